@@ -9,13 +9,15 @@ pub struct Cited {
     rules: BTreeSet<u32>,
     /// Papers, by the names in docs/papers/README.md.
     papers: String,
+    /// Files of the checkout.
+    files: Vec<String>,
 }
 
 const ROOTED: [&str; 9] =
     ["crates/", "docs/", "examples/", "ci/", ".ci/", "testdata/", "xtask/", "fuzz/", "decisions/"];
 
 impl Cited {
-    pub fn of(root: &Path) -> Cited {
+    pub fn of(root: &Path, files: &[String]) -> Cited {
         let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap_or_default();
         let rule = |line: &str| line.strip_prefix("## S")?.split(' ').next()?.parse().ok();
         Cited {
@@ -45,17 +47,21 @@ impl Cited {
 
     fn is_there(&self, root: &Path, file: &str, name: &str) -> bool {
         let folder = Path::new(file).parent().unwrap_or(Path::new(""));
-        let is_rooted = ROOTED.iter().any(|start| name.starts_with(start));
-        let is_document = name.ends_with(".md");
-        let is_paper =
-            name.ends_with(".txt") && !name.contains('/') && PAPERS.iter().any(|one| name.ends_with(one));
-        match (is_rooted, is_document, is_paper) {
-            (_, _, true) => self.papers.contains(name),
-            (true, ..) | (_, true, _) => [Path::new(""), Path::new("docs"), folder]
-                .iter()
-                .any(|from| root.join(from).join(name).exists()),
-            _ => true,
+        if name.ends_with(".txt") && PAPERS.contains(&name) {
+            return self.papers.contains(name);
         }
+        let is_rooted = ROOTED.iter().any(|start| name.starts_with(start));
+        // Within a crate, a file is cited by the end of its path.
+        let is_source = name.ends_with(".rs") && name.contains('/') && !name.starts_with(['.', '/']);
+        if !is_rooted && !is_source && !name.ends_with(".md") {
+            return true;
+        }
+        let within = name.split_once('/').map_or(name, |(_, within)| within);
+        let ends = |file: &String, name: &str| {
+            file.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with('/'))
+        };
+        self.files.iter().any(|file| ends(file, name) || is_source && ends(file, within))
+            || [root, &root.join("docs"), &root.join(folder)].iter().any(|from| from.join(name).exists())
     }
 }
 

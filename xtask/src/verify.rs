@@ -73,8 +73,9 @@ fn cargo(root: &Path, arguments: &[&str]) -> bool {
 
 fn house_rules(root: &Path) -> Vec<String> {
     let mut complaints = Vec::new();
-    let cited = Cited::of(root);
-    for file in tracked_files(root) {
+    let files = tracked_files(root);
+    let cited = Cited::of(root, &files);
+    for file in files {
         let Ok(text) = std::fs::read_to_string(root.join(&file)) else { continue };
         // Examples of citations, and what is written anew or was written long ago.
         let is_exempt = ["xtask/src/citations.rs", "xtask/src/verify.rs", "docs/bars.md", "CHANGELOG.md"]

@@ -1,7 +1,7 @@
 //! Statements that are none of the application's procedures (design.md §4, "the world is never assumed closed"; soundness S1).
 //!
 //! A plan is right for the procedures that it was made of. A statement beside them is judged twice: among the procedures,
-//! whether any of them would need another plan because of it, and among all that a stranger could do to any table, for
+//! whether any of them would need another plan because of it, and among all that a ad-hoc statement could do to any table, for
 //! what it needs itself. The second answer does not depend on which other statements come, today or later: each of them takes
 //! the guards that it needs against every other.
 
@@ -31,7 +31,7 @@ pub enum Refusal {
     Unchecked { procedure: String, assertion: String, operation: String },
 }
 
-/// What strangers may do to the tables of an application that has been placed.
+/// What ad-hoc statements may do to the tables of an application that has been placed.
 #[derive(Clone, Debug)]
 pub struct OpenWorld {
     /// With the application's procedures alone.
@@ -40,19 +40,19 @@ pub struct OpenWorld {
     /// Of each procedure, by its index.
     plans: Vec<TransactionPlan>,
     /// What anybody does to a row of any table; also what is refused: a statement that meets nothing else of its kind is no
-    /// stranger to one that does half of it.
-    strangers: Vec<Procedure>,
+    /// ad-hoc statement to one that does half of it.
+    ad_hoc: Vec<Procedure>,
 }
 
 impl OpenWorld {
-    /// Those procedures of the application that nobody wrote are strangers.
+    /// Those procedures of the application that nobody wrote are ad-hoc statements.
     pub fn new(application: &Application, placement: &[Placement]) -> OpenWorld {
         let mut closed = application.clone();
         closed.procedures.retain(|procedure| !procedure.synthesised);
         let mut all = Application { procedures: Vec::new(), ..closed.clone() };
         weir_sql::synthesise(&mut all);
         let plans = judge(&closed, placement, 0).plans;
-        OpenWorld { closed, placement: placement.to_vec(), plans, strangers: all.procedures }
+        OpenWorld { closed, placement: placement.to_vec(), plans, ad_hoc: all.procedures }
     }
 
     /// The plan of a statement, as a procedure behind the application's.
@@ -76,7 +76,7 @@ impl OpenWorld {
     /// Nothing keeps what it may break.
     pub fn plan(&self, statement: Procedure) -> Result<TransactionPlan, Refusal> {
         let all = self.with_strangers_and(statement);
-        let Judged { mut plans, open } = judge(&all, &self.placement, self.strangers.len());
+        let Judged { mut plans, open } = judge(&all, &self.placement, self.ad_hoc.len());
         let Some(mut plan) = plans.pop() else { unreachable!("as many plans as procedures") };
         if plan.mechanism.is_ordered_family() {
             return Err(Refusal::Unkept { why: plan.why });
@@ -90,7 +90,7 @@ impl OpenWorld {
 
     /// Everybody beside whom the statement is judged, and itself last.
     pub(crate) fn with_strangers_and(&self, statement: Procedure) -> Application {
-        let mut others = self.strangers.clone();
+        let mut others = self.ad_hoc.clone();
         others.push(statement);
         self.with(&others)
     }
@@ -192,8 +192,8 @@ impl Open {
     }
 }
 
-/// All procedures where rows live as they do. So many before the last are strangers: what they need themselves does not matter.
-fn judge(application: &Application, placement: &[Placement], strangers: usize) -> Judged {
+/// All procedures where rows live as they do. So many before the last are ad-hoc statements: what they need themselves does not matter.
+fn judge(application: &Application, placement: &[Placement], ad_hoc: usize) -> Judged {
     let all = effects::of_all(application);
     let invariants = invariant::invariants(application);
     let world = World::new(application, &all);
@@ -202,8 +202,8 @@ fn judge(application: &Application, placement: &[Placement], strangers: usize) -
     let outcomes = rules::judge_all(&world, &shapes, &invariants, &mut Prover::new(None));
     let names: Vec<String> = invariants.iter().map(|invariant| invariant.name.clone()).collect();
     let last = all.len().saturating_sub(1);
-    let strangers = last.saturating_sub(strangers)..last;
-    let plans = planner::transactions(&world, &names, placement, None, strangers, &outcomes, &mut Vec::new());
+    let ad_hoc = last.saturating_sub(ad_hoc)..last;
+    let plans = planner::transactions(&world, &names, placement, None, ad_hoc, &outcomes, &mut Vec::new());
     let open_of = |(procedure, outcomes): (usize, &rules::Outcomes)| {
         let of = |(id, outcome): &(InvariantId, rules::Outcome)| match invariants[id.0 as usize].kind {
             InvariantKind::Assertion(assertion) if outcome.alone != Alone::Proved => {

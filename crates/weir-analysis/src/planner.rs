@@ -45,14 +45,14 @@ pub fn plan(
     Plan { placement, transactions }
 }
 
-/// The transactions where rows live as they do. Without a partitioning nothing is said of how calls are routed. `strangers`: for
+/// The transactions where rows live as they do. Without a partitioning nothing is said of how calls are routed. `ad_hoc`: for
 /// their sake nobody is ordered; they would be refused.
 pub fn transactions(
     world: &World<'_>,
     names: &[String],
     placement: &[Placement],
     partitioning: Option<&Partitioning>,
-    strangers: Range<usize>,
+    ad_hoc: Range<usize>,
     outcomes: &[Outcomes],
     findings: &mut Vec<Finding>,
 ) -> Vec<TransactionPlan> {
@@ -62,7 +62,7 @@ pub fn transactions(
         .map(|(procedure, list)| candidate(world, placement, procedure, list))
         .collect();
     locks::honour(world, &mut candidates, findings);
-    candidates[strangers].iter_mut().for_each(|stranger| stranger.unguarded.clear());
+    candidates[ad_hoc].iter_mut().for_each(|ad_hoc| ad_hoc.unguarded.clear());
     let families = family::close(world, placement, &candidates);
     if partitioning.is_some() {
         let blamed = family::to_blame(world, placement, &mut candidates, &families);

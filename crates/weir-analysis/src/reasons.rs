@@ -52,7 +52,7 @@ pub fn of_procedure(app: &Application, procedure: usize) -> Vec<Reason> {
         .collect()
 }
 
-/// Of a statement by itself, beside all that a stranger could do.
+/// Of a statement by itself, beside all that a ad-hoc statement could do.
 pub fn of_statement(world: &OpenWorld, statement: Procedure) -> Vec<Reason> {
     let application = world.with_strangers_and(statement);
     of_procedure(&application, application.procedures.len() - 1)

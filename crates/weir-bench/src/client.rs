@@ -171,7 +171,7 @@ impl Callers {
                     callee: Callee::Procedure(call.procedure),
                     args: call.args,
                     transaction_time: transaction_time(self.now_ms),
-                    edition: 0,
+                    schema_version: 0,
                 };
                 self.coordinator.begin(self.now_ms, client as u64, Begin::Call(call), orders);
             }

@@ -76,7 +76,7 @@ impl<'a> Simulated<'a> {
                 callee: Callee::Procedure(call.procedure),
                 args: call.args,
                 transaction_time: 0.into(),
-                edition: 0,
+                schema_version: 0,
             }
         };
         let report = self.run_counted(setup, true, &mut next_call)?;

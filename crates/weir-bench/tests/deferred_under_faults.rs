@@ -105,7 +105,7 @@ impl Families {
             callee,
             args: values(args),
             transaction_time: 0.into(),
-            edition: 0,
+            schema_version: 0,
         };
         let order = match line {
             Line::Call(procedure, args) => return Begin::Call(call(Callee::Procedure(procedure), &args)),

@@ -74,7 +74,7 @@ impl Bank {
             Simulated::new(application, analysis, workload).with_check(check).with_definitions(1);
         let shards = 1 + (seed % 4) as u16;
         let first = Description::new(application, 1, &analysis.plan).compile(shards).unwrap();
-        let first = Arc::new(Edition::new(first));
+        let first = Arc::new(SchemaVersion::new(first));
         let told = Arc::new(Mutex::new(Told::default()));
         let script = Definers {
             chance: Xoshiro256PlusPlus::seed_from_u64(seed),
@@ -104,7 +104,7 @@ struct Told {
     committed: Vec<String>,
     rolled_back: Vec<String>,
     moves: usize,
-    /// Statements that met another edition than they were bound to.
+    /// Statements that met another schema version than they were bound to.
     stale: usize,
     /// Advisory locks that were got.
     locks: usize,
@@ -123,19 +123,19 @@ impl Told {
 }
 
 /// A schema, as clients have compiled it.
-struct Edition {
+struct SchemaVersion {
     program: Arc<Program>,
     sum: Arc<Gather>,
 }
 
-impl Edition {
-    fn new(program: Program) -> Edition {
+impl SchemaVersion {
+    fn new(program: Program) -> SchemaVersion {
         let (application, _) = program.described().unwrap();
         let sql = "SELECT sum(balance)::int FROM account";
         let (statement, types) = weir_sql::bind_statement(&application.catalog, sql, None).unwrap();
         let Statement::Query(query) = statement else { panic!("{sql}") };
         let sum = Arc::new(Gather::compile(&query, types.len(), &program).unwrap());
-        Edition { program: Arc::new(program), sum }
+        SchemaVersion { program: Arc::new(program), sum }
     }
 }
 
@@ -146,7 +146,7 @@ struct Session {
     script: Vec<Line>,
     under_way: Option<Line>,
     /// By its place in `made`: of its open transaction.
-    edition: Option<usize>,
+    schema_version: Option<usize>,
     defined: Vec<String>,
     /// Both, at its savepoint.
     at_savepoint: Option<(Option<usize>, usize)>,
@@ -180,7 +180,7 @@ enum Line {
 
 struct Definers {
     chance: Xoshiro256PlusPlus,
-    made: Vec<Arc<Edition>>,
+    made: Vec<Arc<SchemaVersion>>,
     /// Which of them may be the schema: those that have been committed, and those of which nobody was told.
     candidates: Vec<usize>,
     /// Which of these is thought to be.
@@ -251,36 +251,37 @@ impl Definers {
     fn text(&self, at: usize, sql: &str, args: &[i64]) -> Call {
         let text = world::text(sql, args.len());
         let args = args.iter().map(|arg| Value::Int(*arg)).collect();
-        let edition = self.made[at].program.edition;
-        Call { callee: Callee::Text(text), args, transaction_time: 0.into(), edition }
+        let schema_version = self.made[at].program.schema_version;
+        Call { callee: Callee::Text(text), args, transaction_time: 0.into(), schema_version }
     }
 
     fn begin(&mut self, session: usize, line: Line) -> Begin {
-        let at = self.sessions[&session].edition.unwrap_or(self.candidates[self.current]);
+        let at = self.sessions[&session].schema_version.unwrap_or(self.candidates[self.current]);
         let own = self.made[at].clone();
         let order = match &line {
             Line::Adopt => return self.under_way(session, line, |_| Begin::Adopt(own.program.clone())),
             Line::Sum => return self.under_way(session, line, |_| Begin::Read(own.sum.clone(), Vec::new())),
             Line::Call(args) => {
                 let args = args.iter().map(|arg| Value::Int(*arg)).collect();
-                let edition = own.program.edition;
-                let call = Call { callee: Callee::Procedure(0), args, transaction_time: 0.into(), edition };
+                let schema_version = own.program.schema_version;
+                let call =
+                    Call { callee: Callee::Procedure(0), args, transaction_time: 0.into(), schema_version };
                 return self.under_way(session, line, |_| Begin::Call(call));
             }
             Line::Sql(sql, args) => Order::Call(self.text(at, sql, args)),
             Line::Define(text) => {
                 let (definition, program) =
                     Definition::of(&own.program, text).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
-                let next = Arc::new(Edition::new(program.expect("the schema changes")));
+                let next = Arc::new(SchemaVersion::new(program.expect("the schema changes")));
                 self.made.push(next.clone());
                 let of = self.sessions.entry(session).or_default();
-                of.edition = Some(self.made.len() - 1);
+                of.schema_version = Some(self.made.len() - 1);
                 of.defined.push(text.clone());
                 Order::Define(Arc::new(definition), next.program.clone(), SessionZone::UTC)
             }
             Line::Savepoint => {
                 let of = self.sessions.entry(session).or_default();
-                of.at_savepoint = Some((of.edition, of.defined.len()));
+                of.at_savepoint = Some((of.schema_version, of.defined.len()));
                 Order::Savepoint
             }
             Line::RollBackTo => Order::RollBackTo(0),
@@ -348,8 +349,8 @@ impl Script for Definers {
             }
             (Line::Commit, Ok(_)) => {
                 told.moves += 1;
-                if let Some(edition) = of.edition.take() {
-                    self.candidates.push(edition);
+                if let Some(schema_version) = of.schema_version.take() {
+                    self.candidates.push(schema_version);
                     self.current = self.candidates.len() - 1;
                     told.committed.append(&mut of.defined);
                 }
@@ -363,14 +364,14 @@ impl Script for Definers {
                         .is_err_and(|error| error.state() != SqlState::TRANSACTION_RESOLUTION_UNKNOWN);
                 match is_sure {
                     true => told.rolled_back.append(&mut of.defined),
-                    false => self.candidates.extend(of.edition),
+                    false => self.candidates.extend(of.schema_version),
                 }
                 of.end();
             }
             (Line::RollBackTo, Ok(_)) => {
-                let (edition, defined) = of.at_savepoint.expect("it has set one");
+                let (schema_version, defined) = of.at_savepoint.expect("it has set one");
                 told.rolled_back.extend(of.defined.split_off(defined));
-                of.edition = edition;
+                of.schema_version = schema_version;
                 told.taken_back += 1;
             }
             (Line::Lock(_), Ok(_)) => told.locks += 1,
@@ -384,7 +385,7 @@ impl Script for Definers {
 
     fn lost(&mut self, session: usize) {
         let was = self.sessions.insert(session, Session::default());
-        self.candidates.extend(was.and_then(|was| was.edition));
+        self.candidates.extend(was.and_then(|was| was.schema_version));
     }
 }
 

@@ -182,7 +182,7 @@ fn on_weir(database: &OnPostgres, calls: &[Call], shards: u16, links: Links) -> 
                 callee: ramp::Callee::Procedure(procedure),
                 args,
                 transaction_time: 0.into(),
-                edition: 0,
+                schema_version: 0,
             })
         };
         simulation.run(1, &[], &mut next_call, &mut |_, result| {

@@ -86,7 +86,7 @@ fn run(shards: u16, seed: u64, bugs: PlantedBugs) -> (i64, i64) {
             callee: Callee::Procedure(call.procedure),
             args: call.args,
             transaction_time: 0.into(),
-            edition: 0,
+            schema_version: 0,
         })
     };
     simulation.run(CLIENTS, &[], &mut next_call, &mut |_, _| {});

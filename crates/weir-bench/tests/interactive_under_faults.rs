@@ -178,7 +178,7 @@ struct Session {
     /// What it has done since the innermost savepoint, to be done again after an error.
     since: Vec<Line>,
     /// How often it may.
-    patience: usize,
+    timeouts: usize,
     has_failed: bool,
     /// What anybody had been told when it asked.
     at_least: i64,
@@ -230,7 +230,7 @@ struct Tellers<'b> {
 fn text(sql: &str, args: &[i64]) -> Call {
     let text = world::text(sql, args.len());
     let args = args.iter().map(|arg| Value::Int(*arg)).collect();
-    Call { callee: Callee::Text(text), args, transaction_time: 0.into(), edition: 0 }
+    Call { callee: Callee::Text(text), args, transaction_time: 0.into(), schema_version: 0 }
 }
 
 impl Tellers<'_> {
@@ -332,14 +332,14 @@ impl Tellers<'_> {
                     callee: Callee::Procedure(0),
                     args,
                     transaction_time: 0.into(),
-                    edition: 0,
+                    schema_version: 0,
                 });
             }
             Line::Single(entry) => return Begin::Call(text(INSERT, &[entry, 1])),
             Line::Note(args) => {
                 let args = args.into_iter().map(Value::Int).collect();
                 let callee = Callee::Procedure(1);
-                return Begin::Call(Call { callee, args, transaction_time: 0.into(), edition: 0 });
+                return Begin::Call(Call { callee, args, transaction_time: 0.into(), schema_version: 0 });
             }
             Line::Sql(sql, args) => {
                 if sql == INSERT {
@@ -440,7 +440,7 @@ impl Script for Tellers<'_> {
                 of.since.clear();
             }
             // What was done since the one before is not known here.
-            (Line::Release(keep), Ok(_)) => (of.savepoints, of.patience) = (*keep, usize::MAX),
+            (Line::Release(keep), Ok(_)) => (of.savepoints, of.timeouts) = (*keep, usize::MAX),
             (Line::RollBackTo(at), Ok(_)) => {
                 told.taken_back += 1;
                 told.taken_back_after_errors += usize::from(std::mem::take(&mut of.has_failed));
@@ -449,10 +449,10 @@ impl Script for Tellers<'_> {
             }
             (_, Err(error)) => {
                 told.deadlocks += usize::from(error.state().as_str() == "40P01");
-                let may_go_back = of.savepoints > 0 && of.patience < 3;
+                let may_go_back = of.savepoints > 0 && of.timeouts < 3;
                 if may_go_back && matches!(line, Line::Sql(..)) {
                     // From the innermost savepoint on again.
-                    (of.patience, of.has_failed) = (of.patience + 1, true);
+                    (of.timeouts, of.has_failed) = (of.timeouts + 1, true);
                     of.script.push(line);
                     of.script.extend(std::mem::take(&mut of.since).into_iter().rev());
                     of.script.push(Line::RollBackTo(of.savepoints - 1));
@@ -567,7 +567,7 @@ fn what_has_been_told_is_never_taken_back() {
 #[test]
 fn answers_from_what_is_not_durable_are_caught() {
     let bank = Bank::open();
-    let bugs = PlantedBugs { meets_nothing_unsynced: true, ..PlantedBugs::default() };
+    let bugs = PlantedBugs { ignores_read_dependencies: true, ..PlantedBugs::default() };
     world::check_caught("S16", 300, |seed| bank.run_as(on_a_slow_disk(seed, bugs), false).1.wrong);
 }
 

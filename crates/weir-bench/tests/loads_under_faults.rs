@@ -115,7 +115,12 @@ impl Loaders {
     fn begin(&mut self, session: usize, line: Line) -> Begin {
         let call = |sql, args: Vec<i64>| {
             let args = args.into_iter().map(Value::Int).collect();
-            Call { callee: Callee::Text(world::text(sql, 2)), args, transaction_time: 0.into(), edition: 0 }
+            Call {
+                callee: Callee::Text(world::text(sql, 2)),
+                args,
+                transaction_time: 0.into(),
+                schema_version: 0,
+            }
         };
         let order = match line {
             Line::Load(sql, load, batch) => {
@@ -126,7 +131,7 @@ impl Loaders {
             Line::Count(load) => return Begin::Read(self.count.clone(), vec![Value::Int(load)]),
             Line::Go(load) => {
                 let (callee, args) = (Callee::Procedure(0), vec![Value::Int(load)]);
-                return Begin::Call(Call { callee, args, transaction_time: 0.into(), edition: 0 });
+                return Begin::Call(Call { callee, args, transaction_time: 0.into(), schema_version: 0 });
             }
             Line::Savepoint => Order::Savepoint,
             Line::RollBackTo => Order::RollBackTo(0),

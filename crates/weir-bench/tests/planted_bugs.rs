@@ -110,7 +110,7 @@ fn run(tpcc: &Tpcc, plan: &Plan) -> Run {
             callee: Callee::Procedure(call.procedure),
             args: call.args,
             transaction_time: 0.into(),
-            edition: 0,
+            schema_version: 0,
         })
     };
     let outcome = simulation.run(CLIENTS, &audits, &mut next_call, &mut |_, _| {});

@@ -174,7 +174,7 @@ impl Bank {
 fn text(sql: &str, args: &[i64]) -> Call {
     let text = world::text(sql, args.len());
     let args = args.iter().map(|arg| Value::Int(*arg)).collect();
-    Call { callee: Callee::Text(text), args, transaction_time: 0.into(), edition: 0 }
+    Call { callee: Callee::Text(text), args, transaction_time: 0.into(), schema_version: 0 }
 }
 
 impl Tellers<'_> {
@@ -230,7 +230,7 @@ impl Tellers<'_> {
                     callee: Callee::Procedure(0),
                     args,
                     transaction_time: 0.into(),
-                    edition: 0,
+                    schema_version: 0,
                 })
             }
             Line::Parent(id) => Begin::Call(text(PARENT, &[id])),

@@ -157,7 +157,7 @@ impl Sent {
                     | Callee::Constraints(_) => 2,
                 };
                 let args = (0..arguments).map(|_| Value::Int(1 + small(9))).collect();
-                Call { callee, args, transaction_time: 0.into(), edition: 0 }
+                Call { callee, args, transaction_time: 0.into(), schema_version: 0 }
             };
             let setup = Setup { bugs, ..Setup::new(seed) };
             let report =
@@ -200,7 +200,7 @@ CREATE PROCEDURE fines(f integer) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO fine 
             callee: Callee::Text(text(sql)),
             args: vec![Value::Int(7), Value::Int(5)],
             transaction_time: 0.into(),
-            edition: 0,
+            schema_version: 0,
         };
         let told = match program.text(&text(sql)) {
             Err(wrong) => wrong.error,

@@ -13,7 +13,7 @@ use weir_sql::bound::{OutputColumn, Procedure};
 use weir_sql::system::System;
 use weir_txn::exec::gather::{Gather, Virtual};
 use weir_txn::exec::program::{CompiledProcedure, Input, Program};
-use weir_txn::exec::sequences::Given;
+use weir_txn::exec::sequences::SequenceValue;
 use weir_txn::items::GivenUp;
 use weir_txn::machine::{Coordinator as _, CoordinatorId, Orders};
 use weir_txn::node::Node;
@@ -42,7 +42,7 @@ pub struct CallResult {
     /// Rows of a set-returning function.
     pub rows: Vec<Vec<Value>>,
     /// What sequences have given to it, the last at the end.
-    pub given: Vec<Given>,
+    pub given: Vec<SequenceValue>,
     /// What it has said: RAISE NOTICE and its like. Of a call that has failed they are the error's.
     pub notices: Vec<Notice>,
 }
@@ -175,7 +175,7 @@ impl Callable {
         args: Vec<Value>,
         transaction_time: TransactionTime,
     ) -> Call {
-        Call { callee, args, transaction_time, edition: self.program.edition }
+        Call { callee, args, transaction_time, schema_version: self.program.schema_version }
     }
 
     /// What a prepared text is to do with these values of its parameters. `now`: when its transaction began.
@@ -209,7 +209,7 @@ impl Callable {
                 let call = self.call_of(Callee::Procedure(*procedure), args, now);
                 Ok(Wish::Call(call, self.names[*procedure].clone()))
             }
-            What::Pieces(_) => {
+            What::SubStatements(_) => {
                 let message = "a statement that is run as several is not supported here";
                 Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
                     .with_hint("ask for its pieces; or send statements one by one, in a transaction"))
@@ -308,13 +308,13 @@ pub(crate) enum Wish {
     Call(Call, Arc<[String]>),
     /// With the names of its columns.
     Read(Arc<Gather>, Vec<Value>, Arc<[String]>),
-    /// The same; all shards say whether they have the edition that it is bound to.
+    /// The same; all shards say whether they have the schema version that it is bound to.
     Check(Arc<Gather>, Vec<Value>, Arc<[String]>),
     /// Of the open transaction of that name, with the names of what it gives.
     Within(u64, Order, Arc<[String]>),
     /// Of the snapshot of that name, with the names of the columns.
     Snapshot(u64, OfSnapshot, Arc<[String]>),
-    /// What is wished for from here on is bound to this edition of the schema.
+    /// What is wished for from here on is bound to this schema version.
     Adopt(Arc<Callable>),
     /// Somebody wants to know what it takes.
     Traced(Box<Wish>),
@@ -340,7 +340,7 @@ impl Wish {
     }
 }
 
-enum UnderWay {
+enum InFlight {
     Call(Arc<[String]>),
     Read(Arc<[String]>),
     /// A snapshot is being taken, or ended.
@@ -351,7 +351,7 @@ pub(crate) struct Calls {
     coordinator: Coordinator,
     interrupts: Arc<Interrupts>,
     callable: Arc<Callable>,
-    under_way: BTreeMap<u64, UnderWay>,
+    in_flight: BTreeMap<u64, InFlight>,
     /// The highest name of an open transaction.
     named_max: Option<u64>,
     /// Open transactions of names up to this one were of a coordinator that is no more: their next statement must not begin them anew.
@@ -372,7 +372,7 @@ impl Calls {
             coordinator,
             interrupts,
             callable,
-            under_way: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             named_max: None,
             lost_max: None,
             told,
@@ -411,22 +411,22 @@ impl Dialect for Calls {
             }
             self.named_max = self.named_max.max(Some(*name));
         }
-        let (begin, under_way) = match wish {
+        let (begin, in_flight) = match wish {
             Wish::Adopt(callable) => {
                 self.callable = callable.clone();
-                (Begin::Adopt(callable.program.clone()), UnderWay::Call([].into()))
+                (Begin::Adopt(callable.program.clone()), InFlight::Call([].into()))
             }
-            Wish::Call(call, names) => (Begin::Call(call), UnderWay::Call(names)),
-            Wish::Read(gather, values, names) => (Begin::Read(gather, values), UnderWay::Read(names)),
-            Wish::Check(gather, values, names) => (Begin::Check(gather, values), UnderWay::Read(names)),
+            Wish::Call(call, names) => (Begin::Call(call), InFlight::Call(names)),
+            Wish::Read(gather, values, names) => (Begin::Read(gather, values), InFlight::Read(names)),
+            Wish::Check(gather, values, names) => (Begin::Check(gather, values), InFlight::Read(names)),
             Wish::Within(name, order @ Order::Read(..), names) => {
-                (Begin::Within(name, order), UnderWay::Read(names))
+                (Begin::Within(name, order), InFlight::Read(names))
             }
-            Wish::Within(name, order, names) => (Begin::Within(name, order), UnderWay::Call(names)),
+            Wish::Within(name, order, names) => (Begin::Within(name, order), InFlight::Call(names)),
             Wish::Snapshot(name, what @ OfSnapshot::Read(..), names) => {
-                (Begin::Snapshot(name, what), UnderWay::Read(names))
+                (Begin::Snapshot(name, what), InFlight::Read(names))
             }
-            Wish::Snapshot(name, what, _) => (Begin::Snapshot(name, what), UnderWay::Snapshot),
+            Wish::Snapshot(name, what, _) => (Begin::Snapshot(name, what), InFlight::Snapshot),
             Wish::Waits => {
                 let waits = self.coordinator.waits().into_iter();
                 let row = |(waits, holder, since): (u64, Option<u64>, u64)| {
@@ -441,27 +441,27 @@ impl Dialect for Calls {
                 return self.grant(tag, *wish, orders);
             }
         };
-        self.under_way.insert(tag, under_way);
+        self.in_flight.insert(tag, in_flight);
         self.coordinator.begin(now_ms(), tag, begin, orders);
         None
     }
 
     fn outcome(&mut self, tag: u64, done: Event) -> Result<CallResult, Error> {
-        let under_way = self.under_way.remove(&tag);
+        let in_flight = self.in_flight.remove(&tag);
         if let Some(trace) = self.coordinator.take_trace(tag) {
             self.told.lock().unwrap_or_else(PoisonError::into_inner).push((tag, trace));
         }
-        match (done, under_way) {
+        match (done, in_flight) {
             (Event::Answered(Err(error)) | Event::ReadDone { result: Err(error), .. }, _) => {
                 Err(Error::Sql(error))
             }
-            (Event::Answered(Ok(Output { values, rows, given, notices })), Some(UnderWay::Call(names))) => {
+            (Event::Answered(Ok(Output { values, rows, given, notices })), Some(InFlight::Call(names))) => {
                 Ok(CallResult { names, values, rows, given, notices })
             }
-            (Event::Answered(Ok(_)), Some(UnderWay::Snapshot)) => {
+            (Event::Answered(Ok(_)), Some(InFlight::Snapshot)) => {
                 Ok(CallResult::of_rows([].into(), Vec::new()))
             }
-            (Event::ReadDone { result: Ok(rows), .. }, Some(UnderWay::Read(names))) => {
+            (Event::ReadDone { result: Ok(rows), .. }, Some(InFlight::Read(names))) => {
                 Ok(CallResult::of_rows(names, rows))
             }
             // It was given up, and nobody waits to hear.
@@ -471,12 +471,12 @@ impl Dialect for Calls {
 
     fn give_up(&mut self, tag: u64, orders: &mut Orders<Request, Event>) -> GivenUp {
         self.coordinator.take_trace(tag);
-        match self.under_way.remove(&tag) {
-            Some(UnderWay::Read(_) | UnderWay::Snapshot) => GivenUp::NothingHappened,
-            Some(UnderWay::Call(_)) if self.coordinator.give_up(now_ms(), tag, orders) => {
+        match self.in_flight.remove(&tag) {
+            Some(InFlight::Read(_) | InFlight::Snapshot) => GivenUp::NothingHappened,
+            Some(InFlight::Call(_)) if self.coordinator.give_up(now_ms(), tag, orders) => {
                 GivenUp::NothingHappened
             }
-            Some(UnderWay::Call(_)) | None => GivenUp::Unknown,
+            Some(InFlight::Call(_)) | None => GivenUp::Unknown,
         }
     }
 

@@ -19,7 +19,7 @@ use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Fault, Kind, Link, body};
 use weir_txn::history::{Mark, Seen, Told};
 use weir_txn::machine::{ClientOrders, Clients, Coordinator, CoordinatorId, Orders, Sender, Shard};
-use weir_txn::nearby::{Ear, Nearby, Neighbours, Turns, hurry, is_hurried};
+use weir_txn::nearby::{Actor, Nearby, Neighbours, ReplySink, hurry, is_hurried};
 use weir_txn::ramp::ShardId;
 use weir_types::interrupt::Interrupts;
 
@@ -88,21 +88,21 @@ pub type Alarm = Arc<Waker>;
 const WAKER: Token = Token(0);
 
 /// What has come from a shard of this process.
-struct Heard<S: Shard> {
+struct Incoming<S: Shard> {
     from: ShardId,
     epoch: u64,
     replies: Vec<S::Reply>,
 }
 
 /// What a turn has for the shards of this process.
-struct Sayings<S: Shard> {
+struct Outgoing<S: Shard> {
     from: CoordinatorId,
     to: Vec<Saying<S>>,
 }
 
 type Saying<S> = (Arc<dyn Nearby<S>>, <S as Shard>::Progress, Vec<<S as Shard>::Request>);
 
-impl<S: Shard> Sayings<S> {
+impl<S: Shard> Outgoing<S> {
     fn say(self) {
         for (shard, progress, requests) in self.to {
             shard.say(self.from, progress, requests);
@@ -129,11 +129,11 @@ struct Core<S: Shard, C: Clients<S>> {
 
 impl<S: Shard, C: Clients<S>> Core<S, C> {
     /// Lets the clients go on from what has come and been done, and gives what they and their coordinator want said nearby.
-    fn take_turn(&mut self, heard: Vec<Heard<S>>, ear: &Weak<dyn Ear<S>>) -> Sayings<S> {
-        let mut sayings = Sayings { from: self.coordinator, to: Vec::new() };
-        let Core { clients: Some(clients), orders, .. } = self else { return sayings };
+    fn take_turn(&mut self, incoming: Vec<Incoming<S>>, sink: &Weak<dyn ReplySink<S>>) -> Outgoing<S> {
+        let mut outgoing = Outgoing { from: self.coordinator, to: Vec::new() };
+        let Core { clients: Some(clients), orders, .. } = self else { return outgoing };
         let now_ms = now_ms();
-        for Heard { from, epoch, replies } in heard {
+        for Incoming { from, epoch, replies } in incoming {
             clients.coordinator().on_epoch(from, epoch);
             replies.into_iter().for_each(|reply| clients.coordinator().on_reply(now_ms, reply, orders));
         }
@@ -158,16 +158,16 @@ impl<S: Shard, C: Clients<S>> Core<S, C> {
         }
         if !self.are_told {
             self.are_told = true;
-            self.nearby.iter().flatten().for_each(|shard| shard.listen(id, ear.clone()));
+            self.nearby.iter().flatten().for_each(|shard| shard.listen(id, sink.clone()));
         }
-        sayings.from = id;
+        outgoing.from = id;
         for (shard, (requests, nearby)) in self.requests.iter_mut().zip(&self.nearby).enumerate() {
             if let Some(nearby) = nearby.as_ref().filter(|_| !requests.is_empty()) {
                 let progress = clients.coordinator().progress(shard as ShardId);
-                sayings.to.push((nearby.clone(), progress, std::mem::take(requests)));
+                outgoing.to.push((nearby.clone(), progress, std::mem::take(requests)));
             }
         }
-        sayings
+        outgoing
     }
 
     /// Something is for shards of other processes.
@@ -177,9 +177,9 @@ impl<S: Shard, C: Clients<S>> Core<S, C> {
 }
 
 /// Where the threads meet that have something for the clients.
-pub(crate) struct Cabin<S: Shard, C: Clients<S>> {
-    turns: Turns<Core<S, C>, Heard<S>>,
-    ear: Weak<dyn Ear<S>>,
+pub(crate) struct Mailbox<S: Shard, C: Clients<S>> {
+    actor: Actor<Core<S, C>, Incoming<S>>,
+    sink: Weak<dyn ReplySink<S>>,
     alarm: Alarm,
     /// Somebody has something for the clients that they have not taken.
     has_more: Box<dyn Fn() -> bool + Send + Sync>,
@@ -211,7 +211,7 @@ impl Drop for Presence {
     }
 }
 
-impl<S: Shard, C: Clients<S>> Cabin<S, C> {
+impl<S: Shard, C: Clients<S>> Mailbox<S, C> {
     fn place(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
@@ -221,14 +221,14 @@ impl<S: Shard, C: Clients<S>> Cabin<S, C> {
         // Who says something in a turn hears the answer in it.
         let Some(_presence) = Presence::at(self.place()) else { return };
         for _ in 0..TURNS_MAX {
-            let Some(mut core) = self.turns.try_lock() else { return };
-            let sayings = core.take_turn(self.turns.take(), &self.ear);
+            let Some(mut core) = self.actor.try_lock() else { return };
+            let outgoing = core.take_turn(self.actor.take(), &self.sink);
             let has_letters = core.has_letters();
             drop(core);
             if has_letters {
                 self.wake();
             }
-            sayings.say();
+            outgoing.say();
             if !self.has_work() {
                 return;
             }
@@ -240,7 +240,7 @@ impl<S: Shard, C: Clients<S>> Cabin<S, C> {
     }
 
     fn has_work(&self) -> bool {
-        self.turns.has_arrivals() || (self.has_more)()
+        self.actor.has_arrivals() || (self.has_more)()
     }
 
     pub(crate) fn wake(&self) {
@@ -249,9 +249,9 @@ impl<S: Shard, C: Clients<S>> Cabin<S, C> {
     }
 }
 
-impl<S: Shard, C: Clients<S>> Ear<S> for Cabin<S, C> {
-    fn hear(&self, from: ShardId, epoch: u64, replies: Vec<S::Reply>) {
-        self.turns.leave(Heard { from, epoch, replies });
+impl<S: Shard, C: Clients<S>> ReplySink<S> for Mailbox<S, C> {
+    fn deliver(&self, from: ShardId, epoch: u64, replies: Vec<S::Reply>) {
+        self.actor.leave(Incoming { from, epoch, replies });
         self.take_turns();
     }
 }
@@ -261,7 +261,7 @@ pub struct Carrier<S: Shard, C: Clients<S>> {
     cluster: ClusterFile,
     terms: Terms,
     tls: Option<Tls>,
-    cabin: Arc<Cabin<S, C>>,
+    mailbox: Arc<Mailbox<S, C>>,
     poll: Poll,
     /// Whose name the links bear.
     coordinator: CoordinatorId,
@@ -330,9 +330,9 @@ where
             requests: (0..cluster.shards).map(|_| Vec::new()).collect(),
             orders: Orders::default(),
         };
-        let cabin = Arc::new_cyclic(|ear: &Weak<Cabin<S, C>>| Cabin {
-            turns: Turns::new(core),
-            ear: ear.clone(),
+        let mailbox = Arc::new_cyclic(|sink: &Weak<Mailbox<S, C>>| Mailbox {
+            actor: Actor::new(core),
+            sink: sink.clone(),
             alarm,
             has_more,
         });
@@ -342,7 +342,7 @@ where
             cluster,
             terms,
             tls,
-            cabin,
+            mailbox,
             poll,
             coordinator,
             links,
@@ -355,12 +355,12 @@ where
         Ok(carrier)
     }
 
-    pub(crate) fn cabin(&self) -> Arc<Cabin<S, C>> {
-        self.cabin.clone()
+    pub(crate) fn mailbox(&self) -> Arc<Mailbox<S, C>> {
+        self.mailbox.clone()
     }
 
     pub fn alarm(&self) -> Alarm {
-        self.cabin.alarm.clone()
+        self.mailbox.alarm.clone()
     }
 
     pub fn trouble(&self) -> Trouble {
@@ -369,7 +369,7 @@ where
 
     fn make_links(&mut self) {
         let now = Instant::now();
-        let core = self.cabin.turns.lock();
+        let core = self.mailbox.actor.lock();
         let link = |shard: ShardId| {
             if core.nearby[usize::from(shard)].is_some() {
                 return None;
@@ -391,34 +391,34 @@ where
     /// # Panics
     /// An assertion has failed on another thread that took a turn.
     pub fn run(mut self) -> C {
-        let cabin = self.cabin.clone();
+        let mailbox = self.mailbox.clone();
         // Shards of this process do their work on other threads: this one cancels what takes them long.
         hurry();
         let mut events = Events::with_capacity(256);
         let (mut ticked, mut spoke) = (Instant::now(), Instant::now());
         self.dial(ticked);
         {
-            let Core { clients, orders, .. } = &mut *cabin.turns.lock();
+            let Core { clients, orders, .. } = &mut *mailbox.actor.lock();
             clients.as_mut().expect("they have not begun").begin(orders);
         }
         loop {
-            let presence = Presence::at(cabin.place());
-            let sayings = self.take_turn(&cabin);
-            sayings.say();
+            let presence = Presence::at(mailbox.place());
+            let outgoing = self.take_turn(&mailbox);
+            outgoing.say();
             drop(presence);
-            if let Some(clients) = self.ended(&cabin) {
+            if let Some(clients) = self.ended(&mailbox) {
                 // What has ended for the clients may have a COMMIT on its way.
                 return clients;
             }
-            let patience =
-                if cabin.has_work() { Duration::ZERO } else { TICK.saturating_sub(ticked.elapsed()) };
-            if let Err(error) = self.poll.poll(&mut events, Some(patience))
+            let timeouts =
+                if mailbox.has_work() { Duration::ZERO } else { TICK.saturating_sub(ticked.elapsed()) };
+            if let Err(error) = self.poll.poll(&mut events, Some(timeouts))
                 && error.kind() != io::ErrorKind::Interrupted
             {
                 panic!("the system gives no events: {error}");
             }
             let now = Instant::now();
-            let mut core = cabin.turns.lock();
+            let mut core = mailbox.actor.lock();
             for event in &events {
                 if let Some(shard) = event.token().0.checked_sub(1) {
                     let Some(link) = &mut self.links[shard] else { continue };
@@ -437,28 +437,28 @@ where
                 if spoke.elapsed() >= WORD {
                     spoke = now;
                     drop(core);
-                    self.say_a_word(&cabin, now);
+                    self.say_a_word(&mailbox, now);
                 }
             }
         }
     }
 
-    fn ended(&self, cabin: &Cabin<S, C>) -> Option<C> {
-        let mut core = cabin.turns.lock();
+    fn ended(&self, mailbox: &Mailbox<S, C>) -> Option<C> {
+        let mut core = mailbox.actor.lock();
         let have_ended = core.clients.as_mut().is_none_or(Clients::have_ended);
         have_ended.then(|| core.clients.take().expect("nobody else takes them"))
     }
 
     /// A turn of this thread, which sends what is for other processes.
-    fn take_turn(&mut self, cabin: &Cabin<S, C>) -> Sayings<S> {
-        let mut core = cabin.turns.lock();
-        let sayings = core.take_turn(cabin.turns.take(), &cabin.ear);
+    fn take_turn(&mut self, mailbox: &Mailbox<S, C>) -> Outgoing<S> {
+        let mut core = mailbox.actor.lock();
+        let outgoing = core.take_turn(mailbox.actor.take(), &mailbox.sink);
         if core.coordinator != self.coordinator {
             self.coordinator = core.coordinator;
             drop(core);
             self.make_links();
             self.dial(Instant::now());
-            core = cabin.turns.lock();
+            core = mailbox.actor.lock();
         }
         self.interrupter.send(self.coordinator, &self.links, std::mem::take(&mut core.far_interrupts));
         let now = Instant::now();
@@ -467,7 +467,7 @@ where
                 self.send(shard, &mut core, now);
             }
         }
-        sayings
+        outgoing
     }
 
     fn dial(&mut self, now: Instant) {
@@ -492,21 +492,21 @@ where
     }
 
     /// Every shard hears how far the coordinator has come.
-    fn say_a_word(&mut self, cabin: &Cabin<S, C>, now: Instant) {
-        let mut core = cabin.turns.lock();
-        let mut sayings = Sayings { from: core.coordinator, to: Vec::new() };
+    fn say_a_word(&mut self, mailbox: &Mailbox<S, C>, now: Instant) {
+        let mut core = mailbox.actor.lock();
+        let mut outgoing = Outgoing { from: core.coordinator, to: Vec::new() };
         for shard in 0..self.links.len() {
             match (core.nearby[shard].clone(), &mut core.clients) {
                 (Some(nearby), Some(clients)) => {
                     let progress = clients.coordinator().progress(shard as ShardId);
-                    sayings.to.push((nearby, progress, Vec::new()));
+                    outgoing.to.push((nearby, progress, Vec::new()));
                 }
                 (Some(_), None) => {}
                 (None, _) => self.send(shard, &mut core, now),
             }
         }
         drop(core);
-        sayings.say();
+        outgoing.say();
     }
 
     fn send(&mut self, shard: usize, core: &mut Core<S, C>, now: Instant) {
@@ -558,10 +558,10 @@ fn hear<S, C>(
         link.advance(now, registry);
         let Core { clients: Some(clients), orders, .. } = core else { return };
         let Some(open) = link.open() else { return };
-        let heard = hear_all::<S, C>((shard as ShardId, seen), open, clients, orders);
+        let incoming = hear_all::<S, C>((shard as ShardId, seen), open, clients, orders);
         let more = open.is_readable();
         // What did not fit into the socket before may fit now.
-        if let Err(fault) = heard.and_then(|()| open.flush()) {
+        if let Err(fault) = incoming.and_then(|()| open.flush()) {
             return link.fail(fault, now, registry);
         }
         if !more {

@@ -45,8 +45,8 @@ impl Description {
         cluster.terms_of(SQL, self.placement)
     }
 
-    pub(crate) fn edition(&self) -> u64 {
-        self.carried.edition()
+    pub(crate) fn schema_version(&self) -> u64 {
+        self.carried.schema_version()
     }
 
     /// What all coordinators and shards of it have.
@@ -62,15 +62,15 @@ impl Description {
     pub(crate) fn fetch(
         cluster: &ClusterFile,
         versions: &RangeInclusive<u16>,
-        patience: Duration,
+        timeouts: Duration,
     ) -> Result<Description, Error> {
         let terms = Terms { versions: versions.clone(), ..cluster.terms_of(DESCRIPTION, 0) };
-        let until = Instant::now() + patience;
+        let until = Instant::now() + timeouts;
         loop {
             let (mut refused, mut why) = (true, String::new());
             for shard in cluster.nodes.values().filter_map(|node| node.shards.first()) {
-                let patience = until.saturating_duration_since(Instant::now()).min(PATIENCE);
-                match fetch(cluster, &terms, *shard, What::Description, patience) {
+                let timeouts = until.saturating_duration_since(Instant::now()).min(PATIENCE);
+                match fetch(cluster, &terms, *shard, What::Description, timeouts) {
                     Ok(bytes) => {
                         return postcard::from_bytes(&bytes).map_err(|error| {
                             Error::Refused(format!("the node's description cannot be read: {error}"))

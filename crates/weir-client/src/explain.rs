@@ -10,8 +10,8 @@ pub use weir_txn::ramp::trace::Trace;
 use weir_types::{SqlError, Value};
 
 use crate::calls::{Callable, Wish, begins_now};
-use crate::pieces::{Kept, Piece};
 use crate::prepared::{Prepared, What};
+use crate::sub_statements::{Kept, SubStatement};
 use crate::{CallResult, Client, Pending};
 
 /// What a statement or a call takes with these values, if nobody is in its way.
@@ -72,7 +72,8 @@ impl Prepared {
             self.pieces().filter(|all| all.write_at_once()).and_then(|all| all.all.split_last())
         {
             // What it is given changes nothing of where it runs.
-            let explained = |piece: &Piece| piece.prepared.explain(&piece.values(values, &Kept::new()));
+            let explained =
+                |piece: &SubStatement| piece.prepared.explain(&piece.values(values, &Kept::new()));
             let before = before.iter().map(explained).collect::<Result<_, _>>()?;
             return Ok(Explained { before, ..explained(last)? });
         }
@@ -117,7 +118,7 @@ impl Prepared {
                 let What::Write { text, .. } = &many.one().what else { unreachable!("an INSERT writes") };
                 (self.name().to_owned(), program.reasons(text).map_err(|wrong| wrong.error)?)
             }
-            What::Query { .. } | What::Pieces(_) => unreachable!("it is no one call"),
+            What::Query { .. } | What::SubStatements(_) => unreachable!("it is no one call"),
         };
         let plan = self.plan();
         let names = reasons::invariant_names(application);

@@ -22,9 +22,9 @@ pub fn export<R: DeserializeOwned>(
     cluster: &ClusterFile,
     terms: &Terms,
     shard: ShardId,
-    patience: Duration,
+    timeouts: Duration,
 ) -> io::Result<R> {
-    let bytes = fetch(cluster, terms, shard, What::Shard, patience).map_err(|why| match why {
+    let bytes = fetch(cluster, terms, shard, What::Shard, timeouts).map_err(|why| match why {
         NotFetched::Refused(why) | NotFetched::Failed(why) => io::Error::other(why),
     })?;
     postcard::from_bytes(&bytes).map_err(io::Error::other)
@@ -51,11 +51,11 @@ pub(crate) fn fetch(
     terms: &Terms,
     shard: ShardId,
     what: What,
-    patience: Duration,
+    timeouts: Duration,
 ) -> Result<Vec<u8>, NotFetched> {
     let failed = |error: io::Error| NotFetched::Failed(error.to_string());
     let tls = cluster.load_tls().map_err(NotFetched::Refused)?;
-    let until = Instant::now() + patience;
+    let until = Instant::now() + timeouts;
     let mut poll = Poll::new().map_err(failed)?;
     let ends = (Sender::Coordinator(new_id().map_err(failed)?), shard);
     let node = cluster.holder(shard).clone();

@@ -96,10 +96,10 @@ fn tell(mut all: Vec<Told>, wishes: &[Wish], is_over: &AtomicBool) -> io::Result
     let mut poll = Poll::new()?;
     let (mut events, begun) = (Events::with_capacity(64), Instant::now());
     loop {
-        let patience = if is_over.load(Ordering::Acquire) { LAST_PATIENCE } else { PATIENCE };
+        let timeouts = if is_over.load(Ordering::Acquire) { LAST_PATIENCE } else { PATIENCE };
         let now = Instant::now();
         all.iter_mut().for_each(|told| told.go_on(wishes, now, poll.registry()));
-        if all.iter().all(|told| told.is_over) || begun.elapsed() >= patience {
+        if all.iter().all(|told| told.is_over) || begun.elapsed() >= timeouts {
             return Ok(());
         }
         match poll.poll(&mut events, Some(TICK)) {

@@ -16,25 +16,25 @@
 //! shards of its items and rarely two, a write two. All methods may be called from any thread; what waits for the network is a
 //! [`Pending`], a future that can also be waited for without any runtime.
 
-mod apart;
 mod begun;
 mod calls;
 pub mod carrier;
 mod description;
-mod editions;
 mod explain;
 pub mod export;
 mod interrupts;
 mod items;
-mod lifted;
 mod load;
 mod many;
+mod parameterised;
 mod pending;
-mod pieces;
 mod prepared;
 mod relations;
+mod remote_read;
 mod requests;
+mod schema_versions;
 mod statements;
+mod sub_statements;
 
 use std::ops::RangeInclusive;
 use std::sync::{Arc, RwLock};
@@ -42,15 +42,15 @@ use std::time::{Duration, Instant};
 
 pub use calls::CallResult;
 pub use description::{Description, SQL};
-pub use editions::{Edition, NextEdition};
 pub use explain::{Access, Explained, ExplainedGuard, Trace};
-pub use lifted::Lifted;
 pub use load::{Batch, Load, LoadedTable};
+pub use parameterised::Parameterised;
 pub use pending::Pending;
-pub use pieces::{Kept, Piece, Pieces};
 pub use prepared::{Prepared, Unprepared, Verb};
 pub use relations::{Relations, RowTransaction};
+pub use schema_versions::{NextSchemaVersion, SchemaVersion};
 pub use statements::Statements;
+pub use sub_statements::{Kept, SubStatement, SubStatements};
 pub use weir_net::ClusterFile;
 use weir_net::body::VERSIONS;
 use weir_net::clock::time_of_day;
@@ -333,8 +333,11 @@ impl Client {
 
     /// As `call`, without waiting for what it gives. Waits while as many as the settings allow are under way.
     pub fn begin_call(&self, name: &str, arguments: impl IntoIterator<Item = Value>) -> Pending<CallResult> {
-        let edition = self.edition().map_err(|wrong| wrong.error);
-        self.submit_call(edition.and_then(|edition| edition.0.prepare(name, arguments.into_iter().collect())))
+        let schema_version = self.schema_version().map_err(|wrong| wrong.error);
+        self.submit_call(
+            schema_version
+                .and_then(|schema_version| schema_version.0.prepare(name, arguments.into_iter().collect())),
+        )
     }
 
     /// A wish that cannot be made ends at once.
@@ -374,7 +377,7 @@ impl Client {
     /// # Errors
     /// What is wrong with it and where, what is not supported, or which procedure it would endanger.
     pub fn prepare(&self, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
-        self.edition()?.prepare(text, types)
+        self.schema_version()?.prepare(text, types)
     }
 
     /// Begins what was prepared on this client. A SELECT sees of each transaction all or nothing, over all shards.
@@ -507,10 +510,10 @@ impl Client {
         self.order(transaction, calls::Order::RollBackTo(savepoint))
     }
 
-    /// Begins to take a snapshot of all shards in that edition of the schema, under a name of [`Client::new_transaction`]: from then on its
+    /// Begins to take a snapshot of all shards in that schema version, under a name of [`Client::new_transaction`]: from then on its
     /// reads see one state. Whoever asks for one ends it, whatever comes of this.
-    pub fn begin_snapshot(&self, name: u64, edition: &Edition) -> Pending<CallResult> {
-        let take = OfSnapshot::Take(edition.0.program.clone());
+    pub fn begin_snapshot(&self, name: u64, schema_version: &SchemaVersion) -> Pending<CallResult> {
+        let take = OfSnapshot::Take(schema_version.0.program.clone());
         self.submit_call(Ok(calls::Wish::Snapshot(name, take, [].into())))
     }
 

@@ -113,7 +113,7 @@ struct Gathered {
 pub struct Batch {
     text: Arc<Text>,
     args: Vec<Value>,
-    edition: u64,
+    schema_version: u64,
     pub places: (u64, u64),
     /// The places of all its rows.
     pub all: Vec<u64>,
@@ -204,7 +204,13 @@ impl Load {
         gathered.gone += args.len() / self.text.types.len().max(1);
         self.bytes -= std::mem::take(&mut gathered.bytes);
         let all = std::mem::take(&mut gathered.all);
-        Some(Batch { text: self.text.clone(), args, edition: self.program.edition, places, all })
+        Some(Batch {
+            text: self.text.clone(),
+            args,
+            schema_version: self.program.schema_version,
+            places,
+            all,
+        })
     }
 
     /// What is left, when all rows have come.
@@ -217,9 +223,9 @@ impl Load {
 impl Batch {
     pub(crate) fn into_wish(self) -> Wish {
         let callee = Callee::Text(self.text);
-        let (args, edition) = (self.args, self.edition);
+        let (args, schema_version) = (self.args, self.schema_version);
         let transaction_time = TransactionTime { zone: SessionZone::current(), ..transaction_time(now_ms()) };
-        Wish::Call(Call { callee, args, transaction_time, edition }, [].into())
+        Wish::Call(Call { callee, args, transaction_time, schema_version }, [].into())
     }
 }
 
@@ -242,7 +248,7 @@ mod tests {
     use weir_txn::node::{Node, PlantedBugs};
     use weir_txn::ramp::client::Order;
     use weir_txn::ramp::{Begin, Coordinator, Event, Protocol, Request};
-    use weir_txn::termination::Patience;
+    use weir_txn::termination::Timeouts;
 
     use super::*;
 
@@ -267,7 +273,7 @@ mod tests {
             let described = Description::of_schema(&application, 1).map_err(|wrong| wrong.error).unwrap();
             let program = Arc::new(described.compile(shards).unwrap());
             let start =
-                |id| Node::recover(id, program.clone(), PlantedBugs::default(), Patience::default(), []);
+                |id| Node::recover(id, program.clone(), PlantedBugs::default(), Timeouts::default(), []);
             Stage {
                 catalog: application.catalog,
                 shards: (0..shards).map(start).collect(),
@@ -362,8 +368,8 @@ mod tests {
             for id in 0..2_000 {
                 let args = vec![Value::Int(id), Value::Int(id % 1_000)];
                 let callee = Callee::Text(text.clone());
-                let edition = stage.program.edition;
-                let call = Call { callee, args, transaction_time: 0.into(), edition };
+                let schema_version = stage.program.schema_version;
+                let call = Call { callee, args, transaction_time: 0.into(), schema_version };
                 stage.within(2, Order::Call(call)).unwrap();
             }
             assert_eq!(stage.changes(), before);

@@ -10,7 +10,7 @@ use weir_sql::bound::{
 use weir_sql::system::{Facts, Row, VOLATILE};
 use weir_sql::walk::each_statement_expr;
 use weir_sql::{
-    BoundSystemQuery, BoundText, CurrentValue, Diagnostic, Lifted, Span, Text, WithCurrentValues,
+    BoundSystemQuery, BoundText, CurrentValue, Diagnostic, Parameterised, Span, Text, WithCurrentValues,
     bind_system_query, bind_text, is_block, lift_constants, with_current_values,
 };
 use weir_txn::exec::folding::{fold, may_fold};
@@ -20,15 +20,15 @@ use weir_types::text::to_text;
 use weir_types::{CatalogType, SqlError, SqlState, SqlType, Value};
 
 use crate::CallResult;
-use crate::apart::prepare_apart;
 use crate::calls::Callable;
 use crate::many::Many;
-use crate::pieces::{Pieces, prepare_pieces};
+use crate::remote_read::prepare_apart;
+use crate::sub_statements::{SubStatements, prepare_pieces};
 
 /// A SELECT, INSERT, UPDATE or DELETE over the application's tables, or a call of one of its procedures, with parameters `$1`, `$2` …
 #[derive(Clone)]
 pub struct Prepared {
-    /// The edition of the schema that it is bound to.
+    /// The schema version that it is bound to.
     pub(crate) of: Arc<Callable>,
     pub(crate) text: Arc<str>,
     /// What PostgreSQL's planner fails at: a constant that cannot be worked out. It is told when the statement is run.
@@ -67,7 +67,7 @@ pub(crate) enum What {
     /// An INSERT of many rows.
     Many(Arc<Many>),
     /// Its WITH writes, or it is read apart.
-    Pieces(Arc<Pieces>),
+    SubStatements(Arc<SubStatements>),
     Write {
         text: Arc<Text>,
         /// Values of its parameters behind the client's.
@@ -141,7 +141,7 @@ impl Prepared {
         match &self.what {
             What::Write { verb, .. } => Some(*verb),
             What::Many(_) => Some(Verb::Insert),
-            What::Pieces(pieces) => pieces.main()?.verb(),
+            What::SubStatements(pieces) => pieces.main()?.verb(),
             What::Query { .. } | What::Call { .. } => None,
         }
     }
@@ -151,8 +151,8 @@ impl Prepared {
     }
 
     /// Of the schema that it is bound to.
-    pub fn edition(&self) -> u64 {
-        self.of.program.edition
+    pub fn schema_version(&self) -> u64 {
+        self.of.program.schema_version
     }
 
     /// What it is called in figures: the procedure, or what kind of statement it is.
@@ -166,7 +166,7 @@ impl Prepared {
             What::Write { verb: Verb::Select, .. } => "select for update",
             What::Write { verb: Verb::Do, .. } => "do",
             What::Many(_) => "insert",
-            What::Pieces(pieces) => pieces.main().map_or("with", Prepared::name),
+            What::SubStatements(pieces) => pieces.main().map_or("with", Prepared::name),
         }
     }
 
@@ -186,7 +186,7 @@ impl Prepared {
                 plans.iter().find(|plan| plan.procedure == *procedure).cloned()
             }
             What::Many(many) => many.one().plan(),
-            What::Pieces(pieces) => pieces.plan(),
+            What::SubStatements(pieces) => pieces.plan(),
             What::Write { text, .. } => program.text(text).ok().map(|text| text.plan.clone()),
         }
     }
@@ -247,7 +247,7 @@ impl Prepared {
         match &self.what {
             What::Query { .. } => false,
             What::Call { writes, .. } => *writes,
-            What::Write { .. } | What::Many(_) | What::Pieces(_) => true,
+            What::Write { .. } | What::Many(_) | What::SubStatements(_) => true,
         }
     }
 
@@ -432,11 +432,11 @@ fn prepare_statement(
         Statement::Update(_) => Verb::Update,
         Statement::Delete(_) => Verb::Delete,
     };
-    let lifted = lift_constants(&application.catalog, text, &statement, &parameters);
-    if let Some(Lifted { text: lifted, values, .. }) = lifted
-        && runs(program, &lifted)
+    let parameterised = lift_constants(&application.catalog, text, &statement, &parameters);
+    if let Some(Parameterised { text: parameterised, values, .. }) = parameterised
+        && runs(program, &parameterised)
     {
-        let what = What::Write { text: Arc::new(lifted), constants: values.into(), verb };
+        let what = What::Write { text: Arc::new(parameterised), constants: values.into(), verb };
         return Ok(Prepared::new((of, text), what, parameters, columns));
     }
     // With its constants it may do less than with any others.
@@ -524,10 +524,10 @@ fn query_of(
     if gather.is_look_up(&of.program.schema) {
         return Ok(What::Query { gather: Arc::new(gather), constants: [].into() });
     }
-    if let Some(lifted) = lift_constants(&of.application.catalog, text, statement, parameters)
-        && let Ok(gather) = of.program.query(&lifted.text)
+    if let Some(parameterised) = lift_constants(&of.application.catalog, text, statement, parameters)
+        && let Ok(gather) = of.program.query(&parameterised.text)
     {
-        return Ok(What::Query { gather, constants: lifted.values.into() });
+        return Ok(What::Query { gather, constants: parameterised.values.into() });
     }
     let own = Text { sql: text.to_owned(), types: parameters.to_vec() };
     let gather = of.program.query(&own).map_err(|wrong| Unprepared::new(text, wrong.span, wrong.error))?;

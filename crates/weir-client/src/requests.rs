@@ -19,7 +19,7 @@ use weir_txn::nearby::Neighbours;
 use weir_txn::ramp::ShardId;
 use weir_types::{SqlError, SqlState};
 
-use crate::carrier::{Cabin, Carrier, Trouble, new_id};
+use crate::carrier::{Carrier, Mailbox, Trouble, new_id};
 use crate::pending::{Pending, Promise};
 use crate::{Error, Settings};
 
@@ -77,7 +77,7 @@ struct Queue<D: Dialect> {
     submitted: Vec<(u64, D::Wish, Promise<D::Outcome>)>,
     cancelled: Vec<(u64, SqlError)>,
     /// Submitted and not answered.
-    under_way: usize,
+    in_flight: usize,
     /// The loop has ended.
     has_ended: bool,
 }
@@ -89,7 +89,7 @@ impl<D: Dialect> Shared<D> {
 
     fn submit(&self, tag: u64, wish: D::Wish) -> Pending<D::Outcome> {
         let mut queue = self.lock();
-        while queue.under_way >= self.under_way_max && !queue.has_ended {
+        while queue.in_flight >= self.under_way_max && !queue.has_ended {
             queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
         if queue.has_ended {
@@ -97,7 +97,7 @@ impl<D: Dialect> Shared<D> {
         }
         let (pending, promise) = Pending::new(tag);
         queue.submitted.push((tag, wish, promise));
-        queue.under_way += 1;
+        queue.in_flight += 1;
         pending
     }
 
@@ -109,8 +109,8 @@ impl<D: Dialect> Shared<D> {
 
     fn on_answered(&self) {
         let mut queue = self.lock();
-        let was_full = queue.under_way >= self.under_way_max;
-        queue.under_way -= 1;
+        let was_full = queue.in_flight >= self.under_way_max;
+        queue.in_flight -= 1;
         drop(queue);
         if was_full {
             self.room.notify_all();
@@ -133,7 +133,7 @@ impl<D: Dialect> Drop for Last<D> {
 /// The application's side: a loop on a thread of its own. Dropping it ends what is under way.
 pub(crate) struct Session<D: Dialect> {
     shared: Arc<Shared<D>>,
-    cabin: Arc<Cabin<D::Shard, Requests<D>>>,
+    mailbox: Arc<Mailbox<D::Shard, Requests<D>>>,
     /// There are shards in this process: whoever submits something does it.
     has_neighbours: bool,
     thread: Option<JoinHandle<()>>,
@@ -160,7 +160,7 @@ where
             queue: Mutex::new(Queue {
                 submitted: Vec::new(),
                 cancelled: Vec::new(),
-                under_way: 0,
+                in_flight: 0,
                 has_ended: false,
             }),
             room: Condvar::new(),
@@ -184,7 +184,7 @@ where
         };
         let carrier = Carrier::beside((cluster.clone(), terms), requests, neighbours, trouble, has_more)
             .map_err(closed)?;
-        let cabin = carrier.cabin();
+        let mailbox = carrier.mailbox();
         let run = {
             let shared = shared.clone();
             move || {
@@ -194,7 +194,7 @@ where
             }
         };
         let thread = std::thread::Builder::new().name("weir-client".into()).spawn(run).map_err(closed)?;
-        Ok(Session { shared, cabin, has_neighbours, thread: Some(thread) })
+        Ok(Session { shared, mailbox, has_neighbours, thread: Some(thread) })
     }
 
     /// A name that no other transaction of the session has.
@@ -211,14 +211,14 @@ where
     /// The same for what takes long, while whoever submits it goes on: another thread does it.
     pub(crate) fn submit_aside(&self, tag: u64, wish: D::Wish) -> Pending<D::Outcome> {
         let pending = self.shared.submit(tag, wish);
-        self.cabin.wake();
+        self.mailbox.wake();
         pending
     }
 
     pub(crate) fn cancel(&self, tag: u64, error: SqlError) {
         self.shared.lock().cancelled.push((tag, error));
         // Whoever cancels must not come to do what others wait for.
-        self.cabin.wake();
+        self.mailbox.wake();
     }
 
     /// From here on the deadline is for shards that cannot be reached.
@@ -228,8 +228,8 @@ where
 
     fn go_on(&self) {
         match self.has_neighbours {
-            true => self.cabin.take_turns(),
-            false => self.cabin.wake(),
+            true => self.mailbox.take_turns(),
+            false => self.mailbox.wake(),
         }
     }
 }
@@ -237,7 +237,7 @@ where
 impl<D: Dialect> Drop for Session<D> {
     fn drop(&mut self) {
         self.shared.is_closed.store(true, Ordering::Release);
-        self.cabin.wake();
+        self.mailbox.wake();
         if let Some(thread) = self.thread.take() {
             // If it has panicked, it has said so.
             let _ = thread.join();

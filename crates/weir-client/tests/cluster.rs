@@ -75,12 +75,12 @@ fn a_node_that_starts_again_has_what_was_acknowledged() {
         client.put_all(keys.iter().map(|key| (key, &value))).unwrap();
         let node = round % 2;
         cluster.stop_node(node);
-        let under_way = client.begin(Transaction {
+        let in_flight = client.begin(Transaction {
             reads: keys.iter().map(|key| Key::from(key.as_str())).collect(),
             ..Transaction::default()
         });
         cluster.start_node(node);
-        let read = under_way.wait().unwrap().read;
+        let read = in_flight.wait().unwrap().read;
         let read: Vec<_> = read.items.iter().map(|item| item.value.as_deref().map(<[u8]>::to_vec)).collect();
         assert_eq!(read, vec![Some(value.into_bytes()); keys.len()]);
     }
@@ -276,8 +276,8 @@ fn who_sends_and_asks_for_a_lot_at_once_gets_all_of_it() {
         )];
         client.begin(Transaction { reads: vec![Key::from("large")], writes, ..Transaction::default() })
     };
-    let under_way: Vec<_> = (0..24).map(both).collect();
-    for one in under_way {
+    let in_flight: Vec<_> = (0..24).map(both).collect();
+    for one in in_flight {
         assert_eq!(one.wait().unwrap().read.items[0].value.as_deref(), Some(&large[..]));
     }
 }

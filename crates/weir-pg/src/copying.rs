@@ -17,20 +17,20 @@ impl Session {
         let options = Options::of(&copy.options, copy.is_from)?;
         match (&copy.what, query) {
             (Copied::Table { name, columns }, _) if copy.is_from => {
-                let load = self.current_edition().await?.load(name, columns)?;
+                let load = self.current_schema_version().await?.load(name, columns)?;
                 self.refuse_write("COPY FROM")?;
                 let names: Vec<&str> = load.table.columns.iter().map(|(name, _)| name.as_str()).collect();
                 refuse_unknown(&options, &names)?;
                 let transaction = self.begin_together();
                 let copy =
-                    CopyIn::new((self.client.clone(), self.under_way.clone()), transaction, options, load);
-                self.under_way.set_copies(true);
+                    CopyIn::new((self.client.clone(), self.in_flight.clone()), transaction, options, load);
+                self.in_flight.set_copies(true);
                 let done = CopyDone::In { columns: copy.columns(), is_binary: copy.is_binary() };
                 *self.copying() = Some(copy);
                 Ok(Done { copy: Some(done), ..Done::tag("COPY") })
             }
             (Copied::Table { name, columns }, _) => {
-                let prepared = self.current_edition().await?.unload(name, columns)?;
+                let prepared = self.current_schema_version().await?.unload(name, columns)?;
                 self.copy_out(&prepared, &options).await
             }
             (Copied::Query(_), Some(query)) if !query.columns().is_empty() => {

@@ -20,7 +20,7 @@ impl Session {
         text: &str,
     ) -> Result<Done, Failure> {
         self.refuse_write("CREATE TABLE AS")?;
-        if create.if_not_exists && self.current_edition().await?.has_relation(&create.table) {
+        if create.if_not_exists && self.current_schema_version().await?.has_relation(&create.table) {
             let name = create.table.rsplit('.').next().unwrap_or_default();
             let message = format!("relation \"{name}\" already exists, skipping");
             self.mention(Severity::Notice, SqlError::new(SqlState::DUPLICATE_TABLE, message));
@@ -62,7 +62,7 @@ impl Session {
         const TAG: &str = "CREATE MATERIALIZED VIEW";
         self.refuse_write(TAG)?;
         let transaction = self.begin_together();
-        let was_there = self.current_edition().await?.has_relation(name);
+        let was_there = self.current_schema_version().await?.has_relation(name);
         let done = self.define(text, TAG, Some(transaction)).await?;
         if was_there {
             // IF NOT EXISTS.

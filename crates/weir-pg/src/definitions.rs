@@ -1,14 +1,14 @@
 //! Statements of a session that change the schema, and statements that meet a schema which has been changed.
 //!
 //! What a transaction has defined is for its own statements until it commits; then it is for all of this front end's. Another
-//! front end hears of it when a shard tells it that its statement is bound to an edition that is over.
+//! front end hears of it when a shard tells it that its statement is bound to a schema version that is over.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use weir_client::{Client, Edition, Error, NextEdition, Prepared, Unprepared};
+use weir_client::{Client, Error, NextSchemaVersion, Prepared, SchemaVersion, Unprepared};
 use weir_sql::bound::OutputColumn;
 use weir_sql::system::Facts;
 use weir_sql::{Gives, Validation};
@@ -22,42 +22,42 @@ use crate::statement::{Done, Failure};
 /// For so long a statement is bound anew because the schema has changed meanwhile: after a crash, some shards may be told later than others.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The edition that the open transaction has made.
+/// The schema version that the open transaction has made.
 #[derive(Default)]
-pub(crate) struct Own(Mutex<Option<Edition>>);
+pub(crate) struct Own(Mutex<Option<SchemaVersion>>);
 
 impl Own {
-    pub(crate) fn get(&self) -> Option<Edition> {
+    pub(crate) fn get(&self) -> Option<SchemaVersion> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn set(&self, edition: Option<Edition>) -> Option<Edition> {
-        std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), edition)
+    pub(crate) fn set(&self, schema_version: Option<SchemaVersion>) -> Option<SchemaVersion> {
+        std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), schema_version)
     }
 }
 
 impl Session {
     /// The schema that the next statement meets.
-    pub(crate) fn edition(&self) -> Result<Edition, Failure> {
-        match self.own_edition.get().or_else(|| self.still.edition()) {
-            Some(edition) => Ok(edition),
-            None => self.client.edition().map_err(|wrong| Failure::of(wrong, "")),
+    pub(crate) fn schema_version(&self) -> Result<SchemaVersion, Failure> {
+        match self.own_schema_version.get().or_else(|| self.catalog_snapshot.schema_version()) {
+            Some(schema_version) => Ok(schema_version),
+            None => self.client.schema_version().map_err(|wrong| Failure::of(wrong, "")),
         }
     }
 
     /// Binds a text. What is wrong with it may be that somebody else has changed the schema.
     pub(crate) fn bind_text(&self, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
-        let edition = |failure: Failure| Unprepared { error: failure.error, position: 1 };
-        let before = self.edition().map_err(edition)?;
+        let schema_version = |failure: Failure| Unprepared { error: failure.error, position: 1 };
+        let before = self.schema_version().map_err(schema_version)?;
         let facts = &self.facts_for(text);
         before.prepare_for(facts, text, types).or_else(|wrong| {
-            if self.own_edition.get().is_some() {
+            if self.own_schema_version.get().is_some() {
                 // Nobody else changes what the transaction has made.
                 return Err(wrong);
             }
             // Nobody can wait for it otherwise where a text is bound; it is wrong texts that are slow.
             let asked = tokio::task::block_in_place(|| self.client.refresh());
-            let now = self.edition().map_err(edition)?;
+            let now = self.schema_version().map_err(schema_version)?;
             match asked.is_ok() && now != before {
                 true => now.prepare_for(facts, text, types),
                 false => Err(wrong),
@@ -81,12 +81,12 @@ impl Session {
 
     /// The statement as it is bound to the schema and the settings of the moment.
     pub(crate) fn bound<'p>(&self, prepared: &'p Prepared) -> Result<Cow<'p, Prepared>, Failure> {
-        let edition = self.edition()?;
+        let schema_version = self.schema_version()?;
         let settings = prepared.settings().map(|_| self.settings_by_name());
-        if prepared.is_of(&edition) && prepared.settings() == settings.as_ref() {
+        if prepared.is_of(&schema_version) && prepared.settings() == settings.as_ref() {
             return Ok(Cow::Borrowed(prepared));
         }
-        prepared.again(&edition, settings).map(Cow::Owned).map_err(|wrong| Failure::of(wrong, ""))
+        prepared.again(&schema_version, settings).map(Cow::Owned).map_err(|wrong| Failure::of(wrong, ""))
     }
 
     /// Runs the statement of the text, in the open transaction or in one of its own.
@@ -97,19 +97,19 @@ impl Session {
         open: Option<u64>,
     ) -> Result<Done, Failure> {
         if let Some(name) = open {
-            let next = self.next_edition(text).await?;
+            let next = self.next_schema_version(text).await?;
             self.begin_and_validate(name, &next).await?;
-            self.own_edition.set(Some(next.edition));
+            self.own_schema_version.set(Some(next.schema_version));
             return Ok(self.defined(next.notices, tag));
         }
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
-            let next = self.next_edition(text).await?;
+            let next = self.next_schema_version(text).await?;
             let own = self.by_itself();
             match self.begin_and_validate(own.name(), &next).await {
                 Ok(()) => {
                     let done = own.end(true).await;
-                    self.adopt(&next.edition, done).await?;
+                    self.adopt(&next.schema_version, done).await?;
                     return Ok(self.defined(next.notices, tag));
                 }
                 Err(failure) => {
@@ -131,7 +131,7 @@ impl Session {
     }
 
     /// Defines it in the transaction of that name, and asks what no shard can tell by itself: whether assertions hold.
-    async fn begin_and_validate(&self, name: u64, next: &NextEdition) -> Result<(), Failure> {
+    async fn begin_and_validate(&self, name: u64, next: &NextSchemaVersion) -> Result<(), Failure> {
         self.wait_for(|client| client.begin_definition(name, next)).await?;
         for (validation, query) in &next.validations {
             let given = self.wait_for(|client| client.begin_within(name, query, &[])).await?;
@@ -144,26 +144,27 @@ impl Session {
     }
 
     /// Analyses what the application would be.
-    async fn next_edition(&self, text: &Arc<str>) -> Result<NextEdition, Failure> {
-        let (edition, text, zone) = (self.current_edition().await?, text.clone(), self.zone.get());
+    async fn next_schema_version(&self, text: &Arc<str>) -> Result<NextSchemaVersion, Failure> {
+        let (schema_version, text, zone) =
+            (self.current_schema_version().await?, text.clone(), self.zone.get());
         let define = move || {
             let _zone = zone.enter();
-            edition.define(&text)
+            schema_version.define(&text)
         };
         blocking(define).await?.map_err(|wrong: Unprepared| Failure::of(wrong, ""))
     }
 
     /// The schema as it is after all definitions that anybody has been told of: shards are asked, for statements that reach none of them
     /// before they rest on what there is.
-    pub(crate) async fn current_edition(&self) -> Result<Edition, Failure> {
-        if let Some(own) = self.own_edition.get().or_else(|| self.still.edition()) {
+    pub(crate) async fn current_schema_version(&self) -> Result<SchemaVersion, Failure> {
+        if let Some(own) = self.own_schema_version.get().or_else(|| self.catalog_snapshot.schema_version()) {
             return Ok(own);
         }
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
-            let edition = self.edition()?;
-            match self.wait_for(|client| client.begin_check(&edition)).await {
-                Ok(_) => return Ok(edition),
+            let schema_version = self.schema_version()?;
+            match self.wait_for(|client| client.begin_check(&schema_version)).await {
+                Ok(_) => return Ok(schema_version),
                 Err(failure) => self.meet(failure).await?,
             }
         }
@@ -171,9 +172,13 @@ impl Session {
     }
 
     /// What the transaction has defined is for everybody, if it has committed.
-    pub(crate) async fn adopt(&self, edition: &Edition, committed: Result<(), Error>) -> Result<(), Failure> {
+    pub(crate) async fn adopt(
+        &self,
+        schema_version: &SchemaVersion,
+        committed: Result<(), Error>,
+    ) -> Result<(), Failure> {
         match committed {
-            Ok(()) => self.client.adopt(edition),
+            Ok(()) => self.client.adopt(schema_version),
             // It may have.
             Err(Error::Unknown(_)) => self.refresh().await?,
             Err(_) => {}
@@ -186,9 +191,9 @@ impl Session {
         if failure.error.state() != SqlState::SCHEMA_HAS_CHANGED {
             return Err(failure);
         }
-        let before = self.edition()?;
+        let before = self.schema_version()?;
         self.refresh().await?;
-        if self.edition()? == before {
+        if self.schema_version()? == before {
             // Not every shard knows what this one knows already.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

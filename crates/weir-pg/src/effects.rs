@@ -95,16 +95,16 @@ impl Session {
     /// with it.
     async fn set_value(&self, sequence: &str, value: i64, is_given: bool) -> Result<Value, Failure> {
         self.refuse_write("setval()")?;
-        if let Some(own) = self.own_edition.get() {
+        if let Some(own) = self.own_schema_version.get() {
             let definition = own.set_value(sequence, value, is_given)?;
             self.define(&definition.into(), "ALTER SEQUENCE", self.open_name()).await?;
             return Ok(Value::Int(value));
         }
         let mut shards = 0..self.client.shards();
         while let Some(shard) = shards.next() {
-            let edition = self.current_edition().await?;
-            let of = (shard, edition.settable(sequence, value)?);
-            let set = |client: &Client| client.begin_set_sequence(&edition, of, (value, is_given));
+            let schema_version = self.current_schema_version().await?;
+            let of = (shard, schema_version.settable(sequence, value)?);
+            let set = |client: &Client| client.begin_set_sequence(&schema_version, of, (value, is_given));
             if let Err(failure) = self.wait_for(set).await {
                 self.meet(failure).await?;
                 shards = shard..self.client.shards();

@@ -33,7 +33,7 @@ use weir_types::datetime::style::IntervalStyle;
 use weir_types::{SqlError, SqlState, Value};
 
 use crate::answer;
-use crate::doors::{AtTheDoor, Doors};
+use crate::authentication::{AtTheDoor, Authenticator};
 use crate::portals::{Formats, PortalState};
 use crate::session::{Changed, Session, Status};
 use crate::statement::{Done, Failure, Statement};
@@ -44,10 +44,10 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn new(client: Arc<Client>, doors: Arc<Doors>, is_full: bool) -> Connection {
-        let session = Arc::new(Session::new(client, doors.front.clone()));
+    pub fn new(client: Arc<Client>, authentication: Arc<Authenticator>, is_full: bool) -> Connection {
+        let session = Arc::new(Session::new(client, authentication.front.clone()));
         Connection {
-            door: Arc::new(AtTheDoor::new(doors, session.clone(), is_full)),
+            door: Arc::new(AtTheDoor::new(authentication, session.clone(), is_full)),
             talk: Arc::new(Talk { session, held_back: Mutex::default(), has_failed: AtomicBool::new(false) }),
         }
     }
@@ -141,7 +141,7 @@ impl Talk {
 
     /// What has been said beside the answer that follows.
     async fn say_beside<C: Listens>(&self, client: &mut C) -> PgWireResult<()> {
-        for notice in &self.session.take_beside() {
+        for notice in &self.session.take_notices() {
             say(client, Answer::NoticeResponse(answer::notice(notice))).await?;
         }
         Ok(())

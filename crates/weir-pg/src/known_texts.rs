@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use weir_client::{Edition, Lifted, Prepared};
+use weir_client::{Parameterised, Prepared, SchemaVersion};
 use weir_sql::shape::Shape;
 use weir_types::{Recent, Value};
 
@@ -29,7 +29,7 @@ enum Known {
 enum Bound {
     /// BEGIN and so on: the same whatever the schema is.
     Command(Arc<Statement>),
-    Run(Arc<Lifted>, Arc<Statement>),
+    Run(Arc<Parameterised>, Arc<Statement>),
 }
 
 pub struct KnownTexts(Mutex<Recent<String, Known>>);
@@ -41,8 +41,13 @@ impl Default for KnownTexts {
 }
 
 impl KnownTexts {
-    /// The statement that the text is, with the values of its parameters, if it is known for that edition.
-    fn get(&self, text: &str, shape: &Shape, edition: &Edition) -> Option<(Arc<Statement>, Vec<Value>)> {
+    /// The statement that the text is, with the values of its parameters, if it is known for that schema version.
+    fn get(
+        &self,
+        text: &str,
+        shape: &Shape,
+        schema_version: &SchemaVersion,
+    ) -> Option<(Arc<Statement>, Vec<Value>)> {
         let all = {
             let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let Known::Bound(all) = known.get(shape.key.as_str())? else { return None };
@@ -50,7 +55,7 @@ impl KnownTexts {
         };
         all.into_iter().find_map(|bound| match bound {
             Bound::Command(statement) => Some((statement, Vec::new())),
-            Bound::Run(lifted, _) if !lifted.prepared.is_of(edition) => None,
+            Bound::Run(lifted, _) if !lifted.prepared.is_of(schema_version) => None,
             Bound::Run(lifted, statement) => {
                 let values = lifted.values(text, shape)?;
                 Some((Arc::new(Statement { text: text.into(), ..(*statement).clone() }), values))
@@ -59,7 +64,7 @@ impl KnownTexts {
     }
 
     /// The text has been read, and is that statement.
-    fn put(&self, text: &str, shape: Shape, edition: &Edition, statement: &Statement) {
+    fn put(&self, text: &str, shape: Shape, schema_version: &SchemaVersion, statement: &Statement) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match known.get(shape.key.as_str()) {
             None => return known.put(shape.key, Known::Once),
@@ -72,11 +77,13 @@ impl KnownTexts {
             Kind::Command(_) if shape.constants.is_empty() => {
                 Some(Bound::Command(Arc::new(statement.clone())))
             }
-            Kind::Run(prepared, tag) if is_general(prepared) => edition.lift(text, &shape).map(|lifted| {
-                let figures = statement.figures.clone();
-                let run = Statement { figures, ..Statement::run(lifted.prepared.clone(), tag) };
-                Bound::Run(Arc::new(lifted), Arc::new(run))
-            }),
+            Kind::Run(prepared, tag) if is_general(prepared) => {
+                schema_version.lift(text, &shape).map(|lifted| {
+                    let figures = statement.figures.clone();
+                    let run = Statement { figures, ..Statement::run(lifted.prepared.clone(), tag) };
+                    Bound::Run(Arc::new(lifted), Arc::new(run))
+                })
+            }
             _ => None,
         };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +92,9 @@ impl KnownTexts {
             (None, Known::Bound(_)) => {}
             (None, entry) => *entry = Known::Never,
             (Some(bound), Known::Bound(all)) => {
-                all.retain(|one| matches!(one, Bound::Run(lifted, _) if lifted.prepared.is_of(edition)));
+                all.retain(
+                    |one| matches!(one, Bound::Run(lifted, _) if lifted.prepared.is_of(schema_version)),
+                );
                 if all.len() < PER_SHAPE {
                     all.push(bound);
                 }
@@ -106,22 +115,22 @@ fn is_general(prepared: &Prepared) -> bool {
 impl Session {
     /// The one statement of the text, with the values of its parameters, if one of its shape has come before.
     pub(crate) fn known(&self, text: &str, shape: Option<&Shape>) -> Option<(Arc<Statement>, Vec<Value>)> {
-        let edition = self.shared_edition()?;
-        self.front.known_texts.get(text, shape?, &edition)
+        let schema_version = self.shared_schema_version()?;
+        self.front.known_texts.get(text, shape?, &schema_version)
     }
 
     /// The text is that statement.
     pub(crate) fn remember(&self, text: &str, shape: Option<Shape>, statement: &Statement) {
-        if let (Some(shape), Some(edition)) = (shape, self.shared_edition()) {
-            self.front.known_texts.put(text, shape, &edition, statement);
+        if let (Some(shape), Some(schema_version)) = (shape, self.shared_schema_version()) {
+            self.front.known_texts.put(text, shape, &schema_version, statement);
         }
     }
 
     /// The schema that all sessions see, unless this one has changed it for itself.
-    fn shared_edition(&self) -> Option<Edition> {
-        if self.own_edition.get().is_some() {
+    fn shared_schema_version(&self) -> Option<SchemaVersion> {
+        if self.own_schema_version.get().is_some() {
             return None;
         }
-        self.client.edition().ok()
+        self.client.schema_version().ok()
     }
 }

@@ -5,8 +5,8 @@
 
 mod advisory;
 mod answer;
+mod authentication;
 mod begun;
-mod beside;
 mod by_itself;
 mod conversation;
 mod copy;
@@ -14,31 +14,31 @@ mod copy_messages;
 mod copying;
 mod create_as;
 mod definitions;
-mod doors;
 mod effects;
 mod ending;
 mod explain;
 pub mod frontend;
-mod given;
 mod handlers;
 mod idle;
-mod inside;
+mod in_flight;
 mod isolation;
 mod known_texts;
 mod lock;
 mod many;
+mod notices;
 mod opening;
-mod pieces;
 mod portals;
+mod repeatable_catalog;
 mod savepoints;
 mod scope;
 mod script;
+mod sequence_values;
 mod session;
+mod session_registry;
 mod settings;
 mod statement;
-mod still;
+mod sub_statements;
 mod temporary;
-mod under_way;
 mod watch;
 mod watchdog;
 mod zone;
@@ -55,8 +55,8 @@ use tokio::sync::oneshot;
 use weir_client::Client;
 use weir_net::tls;
 
+use authentication::Authenticator;
 use conversation::{END_MAX, converse};
-use doors::Doors;
 use handlers::Connection;
 use isolation::Isolated;
 pub use isolation::is_isolated;
@@ -170,7 +170,7 @@ impl Door {
             .map_err(failed)?;
         let (stop, stopped) = oneshot::channel();
         let front = Arc::new(FrontEnd::new(self.settings.connections_max, self.settings.log_slow));
-        let (watched, inside) = (front.clone(), front.clone());
+        let (watched, sessions) = (front.clone(), front.clone());
         weir_types::interrupt::set_make_room(watchdog::make_room);
         let watchdog = Watchdog::start(front.clone(), runtime.handle().clone()).map_err(failed)?;
         let thread = std::thread::Builder::new().name("weir-pg".to_owned()).spawn(move || {
@@ -179,7 +179,7 @@ impl Door {
                     () = accept(listener, self, (Arc::new(client), front)) => {}
                     _ = stopped => {}
                 }
-                end_sessions(&inside).await;
+                end_sessions(&sessions).await;
             });
             // Of who is not at the door yet nothing is waited for.
             runtime.shutdown_background();
@@ -223,12 +223,12 @@ impl Drop for Server {
 async fn end_sessions(front: &FrontEnd) {
     let until = Instant::now() + END_MAX + Duration::from_secs(1);
     while Instant::now() < until {
-        let inside = front.inside.all();
-        if inside.is_empty() {
+        let sessions = front.sessions.all();
+        if sessions.is_empty() {
             return;
         }
-        inside.iter().for_each(|(_, session)| session.terminate());
-        drop(inside);
+        sessions.iter().for_each(|(_, session)| session.terminate());
+        drop(sessions);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -240,7 +240,7 @@ async fn accept(
 ) {
     let listener =
         tokio::net::TcpListener::from_std(listener).expect("it is a listener, and there is a runtime");
-    let doors = Arc::new(Doors::new(&settings, front));
+    let authentication = Arc::new(Authenticator::new(&settings, front));
     let open = Arc::new(AtomicUsize::new(0));
     loop {
         let socket = match listener.accept().await {
@@ -253,7 +253,7 @@ async fn accept(
             }
         };
         let is_full = open.fetch_add(1, Ordering::Relaxed) >= settings.connections_max;
-        let connection = Connection::new(client.clone(), doors.clone(), is_full);
+        let connection = Connection::new(client.clone(), authentication.clone(), is_full);
         let (open, tls) = (open.clone(), tls.clone());
         tokio::spawn(async move {
             match Isolated(Box::pin(converse(socket, tls, connection))).await {

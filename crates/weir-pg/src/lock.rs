@@ -17,8 +17,8 @@ impl Session {
         let Transaction::Open { name, is_implicit: false } = transaction else {
             return Err(only_in_transactions("LOCK TABLE").into());
         };
-        let edition = self.current_edition().await?;
-        if let Some(missing) = lock.tables.iter().find(|name| !edition.has_relation(name)) {
+        let schema_version = self.current_schema_version().await?;
+        if let Some(missing) = lock.tables.iter().find(|name| !schema_version.has_relation(name)) {
             let message = format!("relation \"{missing}\" does not exist");
             return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message).into());
         }
@@ -42,7 +42,7 @@ impl Session {
             LockMode::Exclusive => {
                 let limit = self.values().time("lock_timeout");
                 self.limit_waits(name, limit).await?;
-                self.wait_for(|client| client.begin_definition(name, &edition.held())).await?;
+                self.wait_for(|client| client.begin_definition(name, &schema_version.held())).await?;
                 Ok(Done::tag("LOCK TABLE"))
             }
         }

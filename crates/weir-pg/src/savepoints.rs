@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use weir_client::Edition;
+use weir_client::SchemaVersion;
 use weir_types::{Severity, SqlError, SqlState};
 
 use crate::scope::Scope;
@@ -15,7 +15,7 @@ use crate::statement::{Done, Failure};
 struct Savepoint {
     name: String,
     settings: (Values, Option<Scope>),
-    edition: Option<Edition>,
+    schema_version: Option<SchemaVersion>,
 }
 
 /// The innermost at the end; the cluster knows them by their places.
@@ -56,7 +56,7 @@ impl Session {
         names: Option<&[String]>,
         deferred: bool,
     ) -> Result<Done, Failure> {
-        self.current_edition().await?.check_deferrable(names.unwrap_or_default())?;
+        self.current_schema_version().await?.check_deferrable(names.unwrap_or_default())?;
         let done = Done::tag("SET CONSTRAINTS");
         match self.open_name() {
             Some(name) => {
@@ -80,9 +80,10 @@ impl Session {
     /// In the transaction of that name. Gives its place.
     pub(crate) async fn set_savepoint(&self, transaction: u64, savepoint: &str) -> Result<usize, Failure> {
         self.wait_for(|client| client.begin_savepoint(transaction)).await?;
-        let (name, settings, edition) = (savepoint.to_owned(), self.settings_now(), self.own_edition.get());
+        let (name, settings, schema_version) =
+            (savepoint.to_owned(), self.settings_now(), self.own_schema_version.get());
         let mut savepoints = self.savepoints.lock();
-        savepoints.push(Savepoint { name, settings, edition });
+        savepoints.push(Savepoint { name, settings, schema_version });
         Ok(savepoints.len() - 1)
     }
 
@@ -120,9 +121,9 @@ impl Session {
             savepoints.last().cloned()
         };
         let mut changed = Vec::new();
-        if let Some(Savepoint { settings, edition, .. }) = last {
+        if let Some(Savepoint { settings, schema_version, .. }) = last {
             changed = self.settings_again(settings);
-            self.own_edition.set(edition);
+            self.own_schema_version.set(schema_version);
         }
         Ok(changed)
     }

@@ -68,7 +68,7 @@ impl Session {
 
     /// The transaction is over: what was LOCAL is as before, and everything if it was rolled back.
     pub(crate) fn end_scope(&self, has_committed: bool) -> Vec<(&'static str, String)> {
-        self.still.let_go();
+        self.catalog_snapshot.let_go();
         let Some(scope) = self.scope.lock().take() else { return Vec::new() };
         let mut values = self.values();
         let ended = std::mem::replace(&mut *values, if has_committed { scope.after } else { scope.before });

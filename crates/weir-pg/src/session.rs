@@ -13,20 +13,20 @@ use weir_types::{Severity, SqlError, SqlState, Value};
 
 use crate::advisory::AdvisoryLocks;
 use crate::begun::Begun;
-use crate::beside::Beside;
 use crate::copy::CopyIn;
 use crate::definitions::{Own, PATIENCE};
 use crate::ending::Ending;
-use crate::given::GivenValues;
 use crate::idle::Idle;
+use crate::in_flight::InFlight;
+use crate::notices::PendingNotices;
 use crate::portals::{Cursor, Formats, Names, Portal, PortalState, no_portal};
+use crate::repeatable_catalog::RepeatableCatalog;
 use crate::savepoints::Savepoints;
 use crate::scope::OpenScope;
+use crate::sequence_values::SequenceValues;
 use crate::settings::{Values, switch};
 use crate::statement::{Done, Failure, Kind, Statement};
-use crate::still::Still;
 use crate::temporary::TemporaryFunctions;
-use crate::under_way::UnderWay;
 use crate::watch::{Activity, FrontEnd, Phase};
 use crate::watchdog::Peer;
 
@@ -38,14 +38,14 @@ pub struct Session {
     names: Mutex<Names>,
     pub(crate) savepoints: Savepoints,
     pub(crate) scope: OpenScope,
-    pub(crate) under_way: Arc<UnderWay>,
+    pub(crate) in_flight: Arc<InFlight>,
     idle: Idle,
     pub(crate) copying: Mutex<Option<CopyIn>>,
     pub(crate) advisory: Mutex<AdvisoryLocks>,
-    pub(crate) still: Still,
-    pub(crate) beside: Beside,
-    pub(crate) given: Mutex<GivenValues>,
-    pub(crate) own_edition: Own,
+    pub(crate) catalog_snapshot: RepeatableCatalog,
+    pub(crate) notices: PendingNotices,
+    pub(crate) given: Mutex<SequenceValues>,
+    pub(crate) own_schema_version: Own,
     /// Who is at the other end, once they are let in.
     pub(crate) facts: OnceLock<Facts>,
     pub(crate) origin: OnceLock<Origin>,
@@ -90,7 +90,7 @@ pub(crate) type Changed = Vec<(&'static str, String)>;
 impl Session {
     pub(crate) fn new(client: Arc<Client>, front: Arc<FrontEnd>) -> Session {
         let (values, transaction, names) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let (savepoints, scope, under_way, idle, own_edition) = Default::default();
+        let (savepoints, scope, in_flight, idle, own_schema_version) = Default::default();
         let (facts, origin) = Default::default();
         Session {
             client,
@@ -100,14 +100,14 @@ impl Session {
             names,
             savepoints,
             scope,
-            under_way,
+            in_flight,
             idle,
             copying: Mutex::default(),
             advisory: Mutex::default(),
-            still: Still::default(),
-            beside: Beside::default(),
+            catalog_snapshot: RepeatableCatalog::default(),
+            notices: PendingNotices::default(),
             given: Mutex::default(),
-            own_edition,
+            own_schema_version,
             facts,
             origin,
             front,
@@ -237,11 +237,11 @@ impl Session {
     pub async fn run(&self, statement: &Statement, values: &[Value]) -> Result<Done, Failure> {
         self.idle.stop()?;
         let watched = self.begin_watch(statement);
-        let number = self.under_way.begin_statement();
+        let number = self.in_flight.begin_statement();
         let armed = self.limit_time(number);
         let result = self.run_now(statement, values).await;
         drop(armed);
-        self.under_way.end_statement();
+        self.in_flight.end_statement();
         self.end_watch(statement, watched, &result);
         let transaction = *self.transaction();
         if let Transaction::Open { name, is_implicit: false } | Transaction::Failed { name } = transaction
@@ -257,7 +257,7 @@ impl Session {
         if !matches!(statement.kind, Kind::Empty | Kind::Command(_) | Kind::Prepare(..))
             && let Some(name) = self.open_name()
         {
-            self.still.note_run(name);
+            self.catalog_snapshot.note_run(name);
         }
         match &statement.kind {
             Kind::Empty => Ok(Done::tag("")),
@@ -341,7 +341,7 @@ impl Session {
         Ok((statement, values))
     }
 
-    /// Outside of a transaction a statement that was bound to an edition of the schema that is over is bound again, however it runs.
+    /// Outside of a transaction a statement that was bound to a schema version that is over is bound again, however it runs.
     pub(crate) async fn run_prepared(
         &self,
         prepared: &Prepared,
@@ -418,7 +418,7 @@ impl Session {
 
     /// A transaction begins without limit; one that has had one is told every time.
     pub(crate) async fn limit_waits(&self, name: u64, most: Option<Duration>) -> Result<(), Failure> {
-        let is_news = self.under_way.limits(name, most.is_some());
+        let is_news = self.in_flight.limits(name, most.is_some());
         if is_news {
             self.client.begin_lock_timeout(name, most).await.map_err(sql_error)?;
         }
@@ -427,10 +427,10 @@ impl Session {
 
     /// Ends the transaction of that name, with what it has defined.
     async fn end_named(&self, name: u64, commit: bool) -> Result<(), Failure> {
-        let own = self.own_edition.set(None);
+        let own = self.own_schema_version.set(None);
         let ended = self.client.end_transaction(name, commit).await.map(drop);
         match own.filter(|_| commit) {
-            Some(edition) => self.adopt(&edition, ended).await,
+            Some(schema_version) => self.adopt(&schema_version, ended).await,
             None => ended.map_err(sql_error),
         }
     }
@@ -664,13 +664,13 @@ impl Session {
             Command::Nothing(what) => Ok(Done::tag(*what)),
             Command::Chore(chore) => {
                 let is_open = matches!(*self.transaction(), Transaction::Open { is_implicit: false, .. });
-                let edition = self.edition().map_err(|failure| failure.error)?;
-                edition.check_chore(chore, is_open)?;
+                let schema_version = self.schema_version().map_err(|failure| failure.error)?;
+                schema_version.check_chore(chore, is_open)?;
                 Ok(Done::tag(chore.tag))
             }
             Command::Refresh(name) => {
                 self.refuse_write("REFRESH MATERIALIZED VIEW")?;
-                self.edition().map_err(|failure| failure.error)?.refresh(name)?;
+                self.schema_version().map_err(|failure| failure.error)?.refresh(name)?;
                 Ok(Done::tag("REFRESH MATERIALIZED VIEW"))
             }
             Command::Unsupported(what) => Err(not_yet(what)),

@@ -193,8 +193,8 @@ impl Session {
     }
 
     fn figures_of(&self, kind: &Kind, text: &str) -> Option<Arc<StatementFigures>> {
-        let (edition, mechanism, name): (_, &dyn Fn() -> &'static str, _) = match kind {
-            Kind::Run(prepared, _) => (prepared.edition(), &|| prepared.mechanism(), prepared.name()),
+        let (schema_version, mechanism, name): (_, &dyn Fn() -> &'static str, _) = match kind {
+            Kind::Run(prepared, _) => (prepared.schema_version(), &|| prepared.mechanism(), prepared.name()),
             Kind::Define(_, tag) => (0, &|| "definition", *tag),
             Kind::Copy(copy, _) if !copy.is_from => (0, &|| "read", "copy to"),
             Kind::Command(Command::Commit) => (0, &|| "open", "commit"),
@@ -203,7 +203,7 @@ impl Session {
         };
         let front = &self.front;
         let kind = || front.kinds.of(mechanism(), &name.to_ascii_lowercase());
-        Some(front.statements.of(text, edition, kind))
+        Some(front.statements.of(text, schema_version, kind))
     }
 
     fn prepare_unwatched(&self, text: &str, said: &Said, types: &[SqlType]) -> Result<Statement, Failure> {

@@ -80,9 +80,9 @@ impl Timeouts {
             return None;
         }
         let next = state.timeouts.first_key_value().map(|((at, _), _)| *at);
-        let patience = next.map_or(TICK, |at| at.saturating_duration_since(Instant::now()).min(TICK));
-        if !patience.is_zero() {
-            (state, _) = self.sooner.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
+        let timeouts = next.map_or(TICK, |at| at.saturating_duration_since(Instant::now()).min(TICK));
+        if !timeouts.is_zero() {
+            (state, _) = self.sooner.wait_timeout(state, timeouts).unwrap_or_else(PoisonError::into_inner);
         }
         let later = state.timeouts.split_off(&(Instant::now(), u64::MAX));
         let due = std::mem::replace(&mut state.timeouts, later);
@@ -123,7 +123,7 @@ fn watch(front: &FrontEnd, runtime: &Handle) {
     let mut looked = Instant::now();
     while let Some(due) = front.timeouts.wait() {
         for (process, statement) in due {
-            if let Some(session) = front.inside.get(process) {
+            if let Some(session) = front.sessions.get(process) {
                 session.time_out(statement);
             }
         }
@@ -139,7 +139,7 @@ fn watch(front: &FrontEnd, runtime: &Handle) {
             let beats = beats.clone();
             runtime.spawn(async move { beats.store(false, Ordering::Release) });
         }
-        for session in front.inside.busy(looked) {
+        for session in front.sessions.busy(looked) {
             if is_gone(&session) {
                 session.terminate();
             }
@@ -176,7 +176,7 @@ impl Session {
     pub(crate) fn is_busy(&self, now: Instant) -> bool {
         let activity = self.activity.now();
         let is_long = |since: Instant| now.saturating_duration_since(since) >= TICK;
-        self.under_way.copies()
+        self.in_flight.copies()
             || activity.phase == Phase::Active && activity.phase_since.is_some_and(is_long)
     }
 }

@@ -264,7 +264,7 @@ impl<'l> Replica<'l> {
             callee: Callee::Procedure(invocation.procedure),
             args: invocation.arguments.clone(),
             transaction_time: NOW,
-            edition: 0,
+            schema_version: 0,
         };
         call::run(fragment, &call, &mut self.scratch).map_err(|stop| match stop {
             Stop::Error(error) => error.message().to_owned(),

@@ -31,7 +31,7 @@ const PAIRED_MAX: usize = 6;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filled {
     /// Those that nothing inserts into.
-    Given(usize),
+    SequenceValue(usize),
     /// Those that neither of the two transactions inserts into.
     Others(usize),
     All(usize),
@@ -56,10 +56,10 @@ pub enum Level {
 /// The seeds, in the order in which they are tried.
 pub fn plans() -> impl Iterator<Item = (Filled, Level)> {
     let filled = [
-        Filled::Given(1),
+        Filled::SequenceValue(1),
         Filled::Others(1),
         Filled::All(1),
-        Filled::Given(2),
+        Filled::SequenceValue(2),
         Filled::Others(2),
         Filled::All(2),
         Filled::Siblings(2),
@@ -142,9 +142,9 @@ pub fn seed(
         .map(|write| write.table)
         .collect();
     let rows = |table: TableId| match filled {
-        Filled::Given(_) if lab.is_inserted(table) => (0, false),
+        Filled::SequenceValue(_) if lab.is_inserted(table) => (0, false),
         Filled::Others(_) if inserted_here.contains(&table) => (0, false),
-        Filled::Given(count) | Filled::Others(count) | Filled::All(count) => (count, false),
+        Filled::SequenceValue(count) | Filled::Others(count) | Filled::All(count) => (count, false),
         Filled::GivenSiblings(_) if lab.is_inserted(table) => (0, false),
         Filled::Siblings(count) | Filled::GivenSiblings(count) => (count, true),
     };

@@ -67,7 +67,7 @@ impl<T> Mailbox<T> {
 
     /// Waits for messages and takes all of them into the (empty) buffer; false once the box is closed and
     /// empty. With a patience it may come back empty-handed.
-    pub fn receive(&self, buffer: &mut Vec<T>, patience: Option<Duration>) -> bool {
+    pub fn receive(&self, buffer: &mut Vec<T>, timeouts: Option<Duration>) -> bool {
         let mut state = self.lock();
         let mut yields = YIELDS;
         while state.queue.is_empty() {
@@ -82,11 +82,11 @@ impl<T> Mailbox<T> {
                 continue;
             }
             state.sleeping = true;
-            state = match patience {
+            state = match timeouts {
                 None => self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(patience) => {
+                Some(timeouts) => {
                     let (mut state, result) =
-                        self.arrived.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
+                        self.arrived.wait_timeout(state, timeouts).unwrap_or_else(PoisonError::into_inner);
                     if result.timed_out() {
                         state.sleeping = false;
                         std::mem::swap(&mut state.queue, buffer);

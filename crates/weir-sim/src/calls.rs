@@ -18,7 +18,7 @@ use weir_txn::node::{Node, PlantedBugs};
 use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, Output, Protocol, Record, ShardId, TxnId};
 use weir_txn::storage::Rows;
 use weir_txn::storage::view::WholeView;
-use weir_txn::termination::Patience;
+use weir_txn::termination::Timeouts;
 use weir_types::{SqlError, Value};
 
 use crate::Audit;
@@ -160,20 +160,20 @@ pub fn run_script(job: &Arc<Job>, setup: &Setup, mut script: impl Script) -> Rep
     let faults = setup.faults.clone().unwrap_or_else(|| Faults::draw(&mut chance));
     let coordinators: CoordinatorId = chance.between(2, 4);
     let sessions = coordinators as usize * chance.between(1, 3) as usize;
-    let patience = Patience { retire_ms: chance.pick(&[2_500, 10_000, 60_000]), ..Patience::default() };
+    let timeouts = Timeouts { retire_ms: chance.pick(&[2_500, 10_000, 60_000]), ..Timeouts::default() };
     let nodes = (job.program.shards, coordinators);
-    let starts = starts(job, setup.bugs, patience);
+    let starts = starts(job, setup.bugs, timeouts);
     let mut cluster = Calls::new(starts, nodes, sessions, faults.clone(), setup.seed, setup.logged);
     cluster.answers_early = setup.answers_early;
     let mut clients = Sessions {
         script: &mut script,
         audits: &job.audits,
-        under_way: vec![None; sessions],
+        in_flight: vec![None; sessions],
         left: setup.calls,
         told: Told::default(),
         violated: None,
     };
-    let failure = catch_panic(|| live(job, &mut cluster, &mut clients, patience)).err();
+    let failure = catch_panic(|| live(job, &mut cluster, &mut clients, timeouts)).err();
     let mut hash = FxHasher::default();
     cluster.hash().hash(&mut hash);
     let tables = (0..job.program.partitions.len() as u32).map(TableId);
@@ -212,7 +212,7 @@ fn check_recovery(job: &Job, cluster: &mut Calls) -> Result<(), Violation> {
         let logs = [cluster.durable_log(shard.id()), Some(vec![snapshot])];
         for log in logs.into_iter().flatten() {
             let log = written_and_read(&log)?;
-            let again = start(job, shard.id(), log, PlantedBugs::default(), Patience::default());
+            let again = start(job, shard.id(), log, PlantedBugs::default(), Timeouts::default());
             if let Some(lost) = shard.lost_by(&again) {
                 let seen = format!("shard {} forgets {lost}", shard.id());
                 return Err(Violation { claim: "a shard that starts again is as it was", seen });
@@ -230,17 +230,17 @@ fn written_and_read(log: &[Record]) -> Result<Vec<Record>, Violation> {
 }
 
 /// From the records of its log, or for the first time with the rows that it starts with.
-fn start(job: &Job, shard: ShardId, records: Vec<Record>, bugs: PlantedBugs, patience: Patience) -> Node {
+fn start(job: &Job, shard: ShardId, records: Vec<Record>, bugs: PlantedBugs, timeouts: Timeouts) -> Node {
     // A log that begins with a snapshot has everything.
     let has_all = matches!(records.first(), Some(Record::Snapshot(_)));
     let loaded = (!has_all).then(|| job.population[usize::from(shard)].clone());
-    Node::recover(shard, job.program.clone(), bugs, patience, loaded.into_iter().chain(records))
+    Node::recover(shard, job.program.clone(), bugs, timeouts, loaded.into_iter().chain(records))
 }
 
-fn starts(job: &Arc<Job>, bugs: PlantedBugs, patience: Patience) -> Starts<Node, Coordinator> {
+fn starts(job: &Arc<Job>, bugs: PlantedBugs, timeouts: Timeouts) -> Starts<Node, Coordinator> {
     let (program, job) = (job.program.clone(), job.clone());
     Starts {
-        shard: Box::new(move |shard, records| start(&job, shard, records, bugs, patience)),
+        shard: Box::new(move |shard, records| start(&job, shard, records, bugs, timeouts)),
         coordinator: Box::new(move |id| Coordinator::resending(id, program.clone(), Protocol::RampFast)),
     }
 }
@@ -250,7 +250,7 @@ fn live(
     job: &Job,
     cluster: &mut Calls,
     clients: &mut Sessions<'_>,
-    patience: Patience,
+    timeouts: Timeouts,
 ) -> Result<(), Violation> {
     while cluster.now_us() < SAFETY_US_MAX && !(clients.left == 0 && cluster.busy() == 0) {
         cluster.run_until(cluster.now_us() + LOOK_US, clients);
@@ -262,7 +262,7 @@ fn live(
     let links_free_us = cluster.calm();
     let look = |cluster: &Calls, clients: &mut Sessions<'_>| {
         clients.check()?;
-        check_dead_are_resolved(cluster, links_free_us, patience)
+        check_dead_are_resolved(cluster, links_free_us, timeouts)
     };
     finish(cluster, clients, |_| true, look)?;
     cluster.run_until(cluster.now_us() + QUIET_US, clients);
@@ -297,9 +297,9 @@ fn check_end(job: &Job, cluster: &Calls, told: &Told) -> Result<(), Violation> {
             return Err(Violation { claim: "copies of a table agree", seen });
         }
     }
-    let editions: Vec<u64> = nodes.iter().map(|node| node.edition()).collect();
-    if editions.iter().any(|edition| *edition != editions[0]) {
-        return Err(Violation { claim: "all shards have one schema", seen: format!("{editions:?}") });
+    let schema_versions: Vec<u64> = nodes.iter().map(|node| node.schema_version()).collect();
+    if schema_versions.iter().any(|schema_version| *schema_version != schema_versions[0]) {
+        return Err(Violation { claim: "all shards have one schema", seen: format!("{schema_versions:?}") });
     }
     let view = WholeView::new(nodes.iter().map(|node| &node.storage).collect(), replicated);
     if let Some((invariant, row)) = (job.violated)(&view).into_iter().next() {
@@ -329,7 +329,7 @@ fn check_end(job: &Job, cluster: &Calls, told: &Told) -> Result<(), Violation> {
 /// Rows by table, as the shards start.
 fn population_counts(job: &Job) -> Vec<usize> {
     let nodes: Vec<Node> = (0..job.program.shards)
-        .map(|shard| start(job, shard, Vec::new(), PlantedBugs::default(), Patience::default()))
+        .map(|shard| start(job, shard, Vec::new(), PlantedBugs::default(), Timeouts::default()))
         .collect();
     let replicated = job.program.partitions.iter().map(Option::is_none).collect();
     let view = WholeView::new(nodes.iter().map(|node| &node.storage).collect(), replicated);
@@ -347,7 +347,7 @@ struct Told {
 }
 
 #[derive(Clone, Debug)]
-enum UnderWay {
+enum InFlight {
     Call {
         callee: Callee,
     },
@@ -360,7 +360,7 @@ enum UnderWay {
 struct Sessions<'a> {
     script: &'a mut dyn Script,
     audits: &'a [Audit],
-    under_way: Vec<Option<UnderWay>>,
+    in_flight: Vec<Option<InFlight>>,
     /// Calls to be begun.
     left: usize,
     told: Told,
@@ -381,52 +381,52 @@ impl Clients<Begin, Event> for Sessions<'_> {
     fn next(&mut self, session: usize, _now_us: u64, chance: &mut Chance) -> Option<Begin> {
         let Some(left) = self.left.checked_sub(1) else {
             let begin = self.script.next(session, true)?;
-            self.under_way[session] = Some(UnderWay::Order);
+            self.in_flight[session] = Some(InFlight::Order);
             return Some(begin);
         };
         self.left = left;
         if !self.audits.is_empty() && chance.per_mille(200) {
             let which = chance.below(self.audits.len() as u64) as usize;
-            self.under_way[session] = Some(UnderWay::Audit(which));
+            self.in_flight[session] = Some(InFlight::Audit(which));
             let Audit { gather, keys, .. } = &self.audits[which];
             let key = keys[chance.below(keys.len() as u64) as usize].clone();
             return Some(Begin::Read(gather.clone(), key));
         }
         let begin = self.script.next(session, false)?;
-        self.under_way[session] = Some(match &begin {
-            Begin::Call(call) => UnderWay::Call { callee: call.callee.clone() },
+        self.in_flight[session] = Some(match &begin {
+            Begin::Call(call) => InFlight::Call { callee: call.callee.clone() },
             Begin::Read(..)
             | Begin::Check(..)
             | Begin::Within(..)
             | Begin::Snapshot(..)
-            | Begin::Adopt(_) => UnderWay::Order,
+            | Begin::Adopt(_) => InFlight::Order,
         });
         Some(begin)
     }
 
     fn done(&mut self, session: usize, _now_us: u64, event: Event) {
-        let what = self.under_way[session].take().expect("it was begun");
+        let what = self.in_flight[session].take().expect("it was begun");
         match &event {
             Event::Answered(result) => self.script.told(session, result),
-            Event::ReadDone { result, .. } if matches!(what, UnderWay::Order) => {
+            Event::ReadDone { result, .. } if matches!(what, InFlight::Order) => {
                 let rows = |rows: &Vec<Vec<Value>>| Output { rows: rows.clone(), ..Output::default() };
                 self.script.told(session, &result.as_ref().map(rows).map_err(Clone::clone));
             }
             Event::ReadDone { .. } => {}
         }
         match (what, event) {
-            (UnderWay::Order, Event::Answered(Err(error))) => {
+            (InFlight::Order, Event::Answered(Err(error))) => {
                 *self.told.aborted.entry(format!("{} {}", error.state(), error.message())).or_default() += 1;
             }
-            (UnderWay::Order, _) => {}
-            (UnderWay::Call { callee }, Event::Answered(Ok(_))) => {
+            (InFlight::Order, _) => {}
+            (InFlight::Call { callee }, Event::Answered(Ok(_))) => {
                 *self.told.committed.entry(callee).or_default() += 1;
             }
-            (UnderWay::Call { .. }, Event::Answered(Err(error))) => {
+            (InFlight::Call { .. }, Event::Answered(Err(error))) => {
                 let reason = format!("{} {}", error.state(), error.message());
                 *self.told.aborted.entry(reason).or_default() += 1;
             }
-            (UnderWay::Audit(which), Event::ReadDone { result, rounds, .. }) => {
+            (InFlight::Audit(which), Event::ReadDone { result, rounds, .. }) => {
                 self.told.audits += 1;
                 self.told.second_rounds += usize::from(rounds > 1);
                 let saw = match result {
@@ -449,7 +449,7 @@ impl Clients<Begin, Event> for Sessions<'_> {
 
     fn lost(&mut self, session: usize, _txn: Option<TxnId>) {
         self.script.lost(session);
-        if let Some(UnderWay::Call { callee }) = self.under_way[session].take() {
+        if let Some(InFlight::Call { callee }) = self.in_flight[session].take() {
             *self.told.unknown.entry(callee).or_default() += 1;
         }
     }

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use weir_txn::clock::{CLOCK_AHEAD_MS_MAX, ms_of};
 use weir_txn::machine::{Coordinator, CoordinatorId, CoordinatorOf, Exposed};
-use weir_txn::termination::Patience;
+use weir_txn::termination::Timeouts;
 
 use crate::cluster::{Clients, Cluster, Mortal};
 use crate::history::Violation;
@@ -66,11 +66,11 @@ pub fn dead<S: Exposed, C>(cluster: &Cluster<S, C>) -> impl Iterator<Item = Coor
 pub fn check_dead_are_resolved<S: Exposed, C>(
     cluster: &Cluster<S, C>,
     links_free_us: u64,
-    patience: Patience,
+    timeouts: Timeouts,
 ) -> Result<(), Violation> {
     for coordinator in dead(cluster) {
         let heard_us = cluster.heard_us[coordinator as usize].max(links_free_us).max(cluster.restarted_us);
-        if cluster.now_us() < heard_us + 2 * 1_000 * patience.terminate_ms {
+        if cluster.now_us() < heard_us + 2 * 1_000 * timeouts.terminate_ms {
             continue;
         }
         for shard in cluster.shards.iter().flatten() {

@@ -518,7 +518,7 @@ where
         let mut told = Vec::new();
         for request in requests {
             at.step(now_ms, Sender::Coordinator(coordinator), request, &mut out);
-            told.extend(out.replies.drain(..).map(|(to, reply)| (to, at.rests_on(), reply)));
+            told.extend(out.replies.drain(..).map(|(to, reply)| (to, at.required_lsn(), reply)));
             self.disks[usize::from(shard)].append(at.take_records());
         }
         self.send(shard, told, out.peers, Some(coordinator));
@@ -527,9 +527,9 @@ where
     /// Sends what a step gave, at once or when what it rests on is durable.
     fn send_effects(&mut self, shard: ShardId, out: Effects<S::Request, S::Reply>) {
         let Some(at) = &mut self.shards[usize::from(shard)] else { return };
-        let rests_on = at.rests_on();
+        let required_lsn = at.required_lsn();
         self.disks[usize::from(shard)].append(at.take_records());
-        let told = out.replies.into_iter().map(|(to, reply)| (to, rests_on, reply)).collect();
+        let told = out.replies.into_iter().map(|(to, reply)| (to, required_lsn, reply)).collect();
         self.send(shard, told, out.peers, None);
     }
 
@@ -545,8 +545,8 @@ where
         let Some(at) = &mut self.shards[usize::from(shard)] else { return };
         let (epoch, disk, early) = (at.epoch(), &mut self.disks[usize::from(shard)], self.answers_early);
         let mut batches: BTreeMap<(CoordinatorId, u64), Vec<S::Reply>> = BTreeMap::new();
-        for (coordinator, rests_on, reply) in told {
-            let after = if early { 0 } else { disk.known(rests_on) };
+        for (coordinator, required_lsn, reply) in told {
+            let after = if early { 0 } else { disk.known(required_lsn) };
             batches.entry((coordinator, after)).or_default().push(reply);
         }
         let is_told = |coordinator: &CoordinatorId| batches.keys().any(|(to, _)| to == coordinator);

@@ -25,7 +25,7 @@ fn what_is_kept_is_bounded() {
         most(|sample| sample.kept.versions),
         most(|sample| sample.kept.committed),
         most(|sample| sample.kept.tombstones),
-        most(|sample| sample.under_way),
+        most(|sample| sample.in_flight),
         most(|sample| sample.kept.promises_and_outcomes),
         most(|sample| sample.kept.window_words),
     );

@@ -16,7 +16,7 @@ use crate::walk::{self, each_expr, each_statement_expr, parts};
 
 /// A text with its constants as parameters.
 #[derive(Clone, Debug)]
-pub struct Lifted {
+pub struct Parameterised {
     pub text: Text,
     /// Of the parameters that were constants.
     pub values: Vec<Value>,
@@ -31,7 +31,7 @@ pub fn lift_constants(
     sql: &str,
     statement: &Statement,
     types: &[SqlType],
-) -> Option<Lifted> {
+) -> Option<Parameterised> {
     let mut has_operations = false;
     each_planned_expr(statement, &mut |expr| has_operations = has_operations || is_constant_operation(expr));
     if has_operations {
@@ -62,7 +62,7 @@ pub fn lift_constants(
     }
     lifted.sql.push_str(sql.get(copied..)?);
     let (again, types) = bind_statement(catalog, &lifted.sql, Some(&lifted.types)).ok()?;
-    (types == lifted.types && again.columns() == statement.columns()).then_some(Lifted {
+    (types == lifted.types && again.columns() == statement.columns()).then_some(Parameterised {
         text: lifted,
         values,
         places,

@@ -5,7 +5,6 @@
 //! ever sees SQL text. Pure: files are handed in as strings.
 
 mod anonymous;
-pub mod apart;
 mod assertion;
 pub mod binder;
 mod bodies;
@@ -24,16 +23,17 @@ mod mentions;
 pub mod normal;
 mod notes;
 pub mod parse;
-pub mod pieces;
 pub mod plpgsql;
 pub mod print;
 mod remedy;
+pub mod remote_read;
 pub mod routine;
 mod rows;
 pub mod session;
 pub mod shape;
 pub mod source;
 mod statement;
+pub mod sub_statements;
 mod synthesise;
 pub mod system;
 mod type_name;
@@ -45,7 +45,7 @@ pub use anonymous::anonymous;
 pub use binder::relation_named;
 pub use bodies::dollar_quoted;
 pub use catalog::Catalog;
-pub use constants::{Lifted, each_planned_expr, is_constant_operation, lift_constants};
+pub use constants::{Parameterised, each_planned_expr, is_constant_operation, lift_constants};
 pub use current_value::{CurrentValue, WithCurrentValues, with_current_values};
 pub use definition::{Matching, Truncated, define, define_in, truncated};
 pub use load::{ACCEPTED, load, load_running, load_with};

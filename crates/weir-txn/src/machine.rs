@@ -75,11 +75,11 @@ pub trait Durable: Shard {
     type Record: Clone + Send + 'static;
 
     /// What the steps since the last call want written down, in that order. Whatever these steps have sent may leave
-    /// only once it is durable, and so may what later steps send that have seen it (S16): see [`Durable::rests_on`].
+    /// only once it is durable, and so may what later steps send that have seen it (S16): see [`Durable::required_lsn`].
     fn take_records(&mut self) -> Vec<Self::Record>;
     /// What the last step has sent to coordinators may leave once so many of the records since the start are durable; if there are
     /// not so many yet, once all that are taken next are. What goes to other shards waits for all.
-    fn rests_on(&self) -> u64 {
+    fn required_lsn(&self) -> u64 {
         u64::MAX
     }
     /// So many of the records since the start are durable.
@@ -223,8 +223,8 @@ impl Sent {
 
 /// What was sent then has waited for too long. A clock that has stepped back says nothing of how long ago that
 /// was, so then it has.
-pub fn is_late(now_ms: u64, sent_ms: u64, patience_ms: u64) -> bool {
-    now_ms.checked_sub(sent_ms).is_none_or(|waited_ms| waited_ms >= patience_ms)
+pub fn is_late(now_ms: u64, sent_ms: u64, timeout_ms: u64) -> bool {
+    now_ms.checked_sub(sent_ms).is_none_or(|waited_ms| waited_ms >= timeout_ms)
 }
 
 /// The client's side of a protocol: many transactions at once.

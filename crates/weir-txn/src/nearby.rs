@@ -14,8 +14,8 @@ use crate::ramp::ShardId;
 
 /// A shard of this process.
 pub trait Nearby<S: Shard>: Send + Sync {
-    /// What the shard has to say to that coordinator it says to that ear from here on.
-    fn listen(&self, coordinator: CoordinatorId, ear: Weak<dyn Ear<S>>);
+    /// What the shard has to say to that coordinator it says to that sink from here on.
+    fn listen(&self, coordinator: CoordinatorId, sink: Weak<dyn ReplySink<S>>);
     /// Says it to the shard. Answers may have come before this comes back.
     fn say(&self, from: CoordinatorId, progress: S::Progress, requests: Vec<S::Request>);
     /// What ends statements while the shard is at them. Asks for no turn.
@@ -25,9 +25,9 @@ pub trait Nearby<S: Shard>: Send + Sync {
 }
 
 /// Whoever has a coordinator in this process.
-pub trait Ear<S: Shard>: Send + Sync {
+pub trait ReplySink<S: Shard>: Send + Sync {
     /// With the shard's drain epoch.
-    fn hear(&self, from: ShardId, epoch: u64, replies: Vec<S::Reply>);
+    fn deliver(&self, from: ShardId, epoch: u64, replies: Vec<S::Reply>);
 }
 
 /// Some of the shards of a cluster, by number.
@@ -50,14 +50,14 @@ pub fn is_hurried() -> bool {
 ///
 /// What comes while somebody is at it is done by them: nobody who has left something there needs to come again.
 #[derive(Debug)]
-pub struct Turns<M, A> {
+pub struct Actor<M, A> {
     machine: Mutex<M>,
     arrivals: Mutex<Vec<A>>,
 }
 
-impl<M, A> Turns<M, A> {
-    pub fn new(machine: M) -> Turns<M, A> {
-        Turns { machine: Mutex::new(machine), arrivals: Mutex::new(Vec::new()) }
+impl<M, A> Actor<M, A> {
+    pub fn new(machine: M) -> Actor<M, A> {
+        Actor { machine: Mutex::new(machine), arrivals: Mutex::new(Vec::new()) }
     }
 
     pub fn leave(&self, arrival: A) {

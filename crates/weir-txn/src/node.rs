@@ -19,12 +19,12 @@ use crate::exec::program::Program;
 use crate::exec::sequences::Sequences;
 use crate::machine::{self, CoordinatorId, Done, Sender, Shard};
 use crate::ramp::definitions::Barrier;
-use crate::ramp::ledger::Ledger;
 use crate::ramp::message::{
     Age, Begun, Call, Callee, Decision, PartsRead, Progress, ReadQuery, Reply, Request, ShardId, Sibling,
     TxnId,
 };
 use crate::ramp::open::{Open, forgotten};
+use crate::ramp::outcomes::OutcomeTable;
 use crate::ramp::participant::{Holders, Participant, Prepared, Unsettled, Write};
 use crate::ramp::snapshot::{Missing, Snapshots};
 use crate::storage::{MergedRows, Position, Rows, Storage, Timestamp, Workspace, WriteSet};
@@ -76,7 +76,7 @@ pub struct PlantedBugs {
     /// Foreign keys that wait for the end of their transaction are not looked at then.
     pub forgets_deferred: bool,
     /// What has seen rows that are not durable is answered all the same (S16).
-    pub meets_nothing_unsynced: bool,
+    pub ignores_read_dependencies: bool,
     /// Reads at a snapshot see the present state.
     pub snapshot_advances: bool,
     /// Messages go out between the cuts of a snapshot.
@@ -113,7 +113,7 @@ pub struct Node {
     pub(crate) readers: BTreeMap<TxnId, Position>,
     pub(crate) snapshots: Snapshots,
     /// Where messages are lost and processes die.
-    pub(crate) ledger: Option<Box<Ledger>>,
+    pub(crate) outcomes: Option<Box<OutcomeTable>>,
     /// Transactions that have ended and that requests may wait for.
     pub(crate) ended: Vec<TxnId>,
     /// Transactions of several statements that have worked here.
@@ -135,9 +135,9 @@ pub struct Node {
     scratch: call::Scratch,
     pub(crate) sequences: Sequences,
     /// How many records must be durable before what the last step has sent may leave.
-    pub(crate) rests_on: u64,
+    pub(crate) required_lsn: u64,
     /// How many replies of the step under way rest on nothing but what it has looked at.
-    pub(crate) told_rows: usize,
+    pub(crate) row_replies: usize,
     pub(crate) bugs: PlantedBugs,
     pub(crate) has_done: Done,
     pub(crate) interrupts: Arc<Interrupts>,
@@ -154,7 +154,7 @@ impl Node {
             participant: Participant::default(),
             readers: BTreeMap::new(),
             snapshots: Snapshots::default(),
-            ledger: None,
+            outcomes: None,
             ended: Vec::new(),
             open: BTreeMap::new(),
             loading: Vec::new(),
@@ -166,8 +166,8 @@ impl Node {
             waits_besides: BTreeMap::new(),
             scratch: call::Scratch::default(),
             sequences: Sequences::default(),
-            rests_on: 0,
-            told_rows: 0,
+            required_lsn: 0,
+            row_replies: 0,
             program,
             bugs,
             has_done: Done::default(),
@@ -197,12 +197,12 @@ impl Shard for Node {
     fn on_progress(&mut self, now_ms: u64, coordinator: CoordinatorId, progress: Progress) {
         let Progress { settled_below, drained } = progress;
         let over = self.participant.on_progress(now_ms, coordinator, settled_below, drained);
-        if let (Some(over), Some(ledger)) = (over, &mut self.ledger) {
+        if let (Some(over), Some(outcomes)) = (over, &mut self.outcomes) {
             // Its word that a read has ended may have been lost.
             while let Some((&read, _)) = self.readers.range(over.clone()).next() {
                 self.readers.remove(&read);
             }
-            ledger.forget(over);
+            outcomes.forget(over);
         }
     }
 
@@ -210,17 +210,17 @@ impl Shard for Node {
         let (sent, noted) = (out.replies.len(), self.noted());
         let asked = out.peers.len();
         self.storage.begin_step();
-        self.told_rows = 0;
+        self.row_replies = 0;
         match from {
             Sender::Shard(peer) => self.on_peer(peer, &request, &mut out.peers),
             Sender::Coordinator(_) => self.on_request(now_ms, request, out),
         }
         self.wake(now_ms, out);
         self.forget();
-        let tells_what_it_has_met = noted == self.noted() && self.told_rows == out.replies.len() - sent;
-        self.rests_on = match tells_what_it_has_met {
-            true if self.bugs.meets_nothing_unsynced => 0,
-            true => self.storage.met_unsynced(),
+        let tells_what_it_has_met = noted == self.noted() && self.row_replies == out.replies.len() - sent;
+        self.required_lsn = match tells_what_it_has_met {
+            true if self.bugs.ignores_read_dependencies => 0,
+            true => self.storage.read_dependency(),
             false => self.noted(),
         };
         if self.snapshots.holds_back() {
@@ -229,16 +229,16 @@ impl Shard for Node {
     }
 
     fn on_timer(&mut self, now_ms: u64, out: &mut Effects) {
-        self.rests_on = u64::MAX;
+        self.required_lsn = u64::MAX;
         self.storage.look_at_memory(self.write_sets_bytes());
         self.program.count(self.storage.row_counts());
         let sent = (out.replies.len(), out.peers.len());
-        if self.ledger.is_some() {
+        if self.outcomes.is_some() {
             self.participant.readers.on_timer(now_ms);
         }
         self.bound_snapshots(out);
-        let Some(ledger) = &self.ledger else { return };
-        let terminate_ms = ledger.patience.terminate_ms;
+        let Some(outcomes) = &self.outcomes else { return };
+        let terminate_ms = outcomes.timeouts.terminate_ms;
         let silent: Vec<CoordinatorId> = self.participant.readers.silent_for(terminate_ms).collect();
         if !silent.is_empty() {
             // They are answered to begin anew, should they live.
@@ -303,12 +303,12 @@ impl Shard for Node {
 impl Node {
     /// How many records there have been since the start.
     fn noted(&self) -> u64 {
-        self.ledger.as_deref().map_or(0, Ledger::noted)
+        self.outcomes.as_deref().map_or(0, OutcomeTable::noted)
     }
 
     fn on_request(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
         self.statement = request.statement();
-        if self.ledger.is_some() && self.is_repeated(&request, out) {
+        if self.outcomes.is_some() && self.is_repeated(&request, out) {
             return;
         }
         if let Some(refusal) = self.refuses_clock(now_ms, &request) {
@@ -338,7 +338,7 @@ impl Node {
                     // Its prepare may arrive later than this.
                     self.note_refusal(txn, None);
                 }
-                if self.ledger.is_some() {
+                if self.outcomes.is_some() {
                     out.replies.push((txn.coordinator, Reply::Aborted { txn, shard: self.shard }));
                 }
             }
@@ -361,7 +361,9 @@ impl Node {
             Request::EndRead { read } => {
                 self.readers.remove(&read);
             }
-            Request::OpenSnapshot { read, session, edition } => self.on_cut(read, session, edition, out),
+            Request::OpenSnapshot { read, session, schema_version } => {
+                self.on_cut(read, session, schema_version, out)
+            }
             Request::KeepSnapshot { read, session, position, including } => {
                 self.on_keep((read, session), position, including, out)
             }
@@ -386,7 +388,7 @@ impl Node {
                 self.waits_besides.remove(&request.txn());
                 self.statement = request.statement();
                 // When it was begun says nothing of clocks any more: it may have waited for hours.
-                if self.ledger.is_none() || !self.is_repeated(&request, out) {
+                if self.outcomes.is_none() || !self.is_repeated(&request, out) {
                     self.on_admitted(now_ms, request, out);
                 }
             }
@@ -396,7 +398,7 @@ impl Node {
     /// Answers a request that has come before as the first time, and drops what must not take effect any more.
     fn is_repeated(&mut self, request: &Request, out: &mut Effects) -> bool {
         let (txn, shard) = (request.txn(), self.shard);
-        let Some(ledger) = self.ledger.as_deref().filter(|_| !self.bugs.takes_effect_twice) else {
+        let Some(outcomes) = self.outcomes.as_deref().filter(|_| !self.bugs.takes_effect_twice) else {
             return false;
         };
         // Whoever made a snapshot has ended before it is read.
@@ -409,9 +411,9 @@ impl Node {
         if request.reads() {
             return false;
         }
-        let reply = if let Some(again) = ledger.answer_again(request, shard) {
+        let reply = if let Some(again) = outcomes.answer_again(request, shard) {
             again
-        } else if ledger.retired.contains(&txn.coordinator) {
+        } else if outcomes.retired.contains(&txn.coordinator) {
             Some(Reply::Retired { txn, shard })
         } else if matches!(request, Request::Commit { .. } | Request::Abort { .. }) {
             return false;
@@ -462,7 +464,7 @@ impl Node {
 
     /// Answers the client's side, and remembers that it did.
     pub(crate) fn answer(&mut self, txn: TxnId, reply: Reply, out: &mut Effects) {
-        if self.ledger.is_some() {
+        if self.outcomes.is_some() {
             self.note_refusal(txn, Some(&reply));
         }
         out.replies.push((txn.coordinator, reply.spoken()));
@@ -470,9 +472,10 @@ impl Node {
 
     fn on_execute(&mut self, now_ms: u64, txn: TxnId, begun: Begun, call: Box<Call>, out: &mut Effects) {
         if let Callee::SetSequence { sequence, value, is_given, .. } = call.callee {
-            return self.on_set_sequence(now_ms, txn, call.edition, (sequence, value, is_given), out);
+            return self.on_set_sequence(now_ms, txn, call.schema_version, (sequence, value, is_given), out);
         }
-        let callee = self.check_edition(call.edition).and_then(|()| self.program.callee(&call.callee));
+        let callee =
+            self.check_schema_version(call.schema_version).and_then(|()| self.program.callee(&call.callee));
         let (read_only, guarded) = match callee {
             Ok(callee) => (callee.read_only, callee.guarded),
             Err(error) => return self.answer(txn, Reply::Executed { txn, result: Err(error) }, out),
@@ -489,7 +492,7 @@ impl Node {
                 self.has_done.commits += u64::from(!read_only);
                 // What has no effect may run again.
                 match read_only {
-                    true => self.told_rows += 1,
+                    true => self.row_replies += 1,
                     false => self.note_commit(txn, timestamp, begin, &[], Some(&reply)),
                 }
                 out.replies.push((txn.coordinator, reply.spoken()));
@@ -510,7 +513,7 @@ impl Node {
         &mut self,
         now_ms: u64,
         txn: TxnId,
-        edition: u64,
+        schema_version: u64,
         (sequence, value, is_given): (SequenceId, i64, bool),
         out: &mut Effects,
     ) {
@@ -518,7 +521,7 @@ impl Node {
             true => Ok(()),
             false => Err(schema_has_changed()),
         };
-        if let Err(error) = self.check_edition(edition).and_then(|()| is_there()) {
+        if let Err(error) = self.check_schema_version(schema_version).and_then(|()| is_there()) {
             return self.answer(txn, Reply::Executed { txn, result: Err(error) }, out);
         }
         let (timestamp, begin) = (self.clock.tick(now_ms), self.storage.position());
@@ -544,7 +547,7 @@ impl Node {
         let ran = self.run(txn, &call, role, timestamp, true, Target::WriteSet(&mut own, None));
         match ran {
             Ok(ran) => {
-                let answer = self.ledger.is_some().then(|| Box::new((ran.answers.clone(), timestamp)));
+                let answer = self.outcomes.is_some().then(|| Box::new((ran.answers.clone(), timestamp)));
                 let has_failed = ran.answers.error.is_some();
                 let reply = Reply::Prepared { txn, shard: self.shard, answers: ran.answers, timestamp };
                 // A part that failed holds nothing: the last participant will refuse.
@@ -698,17 +701,17 @@ impl Node {
         }
     }
 
-    /// What was bound to another edition of the schema has other numbers for its parts.
-    pub(crate) fn check_edition(&self, edition: u64) -> Result<(), SqlError> {
-        match edition == self.program.edition {
+    /// What was bound to another schema version has other numbers for its parts.
+    pub(crate) fn check_schema_version(&self, schema_version: u64) -> Result<(), SqlError> {
+        match schema_version == self.program.schema_version {
             true => Ok(()),
             false => Err(schema_has_changed()),
         }
     }
 
-    /// Which edition of the schema it has.
-    pub fn edition(&self) -> u64 {
-        self.program.edition
+    /// Which schema version it has.
+    pub fn schema_version(&self) -> u64 {
+        self.program.schema_version
     }
 
     /// What it runs, where the schema may be changed.
@@ -718,7 +721,7 @@ impl Node {
 
     /// The description of the application, if its schema has been changed.
     pub(crate) fn changed_description(&self) -> Option<Arc<Description>> {
-        self.description().filter(|description| description.edition() != 0)
+        self.description().filter(|description| description.schema_version() != 0)
     }
 
     /// Runs a call or a statement on `target`.
@@ -735,8 +738,8 @@ impl Node {
         let _zone = call.transaction_time.zone.enter();
         let looks = matches!(call.callee, Callee::Constraints(_));
         if !looks {
-            // What is looked at is of the edition that the transaction has.
-            self.check_edition(call.edition)?;
+            // What is looked at is of the schema version that the transaction has.
+            self.check_schema_version(call.schema_version)?;
         }
         let callee = self.program.callee(&call.callee)?;
         let (storage, open) = match target {
@@ -848,7 +851,7 @@ impl Node {
                 self.apply(&prepared.writes, timestamp, prepared.at);
             }
         }
-        if self.ledger.is_some() {
+        if self.outcomes.is_some() {
             self.note_commit(txn, timestamp, begin, &[], None);
         }
         let writes = (!self.readers.is_empty()).then(|| prepared.writes.clone());
@@ -885,8 +888,10 @@ impl Node {
         let Some((txn, _)) = within.filter(|(txn, opened)| !self.has_open(*txn, *opened)) else {
             return true;
         };
-        let has_committed = |ledger: &Ledger| ledger.over.get(&txn).is_some_and(|over| over.clock.is_some());
-        if self.participant.prepared.contains_key(&txn) || self.ledger.as_deref().is_some_and(has_committed) {
+        let has_committed =
+            |outcomes: &OutcomeTable| outcomes.over.get(&txn).is_some_and(|over| over.clock.is_some());
+        if self.participant.prepared.contains_key(&txn) || self.outcomes.as_deref().is_some_and(has_committed)
+        {
             // It comes late, and is not what its end is waited for with.
             return false;
         }
@@ -897,7 +902,7 @@ impl Node {
     pub(crate) fn read_again(&mut self, read: TxnId, out: &mut Effects) {
         let session = self.participant.readers.register(read.coordinator);
         // A shard that starts again knows no readers: this rests on nothing.
-        self.told_rows += 1;
+        self.row_replies += 1;
         out.replies.push((read.coordinator, Reply::ReadAgain { read, shard: self.shard, session }));
     }
 
@@ -923,7 +928,7 @@ impl Node {
         let siblings = if self.bugs.no_siblings { Vec::new() } else { self.participant.siblings() };
         // Other shards may be asked for the siblings, and so these must be durable.
         let defines = within.and_then(|(txn, _)| self.open.get(&txn)).is_some_and(Open::defines);
-        self.told_rows += usize::from(siblings.is_empty() && !defines);
+        self.row_replies += usize::from(siblings.is_empty() && !defines);
         out.replies.push((
             read.coordinator,
             Reply::ReadRows { read, shard: self.shard, round: 1, position, rows, examined, siblings },
@@ -1006,7 +1011,7 @@ impl Node {
         };
         let Some(mut open) = of.and_then(|txn| self.open.remove(&txn)) else {
             let _watch = self.interrupts.watch(self.statement);
-            self.check_edition(query.edition)?;
+            self.check_schema_version(query.schema_version)?;
             return self.fetch(&self.storage, query);
         };
         let reindexed = is_earlier.then(|| open.own.reindexed());
@@ -1014,7 +1019,7 @@ impl Node {
         let fetched = {
             let _watch = self.interrupts.watch(self.statement);
             let rows = MergedRows { base: &self.storage, own: reindexed.as_ref().unwrap_or(&open.own) };
-            self.check_edition(query.edition).and_then(|()| self.fetch(&rows, query))
+            self.check_schema_version(query.schema_version).and_then(|()| self.fetch(&rows, query))
         };
         self.take_versions(&mut open);
         self.open.extend(of.map(|txn| (txn, open)));
@@ -1069,8 +1074,8 @@ impl Node {
     }
 
     fn has_loaded(&mut self) {
-        if let Some(ledger) = &mut self.ledger {
-            ledger.has_loaded = true;
+        if let Some(outcomes) = &mut self.outcomes {
+            outcomes.has_loaded = true;
         }
     }
 

@@ -18,16 +18,16 @@ use crate::readers::Readers;
 
 /// How long a shard bears a coordinator's silence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct Timeouts {
     /// Then it asks the other participants of what that coordinator has left.
     pub terminate_ms: u64,
     /// Then, if nothing is left, it forgets the coordinator and takes no more writes from it.
     pub retire_ms: u64,
 }
 
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience { terminate_ms: 1_000, retire_ms: 60_000 }
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts { terminate_ms: 1_000, retire_ms: 60_000 }
     }
 }
 
@@ -229,7 +229,7 @@ impl Inquiry {
 pub trait Terminates {
     fn own_id(&self) -> ShardId;
     fn readers(&self) -> &Readers;
-    fn patience(&self) -> Patience;
+    fn timeouts(&self) -> Timeouts;
     fn inquiries(&mut self) -> &mut Inquiries;
     /// Transactions that are prepared here.
     fn prepared(&self) -> impl Iterator<Item = TxnId>;
@@ -319,7 +319,7 @@ pub trait Terminates {
     /// Begins to ask for all that silent coordinators have left.
     fn look(&mut self, age_ms: u64) {
         let silent: FxHashMap<CoordinatorId, u64> =
-            self.readers().silent_since(self.patience().terminate_ms).collect();
+            self.readers().silent_since(self.timeouts().terminate_ms).collect();
         let before = std::mem::take(&mut self.inquiries().silent);
         let is_new = |(coordinator, heard_ms): (&CoordinatorId, &u64)| {
             self.is_newly_silent(before.get(coordinator).copied(), *heard_ms)
@@ -344,7 +344,7 @@ pub trait Terminates {
     }
 
     fn retire_the_silent(&mut self) {
-        let silent: Vec<CoordinatorId> = self.readers().silent_for(self.patience().retire_ms).collect();
+        let silent: Vec<CoordinatorId> = self.readers().silent_for(self.timeouts().retire_ms).collect();
         for coordinator in silent {
             if !self.has_left(coordinator) {
                 self.retire(coordinator);

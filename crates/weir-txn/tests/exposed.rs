@@ -10,7 +10,7 @@ use weir_txn::machine::{Coordinator as _, Durable as _, Effects, Exposed, Orders
 use weir_txn::node::{Node, PlantedBugs};
 use weir_txn::ramp::message::Decision;
 use weir_txn::ramp::{Answers, Begin, Call, Callee, Coordinator, Event, Protocol, Reply, Request, ShardId};
-use weir_txn::termination::{Fate, Patience};
+use weir_txn::termination::{Fate, Timeouts};
 use weir_types::Value;
 
 const SHARDS: ShardId = 3;
@@ -46,7 +46,7 @@ impl Stage {
         let application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
         let analysis = weir_analysis::analyze(&application);
         let program = Arc::new(Program::compile(&application, &analysis.plan, SHARDS).unwrap());
-        let start = |id| Node::recover(id, program.clone(), bugs, Patience::default(), []);
+        let start = |id| Node::recover(id, program.clone(), bugs, Timeouts::default(), []);
         let shards = (0..SHARDS).map(start).collect();
         let coordinator = Coordinator::resending(COORDINATOR, program.clone(), Protocol::RampFast);
         let now_ms = [NOW_MS; SHARDS as usize];
@@ -133,7 +133,7 @@ fn call(procedure: usize, args: &[i64]) -> Call {
         callee: Callee::Procedure(procedure),
         args: args.iter().map(|arg| Value::Int(*arg)).collect(),
         transaction_time: 0.into(),
-        edition: 0,
+        schema_version: 0,
     }
 }
 

@@ -11,7 +11,7 @@ use weir_txn::node::{Node, PlantedBugs};
 use weir_txn::ramp::message::Work;
 use weir_txn::ramp::{Age, Begun, Call, Callee, ReadQuery, Reply, Request, ShardId, TableRead, TxnId};
 use weir_txn::storage::Timestamp;
-use weir_txn::termination::Patience;
+use weir_txn::termination::Timeouts;
 use weir_types::Value;
 
 const COORDINATOR: u64 = 7;
@@ -41,7 +41,7 @@ impl Stage {
         let program = Arc::new(Program::compile(&application, &analysis.plan, 2).unwrap());
         let is_here = |account: &i64| program.participants(&open(*account)).unwrap()[..] == [0];
         let account = (0..).find(is_here).unwrap();
-        let shard = Node::recover(0, program.clone(), PlantedBugs::default(), Patience::default(), []);
+        let shard = Node::recover(0, program.clone(), PlantedBugs::default(), Timeouts::default(), []);
         Stage { shard, account }
     }
 
@@ -70,7 +70,7 @@ fn open(account: i64) -> Call {
         callee: Callee::Procedure(0),
         args: vec![Value::Int(account)],
         transaction_time: 0.into(),
-        edition: 0,
+        schema_version: 0,
     }
 }
 
@@ -92,7 +92,7 @@ fn a_read_within_what_has_committed_or_is_bound_is_not_answered() {
         let mut stage = Stage::new();
         let opened = stage.work();
         let account = TableRead { table: ACCOUNT, equals: Vec::new(), joined: None };
-        let query = Arc::new(ReadQuery { tables: vec![account], parts: None, edition: 0 });
+        let query = Arc::new(ReadQuery { tables: vec![account], parts: None, schema_version: 0 });
         let read = |session| Request::Read {
             read: TxnId { sequence: 2, ..TXN },
             session,

@@ -9,7 +9,7 @@ use weir_txn::machine::{Coordinator as _, Effects, Orders, Sender, Shard as _};
 use weir_txn::node::{Node, PlantedBugs};
 use weir_txn::ramp::client::Order;
 use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, Protocol, Request, ShardId};
-use weir_txn::termination::Patience;
+use weir_txn::termination::Timeouts;
 use weir_types::{SqlError, SqlState, Value};
 
 const COORDINATOR: u64 = 7;
@@ -54,7 +54,7 @@ impl Stage {
         let application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
         let plan = weir_analysis::analyze(&application).plan;
         let program = Arc::new(Program::compile(&application, &plan, shards).unwrap());
-        let start = |id| Node::recover(id, program.clone(), PlantedBugs::default(), Patience::default(), []);
+        let start = |id| Node::recover(id, program.clone(), PlantedBugs::default(), Timeouts::default(), []);
         let of = |account: i64| program.participants(&call(1, &[account])).unwrap();
         let decides =
             |accounts: [i64; 2]| *program.participants(&call(2, &accounts)).unwrap().last().unwrap();
@@ -158,7 +158,7 @@ fn call(procedure: usize, args: &[i64]) -> Call {
         callee: Callee::Procedure(procedure),
         args: args.iter().map(|arg| Value::Int(*arg)).collect(),
         transaction_time: 0.into(),
-        edition: 0,
+        schema_version: 0,
     }
 }
 

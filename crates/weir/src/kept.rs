@@ -21,7 +21,7 @@ const QUANTITIES: [Quantity; 6] = [
     ("tombstones", |sample| sample.kept.tombstones),
     ("prepared transactions", |sample| sample.kept.prepared),
     ("promises and outcomes", |sample| sample.kept.promises_and_outcomes),
-    ("under way at coordinators", |sample| sample.under_way),
+    ("under way at coordinators", |sample| sample.in_flight),
 ];
 
 pub fn execute(arguments: &SimArguments, variants: &[Variant]) -> Result<(), Failure> {

@@ -356,10 +356,11 @@ pub fn apply(client: &Client, found: &[Difference]) -> Result<(), (String, Strin
     let texts: Vec<&String> = phases.iter().flat_map(|phase| found.iter().flat_map(phase)).collect();
     let transaction = client.new_transaction();
     let end = |commit| client.end_transaction(transaction, commit).wait().map_err(|error| error.to_string());
-    let mut edition = client.edition().map_err(|wrong| (String::new(), wrong.error.to_string()))?;
+    let mut schema_version =
+        client.schema_version().map_err(|wrong| (String::new(), wrong.error.to_string()))?;
     for text in texts {
         let defined = || -> Result<_, String> {
-            let next = edition.define(text).map_err(|wrong| told(&wrong.error))?;
+            let next = schema_version.define(text).map_err(|wrong| told(&wrong.error))?;
             client.begin_definition(transaction, &next).wait().map_err(|error| error.to_string())?;
             for (validation, query) in &next.validations {
                 let given = client.begin_within(transaction, query, &[]).wait();
@@ -371,9 +372,9 @@ pub fn apply(client: &Client, found: &[Difference]) -> Result<(), (String, Strin
                     return Err(format!("the rows that there are violate {kind} \"{}\"", validation.name));
                 }
             }
-            Ok(next.edition)
+            Ok(next.schema_version)
         };
-        edition = match defined() {
+        schema_version = match defined() {
             Ok(next) => next,
             Err(why) => {
                 // What was begun is taken back when its coordinator goes, too.
@@ -383,7 +384,7 @@ pub fn apply(client: &Client, found: &[Difference]) -> Result<(), (String, Strin
         };
     }
     end(true).map_err(|why| ("COMMIT".to_owned(), why))?;
-    client.adopt(&edition);
+    client.adopt(&schema_version);
     Ok(())
 }
 

@@ -171,13 +171,13 @@ fn value(driver: &mut Driver, text: &str) -> String {
 
 /// Until the query gives that.
 fn wait_for(driver: &mut Driver, text: &str, expected: &str) {
-    let patience = std::time::Instant::now();
+    let timeouts = std::time::Instant::now();
     loop {
         let found = value(driver, text);
         if found == expected {
             return;
         }
-        assert!(patience.elapsed().as_secs() < 60, "{text}: {found}, not {expected}");
+        assert!(timeouts.elapsed().as_secs() < 60, "{text}: {found}, not {expected}");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }

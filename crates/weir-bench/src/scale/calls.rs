@@ -83,7 +83,7 @@ impl Calls<'_> {
             callee: Callee::Procedure(call.procedure),
             args: call.args,
             transaction_time: 0.into(),
-            edition: 0,
+            schema_version: 0,
         })
     }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use postgres::Client;
 use weir_sim::Simulation;
-use weir_sql::apart::Apart;
 use weir_sql::bound::{OutputColumn, Query, Statement};
-use weir_sql::pieces::PieceParameter;
+use weir_sql::remote_read::RemoteRead;
+use weir_sql::sub_statements::PieceParameter;
 use weir_sql::{Application, BoundText, Sources, Text, bind_text, lift_constants};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
@@ -153,7 +153,7 @@ impl OnShards {
             callee: ramp::Callee::Text(Arc::new(text)),
             args,
             transaction_time: 0.into(),
-            edition: 0,
+            schema_version: 0,
         };
         let Event::Answered(result) = self.simulation.ask(Begin::Call(call)) else {
             panic!("{sql}: an answer to something else")
@@ -190,8 +190,8 @@ impl OnShards {
     /// What it asks for is read first; then it is given the rows.
     fn apart(&mut self, sql: &str, statement: &Statement) -> Result<Option<(Text, Vec<Value>)>, SqlError> {
         let is_partitioned = |table| self.program.partition(table).is_some();
-        let apart = Apart::of(&self.application.catalog, sql, (statement, &[]), &is_partitioned);
-        let Some(Apart { read, write, parameters }) = apart else { return Ok(None) };
+        let apart = RemoteRead::of(&self.application.catalog, sql, (statement, &[]), &is_partitioned);
+        let Some(RemoteRead { read, write, parameters }) = apart else { return Ok(None) };
         let bind = |sql: &str, types: &[SqlType]| {
             let (bound, _) = bind_text(&self.application.catalog, &[], sql, types)
                 .map_err(|wrong| SqlError::new(wrong.state, wrong.message))?;

@@ -16,9 +16,9 @@ use self::options::{Format, Header};
 pub use self::options::{Named, Options};
 pub use self::out::messages;
 use self::records::{Field, Record, Records, csv_fields, text_fields};
+use crate::in_flight::InFlight;
 use crate::session::sql_error;
 use crate::statement::Failure;
-use crate::under_way::UnderWay;
 
 const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
 
@@ -26,7 +26,7 @@ const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
 pub struct CopyIn {
     client: Arc<Client>,
     /// Knows what is on its way, to cancel it.
-    told: Arc<UnderWay>,
+    told: Arc<InFlight>,
     transaction: u64,
     options: Options,
     load: Load,
@@ -34,7 +34,7 @@ pub struct CopyIn {
     is_statement: bool,
     source: Source,
     /// The batch that is on its way, and the lines of its rows.
-    under_way: Option<(Pending<CallResult>, (u64, u64))>,
+    in_flight: Option<(Pending<CallResult>, (u64, u64))>,
     rows: u64,
     /// The row that is being read.
     row: Vec<Value>,
@@ -68,7 +68,7 @@ fn quoted(text: &[u8]) -> String {
 
 impl CopyIn {
     pub fn new(
-        (client, told): (Arc<Client>, Arc<UnderWay>),
+        (client, told): (Arc<Client>, Arc<InFlight>),
         transaction: u64,
         options: Options,
         load: Load,
@@ -82,7 +82,7 @@ impl CopyIn {
         };
         let (rows, row) = (0, Vec::new());
         let is_statement = false;
-        CopyIn { client, told, transaction, options, load, is_statement, source, under_way: None, rows, row }
+        CopyIn { client, told, transaction, options, load, is_statement, source, in_flight: None, rows, row }
     }
 
     pub fn columns(&self) -> usize {
@@ -142,7 +142,7 @@ impl CopyIn {
     /// # Errors
     /// The table refuses it.
     pub async fn settle(&mut self) -> Result<(), Failure> {
-        let Some((pending, (first, last))) = self.under_way.take() else { return Ok(()) };
+        let Some((pending, (first, last))) = self.in_flight.take() else { return Ok(()) };
         let result = pending.await.map_err(sql_error).map(drop);
         result.map_err(|failure| {
             let lines =
@@ -166,7 +166,7 @@ impl CopyIn {
         }
         let places = batch.places;
         let pending = noting(self.told.clone(), || self.client.begin_batch(self.transaction, batch));
-        self.under_way = Some((pending, places));
+        self.in_flight = Some((pending, places));
         Ok(())
     }
 

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant, SystemTime};
 use weir_observe::{Counter, Page, Source};
 use weir_types::{SqlError, SqlState};
 
-use crate::inside::Inside;
 use crate::known_texts::KnownTexts;
+use crate::repeatable_catalog::Exported;
 use crate::session::{Session, Transaction};
+use crate::session_registry::SessionRegistry;
 use crate::statement::{Done, Failure, Kind, Statement};
-use crate::still::Exported;
 use crate::watchdog::Timeouts;
 
 pub(crate) use activity::{Activity, Phase};
@@ -24,7 +24,7 @@ pub(crate) use statements::{StatementFigures, Statements};
 
 /// What all sessions of a front end have in common beside the cluster.
 pub(crate) struct FrontEnd {
-    pub inside: Inside,
+    pub sessions: SessionRegistry,
     pub known_texts: KnownTexts,
     pub kinds: Kinds,
     pub statements: Statements,
@@ -48,7 +48,7 @@ pub(crate) struct Transactions {
 impl FrontEnd {
     pub fn new(connections_max: usize, log_slow: Option<Duration>) -> FrontEnd {
         FrontEnd {
-            inside: Inside::default(),
+            sessions: SessionRegistry::default(),
             known_texts: KnownTexts::default(),
             kinds: Kinds::default(),
             statements: Statements::default(),
@@ -149,7 +149,7 @@ pub struct Watch(pub(crate) Arc<FrontEnd>);
 impl Source for Watch {
     fn tell(&self, page: &mut Page) {
         let front = &*self.0;
-        for (phase, sessions) in front.inside.by_phase() {
+        for (phase, sessions) in front.sessions.by_phase() {
             let help = "Sessions of PostgreSQL's protocol, by what they do.";
             page.gauge("weir_sessions", help, &[("state", phase)], sessions as f64);
         }
@@ -159,7 +159,7 @@ impl Source for Watch {
         let help = "Connections of PostgreSQL's protocol that there may be at once.";
         page.gauge("weir_connections_max", help, &[], front.connections_max as f64);
         for (name, help, counter) in [
-            ("weir_connections_total", "Connections that were let in.", &front.inside.entered),
+            ("weir_connections_total", "Connections that were let in.", &front.sessions.entered),
             ("weir_commits_total", "Transactions that have committed.", &front.transactions.commits),
             ("weir_rollbacks_total", "Transactions that were rolled back.", &front.transactions.rollbacks),
         ] {

@@ -14,12 +14,12 @@ use crate::statement::{Done, Failure};
 /// So many are kept; then those that were called least make room.
 const KEPT: usize = 5_000;
 
-/// A statement of one edition of the schema.
+/// A statement of one schema version.
 #[derive(Debug)]
 pub struct StatementFigures {
     pub calls: Arc<Calls>,
     kind: Arc<KindFigures>,
-    edition: u64,
+    schema_version: u64,
 }
 
 #[derive(Debug)]
@@ -76,21 +76,21 @@ impl StatementFigures {
 pub struct Statements(RwLock<HashMap<u64, Arc<StatementFigures>>>);
 
 impl Statements {
-    /// Those of the text, which is bound to that edition. `kind` is asked when it is met first.
+    /// Those of the text, which is bound to that schema version. `kind` is asked when it is met first.
     pub fn of(
         &self,
         text: &str,
-        edition: u64,
+        schema_version: u64,
         kind: impl FnOnce() -> Arc<KindFigures>,
     ) -> Arc<StatementFigures> {
         let number = fingerprint(text);
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
-        if let Some(known) = known.as_ref().filter(|known| known.edition == edition) {
+        if let Some(known) = known.as_ref().filter(|known| known.schema_version == schema_version) {
             return known.clone();
         }
-        // Of another edition the mechanism may be another.
+        // Of another schema version the mechanism may be another.
         let calls = known.map_or_else(|| Arc::new(Calls::new(number, text)), |known| known.calls.clone());
-        let new = Arc::new(StatementFigures { calls, kind: kind(), edition });
+        let new = Arc::new(StatementFigures { calls, kind: kind(), schema_version });
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= KEPT {
             let mut counts: Vec<u64> = all.values().map(|one| one.calls.count.get()).collect();

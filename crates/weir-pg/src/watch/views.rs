@@ -65,12 +65,12 @@ impl Session {
     /// Where each sequence stands: of several shards, at the largest value that one of them has given (the smallest, where it goes
     /// down).
     async fn sequence_rows(&self) -> Result<Vec<Row>, Failure> {
-        let edition = self.edition()?;
-        let sequences = edition.sequences();
+        let schema_version = self.schema_version()?;
+        let sequences = schema_version.sequences();
         let mut last: Vec<Option<i64>> = vec![None; sequences.len()];
         let mut set_to = last.clone();
         let own = self.by_itself();
-        for shard in 0..edition.shards() {
+        for shard in 0..schema_version.shards() {
             let told = self.wait_for(|client| client.begin_sequences(own.name(), shard)).await?;
             for one in told.values.chunks(3) {
                 let [Value::Int(sequence), Value::Int(value), Value::Int(given)] = *one else { continue };
@@ -136,7 +136,7 @@ impl Session {
                 ],
             ))
         };
-        self.front.inside.all().into_iter().filter_map(row).collect()
+        self.front.sessions.all().into_iter().filter_map(row).collect()
     }
 
     fn statement_rows(&self) -> Vec<Row> {
@@ -172,7 +172,7 @@ impl Session {
             "pg_stat_database",
             &[
                 ("datname", Value::text(database)),
-                ("numbackends", Value::Int(front.inside.all().len() as i64)),
+                ("numbackends", Value::Int(front.sessions.all().len() as i64)),
                 ("xact_commit", count(front.transactions.commits.get())),
                 ("xact_rollback", count(front.transactions.rollbacks.get())),
                 ("tup_returned", rows("select")),
@@ -190,7 +190,7 @@ impl Session {
     fn lock_rows(&self, waits: &Waits) -> Vec<Row> {
         let by_name: BTreeMap<i64, i32> = self
             .front
-            .inside
+            .sessions
             .all()
             .into_iter()
             .filter_map(|(pid, session)| Some((session.open_transaction()?, pid)))
@@ -225,7 +225,7 @@ impl Session {
     fn signal_one(&self, signal: &Signal, row: &mut Row) {
         let Some(value) = row.get_mut(signal.column) else { return };
         let Value::Int(number) = *value else { return };
-        let session = i32::try_from(number).ok().and_then(|number| self.front.inside.get(number));
+        let session = i32::try_from(number).ok().and_then(|number| self.front.sessions.get(number));
         *value = Value::Bool(session.is_some());
         match (signal.kind, session) {
             (SignalKind::Cancel, Some(session)) => session.cancel(),

@@ -20,7 +20,7 @@ use weir_txn::ramp::ShardId;
 use weir_types::SqlError;
 use weir_types::interrupt::{Interrupts, StatementId};
 
-use super::Told;
+use super::Outgoing;
 use super::shard_loop::{Arrival, Inbox};
 
 /// A handshake that takes longer is given up.
@@ -46,7 +46,7 @@ pub(super) struct Acceptor {
     /// Of the shards of this node.
     inboxes: BTreeMap<ShardId, Arc<Inbox>>,
     /// What the cluster carries, for clients that know nothing but the cluster file.
-    description: Arc<Told>,
+    description: Arc<Outgoing>,
     house: House,
     poll: Poll,
     /// By token: who has not said enough yet, in the order in which they came.
@@ -85,7 +85,7 @@ impl Acceptor {
         mut listener: TcpListener,
         tls: Option<Tls>,
         inboxes: BTreeMap<ShardId, Arc<Inbox>>,
-        description: Arc<Told>,
+        description: Arc<Outgoing>,
         house: House,
     ) -> io::Result<(Acceptor, Waker)> {
         let poll = Poll::new()?;
@@ -113,9 +113,9 @@ impl Acceptor {
     pub(super) fn run(mut self) {
         let mut events = Events::with_capacity(1024);
         loop {
-            let patience =
+            let timeouts =
                 if self.is_behind { Some(RESPITE) } else { (!self.guests.is_empty()).then_some(TICK) };
-            if let Err(error) = self.poll.poll(&mut events, patience)
+            if let Err(error) = self.poll.poll(&mut events, timeouts)
                 && error.kind() != io::ErrorKind::Interrupted
             {
                 panic!("the system gives no events: {error}");

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 use weir_txn::history::Seen;
 use weir_txn::machine::{CoordinatorId, Exposed, Sender, Shard};
-use weir_txn::nearby::{Ear, Nearby, Turns, is_hurried};
+use weir_txn::nearby::{Actor, Nearby, ReplySink, is_hurried};
 use weir_txn::ramp::ShardId;
 use weir_types::interrupt::Interrupts;
 
@@ -19,7 +19,7 @@ use crate::embedded::now_ms;
 pub(super) struct Core<S: Exposed> {
     pub shard: S,
     pub outbox: Outbox<S>,
-    ears: FxHashMap<CoordinatorId, Weak<dyn Ear<S>>>,
+    sinks: FxHashMap<CoordinatorId, Weak<dyn ReplySink<S>>>,
     /// For the thread that has connections.
     pub away: Leaving<S>,
     /// It could not be written down.
@@ -36,26 +36,26 @@ pub(super) enum Arrival<S: Shard> {
     Written,
 }
 
-type Answers<S> = (Arc<dyn Ear<S>>, Vec<<S as Shard>::Reply>);
+type Answers<S> = (Arc<dyn ReplySink<S>>, Vec<<S as Shard>::Reply>);
 
 /// Replies for coordinators of this process.
-pub(super) struct Told<S: Shard> {
+pub(super) struct Outgoing<S: Shard> {
     to: Vec<Answers<S>>,
     shard: ShardId,
     epoch: u64,
 }
 
-impl<S: Shard> Told<S> {
+impl<S: Shard> Outgoing<S> {
     /// Nobody may be at the shard any more who calls this: it may be asked for more at once.
     pub(super) fn tell(self) {
-        for (ear, replies) in self.to {
-            ear.hear(self.shard, self.epoch, replies);
+        for (sink, replies) in self.to {
+            sink.deliver(self.shard, self.epoch, replies);
         }
     }
 }
 
 pub(super) struct Counter<S: Exposed> {
-    pub turns: Turns<Core<S>, Arrival<S>>,
+    pub actor: Actor<Core<S>, Arrival<S>>,
     inbox: Arc<Inbox>,
     interrupts: Option<Arc<Interrupts>>,
     seen: Arc<Seen>,
@@ -82,8 +82,8 @@ where
     }
 
     /// Has it written down, and sorts what may leave. Gives what is for this process.
-    pub(super) fn end_turn(&mut self) -> Told<S> {
-        let mut told = Told { to: Vec::new(), shard: self.shard.id(), epoch: self.shard.epoch() };
+    pub(super) fn end_turn(&mut self) -> Outgoing<S> {
+        let mut told = Outgoing { to: Vec::new(), shard: self.shard.id(), epoch: self.shard.epoch() };
         if self.is_over {
             return told;
         }
@@ -94,7 +94,7 @@ where
         let leaving = std::mem::take(&mut self.outbox.leaving);
         let mut of_ears: Vec<(CoordinatorId, Vec<S::Reply>)> = Vec::new();
         for (coordinator, reply) in leaving.replies {
-            if !self.ears.contains_key(&coordinator) {
+            if !self.sinks.contains_key(&coordinator) {
                 self.away.replies.push((coordinator, reply));
             } else if let Some((_, replies)) = of_ears.iter_mut().find(|(of, _)| *of == coordinator) {
                 replies.push(reply);
@@ -103,9 +103,9 @@ where
             }
         }
         for (coordinator, replies) in of_ears {
-            match self.ears[&coordinator].upgrade() {
-                Some(ear) => told.to.push((ear, replies)),
-                None => drop(self.ears.remove(&coordinator)),
+            match self.sinks[&coordinator].upgrade() {
+                Some(sink) => told.to.push((sink, replies)),
+                None => drop(self.sinks.remove(&coordinator)),
             }
         }
         self.away.peers.extend(leaving.peers);
@@ -136,37 +136,37 @@ where
     S::Record: Serialize + Send + 'static,
 {
     pub(super) fn new(shard: S, outbox: Outbox<S>, inbox: Arc<Inbox>, seen: Arc<Seen>) -> Counter<S> {
-        let ears = FxHashMap::default();
+        let sinks = FxHashMap::default();
         let interrupts = shard.interrupts().cloned();
-        let core = Core { shard, outbox, ears, away: Leaving::default(), failed: None, is_over: false };
-        Counter { turns: Turns::new(core), inbox, interrupts, seen }
+        let core = Core { shard, outbox, sinks, away: Leaving::default(), failed: None, is_over: false };
+        Counter { actor: Actor::new(core), inbox, interrupts, seen }
     }
 
     /// Somebody has been at it: what has come meanwhile is done.
     pub(super) fn go_on(&self) {
-        if self.turns.has_arrivals() {
+        if self.actor.has_arrivals() {
             self.take_turns();
         }
     }
 
     /// More of the log is durable.
     pub(super) fn on_written(&self) {
-        self.turns.leave(Arrival::Written);
+        self.actor.leave(Arrival::Written);
         self.take_turns();
     }
 
     /// Takes turns for as long as something has come, unless somebody is at it.
     fn take_turns(&self) {
         loop {
-            let Some(mut core) = self.turns.try_lock() else { return };
-            core.serve(self.turns.take());
+            let Some(mut core) = self.actor.try_lock() else { return };
+            core.serve(self.actor.take());
             let (told, wants_thread) = (core.end_turn(), core.wants_thread());
             drop(core);
             if wants_thread {
                 self.inbox.wake();
             }
             told.tell();
-            if !self.turns.has_arrivals() {
+            if !self.actor.has_arrivals() {
                 return;
             }
             if is_hurried() {
@@ -181,8 +181,8 @@ where
     S: Exposed,
     S::Record: Serialize + Send + 'static,
 {
-    fn listen(&self, coordinator: CoordinatorId, ear: Weak<dyn Ear<S>>) {
-        self.turns.lock().ears.insert(coordinator, ear);
+    fn listen(&self, coordinator: CoordinatorId, sink: Weak<dyn ReplySink<S>>) {
+        self.actor.lock().sinks.insert(coordinator, sink);
     }
 
     fn interrupts(&self) -> Option<Arc<Interrupts>> {
@@ -194,7 +194,7 @@ where
     }
 
     fn say(&self, from: CoordinatorId, progress: S::Progress, requests: Vec<S::Request>) {
-        self.turns.leave(Arrival::Said { from, progress, requests });
+        self.actor.leave(Arrival::Said { from, progress, requests });
         match is_hurried() {
             true => self.inbox.wake(),
             false => self.take_turns(),

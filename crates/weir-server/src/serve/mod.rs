@@ -40,7 +40,7 @@ use weir_net::{ClusterFile, Link};
 use weir_txn::clock::{CLOCK_AHEAD_MS_MAX, clock_at, ms_of};
 use weir_txn::exec::definition::Description;
 use weir_txn::history::{Outdated, Past, Seen};
-use weir_txn::items::{Partition, Patience, Record};
+use weir_txn::items::{Partition, Record, Timeouts};
 use weir_txn::machine::{self, Exposed};
 use weir_txn::nearby::{Nearby, Neighbours};
 use weir_txn::ramp::ShardId;
@@ -148,9 +148,9 @@ impl From<std::io::Error> for ServeError {
 
 /// What a node tells those who ask what the cluster carries; its shards change it.
 #[derive(Debug, Default)]
-struct Told(Mutex<Option<Arc<[u8]>>>);
+struct Outgoing(Mutex<Option<Arc<[u8]>>>);
 
-impl Told {
+impl Outgoing {
     fn get(&self) -> Option<Arc<[u8]>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -205,7 +205,7 @@ impl Server {
             Ok(if has_log { Vec::new() } else { vec![started] })
         };
         let recover = |shard, records: &mut dyn Iterator<Item = Record>, has_log| {
-            let partition = Partition::recover(shard, Default::default(), Patience::default(), records);
+            let partition = Partition::recover(shard, Default::default(), Timeouts::default(), records);
             Ok(if has_log { partition } else { partition.without_log() })
         };
         Server::start_with(settings, terms, begin, recover)
@@ -256,7 +256,7 @@ impl Server {
             Some((directory, _)) => Some(claim(directory, &cluster, &name, &terms)?),
             None => None,
         };
-        let told = Arc::new(Told(Mutex::new(description)));
+        let told = Arc::new(Outgoing(Mutex::new(description)));
         let recover: Arc<Recover<S>> = Arc::new(recover);
         let mut known = Known::read(data.as_ref())?;
         let mut to_make = Vec::new();
@@ -412,7 +412,7 @@ fn named<'c>(cluster: &'c ClusterFile, name: &str, insecure: bool) -> Result<&'c
 }
 
 /// What the shards of a node have in common.
-type Common<'a> = (&'a ClusterFile, &'a Terms, &'a Arc<Told>, &'a Arc<Seen>);
+type Common<'a> = (&'a ClusterFile, &'a Terms, &'a Arc<Outgoing>, &'a Arc<Seen>);
 
 /// Begins a run of each shard, once their logs agree on what there was.
 fn compare_logs<'l>(

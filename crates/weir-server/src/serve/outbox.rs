@@ -157,7 +157,7 @@ where
 
     /// Holds back what the step has sent, for as long as it must be.
     fn sort(&mut self, shard: &mut S) {
-        let rests_on = shard.rests_on();
+        let required_lsn = shard.required_lsn();
         let records = shard.take_records();
         if self.writer.is_some() {
             self.noted += records.len() as u64;
@@ -167,7 +167,7 @@ where
         let Effects { replies, peers } = &mut self.effects;
         let description = shard.take_description();
         if !replies.is_empty() {
-            let after = rests_on.min(self.noted);
+            let after = required_lsn.min(self.noted);
             let leaving = match after <= self.durable {
                 true => &mut self.leaving,
                 false => self.held.entry(after).or_default(),

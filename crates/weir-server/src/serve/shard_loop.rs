@@ -21,7 +21,7 @@ use weir_txn::history::{Mark, Seen};
 use weir_txn::machine::{CoordinatorId, Exposed, Figures, Sender};
 use weir_txn::ramp::ShardId;
 
-use super::Told;
+use super::Outgoing;
 use super::counter::{Core, Counter};
 use super::log::{Log, LogError, LogFigures};
 use super::outbox::{Leaving, Outbox};
@@ -100,7 +100,7 @@ pub(super) struct ShardLoop<S: Exposed> {
     id: ShardId,
     shards: ShardId,
     /// With what whoever speaks with the shard has to agree to.
-    told: (Arc<Told>, Terms),
+    told: (Arc<Outgoing>, Terms),
     poll: Poll,
     inbox: Arc<Inbox>,
     /// By token, from `visitors_from` on.
@@ -143,7 +143,7 @@ where
         shard: S,
         (shards, neighbours): (ShardId, Vec<ShardId>),
         log: Option<Log>,
-        told: (Arc<Told>, Terms),
+        told: (Arc<Outgoing>, Terms),
         seen: Arc<Seen>,
         link: impl Fn(ShardId, Token) -> Link,
     ) -> io::Result<ShardLoop<S>> {
@@ -195,7 +195,7 @@ where
     }
 
     pub(super) fn log_figures(&self) -> Option<Arc<LogFigures>> {
-        self.counter.turns.lock().outbox.log_figures()
+        self.counter.actor.lock().outbox.log_figures()
     }
 
     /// How coordinators of this process speak to the shard.
@@ -215,15 +215,15 @@ where
         let mut stops: Option<Instant> = None;
         loop {
             let has_more = !self.ready.is_empty() || !self.answered.is_empty() || wants_snapshot;
-            let patience = if has_more { Duration::ZERO } else { TICK.saturating_sub(ticked.elapsed()) };
-            if let Err(error) = self.poll.poll(&mut events, Some(patience))
+            let timeouts = if has_more { Duration::ZERO } else { TICK.saturating_sub(ticked.elapsed()) };
+            if let Err(error) = self.poll.poll(&mut events, Some(timeouts))
                 && error.kind() != io::ErrorKind::Interrupted
             {
                 panic!("the system gives no events: {error}");
             }
             let now = Instant::now();
-            let mut core = counter.turns.lock();
-            core.serve(counter.turns.take());
+            let mut core = counter.actor.lock();
+            core.serve(counter.actor.take());
             for event in &events {
                 self.on_event(&mut core, event, now);
             }
@@ -242,7 +242,7 @@ where
                 core.finish()?;
                 return Err(LogError::Outdated(why));
             }
-            self.hear(&mut core);
+            self.deliver(&mut core);
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
                 let Core { shard, outbox, .. } = &mut *core;
@@ -412,7 +412,7 @@ where
     }
 
     /// Takes what has come from everyone who may have said something.
-    fn hear(&mut self, core: &mut Core<S>) {
+    fn deliver(&mut self, core: &mut Core<S>) {
         let now_ms = now_ms();
         for slot in std::mem::take(&mut self.ready) {
             let ShardLoop { visitors, shards, seen, .. } = self;

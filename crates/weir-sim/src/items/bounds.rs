@@ -59,7 +59,7 @@ pub struct Sample {
     pub writes: u64,
     pub kept: Sizes,
     /// Transactions and reads that coordinators have under way, and transactions that they have not told to be settled.
-    pub under_way: usize,
+    pub in_flight: usize,
     pub unsettled: usize,
 }
 
@@ -97,11 +97,11 @@ pub fn run_for(pace: &Pace) -> Vec<Sample> {
         cluster.run_until(at_s * 1_000_000, &mut load);
         let shards = cluster.shards.iter().flatten();
         let coordinators = cluster.coordinators.iter().flatten().map(|caller| caller.0.kept());
-        let (under_way, unsettled) =
+        let (in_flight, unsettled) =
             coordinators.fold((0, 0), |(flights, settled), one| (flights + one.0, settled + one.1));
         let kept = shards.map(Partition::sizes).fold(Sizes::default(), Sizes::and);
         let (transactions, writes) = (load.transactions, load.writes);
-        samples.push(Sample { at_s, transactions, writes, kept, under_way, unsettled });
+        samples.push(Sample { at_s, transactions, writes, kept, in_flight, unsettled });
     }
     samples
 }
@@ -117,10 +117,10 @@ pub fn first_excess(pace: &Pace, samples: &[Sample]) -> Option<Sample> {
     // A transaction is on no more shards than it writes items.
     let max = (KEPT_S_MAX * last.writes / last.at_s.max(1)) as usize;
     let more = |sample: &&Sample| {
-        let Sample { kept, under_way, unsettled, .. } = sample;
+        let Sample { kept, in_flight, unsettled, .. } = sample;
         let of_readers = kept.versions.max(kept.committed).max(kept.tombstones);
         let of_writers = kept.prepared + kept.promises_and_outcomes + kept.inquiries + unsettled;
-        of_readers.max(of_writers).max(*under_way) > max || kept.items > pace.items as usize
+        of_readers.max(of_writers).max(*in_flight) > max || kept.items > pace.items as usize
     };
     samples.iter().find(more).copied()
 }

@@ -14,7 +14,7 @@ use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;
 use weir_txn::items::{
-    self, Bytes, Coordinator, Key, Options, Partition, Patience, ReadSet, Record, Stamp, Transaction, Variant,
+    self, Bytes, Coordinator, Key, Options, Partition, ReadSet, Record, Stamp, Timeouts, Transaction, Variant,
 };
 use weir_txn::machine::{CoordinatorId, CoordinatorOf, Shard as _};
 use weir_txn::ramp::TxnId;
@@ -137,10 +137,10 @@ pub fn run(setup: &Setup) -> Report {
     };
     let coordinators = chance.between(2, 4);
     let sessions = coordinators as usize * chance.between(1, 3) as usize;
-    let patience = Patience { retire_ms: chance.pick(&[2_500, 10_000, 60_000]), ..Patience::default() };
+    let timeouts = Timeouts { retire_ms: chance.pick(&[2_500, 10_000, 60_000]), ..Timeouts::default() };
     let bugs = setup.shard_bugs;
     let starts = Starts::<Partition, Caller> {
-        shard: Box::new(move |shard, records| Partition::recover(shard, bugs, patience, records)),
+        shard: Box::new(move |shard, records| Partition::recover(shard, bugs, timeouts, records)),
         coordinator: Box::new(move |id| Caller(Coordinator::new(id, 1, options))),
     };
     let nodes = (shards, coordinators);
@@ -148,7 +148,7 @@ pub fn run(setup: &Setup) -> Report {
     cluster.answers_early = setup.answers_early;
     let mut clients = Sessions::new(sessions, setup.statements, &mut chance);
     clients.impatient = setup.impatient;
-    let outcome = catch_panic(|| live(&mut cluster, &mut clients, patience));
+    let outcome = catch_panic(|| live(&mut cluster, &mut clients, timeouts));
     clients.learn(&stamps(&cluster));
     let outcome = outcome.and_then(|last| clients.wrong.take().map_or(Ok(last), Err));
     let history = History::new(clients.records);
@@ -199,7 +199,7 @@ pub(crate) fn stamps<C: Mortal + CoordinatorOf<Partition>>(
 fn live(
     cluster: &mut Items,
     clients: &mut Sessions,
-    patience: Patience,
+    timeouts: Timeouts,
 ) -> Result<BTreeMap<Key, Option<Bytes>>, Violation> {
     while cluster.now_us() < SAFETY_US_MAX && !(clients.have_had_enough() && cluster.busy() == 0) {
         cluster.run_until(cluster.now_us() + LOOK_US, clients);
@@ -211,13 +211,13 @@ fn live(
         cluster,
         clients,
         |_| true,
-        |cluster, _| check_dead_are_resolved(cluster, links_free_us, patience),
+        |cluster, _| check_dead_are_resolved(cluster, links_free_us, timeouts),
     )?;
     // Until those are retired who may be; a reader that has died holds others up for a while.
-    let retired_us = if patience.retire_ms <= RETIRE_MS_MAX { 2_000 * patience.retire_ms } else { 0 };
+    let retired_us = if timeouts.retire_ms <= RETIRE_MS_MAX { 2_000 * timeouts.retire_ms } else { 0 };
     cluster.run_until(cluster.now_us() + QUIET_US + retired_us, clients);
     check_clocks(cluster, Partition::last_clock)?;
-    check_forgotten(cluster, patience)?;
+    check_forgotten(cluster, timeouts)?;
     let mut audits = Audits { keys: clients.keys(), begun: 0, told: Vec::new() };
     let until_us = cluster.now_us() + LIVENESS_US_MAX;
     while audits.told.len() < 2 && cluster.now_us() < until_us {
@@ -230,7 +230,7 @@ fn live(
 }
 
 /// Nothing is kept for readers, coordinators and the dead that nobody needs.
-fn check_forgotten(cluster: &Items, patience: Patience) -> Result<(), Violation> {
+fn check_forgotten(cluster: &Items, timeouts: Timeouts) -> Result<(), Violation> {
     let living = cluster.coordinators.len() - dead(cluster).count();
     for shard in cluster.shards.iter().flatten() {
         let (prepared, committed, tombstones) = shard.remembered();
@@ -241,7 +241,7 @@ fn check_forgotten(cluster: &Items, patience: Patience) -> Result<(), Violation>
         for coordinator in 0..cluster.coordinators.len() as CoordinatorId {
             let is_dead = cluster.coordinators[coordinator as usize].is_none();
             let left = shard.left_of(coordinator);
-            let may_stay = is_dead && patience.retire_ms > RETIRE_MS_MAX;
+            let may_stay = is_dead && timeouts.retire_ms > RETIRE_MS_MAX;
             if (is_dead && left.committed > 0) || (left.promises_and_outcomes > 0 && !may_stay) {
                 let seen = format!("shard {} has {left:?} of coordinator {coordinator}", shard.id());
                 return Err(Violation { claim: "promises and outcomes are forgotten", seen });

@@ -38,7 +38,7 @@ pub struct Sessions {
     /// Clients give up what is not answered soon.
     pub impatient: bool,
     /// By session: the transaction under way.
-    under_way: Vec<Option<UnderWay>>,
+    in_flight: Vec<Option<InFlight>>,
     begun: Vec<usize>,
     /// By session: the number under which it goes in the history. A client whose coordinator has died begins anew.
     numbers: Vec<usize>,
@@ -61,7 +61,7 @@ pub struct Sessions {
     written: u64,
 }
 
-enum UnderWay {
+enum InFlight {
     Whole { record: usize, transaction: Transaction },
     Several(Several),
 }
@@ -91,7 +91,7 @@ impl Sessions {
             statements: (0, 0),
             wrong: None,
             impatient: false,
-            under_way: (0..sessions).map(|_| None).collect(),
+            in_flight: (0..sessions).map(|_| None).collect(),
             begun: vec![0; sessions],
             numbers: (0..sessions).collect(),
             numbered: sessions,
@@ -262,9 +262,9 @@ impl Sessions {
 
 impl Clients<Call, Done> for Sessions {
     fn next(&mut self, session: usize, now_us: u64, chance: &mut Chance) -> Option<Call> {
-        if let Some(UnderWay::Several(mut several)) = self.under_way[session].take() {
+        if let Some(InFlight::Several(mut several)) = self.in_flight[session].take() {
             let call = several.next(self, session, now_us, chance);
-            self.under_way[session] = Some(UnderWay::Several(several));
+            self.in_flight[session] = Some(InFlight::Several(several));
             return Some(call);
         }
         if self.stopped || self.begun[session] >= self.begun_max {
@@ -275,20 +275,20 @@ impl Clients<Call, Done> for Sessions {
         if let Shape::Statements = shape {
             let mut several = Several::draw(self, chance);
             let call = several.next(self, session, now_us, chance);
-            self.under_way[session] = Some(UnderWay::Several(several));
+            self.in_flight[session] = Some(InFlight::Several(several));
             return Some(call);
         }
         let transaction = self.draw(session, shape, chance);
         let record = self.begin_record(session, now_us, transaction.writes.clone());
-        self.under_way[session] = Some(UnderWay::Whole { record, transaction: transaction.clone() });
+        self.in_flight[session] = Some(InFlight::Whole { record, transaction: transaction.clone() });
         Some(Call::Whole(transaction))
     }
 
     fn done(&mut self, session: usize, now_us: u64, done: Done) {
-        let (record, transaction) = match self.under_way[session].take().expect("it was begun") {
-            UnderWay::Whole { record, transaction } => (record, transaction),
-            UnderWay::Several(several) => {
-                self.under_way[session] = several.done(self, now_us, done).map(UnderWay::Several);
+        let (record, transaction) = match self.in_flight[session].take().expect("it was begun") {
+            InFlight::Whole { record, transaction } => (record, transaction),
+            InFlight::Several(several) => {
+                self.in_flight[session] = several.done(self, now_us, done).map(InFlight::Several);
                 return;
             }
         };
@@ -307,9 +307,9 @@ impl Clients<Call, Done> for Sessions {
     }
 
     fn lost(&mut self, session: usize, txn: Option<TxnId>) {
-        match self.under_way[session].take().expect("it was begun") {
-            UnderWay::Whole { record, .. } => self.records[record].lost = txn,
-            UnderWay::Several(several) => several.lost(self, txn),
+        match self.in_flight[session].take().expect("it was begun") {
+            InFlight::Whole { record, .. } => self.records[record].lost = txn,
+            InFlight::Several(several) => several.lost(self, txn),
         }
         self.moved(session);
     }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use weir_txn::items::relations::{PlantedBugs, Relations};
-use weir_txn::items::{self, Coordinator, Options, Partition, Patience, Variant};
+use weir_txn::items::{self, Coordinator, Options, Partition, Timeouts, Variant};
 use weir_txn::ramp::TxnId;
 
 use crate::chance::Chance;
@@ -108,7 +108,7 @@ pub fn run(setup: &Setup) -> Report {
     let schema = Arc::new(workload::schema());
     let starts = Starts::<Partition, Relations> {
         shard: Box::new(move |shard, records| {
-            Partition::recover(shard, shard_bugs, Patience::default(), records)
+            Partition::recover(shard, shard_bugs, Timeouts::default(), records)
         }),
         coordinator: Box::new(move |id| {
             Relations::new(Coordinator::new(id, 1, options), schema.clone(), bugs)

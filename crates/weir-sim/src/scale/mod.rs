@@ -100,7 +100,7 @@ pub struct Scale<S: Shard, C: Coordinator, T> {
     agenda: BinaryHeap<Reverse<(u64, u64, Event)>>,
     numbered: u64,
     /// Deliveries under way, by place; and places that are free.
-    under_way: Vec<Option<Delivery<S>>>,
+    in_flight: Vec<Option<Delivery<S>>>,
     free: Vec<u32>,
     /// By link, when the last batch on it arrives: links keep order.
     last_ps: Vec<u64>,
@@ -206,7 +206,7 @@ where
             now_ps: 0,
             agenda: BinaryHeap::new(),
             numbered: 0,
-            under_way: Vec::new(),
+            in_flight: Vec::new(),
             free: Vec::new(),
             last_ps: vec![0; cores.len() * cores.len()],
             link_free_ps: vec![0; setup.servers],
@@ -306,15 +306,15 @@ where
 
     fn deliver(&mut self, time_ps: u64, core: u32, delivery: Delivery<S>) {
         let place = self.free.pop().unwrap_or_else(|| {
-            self.under_way.push(None);
-            self.under_way.len() as u32 - 1
+            self.in_flight.push(None);
+            self.in_flight.len() as u32 - 1
         });
-        self.under_way[place as usize] = Some(delivery);
+        self.in_flight[place as usize] = Some(delivery);
         self.plan(time_ps, Event::Arrive(place, core));
     }
 
     fn arrive(&mut self, place: u32, at: u32) {
-        let delivery = self.under_way[place as usize].take().expect("what arrives was under way");
+        let delivery = self.in_flight[place as usize].take().expect("what arrives was under way");
         self.free.push(place);
         let core = &mut self.cores[at as usize];
         core.inbox.push(delivery);

@@ -27,7 +27,7 @@ use super::program::{
     CompiledProcedure, CompiledStep, CompiledStepKind, Destination, Effects, Program, Target,
 };
 use super::returned::Returned;
-use super::sequences::{Environs, Given};
+use super::sequences::{CallEnvironment, SequenceValue};
 use crate::node::PlantedBugs;
 use crate::ramp::message::{Answers, Call, Output, ShardId, TxnId};
 use crate::ramp::participant::{Claim, Claims, Holders, Write};
@@ -48,9 +48,9 @@ pub enum Role<'a> {
 
 impl<'a> Role<'a> {
     /// What sequences have given is told with the last of its answers.
-    fn others_given(self) -> impl Iterator<Item = Vec<Given>> + use<'a> {
+    fn values_of_others(self) -> impl Iterator<Item = Vec<SequenceValue>> + use<'a> {
         let answers = if let Role::Last(answers) = self { answers } else { &[] };
-        answers.iter().filter_map(|(_, answers)| Given::of_record(answers.values.last()?))
+        answers.iter().filter_map(|(_, answers)| SequenceValue::of_record(answers.values.last()?))
     }
 
     /// It will wait for its COMMIT.
@@ -65,7 +65,7 @@ pub struct Fragment<'a> {
     /// What is called.
     pub procedure: &'a CompiledProcedure,
     pub storage: Workspace<'a>,
-    pub environment: Environs<'a>,
+    pub environment: CallEnvironment<'a>,
     pub claims: &'a Claims,
     pub here: ShardId,
     pub txn: TxnId,
@@ -109,7 +109,7 @@ pub struct Ran {
     /// The same: the rows that ON CONFLICT DO UPDATE has inserted or updated, if more batches of the statement may come.
     pub upserted: Vec<(weir_sql::catalog::TableId, u32)>,
     /// What sequences have given, on other shards too if it is the last participant.
-    pub given: Vec<Given>,
+    pub given: Vec<SequenceValue>,
 }
 
 impl Ran {
@@ -125,7 +125,7 @@ impl Ran {
 
     /// As it goes into a message.
     pub fn packed(mut self) -> Ran {
-        if let (Some(given), None) = (Given::record(&self.given), &self.answers.error) {
+        if let (Some(given), None) = (SequenceValue::record(&self.given), &self.answers.error) {
             // A part has no output, and the others answer nobody.
             self.answers.values.push(given.clone());
             self.output.values.push(given);
@@ -315,10 +315,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn given(&mut self) -> Vec<Given> {
-        let own = self.fragment.environment.take_given();
+    fn given(&mut self) -> Vec<SequenceValue> {
+        let own = self.fragment.environment.take_sequence_values();
         match self.fragment.role {
-            Role::Last(_) => Given::joined(self.fragment.role.others_given().chain([own])),
+            Role::Last(_) => SequenceValue::joined(self.fragment.role.values_of_others().chain([own])),
             _ => own,
         }
     }

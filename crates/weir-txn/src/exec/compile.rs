@@ -16,7 +16,7 @@ use super::compiler::Compiler;
 use super::expr::CompiledExpr;
 use super::flow::Participation;
 use super::foreseen::refusals;
-use super::gathered::{CompiledMerge, Given, of_rows};
+use super::gathered::{CompiledMerge, PartSource, of_rows};
 use super::program::{
     CompileError, CompiledInto, CompiledPart, CompiledProcedure, CompiledRaise, CompiledRoute, CompiledStep,
     CompiledStepKind, Destination, Effects, Homes, Input, Program, Target, VariableRules, guarded_statements,
@@ -95,7 +95,7 @@ pub fn program(
         sequences,
         placed_by_uuids,
         texts: None,
-        edition: 0,
+        schema_version: 0,
         defers,
         described: None,
     })
@@ -554,7 +554,7 @@ impl<'a> ProcedureCompiler<'a> {
 }
 
 /// The rows of a query on all shards.
-const GIVEN: Given = Given { relation: RelationId(0), level: 1, index: 0 };
+const GIVEN: PartSource = PartSource { relation: RelationId(0), level: 1, index: 0 };
 
 /// It does the same whatever others do meanwhile to the rows that it finds by their keys. Any other statement by itself holds its rows:
 /// what it was told of them is so when it commits, as in PostgreSQL.

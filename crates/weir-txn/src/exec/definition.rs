@@ -1,7 +1,7 @@
 //! A schema that changes while shards run: what an application is at any time, and one statement that changes it
 //! (design.md §4; docs/server.md, "Definitions").
 //!
-//! An *edition* is the schema between two definitions. What everybody has compiled follows from the files, the texts of all
+//! A *schema version* is the schema between two definitions. What everybody has compiled follows from the files, the texts of all
 //! definitions so far and the plan of the last one; so a definition travels as its text and the plan, and whoever gets it
 //! compiles the same. Nothing here touches a row: [`super::remake`] does.
 
@@ -24,7 +24,7 @@ use super::sequences::Sequences;
 use crate::ramp::message::ShardId;
 use crate::storage::{MergedRows, Remade};
 
-/// An SQL application, how its transactions run, and which edition of its schema it is.
+/// An SQL application, how its transactions run, and which schema version it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Description {
     /// Name and text of what is loaded, in order.
@@ -32,15 +32,15 @@ pub struct Description {
     /// So many of them are those that it began with; the others are definitions.
     began: usize,
     plan: Plan,
-    edition: u64,
+    schema_version: u64,
 }
 
 /// One statement that changes the schema, or empties tables as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Definition {
-    /// The edition that it changes.
+    /// The schema version that it changes.
     pub upon: u64,
-    /// The edition that there is then.
+    /// The schema version that there is then.
     pub becomes: u64,
     pub change: Change,
 }
@@ -75,7 +75,7 @@ impl Hash for PlanOf {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
-/// What those are told whose statement was bound to an edition that is over.
+/// What those are told whose statement was bound to a schema version that is over.
 pub fn schema_has_changed() -> SqlError {
     SqlError::new(SqlState::SCHEMA_HAS_CHANGED, "the schema has changed since this statement was prepared")
         .with_hint("Nothing of it has happened. Try it again.")
@@ -86,7 +86,7 @@ impl Description {
     pub fn new(application: &Application, files: usize, plan: &Plan) -> Description {
         let files = application.sources.files.iter().take(files);
         let files: Vec<(String, String)> = files.map(|file| (file.name.clone(), file.text.clone())).collect();
-        Description { began: files.len(), files, plan: plan.clone(), edition: 0 }
+        Description { began: files.len(), files, plan: plan.clone(), schema_version: 0 }
     }
 
     /// Of a schema without procedures, in which nothing is certain to stay as it is; an empty one, above all. `files` as in `new`.
@@ -99,8 +99,8 @@ impl Description {
         Ok(Description { began: 0, ..Description::new(application, files, &plan) })
     }
 
-    pub fn edition(&self) -> u64 {
-        self.edition
+    pub fn schema_version(&self) -> u64 {
+        self.schema_version
     }
 
     /// The statements that have made it what it is, in their order.
@@ -183,7 +183,7 @@ impl Definition {
             span: Span::default(),
             error: SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "the schema does not change here"),
         })?;
-        let upon = description.edition;
+        let upon = description.schema_version;
         if let Some(Truncated { tables, restarts, .. }) = truncated(&application.catalog, text)? {
             let change = Change::Truncate { tables, restarts };
             return Ok((Definition { upon, becomes: upon, change }, None));
@@ -193,7 +193,7 @@ impl Definition {
         let since = application.sources.files.len() as u32;
         let in_order = |name: &str| program.procedures.iter().any(|one| one.in_order && one.name == name);
         let plan = plan_anew(&after, &placement, since, &in_order).map_err(|refusal| refused(&refusal))?;
-        let becomes = next_edition(upon, &text);
+        let becomes = next_schema_version(upon, &text);
         let change = Change::Schema { text, plan: PlanOf(Arc::new(plan)) };
         let definition = Definition { upon, becomes, change };
         let description = description.after(&definition);
@@ -212,10 +212,10 @@ impl Definition {
     /// The program that there is after it; none where it stays.
     ///
     /// # Errors
-    /// It changes another edition, or it is none that this build could have made.
+    /// It changes another schema version, or it is none that this build could have made.
     pub fn compile(&self, program: &Program) -> Result<Option<Program>, SqlError> {
         let (_, description) = program.described().ok_or_else(schema_has_changed)?;
-        if description.edition != self.upon {
+        if description.schema_version != self.upon {
             return Err(schema_has_changed());
         }
         match self.change {
@@ -225,25 +225,25 @@ impl Definition {
     }
 }
 
-/// An edition of a shard: what it runs, its tables, and what its sequences have given.
+/// A schema version of a shard: what it runs, its tables, and what its sequences have given.
 #[derive(Debug)]
-pub struct Edition {
+pub struct SchemaVersion {
     pub program: Arc<Program>,
     pub tables: Remade,
     pub sequences: Sequences,
 }
 
-/// The shard's edition after a definition. Its tables are not in place yet, so what the schema says of them anew is to be checked
+/// The shard's schema version after a definition. Its tables are not in place yet, so what the schema says of them anew is to be checked
 /// when they are: [`check`].
 ///
 /// # Errors
-/// The definition changes another edition, rows would have to move, or they do not fit what they are to become.
+/// The definition changes another schema version, rows would have to move, or they do not fit what they are to become.
 pub fn apply(
     definition: &Definition,
     (program, rows, sequences): (&Arc<Program>, MergedRows<'_>, &Sequences),
     here: ShardId,
     transaction_time: TransactionTime,
-) -> Result<Edition, SqlError> {
+) -> Result<SchemaVersion, SqlError> {
     let next = definition.compile(program)?.map_or_else(|| program.clone(), Arc::new);
     let (before, after) = (catalog_of(program)?, catalog_of(&next)?);
     let matching = Matching::new(&before.catalog, &after.catalog);
@@ -255,7 +255,7 @@ pub fn apply(
         let own = own.filter(|one| *restarts && one.owner.is_some_and(|(table, _)| tables.contains(&table)));
         let restarted: Vec<_> = own.map(|sequence| sequence.id).collect();
         let sequences = sequences.renumbered(&matching.sequences, &restarted);
-        return Ok(Edition { program: next, tables: rows.base.emptied(tables), sequences });
+        return Ok(SchemaVersion { program: next, tables: rows.base.emptied(tables), sequences });
     }
     let remaking = Remaking { before, after, program: &next, here, matching: &matching };
     remaking.refuse_moves(rows, program)?;
@@ -269,7 +269,7 @@ pub fn apply(
     let mut sequences = sequences.renumbered(&matching.sequences, &restarted);
     let mut environment = sequences.environment(&next, here, transaction_time);
     let tables = remaking.remake(rows, &mut environment, transaction_time)?;
-    Ok(Edition { program: next, tables, sequences })
+    Ok(SchemaVersion { program: next, tables, sequences })
 }
 
 /// What the schema says of the rows and did not say before.
@@ -277,7 +277,7 @@ pub fn apply(
 /// # Errors
 /// What does not hold, and the row that breaks it.
 pub fn check(before: &Program, now: &Program, rows: MergedRows<'_>, here: ShardId) -> Result<(), SqlError> {
-    if before.edition == now.edition {
+    if before.schema_version == now.schema_version {
         return Ok(());
     }
     let (before, after) = (catalog_of(before)?, catalog_of(now)?);
@@ -294,7 +294,7 @@ impl Description {
         let Change::Schema { text, plan } = &definition.change else { return self.clone() };
         let mut files = self.files.clone();
         files.push((name_of(self), text.clone()));
-        Description { files, began: self.began, plan: (*plan.0).clone(), edition: definition.becomes }
+        Description { files, began: self.began, plan: (*plan.0).clone(), schema_version: definition.becomes }
     }
 }
 
@@ -302,8 +302,8 @@ fn name_of(description: &Description) -> String {
     format!("definition {}", description.files.len() - description.began + 1)
 }
 
-/// Two that come of the same edition differ, and none is 0, which nobody has changed.
-fn next_edition(upon: u64, text: &str) -> u64 {
+/// Two that come of the same schema version differ, and none is 0, which nobody has changed.
+fn next_schema_version(upon: u64, text: &str) -> u64 {
     let mut hash = FxHasher::default();
     (upon, text).hash(&mut hash);
     hash.finish().max(1)

@@ -41,7 +41,7 @@ pub struct Gather {
     tables: Arc<[GatherTable]>,
     rows_max: usize,
     /// Of the schema that it was bound to.
-    pub edition: u64,
+    pub schema_version: u64,
     /// Tables that no shard has.
     system: Option<Arc<Virtual>>,
     parts: Option<Arc<Parts>>,
@@ -174,9 +174,20 @@ impl Gather {
         walk::each_expr_of_query(query, &mut |part| {
             asks_time |= matches!(part.kind, ExprKind::TransactionTime);
         });
-        let (compiled, edition) = (Arc::new(compiled), program.edition);
+        let (compiled, schema_version) = (Arc::new(compiled), program.schema_version);
         let (rows_max, parts, time) = (usize::MAX, None, None);
-        Ok(Gather { compiled, slots, cells, tables, rows_max, edition, system, parts, asks_time, time })
+        Ok(Gather {
+            compiled,
+            slots,
+            cells,
+            tables,
+            rows_max,
+            schema_version,
+            system,
+            parts,
+            asks_time,
+            time,
+        })
     }
 
     /// Of a query that shards know by its text. Where keys find its few rows, those are fetched.
@@ -315,7 +326,7 @@ impl Gather {
         let query = |parts: Vec<u16>| {
             let (text, values) = (of.text.clone(), values.to_vec());
             let parts = Some(Box::new(PartsRead { text, values, parts, transaction_time }));
-            Arc::new(ReadQuery { tables: Vec::new(), parts, edition: self.edition })
+            Arc::new(ReadQuery { tables: Vec::new(), parts, schema_version: self.schema_version })
         };
         Ok(by_shard.into_iter().map(|(shard, parts)| (shard, query(parts))).collect())
     }
@@ -362,7 +373,7 @@ impl Gather {
         by_shard
             .into_iter()
             .map(|(shard, tables)| {
-                (shard, Arc::new(ReadQuery { tables, parts: None, edition: self.edition }))
+                (shard, Arc::new(ReadQuery { tables, parts: None, schema_version: self.schema_version }))
             })
             .collect()
     }

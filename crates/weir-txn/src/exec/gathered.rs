@@ -23,7 +23,7 @@ use crate::storage::Schema;
 
 /// Where the whole finds the rows of a part.
 #[derive(Clone, Copy)]
-pub(super) struct Given {
+pub(super) struct PartSource {
     /// A relation that the statement does not have.
     pub relation: RelationId,
     /// How many queries are around the one that reads them, that one included.
@@ -32,7 +32,7 @@ pub(super) struct Given {
     pub index: usize,
 }
 
-impl Given {
+impl PartSource {
     fn item(self) -> FromItem {
         FromItem::Cte { relation: self.relation, level: self.level, index: self.index }
     }
@@ -66,7 +66,7 @@ fn columns_of(outputs: &[Expr]) -> Vec<OutputColumn> {
 
 /// Rows stay rows: DISTINCT, ORDER BY, OFFSET and LIMIT are of those of all shards, and each gives its first ones, with what they are
 /// sorted by.
-pub(super) fn of_rows(query: &Query, given: Given) -> Option<(Query, Query)> {
+pub(super) fn of_rows(query: &Query, given: PartSource) -> Option<(Query, Query)> {
     let QueryBody::Select(select) = &query.body else { return None };
     let mut part = query.clone();
     part.columns = columns_of(&select.outputs);
@@ -101,7 +101,7 @@ fn or_none(offset: &Expr) -> Expr {
 }
 
 /// Groups of rows of several shards: each aggregates its own. `None`: some aggregate cannot be made of aggregates.
-pub(super) fn of_groups(query: &Query, given: Given) -> Option<(Query, Query)> {
+pub(super) fn of_groups(query: &Query, given: PartSource) -> Option<(Query, Query)> {
     let QueryBody::Select(select) = &query.body else { return None };
     if select.outputs.iter().any(walk::has_window) {
         return None;
@@ -155,7 +155,7 @@ pub(super) fn of_groups(query: &Query, given: Given) -> Option<(Query, Query)> {
 const PARTIAL: ColumnIndex = ColumnIndex::MAX / 2;
 
 struct Groups {
-    given: Given,
+    given: PartSource,
     /// What is grouped by, and whatever follows from that.
     keys: Vec<Expr>,
     partial: Vec<Expr>,

@@ -44,7 +44,7 @@ pub struct Program {
     /// Statements that are none of the procedures'; none: they are not taken.
     pub(super) texts: Option<Box<Texts>>,
     /// Of the schema, which is 0 until somebody changes it.
-    pub edition: u64,
+    pub schema_version: u64,
     /// Some foreign key may be looked at when its transaction ends.
     pub defers: bool,
     /// What it was compiled from; none: its schema does not change.
@@ -492,7 +492,7 @@ impl Program {
         let closed = Closed::open_from(&application, description.began());
         let texts = Texts::new(application.clone(), description.plan(), closed, PlantedBugs::default());
         self.texts = Some(Box::new(texts));
-        self.edition = description.edition();
+        self.schema_version = description.schema_version();
         self.described = Some((application, description));
         self
     }
@@ -622,7 +622,7 @@ impl Program {
 
     /// The shards of a call, the one that decides last; or why it cannot run on several.
     pub fn participants(&self, call: &Call) -> Result<Vec<ShardId>, SqlError> {
-        if call.edition != self.edition {
+        if call.schema_version != self.schema_version {
             return Err(schema_has_changed());
         }
         if let Callee::Definition(_) = call.callee {

@@ -1,4 +1,4 @@
-//! Rows of one edition of a schema as rows of the next: which tables are made anew, with which values, and whether they keep
+//! Rows of one schema version as rows of the next: which tables are made anew, with which values, and whether they keep
 //! what the schema now says of them (docs/server.md, "Definitions").
 //!
 //! Decides nothing about when: a shard does that while nobody else writes.
@@ -32,7 +32,7 @@ pub struct Remaking<'a> {
 }
 
 impl Remaking<'_> {
-    /// The tables of the next edition. Nothing has changed yet; [`Storage::exchange`] does it.
+    /// The tables of the next schema version. Nothing has changed yet; [`Storage::exchange`] does it.
     ///
     /// # Errors
     /// A value does not fit its new type, or two rows have the same key.

@@ -37,38 +37,39 @@ fn base_of(sequence: SequenceId) -> SequenceId {
 
 /// The last value that a sequence has given to one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Given {
+pub struct SequenceValue {
     pub sequence: SequenceId,
     pub value: i64,
     /// Of the statement that has taken it, in its text.
     place: u32,
 }
 
-impl Given {
+impl SequenceValue {
     const WIDTH: usize = 3;
 
     /// None: nothing has been given.
-    pub(crate) fn record(all: &[Given]) -> Option<Value> {
-        let values =
-            |one: &Given| [i64::from(one.place), i64::from(one.sequence.0), one.value].map(Value::Int);
+    pub(crate) fn record(all: &[SequenceValue]) -> Option<Value> {
+        let values = |one: &SequenceValue| {
+            [i64::from(one.place), i64::from(one.sequence.0), one.value].map(Value::Int)
+        };
         (!all.is_empty()).then(|| Value::record(all.iter().flat_map(values).collect()))
     }
 
-    pub(crate) fn of_record(value: &Value) -> Option<Vec<Given>> {
+    pub(crate) fn of_record(value: &Value) -> Option<Vec<SequenceValue>> {
         let Value::Record(values) = value else { return None };
         let one = |values: &[Value]| match *values {
             [Value::Int(place), Value::Int(sequence), Value::Int(value)] => {
                 let sequence = SequenceId(u32::try_from(sequence).ok()?);
-                Some(Given { sequence, value, place: u32::try_from(place).ok()? })
+                Some(SequenceValue { sequence, value, place: u32::try_from(place).ok()? })
             }
             _ => None,
         };
-        values.chunks(Given::WIDTH).map(one).collect()
+        values.chunks(SequenceValue::WIDTH).map(one).collect()
     }
 
     /// Those of several shards, in the order of the statements that have taken them.
-    pub(super) fn joined(parts: impl Iterator<Item = Vec<Given>>) -> Vec<Given> {
-        let mut all: Vec<Given> = Vec::new();
+    pub(super) fn joined(parts: impl Iterator<Item = Vec<SequenceValue>>) -> Vec<SequenceValue> {
+        let mut all: Vec<SequenceValue> = Vec::new();
         for one in parts.flatten() {
             match all.iter_mut().find(|other| other.sequence == one.sequence) {
                 Some(other) if other.place <= one.place => *other = one,
@@ -121,7 +122,7 @@ pub fn has_a_share_for_each(definition: &Sequence, shards: u16) -> bool {
     a == 1
 }
 
-pub struct Environs<'a> {
+pub struct CallEnvironment<'a> {
     sequences: &'a mut Sequences,
     definitions: &'a [Sequence],
     here: ShardId,
@@ -132,7 +133,7 @@ pub struct Environs<'a> {
     /// The row that RETURNING is about was there: ON CONFLICT has updated it.
     pub(super) has_updated: bool,
     /// What sequences have given since it began, the last at the end.
-    given: Vec<Given>,
+    given: Vec<SequenceValue>,
     /// Of the statement that runs.
     place: u32,
     /// Of a transaction: what others hold.
@@ -149,16 +150,16 @@ struct Locks<'a> {
     chosen: Option<&'a Chosen>,
 }
 
-impl<'a> Environs<'a> {
+impl<'a> CallEnvironment<'a> {
     /// Queries of this transaction may hold rows.
     pub fn of_transaction(
         self,
         program: &'a Program,
         (claims, txn): (&'a Claims, TxnId),
         chosen: Option<&'a Chosen>,
-    ) -> Environs<'a> {
+    ) -> CallEnvironment<'a> {
         let locks = Locks { claims, txn, schema: &program.schema, wanted: Vec::new(), chosen };
-        Environs { locks: Some(locks), ..self }
+        CallEnvironment { locks: Some(locks), ..self }
     }
 
     /// A statement begins.
@@ -166,7 +167,7 @@ impl<'a> Environs<'a> {
         self.place = statement.start;
     }
 
-    pub(super) fn take_given(&mut self) -> Vec<Given> {
+    pub(super) fn take_sequence_values(&mut self) -> Vec<SequenceValue> {
         std::mem::take(&mut self.given)
     }
 
@@ -193,7 +194,7 @@ impl<'a> Environs<'a> {
     }
 }
 
-impl Environment for Environs<'_> {
+impl Environment for CallEnvironment<'_> {
     fn next_value(&mut self, sequence: SequenceId) -> Result<Value, SqlError> {
         let definition = &self.definitions[sequence.0 as usize];
         let share = self.sequences.share(definition, sequence, (self.here, self.shards));
@@ -215,10 +216,12 @@ impl Environment for Environs<'_> {
         self.sequences.has_given = true;
         let value = value as i64;
         match self.given.last_mut() {
-            Some(last) if last.sequence == sequence => *last = Given { sequence, value, place: self.place },
+            Some(last) if last.sequence == sequence => {
+                *last = SequenceValue { sequence, value, place: self.place }
+            }
             _ => {
                 self.given.retain(|one| one.sequence != sequence);
-                self.given.push(Given { sequence, value, place: self.place });
+                self.given.push(SequenceValue { sequence, value, place: self.place });
             }
         }
         Ok(Value::Int(value))
@@ -321,8 +324,8 @@ impl Sequences {
         program: &'a Program,
         here: ShardId,
         transaction_time: TransactionTime,
-    ) -> Environs<'a> {
-        Environs {
+    ) -> CallEnvironment<'a> {
+        CallEnvironment {
             sequences: self,
             definitions: &program.sequences,
             here,

@@ -11,7 +11,7 @@ use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::walk::{Part as Tree, each_part, parts_mut, subquery_mut};
 use weir_types::SqlType;
 
-use super::gathered::{Given, of_groups, of_rows};
+use super::gathered::{PartSource, of_groups, of_rows};
 use super::routing::{Route, Router, known_columns, without_integer_cast};
 use super::slots::ROW_IDENTITY;
 use super::walk;
@@ -72,7 +72,8 @@ impl Splitter<'_> {
         let is_alone = depth == 0 || !self.has_ctes && walk::outer_relations(query).is_empty();
         let reads_rows = !weir_sql::walk::tables(query).is_empty();
         if is_alone && reads_rows && !walk::query_is_volatile(query) {
-            let given = Given { relation: RelationId(self.next), level: depth + 1, index: self.parts.len() };
+            let given =
+                PartSource { relation: RelationId(self.next), level: depth + 1, index: self.parts.len() };
             let route = self.router.query(query);
             let split = match &route {
                 Route::Everywhere if !self.one_shard => self.over_shards(query, given),
@@ -170,7 +171,7 @@ impl Splitter<'_> {
     }
 
     /// What each shard can do of the query for its own rows.
-    fn over_shards(&self, query: &Query, given: Given) -> Option<(Query, Query)> {
+    fn over_shards(&self, query: &Query, given: PartSource) -> Option<(Query, Query)> {
         let QueryBody::Select(select) = &query.body else { return None };
         let plain = query.ctes.is_empty() && !self.has_ctes && !select.outputs.iter().any(walk::has_window);
         // The order of what is read is that of the whole, where that has none of its own.

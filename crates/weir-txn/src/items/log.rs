@@ -8,7 +8,7 @@ use super::chain::Chain;
 use super::message::{Position, Stamp, Writes};
 
 use super::partition::{Committed, Partition, PlantedBugs, Prepared};
-use super::termination::Patience;
+use super::termination::Timeouts;
 use super::undecided::Undecided;
 use crate::machine::{CoordinatorId, Durable};
 use crate::ramp::{ShardId, TxnId};
@@ -102,10 +102,10 @@ impl Partition {
     pub fn recover(
         id: ShardId,
         bugs: PlantedBugs,
-        patience: Patience,
+        timeouts: Timeouts,
         records: impl IntoIterator<Item = Record>,
     ) -> Partition {
-        let mut shard = Partition { patience, ..Partition::new(id, bugs) };
+        let mut shard = Partition { timeouts, ..Partition::new(id, bugs) };
         records.into_iter().for_each(|record| shard.replay(record));
         if bugs.recovery_forgets_promises {
             shard.promises.clear();
@@ -160,7 +160,7 @@ impl Partition {
 
     fn restore(&mut self, snapshot: Snapshot) {
         let Snapshot { incarnation, clock, position, items, prepared, committed, .. } = snapshot;
-        *self = Partition { patience: self.patience, ..Partition::new(self.id, self.bugs) };
+        *self = Partition { timeouts: self.timeouts, ..Partition::new(self.id, self.bugs) };
         self.incarnation = incarnation;
         self.clock.restore(clock);
         self.position = position;

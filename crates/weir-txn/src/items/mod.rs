@@ -42,7 +42,7 @@ pub use partition::{Partition, PlantedBugs};
 pub use place::{ByShard, Slots, fingerprint, part_at, shard_of, slots_by_shard, writes_by_shard};
 pub use reader::ReadSet;
 pub use sizes::Sizes;
-pub use termination::Patience;
+pub use termination::Timeouts;
 pub use write::Write;
 
 use crate::machine::{self, CoordinatorOf};

@@ -26,7 +26,7 @@ use crate::clock::{CLOCK_AHEAD_MS_MAX, HybridClock, ms_of};
 use crate::machine::{CoordinatorId, Effects, Sender, Shard};
 use crate::ramp::{ShardId, TxnId};
 use crate::readers::Readers;
-use crate::termination::{Inquiries, Patience, Terminates as _};
+use crate::termination::{Inquiries, Terminates as _, Timeouts};
 
 /// A slow reader holds up collection for no longer than this, then begins anew.
 pub const READER_DELAY_MS_MAX: u64 = 5_000;
@@ -102,7 +102,7 @@ pub struct Partition {
     pub(super) outcomes: BTreeMap<TxnId, u64>,
     /// Coordinators that were silent for too long.
     pub(super) retired: BTreeSet<CoordinatorId>,
-    pub(super) patience: Patience,
+    pub(super) timeouts: Timeouts,
     /// What the driver has not written down yet; none: there is no log.
     pub(super) log: Option<Vec<Record>>,
     /// How often the shard has started.
@@ -304,7 +304,7 @@ impl Partition {
             promises: BTreeSet::new(),
             outcomes: BTreeMap::new(),
             retired: BTreeSet::new(),
-            patience: Patience::default(),
+            timeouts: Timeouts::default(),
             log: None,
             incarnation: 0,
             bugs,

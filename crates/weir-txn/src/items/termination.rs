@@ -8,7 +8,7 @@ use super::partition::Partition;
 use crate::machine::CoordinatorId;
 use crate::ramp::{ShardId, TxnId};
 use crate::readers::Readers;
-pub use crate::termination::Patience;
+pub use crate::termination::Timeouts;
 use crate::termination::{Inquiries, Terminates, forget_below, forget_of, says_words};
 
 impl Terminates for Partition {
@@ -20,8 +20,8 @@ impl Terminates for Partition {
         &self.readers
     }
 
-    fn patience(&self) -> Patience {
-        self.patience
+    fn timeouts(&self) -> Timeouts {
+        self.timeouts
     }
 
     fn inquiries(&mut self) -> &mut Inquiries {
@@ -161,7 +161,7 @@ mod tests {
 
     impl Pair {
         fn new() -> Pair {
-            let start = |shard| Partition::recover(shard, Default::default(), Patience::default(), []);
+            let start = |shard| Partition::recover(shard, Default::default(), Timeouts::default(), []);
             Pair { shards: [start(0), start(1)], logs: [Vec::new(), Vec::new()], now_ms: 1_000 }
         }
 
@@ -209,9 +209,9 @@ mod tests {
         fn restart(&mut self) {
             for (at, log) in self.logs.iter_mut().enumerate() {
                 log.extend(self.shards[at].take_records());
-                let patience = Patience::default();
+                let timeouts = Timeouts::default();
                 self.shards[at] =
-                    Partition::recover(at as ShardId, Default::default(), patience, log.clone());
+                    Partition::recover(at as ShardId, Default::default(), timeouts, log.clone());
             }
         }
 
@@ -249,7 +249,7 @@ mod tests {
             let clock = clock_of(&pair.prepare(1)).max(first);
             restart(&mut pair);
             assert_eq!(clock_of(&pair.prepare(0)), first, "as before");
-            pair.let_pass(Patience::default().terminate_ms + 500);
+            pair.let_pass(Timeouts::default().terminate_ms + 500);
             assert_eq!(pair.fates(), [Some(Fate::Committed { clock }); 2]);
             restart(&mut pair);
             assert_eq!([0, 1].map(|shard| clock_of(&pair.prepare(shard))), [clock; 2]);
@@ -265,7 +265,7 @@ mod tests {
         for restart in restarts {
             let mut pair = Pair::new();
             pair.prepare(0);
-            pair.let_pass(Patience::default().terminate_ms + 500);
+            pair.let_pass(Timeouts::default().terminate_ms + 500);
             assert_eq!(pair.fates(), [Some(Fate::Refused); 2]);
             restart(&mut pair);
             for shard in [1, 0] {
@@ -284,7 +284,7 @@ mod tests {
             let txn = TxnId { sequence, ..TXN };
             let clocks = [0, 1].map(|shard| clock_of(&pair.prepare_of(txn, shard)));
             let clock = clocks[0].max(clocks[1]);
-            pair.let_pass(Patience::default().terminate_ms + 500);
+            pair.let_pass(Timeouts::default().terminate_ms + 500);
             assert_eq!(pair.fates_of(txn), [Some(Fate::Committed { clock }); 2], "silence {sequence}");
         }
     }
@@ -295,7 +295,7 @@ mod tests {
         let mut pair = Pair::new();
         pair.prepare(0);
         // The second shard has only heard of it by the question of the first.
-        pair.let_pass(Patience::default().terminate_ms + Patience::default().retire_ms + 500);
+        pair.let_pass(Timeouts::default().terminate_ms + Timeouts::default().retire_ms + 500);
         assert!(pair.shards.iter().all(|shard| shard.left_of(TXN.coordinator) == Left::default()));
         for _ in 0..2 {
             assert!(matches!(&pair.prepare(1)[..], [Reply::Retired { shard: 1 }]));

@@ -68,7 +68,7 @@ pub enum Begin {
     Call(Call),
     /// The query for these values.
     Read(Arc<Gather>, Vec<Value>),
-    /// The same, and every shard says whether it has the edition that the query is bound to.
+    /// The same, and every shard says whether it has the schema version that the query is bound to.
     Check(Arc<Gather>, Vec<Value>),
     /// The schema is that of this program from here on.
     Adopt(Arc<Program>),
@@ -160,9 +160,9 @@ enum Flight {
         gather: Arc<Gather>,
         values: Vec<Value>,
         within: Option<Within>,
-        /// Shards that it reads nothing of are asked for their edition.
+        /// Shards that it reads nothing of are asked for their schema version.
         asks_all: bool,
-        /// Of the edition that it was bound to.
+        /// Of the schema version that it was bound to.
         program: Arc<Program>,
         sent: Sent,
     },
@@ -179,7 +179,7 @@ enum Flight {
         tag: u64,
         name: u64,
         machine: Interactive,
-        /// Of the editions that it has made itself.
+        /// Of the schema versions that it has made itself.
         programs: Vec<Arc<Program>>,
         sent: Sent,
     },
@@ -187,14 +187,14 @@ enum Flight {
 
 type EndedRead = (u64, Read, Arc<Gather>, Vec<Value>, Option<Within>, Arc<Program>);
 
-/// Shards that have another edition say so, whether they are asked for rows or not. A definition that has been acknowledged is known to the
+/// Shards that have another schema version say so, whether they are asked for rows or not. A definition that has been acknowledged is known to the
 /// one that has decided it.
 fn of_all(
     mut queries: BTreeMap<ShardId, Arc<ReadQuery>>,
-    edition: u64,
+    schema_version: u64,
     shards: u16,
 ) -> BTreeMap<ShardId, Arc<ReadQuery>> {
-    let nothing = Arc::new(ReadQuery { tables: Vec::new(), parts: None, edition });
+    let nothing = Arc::new(ReadQuery { tables: Vec::new(), parts: None, schema_version });
     for shard in 0..shards {
         queries.entry(shard).or_insert_with(|| nothing.clone());
     }
@@ -275,21 +275,21 @@ impl Coordinator {
         Coordinator { resends: true, ..Coordinator::new(id, program, protocol) }
     }
 
-    /// The schema has been changed: what is begun from here on is bound to this. What is under way ends by the edition that it began
+    /// The schema has been changed: what is begun from here on is bound to this. What is under way ends by the schema version that it began
     /// with, or is told that this is over.
     fn adopt(&mut self, program: Arc<Program>) {
         assert_eq!(program.shards, self.program.shards, "the shards of a cluster do not change");
         self.program = program;
     }
 
-    /// Of that edition, which the open transaction may have made.
-    fn program_of(&mut self, edition: u64, open: Option<u64>) -> Option<Arc<Program>> {
-        if edition == self.program.edition {
+    /// Of that schema version, which the open transaction may have made.
+    fn program_of(&mut self, schema_version: u64, open: Option<u64>) -> Option<Arc<Program>> {
+        if schema_version == self.program.schema_version {
             return Some(self.program.clone());
         }
         match self.flights.get_mut(open?) {
             Some(Flight::Open { programs, .. }) => {
-                programs.iter().find(|program| program.edition == edition).cloned()
+                programs.iter().find(|program| program.schema_version == schema_version).cloned()
             }
             _ => None,
         }
@@ -452,7 +452,7 @@ impl Coordinator {
         read: (Arc<Gather>, Vec<Value>, Option<Within>),
         out: &mut Orders<Request, Event>,
     ) {
-        // What the system catalog says follows from the edition alone.
+        // What the system catalog says follows from the schema version alone.
         let asks_all = read.0.is_of_system();
         self.begin_read_of(now_ms, tag, read, asks_all, out);
     }
@@ -466,14 +466,14 @@ impl Coordinator {
         out: &mut Orders<Request, Event>,
     ) {
         let open = within.as_ref().map(|(txn, _)| txn.sequence);
-        let Some(program) = self.program_of(gather.edition, open) else {
+        let Some(program) = self.program_of(gather.schema_version, open) else {
             let result = Err(schema_has_changed());
             return out.done.push((tag, Event::ReadDone { result, rounds: 0, fetched: 0, examined: 0 }));
         };
         let sequence = self.flights.next();
         let _watch = self.interrupts.watch(own_statement(tag));
         let queries = match gather.queries(&values, (&program, transaction_time(now_ms))) {
-            Ok(queries) if asks_all => of_all(queries, gather.edition, program.shards),
+            Ok(queries) if asks_all => of_all(queries, gather.schema_version, program.shards),
             Ok(queries) => queries,
             Err(error) => {
                 let result = Err(error);

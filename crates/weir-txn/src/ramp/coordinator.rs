@@ -107,7 +107,8 @@ impl Transaction {
             let kept = resends.then(|| Box::new(call.clone()));
             out.push(Action::Send(last, Request::Execute { txn, begun, call: Box::new(call) }));
             let callee = Callee::Procedure(0);
-            let call = Arc::new(Call { callee, args: Vec::new(), transaction_time: 0.into(), edition: 0 });
+            let call =
+                Arc::new(Call { callee, args: Vec::new(), transaction_time: 0.into(), schema_version: 0 });
             return Transaction {
                 txn,
                 begun,

@@ -10,23 +10,23 @@ use weir_types::datetime::TransactionTime;
 
 use super::message::{Age, Callee, Reply, Request, TxnId};
 use super::open::{Version, Versions};
-use crate::exec::definition::{self, Definition, Edition};
+use crate::exec::definition::{self, Definition, SchemaVersion};
 use crate::exec::program::Program;
 use crate::node::{Effects, Node};
 use crate::storage::{LoggedRow, MergedRows, Timestamp, WriteSet};
 
-/// A definition that has been made, and the edition that is not in place: the next one or, while that is, the one before.
+/// A definition that has been made, and the schema version that is not in place: the next one or, while that is, the one before.
 #[derive(Debug)]
 pub(crate) struct Defined {
     definition: Arc<Definition>,
     transaction_time: TransactionTime,
-    edition: Edition,
+    schema_version: SchemaVersion,
 }
 
 impl Defined {
-    /// Of the edition that is not in place.
+    /// Of the schema version that is not in place.
     pub(crate) fn program(&self) -> &Arc<Program> {
-        &self.edition.program
+        &self.schema_version.program
     }
 
     pub(crate) fn step(&self) -> Step {
@@ -84,7 +84,7 @@ impl Node {
             }
             // It is bound to what is to come.
             Request::Read { query, within: None, .. }
-                if query.edition != self.program.edition
+                if query.schema_version != self.program.schema_version
                     && self.participant.prepared.contains_key(&holder) =>
             {
                 self.waiting.entry(holder).or_default().push(request);
@@ -101,8 +101,8 @@ impl Node {
             _ => self.barrier = Some(Barrier { txn, age }),
         }
         let open = self.open.iter().filter(|(_, open)| !open.only_advises()).map(|(txn, _)| txn);
-        let under_way = open.chain(self.participant.prepared.keys());
-        under_way.copied().find(|other| *other != txn && !self.bugs.ignores_definitions)
+        let in_flight = open.chain(self.participant.prepared.keys());
+        in_flight.copied().find(|other| *other != txn && !self.bugs.ignores_definitions)
     }
 
     pub(crate) fn lower_barrier(&mut self, txn: TxnId) {
@@ -122,17 +122,17 @@ impl Node {
         let _watch = self.interrupts.watch(self.statement);
         let _zone = transaction_time.zone.enter();
         let rows = MergedRows { base: &self.storage, own };
-        let edition = definition::apply(
+        let schema_version = definition::apply(
             definition,
             (&self.program, rows, &self.sequences),
             self.shard,
             transaction_time,
         )?;
-        let carried = own.carried_over(|table| edition.tables.becomes(table));
-        let mut defined = Defined { definition: definition.clone(), transaction_time, edition };
+        let carried = own.carried_over(|table| schema_version.tables.becomes(table));
+        let mut defined = Defined { definition: definition.clone(), transaction_time, schema_version };
         self.exchange(&mut defined);
         let rows = MergedRows { base: &self.storage, own: &carried };
-        match definition::check(&defined.edition.program, &self.program, rows, self.shard) {
+        match definition::check(&defined.schema_version.program, &self.program, rows, self.shard) {
             Ok(()) => Ok((defined, carried)),
             Err(error) => {
                 self.exchange(&mut defined);
@@ -141,9 +141,9 @@ impl Node {
         }
     }
 
-    /// Puts the edition in place, or the one before back.
+    /// Puts the schema version in place, or the one before back.
     pub(crate) fn exchange(&mut self, defined: &mut Defined) {
-        let Edition { program, tables, sequences } = &mut defined.edition;
+        let SchemaVersion { program, tables, sequences } = &mut defined.schema_version;
         self.storage.exchange(tables);
         std::mem::swap(&mut self.program, program);
         std::mem::swap(&mut self.sequences, sequences);

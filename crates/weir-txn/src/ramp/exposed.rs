@@ -178,7 +178,7 @@ impl Node {
     /// procedures carry none.
     pub(crate) fn refuses_clock(&self, now_ms: u64, request: &Request) -> Option<Reply> {
         let begun_ms =
-            request.begun_ms().filter(|_| self.ledger.is_some() && !self.bugs.accepts_any_clock)?;
+            request.begun_ms().filter(|_| self.outcomes.is_some() && !self.bugs.accepts_any_clock)?;
         let above = match request {
             Request::Execute { call, .. }
                 if self.program.callee(&call.callee).is_ok_and(|callee| callee.read_only) =>
@@ -221,7 +221,7 @@ impl Node {
     }
 
     fn refuses_query(&self, within: Option<(TxnId, u64)>, query: &ReadQuery) -> Option<&'static str> {
-        let program = self.program_of(query.edition, within.map(|(txn, _)| txn))?;
+        let program = self.program_of(query.schema_version, within.map(|(txn, _)| txn))?;
         if let Some(read) = &query.parts {
             return refuses_parts(program, read);
         }
@@ -239,10 +239,12 @@ impl Node {
         (!(0..query.tables.len()).all(is_one)).then_some("a read of what there is not")
     }
 
-    /// What is bound to another edition of the schema is told so when its turn comes; it is not run.
-    fn program_of(&self, edition: u64, txn: Option<TxnId>) -> Option<&Arc<Program>> {
-        let own = || self.open.get(&txn?)?.editions().find(|program| program.edition == edition);
-        (self.program.edition == edition).then_some(&self.program).or_else(own)
+    /// What is bound to another schema version is told so when its turn comes; it is not run.
+    fn program_of(&self, schema_version: u64, txn: Option<TxnId>) -> Option<&Arc<Program>> {
+        let own = || {
+            self.open.get(&txn?)?.schema_versions().find(|program| program.schema_version == schema_version)
+        };
+        (self.program.schema_version == schema_version).then_some(&self.program).or_else(own)
     }
 
     fn refuses_definition(&self, call: &Call, participants: &[ShardId]) -> Option<&'static str> {
@@ -254,7 +256,7 @@ impl Node {
         if call.callee.setting().is_some() {
             return Some("SET CONSTRAINTS by itself");
         }
-        let program = self.program_of(call.edition, Some(txn))?;
+        let program = self.program_of(call.schema_version, Some(txn))?;
         let Ok(procedure) = program.callee(&call.callee) else {
             return Some("a call of what cannot be run");
         };

@@ -11,8 +11,8 @@ use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState, Value};
 
 use super::definitions::Step;
-use super::ledger::{Ledger, Over};
 use super::message::{Age, Answers, ReadQuery, Reply, ShardId, TableRead, TxnId};
+use super::outcomes::{OutcomeTable, Over};
 use super::participant::{Claim, Claims, Prepared, Unsettled, Write};
 use crate::exec::definition::Description;
 use crate::exec::fetch::fetch;
@@ -22,7 +22,7 @@ use crate::machine::{CoordinatorId, Durable};
 use crate::node::{Node, PlantedBugs};
 use crate::readers::OverOf;
 use crate::storage::{Image, LoggedOperation, LoggedRow, Position, Rows as _, SavedRows, Storage, Timestamp};
-use crate::termination::Patience;
+use crate::termination::Timeouts;
 
 /// One line of a shard's log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -110,18 +110,18 @@ impl Durable for Node {
     type Record = Record;
 
     fn take_records(&mut self) -> Vec<Record> {
-        let Some(ledger) = &mut self.ledger else { return Vec::new() };
-        let records = std::mem::take(&mut ledger.log);
-        let has_loaded = ledger.is_logged && std::mem::take(&mut ledger.has_loaded);
-        ledger.taken += if has_loaded { 1 } else { records.len() as u64 };
+        let Some(outcomes) = &mut self.outcomes else { return Vec::new() };
+        let records = std::mem::take(&mut outcomes.log);
+        let has_loaded = outcomes.is_logged && std::mem::take(&mut outcomes.has_loaded);
+        outcomes.taken += if has_loaded { 1 } else { records.len() as u64 };
         match has_loaded {
             true => vec![self.snapshot()],
             false => records,
         }
     }
 
-    fn rests_on(&self) -> u64 {
-        self.rests_on
+    fn required_lsn(&self) -> u64 {
+        self.required_lsn
     }
 
     fn on_durable(&mut self, count: u64) {
@@ -177,8 +177,8 @@ impl Durable for Node {
 impl Node {
     /// All that it must not forget, or all but its rows.
     fn snapshot_with(&self, rows: bool) -> Record {
-        let nothing = Ledger::default();
-        let ledger = self.ledger.as_deref().unwrap_or(&nothing);
+        let nothing = OutcomeTable::default();
+        let outcomes = self.outcomes.as_deref().unwrap_or(&nothing);
         let mut since: BTreeMap<(TableId, u32), Position> = BTreeMap::new();
         let mut in_order: Vec<(&TxnId, &Prepared)> = self.participant.prepared.iter().collect();
         in_order.sort_by_key(|(txn, prepared)| (prepared.at, **txn));
@@ -194,14 +194,14 @@ impl Node {
         let unsettled =
             |(txn, one): (&TxnId, &Unsettled)| (*txn, one.timestamp, one.participants.clone(), one.settled);
         Record::Snapshot(Box::new(Snapshot {
-            incarnation: ledger.incarnation,
+            incarnation: outcomes.incarnation,
             clock: self.clock.last(),
             image,
             prepared: in_order.into_iter().map(prepared).collect(),
             unsettled: self.participant.unsettled.iter().map(unsettled).collect(),
-            over: ledger.over.iter().map(|(txn, over)| (*txn, over.clone())).collect(),
+            over: outcomes.over.iter().map(|(txn, over)| (*txn, over.clone())).collect(),
             below: self.participant.readers.over(),
-            retired: ledger.retired.iter().copied().collect(),
+            retired: outcomes.retired.iter().copied().collect(),
             sequences: self.sequences.clone(),
             description: self.changed_description().map(|description| Box::new((*description).clone())),
         }))
@@ -218,10 +218,10 @@ impl Node {
         shard: ShardId,
         program: Arc<Program>,
         bugs: PlantedBugs,
-        patience: Patience,
+        timeouts: Timeouts,
         records: impl IntoIterator<Item = Record>,
     ) -> Node {
-        Node::try_recover(shard, program, bugs, patience, records)
+        Node::try_recover(shard, program, bugs, timeouts, records)
             .expect("definitions in a log are read by who wrote them")
     }
 
@@ -233,11 +233,11 @@ impl Node {
         shard: ShardId,
         program: Arc<Program>,
         bugs: PlantedBugs,
-        patience: Patience,
+        timeouts: Timeouts,
         records: impl IntoIterator<Item = Record>,
     ) -> Result<Node, SqlError> {
         let mut node = Node::new(shard, program, bugs);
-        node.ledger = Some(Box::new(Ledger { is_logged: true, patience, ..Ledger::default() }));
+        node.outcomes = Some(Box::new(OutcomeTable { is_logged: true, timeouts, ..OutcomeTable::default() }));
         records.into_iter().try_for_each(|record| node.replay(record))?;
         if bugs.recovery_forgets_prepared {
             let prepared: Vec<TxnId> = node.participant.prepared.keys().copied().collect();
@@ -248,13 +248,13 @@ impl Node {
         }
         node.storage.end_replay();
         node.check_homes()?;
-        let ledger = node.ledger.as_deref_mut().expect("it has just got one");
+        let outcomes = node.outcomes.as_deref_mut().expect("it has just got one");
         if bugs.recovery_forgets_answers {
-            ledger.over.clear();
+            outcomes.over.clear();
         }
-        ledger.incarnation += 1;
-        ledger.log.push(Record::Started { incarnation: ledger.incarnation });
-        node.participant.restart(ledger.incarnation);
+        outcomes.incarnation += 1;
+        outcomes.log.push(Record::Started { incarnation: outcomes.incarnation });
+        node.participant.restart(outcomes.incarnation);
         node.forget();
         node.has_new_description = true;
         Ok(node)
@@ -264,7 +264,8 @@ impl Node {
     fn check_homes(&self) -> Result<(), SqlError> {
         for table in self.program.placed_anew().filter(|_| self.program.shards > 1) {
             let all = TableRead { table, equals: Vec::new(), joined: None };
-            let query = ReadQuery { tables: vec![all], parts: None, edition: self.program.edition };
+            let query =
+                ReadQuery { tables: vec![all], parts: None, schema_version: self.program.schema_version };
             let (rows, _) = fetch(&self.storage, &query);
             let is_stray = |row: &&Vec<Value>| {
                 self.program.home(table, &|column| row[column].clone()) != Some(self.shard)
@@ -311,8 +312,8 @@ impl Node {
         if let Some(txn) = own.unsettled.keys().find(|txn| !other.unsettled.contains_key(txn)) {
             return Some(format!("that {txn:?} may not be everywhere"));
         }
-        let nothing = Ledger::default();
-        let [own, other] = [self, recovered].map(|node| node.ledger.as_deref().unwrap_or(&nothing));
+        let nothing = OutcomeTable::default();
+        let [own, other] = [self, recovered].map(|node| node.outcomes.as_deref().unwrap_or(&nothing));
         let is_same = |(txn, over): &(&TxnId, &Over)| {
             other.over.get(txn).is_some_and(|again| {
                 again.clock == over.clock && again.reply.is_some() == over.reply.is_some()
@@ -326,7 +327,7 @@ impl Node {
 
     fn replay(&mut self, record: Record) -> Result<(), SqlError> {
         match record {
-            Record::Started { incarnation } => self.ledger_mut().incarnation = incarnation,
+            Record::Started { incarnation } => self.outcomes_mut().incarnation = incarnation,
             Record::Prepared { txn, prepared, sequences } => {
                 self.take_over(sequences);
                 let at = self.storage.position();
@@ -339,13 +340,13 @@ impl Node {
                 self.lower_barrier(txn);
                 // The snapshot before may have been written when its coordinator had said that it was over.
                 if !self.participant.readers.is_below(txn.coordinator, txn.sequence) {
-                    self.ledger_mut().over.insert(txn, Over { clock: None, reply });
+                    self.outcomes_mut().over.insert(txn, Over { clock: None, reply });
                 }
             }
             Record::Retired { coordinator } => {
                 // Nothing of it was left, so what it committed was settled.
                 self.participant.forget_coordinator(coordinator);
-                self.ledger_mut().forget_coordinator(coordinator);
+                self.outcomes_mut().forget_coordinator(coordinator);
             }
             Record::Snapshot(snapshot) => self.restore(*snapshot)?,
             Record::Rows(rows) => self.storage.restore_saved(*rows),
@@ -356,13 +357,13 @@ impl Node {
 
     /// What it knows is gone with the process; it answers repetitions and finishes what the silent have left all the same.
     pub fn without_log(mut self) -> Node {
-        let ledger = self.ledger_mut();
-        (ledger.is_logged, ledger.log) = (false, Vec::new());
+        let outcomes = self.outcomes_mut();
+        (outcomes.is_logged, outcomes.log) = (false, Vec::new());
         self
     }
 
-    fn ledger_mut(&mut self) -> &mut Ledger {
-        self.ledger.as_deref_mut().expect("only a shard with a log reads one")
+    fn outcomes_mut(&mut self) -> &mut OutcomeTable {
+        self.outcomes.as_deref_mut().expect("only a shard with a log reads one")
     }
 
     fn take_over(&mut self, sequences: Option<Box<Sequences>>) {
@@ -426,7 +427,7 @@ impl Node {
             let unsettled = Unsettled::new(timestamp, participants, self.storage.position(), begin, None);
             self.participant.unsettled.insert(txn, unsettled);
         }
-        self.ledger_mut().over.insert(txn, Over { clock: Some(timestamp.clock), reply });
+        self.outcomes_mut().over.insert(txn, Over { clock: Some(timestamp.clock), reply });
         Ok(())
     }
 
@@ -434,7 +435,7 @@ impl Node {
         let Snapshot {
             incarnation, clock, image, prepared, unsettled, over, below, retired, sequences, ..
         } = snapshot;
-        let patience = self.ledger_mut().patience;
+        let timeouts = self.outcomes_mut().timeouts;
         let program = match snapshot.description {
             Some(description) => Arc::new(description.compile(self.program.shards)?),
             None => self.program.clone(),
@@ -442,13 +443,13 @@ impl Node {
         *self = Node::new(self.shard, program, self.bugs);
         let over = over.into_iter().collect();
         let retired = retired.into_iter().collect();
-        self.ledger = Some(Box::new(Ledger {
+        self.outcomes = Some(Box::new(OutcomeTable {
             is_logged: true,
             incarnation,
-            patience,
+            timeouts,
             over,
             retired,
-            ..Ledger::default()
+            ..OutcomeTable::default()
         }));
         self.clock.restore(clock);
         self.take_over(Some(Box::new(sequences)));
@@ -488,52 +489,52 @@ impl Node {
         participants: &[ShardId],
         reply: Option<&Reply>,
     ) {
-        let Some(ledger) = &mut self.ledger else { return };
+        let Some(outcomes) = &mut self.outcomes else { return };
         let reply = reply.cloned().map(Box::new);
         self.participant.readers.know(txn.coordinator);
-        ledger.over.insert(txn, Over { clock: Some(timestamp.clock), reply: reply.clone() });
-        if !ledger.is_logged {
+        outcomes.over.insert(txn, Over { clock: Some(timestamp.clock), reply: reply.clone() });
+        if !outcomes.is_logged {
             return;
         }
-        let (rows, record) = (self.storage.logged_since(begin), ledger.noted() + 1);
+        let (rows, record) = (self.storage.logged_since(begin), outcomes.noted() + 1);
         match steps.is_empty() {
             true => self.storage.note_unsynced(begin, record),
             false => self.storage.note_all_unsynced(record),
         }
         let (participants, sequences) = (participants.into(), self.sequences.take_changed());
         let commit = LoggedCommit { txn, timestamp, participants, rows, reply, sequences, steps };
-        ledger.log.push(Record::Committed(Box::new(commit)));
+        outcomes.log.push(Record::Committed(Box::new(commit)));
     }
 
     /// The same of one that has not committed and never will.
     pub(crate) fn note_refusal(&mut self, txn: TxnId, reply: Option<&Reply>) {
         self.drop_open(txn);
-        let Some(ledger) = &mut self.ledger else { return };
+        let Some(outcomes) = &mut self.outcomes else { return };
         let reply = reply.cloned().map(Box::new);
         self.participant.readers.know(txn.coordinator);
         // What its coordinator knows to be over need not be remembered.
         if !self.participant.readers.is_below(txn.coordinator, txn.sequence) {
-            ledger.over.insert(txn, Over { clock: None, reply: reply.clone() });
+            outcomes.over.insert(txn, Over { clock: None, reply: reply.clone() });
         }
         // Whoever is told that there is no room does not ask again for the same; and there is no room for that word.
         let needs_room =
             matches!(reply.as_deref(), Some(Reply::Executed { .. })) && self.storage.room.disk_is_full;
         if needs_room {
             // It rests on what it has met, and what waits for room need not be waited for.
-            self.told_rows += 1;
-        } else if ledger.is_logged && !self.bugs.refusal_is_not_recorded {
-            ledger.log.push(Record::Refused { txn, reply });
+            self.row_replies += 1;
+        } else if outcomes.is_logged && !self.bugs.refusal_is_not_recorded {
+            outcomes.log.push(Record::Refused { txn, reply });
         }
     }
 
     pub(crate) fn note_prepared(&mut self, txn: TxnId) {
-        let Some(ledger) = &mut self.ledger else { return };
+        let Some(outcomes) = &mut self.outcomes else { return };
         self.participant.readers.know(txn.coordinator);
-        if !ledger.is_logged {
+        if !outcomes.is_logged {
             return;
         }
         let prepared = Box::new(LoggedPrepared::of(&self.participant.prepared[&txn]));
         let sequences = self.sequences.take_changed();
-        ledger.log.push(Record::Prepared { txn, prepared, sequences });
+        outcomes.log.push(Record::Prepared { txn, prepared, sequences });
     }
 }

@@ -13,7 +13,7 @@ use weir_types::{Notice, SqlError, Value};
 use crate::exec::deferred::Setting;
 use crate::exec::definition::Definition;
 use crate::exec::routing::shard_of_integer;
-use crate::exec::sequences::Given;
+use crate::exec::sequences::SequenceValue;
 use crate::machine::CoordinatorId;
 use crate::storage::{Position, Timestamp};
 use crate::termination::Fate;
@@ -104,7 +104,7 @@ pub struct Call {
     /// What `now()` says, and the zone of the session.
     pub transaction_time: TransactionTime,
     /// Of the schema that it was bound to ([`crate::exec::definition`]).
-    pub edition: u64,
+    pub schema_version: u64,
 }
 
 /// What a fragment's statements gave, in the order of execution: what the statements of the last
@@ -125,9 +125,9 @@ pub struct Output {
     pub values: Vec<Value>,
     /// Rows of a set-returning function.
     pub rows: Vec<Vec<Value>>,
-    /// What sequences have given, the last at the end. In a message it is a record behind `values` ([`Given::record`]).
+    /// What sequences have given, the last at the end. In a message it is a record behind `values` ([`SequenceValue::record`]).
     #[serde(skip)]
-    pub given: Vec<Given>,
+    pub given: Vec<SequenceValue>,
     /// What it has said. It travels beside its reply ([`Reply::Raised`]), and is not written down.
     #[serde(skip)]
     pub notices: Vec<Notice>,
@@ -136,7 +136,7 @@ pub struct Output {
 impl Output {
     /// As it comes out of a message.
     pub(super) fn unpacked(mut self) -> Output {
-        if let Some(given) = self.values.last().and_then(Given::of_record) {
+        if let Some(given) = self.values.last().and_then(SequenceValue::of_record) {
             self.given = given;
             self.values.pop();
         }
@@ -261,7 +261,7 @@ pub enum Request {
         read: TxnId,
         session: u64,
         /// Of the schema.
-        edition: u64,
+        schema_version: u64,
     },
     /// Second round: the state at that position plus the named transactions stays to be read, under the name of `read`.
     KeepSnapshot {
@@ -385,7 +385,7 @@ pub struct ReadQuery {
     /// Instead of tables.
     pub parts: Option<Box<PartsRead>>,
     /// Of the schema that it was bound to.
-    pub edition: u64,
+    pub schema_version: u64,
 }
 
 /// Parts of a query that the shard knows by its text.

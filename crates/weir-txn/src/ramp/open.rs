@@ -67,7 +67,7 @@ impl Open {
     }
 
     /// Those that it has made.
-    pub(crate) fn editions(&self) -> impl Iterator<Item = &Arc<Program>> {
+    pub(crate) fn schema_versions(&self) -> impl Iterator<Item = &Arc<Program>> {
         self.done.iter().filter_map(|done| done.version.as_ref()).map(|version| version.defined.program())
     }
 }
@@ -229,7 +229,7 @@ impl Node {
     ) {
         let (shard, incarnation) = (self.shard, self.incarnation());
         // An error may be of more than rows, and so is what a transaction does that has changed the schema.
-        self.told_rows += usize::from(result.is_ok() && !open.defines());
+        self.row_replies += usize::from(result.is_ok() && !open.defines());
         let reply = Reply::Worked { txn, shard, number, incarnation, result }.spoken();
         open.answered = (number, reply.clone());
         self.open.insert(txn, open);
@@ -294,7 +294,7 @@ impl Node {
     }
 
     fn incarnation(&self) -> u64 {
-        self.ledger.as_deref().map_or(0, |ledger| ledger.incarnation)
+        self.outcomes.as_deref().map_or(0, |outcomes| outcomes.incarnation)
     }
 
     fn refuse_forgotten(&mut self, txn: TxnId, out: &mut Effects) {

@@ -73,9 +73,14 @@ impl ReadAction {
 }
 
 impl Read {
-    /// Takes a snapshot of that edition of all shards.
-    pub fn begin_snapshot(read: TxnId, edition: u64, sessions: &[u64], out: &mut Vec<ReadAction>) -> Read {
-        let nothing = Arc::new(ReadQuery { tables: Vec::new(), parts: None, edition });
+    /// Takes a snapshot of that schema version of all shards.
+    pub fn begin_snapshot(
+        read: TxnId,
+        schema_version: u64,
+        sessions: &[u64],
+        out: &mut Vec<ReadAction>,
+    ) -> Read {
+        let nothing = Arc::new(ReadQuery { tables: Vec::new(), parts: None, schema_version });
         let queries = (0..).zip(sessions).map(|(shard, session)| (shard, (nothing.clone(), *session)));
         let (queries, answers): (BTreeMap<_, _>, _) = (queries.collect(), BTreeMap::new());
         // The first one alone: of several who do so at once, one goes on.
@@ -156,7 +161,9 @@ impl Read {
                     let (position, including) = at();
                     Request::ReadAt { read, session, query, position, including, within }
                 }
-                (Purpose::Snapshot, 1) => Request::OpenSnapshot { read, session, edition: query.edition },
+                (Purpose::Snapshot, 1) => {
+                    Request::OpenSnapshot { read, session, schema_version: query.schema_version }
+                }
                 (Purpose::Snapshot, _) => {
                     let (position, including) = at();
                     Request::KeepSnapshot { read, session, position, including }

@@ -108,20 +108,20 @@ impl Snapshots {
 
 impl Node {
     /// The shard tells its position, and what it sends after that waits.
-    pub(crate) fn on_cut(&mut self, read: TxnId, session: u64, edition: u64, out: &mut Effects) {
+    pub(crate) fn on_cut(&mut self, read: TxnId, session: u64, schema_version: u64, out: &mut Effects) {
         let holds_another = self.snapshots.cut.as_ref().is_some_and(|cut| cut.read != read);
         let age_ms = self.participant.readers.age_ms();
         if holds_another {
             let waiting = &mut self.snapshots.waiting;
             return match waiting.iter_mut().find(|(_, one)| one.txn() == read) {
                 Some((came_ms, _)) => *came_ms = age_ms,
-                None => waiting.push_back((age_ms, Request::OpenSnapshot { read, session, edition })),
+                None => waiting.push_back((age_ms, Request::OpenSnapshot { read, session, schema_version })),
             };
         }
         if !self.knows_reader(read, session, out) {
             return self.end_cut(read, out);
         }
-        if let Err(error) = self.check_edition(edition) {
+        if let Err(error) = self.check_schema_version(schema_version) {
             self.refuse_read(read, error, out);
             return self.end_cut(read, out);
         }
@@ -240,7 +240,7 @@ impl Node {
             Err(error) => return self.refuse_read(read, error, out),
         };
         // It was durable when the snapshot was kept.
-        self.told_rows += 1;
+        self.row_replies += 1;
         let shard = self.shard;
         let siblings = Vec::new();
         out.replies.push((
@@ -272,8 +272,8 @@ impl Node {
         out.replies.extend(replies);
         out.peers.extend(peers);
         while let Some((_, next)) = self.snapshots.waiting.pop_front() {
-            if let Request::OpenSnapshot { read, session, edition } = next {
-                self.on_cut(read, session, edition, out);
+            if let Request::OpenSnapshot { read, session, schema_version } = next {
+                self.on_cut(read, session, schema_version, out);
             }
             if self.snapshots.cut.is_some() {
                 return;

@@ -8,7 +8,7 @@ use crate::machine::CoordinatorId;
 use crate::node::Node;
 use crate::readers::Readers;
 use crate::storage::Timestamp;
-use crate::termination::{Fate, Inquiries, Patience, Terminates, says_words};
+use crate::termination::{Fate, Inquiries, Terminates, Timeouts, says_words};
 
 impl Terminates for Node {
     fn own_id(&self) -> ShardId {
@@ -19,12 +19,12 @@ impl Terminates for Node {
         &self.participant.readers
     }
 
-    fn patience(&self) -> Patience {
-        self.ledger.as_deref().map(|ledger| ledger.patience).unwrap_or_default()
+    fn timeouts(&self) -> Timeouts {
+        self.outcomes.as_deref().map(|outcomes| outcomes.timeouts).unwrap_or_default()
     }
 
     fn inquiries(&mut self) -> &mut Inquiries {
-        &mut self.ledger.get_or_insert_default().inquiries
+        &mut self.outcomes.get_or_insert_default().inquiries
     }
 
     fn prepared(&self) -> impl Iterator<Item = TxnId> {
@@ -55,12 +55,12 @@ impl Terminates for Node {
         if let Some(one) = self.participant.unsettled.get(&txn) {
             return Some(Fate::Committed { clock: one.timestamp.clock });
         }
-        let ledger = self.ledger.as_deref()?;
-        if let Some(over) = ledger.over.get(&txn) {
+        let outcomes = self.outcomes.as_deref()?;
+        if let Some(over) = outcomes.over.get(&txn) {
             return Some(over.clock.map_or(Fate::Refused, |clock| Fate::Committed { clock }));
         }
         // Of what has committed everywhere nobody asks who could still act on the answer.
-        let refused = ledger.retired.contains(&txn.coordinator)
+        let refused = outcomes.retired.contains(&txn.coordinator)
             || self.participant.readers.is_below(txn.coordinator, txn.sequence);
         refused.then_some(Fate::Refused)
     }
@@ -107,28 +107,28 @@ impl Terminates for Node {
 
     fn retire(&mut self, coordinator: CoordinatorId) {
         self.participant.forget_coordinator(coordinator);
-        let Some(ledger) = &mut self.ledger else { return };
-        ledger.forget_coordinator(coordinator);
-        if ledger.is_logged {
-            ledger.log.push(super::log::Record::Retired { coordinator });
+        let Some(outcomes) = &mut self.outcomes else { return };
+        outcomes.forget_coordinator(coordinator);
+        if outcomes.is_logged {
+            outcomes.log.push(super::log::Record::Retired { coordinator });
         }
     }
 
     fn terminated(&mut self) -> &mut (u64, u64) {
-        &mut self.ledger.get_or_insert_default().terminated
+        &mut self.outcomes.get_or_insert_default().terminated
     }
 }
 
 impl Node {
     /// How many transactions it has committed, and aborted, because the other participants were asked.
     pub fn terminated_by_asking(&self) -> (u64, u64) {
-        self.ledger.as_deref().map_or((0, 0), |ledger| ledger.terminated)
+        self.outcomes.as_deref().map_or((0, 0), |outcomes| outcomes.terminated)
     }
 
     /// What is prepared, committed and not drained, and remembered of that coordinator's transactions.
     pub fn left_of(&self, coordinator: CoordinatorId) -> Left {
         let of_it = |txn: &&TxnId| txn.coordinator == coordinator;
-        let over = self.ledger.as_deref().map_or(0, |ledger| ledger.over.keys().filter(of_it).count());
+        let over = self.outcomes.as_deref().map_or(0, |outcomes| outcomes.over.keys().filter(of_it).count());
         Left {
             prepared: self.participant.prepared.keys().filter(of_it).count(),
             unsettled: self.participant.unsettled.keys().filter(of_it).count(),

@@ -423,7 +423,7 @@ impl Storage {
     }
 
     /// The newest record that the step has met in what it has looked at, of those that are not durable; 0: none.
-    pub fn met_unsynced(&self) -> u64 {
+    pub fn read_dependency(&self) -> u64 {
         self.unsynced.met()
     }
 

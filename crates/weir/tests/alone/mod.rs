@@ -39,7 +39,7 @@ impl Alone {
 
     /// Until it says where it listens.
     pub fn wait(&mut self) {
-        let patience = Instant::now();
+        let timeouts = Instant::now();
         loop {
             let said = self.said();
             let port = said.split("protocol on 127.0.0.1:").nth(1).and_then(|rest| rest.split(',').next());
@@ -49,7 +49,7 @@ impl Alone {
             }
             let ended = self.process.try_wait().unwrap();
             assert!(ended.is_none(), "it has ended:\n{said}");
-            assert!(patience.elapsed() < Duration::from_secs(120), "it does not start:\n{said}");
+            assert!(timeouts.elapsed() < Duration::from_secs(120), "it does not start:\n{said}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }

@@ -137,12 +137,12 @@ impl Nodes {
 
     /// It ends by itself; how.
     pub fn ends(&mut self, node: usize) -> std::process::ExitStatus {
-        let patience = Instant::now();
+        let timeouts = Instant::now();
         loop {
             if let Some(status) = self.processes[node].try_wait().unwrap() {
                 return status;
             }
-            assert!(patience.elapsed() < Duration::from_secs(60), "n{node} does not end:\n{}", self.said());
+            assert!(timeouts.elapsed() < Duration::from_secs(60), "n{node} does not end:\n{}", self.said());
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -157,10 +157,10 @@ impl Nodes {
     }
 
     fn wait_until(&self, node: usize, word: &str, starts: usize) {
-        let patience = Instant::now();
+        let timeouts = Instant::now();
         let has = || self.said_by(node).matches(word).count() >= starts;
         while !has() {
-            assert!(patience.elapsed() < Duration::from_secs(120), "a node does not start:\n{}", self.said());
+            assert!(timeouts.elapsed() < Duration::from_secs(120), "a node does not start:\n{}", self.said());
             std::thread::sleep(Duration::from_millis(20));
         }
     }

@@ -12,7 +12,7 @@ use rand_xoshiro::rand_core::SeedableRng;
 use weir_client::ClusterFile;
 use weir_client::carrier::{Carrier, new_id};
 use weir_server::embedded::now_ms;
-use weir_txn::items::{Coordinator, Done, Options, Partition, Patience, Request, Variant};
+use weir_txn::items::{Coordinator, Done, Options, Partition, Request, Timeouts, Variant};
 use weir_txn::machine::{Clients, Coordinator as _, Orders};
 
 use crate::processes::Processes;
@@ -55,7 +55,7 @@ impl Stage {
             loops.map(|loops| std::thread::spawn(move || carry(cluster, loops)))
         };
         let threads = [begin(false), begin(true)];
-        std::thread::sleep(Duration::from_millis(2_200 * Patience::default().terminate_ms / 1_000));
+        std::thread::sleep(Duration::from_millis(2_200 * Timeouts::default().terminate_ms / 1_000));
         let (begun, before) = (Instant::now(), tickets.answered.load(Ordering::Relaxed));
         std::thread::sleep(Duration::from_secs_f64(seconds));
         let answered = tickets.answered.load(Ordering::Relaxed) - before;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_server::embedded::now_ms;
-use weir_txn::items::{Coordinator, Done, Options, Partition, Patience, Reply, Request, Variant};
+use weir_txn::items::{Coordinator, Done, Options, Partition, Reply, Request, Timeouts, Variant};
 use weir_txn::machine::{Coordinator as _, CoordinatorId, Effects, Orders, Sender, Shard as _};
 use weir_txn::ramp::ShardId;
 
@@ -19,7 +19,7 @@ const TIMER_MS: u64 = 40;
 /// A doomed coordinator begins transactions for so long.
 const DOOMED_MS: u64 = 100;
 /// What the shards bear: the second of a real cluster, and five until a coordinator is forgotten.
-const PATIENCE: Patience = Patience { terminate_ms: 1_000, retire_ms: 5_000 };
+const PATIENCE: Timeouts = Timeouts { terminate_ms: 1_000, retire_ms: 5_000 };
 
 /// Transactions answered, a second of the thread's own time: what else the machine does is not counted. Two time-outs go by
 /// first.

@@ -10,7 +10,7 @@ use weir_net::frame;
 use weir_sql::Sources;
 use weir_txn::exec::program::Program;
 use weir_txn::items::{
-    Bytes, Coordinator, Isolation, Key, KeyRange, Options, Partition, Patience, Progress, Reply, Request,
+    Bytes, Coordinator, Isolation, Key, KeyRange, Options, Partition, Progress, Reply, Request, Timeouts,
     Transaction, Variant, Write, log,
 };
 use weir_txn::machine::{Coordinator as _, CoordinatorOf, Durable, Effects, Orders, Shard};
@@ -183,8 +183,12 @@ fn calls() -> (Arc<Program>, Vec<Vec<u8>>) {
             0 | 1 => (0, vec![int(n), Value::Text("a note".into())]),
             _ => (1, vec![int(n / 4), int(n / 2), int(5)]),
         };
-        let call =
-            Call { callee: Callee::Procedure(procedure), args, transaction_time: 0.into(), edition: 0 };
+        let call = Call {
+            callee: Callee::Procedure(procedure),
+            args,
+            transaction_time: 0.into(),
+            schema_version: 0,
+        };
         coordinator.begin(NOW_MS, n, Begin::Call(call), orders);
     });
     (program, said)
@@ -253,11 +257,11 @@ fn whatever_is_said_to_a_shard_it_goes_on() {
         let said = conversation(variant);
         assert!(said.len() > 20);
         for seed in 0..cases() {
-            let mut shard = Partition::recover(HERE, Default::default(), Patience::default(), []);
+            let mut shard = Partition::recover(HERE, Default::default(), Timeouts::default(), []);
             believed += say(&mut shard, &said, seed);
             // What it has written down is enough to start from.
             let snapshot = shard.snapshot();
-            Partition::recover(HERE, Default::default(), Patience::default(), [snapshot]);
+            Partition::recover(HERE, Default::default(), Timeouts::default(), [snapshot]);
         }
     }
     assert!(believed > 0, "all of it was refused: nothing has been tried");
@@ -281,7 +285,7 @@ fn whatever_is_said_to_a_shard_of_calls_it_goes_on() {
 fn a_shard_that_believes_everything_is_brought_down() {
     let said = conversation(Variant::HYBRID);
     let falls = |seed| {
-        let shard = Partition::recover(HERE, Default::default(), Patience::default(), []);
+        let shard = Partition::recover(HERE, Default::default(), Timeouts::default(), []);
         catch_unwind(AssertUnwindSafe(|| say(&mut Credulous(shard), &said, seed))).is_err()
     };
     std::panic::set_hook(Box::new(|_| ()));

@@ -21,7 +21,7 @@ use crate::ramp::snapshot::{STILL_READ_MS, forgotten_snapshot};
 /// What is wanted of a snapshot.
 #[derive(Debug)]
 pub enum OfSnapshot {
-    /// It is taken, of all shards, of that edition of the schema.
+    /// It is taken, of all shards, of that schema version.
     Take(Arc<Program>),
     /// The query for these values, as of then.
     Read(Arc<Gather>, Vec<Value>),
@@ -71,7 +71,8 @@ impl Coordinator {
     ) {
         let sequence = self.flights.next();
         let read = TxnId { coordinator: self.id, sequence };
-        let machine = Read::begin_snapshot(read, program.edition, &self.sessions, &mut self.read_actions);
+        let machine =
+            Read::begin_snapshot(read, program.schema_version, &self.sessions, &mut self.read_actions);
         self.flights.begin(Flight::Snapshot { tag, name, machine, program, sent: Sent::at(now_ms) });
         // It is a read until all shards keep it (S10).
         self.reads.push_back(sequence);
@@ -112,7 +113,7 @@ impl Coordinator {
             return Err(forgotten_snapshot());
         };
         let (snapshot, program) = (*id, program.clone());
-        if gather.edition != program.edition {
+        if gather.schema_version != program.schema_version {
             return Err(schema_has_changed());
         }
         let _watch = self.interrupts.watch(own_statement(tag));

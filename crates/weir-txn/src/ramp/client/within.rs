@@ -48,7 +48,8 @@ impl Coordinator {
         }
         match order {
             Order::Call(call) => {
-                let program = self.program_of(call.edition, Some(sequence)).ok_or_else(schema_has_changed);
+                let program =
+                    self.program_of(call.schema_version, Some(sequence)).ok_or_else(schema_has_changed);
                 let participants = program.and_then(|program| program.participants_within(&call));
                 match (participants, self.open_machine(sequence)) {
                     (Ok(participants), (machine, actions)) => machine.statement(call, participants, actions),
@@ -57,7 +58,7 @@ impl Coordinator {
             }
             Order::Define(definition, next, zone) => {
                 let call = Call {
-                    edition: definition.upon,
+                    schema_version: definition.upon,
                     callee: Callee::Definition(definition),
                     args: Vec::new(),
                     transaction_time: TransactionTime { zone, ..transaction_time(now_ms) },
@@ -71,7 +72,7 @@ impl Coordinator {
             }
             Order::AdvisoryLock { key, waits } => {
                 let call = Call {
-                    edition: self.program.edition,
+                    schema_version: self.program.schema_version,
                     callee: Callee::AdvisoryLock { key, waits },
                     args: Vec::new(),
                     transaction_time: transaction_time(now_ms),
@@ -82,7 +83,7 @@ impl Coordinator {
             }
             Order::Sequences(shard) => {
                 let call = Call {
-                    edition: self.program.edition,
+                    schema_version: self.program.schema_version,
                     callee: Callee::Sequences,
                     args: Vec::new(),
                     transaction_time: transaction_time(now_ms),
@@ -128,7 +129,7 @@ impl Coordinator {
 
     fn constraints(&self, now_ms: u64, setting: Setting) -> Call {
         Call {
-            edition: self.program.edition,
+            schema_version: self.program.schema_version,
             callee: Callee::Constraints(setting),
             args: Vec::new(),
             transaction_time: transaction_time(now_ms),

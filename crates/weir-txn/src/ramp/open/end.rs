@@ -76,7 +76,7 @@ impl Node {
         let defines = open.defines();
         let writes: Arc<[Write]> = if defines { Arc::new([]) } else { open.take_writes().into() };
         let (pins, at) = (self.pin(&writes), self.storage.position());
-        let answer = self.ledger.is_some().then(|| Box::new((Answers::default(), timestamp)));
+        let answer = self.outcomes.is_some().then(|| Box::new((Answers::default(), timestamp)));
         let age = open.age;
         let (own, definitions) = match defines {
             true => (None, Some(Box::new(open.into_definitions(timestamp)))),

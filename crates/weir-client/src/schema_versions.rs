@@ -1,6 +1,6 @@
 //! The schema of the moment, as a client of a cluster that carries tables sees it, and how it is changed.
 //!
-//! What is prepared is bound to one [`Edition`]. Whoever's statement is told that the schema has changed since
+//! What is prepared is bound to one [`SchemaVersion`]. Whoever's statement is told that the schema has changed since
 //! ([`SqlState::SCHEMA_HAS_CHANGED`]) asks for it anew ([`Client::refresh`]), and prepares again.
 
 use std::collections::BTreeMap;
@@ -23,16 +23,16 @@ use crate::{CallResult, Carried, Client, Error, Pending};
 
 /// The schema between two changes of it.
 #[derive(Clone)]
-pub struct Edition(pub(crate) Arc<Callable>);
+pub struct SchemaVersion(pub(crate) Arc<Callable>);
 
-impl PartialEq for Edition {
-    fn eq(&self, other: &Edition) -> bool {
-        self.0.program.edition == other.0.program.edition
+impl PartialEq for SchemaVersion {
+    fn eq(&self, other: &SchemaVersion) -> bool {
+        self.0.program.schema_version == other.0.program.schema_version
     }
 }
 
-impl Edition {
-    /// As [`Client::prepare`], in this edition.
+impl SchemaVersion {
+    /// As [`Client::prepare`], in this schema version.
     ///
     /// # Errors
     /// What is wrong with it and where, what is not supported, or which procedure it would endanger.
@@ -187,41 +187,46 @@ impl Edition {
         chore.check(&self.0.application.catalog, in_transaction)
     }
 
-    /// The edition itself, behind the barrier of definitions: until the transaction ends, nobody else writes.
-    pub fn held(&self) -> NextEdition {
-        let edition = self.0.program.edition;
+    /// The schema version itself, behind the barrier of definitions: until the transaction ends, nobody else writes.
+    pub fn held(&self) -> NextSchemaVersion {
+        let schema_version = self.0.program.schema_version;
         let change = Change::Truncate { tables: Vec::new(), restarts: false };
-        let definition = Arc::new(Definition { upon: edition, becomes: edition, change });
-        NextEdition { definition, edition: self.clone(), validations: Vec::new(), notices: Vec::new() }
+        let definition = Arc::new(Definition { upon: schema_version, becomes: schema_version, change });
+        NextSchemaVersion {
+            definition,
+            schema_version: self.clone(),
+            validations: Vec::new(),
+            notices: Vec::new(),
+        }
     }
 
-    /// What a statement of DDL makes of this edition. Takes as long as an analysis of the application.
+    /// What a statement of DDL makes of this schema version. Takes as long as an analysis of the application.
     ///
     /// # Errors
     /// What is wrong with it and where, what it would break, or what is not supported.
-    pub fn define(&self, text: &str) -> Result<NextEdition, Unprepared> {
+    pub fn define(&self, text: &str) -> Result<NextSchemaVersion, Unprepared> {
         let (definition, program) = Definition::of(&self.0.program, text)
             .map_err(|wrong| Unprepared::new(text, wrong.span, wrong.error))?;
-        let edition =
-            program.map_or_else(|| self.clone(), |program| Edition(Arc::new(Callable::new(program))));
+        let schema_version =
+            program.map_or_else(|| self.clone(), |program| SchemaVersion(Arc::new(Callable::new(program))));
         let emptied = match &definition.change {
             Change::Truncate { tables, .. } => &tables[..],
             Change::Schema { .. } => &[],
         };
         let notices = match &definition.change {
-            Change::Schema { .. } => edition.0.application.notes.iter().map(notice).collect(),
+            Change::Schema { .. } => schema_version.0.application.notes.iter().map(notice).collect(),
             Change::Truncate { .. } => self.cascades(text),
         };
-        let assertions = validations(&self.0.application, &edition.0.application, emptied);
+        let assertions = validations(&self.0.application, &schema_version.0.application, emptied);
         // The others are looked at where the rows are.
-        let keys = foreign_keys(&self.0.application, &edition.0.application).into_iter();
-        let distant = keys.filter(|(table, at, _)| edition.0.program.asks_other_shards(*table, *at));
+        let keys = foreign_keys(&self.0.application, &schema_version.0.application).into_iter();
+        let distant = keys.filter(|(table, at, _)| schema_version.0.program.asks_other_shards(*table, *at));
         let asked = assertions.into_iter().chain(distant.map(|(_, _, validation)| validation));
-        let asked = asked.map(|one| edition.prepare(&one.query, &[]).map(|query| (one, query)));
+        let asked = asked.map(|one| schema_version.prepare(&one.query, &[]).map(|query| (one, query)));
         let validations = asked
             .collect::<Result<_, _>>()
             .map_err(|Unprepared { error, .. }| Unprepared { error, position: 1 })?;
-        Ok(NextEdition { definition: Arc::new(definition), edition, validations, notices })
+        Ok(NextSchemaVersion { definition: Arc::new(definition), schema_version, validations, notices })
     }
 
     /// PostgreSQL's NOTICEs of a TRUNCATE.
@@ -241,10 +246,10 @@ fn notice(note: &Diagnostic) -> SqlError {
 }
 
 /// What the schema is to become.
-pub struct NextEdition {
+pub struct NextSchemaVersion {
     definition: Arc<Definition>,
     /// That of the statements that follow in the same transaction.
-    pub edition: Edition,
+    pub schema_version: SchemaVersion,
     /// What is to be asked of the rows within the transaction, once it has been defined: nothing is to be given.
     pub validations: Vec<(Validation, Prepared)>,
     /// What its client is told beside: what was left as it is, or went along.
@@ -252,22 +257,22 @@ pub struct NextEdition {
 }
 
 impl Prepared {
-    /// The same text, bound to that edition, where settings are as these if it tells of them.
+    /// The same text, bound to that schema version, where settings are as these if it tells of them.
     ///
     /// # Errors
     /// It does not fit that any more; or what it gives is something else, and somebody has been told otherwise (0A000).
     pub fn again(
         &self,
-        edition: &Edition,
+        schema_version: &SchemaVersion,
         settings: Option<BTreeMap<String, String>>,
     ) -> Result<Prepared, Unprepared> {
         let mut again = match &self.facts {
             Some(facts) => {
                 let settings = settings.unwrap_or_default();
                 let facts = Facts { settings, ..Facts::clone(facts) };
-                edition.prepare_for(&facts, &self.text, self.parameters())?
+                schema_version.prepare_for(&facts, &self.text, self.parameters())?
             }
-            None => edition.prepare(&self.text, self.parameters())?,
+            None => schema_version.prepare(&self.text, self.parameters())?,
         };
         if !self.keeps_columns {
             return Ok(again);
@@ -294,20 +299,20 @@ impl Prepared {
         self.keeps_columns = true;
     }
 
-    /// It is bound to that edition.
-    pub fn is_of(&self, edition: &Edition) -> bool {
-        self.of.program.edition == edition.0.program.edition
+    /// It is bound to that schema version.
+    pub fn is_of(&self, schema_version: &SchemaVersion) -> bool {
+        self.of.program.schema_version == schema_version.0.program.schema_version
     }
 }
 
 impl Client {
     /// The schema as far as this client knows.
     ///
-    /// Begins to ask every shard whether it has that edition of the schema: if not, it ends with 40W01.
-    pub fn begin_check(&self, edition: &Edition) -> Pending<CallResult> {
+    /// Begins to ask every shard whether it has that schema version: if not, it ends with 40W01.
+    pub fn begin_check(&self, schema_version: &SchemaVersion) -> Pending<CallResult> {
         self.submit_computed(|| {
-            let prepared = edition.prepare("SELECT 1", &[]).map_err(|wrong| wrong.error)?;
-            Ok(match edition.0.wish(&prepared, &[], 0.into())? {
+            let prepared = schema_version.prepare("SELECT 1", &[]).map_err(|wrong| wrong.error)?;
+            Ok(match schema_version.0.wish(&prepared, &[], 0.into())? {
                 Wish::Read(gather, values, names) => Wish::Check(gather, values, names),
                 other => other,
             })
@@ -318,23 +323,23 @@ impl Client {
     /// becomes of the transaction that is open.
     pub fn begin_set_sequence(
         &self,
-        edition: &Edition,
+        schema_version: &SchemaVersion,
         (shard, sequence): (u16, SequenceId),
         (value, is_given): (i64, bool),
     ) -> Pending<CallResult> {
         self.submit_computed(|| {
             let callee = Callee::SetSequence { shard, sequence, value, is_given };
-            let call = edition.0.call_of(callee, Vec::new(), 0.into());
+            let call = schema_version.0.call_of(callee, Vec::new(), 0.into());
             Ok(Wish::Call(call, [].into()))
         })
     }
 
     /// # Errors
     /// The cluster carries items, not tables.
-    pub fn edition(&self) -> Result<Edition, Unprepared> {
+    pub fn schema_version(&self) -> Result<SchemaVersion, Unprepared> {
         match &self.carried {
             Carried::Calls(_, callable) => {
-                Ok(Edition(callable.read().unwrap_or_else(PoisonError::into_inner).clone()))
+                Ok(SchemaVersion(callable.read().unwrap_or_else(PoisonError::into_inner).clone()))
             }
             Carried::Items(_) => Err(Unprepared {
                 error: SqlError::new(
@@ -348,17 +353,17 @@ impl Client {
     }
 
     /// Begins to change the schema, as a statement of the transaction of that name. Others that write wait from then on until its end.
-    pub fn begin_definition(&self, transaction: u64, next: &NextEdition) -> Pending<CallResult> {
-        let (definition, program) = (next.definition.clone(), next.edition.0.program.clone());
+    pub fn begin_definition(&self, transaction: u64, next: &NextSchemaVersion) -> Pending<CallResult> {
+        let (definition, program) = (next.definition.clone(), next.schema_version.0.program.clone());
         self.order(transaction, Order::Define(definition, program, SessionZone::current()))
     }
 
     /// The transaction that made it has committed: it is the schema from here on.
-    pub fn adopt(&self, edition: &Edition) {
+    pub fn adopt(&self, schema_version: &SchemaVersion) {
         let Carried::Calls(session, callable) = &self.carried else { return };
-        *callable.write().unwrap_or_else(PoisonError::into_inner) = edition.0.clone();
+        *callable.write().unwrap_or_else(PoisonError::into_inner) = schema_version.0.clone();
         // What is begun from here on comes behind it.
-        drop(session.submit(session.new_tag(), Wish::Adopt(edition.0.clone())));
+        drop(session.submit(session.new_tag(), Wish::Adopt(schema_version.0.clone())));
     }
 
     /// Asks a node which schema there is, and waits for the answer.
@@ -367,9 +372,9 @@ impl Client {
     /// No node answers within the deadline.
     pub fn refresh(&self) -> Result<(), Error> {
         let description = Description::fetch(&self.cluster, &self.settings.versions, self.settings.deadline)?;
-        let own = self.edition().map_err(|wrong| Error::Sql(wrong.error))?;
-        if description.edition() != own.0.program.edition {
-            self.adopt(&Edition(Arc::new(description.compile(self.cluster.shards)?)));
+        let own = self.schema_version().map_err(|wrong| Error::Sql(wrong.error))?;
+        if description.schema_version() != own.0.program.schema_version {
+            self.adopt(&SchemaVersion(Arc::new(description.compile(self.cluster.shards)?)));
         }
         Ok(())
     }

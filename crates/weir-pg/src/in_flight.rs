@@ -29,7 +29,7 @@ struct State {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct UnderWay {
+pub(crate) struct InFlight {
     state: Mutex<State>,
     /// The open transaction whose waits for locks are limited.
     limited: Mutex<Option<u64>>,
@@ -37,7 +37,7 @@ pub(crate) struct UnderWay {
     copies: AtomicBool,
 }
 
-impl Begun for UnderWay {
+impl Begun for InFlight {
     fn begun(&self, tag: u64) -> Result<(), SqlError> {
         let mut state = self.lock();
         if state.ends {
@@ -51,7 +51,7 @@ impl Begun for UnderWay {
     }
 }
 
-impl UnderWay {
+impl InFlight {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -122,19 +122,19 @@ impl Session {
 
     /// The same, with that error.
     pub(crate) fn cancel_with(&self, error: SqlError) {
-        self.under_way.wish(&self.client, error, None);
+        self.in_flight.wish(&self.client, error, None);
     }
 
     /// The time of its statement of that number is over.
     pub(crate) fn time_out(&self, statement: u64) {
         let message = "canceling statement due to statement timeout";
         let error = SqlError::new(SqlState::QUERY_CANCELED, message);
-        self.under_way.wish(&self.client, error, Some(statement));
+        self.in_flight.wish(&self.client, error, Some(statement));
     }
 
     /// Nothing more of the session's is begun, and what is under way ends.
     pub(crate) fn end_all(&self) {
-        self.under_way.lock().ends = true;
+        self.in_flight.lock().ends = true;
         self.cancel_with(terminated());
     }
 
@@ -149,7 +149,7 @@ impl Session {
     pub(crate) async fn doze(&self, most: Duration) -> Result<(), Failure> {
         let (wakes, woken) = oneshot::channel();
         {
-            let mut state = self.under_way.lock();
+            let mut state = self.in_flight.lock();
             if state.ends {
                 return Err(terminated().into());
             }
@@ -159,7 +159,7 @@ impl Session {
             state.sleep = Some(wakes);
         }
         let slept = tokio::time::timeout(most, woken).await;
-        let mut state = self.under_way.lock();
+        let mut state = self.in_flight.lock();
         state.sleep = None;
         match slept {
             Ok(Ok(error)) => {
@@ -185,9 +185,9 @@ impl Session {
         begin: impl FnOnce(&Client) -> Pending<CallResult>,
     ) -> Result<CallResult, Error> {
         // This thread may be at it before there is anything to wait for.
-        let pending = noting(self.under_way.clone(), || begin(&self.client));
+        let pending = noting(self.in_flight.clone(), || begin(&self.client));
         let mut result = pending.await;
-        self.under_way.ended(result.is_err());
+        self.in_flight.ended(result.is_err());
         self.mention_all(match &mut result {
             Ok(result) => std::mem::take(&mut result.notices),
             Err(Error::Sql(error)) => std::mem::take(error.notices_mut()),

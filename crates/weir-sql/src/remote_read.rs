@@ -16,11 +16,11 @@ use self::clauses::Clauses;
 use self::sources::{Kind, Source, sources};
 use crate::bound::{OutputColumn, Statement};
 use crate::catalog::{Catalog, TableId};
-use crate::pieces::{PieceParameter, given_type};
+use crate::sub_statements::{PieceParameter, given_type};
 use crate::walk::{self, Part, each_part};
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Apart {
+pub struct RemoteRead {
     /// With the parameters of the statement. Its first column says which source a row is of; 0 are the rows that are to be written.
     pub read: String,
     /// The statement with the rows of `read`, which is piece 0.
@@ -29,14 +29,14 @@ pub struct Apart {
     pub parameters: Vec<(PieceParameter, SqlType)>,
 }
 
-impl Apart {
+impl RemoteRead {
     /// `types`: of all its parameters. `None`: it asks for nothing that may live elsewhere, or for something that cannot be read apart.
     pub fn of(
         catalog: &Catalog,
         sql: &str,
         (statement, types): (&Statement, &[SqlType]),
         is_partitioned: &dyn Fn(TableId) -> bool,
-    ) -> Option<Apart> {
+    ) -> Option<RemoteRead> {
         let table = match statement {
             Statement::Update(update) => update.table,
             Statement::Delete(delete) => delete.table,
@@ -98,7 +98,7 @@ impl<'s> Builder<'s> {
         &sql[from..to]
     }
 
-    fn build(mut self, key: Vec<OutputColumn>, sources: &[Source]) -> Option<Apart> {
+    fn build(mut self, key: Vec<OutputColumn>, sources: &[Source]) -> Option<RemoteRead> {
         let called = self.text(self.clauses.called).to_owned();
         let places = self.read_all(&called, &key, sources)?;
         let client = self.types.iter().enumerate();
@@ -126,7 +126,7 @@ impl<'s> Builder<'s> {
             None => edits.push((end, end, format!(" WHERE {condition}"))),
         }
         let parameters = given.parameters;
-        Some(Apart { read: self.query(), write: edited(self.sql, edits)?, parameters })
+        Some(RemoteRead { read: self.query(), write: edited(self.sql, edits)?, parameters })
     }
 
     /// Gives of each source which SELECT reads it, and the place of its first column.

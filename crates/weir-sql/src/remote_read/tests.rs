@@ -1,8 +1,8 @@
 //! What becomes of a text: the query, the statement, and what its parameters are.
 
-use super::Apart;
-use crate::pieces::PieceParameter;
+use super::RemoteRead;
 use crate::statement::{BoundText, bind_text};
+use crate::sub_statements::PieceParameter;
 use crate::{Sources, load};
 
 const TABLES: &str = "
@@ -14,7 +14,7 @@ CREATE TABLE bare (n integer);
 CREATE VIEW v AS SELECT id FROM s;
 ";
 
-fn apart(sql: &str) -> Option<Apart> {
+fn apart(sql: &str) -> Option<RemoteRead> {
     let mut sources = Sources::default();
     sources.add("schema.sql", TABLES);
     let application = load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
@@ -22,7 +22,7 @@ fn apart(sql: &str) -> Option<Apart> {
     let every = catalog.table_by_name("every").map(|table| table.id);
     let (bound, types) = bind_text(catalog, &[], sql, &[]).unwrap_or_else(|wrong| panic!("{sql}: {wrong:?}"));
     let BoundText::Statement(statement) = bound else { panic!("{sql}: a call") };
-    let apart = Apart::of(catalog, sql, (&statement, &types), &|table| Some(table) != every)?;
+    let apart = RemoteRead::of(catalog, sql, (&statement, &types), &|table| Some(table) != every)?;
     let types: Vec<_> = apart.parameters.iter().map(|(_, ty)| ty.clone()).collect();
     for (text, types) in [(&apart.read, &[][..]), (&apart.write, &types[..])] {
         bind_text(catalog, &[], text, types).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));

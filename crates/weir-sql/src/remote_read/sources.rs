@@ -9,8 +9,8 @@ use super::clauses::{Range, names_of_with};
 use crate::bound::{Expr, ExprKind, FromItem, JoinKind, OutputColumn, RelationId, Statement};
 use crate::catalog::{Catalog, ColumnIndex, TableId};
 use crate::lexer::{Lexer, Token, closing_end};
-use crate::pieces::parts;
 use crate::statement::{BoundText, CLIENT, bind_text};
+use crate::sub_statements::parts;
 use crate::walk::{self, Part, each_part};
 
 /// Something that it asks for.

@@ -31,7 +31,7 @@ use crate::watch::FrontEnd;
 const ITERATIONS: usize = 4_096;
 
 /// The same for all connections.
-pub struct Doors {
+pub struct Authenticator {
     database: String,
     scram: Option<SASLAuthStartupHandler<Parameters>>,
     /// Whoever comes from another machine must speak TLS.
@@ -39,8 +39,8 @@ pub struct Doors {
     pub front: Arc<FrontEnd>,
 }
 
-impl Doors {
-    pub fn new(settings: &Settings, front: Arc<FrontEnd>) -> Doors {
+impl Authenticator {
+    pub fn new(settings: &Settings, front: Arc<FrontEnd>) -> Authenticator {
         let scram = settings.password.as_deref().map(|password| {
             let mut salt = vec![0; 16];
             getrandom::fill(&mut salt).expect("the system has randomness");
@@ -50,7 +50,7 @@ impl Doors {
             SASLAuthStartupHandler::new(Arc::new(Parameters)).with_scram(scram)
         });
         let wants_tls = settings.certificate.is_some() && !settings.insecure;
-        Doors { database: settings.database.clone(), scram, wants_tls, front }
+        Authenticator { database: settings.database.clone(), scram, wants_tls, front }
     }
 }
 
@@ -95,7 +95,7 @@ fn fatal(code: &str, message: &str, hint: Option<String>) -> PgWireError {
 
 /// One connection at the door.
 pub struct AtTheDoor {
-    pub doors: Arc<Doors>,
+    pub authentication: Arc<Authenticator>,
     /// It has the settings of the startup packet once that is read.
     pub session: Arc<Session>,
     /// There are as many connections as there may be.
@@ -105,8 +105,8 @@ pub struct AtTheDoor {
 }
 
 impl AtTheDoor {
-    pub fn new(doors: Arc<Doors>, session: Arc<Session>, is_full: bool) -> AtTheDoor {
-        AtTheDoor { doors, session, is_full, number: OnceLock::new() }
+    pub fn new(authentication: Arc<Authenticator>, session: Arc<Session>, is_full: bool) -> AtTheDoor {
+        AtTheDoor { authentication, session, is_full, number: OnceLock::new() }
     }
 }
 
@@ -139,7 +139,7 @@ impl AtTheDoor {
 impl Drop for AtTheDoor {
     fn drop(&mut self) {
         if let Some(number) = self.number.take() {
-            self.doors.front.inside.leave(number);
+            self.authentication.front.sessions.leave(number);
         }
     }
 }
@@ -149,7 +149,7 @@ impl CancelHandler for AtTheDoor {
     /// Nobody is told whether there is such a session.
     async fn on_cancel_request(&self, request: CancelRequest) {
         let secret = request.secret_key.to_bytes();
-        if let Some(session) = self.doors.front.inside.with_secret(request.pid, &secret) {
+        if let Some(session) = self.authentication.front.sessions.with_secret(request.pid, &secret) {
             session.cancel();
         }
     }
@@ -167,7 +167,10 @@ impl StartupHandler for AtTheDoor {
             if self.is_full {
                 return Err(fatal("53300", "sorry, too many clients already", None));
             }
-            if self.doors.wants_tls && !client.is_secure() && !client.socket_addr().ip().is_loopback() {
+            if self.authentication.wants_tls
+                && !client.is_secure()
+                && !client.socket_addr().ip().is_loopback()
+            {
                 let hint = "connect with sslmode=require".to_owned();
                 return Err(fatal("28000", "connections from other machines must be encrypted", Some(hint)));
             }
@@ -177,9 +180,9 @@ impl StartupHandler for AtTheDoor {
             };
             // As PostgreSQL has it, the database is by default the user's.
             let database = parameter(METADATA_DATABASE).unwrap_or(user);
-            if *database != self.doors.database {
+            if *database != self.authentication.database {
                 let message = format!("database \"{database}\" does not exist");
-                let hint = format!("the database here is \"{}\"", self.doors.database);
+                let hint = format!("the database here is \"{}\"", self.authentication.database);
                 return Err(fatal("3D000", &message, Some(hint)));
             }
             let values = Values::of(&startup.parameters).map_err(|error| {
@@ -189,7 +192,7 @@ impl StartupHandler for AtTheDoor {
             self.session.follow_zone(&values);
             *self.session.values() = values;
             let (user, database) = (user.clone(), database.clone());
-            let (number, secret) = self.doors.front.inside.enter(&self.session);
+            let (number, secret) = self.authentication.front.sessions.enter(&self.session);
             tracing::debug!(process = number, address = %client.socket_addr(), user, "connection");
             // A connection begins once.
             let _ = self.number.set(number);
@@ -198,7 +201,7 @@ impl StartupHandler for AtTheDoor {
             let _ = self.session.facts.set(Facts { user, database, process: number, ..Facts::default() });
             client.set_pid_and_secret_key(number, secret);
         }
-        match (&self.doors.scram, &message) {
+        match (&self.authentication.scram, &message) {
             (Some(scram), _) => {
                 let ended = scram.on_startup(client, message).await;
                 ended.map_err(|error| self.not_let_in(error))

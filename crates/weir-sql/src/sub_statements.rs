@@ -27,7 +27,7 @@ struct Element<'t> {
 
 /// The statement, apart.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pieces<'t> {
+pub struct SubStatements<'t> {
     is_recursive: bool,
     elements: Vec<Element<'t>>,
     /// What stands behind WITH.
@@ -36,7 +36,7 @@ pub struct Pieces<'t> {
 
 /// One piece as a text, whose parameters are counted anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PieceText {
+pub struct SubStatementText {
     pub sql: String,
     /// By parameter.
     pub parameters: Vec<PieceParameter>,
@@ -76,9 +76,9 @@ pub fn given_type(ty: &SqlType) -> SqlType {
     }
 }
 
-impl<'t> Pieces<'t> {
+impl<'t> SubStatements<'t> {
     /// `None`: nothing in its WITH writes.
-    pub fn of(sql: &'t str) -> Option<Pieces<'t>> {
+    pub fn of(sql: &'t str) -> Option<SubStatements<'t>> {
         let mut tokens = Lexer::new(sql, 0).peekable();
         tokens.next().filter(|token| token.is_word(sql, "with"))?;
         let is_recursive = tokens.next_if(|token| token.is_word(sql, "recursive")).is_some();
@@ -104,7 +104,7 @@ impl<'t> Pieces<'t> {
             tokens = Lexer::new(sql, end).peekable();
             if tokens.next_if(|token| token.is(b',')).is_none() {
                 let main = Cow::Borrowed(sql.get(tokens.peek()?.start..)?);
-                return elements.iter().any(|one| one.is_kept).then_some(Pieces {
+                return elements.iter().any(|one| one.is_kept).then_some(SubStatements {
                     is_recursive,
                     elements,
                     main,
@@ -115,7 +115,7 @@ impl<'t> Pieces<'t> {
 
     /// The same, but those arms of a UNION that read nothing of what writes are pieces, too, before it: they see what was before.
     /// `None`: there are none.
-    pub fn with_readers_apart(&self, sql: &'t str) -> Option<Pieces<'t>> {
+    pub fn with_readers_apart(&self, sql: &'t str) -> Option<SubStatements<'t>> {
         let start = sql.len() - self.main.len();
         let mut apart = self.clone();
         let mut main = String::new();
@@ -153,7 +153,7 @@ impl<'t> Pieces<'t> {
     ///
     /// # Errors
     /// It cannot be a statement of its own.
-    pub fn text(&self, piece: usize, columns: &[Vec<KeptColumn>]) -> Result<PieceText, Uncut> {
+    pub fn text(&self, piece: usize, columns: &[Vec<KeptColumn>]) -> Result<SubStatementText, Uncut> {
         let mut writers = self.elements.iter().enumerate().filter(|(_, element)| element.is_kept);
         let (until, body) = match writers.nth(piece) {
             Some((at, element)) => (at, element.body),
@@ -161,7 +161,7 @@ impl<'t> Pieces<'t> {
         };
         let seen = &self.elements[..until];
         let needed = self.needed(seen, body);
-        let mut text = PieceText { sql: String::new(), parameters: Vec::new() };
+        let mut text = SubStatementText { sql: String::new(), parameters: Vec::new() };
         // A query of its own runs where its rows are.
         let (head, body) = before_query(body).filter(|_| !needed.is_empty()).unwrap_or(("", body));
         text.push(head);
@@ -214,7 +214,7 @@ impl<'t> Pieces<'t> {
     }
 }
 
-impl PieceText {
+impl SubStatementText {
     /// With its parameters counted anew.
     fn push(&mut self, text: &str) {
         let mut copied = 0;
@@ -397,7 +397,7 @@ mod tests {
     use super::*;
 
     fn check(sql: &str, expect: &[&str]) {
-        let found = Pieces::of(sql).map(|pieces| {
+        let found = SubStatements::of(sql).map(|pieces| {
             let column = |(name, cast): (&str, Option<&str>)| KeptColumn {
                 name: name.to_owned(),
                 cast: cast.map(str::to_owned),
@@ -409,7 +409,7 @@ mod tests {
             let text = |at| {
                 pieces.text(at, &columns).map_or_else(
                     |wrong| format!("{wrong:?}"),
-                    |text: PieceText| {
+                    |text: SubStatementText| {
                         let parameter = |one: &PieceParameter| match one {
                             PieceParameter::Client(at) => format!("${}", at + 1),
                             PieceParameter::Column { piece, column } => format!("{piece}.{column}"),
@@ -428,7 +428,7 @@ mod tests {
     fn arms_of_a_union_see_what_was_before() {
         let sql = "WITH k AS (SELECT 1), w AS (INSERT INTO t VALUES ($1) RETURNING a, b) \
                    SELECT a FROM w UNION ALL SELECT a FROM t WHERE b = $1 UNION SELECT a, (1) FROM k LIMIT 1";
-        let apart = Pieces::of(sql).unwrap().with_readers_apart(sql).unwrap();
+        let apart = SubStatements::of(sql).unwrap().with_readers_apart(sql).unwrap();
         let names: Vec<&str> = apart.elements.iter().map(|element| &*element.name).collect();
         assert_eq!(names, ["arm 2", "k", "arm 3", "w"]);
         assert_eq!(
@@ -440,7 +440,7 @@ mod tests {
             "WITH a AS (DELETE FROM t RETURNING a) SELECT a FROM a",
             "WITH a AS (DELETE FROM t) SELECT 1 EXCEPT SELECT 2",
         ] {
-            assert_eq!(Pieces::of(sql).unwrap().with_readers_apart(sql), None, "{sql}");
+            assert_eq!(SubStatements::of(sql).unwrap().with_readers_apart(sql), None, "{sql}");
         }
     }
 

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use weir_sql::apart::Apart;
 use weir_sql::bound::Statement;
-use weir_sql::pieces::PieceParameter;
+use weir_sql::remote_read::RemoteRead;
+use weir_sql::sub_statements::PieceParameter;
 use weir_types::SqlType;
 
 use crate::calls::Callable;
-use crate::pieces::{Piece, Pieces};
 use crate::prepared::{Prepared, What, prepare_plain};
+use crate::sub_statements::{SubStatement, SubStatements};
 
 /// `None`: it cannot be read apart.
 pub(crate) fn prepare_apart(
@@ -20,7 +20,7 @@ pub(crate) fn prepare_apart(
 ) -> Option<Prepared> {
     let Callable { application, program, .. } = &**of;
     let is_partitioned = |table| program.partition(table).is_some();
-    let apart = Apart::of(&application.catalog, text, (statement, parameters), &is_partitioned)?;
+    let apart = RemoteRead::of(&application.catalog, text, (statement, parameters), &is_partitioned)?;
     let read = prepare_plain(of, &apart.read, parameters).ok().filter(Prepared::reads_only)?;
     let (own, types): (Vec<PieceParameter>, Vec<SqlType>) = apart.parameters.into_iter().unzip();
     let write = prepare_plain(of, &apart.write, &types).ok()?;
@@ -31,7 +31,10 @@ pub(crate) fn prepare_apart(
         return None;
     }
     let client = (0..parameters.len()).map(PieceParameter::Client).collect();
-    let all = vec![Piece { prepared: read, parameters: client }, Piece { prepared: write, parameters: own }];
-    let what = What::Pieces(Arc::new(Pieces { all }));
+    let all = vec![
+        SubStatement { prepared: read, parameters: client },
+        SubStatement { prepared: write, parameters: own },
+    ];
+    let what = What::SubStatements(Arc::new(SubStatements { all }));
     Some(Prepared::new((of, text), what, parameters.to_vec(), columns))
 }

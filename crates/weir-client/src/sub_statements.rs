@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use weir_analysis::TransactionPlan;
-use weir_sql::pieces::{KeptColumn, PieceParameter, Pieces as Cut, Touched, Uncut, given_type};
+use weir_sql::sub_statements::{
+    KeptColumn, PieceParameter, SubStatements as Cut, Touched, Uncut, given_type,
+};
 use weir_sql::{BoundText, Span, bind_text};
 use weir_types::function::double_quoted;
 use weir_types::text::to_text;
@@ -14,13 +16,13 @@ use crate::calls::Callable;
 use crate::prepared::{Prepared, Unprepared, What, prepare_plain};
 
 #[derive(Debug)]
-pub struct Pieces {
+pub struct SubStatements {
     /// In the order in which they run; the statement that the client hears of is the last.
-    pub all: Vec<Piece>,
+    pub all: Vec<SubStatement>,
 }
 
 #[derive(Debug)]
-pub struct Piece {
+pub struct SubStatement {
     pub prepared: Prepared,
     pub(crate) parameters: Vec<PieceParameter>,
 }
@@ -28,7 +30,7 @@ pub struct Piece {
 /// The rows of the pieces before, by column.
 pub type Kept = Vec<Vec<Vec<Value>>>;
 
-impl Piece {
+impl SubStatement {
     /// The values of its parameters.
     pub fn values(&self, client: &[Value], kept: &Kept) -> Vec<Value> {
         let value = |(parameter, ty): (&PieceParameter, &SqlType)| match (*parameter, ty) {
@@ -58,7 +60,7 @@ impl Piece {
     }
 }
 
-impl Pieces {
+impl SubStatements {
     pub(crate) fn main(&self) -> Option<&Prepared> {
         self.all.last().map(|piece| &piece.prepared)
     }
@@ -75,9 +77,9 @@ impl Pieces {
 
 impl Prepared {
     /// It is several statements: these are its pieces.
-    pub fn pieces(&self) -> Option<&Arc<Pieces>> {
+    pub fn pieces(&self) -> Option<&Arc<SubStatements>> {
         match &self.what {
-            What::Pieces(pieces) => Some(pieces),
+            What::SubStatements(pieces) => Some(pieces),
             _ => None,
         }
     }
@@ -128,12 +130,12 @@ impl Builder<'_> {
             let message = format!("could not determine data type of parameter ${}", at + 1);
             return Err(SqlError::new(SqlState::INDETERMINATE_DATATYPE, message));
         }
-        let pieces = Pieces { all };
+        let pieces = SubStatements { all };
         let columns = pieces.main().map_or(Vec::new(), |main| main.columns().to_vec());
-        Ok(Prepared::new((self.of, text), What::Pieces(Arc::new(pieces)), self.known, columns))
+        Ok(Prepared::new((self.of, text), What::SubStatements(Arc::new(pieces)), self.known, columns))
     }
 
-    fn piece(&mut self, cut: &Cut<'_>, at: usize) -> Result<Piece, SqlError> {
+    fn piece(&mut self, cut: &Cut<'_>, at: usize) -> Result<SubStatement, SqlError> {
         let names =
             |columns: &Vec<(KeptColumn, SqlType)>| columns.iter().map(|(column, _)| column.clone()).collect();
         let names: Vec<Vec<KeptColumn>> = self.columns.iter().map(names).collect();
@@ -147,7 +149,7 @@ impl Builder<'_> {
             }
         }
         self.touch(&text.sql, &prepared)?;
-        Ok(Piece { prepared, parameters: text.parameters })
+        Ok(SubStatement { prepared, parameters: text.parameters })
     }
 
     fn type_of(&self, parameter: PieceParameter) -> SqlType {

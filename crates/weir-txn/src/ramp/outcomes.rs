@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use super::log::Record;
 use super::message::{Reply, Request, TxnId};
 use crate::machine::CoordinatorId;
-use crate::termination::{Inquiries, Patience};
+use crate::termination::{Inquiries, Timeouts};
 
 #[derive(Debug, Default)]
-pub struct Ledger {
+pub struct OutcomeTable {
     /// Its driver writes down what it says.
     pub is_logged: bool,
     /// What the driver has not written down yet.
@@ -30,7 +30,7 @@ pub struct Ledger {
     /// Coordinators that were silent for too long.
     pub retired: BTreeSet<CoordinatorId>,
     pub inquiries: Inquiries,
-    pub patience: Patience,
+    pub timeouts: Timeouts,
     /// Transactions committed, and aborted, because the other participants were asked.
     pub terminated: (u64, u64),
 }
@@ -44,7 +44,7 @@ pub struct Over {
     pub reply: Option<Box<Reply>>,
 }
 
-impl Ledger {
+impl OutcomeTable {
     /// How many records there have been since the start.
     pub fn noted(&self) -> u64 {
         self.taken + self.log.len() as u64

@@ -1,6 +1,6 @@
 //! A statement that is several, as a session runs it: its pieces, in one transaction if more than the last of them write.
 
-use weir_client::{Kept, Piece, Prepared};
+use weir_client::{Kept, Prepared, SubStatement};
 use weir_types::{SqlError, SqlState, Value};
 
 use crate::session::Session;
@@ -23,7 +23,7 @@ impl Session {
         }
         let pieces = bound.pieces().into_iter().flat_map(|pieces| &pieces.all);
         let mut kept = Kept::new();
-        let mut last = None::<(&Piece, Done)>;
+        let mut last = None::<(&SubStatement, Done)>;
         for piece in pieces {
             if let Some((before, done)) = last.take() {
                 kept.push(before.kept(done.rows));

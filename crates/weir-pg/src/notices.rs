@@ -9,7 +9,7 @@ use crate::session::Session;
 
 /// What has been said and not sent.
 #[derive(Debug, Default)]
-pub(crate) struct Beside(Mutex<Vec<Notice>>);
+pub(crate) struct PendingNotices(Mutex<Vec<Notice>>);
 
 impl Session {
     pub(crate) fn mention(&self, severity: Severity, said: SqlError) {
@@ -24,10 +24,10 @@ impl Session {
             let values = self.values();
             notices.retain(|notice| values.lets_through(notice.severity));
         }
-        self.beside.0.lock().unwrap_or_else(PoisonError::into_inner).append(&mut notices);
+        self.notices.0.lock().unwrap_or_else(PoisonError::into_inner).append(&mut notices);
     }
 
-    pub(crate) fn take_beside(&self) -> Vec<Notice> {
-        std::mem::take(&mut *self.beside.0.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn take_notices(&self) -> Vec<Notice> {
+        std::mem::take(&mut *self.notices.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -13,7 +13,7 @@ use crate::session::Session;
 use crate::watch::Phase;
 
 #[derive(Default)]
-pub(crate) struct Inside {
+pub(crate) struct SessionRegistry {
     last: AtomicI32,
     sessions: Mutex<BTreeMap<i32, Entered>>,
     pub(crate) entered: Counter,
@@ -25,7 +25,7 @@ struct Entered {
     session: Weak<Session>,
 }
 
-impl Inside {
+impl SessionRegistry {
     fn sessions(&self) -> MutexGuard<'_, BTreeMap<i32, Entered>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -11,14 +11,14 @@ use crate::session::Session;
 use crate::statement::Failure;
 
 #[derive(Debug, Default)]
-pub(crate) struct GivenValues {
+pub(crate) struct SequenceValues {
     /// By sequence.
     values: BTreeMap<String, i64>,
     /// Which has given one last.
     last: Option<String>,
 }
 
-impl GivenValues {
+impl SequenceValues {
     fn get(&self, asked: &CurrentValue) -> Result<i64, SqlError> {
         let value = match asked {
             CurrentValue::Of(sequence) => self.values.get(sequence),
@@ -38,7 +38,7 @@ impl GivenValues {
 }
 
 impl Session {
-    fn given_values(&self) -> MutexGuard<'_, GivenValues> {
+    fn given_values(&self) -> MutexGuard<'_, SequenceValues> {
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -46,7 +46,7 @@ impl Session {
     /// There is no such sequence (42P01), or it has given nothing yet (55000).
     pub(crate) fn current_value(&self, asked: &CurrentValue) -> Result<i64, Failure> {
         if let CurrentValue::Of(sequence) = asked {
-            self.edition()?.check_sequence(sequence)?;
+            self.schema_version()?.check_sequence(sequence)?;
         }
         Ok(self.given_values().get(asked)?)
     }
@@ -79,6 +79,6 @@ impl Session {
     }
 
     pub(crate) fn forget_given(&self) {
-        *self.given_values() = GivenValues::default();
+        *self.given_values() = SequenceValues::default();
     }
 }

@@ -5,12 +5,12 @@ use weir_sql::{BoundText, bind_text, lift_constants};
 use weir_types::{SqlType, Value};
 
 use crate::calls::argument;
-use crate::editions::Edition;
 use crate::prepared::Prepared;
+use crate::schema_versions::SchemaVersion;
 
 /// A text that was prepared without its constants.
 #[derive(Clone, Debug)]
-pub struct Lifted {
+pub struct Parameterised {
     pub prepared: Prepared,
     /// By parameter.
     places: Vec<Place>,
@@ -41,9 +41,9 @@ impl Place {
     }
 }
 
-impl Edition {
+impl SchemaVersion {
     /// Prepares the text, which has no parameters, so that others of its shape can be run by it. `None` where that cannot be.
-    pub fn lift(&self, text: &str, shape: &Shape) -> Option<Lifted> {
+    pub fn lift(&self, text: &str, shape: &Shape) -> Option<Parameterised> {
         let application = &self.0.application;
         let (bound, parameters) = bind_text(&application.catalog, &application.procedures, text, &[]).ok()?;
         let BoundText::Statement(statement) = bound else { return None };
@@ -52,17 +52,17 @@ impl Edition {
         }
         if shape.constants.is_empty() {
             let prepared = self.prepare(text, &[]).ok()?;
-            return Some(Lifted { prepared, places: Vec::new(), fixed: Vec::new() });
+            return Some(Parameterised { prepared, places: Vec::new(), fixed: Vec::new() });
         }
-        let lifted = lift_constants(&application.catalog, text, &statement, &[])?;
+        let parameterised = lift_constants(&application.catalog, text, &statement, &[])?;
         let place = |&(start, end): &(usize, usize)| {
             let constant = shape.constants.iter().position(|one| one.end == end && one.start >= start)?;
             let is_negative = shape.constants[constant].start > start;
             Some(Place { constant, is_negative })
         };
-        let places: Vec<Place> = lifted.places.iter().map(place).collect::<Option<_>>()?;
+        let places: Vec<Place> = parameterised.places.iter().map(place).collect::<Option<_>>()?;
         let value = |place: &Place, ty| place.value(text, &shape.constants[place.constant], ty);
-        let mut values = places.iter().zip(&lifted.text.types).zip(&lifted.values);
+        let mut values = places.iter().zip(&parameterised.text.types).zip(&parameterised.values);
         if !values.all(|((place, ty), known)| {
             can_be_any(shape, place, ty) && value(place, ty).as_ref() == Some(known)
         }) {
@@ -71,8 +71,9 @@ impl Edition {
         let is_fixed = |at: &usize| !places.iter().any(|place| place.constant == *at);
         let fixed = (0..shape.constants.len()).filter(is_fixed);
         let fixed = fixed.map(|at| (at, shape.constants[at].written(text).into_owned())).collect();
-        let prepared = self.prepare(&lifted.text.sql, &lifted.text.types).ok().filter(Prepared::runs)?;
-        Some(Lifted { prepared, places, fixed })
+        let prepared =
+            self.prepare(&parameterised.text.sql, &parameterised.text.types).ok().filter(Prepared::runs)?;
+        Some(Parameterised { prepared, places, fixed })
     }
 }
 
@@ -87,7 +88,7 @@ fn can_be_any(shape: &Shape, place: &Place, ty: &SqlType) -> bool {
     }
 }
 
-impl Lifted {
+impl Parameterised {
     /// The values of the parameters in a text of the same shape. `None`: it is another statement, or a constant is wrong.
     pub fn values(&self, text: &str, shape: &Shape) -> Option<Vec<Value>> {
         if self.fixed.iter().any(|(at, written)| shape.constants[*at].written(text) != *written) {

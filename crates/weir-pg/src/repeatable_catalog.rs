@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
-use weir_client::{Client, Edition, Prepared};
+use weir_client::{Client, Prepared, SchemaVersion};
 use weir_sql::session::{Characteristics, Isolation};
 use weir_types::{SqlError, SqlState, Value};
 
@@ -15,16 +15,16 @@ use crate::session::{Session, not_yet};
 use crate::statement::Failure;
 
 /// What the open transaction reads.
-pub(crate) struct Still {
+pub(crate) struct RepeatableCatalog {
     /// From its first query on.
     snapshot: Mutex<Option<Arc<Snapshot>>>,
     /// The transaction that has run something last, by its name.
     ran: AtomicU64,
 }
 
-impl Default for Still {
-    fn default() -> Still {
-        Still { snapshot: Mutex::default(), ran: AtomicU64::new(u64::MAX) }
+impl Default for RepeatableCatalog {
+    fn default() -> RepeatableCatalog {
+        RepeatableCatalog { snapshot: Mutex::default(), ran: AtomicU64::new(u64::MAX) }
     }
 }
 
@@ -32,7 +32,7 @@ impl Default for Still {
 pub(crate) struct Snapshot {
     client: Arc<Client>,
     name: u64,
-    edition: Edition,
+    schema_version: SchemaVersion,
 }
 
 impl Drop for Snapshot {
@@ -64,7 +64,7 @@ impl Exported {
     }
 }
 
-impl Still {
+impl RepeatableCatalog {
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Snapshot>>> {
         self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -76,8 +76,8 @@ impl Still {
     }
 
     /// The schema that the transaction reads.
-    pub(crate) fn edition(&self) -> Option<Edition> {
-        self.lock().as_ref().map(|snapshot| snapshot.edition.clone())
+    pub(crate) fn schema_version(&self) -> Option<SchemaVersion> {
+        self.lock().as_ref().map(|snapshot| snapshot.schema_version.clone())
     }
 
     /// The open transaction of that name is about to run something.
@@ -97,7 +97,8 @@ impl Session {
 
     fn has_run(&self) -> bool {
         let name = self.open_name();
-        name.is_some_and(|name| self.still.ran.load(Ordering::Relaxed) == name) || self.still.lock().is_some()
+        name.is_some_and(|name| self.catalog_snapshot.ran.load(Ordering::Relaxed) == name)
+            || self.catalog_snapshot.lock().is_some()
     }
 
     /// A transaction may be like that: `begins`, or the open one from here on.
@@ -151,15 +152,15 @@ impl Session {
     }
 
     async fn snapshot(&self) -> Result<Arc<Snapshot>, Failure> {
-        if let Some(held) = &*self.still.lock() {
+        if let Some(held) = &*self.catalog_snapshot.lock() {
             return Ok(held.clone());
         }
         let until = Instant::now() + PATIENCE;
         loop {
             let (client, name) = (self.client.clone(), self.client.new_transaction());
-            let taken = Arc::new(Snapshot { client, name, edition: self.edition()? });
-            match self.wait_for(|client| client.begin_snapshot(name, &taken.edition)).await {
-                Ok(_) => return Ok(self.still.lock().insert(taken).clone()),
+            let taken = Arc::new(Snapshot { client, name, schema_version: self.schema_version()? });
+            match self.wait_for(|client| client.begin_snapshot(name, &taken.schema_version)).await {
+                Ok(_) => return Ok(self.catalog_snapshot.lock().insert(taken).clone()),
                 Err(failure) if Instant::now() < until => self.meet(failure).await?,
                 Err(failure) => return Err(failure),
             }
@@ -191,7 +192,7 @@ impl Session {
             return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
                 .with_hint("Snapshots are those of transactions that are open at the same front end."));
         };
-        *self.still.lock() = Some(snapshot);
+        *self.catalog_snapshot.lock() = Some(snapshot);
         Ok(())
     }
 }
