@@ -20,10 +20,8 @@ impl Cited {
     pub fn of(root: &Path, files: &[String]) -> Cited {
         let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap_or_default();
         let rule = |line: &str| line.strip_prefix("## S")?.split(' ').next()?.parse().ok();
-        Cited {
-            rules: read("docs/soundness.md").lines().filter_map(rule).collect(),
-            papers: read("docs/papers/README.md"),
-        }
+        let rules = read("docs/soundness.md").lines().filter_map(rule).collect();
+        Cited { rules, papers: read("docs/papers/README.md"), files: files.to_vec() }
     }
 
     /// What a file cites and is not there.

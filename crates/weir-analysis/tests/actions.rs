@@ -1,6 +1,6 @@
 //! ON DELETE and ON UPDATE: what a foreign key does to children is an effect of who deletes or changes the parent.
 
-mod support;
+use crate::support;
 
 use weir_analysis::effects::{ColumnOperation, Operation, Term};
 use weir_analysis::{Alone, Analysis, InvariantId, Mechanism, analyze};

@@ -1,6 +1,6 @@
 //! Multi-master replication with last-update-wins rows: which transactions are unsafe there, and how.
 
-mod support;
+use crate::support;
 
 use weir_analysis::{active_active, analyze};
 

@@ -1,6 +1,6 @@
 //! Anomalies that no invariant forbids: which transactions have which, beside whom, and what mends them.
 
-mod support;
+use crate::support;
 
 use weir_analysis::analyze;
 

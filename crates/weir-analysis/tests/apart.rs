@@ -1,7 +1,7 @@
 //! Halves that belong together and come apart between two branches: a new owner here, his items there; a value set
 //! here, raised there. Each case was a counterexample that the search has found, or stands beside one.
 
-mod support;
+use crate::support;
 
 use weir_analysis::{InvariantId, analyze};
 

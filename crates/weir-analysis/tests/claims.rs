@@ -1,7 +1,7 @@
 //! Assertions and CHECKs beyond Table 2: every row has its counterpart, the highest of the rows' values, two
 //! columns of one row against each other. Each rule with the cases around it in which it must not hold.
 
-mod support;
+use crate::support;
 
 use weir_analysis::{GuardKind, InvariantId, analyze};
 

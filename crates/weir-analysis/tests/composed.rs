@@ -1,7 +1,7 @@
 //! Values that neither branch has seen: keys and references of which each branch changes a part, columns that are
 //! computed of the merged row. The search cannot run all of these; `weir-search/tests/tricky.rs` has those that it can.
 
-mod support;
+use crate::support;
 
 use weir_analysis::analyze;
 

@@ -1,6 +1,6 @@
 //! Assertions that demand a row somewhere, and those whose LIMIT or OFFSET makes them mean something else.
 
-mod support;
+use crate::support;
 
 use weir_analysis::{DecidedBy, InvariantId, analyze};
 

@@ -1,6 +1,6 @@
 //! One column, one family (design.md §4, soundness S2 and S13), and what the plan says of reach.
 
-mod support;
+use crate::support;
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! The examples' analyses as text, compared with `testdata/analysis`. `WEIR_UPDATE=1` rewrites the files.
 
-mod support;
+use crate::support;
 
 use std::fmt::Write as _;
 

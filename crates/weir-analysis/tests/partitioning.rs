@@ -1,6 +1,6 @@
 //! Operation Partitioning: conflicts, classes and routing, case by case (operation-partitioning.txt §3).
 
-mod support;
+use crate::support;
 
 use weir_analysis::partitioning::{Definition, Method, Sets, conflict, partition};
 use weir_analysis::{Analysis, Weights, analyze};

@@ -1,11 +1,9 @@
 //! The conflicts of random statements against all small databases: whatever two calls can meet on must be a conflict,
 //! and keys that are said to be equal must be. "Never" and "equal" are proofs, so one model against them is a bug.
 
-#[path = "support/random.rs"]
-mod random;
-mod support;
+use crate::support;
 
-use random::Random;
+use crate::random::Random;
 use weir_analysis::analyze;
 use weir_analysis::partitioning::{Conflict, Key};
 

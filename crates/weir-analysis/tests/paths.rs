@@ -1,7 +1,7 @@
 //! Effects take time in proportion to an application's text, not to its paths: where too many paths lead to one body
 //! they are joined, and nothing that any of them does is missing.
 
-mod support;
+use crate::support;
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -1,6 +1,6 @@
 //! A schema without procedures: insert, update and delete of every table are answered for.
 
-mod support;
+use crate::support;
 
 use weir_analysis::{Analysis, analyze, to_json, to_text};
 use weir_sql::Application;

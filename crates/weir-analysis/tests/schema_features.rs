@@ -1,7 +1,7 @@
 //! Triggers, EXCLUDE, domains, enumerations and partial keys: what a procedure that meets them may do, and
 //! what is said of it. A statement that nobody understands is never silence.
 
-mod support;
+use crate::support;
 
 use weir_analysis::effects::{Operation, Write};
 use weir_analysis::{Alone, DecidedBy, InvariantId};

@@ -4,10 +4,9 @@
 //! where the transaction is one that takes part. A *yes* of the analysis where a *no* was derived is a fault. A *no* where a *yes* was
 //! derived costs coordination that is not needed: how many of these there are is kept, and may only fall.
 
-mod support;
+use crate::support;
 
-#[path = "support/small.rs"]
-mod small;
+use crate::small_cases as small;
 
 use weir_analysis::{Analysis, analyze};
 use weir_sql::Application;

@@ -1,6 +1,6 @@
 //! Suggestions: each is told only where the analysis of the changed application shows what it gains.
 
-mod support;
+use crate::support;
 
 use weir_analysis::{Weights, analyze, suggestions};
 

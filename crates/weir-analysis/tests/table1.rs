@@ -2,7 +2,7 @@
 //! committed before they were analysed, and each difference is explained in the golden file, in words that
 //! this test holds against the analysis. `WEIR_UPDATE=1` rewrites the files.
 
-mod support;
+use crate::support;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

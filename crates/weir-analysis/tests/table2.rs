@@ -4,7 +4,7 @@
 //! decides it, and where the paper says so. The table's garbled rows are read as the text does: `>` is confluent under
 //! increment, not under decrement. The payroll of §2 and §5 and the bank of §4.1 and §5.2 are behind the table's rows.
 
-mod support;
+use crate::support;
 
 use weir_analysis::{Analysis, DecidedBy, GuardKind, InvariantId, Mechanism, Rule, Verdict, analyze};
 use weir_sql::Application;

@@ -1,6 +1,6 @@
 //! TPC-C as workloads.md has it from exhaustive search, and variants in which one cause is changed.
 
-mod support;
+use crate::support;
 
 use std::collections::BTreeSet;
 

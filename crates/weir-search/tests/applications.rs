@@ -1,7 +1,7 @@
 //! Three applications as people write them, with their mistakes, read to be analysed: what the terminal says of each is
 //! compared with `testdata/applications/*.txt`. `WEIR_UPDATE=1` rewrites the files.
 
-mod support;
+use crate::support;
 
 use weir_analysis::{Analysis, TextStyle, Verdict, to_text};
 use weir_search::{Limits, ShowLimits, attach, show};

@@ -1,7 +1,7 @@
 //! Witnesses of the examples in words, compared with `testdata/witnesses`; each is replayed from its own JSON.
 //! `WEIR_UPDATE=1` rewrites the files.
 
-mod support;
+use crate::support;
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,7 @@
 //! Executions beside findings: of anomalies and of active-active replication, over all examples, compared with
 //! `testdata/executions`. `WEIR_UPDATE=1` rewrites the files.
 
-mod support;
+use crate::support;
 
 use std::fmt::Write as _;
 

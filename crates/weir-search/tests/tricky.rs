@@ -1,14 +1,12 @@
 //! Applications written by hand to lead a rule astray: the search finds no counterexample to what is called confluent.
 
-#[path = "support/crosscheck.rs"]
-mod crosscheck;
-mod support;
-#[path = "support/tricky.rs"]
-mod tricky;
+use crate::crosscheck;
+use crate::support;
+use crate::tricky_cases as tricky;
 
 use std::fmt::Write as _;
 
-use crosscheck::{contradictions, load};
+use crate::crosscheck::{contradictions, load};
 use weir_search::{Lab, Limits};
 
 /// More than random cases get: there are few of them.

@@ -1,11 +1,9 @@
 //! What is wrong with the input is said once, with its place and a remedy; exit code 2, no stack trace.
 
-mod directory;
-
 use std::path::Path;
 use std::process::{Command, Output};
 
-use directory::Directory;
+use crate::directory::Directory;
 
 const SCHEMA: &str = "\
 CREATE TABLE department (

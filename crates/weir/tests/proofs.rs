@@ -1,10 +1,8 @@
 //! What z3 decides where the rules do not, case by case; and what is said where there is no z3.
 
-mod directory;
-
 use std::process::Command;
 
-use directory::Directory;
+use crate::directory::Directory;
 use serde_json::Value;
 
 struct Case {

@@ -1,10 +1,8 @@
 //! Witnesses on the command line: in the analysis, and run again with `weir run --replay`.
 
-mod directory;
-
 use std::process::{Command, Output};
 
-use directory::Directory;
+use crate::directory::Directory;
 use serde_json::Value;
 
 const APPLICATION: &str = "\

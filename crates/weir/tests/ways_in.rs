@@ -1,10 +1,8 @@
 //! Directories as projects have them: `weir analyze` finds the schema and the transactions in each.
 
-mod directory;
-
 use std::process::Command;
 
-use directory::Directory;
+use crate::directory::Directory;
 use serde_json::Value;
 
 /// Tables, invariants of the last table and transactions, and where something was not understood.

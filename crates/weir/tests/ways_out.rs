@@ -1,13 +1,11 @@
 //! What a CI gets of `weir analyze`: SARIF, annotations, Markdown, baselines, comments that let findings through,
 //! and exit codes.
 
-mod directory;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use directory::Directory;
+use crate::directory::Directory;
 use serde_json::Value;
 
 const SCHEMA: &str = "\

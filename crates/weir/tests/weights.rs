@@ -1,10 +1,8 @@
 //! `weir analyze --weights` and the [mix] of a workload: which conflict is worth avoiding.
 
-mod directory;
-
 use std::process::{Command, Output};
 
-use directory::Directory;
+use crate::directory::Directory;
 use serde_json::Value;
 
 /// `both` meets `one` on one table and `other` on the other, by different parameters.

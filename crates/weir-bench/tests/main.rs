@@ -1,0 +1,31 @@
+//! All tests of workloads, SQL beside PostgreSQL, and clusters in virtual time, in one program. Tiers are modules: what is in none is pure; `simulated` runs
+//! in virtual time, `postgres` beside a PostgreSQL server, `processes` starts servers, drivers, browsers, and ends them.
+
+mod on_postgres;
+mod on_shards;
+#[path = "../../weir-analysis/tests/support/small.rs"]
+mod small;
+mod world;
+
+mod simulated {
+    mod calls_under_faults;
+    mod deferred_under_faults;
+    mod definitions_under_faults;
+    mod for_update;
+    mod hot_runs;
+    mod interactive_under_faults;
+    mod loads_under_faults;
+    mod planted_bugs;
+    mod scale;
+    mod snapshots_under_faults;
+    mod statements_under_faults;
+    mod table_1;
+    mod ycsb;
+}
+
+mod postgres {
+    mod corpus;
+    mod differential;
+    mod examples_on_postgres;
+    mod expressions;
+}

@@ -1,0 +1,329 @@
+//! Statements that are none of the application's procedures, beside them and by themselves, while messages are lost and shards
+//! and coordinators die: every invariant holds in the end (soundness S1); and where statements are trusted, it does not.
+
+use crate::world;
+
+use std::sync::Arc;
+
+use crate::world::World;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use weir_bench::simulate::Simulated;
+use weir_sim::calls::Setup;
+use weir_sql::Text;
+use weir_txn::exec::program::Program;
+use weir_txn::node::PlantedBugs;
+use weir_txn::ramp::{Call, Callee};
+use weir_types::Value;
+
+const SCHEMA: &str = "
+CREATE TABLE department (id integer PRIMARY KEY, budget integer NOT NULL CHECK (budget >= 0));
+CREATE TABLE employee (
+    id integer NOT NULL,
+    department integer NOT NULL REFERENCES department (id),
+    salary integer NOT NULL CHECK (salary BETWEEN 0 AND 1000),
+    seat integer,
+    PRIMARY KEY (department, id),
+    UNIQUE (department, seat)
+);
+COMMENT ON TABLE employee IS 'weir: partition by (department)';
+CREATE PROCEDURE hire(e integer, d integer) LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO employee VALUES (e, d, 10); END $$;
+CREATE PROCEDURE hire_for_two(e integer, d integer, f integer) LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO employee VALUES (e, d, 10);
+    INSERT INTO employee VALUES (e, f, 10);
+END $$;
+CREATE PROCEDURE rise(e integer, d integer) LANGUAGE plpgsql AS $$
+BEGIN UPDATE employee SET salary = salary + 1 WHERE id = e AND department = d; END $$;
+CREATE PROCEDURE spend(d integer, amount integer) LANGUAGE plpgsql AS $$
+BEGIN UPDATE department SET budget = budget - amount WHERE id = d; END $$;
+CREATE PROCEDURE found(d integer) LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO department VALUES (d, 100); END $$;
+";
+
+/// With parents on other shards.
+const BADGES: &str = "
+CREATE TABLE badge (id integer PRIMARY KEY, department integer NOT NULL REFERENCES department (id));
+COMMENT ON TABLE badge IS 'weir: partition by (id)';
+CREATE PROCEDURE give(b integer, d integer) LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO badge VALUES (b, d); END $$;
+";
+
+/// With this one, others reckon with departments that go.
+const CLOSE: &str = "
+CREATE PROCEDURE close(d integer) LANGUAGE plpgsql AS $$
+BEGIN DELETE FROM department WHERE id = d; END $$;
+";
+
+const WORKLOAD: &str = "
+[load.department]
+for = [\"d in 1..6\"]
+id = \"d\"
+budget = \"100\"
+[load.employee]
+for = [\"e in 1..6\"]
+id = \"e\"
+department = \"e\"
+salary = \"10\"
+[mix]
+hire = 1
+[parameters.hire]
+e = \"uniform(1, 12)\"
+d = \"uniform(1, 6)\"
+";
+
+/// All take two small numbers.
+const STATEMENTS: [&str; 17] = [
+    "DELETE FROM department WHERE id = $1 AND $2 > 0",
+    "INSERT INTO department VALUES ($1, $2)",
+    "INSERT INTO employee VALUES ($1, $2, 5)",
+    "INSERT INTO employee VALUES ($1, $2, 5), ($1 + 1, $2 + 1, 7), ($1 + 2, 1, 7) ON CONFLICT DO NOTHING",
+    "UPDATE department SET budget = budget - $2 WHERE id = $1 RETURNING budget",
+    "UPDATE employee SET salary = salary + $2 WHERE salary > $1",
+    "UPDATE employee SET department = $2 WHERE id = $1",
+    "DELETE FROM employee WHERE department = $1 AND id > $2",
+    "DELETE FROM employee WHERE id = $1 OR id = $2 RETURNING id, salary",
+    "UPDATE employee SET salary = salary * 2 WHERE id = $1 AND department = $2",
+    "INSERT INTO employee SELECT $1, $2, 9 WHERE NOT EXISTS (SELECT 1 FROM employee WHERE department = $2 AND id = $1)",
+    "UPDATE department SET budget = budget - $2 WHERE budget > $1",
+    "UPDATE employee SET seat = $1 WHERE id = $2",
+    "INSERT INTO department VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET budget = EXCLUDED.budget RETURNING budget",
+    "UPDATE employee e SET salary = e.salary + d.budget % $2 FROM department d WHERE d.id = e.department AND d.budget > $1 RETURNING e.id, d.budget",
+    "DELETE FROM employee USING department d WHERE d.id = department AND d.budget BETWEEN $1 AND $2",
+    "UPDATE department SET budget = budget - given.n FROM ROWS FROM (unnest(ARRAY[$1, 3, 5]), unnest(ARRAY[$2, 1, 40])) AS given (d, n) \
+     WHERE given.d = department.id AND budget > 0 AND department.id = ANY (ARRAY[$1, 3])",
+];
+
+/// With the statements that are sent.
+struct Sent {
+    world: World,
+    statements: Vec<Arc<Text>>,
+}
+
+fn text(sql: &str) -> Arc<Text> {
+    world::text(sql, 2)
+}
+
+impl Sent {
+    fn to(schema: &str) -> Sent {
+        Sent { world: World::of(schema, WORKLOAD), statements: STATEMENTS.map(text).into() }
+    }
+
+    fn program(&self, shards: u16) -> Program {
+        self.world.program(shards)
+    }
+
+    /// The first failure of these seeds, whose sessions call procedures and send these statements.
+    fn failure(
+        &self,
+        statements: &[Arc<Text>],
+        seeds: std::ops::Range<u64>,
+        bugs: PlantedBugs,
+    ) -> Option<String> {
+        // Planted bugs break other claims, too.
+        let is_planted = bugs != PlantedBugs::default();
+        let counts = if is_planted { |claim: &str| claim.contains("invariant") } else { |_: &str| true };
+        self.failure_of(statements, seeds, bugs, counts)
+    }
+
+    /// The same, of claims that count.
+    fn failure_of(
+        &self,
+        statements: &[Arc<Text>],
+        seeds: std::ops::Range<u64>,
+        bugs: PlantedBugs,
+        counts: fn(&str) -> bool,
+    ) -> Option<String> {
+        let mut simulated =
+            Simulated::new(&self.world.application, &self.world.analysis, &self.world.workload);
+        for seed in seeds {
+            let mut chance = Xoshiro256PlusPlus::seed_from_u64(seed);
+            let procedures = self.world.application.procedures.len();
+            let mut next_call = |_: usize| {
+                let mut small = |most: u64| (chance.next_u64() % most) as i64;
+                let which = small((procedures + 2 * statements.len()) as u64) as usize;
+                let callee = match which.checked_sub(procedures) {
+                    None => Callee::Procedure(which),
+                    Some(at) => Callee::Text(statements[at % statements.len()].clone()),
+                };
+                let arguments = match &callee {
+                    Callee::Procedure(at) => self.world.application.procedures[*at].parameters.len(),
+                    Callee::Text(_)
+                    | Callee::Definition(_)
+                    | Callee::AdvisoryLock { .. }
+                    | Callee::Sequences
+                    | Callee::SetSequence { .. }
+                    | Callee::Constraints(_) => 2,
+                };
+                let args = (0..arguments).map(|_| Value::Int(1 + small(9))).collect();
+                Call { callee, args, transaction_time: 0.into(), schema_version: 0 }
+            };
+            let setup = Setup { bugs, ..Setup::new(seed) };
+            let report =
+                simulated.run_calls(&setup, &mut next_call).unwrap_or_else(|error| panic!("{error:?}"));
+            println!("seed {seed}: {report}");
+            let failure = report.failure.as_ref().filter(|one| counts(one.claim));
+            if let Some(failure) = failure {
+                return Some(format!("seed {seed}: {failure:?}"));
+            }
+        }
+        None
+    }
+}
+
+/// S1's example: procedures only hire, so hiring has no guard.
+#[test]
+fn a_statement_that_endangers_a_procedure_is_refused_by_name() {
+    let world = Sent::to(SCHEMA);
+    let program = world.program(4);
+    let refused = program.text(&world.statements[0]).expect_err("it endangers hire").error;
+    let told = format!("{} {}", refused.message(), refused.fields().hint.as_deref().unwrap_or_default());
+    assert!(told.contains("department"), "{told}");
+    let with_close = Sent::to(&format!("{SCHEMA}{CLOSE}"));
+    let admitted = with_close.program(4).text(&with_close.statements[0]).expect("hire reckons with it");
+    assert!(!admitted.plan.guards.is_empty(), "{:?}", admitted.plan);
+}
+
+/// What would be wrong, or break what nobody checks, is refused with the reason.
+#[test]
+fn what_cannot_be_kept_is_refused() {
+    let assertions = "
+CREATE TABLE fine (id integer PRIMARY KEY, amount integer NOT NULL);
+CREATE ASSERTION fines_are_small CHECK (NOT EXISTS (SELECT 1 FROM fine WHERE amount > 500));
+CREATE PROCEDURE fines(f integer) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO fine VALUES (f, 100); END $$;";
+    let world = Sent::to(&format!("{SCHEMA}{BADGES}{assertions}"));
+    let program = world.program(4);
+    let check = |sql: &str, words: &str| {
+        // Both when it is judged, and, where one shard could run it, when it needs several.
+        let call = Call {
+            callee: Callee::Text(text(sql)),
+            args: vec![Value::Int(7), Value::Int(5)],
+            transaction_time: 0.into(),
+            schema_version: 0,
+        };
+        let told = match program.text(&text(sql)) {
+            Err(wrong) => wrong.error,
+            Ok(_) => program.participants(&call).expect_err(sql),
+        };
+        assert!(told.message().contains(words), "{sql}: {}", told.message());
+    };
+    check("INSERT INTO fine VALUES ($1, $2 * 100)", "fines_are_small");
+    check("INSERT INTO badge SELECT $1, $2", "INSERT … VALUES");
+    check("UPDATE badge SET department = $2 WHERE id = $1", "INSERT … VALUES");
+    check(
+        "DELETE FROM badge WHERE id > $1 + $2 AND id NOT IN (SELECT seat FROM employee)",
+        "asks for other rows",
+    );
+    check(
+        "DELETE FROM badge WHERE NOT EXISTS (SELECT 1 FROM employee e WHERE e.id = badge.id AND e.department = $1 + $2)",
+        "asks for other rows",
+    );
+    check(
+        "UPDATE department SET budget = (SELECT count(*) FROM badge WHERE department < $2) WHERE id = $1",
+        "asks for other rows",
+    );
+    check("INSERT INTO department SELECT $1 + $2, count(*) FROM badge", "asks for other rows");
+    let long = format!("DELETE FROM badge WHERE id = $1 + $2 AND '{}' = ''", "x".repeat(2 << 20));
+    check(&long, "bytes");
+}
+
+/// Those of the usual ones that are taken.
+fn taken(world: &Sent) -> Vec<Arc<Text>> {
+    let program = world.program(4);
+    let taken = |text: &&Arc<Text>| match program.text(text) {
+        Ok(_) => true,
+        Err(wrong) => {
+            println!("{}: {}", text.sql, wrong.error.message());
+            false
+        }
+    };
+    world.statements.iter().filter(taken).cloned().collect()
+}
+
+#[test]
+fn invariants_hold_whatever_is_sent() {
+    let mut closed = Sent::to(&format!("{SCHEMA}{BADGES}"));
+    closed.statements.extend(
+        ["INSERT INTO badge VALUES ($1, $2)", "DELETE FROM badge WHERE id <> $1 AND id < $2"].map(text),
+    );
+    assert_eq!(taken(&closed).len(), 17, "all but two");
+    assert_eq!(closed.failure(&taken(&closed), 0..12, PlantedBugs::default()), None);
+    let with_close = Sent::to(&format!("{SCHEMA}{CLOSE}"));
+    assert_eq!(taken(&with_close).len(), 16, "all but one, which only order keeps");
+    assert_eq!(with_close.failure(&taken(&with_close), 0..12, PlantedBugs::default()), None);
+}
+
+/// What is unique has halves that statements change one by one, on all shards at once.
+const HALVES: &str = "
+CREATE TABLE pair (
+    home integer NOT NULL,
+    id integer NOT NULL,
+    a integer NOT NULL,
+    b integer NOT NULL,
+    PRIMARY KEY (home, id),
+    UNIQUE (home, a, b)
+);
+COMMENT ON TABLE pair IS 'weir: partition by (home)';
+CREATE PROCEDURE put(h integer, i integer) LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO pair VALUES (h, 10 + i, 10 + i, 0); END $$;
+";
+
+const HALVES_LOADED: &str = "
+[load.pair]
+for = [\"h in 1..4\", \"i in 1..9\"]
+home = \"h\"
+id = \"i\"
+a = \"i\"
+b = \"i\"
+[mix]
+put = 1
+[parameters.put]
+h = \"uniform(1, 4)\"
+i = \"uniform(1, 9)\"
+";
+
+/// Both halves of one row may be changed at once by two statements; who holds the row is first.
+#[test]
+fn halves_of_a_key_are_changed_one_after_the_other() {
+    let statements = [
+        "UPDATE pair SET a = $1 % 3 WHERE id = $2",
+        "UPDATE pair SET b = $1 % 3 WHERE id = $2",
+        "UPDATE pair SET a = a + 1 WHERE home = $1 AND id = $2",
+        "UPDATE pair SET a = $1 % 3, b = $2 % 3 WHERE id = $1",
+        "INSERT INTO pair VALUES ($1, $2, 7, 7) ON CONFLICT (home, id) DO UPDATE SET a = 1, b = EXCLUDED.id % 3",
+        "DELETE FROM pair WHERE home = $1 AND id = $2",
+    ];
+    let sent = Sent { world: World::of(HALVES, HALVES_LOADED), statements: statements.map(text).into() };
+    assert_eq!(taken(&sent).len(), statements.len());
+    assert_eq!(sent.failure(&sent.statements, 0..12, PlantedBugs::default()), None);
+    let careless = PlantedBugs { no_guards: true, ..PlantedBugs::default() };
+    let failure =
+        sent.failure_of(&sent.statements, 0..CAUGHT_WITHIN, careless, |_| true).expect("it is caught");
+    assert!(failure.contains("a claimed key is free"), "{failure}");
+}
+
+/// Every planted bug is caught within so many seeds.
+const CAUGHT_WITHIN: u64 = 100;
+
+#[test]
+fn trusted_statements_break_what_procedures_keep() {
+    let world = Sent::to(SCHEMA);
+    let trusting = PlantedBugs { trusts_statements: true, ..PlantedBugs::default() };
+    // Departments that have been emptied go while people are hired for two.
+    let statements = [
+        "DELETE FROM department WHERE id = $1 AND $2 > 0",
+        "DELETE FROM employee WHERE department = $1 AND id > 0 * $2",
+    ];
+    let failure = world.failure(&statements.map(text), 0..CAUGHT_WITHIN, trusting).expect("it is caught");
+    println!("{failure}");
+    assert!(failure.contains("fkey"), "{failure}");
+}
+
+#[test]
+fn statements_without_guards_break_each_others() {
+    let world = Sent::to(&format!("{SCHEMA}{CLOSE}"));
+    let careless = PlantedBugs { no_guards: true, ..PlantedBugs::default() };
+    let failure = world.failure(&world.statements, 0..CAUGHT_WITHIN, careless).expect("it is caught");
+    println!("{failure}");
+}

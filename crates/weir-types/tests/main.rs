@@ -1,0 +1,8 @@
+//! All tests of values and functions, in one program. Tiers are modules: what is in none is pure; `simulated` runs
+//! in virtual time, `postgres` beside a PostgreSQL server, `processes` starts servers, drivers, browsers, and ends them.
+
+mod no_panics;
+
+mod postgres {
+    mod postgres;
+}

@@ -1,0 +1,62 @@
+//! All tests of the binary as its users run it, in one program. Tiers are modules: what is in none is pure; `simulated` runs
+//! in virtual time, `postgres` beside a PostgreSQL server, `processes` starts servers, drivers, browsers, and ends them.
+
+mod alone;
+mod answers;
+mod bank;
+mod both;
+mod browser;
+mod directory;
+mod installed;
+mod mutated;
+mod nodes;
+mod wire;
+
+mod bad_input;
+mod proofs;
+mod replay;
+mod ways_in;
+mod ways_out;
+mod weights;
+
+mod processes {
+    mod assertions;
+    mod async_clients;
+    mod calls_over_network;
+    mod catalogs;
+    mod client_calls;
+    mod connections;
+    mod copy_conversations;
+    mod current_values;
+    mod deferred_constraints;
+    mod definitions;
+    mod do_blocks;
+    mod drivers;
+    mod dump;
+    mod dump_by_pg_dump;
+    mod durability;
+    mod ended_sessions;
+    mod explain;
+    mod from_log;
+    mod far_statements;
+    mod from_server;
+    mod generated_ids;
+    mod joined_writes;
+    mod kills;
+    mod kills_through_postgres;
+    mod migrations;
+    mod notices;
+    mod observed;
+    mod old_data;
+    mod orders;
+    mod postgres_protocol;
+    mod promises;
+    mod recovery;
+    mod report_in_chromium;
+    mod serve;
+    mod transactions_like_postgres;
+    mod unique_indexes;
+    mod wire_conversations;
+    mod writes_in_with;
+    mod zones;
+}
