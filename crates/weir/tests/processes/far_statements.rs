@@ -104,7 +104,6 @@ fn what_spins_at_another_node_is_ended() {
         spins.send(&[query(text)]);
         assert_eq!(state(&mut spins), "57014", "statement_timeout: {text}");
         let ticks = computed(&nodes) - before;
-        println!("{ticks} {text}");
         far += usize::from(ticks >= 5);
         spins.send(&[query("SET statement_timeout = 0")]);
         spins.hear(1);

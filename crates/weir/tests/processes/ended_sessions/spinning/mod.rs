@@ -190,22 +190,21 @@ fn most_resident_bytes(pid: u32) -> u64 {
 /// Each statement alone may take almost all of it.
 #[test]
 fn statements_at_once_take_no_more_than_all_of_them_may() {
-    let weir = Alone::with(&["--shards", "1", "--memory", "192MiB", "--statement-memory", "160MiB"]);
+    let weir = Alone::with(&["--shards", "1", "--memory", "64MiB", "--statement-memory", "48MiB"]);
     weir.driver().batch_execute(TABLES).unwrap();
     let before = most_resident_bytes(weir.pid());
-    for _ in 0..2 {
-        let mut all: Vec<Wire> = (0..8).map(|_| wire(&weir)).collect();
-        for (at, session) in all.iter_mut().enumerate() {
-            session.send(&[query(LARGE[1 + at % 3])]);
-        }
-        for session in &mut all {
-            assert_eq!(state(session), "53200");
-        }
-        check_unharmed(&weir, "eight at once");
+    let mut all: Vec<Wire> = (0..6).map(|_| wire(&weir)).collect();
+    for (at, session) in all.iter_mut().enumerate() {
+        session.send(&[query(LARGE[1 + at % 3])]);
     }
+    for session in &mut all {
+        assert_eq!(state(session), "53200");
+    }
+    check_unharmed(&weir, "six at once");
     let taken = most_resident_bytes(weir.pid()) - before;
     println!("{} MiB", taken >> 20);
-    assert!(taken < 400 << 20, "{taken} bytes");
+    // What grows is there twice for a moment.
+    assert!(taken < 230 << 20, "{taken} bytes");
 }
 
 #[test]
