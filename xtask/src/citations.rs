@@ -88,7 +88,9 @@ fn words_of(prose: &str) -> impl Iterator<Item = &str> {
     let whole = |name: &str| ![".", "..", "…"].iter().any(|part| name.contains(part) && name.ends_with(part));
     let names = prose.split(ends).map(|word| word.trim_end_matches(['.', '!', '?']).trim_end_matches("::"));
     names.filter(move |name| {
-        name.contains('.') && !name.contains(['…', '$', '=', '#']) && !name.contains("://") && whole(name)
+        let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+        let has_extension = !extension.is_empty() && extension.bytes().all(|byte| byte.is_ascii_alphabetic());
+        has_extension && !name.contains(['…', '$', '=', '#']) && !name.contains("://") && whole(name)
     })
 }
 
