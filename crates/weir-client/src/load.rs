@@ -87,8 +87,6 @@ pub struct Load {
     program: Arc<Program>,
     text: Arc<Text>,
     compiled: Arc<CompiledText>,
-    /// A batch is done without those before it.
-    is_plain: bool,
     /// The statement has to know which batches are its own ([`crate::Client::begin_statement_of_batches`]).
     has_statement_checks: bool,
     /// By the shards that take part in a row, who decides last: where it lives, and where its parents do.
@@ -104,8 +102,6 @@ struct Gathered {
     /// The places of the first and the last, and of all.
     places: Option<(u64, u64)>,
     all: Vec<u64>,
-    /// So many have gone before.
-    gone: usize,
 }
 
 /// Rows in which the same shards take part, and the places of the first and the last of them in whatever they come from.
@@ -119,15 +115,12 @@ pub struct Batch {
     pub all: Vec<u64>,
 }
 
-/// A batch is not smaller, unless its rows are large.
-const ROWS_MIN: usize = 2_048;
-
-/// A message carries 16 MiB; what a batch has as values takes less as a message.
+/// Bytes of all rows that are gathered. A message carries 16 MiB; what a batch has as values takes less as a message.
 const BYTES_MAX: usize = 6 << 20;
 
-/// Of batches that are done without those before them: memory that is used again and again is fast.
-const ROWS_PLAIN: usize = 4_096;
-const BYTES_PLAIN: usize = 512 << 10;
+/// Rows, and bytes of values, of one batch: memory that is used again and again is fast.
+const BATCH_ROWS_MAX: usize = 4_096;
+const BATCH_BYTES_MAX: usize = 512 << 10;
 
 impl Load {
     pub(crate) fn new(of: &Arc<Callable>, table: LoadedTable) -> Result<Load, SqlError> {
@@ -146,10 +139,9 @@ impl Load {
         text: Arc<Text>,
     ) -> Result<Load, SqlError> {
         let compiled = program.text(&text).map_err(|wrong| wrong.error)?;
-        let is_plain = compiled.procedure.loads(&program).is_some();
         let has_statement_checks = compiled.procedure.has_statement_checks(&program);
         let gathered = BTreeMap::new();
-        Ok(Load { table, program, text, compiled, is_plain, has_statement_checks, gathered, bytes: 0 })
+        Ok(Load { table, program, text, compiled, has_statement_checks, gathered, bytes: 0 })
     }
 
     /// What its rows have to fulfil together is looked at behind the last batch.
@@ -162,8 +154,7 @@ impl Load {
         &self.text.types
     }
 
-    /// Takes the values of a row; gives a batch when there is enough for one. Where an open transaction does all that it has done again
-    /// for each batch, they grow with what has gone before.
+    /// Takes the values of a row; gives a batch when there is enough for one.
     pub fn push(&mut self, row: &mut Vec<Value>, place: u64) -> Option<Batch> {
         let shards = match self.program.shards {
             1 => vec![0],
@@ -180,11 +171,7 @@ impl Load {
         gathered.args.append(row);
         gathered.all.push(place);
         let width = self.text.types.len().max(1);
-        let (enough, bytes_max) = match self.is_plain {
-            true => (ROWS_PLAIN, BYTES_PLAIN),
-            false => (ROWS_MIN.max(gathered.gone / 2), BYTES_MAX),
-        };
-        if gathered.args.len() / width >= enough || gathered.bytes >= bytes_max {
+        if gathered.args.len() / width >= BATCH_ROWS_MAX || gathered.bytes >= BATCH_BYTES_MAX {
             return self.take(&shards);
         }
         // With many shards there are many kinds of rows: together they take no more than one batch may.
@@ -201,7 +188,6 @@ impl Load {
         // The next one has about as many.
         let next = Vec::with_capacity(gathered.args.len());
         let args = std::mem::replace(&mut gathered.args, next);
-        gathered.gone += args.len() / self.text.types.len().max(1);
         self.bytes -= std::mem::take(&mut gathered.bytes);
         let all = std::mem::take(&mut gathered.all);
         Some(Batch {
@@ -345,7 +331,7 @@ mod tests {
                     "{shards} shards, {rows} rows: {batches} batches, {messages} messages, {changes} changes"
                 );
                 let kinds = usize::from(shards) * usize::from(shards);
-                assert!(batches <= rows as usize / ROWS_PLAIN + kinds, "{batches} batches");
+                assert!(batches <= rows as usize / BATCH_ROWS_MAX + kinds, "{batches} batches");
                 assert!(messages <= 3 * batches + 4 * usize::from(shards), "{messages} messages");
                 assert_eq!(changes, rows as usize);
                 let children: usize =

@@ -125,16 +125,6 @@ impl CompiledProcedure {
         matches!(&self.body[..], [insert, count] if is_insert(insert) && is_count(count))
     }
 
-    /// The table that it inserts given rows into, if it is that and nothing more, and looks at no row of that table but for the
-    /// uniqueness of its keys.
-    pub fn loads(&self, program: &Program) -> Option<TableId> {
-        let [CompiledStep { kind: CompiledStepKind::Insert { insert, .. }, .. }, _] = &self.body[..] else {
-            return None;
-        };
-        let may_load = self.takes_rows() && insert.takes_given_rows();
-        (may_load && !program.refers_to_itself(insert.table)).then_some(insert.table)
-    }
-
     /// It inserts rows, and whether one may be inserted depends on those before and after it in the statement.
     pub fn has_statement_checks(&self, program: &Program) -> bool {
         let depends = |step: &CompiledStep| match &step.kind {

@@ -98,21 +98,6 @@ pub struct CompiledInsert {
     pub spread: Vec<Vec<CompiledExpr>>,
 }
 
-impl CompiledInsert {
-    /// Its values are parameters and constants, and nothing but its count comes back.
-    pub(super) fn takes_given_rows(&self) -> bool {
-        fn is_given(value: &CompiledExpr) -> bool {
-            match value {
-                CompiledExpr::Constant(_) | CompiledExpr::Slot(_) => true,
-                CompiledExpr::Cast(cast) => is_given(&cast.operand),
-                _ => false,
-            }
-        }
-        let CompiledSource::Values(rows) = &self.source else { return false };
-        self.on_conflict.is_none() && self.returning.is_empty() && rows.iter().flatten().all(is_given)
-    }
-}
-
 #[derive(Debug)]
 pub struct DistantParent {
     /// Index into the table's foreign keys.
