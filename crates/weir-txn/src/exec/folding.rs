@@ -6,7 +6,7 @@
 use weir_sql::bound::{Expr, ExprKind, FromItem, InsertSource, Query, QueryBody, Select, Statement};
 use weir_sql::walk::{parts_mut, subquery_mut};
 use weir_sql::{each_planned_expr, is_constant_operation};
-use weir_types::datetime::{SessionZone, TransactionTime};
+use weir_types::datetime::SessionZone;
 use weir_types::{SqlError, SqlType, Value};
 
 use super::compiler::Compiler;
@@ -278,5 +278,5 @@ fn value_of(expr: &Expr) -> Result<Value, SqlError> {
     let compiled = CompiledExpr::compile(expr, &mut Compiler::new(&schema, &mut slots))?;
     let mut frame = Frame::default();
     frame.grow(slots.slots_max(), slots.cells_max());
-    eval_alone(&compiled, &mut frame, TransactionTime::new(0, SessionZone::current()))
+    eval_alone(&compiled, &mut frame, 0.into())
 }

@@ -294,13 +294,21 @@ impl Run<'_> {
             && let Some(row) = self.conflicting(table, conflict.index, values)?
         {
             return match &conflict.update {
-                None => Ok(0),
+                None => self.wait_for_key(table, row).map(|()| 0),
                 Some(_) if self.upserted.contains(&(table, row)) => Err(Stop::Error(affected_twice())),
                 Some(update) => self.update_conflicting(insert, row, values, update),
             };
         }
         self.claim_keys(table, values)?;
-        let row = self.fragment.storage.insert(table, values, self.fragment.timestamp)?;
+        let row = match self.fragment.storage.insert(table, values, self.fragment.timestamp) {
+            Ok(row) => row,
+            Err(error) => {
+                if error.state() == SqlState::UNIQUE_VIOLATION {
+                    self.wait_for_keys(table, &|column| values[column].clone())?;
+                }
+                return Err(error.into());
+            }
+        };
         self.upserts(insert, row);
         self.look_later(table, row, &unseen);
         if self.fragment.keep_writes && self.fragment.storage.own().is_none() {
@@ -548,8 +556,13 @@ impl Run<'_> {
         {
             self.ran.writes.push(Write { table, row: Some(row), operation: operation.clone() });
         }
-        self.fragment.storage.update(table, row, changes, self.fragment.timestamp, operation)?;
-        Ok(())
+        let updated = self.fragment.storage.update(table, row, changes, self.fragment.timestamp, operation);
+        if let Err(error) = &updated
+            && error.state() == SqlState::UNIQUE_VIOLATION
+        {
+            self.wait_for_keys(table, &|column| self.changed(table, row, changes, column))?;
+        }
+        Ok(updated?)
     }
 
     fn changed(

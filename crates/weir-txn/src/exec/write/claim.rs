@@ -123,6 +123,33 @@ impl Run<'_> {
         claims.into_iter().try_for_each(|claim| self.claim(|| claim))
     }
 
+    /// The transactions that are about to delete the row, or to give it another key: until they end, nobody knows whether it keeps its keys.
+    pub(super) fn wait_for_key(&self, table: TableId, row: u32) -> Result<(), Stop> {
+        if self.fragment.claims.is_empty() || self.fragment.bugs.no_guards {
+            return Ok(());
+        }
+        let claim = Claim::row(table, row, LockStrength::KeyShare);
+        let holders = self.fragment.claims.against(&claim, self.fragment.txn);
+        if holders.is_empty() { Ok(()) } else { Err(Stop::Held(holders)) }
+    }
+
+    /// The same of whichever row has a key in a unique index that a row with these values would have.
+    pub(super) fn wait_for_keys(
+        &self,
+        table: TableId,
+        value: &dyn Fn(ColumnIndex) -> Value,
+    ) -> Result<(), Stop> {
+        let indexes = self.fragment.program.schema.table(table).indexes.iter().enumerate();
+        for (index, schema) in indexes.filter(|(_, schema)| schema.unique) {
+            let found =
+                key_of(schema, value).and_then(|key| self.fragment.storage.base().get(table, index, &key));
+            if let Some(found) = found {
+                self.wait_for_key(table, found.row)?;
+            }
+        }
+        Ok(())
+    }
+
     fn nobody_holds(&self) -> bool {
         self.fragment.claims.is_empty() && self.fragment.loading.is_empty()
     }
