@@ -38,8 +38,8 @@ mod processes {
     mod durability;
     mod ended_sessions;
     mod explain;
-    mod from_log;
     mod far_statements;
+    mod from_log;
     mod from_server;
     mod generated_ids;
     mod joined_writes;
