@@ -123,7 +123,7 @@ impl Case {
     }
 }
 
-/// As `crates/weir-bench/tests/corpus.rs` reads it.
+/// As `crates/weir-bench/tests/postgres/corpus.rs` reads it.
 fn corpus(folder: &Path) -> Vec<Case> {
     let mut cases = Vec::new();
     for path in files(folder, "sql") {

@@ -30,7 +30,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// How often every shard hears from the coordinator, whether it wants something or not: silence is taken for death.
 const WORD: Duration = Duration::from_millis(200);
 
-/// A new name for a coordinator, which nobody has had before (docs/items.md, termination).
+/// A new name for a coordinator, which nobody has had before (docs/internals/items.md, termination).
 ///
 /// # Errors
 /// The system has no randomness to give.

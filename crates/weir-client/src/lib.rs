@@ -12,7 +12,7 @@
 //!
 //! With `[application]` in the cluster file there are no items, but procedures ([`Client::call`]).
 //!
-//! A client contains the coordinator of its transactions (docs/network.md): a read takes one round trip to the
+//! A client contains the coordinator of its transactions (docs/internals/network.md): a read takes one round trip to the
 //! shards of its items and rarely two, a write two. All methods may be called from any thread; what waits for the network is a
 //! [`Pending`], a future that can also be waited for without any runtime.
 
@@ -89,7 +89,7 @@ pub struct Settings {
     pub waits_for_busy: bool,
     /// So many transactions at once; `begin` waits while there are as many.
     pub under_way_max: usize,
-    /// A write is answered when all have prepared, one round trip earlier (docs/items.md says what that gives up).
+    /// A write is answered when all have prepared, one round trip earlier (docs/internals/items.md says what that gives up).
     pub one_phase: bool,
     /// It speaks these: fewer than it could, if it must not learn before the nodes.
     pub versions: RangeInclusive<u16>,
@@ -372,7 +372,7 @@ impl Client {
 
     /// Binds a SELECT, INSERT, UPDATE or DELETE over the tables of the application, or a CALL, with parameters `$1`, `$2` … `types`:
     /// theirs, `Unknown` for those that the text says; there may be more in the text. What writes is judged as a procedure
-    /// of its own (docs/server.md); the first of a text takes as long as that.
+    /// of its own (docs/internals/server.md); the first of a text takes as long as that.
     ///
     /// # Errors
     /// What is wrong with it and where, what is not supported, or which procedure it would endanger.

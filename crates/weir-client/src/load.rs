@@ -1,4 +1,4 @@
-//! Many rows into one table: an INSERT of one row, run for as many as a message carries on the shard where they live (docs/server.md,
+//! Many rows into one table: an INSERT of one row, run for as many as a message carries on the shard where they live (docs/internals/server.md,
 //! "Many rows at once").
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Rows over the items of a cluster: with indexes, foreign keys and views that are always as the rows say (docs/items.md).
+//! Rows over the items of a cluster: with indexes, foreign keys and views that are always as the rows say (docs/internals/items.md).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::frame::{self, FRAME_BYTES_MAX, Fault, Kind};
 
-/// This build speaks these versions (docs/network.md says what each has brought; from one to the next, variants are added at the end
+/// This build speaks these versions (docs/internals/network.md says what each has brought; from one to the next, variants are added at the end
 /// of an enum and fields at the end of a body).
 pub const VERSIONS: std::ops::RangeInclusive<u16> = 1..=5;
 

@@ -4,7 +4,7 @@
 //! Knows how bytes travel and who may speak. What is said in them is the protocols' (`weir-txn`), what is
 //! done with it is the loops' of the node (`weir-server`) and of the client (`weir-client`).
 //!
-//! The design is docs/network.md.
+//! The design is docs/internals/network.md.
 
 pub mod body;
 pub mod clock;

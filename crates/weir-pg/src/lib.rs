@@ -1,7 +1,7 @@
 //! A server of PostgreSQL's protocol in front of a cluster: any client of PostgreSQL may ask.
 //!
 //! The wire is `pgwire`'s; here are what a session may say, the formats of values, and who may come in. What is asked of tables goes
-//! through a [`weir_client::Client`]. docs/server.md has the design, and what is not built yet.
+//! through a [`weir_client::Client`]. docs/internals/server.md has the design, and what is not built yet.
 
 mod advisory;
 mod answer;

@@ -11,7 +11,7 @@ use weir_types::interrupt::{Interrupts, StatementId};
 use crate::exec::definition::Description;
 use crate::ramp::ShardId;
 
-/// Names a coordinator. Every start has a new one (docs/items.md, termination), so there are many in the life of a cluster.
+/// Names a coordinator. Every start has a new one (docs/internals/items.md, termination), so there are many in the life of a cluster.
 pub type CoordinatorId = u64;
 
 /// Who sent a request.

@@ -149,7 +149,7 @@ fn text(title: &str, points: &[Point]) -> String {
     let rows = points.iter().map(row).collect();
     let mut text = format!("\n{}\n\n{}\n", styled(STRONG, title), table(&header, &[1, 3, 4, 5, 6], rows));
     if points.iter().any(|point| point.simulated) {
-        let note = "These servers are simulated: docs/scale.md says what is real about them.\n";
+        let note = "These servers are simulated: docs/internals/scale.md says what is real about them.\n";
         text.push_str(&styled(FAINT, note));
     }
     text

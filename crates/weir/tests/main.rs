@@ -13,6 +13,7 @@ mod nodes;
 mod wire;
 
 mod bad_input;
+mod documents;
 mod proofs;
 mod replay;
 mod ways_in;

@@ -179,7 +179,7 @@ fn blocked_writes(weir: &Weir, effort: Effort) -> Result<Seen, String> {
 
 /// §5.4: "RAMP-F throughput was always within 10% of NWNR", and 7.1 million operations a second on 100 servers (71,635 a
 /// server). The paper's linear growth is of calls that are not batched; ours loses with every server what batches gain, with and
-/// without concurrency control (docs/scale.md), so growth is told beside that of `none`, from 10 servers on.
+/// without concurrency control (docs/internals/scale.md), so growth is told beside that of `none`, from 10 servers on.
 fn figure_4(weir: &Weir, effort: Effort) -> Result<Seen, String> {
     let points = points(weir, effort, "ramp-figure-4")?;
     let simulated: Vec<Value> = points.iter().filter(|point| point["simulated"] == true).cloned().collect();

@@ -35,7 +35,7 @@ pub enum Kind {
     Real,
     /// Follows from the input; the same on every machine.
     Computed,
-    /// Of servers that nobody has, charged with what steps were measured to take (docs/scale.md).
+    /// Of servers that nobody has, charged with what steps were measured to take (docs/internals/scale.md).
     Simulated,
 }
 

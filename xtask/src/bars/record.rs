@@ -69,7 +69,7 @@ impl Records {
         let mut text = String::from(
             "# Bars: what Weir promises, and what was seen\n\n\
              Written by `cargo xtask bars`; do not edit. *Real* figures were measured on the machine named, with \
-             clients, shards and coordinators on its cores together; *computed* ones follow from the input, and *simulated* ones are of servers that nobody has ([scale.md](scale.md)). A \
+             clients, shards and coordinators on its cores together; *computed* ones follow from the input, and *simulated* ones are of servers that nobody has ([scale.md](internals/scale.md)). A \
              ratio is the median of interleaved pairs, with its range. A quick measurement shows that a bar can \
              be met; only a full one counts.\n",
         );

@@ -11,7 +11,7 @@ use crate::ycsb::{Keys, Outcome, Protocol, Ycsb};
 const OPERATIONS: f64 = 4.0;
 
 /// Closed loops of each simulated server: as many as keep it busy with batches that are large, and answer in the 35 ms that the
-/// paper allows at its peak (docs/scale.md). Its servers are busy with 2,000, and take twenty times as long for a transaction.
+/// paper allows at its peak (docs/internals/scale.md). Its servers are busy with 2,000, and take twenty times as long for a transaction.
 const CLIENTS: u32 = 10_000;
 const PROTOCOLS: [&str; 4] = ["none", "ramp-fast", "ramp-small", "ramp-hybrid"];
 

@@ -1,5 +1,5 @@
 //! How protocols scale, by simulation: the real machines in virtual time, charged with what they were measured to take
-//! (docs/scale.md).
+//! (docs/internals/scale.md).
 
 pub mod calibrate;
 pub mod calls;

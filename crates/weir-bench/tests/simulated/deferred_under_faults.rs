@@ -1,5 +1,5 @@
 //! Foreign keys that wait for the end of their transaction, while messages are lost and shards and coordinators die: no child is left
-//! without its parent, whoever comes first (docs/server.md, "Deferred constraints").
+//! without its parent, whoever comes first (docs/internals/server.md, "Deferred constraints").
 
 use crate::world;
 

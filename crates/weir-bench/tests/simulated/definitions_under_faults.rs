@@ -1,6 +1,6 @@
 //! The schema is changed while messages are lost and shards and coordinators die, and while others move money: every definition that was
 //! told to be committed is there on all shards, none that was rolled back is, be it to a savepoint, and no money is lost, made, or seen
-//! on its way (docs/server.md, "Definitions"). Some migrate as tools do: they hold an advisory lock meanwhile, and others wait for it.
+//! on its way (docs/internals/server.md, "Definitions"). Some migrate as tools do: they hold an advisory lock meanwhile, and others wait for it.
 
 use crate::world;
 

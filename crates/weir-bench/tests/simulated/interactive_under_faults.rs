@@ -1,5 +1,5 @@
 //! Transactions of several statements while messages are lost and shards and coordinators die, beside calls: money is moved by
-//! amounts and by values that were read before, and none is lost, made, or seen on its way (docs/server.md, "Interactive
+//! amounts and by values that were read before, and none is lost, made, or seen on its way (docs/internals/server.md, "Interactive
 //! transactions"; soundness S14, S16). Some take a part back, to a savepoint, after an error too. What was acknowledged, of
 //! transactions, single statements and calls, is there in the end, although shards lose what they have not synced.
 

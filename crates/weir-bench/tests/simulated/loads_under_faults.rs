@@ -1,4 +1,4 @@
-//! COPY's batches, which stay in place while their transaction has a shard to itself (docs/server.md, "Many rows at once"), beside readers
+//! COPY's batches, which stay in place while their transaction has a shard to itself (docs/internals/server.md, "Many rows at once"), beside readers
 //! and others that load the same keys, while messages are lost and shards and coordinators die: nobody but who loads them sees rows
 //! before their commit, and of each load all of them are there in the end, or none.
 

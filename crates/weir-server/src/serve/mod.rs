@@ -1,6 +1,6 @@
 //! A node of a cluster: its shards, each with a thread and a log, and the thread that accepts connections.
 //!
-//! The design is docs/network.md.
+//! The design is docs/internals/network.md.
 
 mod acceptor;
 mod asking;

@@ -1,4 +1,4 @@
-//! The thread of one shard: an event loop over everyone who speaks with it (docs/network.md, "A turn of a shard").
+//! The thread of one shard: an event loop over everyone who speaks with it (docs/internals/network.md, "A turn of a shard").
 //!
 //! Adds sockets, a log and the wall clock to the state machine. It decides nothing that the machine could decide.
 

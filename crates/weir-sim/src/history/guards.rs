@@ -1,4 +1,4 @@
-//! What guards promise (soundness S17; docs/items.md): a version of an item is replaced under a guard by one transaction at most, and a
+//! What guards promise (soundness S17; docs/internals/items.md): a version of an item is replaced under a guard by one transaction at most, and a
 //! counter that is only advanced under guards gives each number once.
 //!
 //! Looks at what transactions wrote and under which guards, not at what they read. Aborted transactions claim nothing; whoever was never

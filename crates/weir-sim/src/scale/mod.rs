@@ -1,4 +1,4 @@
-//! Many servers in virtual time, where what is charged is measured: how a protocol scales (docs/scale.md).
+//! Many servers in virtual time, where what is charged is measured: how a protocol scales (docs/internals/scale.md).
 //!
 //! Drives the same shards and coordinators as every deployment, batch by batch as the embedded cluster does: a core
 //! takes everything that has come, runs it to completion, and then sends one batch to each server for which it has

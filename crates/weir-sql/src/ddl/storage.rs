@@ -1,5 +1,5 @@
 //! ALTER of how and where PostgreSQL keeps what is in a relation, and ALTER of relations that are no tables. Weir keeps rows in its own way,
-//! so that none of it has an effect (docs/server.md, "Definitions without an effect"); what it names has to be there.
+//! so that none of it has an effect (docs/reference/statements.md, "Definitions without an effect"); what it names has to be there.
 
 use pg_query::protobuf::{AlterTableStmt, AlterTableType, Node, ObjectType, node};
 use weir_types::{SqlState, SqlType};

@@ -1,5 +1,5 @@
 //! A schema that changes while shards run: what an application is at any time, and one statement that changes it
-//! (design.md §4; docs/server.md, "Definitions").
+//! (design.md §4; docs/internals/server.md, "Definitions").
 //!
 //! A *schema version* is the schema between two definitions. What everybody has compiled follows from the files, the texts of all
 //! definitions so far and the plan of the last one; so a definition travels as its text and the plan, and whoever gets it

@@ -1,5 +1,5 @@
 //! Rows of one schema version as rows of the next: which tables are made anew, with which values, and whether they keep
-//! what the schema now says of them (docs/server.md, "Definitions").
+//! what the schema now says of them (docs/internals/server.md, "Definitions").
 //!
 //! Decides nothing about when: a shard does that while nobody else writes.
 

@@ -71,7 +71,7 @@ pub struct Options {
     /// Requests to a shard arrive in the order in which they are sent, and all of them: not so where a shard may crash
     /// and start again. Then no write is sent twice, and none is kept to be sent again.
     pub links_keep_order: bool,
-    /// Clients are answered once all have prepared: one round trip less, at the price that docs/items.md states.
+    /// Clients are answered once all have prepared: one round trip less, at the price that docs/internals/items.md states.
     pub one_phase: bool,
     pub bugs: PlantedBugs,
 }

@@ -1,7 +1,7 @@
 //! The state of all shards that a transaction of several statements reads: excluded are all later writers.
 //!
 //! Only says which state that is; asking for items of it is a read's second round (`reader.rs`). The argument is in
-//! docs/items.md; the positions and names are those of S5.
+//! docs/internals/items.md; the positions and names are those of S5.
 
 use std::collections::BTreeMap;
 

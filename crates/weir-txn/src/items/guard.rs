@@ -1,4 +1,4 @@
-//! Guards: conditions of a write that the shard of the item decides when it prepares (soundness S17; docs/items.md).
+//! Guards: conditions of a write that the shard of the item decides when it prepares (soundness S17; docs/internals/items.md).
 //!
 //! A guard is held from the prepare to the decision, in `Partition::guarded`; nobody waits for it, and a prepare that it is in the way of
 //! is refused.

@@ -1,5 +1,5 @@
 //! Transactions of several statements: reads that are not known in advance, then the writes that were buffered meanwhile
-//! (design.md §5; soundness S14; docs/items.md).
+//! (design.md §5; soundness S14; docs/internals/items.md).
 //!
 //! The part of the coordinator that knows which statements belong together. All of one transaction read the same cut,
 //! and the transaction is one read under way from its opening to its end, so shards keep what the cut needs.

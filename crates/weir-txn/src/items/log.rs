@@ -1,4 +1,4 @@
-//! What a shard writes down, and how it starts again from that (docs/items.md; soundness S16).
+//! What a shard writes down, and how it starts again from that (docs/internals/items.md; soundness S16).
 //!
 //! Says what must be durable; writing and waiting for it is the driver's. A shard without a log builds no
 //! records.

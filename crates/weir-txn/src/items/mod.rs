@@ -6,7 +6,7 @@
 //! else's transaction; only the shards of the items are asked. What it never does: order transactions that
 //! write the same items, beyond the stamps that decide which write wins.
 //!
-//! The design is docs/items.md.
+//! The design is docs/internals/items.md.
 
 pub mod buffer;
 pub mod bytes;

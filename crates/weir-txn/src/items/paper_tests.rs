@@ -514,7 +514,7 @@ fn s9_buried_writes() {
     assert_eq!(scenario(slow), ["100"], "buried");
 }
 
-/// §4.7 and docs/items.md, "What an answer at prepare gives up": until COMMIT arrives, a write through another
+/// §4.7 and docs/internals/items.md, "What an answer at prepare gives up": until COMMIT arrives, a write through another
 /// coordinator may be ordered below a transaction that has been answered; one through the same may not.
 #[test]
 fn what_an_answer_at_prepare_gives_up() {

@@ -1,4 +1,4 @@
-//! Definitions at a shard (docs/server.md, "Definitions"): a transaction that changes the schema keeps out everybody else who writes, from
+//! Definitions at a shard (docs/internals/server.md, "Definitions"): a transaction that changes the schema keeps out everybody else who writes, from
 //! its definition to its end; until it commits, what it has defined is there for its own statements alone.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The coordinator's side of a transaction of several statements (docs/server.md, "Interactive transactions"): each statement is
+//! The coordinator's side of a transaction of several statements (docs/internals/server.md, "Interactive transactions"): each statement is
 //! worked by its shards, the last of them with the answers of the others; the end is that of a call of all the shards that have
 //! worked.
 

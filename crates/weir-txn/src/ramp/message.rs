@@ -98,7 +98,7 @@ impl AdvisoryKey {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Call {
     pub callee: Callee,
-    /// Of a statement by itself that inserts one row, there may be those of many rows, one after the other (docs/server.md, "Many
+    /// Of a statement by itself that inserts one row, there may be those of many rows, one after the other (docs/internals/server.md, "Many
     /// rows at once").
     pub args: Vec<Value>,
     /// What `now()` says, and the zone of the session.

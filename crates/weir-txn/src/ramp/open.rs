@@ -1,4 +1,4 @@
-//! Transactions of several statements at a shard, from their first statement to their end (docs/server.md, "Interactive
+//! Transactions of several statements at a shard, from their first statement to their end (docs/internals/server.md, "Interactive
 //! transactions"; docs/internals/write-sets.md).
 //!
 //! What an open transaction has written is in its write set, beside the tables: its own statements read both, nobody else sees it, and

@@ -1,5 +1,5 @@
 //! The log of one shard on disk: batches of records in segments, each batch synced before anything that depends on it
-//! leaves (soundness S16); and snapshots, written beside it, from which a node starts again (docs/server.md, "Durability").
+//! leaves (soundness S16); and snapshots, written beside it, from which a node starts again (docs/internals/server.md, "Durability").
 //!
 //! Knows nothing of what is in a record.
 

@@ -1,4 +1,4 @@
-//! Transactions of several statements, message by message (soundness S5, S14; docs/items.md).
+//! Transactions of several statements, message by message (soundness S5, S14; docs/internals/items.md).
 
 use super::*;
 use crate::items::Isolation;
