@@ -37,8 +37,8 @@ mod processes {
     mod durability;
     mod ended_sessions;
     mod explain;
-    mod from_log;
     mod far_statements;
+    mod from_log;
     mod from_server;
     mod generated_ids;
     mod joined_writes;
@@ -54,6 +54,7 @@ mod processes {
     mod recovery;
     mod report_in_chromium;
     mod serve;
+    mod side_by_side;
     mod transactions_like_postgres;
     mod unique_indexes;
     mod wire_conversations;
