@@ -411,7 +411,7 @@ fn a_benchmark_that_cannot_be() {
 fn a_benchmark_of_servers_that_cannot_be() {
     let here = env!("CARGO_BIN_EXE_weir");
     let tpcc = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tpcc");
-    let cases: [(&[&str], &str, &[&str]); 17] = [
+    let cases: [(&[&str], &str, &[&str]); 18] = [
         (
             &["pgbench", "--target", "oracle"],
             "pgbench",
@@ -439,6 +439,8 @@ fn a_benchmark_of_servers_that_cannot_be() {
             tpcc,
             &["--set warehouses=2", "workload.toml"],
         ),
+        // Of the files that the program has within it.
+        (&["tpcc", "--target", "weir:", "--count", "new_ordre"], "tpcc", &["new_order, payment"]),
         (&["tpcc", "--count", "new_order"], "tpcc", &["--count", "--target weir:,postgres"]),
         (&["pgbench", "--set", "sclae=2"], "pgbench", &["no setting `sclae`", "scale"]),
         (&["pgbench", "--set", "scale=0"], "pgbench", &["`scale=0` is wrong"]),

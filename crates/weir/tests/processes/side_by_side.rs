@@ -77,6 +77,4 @@ fn calls_of_an_application_on_weir_and_postgresql() {
     let counted = bench(&[&["examples/smallbank", "--count", "balance"], &shared[..]].concat());
     check(&counted, "examples/smallbank", &["weir", "postgres"], true);
     assert_eq!(counted["runs"][0]["parameters"]["count"], "balance");
-    // Of its own files, which the program has within it.
-    check(&bench(&["tpcc", "--target", "weir:", "--seconds", "1"]), "tpcc", &["weir"], true);
 }
