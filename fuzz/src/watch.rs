@@ -47,7 +47,7 @@ impl Watch {
             let folder = folder.join(format!("{seed}-{reached}"));
             let _ = std::fs::remove_dir_all(&folder);
             match case.save(&folder) {
-                Ok(()) => eprintln!("weir-fuzz: cargo run -p weir-fuzz -- --replay {}", folder.display()),
+                Ok(()) => eprintln!("weir-fuzz: cargo xtask fuzz --replay {}", folder.display()),
                 Err(error) => eprintln!("weir-fuzz: {}: {error}", folder.display()),
             }
         }

@@ -1,6 +1,6 @@
-//! What the code and the documents cite must be there: rules of soundness.md, documents, papers, and paths of the checkout.
+//! What the code and the documents cite must be there: rules of soundness.md, documents, papers, paths of the checkout, and tests.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// What may be cited, gathered once.
@@ -11,6 +11,8 @@ pub struct Cited {
     papers: String,
     /// Files of the checkout.
     files: Vec<String>,
+    /// Test programs, and the folder of each one's modules.
+    tests: BTreeMap<String, String>,
 }
 
 const ROOTED: [&str; 9] =
@@ -21,7 +23,14 @@ impl Cited {
         let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap_or_default();
         let rule = |line: &str| line.strip_prefix("## S")?.split(' ').next()?.parse().ok();
         let rules = read("docs/soundness.md").lines().filter_map(rule).collect();
-        Cited { rules, papers: read("docs/papers/README.md"), files: files.to_vec() }
+        let test = |file: &String| {
+            let folder = file.strip_suffix("Cargo.toml")?;
+            let text = read(file);
+            let name = text.split_once("[[test]]\nname = \"")?.1.split('"').next()?;
+            Some((name.to_owned(), format!("{folder}tests")))
+        };
+        let tests = files.iter().filter_map(test).collect();
+        Cited { rules, papers: read("docs/papers/README.md"), files: files.to_vec(), tests }
     }
 
     /// What a file cites and is not there.
@@ -39,8 +48,20 @@ impl Cited {
             for name in words_of(prose).filter(|name| !self.is_there(root, file, name)) {
                 complaints.push(format!("{file}:{}: cites {name}, which is not there", at + 1));
             }
+            for (target, path) in tests_of(prose).filter(|(target, path)| !self.has_test(target, path)) {
+                complaints.push(format!("{file}:{}: no test is `--test {target} {path}`", at + 1));
+            }
         }
         complaints
+    }
+
+    /// There is such a test program, and such a module in it; without a path, the whole program.
+    fn has_test(&self, target: &str, path: &str) -> bool {
+        let Some(folder) = self.tests.get(target) else { return false };
+        let segments = if TIERS.iter().any(|tier| path.starts_with(tier)) { 2 } else { 1 };
+        let module = path.split("::").take(segments).collect::<Vec<_>>().join("/");
+        let files = [format!("{folder}/{module}.rs"), format!("{folder}/{module}/mod.rs")];
+        !path.contains("::") || self.files.iter().any(|file| files.contains(file))
     }
 
     fn is_there(&self, root: &Path, file: &str, name: &str) -> bool {
@@ -82,6 +103,19 @@ fn rules_of(prose: &str) -> Vec<u32> {
     rules
 }
 
+/// Modules of a test program in which there are only modules.
+const TIERS: [&str; 3] = ["simulated::", "postgres::", "processes::"];
+
+/// Of each `--test TARGET PATH`: the two.
+fn tests_of(prose: &str) -> impl Iterator<Item = (&str, &str)> {
+    prose.split("--test ").skip(1).filter_map(|rest| {
+        let command = rest.split(['`', '(', ')', ',', ';', '"']).next()?;
+        let mut words = command.split_whitespace().filter(|word| *word != "--");
+        let target = words.next().filter(|target| target.bytes().all(|byte| byte.is_ascii_lowercase()))?;
+        Some((target, words.next().unwrap_or_default()))
+    })
+}
+
 /// Words that may name a file.
 fn words_of(prose: &str) -> impl Iterator<Item = &str> {
     let ends = |c: char| c.is_whitespace() || "`()[]\"',;:|<>{}*".contains(c);
@@ -104,6 +138,9 @@ mod tests {
         let names: Vec<&str> =
             words_of("see `docs/a.md`, [b](c.md) and ramp.txt §4.5. Nothing else.").collect();
         assert_eq!(names, ["docs/a.md", "c.md", "ramp.txt"]);
+        let tests: Vec<_> =
+            tests_of("`cargo test --test bench simulated::ycsb::`, `--test sql`; --test NAME").collect();
+        assert_eq!(tests, [("bench", "simulated::ycsb::"), ("sql", "")]);
         assert_eq!(comment_of("let a = 1; // S1"), Some("S1"));
         assert_eq!(comment_of("let a = \"S1\";"), None);
     }

@@ -76,7 +76,7 @@ fn generated(root: &Path) -> String {
     let refused = cases.iter().filter(|case| case.refused).count();
     let _ = writeln!(
         text,
-        "`testdata/sql/corpus` has {} statements that PostgreSQL 15 and Weir, on one shard and on three, answer alike (`cargo test -p weir-bench --test corpus`), and {refused} that\n\
+        "`testdata/sql/corpus` has {} statements that PostgreSQL 15 and Weir, on one shard and on three, answer alike (`cargo test --workspace --test bench postgres::corpus::`), and {refused} that\n\
          PostgreSQL runs and Weir refuses. A statement counts for each feature that it uses.\n",
         cases.len() - refused
     );

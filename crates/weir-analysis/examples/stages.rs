@@ -1,4 +1,4 @@
-//! Seconds that each stage of the analysis takes: `cargo run --release -p weir-analysis --example stages DIRECTORY`.
+//! Seconds that each stage of the analysis takes: `cargo run --release --example stages DIRECTORY`.
 //!
 //! The analysis as a whole includes effects and partitioning, which are also timed by themselves.
 

@@ -136,14 +136,16 @@ fn pid_file_says_ready(path: &Path) -> bool {
         .is_ok_and(|text| text.lines().last().is_some_and(|line| line.trim() == "ready"))
 }
 
-/// Where the server's programs are.
+/// Where the server's programs are: in the folder that WEIR_POSTGRES_BIN names, or else where packages put them.
 ///
 /// # Errors
 /// They are not installed; the message has the remedy.
 pub fn program_folder() -> io::Result<PathBuf> {
-    let named = std::env::var_os("WEIR_POSTGRES_BIN").map(PathBuf::from);
-    let mut folders = named.into_iter().chain(PROGRAM_FOLDERS.iter().map(PathBuf::from));
-    folders.find(|folder| folder.join("initdb").exists()).ok_or_else(|| {
+    let folders = match std::env::var_os("WEIR_POSTGRES_BIN") {
+        Some(named) => vec![PathBuf::from(named)],
+        None => PROGRAM_FOLDERS.iter().map(PathBuf::from).collect(),
+    };
+    folders.into_iter().find(|folder| folder.join("initdb").exists()).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::NotFound,
             "PostgreSQL 15 is not installed: `apt-get install postgresql-15` installs it, and \

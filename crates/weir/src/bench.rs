@@ -1,7 +1,11 @@
-//! `weir bench WORKLOAD`: the same workload under several protocols, in turn, in one process.
+//! `weir bench WORKLOAD`: the same workload under several protocols, in turn, in one process; or on several servers (`side_by_side`).
 //!
 //! A ratio between two protocols is the median over the repetitions, and each repetition runs all of
 //! them one after the other: what slows the machine down for a while slows all of them.
+
+mod calls;
+mod servers;
+mod side_by_side;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -89,7 +93,7 @@ struct Scaling {
     of_linear: f64,
 }
 
-/// Throughput of one label over that of the first label, paired by repetition.
+/// Throughput of one label over that of another, paired by repetition.
 #[derive(Serialize)]
 struct Ratio {
     of: String,
@@ -99,6 +103,17 @@ struct Ratio {
     min: f64,
     max: f64,
     pairs: usize,
+    /// The same of the 99th percentile of latencies, between servers; more is slower.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p99: Option<Range>,
+}
+
+#[derive(Serialize)]
+struct Range {
+    /// The median.
+    value: f64,
+    min: f64,
+    max: f64,
 }
 
 /// One protocol, or one target, with one value of the swept setting.
@@ -114,6 +129,15 @@ struct Variant {
 }
 
 pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
+    if side_by_side::is_meant(arguments) {
+        return side_by_side::execute(arguments);
+    }
+    if arguments.count.is_some() {
+        return Err(Failure::input(format!(
+            "weir bench {}: error: --count is for an application on servers\nhint: add --target weir:,postgres",
+            arguments.workload
+        )));
+    }
     let variants = variants(arguments)?;
     let mut application = match arguments.workload.as_str() {
         "ycsb" => None,
@@ -138,9 +162,10 @@ pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
         }
     }
     let mut runs = Vec::new();
-    for round in 1..=arguments.repeat {
+    let repeat = arguments.repeat.unwrap_or(1);
+    for round in 1..=repeat {
         for variant in &variants {
-            print_remark(&format!("weir: {} ({round} of {})", variant.label, arguments.repeat));
+            print_remark(&format!("weir: {} ({round} of {})", variant.label, repeat));
             runs.push(match &mut application {
                 None => ycsb_run(arguments, variant, round)?,
                 Some(application) => {
@@ -175,19 +200,25 @@ struct Application {
 }
 
 impl Application {
+    fn check_name(arguments: &BenchArguments) -> Result<(), Failure> {
+        let name = arguments.workload.as_str();
+        if input::SHIPPED.contains(&name) || Path::new(name).exists() {
+            return Ok(());
+        }
+        Err(Failure::input(format!(
+            "weir bench: error: `{name}` is neither a workload that Weir ships nor a directory\n\
+             hint: the workloads are: {}, ycsb, {}",
+            input::SHIPPED.join(", "),
+            side_by_side::names()
+        )))
+    }
+
     fn of(arguments: &BenchArguments) -> Result<Application, Failure> {
+        Application::check_name(arguments)?;
         let path = PathBuf::from(&arguments.workload);
         let (sources, workload) = match input::shipped(&arguments.workload) {
             Some((sources, workload)) => (sources, Some(workload)),
-            None if path.exists() => (input::read_sources(std::slice::from_ref(&path))?, None),
-            None => {
-                return Err(Failure::input(format!(
-                    "weir bench: error: `{}` is neither a workload that Weir ships nor a directory\n\
-                     hint: the workloads are: {}, ycsb",
-                    arguments.workload,
-                    input::SHIPPED.join(", ")
-                )));
-            }
+            None => (input::read_sources(std::slice::from_ref(&path))?, None),
         };
         let loaded = Loaded::from_sources(sources, weir_sql::Reading::Strict)?;
         let workload = match workload {
@@ -244,17 +275,34 @@ fn variants(arguments: &BenchArguments) -> Result<Vec<Variant>, Failure> {
 /// Where the workload runs: a name, the protocol there, and its cluster if that is not this process.
 fn places(arguments: &BenchArguments) -> Result<Vec<(String, String, Option<ClusterFile>)>, Failure> {
     if arguments.target.is_empty() {
-        return Ok(arguments.protocol.iter().map(|name| (name.clone(), name.clone(), None)).collect());
+        let default = match arguments.processes {
+            Some(_) => &["ramp-fast", "ramp-small", "ramp-hybrid"][..],
+            None => &["ramp-fast", "none"],
+        };
+        let names = match arguments.protocol.is_empty() {
+            true => default.iter().map(|name| (*name).to_owned()).collect(),
+            false => arguments.protocol.clone(),
+        };
+        return Ok(names.into_iter().map(|name| (name.clone(), name, None)).collect());
     }
-    if arguments.workload != "ycsb" {
-        let message = format!("--target is for ycsb, not for {}", arguments.workload);
-        return Err(Failure::input(format!("weir bench: error: {message}\nhint: leave it out")));
+    if let Some(target) = arguments.target.iter().find(|target| is_server(target)) {
+        return Err(Failure::input(format!(
+            "weir bench ycsb: error: it does not run on `{target}`\n\
+             hint: it runs on clusters, weir:FILE with a cluster file; on servers run: {}, or an application",
+            side_by_side::names()
+        )));
     }
     let place = |target: &String| {
         let cluster = run::cluster_of("bench", target)?;
         Ok((target.clone(), cluster.variant.name().to_owned(), Some(cluster)))
     };
     arguments.target.iter().map(place).collect()
+}
+
+/// A target that is started for a measurement, not a cluster that runs.
+fn is_server(target: &str) -> bool {
+    let kind = target.split(':').next().unwrap_or(target);
+    target == "weir:" || target == "weir" || matches!(kind, "postgres" | "postgresql" | "baseline")
 }
 
 fn bench_run(variant: &Variant, round: u32, report: &RunReport) -> BenchRun {
@@ -284,7 +332,7 @@ fn bench_run(variant: &Variant, round: u32, report: &RunReport) -> BenchRun {
 /// The workload and the protocol of one run of YCSB.
 fn ycsb(arguments: &BenchArguments, variant: &Variant) -> Result<(Ycsb, items::Protocol), Failure> {
     let cluster = &arguments.cluster;
-    let mut workload = Ycsb { shards: cluster.shards, seed: cluster.seed, ..Ycsb::default() };
+    let mut workload = Ycsb { shards: cluster.shards(), seed: cluster.seed, ..Ycsb::default() };
     workload.clients = cluster.clients.unwrap_or(workload.clients);
     workload.limit = run::limit(cluster);
     for (name, value) in &variant.settings {
@@ -453,7 +501,15 @@ fn ratios(variants: &[Variant], runs: &[BenchRun]) -> Vec<Ratio> {
             let ratios = pairs_with(variant);
             let pairs = ratios.len();
             let Spread { median: value, least: min, most: max } = Spread::of(ratios)?;
-            Some(Ratio { of: variant.label.clone(), to: base.label.clone(), value, min, max, pairs })
+            Some(Ratio {
+                of: variant.label.clone(),
+                to: base.label.clone(),
+                value,
+                min,
+                max,
+                pairs,
+                p99: None,
+            })
         })
         .collect()
 }
@@ -494,9 +550,18 @@ fn text(report: &BenchReport) -> String {
         let (network, of) = (simulated.network, &simulated.prices_of);
         text.push_str(&format!("Simulated servers on a {network}, charged with what steps take on {of}\n"));
     }
-    for ratio in &report.ratios {
+    text + &ratio_lines(&report.ratios)
+}
+
+fn ratio_lines(ratios: &[Ratio]) -> String {
+    let mut text = String::new();
+    for ratio in ratios {
+        let p99 = ratio.p99.as_ref().map_or_else(String::new, |p99| {
+            let (value, range) = (format!("{:.3}", p99.value), format!("({:.3} to {:.3})", p99.min, p99.max));
+            format!(", p99 {} {}", styled(STRONG, &value), styled(FAINT, &range))
+        });
         text.push_str(&format!(
-            "{} / {}: {} {}\n",
+            "{} / {}: {} {}{p99}\n",
             ratio.of,
             ratio.to,
             styled(STRONG, &format!("{:.3}", ratio.value)),

@@ -5,7 +5,6 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::builder::ArgPredicate;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use weir_bench::scale::Network;
 
@@ -34,7 +33,6 @@ impl Cli {
             Command::Bench(arguments) => arguments.format == Format::Json,
             Command::Explain(arguments) => arguments.format == Format::Json,
             Command::Reproduce(arguments) => arguments.format == Format::Json,
-            Command::Beside(arguments) => arguments.format == Format::Json,
             Command::Calibrate(_)
             | Command::Serve(_)
             | Command::Dump(_)
@@ -50,10 +48,8 @@ pub enum Command {
     Analyze(AnalyzeArguments),
     /// Analyse an application, run it on an embedded cluster, and check every invariant afterwards
     Run(RunArguments),
-    /// Run a known workload under several protocols, one after the other, and compare them
+    /// Run a workload under several protocols, or on servers of Weir and PostgreSQL, in turns, and compare them
     Bench(BenchArguments),
-    /// Measure a durable server of Weir beside a durable PostgreSQL 15, or an earlier Weir, on this machine, in turns
-    Beside(BesideArguments),
     /// Measure the papers' tables and figures anew: data, a picture, and the paper's figure beside ours
     Reproduce(ReproduceArguments),
     /// Measure what the steps of the protocols take on this machine: what `weir bench --simulate` charges
@@ -176,16 +172,16 @@ pub struct RunArguments {
 
 #[derive(Clone, Debug, Args)]
 pub struct ClusterArguments {
-    /// Shards; they and their clients share at most as many threads as there are cores
+    /// Shards; they and their clients share at most as many threads as there are cores [default: 4; 1 of a server that `weir bench`
+    /// starts]
     #[arg(
         long,
-        default_value_t = 4,
         value_name = "N",
         value_parser = clap::value_parser!(u16).range(1..=256),
         allow_negative_numbers = true
     )]
-    pub shards: u16,
-    /// Calls in flight at once; default: enough to keep the shards busy
+    pub shards: Option<u16>,
+    /// Calls in flight at once [default: enough to keep the shards busy; 16 connections of a server]
     #[arg(
         long,
         value_name = "N",
@@ -193,7 +189,7 @@ pub struct ClusterArguments {
         allow_negative_numbers = true
     )]
     pub clients: Option<u32>,
-    /// How long to run, after loading [default: 10]
+    /// How long to run, after loading [default: 10; 5 on a server, each time]
     #[arg(
         long,
         value_name = "S",
@@ -224,6 +220,12 @@ pub struct ClusterArguments {
     pub settings: Vec<(String, String)>,
 }
 
+impl ClusterArguments {
+    pub fn shards(&self) -> u16 {
+        self.shards.unwrap_or(4)
+    }
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -231,26 +233,33 @@ Examples:
   weir bench tpcc --sweep remote_lines=0,0.5,1 --seconds 5 --format json
   weir bench ycsb --protocol none,ramp-fast,ramp-small,ramp-hybrid,lwlr --sweep read_share=1,0.5,0
   weir bench ycsb --processes 3 --clients 32 --protocol ramp-fast
-  weir bench ycsb --simulate lan --servers 5,10,25,50,100 --set keys=uniform --protocol none,ramp-fast")]
+  weir bench ycsb --simulate lan --servers 5,10,25,50,100 --set keys=uniform --protocol none,ramp-fast
+  weir bench pgbench                                  # durable servers in turns: --target weir:,postgres
+  weir bench pgbench-select --target weir:,postgres --repeat 3 --seconds 2 --set scale=4
+  weir bench copy --target weir:,baseline:./weir-1.0 --set rows=100000
+  weir bench examples/tpcc --target weir:,postgres --count new_order --format json
+
+Servers are started for it, on free ports of the loopback interface and in folders of their own, and end with it. PostgreSQL 15 and
+pgbench must be there: apt-get install postgresql-15, or WEIR_POSTGRES_BIN names their folder.")]
 pub struct BenchArguments {
-    /// A workload that Weir ships (tpcc), ycsb, or a directory with a workload.toml
+    /// A workload that Weir ships (tpcc), ycsb, or a directory with a workload.toml; on servers also pgbench (its TPC-B), pgbench-select
+    /// (pgbench -S) with --set scale=16, copy (rows by COPY) with --set rows=1000000
     #[arg(value_name = "WORKLOAD")]
     pub workload: String,
     #[command(flatten)]
     pub cluster: ClusterArguments,
     /// Protocols to compare, each in turn; `none` keeps the counters and drops atomic visibility, ramp-hybrid:BITS:HASHES (ycsb) has
-    /// another Bloom filter than ramp-hybrid:256:4
-    #[arg(
-        long,
-        value_name = "A,B,…",
-        value_delimiter = ',',
-        default_value = "ramp-fast,none",
-        default_value_if("processes", ArgPredicate::IsPresent, "ramp-fast,ramp-small,ramp-hybrid")
-    )]
+    /// another Bloom filter than ramp-hybrid:256:4 [default: ramp-fast,none; with --processes ramp-fast,ramp-small,ramp-hybrid]
+    #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
     pub protocol: Vec<String>,
-    /// Clusters to compare instead, each in turn (ycsb): weir:FILE with its cluster file, which says the protocol
+    /// What to compare instead, each in turn; ratios are of the first server to each other one. Servers that are started for it:
+    /// weir: (this program), postgres, baseline:PROGRAM (an earlier Weir). For ycsb clusters that run: weir:FILE with its cluster
+    /// file, which says the protocol
     #[arg(long, value_name = "URL,URL,…", value_delimiter = ',', conflicts_with = "protocol")]
     pub target: Vec<String>,
+    /// Of an application on servers: only the calls of this procedure count
+    #[arg(long, value_name = "NAME")]
+    pub count: Option<String>,
     /// Run on so many nodes instead (ycsb): processes of one shard each, over loopback, without logs, started for each run
     #[arg(
         long,
@@ -262,15 +271,14 @@ pub struct BenchArguments {
     /// Run once for each of these values of a setting
     #[arg(long, value_name = "NAME=V1,V2,…", value_parser = name_and_values)]
     pub sweep: Option<(String, Vec<String>)>,
-    /// How often each of the runs is repeated, interleaved; a ratio is the median over the repetitions
+    /// How often each of the runs is repeated, interleaved; a ratio is the median over the repetitions [default: 1; 10 on servers]
     #[arg(
         long,
         value_name = "N",
-        default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..=1000),
         allow_negative_numbers = true
     )]
-    pub repeat: u32,
+    pub repeat: Option<u32>,
     /// ycsb only: instead of running it, simulate servers (lan, or wan: in eight regions of the world), charged with what
     /// steps were once measured to take. The seconds are of virtual time [default: 0.05, on a WAN 1]
     #[arg(long, value_name = "lan|wan", value_parser = network)]
@@ -344,59 +352,6 @@ pub struct CalibrateArguments {
     /// In seconds instead of minutes, with few items: to see that it works
     #[arg(long)]
     pub quick: bool,
-}
-
-/// What both servers do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum BesideWhat {
-    /// pgbench's own script, TPC-B: transactions of several statements
-    Pgbench,
-    /// pgbench -S: a row by its key
-    PgbenchSelect,
-    /// A million rows by COPY, into a table with a primary key
-    Copy,
-    /// The calls of an application with a workload.toml, prepared
-    Calls,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  weir beside pgbench
-  weir beside pgbench-select --pairs 3 --seconds 2
-  weir beside calls examples/tpcc --count new_order --format json
-  weir beside pgbench --baseline weir-of-yesterday     # beside an earlier Weir
-
-Both servers are started for it, on ports of the loopback interface that are free and in folders of their own, and end with it.
-pgbench, initdb and postgres must be there: apt-get install postgresql-15, or WEIR_POSTGRES_BIN names their folder.")]
-pub struct BesideArguments {
-    #[arg(value_enum)]
-    pub what: BesideWhat,
-    /// Of `calls`: the directory of the application
-    #[arg(value_name = "DIRECTORY")]
-    pub application: Option<PathBuf>,
-    /// Beside this program, an earlier Weir, instead of PostgreSQL
-    #[arg(long, value_name = "PROGRAM")]
-    pub baseline: Option<PathBuf>,
-    /// Of `calls`: count the calls of this procedure alone
-    #[arg(long, value_name = "NAME")]
-    pub count: Option<String>,
-    /// So often each server is measured, in turns
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
-    pub pairs: u32,
-    #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    pub seconds: u32,
-    /// Connections
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    pub clients: u32,
-    /// Of pgbench: how many times 100,000 accounts
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
-    pub scale: u32,
-    /// Of Weir
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub shards: u16,
-    #[arg(long, value_enum, default_value = "text")]
-    pub format: Format,
 }
 
 #[derive(Debug, Args)]

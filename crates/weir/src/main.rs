@@ -7,7 +7,6 @@ mod allocator;
 mod analyze;
 mod application;
 mod bench;
-mod beside;
 mod calibrate;
 mod cli;
 mod diagnostic;
@@ -51,7 +50,7 @@ const BUG: i32 = 101;
 const STACK_BYTES: usize = 256 << 20;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = parse();
     let as_json = cli.prints_json();
     end_on_bugs();
     let worker = std::thread::Builder::new().name("weir".to_owned()).stack_size(STACK_BYTES);
@@ -83,6 +82,21 @@ fn main() -> ExitCode {
     }
 }
 
+/// Names the new form of a command that earlier versions had.
+fn parse() -> Cli {
+    Cli::try_parse().unwrap_or_else(|error| {
+        let is_beside = std::env::args().nth(1).is_some_and(|name| name == "beside");
+        if is_beside && error.kind() == clap::error::ErrorKind::InvalidSubcommand {
+            output::print_error(
+                "weir: error: there is no command `beside`: it is part of `weir bench`\n\
+                 hint: weir bench pgbench --target weir:,postgres; for calls of an application: weir bench DIRECTORY --target …",
+            );
+            std::process::exit(2);
+        }
+        error.exit()
+    })
+}
+
 /// A bug ends the process at once: a cluster that has lost a shard's thread would wait for it for ever. One of a client's connection
 /// ends that connection.
 fn end_on_bugs() {
@@ -104,7 +118,6 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Analyze(arguments) => analyze::execute(&arguments),
         Command::Run(arguments) => run::execute(&arguments),
         Command::Bench(arguments) => bench::execute(&arguments),
-        Command::Beside(arguments) => beside::execute(&arguments),
         Command::Calibrate(arguments) => calibrate::execute(&arguments),
         Command::Reproduce(arguments) => reproduce::execute(&arguments),
         Command::Serve(arguments) => serve::execute(arguments),

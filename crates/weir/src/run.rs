@@ -163,7 +163,7 @@ fn options(cluster: &ClusterArguments, protocol: Protocol, audit_every: Option<u
         protocol,
         audit_every,
         refuses: true,
-        ..RunOptions::new(cluster.shards)
+        ..RunOptions::new(cluster.shards())
     }
 }
 

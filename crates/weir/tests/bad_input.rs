@@ -406,6 +406,66 @@ fn a_benchmark_that_cannot_be() {
     check_arguments(&["bench", "tpcc", "--set", "x=1"], "examples/tpcc/workload.toml:", &["--set x=1"]);
 }
 
+/// Nothing is started before all of it is found right.
+#[test]
+fn a_benchmark_of_servers_that_cannot_be() {
+    let here = env!("CARGO_BIN_EXE_weir");
+    let tpcc = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tpcc");
+    let cases: [(&[&str], &str, &[&str]); 18] = [
+        (
+            &["pgbench", "--target", "oracle"],
+            "pgbench",
+            &["`oracle` is no target", "weir:, postgres, baseline:PROGRAM"],
+        ),
+        (&["pgbench", "--target", "weir:cluster.toml"], "pgbench", &["is a cluster", "`weir:` alone"]),
+        (&["copy", "--target", "postgres://me@there/db"], "copy", &["runs already", "`postgres` alone"]),
+        (
+            &["copy", "--target", "weir:,baseline:no-such-program"],
+            "copy",
+            &["is not there", "an earlier Weir"],
+        ),
+        (&["copy", "--target", "baseline:"], "copy", &["names no program"]),
+        (&["copy", "--target", "weir:,weir"], "copy", &["named twice", "baseline:PROGRAM"]),
+        (
+            &["ycsb", "--target", "postgres"],
+            "ycsb",
+            &["does not run on `postgres`", "weir:FILE", "pgbench-select, copy"],
+        ),
+        (&["ycsb", "--target", "weir:"], "ycsb", &["does not run on `weir:`"]),
+        (&[tpcc, "--target", "postgres"], tpcc, &["PostgreSQL alone", "--target weir:,postgres"]),
+        (&[tpcc, "--target", "weir:", "--count", "new_ordre"], tpcc, &["new_ordre", "new_order, payment"]),
+        (
+            &[tpcc, "--target", "weir:", "--set", "warehouses=2"],
+            tpcc,
+            &["--set warehouses=2", "workload.toml"],
+        ),
+        // Of the files that the program has within it.
+        (&["tpcc", "--target", "weir:", "--count", "new_ordre"], "tpcc", &["new_order, payment"]),
+        (&["tpcc", "--count", "new_order"], "tpcc", &["--count", "--target weir:,postgres"]),
+        (&["pgbench", "--set", "sclae=2"], "pgbench", &["no setting `sclae`", "scale"]),
+        (&["pgbench", "--set", "scale=0"], "pgbench", &["`scale=0` is wrong"]),
+        (&["pgbench", "--seconds", "0.5"], "pgbench", &["whole seconds"]),
+        (&["copy", "--seconds", "5"], "copy", &["--seconds is not for copy", "--set rows=N"]),
+        (&["pgbench", "--protocol", "none"], "pgbench", &["--protocol is not for pgbench"]),
+    ];
+    for (arguments, workload, expected) in cases {
+        let start = format!("weir bench {workload}: error: ");
+        check_arguments(&[&["bench"], arguments].concat(), &start, expected);
+    }
+    check_arguments(&["bench", "no-such", "--target", "weir:"], "weir bench: error: `no-such`", &["pgbench"]);
+    check_arguments(
+        &["beside", "pgbench"],
+        "weir: error: ",
+        &["`beside`", "weir bench pgbench --target weir:,postgres"],
+    );
+    for arguments in [&["bench", "pgbench", "--target", "weir:"][..], &["bench", "copy"]] {
+        let output =
+            Command::new(here).args(arguments).env("WEIR_POSTGRES_BIN", "/no/such/folder").output().unwrap();
+        let start = format!("weir bench {}: error: PostgreSQL 15 is not installed", arguments[1]);
+        check_refusal(&output, &start, &["apt-get install postgresql-15", "WEIR_POSTGRES_BIN"]);
+    }
+}
+
 #[test]
 fn a_simulation_that_cannot_be() {
     let check = |arguments: &[&str], expected: &[&str]| {

@@ -55,6 +55,7 @@ mod processes {
     mod recovery;
     mod report_in_chromium;
     mod serve;
+    mod side_by_side;
     mod transactions_like_postgres;
     mod unique_indexes;
     mod wire_conversations;

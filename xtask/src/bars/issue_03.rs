@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::large_schema::{self, Size};
-use super::weir::Weir;
+use super::weir::{Captured, Chosen, Weir};
 use super::{Bar, Effort, Kind, Seen};
 
 const LARGE: Size = Size { tables: 1000, procedures: 500 };
@@ -137,7 +137,8 @@ fn witness_tpcc(weir: &Weir, _: Effort) -> Result<Seen, String> {
 
 fn cross_check(weir: &Weir, _: Effort) -> Result<Seen, String> {
     let cases = [("WEIR_CASES", "10000")];
-    let (passed, failed) = property(weir, "no_confluent_verdict_has_a_counterexample", &cases)?;
+    let (passed, failed) =
+        property(weir, &["simulated::property::no_confluent_verdict_has_a_counterexample"], &cases)?;
     Ok(Seen {
         met: passed == 1 && failed == 0,
         figure: if failed == 0 { "no contradiction" } else { "contradictions" }.to_owned(),
@@ -146,8 +147,9 @@ fn cross_check(weir: &Weir, _: Effort) -> Result<Seen, String> {
 }
 
 fn planted_rules(weir: &Weir, _: Effort) -> Result<Seen, String> {
-    let (turned, failed) = property(weir, "every_rule_turned_round_is_caught", &[])?;
-    let (unchecked, unfounded) = property(weir, "what_cannot_be_caught_has_nothing_to_check", &[])?;
+    let (turned, failed) = property(weir, &["simulated::property::every_rule_turned_round_is_caught"], &[])?;
+    let (unchecked, unfounded) =
+        property(weir, &["simulated::property::what_cannot_be_caught_has_nothing_to_check"], &[])?;
     let golden = std::fs::read_to_string(weir.root.join("testdata/witnesses/rules.txt"));
     let caught = golden.map_err(|error| error.to_string())?.lines().count();
     Ok(Seen {
@@ -157,10 +159,14 @@ fn planted_rules(weir: &Weir, _: Effort) -> Result<Seen, String> {
     })
 }
 
-/// Tests of `weir-search` that passed and failed, of those with this in their name.
-fn property(weir: &Weir, name: &str, environment: &[(&str, &str)]) -> Result<(u64, u64), String> {
-    let arguments = ["--release", "--package", "weir-search", "--test", "property", "--", name];
-    weir.tests(&arguments, environment)
+/// Tests of `weir-search` that passed and failed, of those with one of these in their name.
+fn property(
+    weir: &Weir,
+    names: &'static [&'static str],
+    environment: &[(&str, &str)],
+) -> Result<(u64, u64), String> {
+    let ran = weir.tests(&Chosen::release("search", names), Captured::Yes, environment)?;
+    Ok((ran.passed, ran.failed))
 }
 
 fn partitioned(weir: &Weir, path: &str, seconds_max: f64) -> Result<Seen, String> {

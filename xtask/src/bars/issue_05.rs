@@ -1,8 +1,21 @@
 //! The bars of issue 5, a server people can use: PostgreSQL's protocol beside PostgreSQL, durability, the breadth of SQL.
 
 use super::issue_02::tests;
-use super::weir::Weir;
+use super::side_by_side::{self, Compared};
+use super::weir::{Captured, Chosen, Weir};
 use super::{Bar, Effort, Kind, Seen};
+
+const KILLS: Chosen = Chosen::of("product", &["processes::kills_through_postgres::"]);
+
+const POWER_LOSS: Chosen = Chosen::of(
+    "bench",
+    &[
+        "simulated::interactive_under_faults::",
+        "simulated::definitions_under_faults::",
+        "simulated::deferred_under_faults::",
+        "simulated::loads_under_faults::",
+    ],
+);
 
 pub const BARS: &[Bar] = &[
     Bar {
@@ -11,7 +24,7 @@ pub const BARS: &[Bar] = &[
         claim: "pgbench's own TPC-B, both fully durable, scale 16, 16 clients, simple protocol, TCP: over PostgreSQL 15",
         bar: "≥ 1.5, p99 no worse",
         kind: Kind::Real,
-        measure: |weir, effort| beside(weir, effort, 1.5, &["pgbench"]),
+        measure: |weir, effort| beside_postgres(weir, effort, (1.5, true), &["pgbench"]),
     },
     Bar {
         id: "pgbench-select",
@@ -19,7 +32,7 @@ pub const BARS: &[Bar] = &[
         claim: "`pgbench -S` in the same way: over PostgreSQL 15",
         bar: "≥ 1.2, p99 no worse",
         kind: Kind::Real,
-        measure: |weir, effort| beside(weir, effort, 1.2, &["pgbench-select"]),
+        measure: |weir, effort| beside_postgres(weir, effort, (1.2, true), &["pgbench-select"]),
     },
     Bar {
         id: "copy-million",
@@ -36,7 +49,7 @@ pub const BARS: &[Bar] = &[
         bar: "≥ 10, twelve of twelve conditions",
         kind: Kind::Real,
         measure: |weir, effort| {
-            beside(weir, effort, 10.0, &["calls", "examples/tpcc", "--count", "new_order"])
+            beside_postgres(weir, effort, (10.0, false), &["examples/tpcc", "--count", "new_order"])
         },
     },
     Bar {
@@ -81,84 +94,65 @@ pub const BARS: &[Bar] = &[
     },
 ];
 
-/// Runs `weir beside …`: the median of the ratios, and p99 where there is one.
-fn beside(weir: &Weir, effort: Effort, least: f64, what: &[&str]) -> Result<Seen, String> {
-    Ok(seen(&run_beside(weir, effort, what)?, least, what[0] != "calls"))
+const TARGETS: &str = "weir:,postgres";
+
+/// `least`: of Weir's throughput to PostgreSQL's. `with_p99`: that must be no worse than PostgreSQL's.
+fn beside_postgres(
+    weir: &Weir,
+    effort: Effort,
+    (least, with_p99): (f64, bool),
+    what: &[&str],
+) -> Result<Seen, String> {
+    Ok(seen(&side_by_side::compared(weir, effort, what, TARGETS)?, least, with_p99))
 }
 
-/// How much a server of that name does a second: the median over the pairs.
-fn median(report: &serde_json::Value, server: &str) -> f64 {
-    let figures = report["pairs"].as_array().into_iter().flatten();
-    let mut all: Vec<f64> = figures.filter_map(|pair| pair[server]["per_second"].as_f64()).collect();
-    all.sort_by(f64::total_cmp);
-    all.get(all.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-/// `with_p99`: that must be no worse than PostgreSQL's.
-fn seen(report: &serde_json::Value, least: f64, with_p99: bool) -> Seen {
-    let [value, min, max] =
-        ["value", "min", "max"].map(|field| report["ratio"][field].as_f64().unwrap_or(f64::NAN));
-    let p99 = report["p99_ratio"]["value"].as_f64();
-    let pairs = report["pairs"].as_array().map_or(0, Vec::len);
+fn seen(compared: &Compared, least: f64, with_p99: bool) -> Seen {
+    let Compared { value, min, max, p99, pairs, own, other } = *compared;
     let said = p99.map_or_else(String::new, |p99| format!(", p99 {p99:.2} of PostgreSQL's"));
     Seen {
-        met: value >= least && (!with_p99 || p99.is_none_or(|p99| p99 <= 1.0)),
+        met: value >= least && (!with_p99 || p99.is_some_and(|p99| p99 <= 1.0)),
         figure: format!("{value:.2}{said}"),
-        interval: format!(
-            "{min:.2} to {max:.2}, {pairs} pairs; {:.0} and {:.0} a second",
-            median(report, "weir"),
-            median(report, "postgres")
-        ),
+        interval: format!("{min:.2} to {max:.2}, {pairs} pairs; {own:.0} and {other:.0} a second"),
     }
 }
 
-fn run_beside(weir: &Weir, effort: Effort, what: &[&str]) -> Result<serde_json::Value, String> {
-    let (pairs, seconds) = if effort == Effort::Quick { ("2", "2") } else { ("10", "5") };
-    let options = ["--pairs", pairs, "--seconds", seconds, "--format", "json"];
-    weir.json(&[&["beside"], what, &options].concat())
-}
-
 fn copied(weir: &Weir, effort: Effort) -> Result<Seen, String> {
-    let report = run_beside(weir, effort, &["copy"])?;
-    let seen = seen(&report, 1.0, false);
-    Ok(Seen { met: seen.met && median(&report, "weir") >= 100_000.0, ..seen })
+    let compared = side_by_side::compared(weir, effort, &["copy"], TARGETS)?;
+    let seen = seen(&compared, 1.0, false);
+    Ok(Seen { met: seen.met && compared.own >= 100_000.0, ..seen })
 }
 
 fn corpus(weir: &Weir, _: Effort) -> Result<Seen, String> {
-    let which = ["--workspace", "--test", "corpus", "--test", "expressions", "--", "--nocapture"];
-    let text = weir.test_output(&which, &[])?;
+    let which = Chosen::of("bench", &["postgres::corpus::", "postgres::expressions::"]);
+    let ran = weir.tests(&which, Captured::No, &[])?;
+    let text = ran.text;
     let counts =
         text.lines().filter_map(|line| line.split_once(" answered alike")?.0.trim().parse::<u64>().ok());
     let alike: u64 = counts.sum();
-    let failed = text.lines().filter(|line| line.starts_with("test result: FAILED")).count();
     Ok(Seen {
-        met: alike >= 1_500 && failed == 0,
+        met: alike >= 1_500 && ran.failed == 0,
         figure: format!("{alike} cases alike"),
-        interval: format!("`cargo test {}`", which.join(" ")),
+        interval: format!("`{which}`"),
     })
 }
 
 fn kills(weir: &Weir, effort: Effort) -> Result<Seen, String> {
     let count = if effort == Effort::Quick { "20" } else { "200" };
-    let seen = tests(weir, &["--workspace", "--test", "kills_through_postgres"], &[("WEIR_KILLS", count)])?;
+    let seen = tests(weir, &[KILLS], &[("WEIR_KILLS", count)])?;
     Ok(Seen { figure: format!("{count} kills, {}", seen.figure), ..seen })
 }
 
 fn power_loss(weir: &Weir, effort: Effort) -> Result<Seen, String> {
     let seeds = if effort == Effort::Quick { "0..16" } else { "0..300" };
-    const WHICH: [&str; 4] = ["interactive", "definitions", "deferred", "loads"];
-    let names = WHICH.map(|name| format!("{name}_under_faults"));
-    let which: Vec<&str> =
-        ["--workspace"].into_iter().chain(names.iter().flat_map(|name| ["--test", name])).collect();
-    let seen = tests(weir, &which, &[("WEIR_SEEDS", seeds)])?;
+    let seen = tests(weir, &[POWER_LOSS], &[("WEIR_SEEDS", seeds)])?;
     Ok(Seen { interval: format!("seeds {seeds}, {}", seen.interval), ..seen })
 }
 
 /// Of time, and of memory.
 fn recovery(weir: &Weir, effort: Effort) -> Result<(Seen, Seen), String> {
     let mib = if effort == Effort::Quick { "128" } else { "1024" };
-    let test = ["--release", "--workspace", "--test", "recovery", "--", "--nocapture"];
-    let text = weir.test_output(&test, &[("WEIR_LOG_MIB", mib)])?;
+    let test = Chosen::release("product", &["processes::recovery::"]);
+    let text = weir.tests(&test, Captured::No, &[("WEIR_LOG_MIB", mib)])?.text;
     let line =
         |words: &str| text.lines().find(|line| line.contains(words)).ok_or(format!("{words:?} is not said"));
     let numbers =

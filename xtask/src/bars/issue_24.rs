@@ -3,8 +3,14 @@
 use super::issue_02::tests;
 use super::issue_03::analyzed;
 use super::triggered_schema::{self, Size};
-use super::weir::Weir;
+use super::weir::{Captured, Chosen, Weir};
 use super::{Bar, Effort, Kind, Seen};
+
+const HERMITAGE: [Chosen; 1] =
+    [Chosen::of("product", &["processes::transactions_like_postgres::row_locks::hermitage"])];
+
+const CLIENTS: [Chosen; 1] =
+    [Chosen::of("product", &["processes::catalogs::", "processes::migrations::", "processes::drivers::"])];
 
 pub const BARS: &[Bar] = &[
     Bar {
@@ -13,7 +19,7 @@ pub const BARS: &[Bar] = &[
         claim: "small applications with verdicts derived by hand (`testdata/small`): none is confluent that should not be",
         bar: "≥ 200 applications, none wrong",
         kind: Kind::Computed,
-        measure: |weir, _| tests(weir, &["--workspace", "--test", "small"], &[]),
+        measure: |weir, _| tests(weir, &[Chosen::of("analysis", &["small::"])], &[]),
     },
     Bar {
         id: "hot-runs",
@@ -21,7 +27,7 @@ pub const BARS: &[Bar] = &[
         claim: "the small applications and the examples run hot on 4 shards as `weir analyze` says they do, and keep every invariant",
         bar: "all",
         kind: Kind::Real,
-        measure: |weir, _| tests(weir, &["--workspace", "--test", "hot_runs"], &[]),
+        measure: |weir, _| tests(weir, &[Chosen::of("bench", &["simulated::hot_runs::"])], &[]),
     },
     Bar {
         id: "random-applications",
@@ -53,9 +59,7 @@ pub const BARS: &[Bar] = &[
         claim: "Hermitage's scenarios at READ COMMITTED are as PostgreSQL's, on one shard and on three",
         bar: "19 of 19",
         kind: Kind::Real,
-        measure: |weir, _| {
-            tests(weir, &["--workspace", "--test", "transactions_like_postgres", "hermitage"], &[])
-        },
+        measure: |weir, _| tests(weir, &HERMITAGE, &[]),
     },
     Bar {
         id: "definitions",
@@ -63,7 +67,7 @@ pub const BARS: &[Bar] = &[
         claim: "every form of a definition has PostgreSQL's effect or is refused, on one shard and on three (`testdata/sql/definitions`)",
         bar: "all",
         kind: Kind::Real,
-        measure: |weir, _| tests(weir, &["--workspace", "--test", "definitions"], &[]),
+        measure: |weir, _| tests(weir, &[Chosen::of("product", &["processes::definitions::"])], &[]),
     },
     Bar {
         id: "clients",
@@ -71,33 +75,24 @@ pub const BARS: &[Bar] = &[
         claim: "pgjdbc's DatabaseMetaData, dumps of PostgreSQL, and the first connections of clients and mappers are answered as by PostgreSQL",
         bar: "all",
         kind: Kind::Real,
-        measure: |weir, _| {
-            tests(
-                weir,
-                &["--workspace", "--test", "catalogs", "--test", "migrations", "--test", "drivers"],
-                &[],
-            )
-        },
+        measure: |weir, _| tests(weir, &CLIENTS, &[]),
     },
 ];
 
 fn random_applications(weir: &Weir, effort: Effort) -> Result<Seen, String> {
     let seeds = if effort == Effort::Quick { "300..600" } else { "300..100300" };
-    let which = ["--release", "--workspace", "--test", "property", "no_confluent"];
-    let seen = tests(weir, &which, &[("WEIR_CASES", seeds)])?;
+    let which = Chosen::release("search", &["simulated::property::no_confluent"]);
+    let seen = tests(weir, &[which], &[("WEIR_CASES", seeds)])?;
     Ok(Seen { interval: format!("seeds {seeds}, {}", seen.interval), ..seen })
 }
 
 fn wire_mutations(weir: &Weir, effort: Effort) -> Result<Seen, String> {
     let count = if effort == Effort::Quick { "20000" } else { "1000000" };
-    let test = ["--release", "--workspace", "--test", "connections", "damaged_messages", "--", "--nocapture"];
-    let text = weir.test_output(&test, &[("WEIR_WIRE_MESSAGES", count)])?;
+    let test = Chosen::release("product", &["processes::connections::damaged_messages"]);
+    let ran = weir.tests(&test, Captured::No, &[("WEIR_WIRE_MESSAGES", count)])?;
+    let text = ran.text;
     let figure = text.lines().find(|line| line.contains(" messages, ")).ok_or("no figure is said")?;
-    Ok(Seen {
-        met: text.contains("test result: ok. 1 passed"),
-        figure: figure.to_owned(),
-        interval: String::new(),
-    })
+    Ok(Seen { met: ran.failed == 0, figure: figure.to_owned(), interval: String::new() })
 }
 
 fn analyze_triggers(weir: &Weir, _: Effort) -> Result<Seen, String> {

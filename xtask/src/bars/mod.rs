@@ -11,6 +11,7 @@ mod issue_05;
 mod issue_24;
 mod large_schema;
 mod record;
+mod side_by_side;
 mod triggered_schema;
 mod unchanged;
 mod weir;
@@ -107,7 +108,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
         eprintln!("bars: there is no bar `{unknown}`; `cargo xtask bars --list` lists them");
         return ExitCode::from(2);
     }
-    // What is measured beside a baseline is left as it was seen last where there is none.
+    // What is compared with a baseline is left as it was seen last where there is none.
     let by_default = |bar: &Bar| baseline.is_some() || unchanged::BARS.iter().all(|one| one.id != bar.id);
     let is_chosen = |bar: &&Bar| match only.is_empty() {
         true => by_default(bar),

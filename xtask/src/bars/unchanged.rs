@@ -1,6 +1,7 @@
 //! Bars of speed that compare this build with an earlier one, in turns: `cargo xtask bars --baseline PROGRAM`.
 
 use super::issue_02::spread;
+use super::side_by_side::{self, Compared};
 use super::weir::Weir;
 use super::{Bar, Effort, Kind, Seen};
 
@@ -22,29 +23,30 @@ macro_rules! unchanged {
 
 pub const BARS: &[Bar] = &[
     unchanged!("speed-pgbench", "pgbench's TPC-B, simple protocol, over the baseline", |weir, effort| {
-        beside(weir, effort, &["pgbench"])
+        against(weir, effort, &["pgbench"])
     }),
     unchanged!("speed-select", "pgbench -S, simple protocol, over the baseline", |weir, effort| {
-        beside(weir, effort, &["pgbench-select"])
+        against(weir, effort, &["pgbench-select"])
     }),
     unchanged!("speed-copy", "a million rows by COPY, over the baseline", |weir, effort| {
-        beside(weir, effort, &["copy"])
+        against(weir, effort, &["copy"])
     }),
     unchanged!("speed-calls", "New-Orders by prepared CALLs, over the baseline", |weir, effort| {
-        beside(weir, effort, &["calls", "examples/tpcc", "--count", "new_order"])
+        against(weir, effort, &["examples/tpcc", "--count", "new_order"])
     }),
     unchanged!("speed-tpcc", "TPC-C embedded, 4 shards, 4 warehouses, over the baseline", embedded),
 ];
 
-/// The two servers in turns, by `weir beside --baseline`.
-fn beside(weir: &Weir, effort: Effort, what: &[&str]) -> Result<Seen, String> {
-    let baseline = weir.baseline()?.display().to_string();
-    let (pairs, seconds) = if effort == Effort::Quick { ("3", "2") } else { ("10", "5") };
-    let options = ["--baseline", &baseline, "--pairs", pairs, "--seconds", seconds, "--format", "json"];
-    let report = weir.json(&[&["beside"], what, &options].concat())?;
-    let per_second = |pair: &serde_json::Value, of: &str| pair[of]["per_second"].as_f64();
-    let pairs = report["pairs"].as_array().into_iter().flatten();
-    seen(pairs.filter_map(|pair| Some((per_second(pair, "weir")?, per_second(pair, "baseline")?))).collect())
+/// A server of this build and one of the baseline, in turns.
+fn against(weir: &Weir, effort: Effort, what: &[&str]) -> Result<Seen, String> {
+    let targets = format!("weir:,baseline:{}", weir.baseline()?.display());
+    let Compared { value, min, max, pairs, own, other, .. } =
+        side_by_side::compared(weir, effort, what, &targets)?;
+    Ok(Seen {
+        met: value >= LEAST,
+        figure: format!("{value:.3}"),
+        interval: format!("{min:.3} to {max:.3}, {pairs} pairs; {own:.0} and {other:.0} a second"),
+    })
 }
 
 /// The two programs in turns, each with a cluster of its own.

@@ -1,5 +1,6 @@
 //! Drives the `weir` binary and cargo's tests; knows their JSON and their closing lines.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -7,12 +8,12 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::{Effort, Seen};
-use crate::verify::workspace_root;
+use crate::verify::{target_folder, workspace_root};
 
 pub struct Weir {
     pub root: PathBuf,
     pub binary: PathBuf,
-    /// An earlier build, for what is measured beside one.
+    /// An earlier build, for what is compared with one.
     baseline: Option<PathBuf>,
 }
 
@@ -30,21 +31,22 @@ impl Weir {
         }
         let status = Command::new("cargo")
             .current_dir(&root)
-            .args(["build", "--release", "--quiet", "--workspace", "--bin", "weir"])
+            // The test program is small; with one, dependencies have the features that tests give them. Bars that run tests with
+            // this profile would else build everything once more, and another binary in this one's place.
+            .args(["build", "--release", "--quiet", "--workspace", "--bin", "weir", "--test", "types"])
             .status()
             .map_err(|error| format!("cannot run cargo: {error}"))?;
         if !status.success() {
             return Err("the release build failed".to_owned());
         }
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-        let binary = target.join("release").join("weir");
+        let binary = target_folder(&root).join("release").join("weir");
         Ok(Weir { root, binary, baseline })
     }
 
-    /// The earlier build that this one is measured beside.
+    /// The earlier build that this one is compared with.
     pub fn baseline(&self) -> Result<&Path, String> {
         self.baseline.as_deref().ok_or_else(|| {
-            "it is measured beside an earlier build: `cargo xtask bars --baseline PROGRAM`".to_owned()
+            "it is compared with an earlier build: `cargo xtask bars --baseline PROGRAM`".to_owned()
         })
     }
 
@@ -132,39 +134,103 @@ impl Weir {
             .map_err(|error| format!("cannot run {}: {error}", self.binary.display()))
     }
 
-    /// Runs tests and counts them: (passed, failed). No test at all is an error.
-    pub fn tests(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Result<(u64, u64), String> {
-        let text = self.test_output(arguments, environment)?;
-        let (mut passed, mut failed) = (0, 0);
-        for line in text.lines().filter(|line| line.starts_with("test result:")) {
-            passed += count_before(line, " passed");
-            failed += count_before(line, " failed");
+    /// Runs tests. No test at all is an error, and so is a name that no test has.
+    ///
+    /// # Errors
+    /// Cargo cannot run them, or one of the names is no test's.
+    pub fn tests(
+        &self,
+        chosen: &Chosen,
+        output: Captured,
+        environment: &[(&str, &str)],
+    ) -> Result<Ran, String> {
+        let mut arguments = chosen.arguments();
+        if output == Captured::No {
+            arguments.push("--nocapture");
         }
-        if passed + failed == 0 {
-            return Err(format!("cargo test {} ran no test", arguments.join(" ")));
-        }
-        Ok((passed, failed))
-    }
-
-    /// What tests print.
-    pub fn test_output(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Result<String, String> {
         let output = Command::new("cargo")
             .current_dir(&self.root)
             .args(["test", "--no-fail-fast"])
-            .args(arguments)
+            .args(&arguments)
             .envs(environment.iter().copied())
             .output()
             .map_err(|error| format!("cannot run cargo: {error}"))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         if !output.status.success() && !text.contains("test result:") {
             let said = String::from_utf8_lossy(&output.stderr);
-            return Err(format!(
-                "cargo test {}: {}",
-                arguments.join(" "),
-                said.lines().last().unwrap_or_default()
-            ));
+            return Err(format!("{chosen}: {}", said.lines().last().unwrap_or_default()));
         }
-        Ok(text)
+        Ran::of(text, chosen)
+    }
+}
+
+/// What is shown of what tests print: of those that fail, or all of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Captured {
+    Yes,
+    No,
+}
+
+/// Tests of one test binary: those whose names have one of `names` in them. A tier and a file are modules: `simulated::table_1::`.
+pub struct Chosen {
+    pub target: &'static str,
+    pub names: &'static [&'static str],
+    /// With the release profile's optimisations.
+    pub is_release: bool,
+}
+
+impl Chosen {
+    pub const fn of(target: &'static str, names: &'static [&'static str]) -> Chosen {
+        Chosen { target, names, is_release: false }
+    }
+
+    pub const fn release(target: &'static str, names: &'static [&'static str]) -> Chosen {
+        Chosen { target, names, is_release: true }
+    }
+
+    /// Of the whole workspace: other features would build everything once more.
+    fn arguments(&self) -> Vec<&'static str> {
+        let mut arguments = if self.is_release { vec!["--release"] } else { Vec::new() };
+        arguments.extend(["--workspace", "--test", self.target, "--"]);
+        arguments.extend(self.names);
+        arguments
+    }
+}
+
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cargo test {}", self.arguments().join(" "))
+    }
+}
+
+/// Tests that were run.
+pub struct Ran {
+    pub passed: u64,
+    pub failed: u64,
+    /// What cargo and the tests printed.
+    pub text: String,
+}
+
+impl Ran {
+    fn of(text: String, chosen: &Chosen) -> Result<Ran, String> {
+        let (mut passed, mut failed) = (0, 0);
+        for line in text.lines().filter(|line| line.starts_with("test result:")) {
+            passed += count_before(line, " passed");
+            failed += count_before(line, " failed");
+        }
+        if passed + failed == 0 {
+            return Err(format!("{chosen} ran no test"));
+        }
+        let has_run = |name: &&str| {
+            let tests = text.lines().filter_map(|line| line.strip_prefix("test "));
+            tests
+                .filter_map(|line| line.split_once(" ..."))
+                .any(|(test, ended)| test.contains(*name) && !ended.contains("ignored"))
+        };
+        match chosen.names.iter().find(|name| !has_run(name)) {
+            Some(name) => Err(format!("{chosen} ran no test with {name} in its name")),
+            None => Ok(Ran { passed, failed, text }),
+        }
     }
 }
 
@@ -183,6 +249,22 @@ fn count_before(line: &str, words: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::{Chosen, Ran};
+
+    #[test]
+    fn a_name_that_no_test_has_is_an_error() {
+        let said = "running 1 test\ntest simulated::table_1::counted ... ok\n\n\
+                    test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured";
+        let ran =
+            |names| Ran::of(said.to_owned(), &Chosen::of("bench", names)).map(|ran| (ran.passed, ran.failed));
+        assert_eq!(ran(&["simulated::table_1::"]), Ok((1, 0)));
+        let wrong = ran(&["simulated::table_1::", "table_2::"]).unwrap_err();
+        assert!(wrong.contains("ran no test with table_2:: in its name"), "{wrong}");
+        let none = "running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured";
+        let wrong = Ran::of(none.to_owned(), &Chosen::release("search", &["property"])).err().unwrap();
+        assert_eq!(wrong, "cargo test --release --workspace --test search -- property ran no test");
+    }
+
     #[test]
     fn counts_are_read_from_cargos_closing_line() {
         let line = "test result: ok. 12 passed; 3 failed; 0 ignored; 0 measured";

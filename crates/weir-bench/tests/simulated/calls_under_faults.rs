@@ -1,7 +1,7 @@
 //! TPC-C in virtual time with loss, partitions, crashes of shards and deaths of coordinators: seeds that must pass, and
 //! planted bugs that must be caught.
 //!
-//! `WEIR_SEEDS=17..18 cargo test -p weir-bench --test calls_under_faults seeds` runs other seeds than the usual ones; one
+//! `WEIR_SEEDS=17..18 cargo test --workspace --test bench simulated::calls_under_faults::seeds` runs other seeds than the usual ones; one
 //! that fails leaves a log of everything that happened in the directory for temporary files.
 
 use std::ops::{ControlFlow, Range};
@@ -119,7 +119,7 @@ fn write_log(simulated: &mut Simulated<'_>, setup: &Setup, report: &Report) -> S
     let said = wrote.map_or_else(|error| error.to_string(), |()| path.display().to_string());
     let next = setup.seed + 1;
     format!(
-        "WEIR_SEEDS={}..{next} cargo test -p weir-bench --test calls_under_faults seeds\nlog: {said}",
+        "WEIR_SEEDS={}..{next} cargo test --workspace --test bench simulated::calls_under_faults::seeds\nlog: {said}",
         setup.seed
     )
 }

@@ -1,7 +1,7 @@
 //! Table 1 of ramp.txt, counted: round trips, messages and bytes of metadata of a transaction of four items, by the
 //! real machines of every protocol, with messages delivered by hand.
 //!
-//! The table is testdata/ramp/table-1.txt; `WEIR_UPDATE=1 cargo test -p weir-bench --test table_1` writes it anew, to
+//! The table is testdata/ramp/table-1.txt; `WEIR_UPDATE=1 cargo test --workspace --test bench simulated::table_1::` writes it anew, to
 //! be reviewed as a difference.
 
 use std::collections::BTreeSet;

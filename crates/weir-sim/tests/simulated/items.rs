@@ -1,6 +1,6 @@
 //! RAMP over items under faults: seeds that must pass, planted bugs that must be caught.
 //!
-//! `WEIR_SEEDS=17..18 cargo test -p weir-sim --test items seeds` runs other seeds than the usual ones; each that
+//! `WEIR_SEEDS=17..18 cargo test --workspace --test sim simulated::items::seeds` runs other seeds than the usual ones; each that
 //! fails leaves a log of everything that happened in the directory for temporary files.
 
 use std::ops::Range;
@@ -28,7 +28,7 @@ fn write_log(setup: &Setup, report: &Report) -> String {
     let said = wrote.map_or_else(|error| error.to_string(), |()| path.display().to_string());
     let test = variant.replace('-', "_");
     format!(
-        "WEIR_SEEDS={seed}..{} cargo test -p weir-sim --test items seeds_of_{test}\nlog: {said}",
+        "WEIR_SEEDS={seed}..{} cargo test --workspace --test sim simulated::items::seeds_of_{test}\nlog: {said}",
         seed + 1
     )
 }

@@ -1,7 +1,7 @@
 //! The paper's claims, one test each, with messages delivered by hand (ramp.txt §3.3, §4; soundness S5, S9, S10).
 //!
 //! The scenarios of Figure 1, S5, S9 and S10 are also written down message by message, in
-//! testdata/scenarios; `WEIR_UPDATE=1 cargo test -p weir-txn paper_tests` writes them anew, to be reviewed as a
+//! testdata/scenarios; `WEIR_UPDATE=1 cargo test --workspace --lib paper_tests::` writes them anew, to be reviewed as a
 //! difference.
 
 use super::coordinator::{Coordinator, Done, Options, Transaction};

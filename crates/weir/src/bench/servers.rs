@@ -1,0 +1,262 @@
+//! The servers that `weir bench --target` measures: started for it on free ports of the loopback interface, in folders of their own.
+//!
+//! All are durable. A server ends with the value that started it, and its folder goes with it.
+
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use postgres::{Client, NoTls};
+use weir_bench::postgres::{Server as Postgres, program_folder};
+
+use crate::bench::this_program;
+use crate::output::Failure;
+
+/// A server that has not begun to listen within this never will.
+const STARTS_WITHIN: Duration = Duration::from_secs(120);
+
+/// What is listed where a target is wrong.
+pub const TARGETS: &str = "the targets are: weir:, postgres, baseline:PROGRAM (an earlier Weir); each is started for the measurement";
+
+/// What is started and measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// This program.
+    Weir,
+    Postgres,
+    /// An earlier Weir.
+    Baseline(PathBuf),
+}
+
+impl Target {
+    /// Of how it is written on the command line.
+    pub fn parse(workload: &str, text: &str) -> Result<Target, Failure> {
+        let wrong = |what: &str, hint: &str| {
+            Err(Failure::input(format!("weir bench {workload}: error: `{text}` {what}\nhint: {hint}")))
+        };
+        match text.split_once(':').unwrap_or((text, "")) {
+            ("weir", "") => Ok(Target::Weir),
+            ("postgres" | "postgresql", "") => Ok(Target::Postgres),
+            ("weir", _) => wrong(
+                &format!("is a cluster, on which {workload} does not run"),
+                &format!("`weir:` alone starts a server for the measurement; {TARGETS}"),
+            ),
+            ("postgres" | "postgresql", _) => wrong(
+                "is a server that runs already, which is not measured",
+                &format!("`postgres` alone starts one that is set up as the others are; {TARGETS}"),
+            ),
+            ("baseline", "") => wrong("names no program", "baseline:PROGRAM, as in baseline:./weir-1.0"),
+            ("baseline", program) if Path::new(program).is_file() => Ok(Target::Baseline(program.into())),
+            ("baseline", _) => wrong("is not there, or is no file", "baseline:PROGRAM names an earlier Weir"),
+            _ => wrong("is no target", TARGETS),
+        }
+    }
+
+    /// What runs and ratios call it.
+    pub fn label(&self) -> String {
+        match self {
+            Target::Weir => "weir".to_owned(),
+            Target::Postgres => "postgres".to_owned(),
+            Target::Baseline(program) => format!("baseline:{}", program.display()),
+        }
+    }
+}
+
+/// What goes wrong while it is measured.
+pub fn failed(what: &str, error: &dyn std::fmt::Display) -> Failure {
+    Failure::Check(Some(format!("weir bench: error: {what}: {error}")))
+}
+
+/// The folder of PostgreSQL's programs, among which these are.
+pub fn postgres_programs(workload: &str, needed: &[&str]) -> Result<PathBuf, Failure> {
+    let missing = |what: &str, remedy: &str| {
+        Failure::input(format!("weir bench {workload}: error: {what}\nhint: {remedy}"))
+    };
+    let folder = program_folder().map_err(|error| {
+        let text = error.to_string();
+        let (what, remedy) = text.split_once(": ").unwrap_or((&text, "apt-get install postgresql-15"));
+        missing(what, remedy)
+    })?;
+    match needed.iter().find(|program| !folder.join(program).is_file()) {
+        None => Ok(folder),
+        Some(program) => Err(missing(
+            &format!("there is no {program} in {}", folder.display()),
+            "`apt-get install postgresql-15` installs it, and WEIR_POSTGRES_BIN names the folder if it is elsewhere",
+        )),
+    }
+}
+
+/// Where a server listens, and as whom it is used.
+pub struct Address {
+    port: u16,
+    user: &'static str,
+    database: &'static str,
+}
+
+impl Address {
+    pub fn url(&self) -> String {
+        format!("host=127.0.0.1 port={} user={} dbname={}", self.port, self.user, self.database)
+    }
+
+    pub fn connect(&self) -> Result<Client, Failure> {
+        Client::connect(&self.url(), NoTls).map_err(|error| failed(&self.url(), &error))
+    }
+
+    /// What pgbench prints; its logs go to the folder.
+    pub fn pgbench(&self, programs: &Path, folder: &Path, arguments: &[&str]) -> Result<String, Failure> {
+        let program = programs.join("pgbench");
+        let port = self.port.to_string();
+        let output = Command::new(&program)
+            .args(["-h", "127.0.0.1", "-p", &port, "-U", self.user])
+            .args(arguments)
+            .arg(self.database)
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| failed(&program.display().to_string(), &error))?;
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            false => Err(failed("pgbench", &String::from_utf8_lossy(&output.stderr))),
+        }
+    }
+}
+
+/// A folder that is removed with the value.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new() -> Result<Folder, Failure> {
+        let path = std::env::temp_dir().join(format!("weir-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&path).map_err(|error| failed(&path.display().to_string(), &error))?;
+        Ok(Folder(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left is under the system's temporary folder.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A process of Weir that serves; it is killed with the value.
+struct WeirProcess(Child);
+
+impl Drop for WeirProcess {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl WeirProcess {
+    fn start(
+        program: &Path,
+        data: &Path,
+        application: Option<&Path>,
+        shards: u16,
+    ) -> Result<(WeirProcess, Address), Failure> {
+        let port = free_port()?;
+        let process = Command::new(program)
+            .arg("serve")
+            .args(application)
+            .args(["--shards", &shards.to_string(), "--listen", &format!("127.0.0.1:{port}"), "--data"])
+            .arg(data)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| failed(&program.display().to_string(), &error))?;
+        let mut server = WeirProcess(process);
+        server.wait_until_it_listens()?;
+        Ok((server, Address { port, user: "weir", database: "weir" }))
+    }
+
+    /// Until it says that it listens; what it says later goes nowhere.
+    fn wait_until_it_listens(&mut self) -> Result<(), Failure> {
+        let errors = self.0.stderr.take().expect("it is piped");
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(errors).lines().map_while(Result::ok) {
+                // The receiver is dropped once the server listens.
+                let _ = sender.send(line);
+            }
+        });
+        let until = Instant::now() + STARTS_WITHIN;
+        let mut said = Vec::new();
+        while let Ok(line) = receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            if line.contains("PostgreSQL's protocol on") {
+                return Ok(());
+            }
+            said.push(line);
+        }
+        Err(failed("weir serve did not start", &said.join("\n")))
+    }
+}
+
+fn start_postgres() -> Result<(Postgres, Address), Failure> {
+    let port = free_port()?;
+    let settings = ["fsync=on", "listen_addresses=127.0.0.1", "shared_buffers=1GB", "max_wal_size=4GB"];
+    let server = Postgres::start_at(port, &settings).map_err(|error| failed("PostgreSQL", &error))?;
+    Ok((server, Address { port, user: "postgres", database: "postgres" }))
+}
+
+/// What ends a server when it is dropped.
+enum Process {
+    Postgres { _server: Postgres },
+    Weir { _server: WeirProcess },
+}
+
+/// One of the servers that are measured.
+pub struct Server {
+    pub target: Target,
+    pub address: Address,
+    _process: Process,
+}
+
+/// All of them, as they were named. They are dropped before their folder.
+pub struct Servers {
+    pub all: Vec<Server>,
+    pub folder: Folder,
+}
+
+impl Servers {
+    /// `application`: what servers of Weir begin with.
+    pub fn start(
+        targets: &[Target],
+        folder: Folder,
+        application: Option<&Path>,
+        shards: u16,
+    ) -> Result<Servers, Failure> {
+        let mut all = Vec::new();
+        for (number, target) in targets.iter().enumerate() {
+            let data = folder.0.join(format!("data-{number}"));
+            let weir = |program: &Path| {
+                let (server, address) = WeirProcess::start(program, &data, application, shards)?;
+                Ok((Process::Weir { _server: server }, address))
+            };
+            let (process, address) = match target {
+                Target::Weir => weir(&this_program()?)?,
+                Target::Baseline(program) => weir(program)?,
+                Target::Postgres => {
+                    let (server, address) = start_postgres()?;
+                    (Process::Postgres { _server: server }, address)
+                }
+            };
+            all.push(Server { target: target.clone(), address, _process: process });
+        }
+        Ok(Servers { all, folder })
+    }
+
+    pub fn get(&self, target: &Target) -> Option<&Server> {
+        self.all.iter().find(|server| server.target == *target)
+    }
+}
+
+/// One that nobody has at this moment.
+fn free_port() -> Result<u16, Failure> {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+    free.map(|address| address.port()).map_err(|error| failed("a free port", &error))
+}

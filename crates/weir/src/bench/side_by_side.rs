@@ -1,0 +1,507 @@
+//! `weir bench WORKLOAD --target A,B`: durable servers, each started for it, do the same in turns on this machine.
+//!
+//! Each repetition measures every server once, so that what slows the machine down for a while slows all of them; a ratio is the
+//! median over the repetitions. A further script of pgbench is a line of `SCRIPTS`.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use comfy_table::Cell;
+use serde::Serialize;
+use serde_json::Value;
+use weir_bench::Spread;
+use weir_server::report::Latency;
+
+use crate::bench::calls::Calls;
+use crate::bench::servers::{Folder, Server, Servers, Target, failed, postgres_programs};
+use crate::bench::{Range, Ratio, ratio_lines};
+use crate::cli::{BenchArguments, Format};
+use crate::output::{Failure, STRONG, print, print_json, print_remark, styled};
+use crate::report::{duration, grouped};
+use crate::table::table;
+
+/// Bounds on what pgbench and one thread of clients can drive.
+const CLIENTS_MAX: u32 = 1_000;
+
+/// As `weir serve` has it.
+const SHARDS_MAX: u16 = 64;
+
+/// A script that pgbench runs on the tables that `pgbench -i` makes.
+struct Script {
+    /// Of the workload, on the command line.
+    name: &'static str,
+    /// What chooses it.
+    arguments: &'static [&'static str],
+}
+
+const SCRIPTS: [Script; 2] = [
+    // TPC-B: transactions of several statements.
+    Script { name: "pgbench", arguments: &["-b", "tpcb-like"] },
+    // A row by its key.
+    Script { name: "pgbench-select", arguments: &["-b", "select-only"] },
+];
+
+/// A COPY into a table with a primary key.
+const COPY: &str = "copy";
+
+/// Workloads that run on servers only, for messages.
+pub fn names() -> String {
+    SCRIPTS.iter().map(|script| script.name).chain([COPY]).collect::<Vec<_>>().join(", ")
+}
+
+/// It runs on servers: by its name, or because targets are named and it is an application.
+pub fn is_meant(arguments: &BenchArguments) -> bool {
+    let is_built_in = SCRIPTS.iter().any(|script| script.name == arguments.workload);
+    is_built_in
+        || arguments.workload == COPY
+        || (arguments.workload != "ycsb" && !arguments.target.is_empty())
+}
+
+/// What every server does.
+enum Work {
+    Pgbench {
+        script: &'static Script,
+        /// Of PostgreSQL's programs.
+        programs: PathBuf,
+        /// How many times 100,000 accounts.
+        scale: u32,
+    },
+    Copy {
+        rows: u32,
+        /// In COPY's text format.
+        text: Vec<u8>,
+    },
+    Calls(Calls),
+}
+
+/// What is put on a server, and for how long.
+pub struct Load {
+    pub clients: u32,
+    pub seconds: f64,
+}
+
+/// What one server did in one repetition.
+pub struct Measured {
+    /// Transactions, rows or calls a second.
+    pub throughput: f64,
+    pub completed: u64,
+    /// Transactions or calls that were rolled back.
+    pub aborted: u64,
+    /// How long each took, in microseconds; none where only all of it has a duration.
+    pub times_us: Vec<f64>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    version: u32,
+    workload: String,
+    runs: Vec<Run>,
+    /// Of the first target to each other one.
+    ratios: Vec<Ratio>,
+}
+
+/// One server in one repetition.
+#[derive(Serialize)]
+struct Run {
+    label: String,
+    target: String,
+    parameters: BTreeMap<&'static str, Value>,
+    throughput: f64,
+    aborted_share: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    latency_us: Option<Latency>,
+    /// Which repetition this was, from 1.
+    rounds: u32,
+}
+
+pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
+    refuse_options(arguments)?;
+    let targets = targets(arguments)?;
+    let load = load(arguments)?;
+    let folder = Folder::new()?;
+    let work = Work::of(arguments, &targets, &folder.0)?;
+    let application = match &work {
+        Work::Calls(calls) => Some(calls.path.as_path()),
+        _ => None,
+    };
+    let shards = arguments.cluster.shards.unwrap_or(1);
+    let servers = Servers::start(&targets, folder, application, shards)?;
+    work.prepare(&servers)?;
+    let repeat = arguments.repeat.unwrap_or(10);
+    let parameters = work.parameters(arguments, &load, shards);
+    let mut runs = Vec::new();
+    for round in 1..=repeat {
+        // None of them is always the first.
+        let mut order: Vec<&Server> = servers.all.iter().collect();
+        if round % 2 == 0 {
+            order.reverse();
+        }
+        for server in order {
+            let label = server.target.label();
+            let measured =
+                work.measure(server, &servers, &load, arguments.cluster.seed + u64::from(round))?;
+            print_remark(&format!(
+                "weir: {label} ({round} of {repeat}): {:.0} a second",
+                measured.throughput
+            ));
+            runs.push(run(label, measured, &parameters, round));
+        }
+    }
+    if let Work::Calls(calls) = &work {
+        calls.check(&servers)?;
+    }
+    let ratios = ratios(&targets, &runs);
+    let report = Report { version: 1, workload: arguments.workload.clone(), runs, ratios };
+    match arguments.format {
+        Format::Json => print_json(&report),
+        Format::Text => print(&text(&report)),
+    }
+    Ok(())
+}
+
+/// Options that would do nothing.
+fn refuse_options(arguments: &BenchArguments) -> Result<(), Failure> {
+    let cluster = &arguments.cluster;
+    let is_copy = arguments.workload == COPY;
+    let is_script = SCRIPTS.iter().any(|script| script.name == arguments.workload);
+    let on_servers = "it says what a cluster does; a server runs as `weir serve` starts it";
+    let for_time = "say how long each server is measured: --seconds S";
+    let as_copy = "a COPY is one connection's and ends with its rows: --set rows=N";
+    let given = [
+        (!arguments.protocol.is_empty(), "--protocol", on_servers),
+        (arguments.processes.is_some(), "--processes", on_servers),
+        (arguments.simulate.is_some(), "--simulate", on_servers),
+        (arguments.sweep.is_some(), "--sweep", "run the command once for each value"),
+        (cluster.transactions.is_some(), "--transactions", for_time),
+        (is_copy && cluster.clients.is_some(), "--clients", as_copy),
+        (is_copy && cluster.seconds.is_some(), "--seconds", as_copy),
+        (
+            (is_copy || is_script) && arguments.count.is_some(),
+            "--count",
+            "it is for procedures of an application",
+        ),
+    ];
+    match given.iter().find(|(is_given, ..)| *is_given) {
+        None => Ok(()),
+        Some((_, option, hint)) => {
+            Err(wrong(arguments, &format!("{option} is not for {} on servers", arguments.workload), hint))
+        }
+    }
+}
+
+fn wrong(arguments: &BenchArguments, what: &str, hint: &str) -> Failure {
+    Failure::input(format!("weir bench {}: error: {what}\nhint: {hint}", arguments.workload))
+}
+
+fn targets(arguments: &BenchArguments) -> Result<Vec<Target>, Failure> {
+    if arguments.target.is_empty() {
+        return Ok(vec![Target::Weir, Target::Postgres]);
+    }
+    let mut targets = Vec::new();
+    for text in &arguments.target {
+        let target = Target::parse(&arguments.workload, text)?;
+        if targets.contains(&target) {
+            let hint = "to see what chance does, compare this program with a copy of it: baseline:PROGRAM";
+            return Err(wrong(arguments, &format!("`{text}` is named twice"), hint));
+        }
+        targets.push(target);
+    }
+    Ok(targets)
+}
+
+fn load(arguments: &BenchArguments) -> Result<Load, Failure> {
+    let clients = arguments.cluster.clients.unwrap_or(16);
+    if clients > CLIENTS_MAX {
+        let hint = format!("--clients {CLIENTS_MAX} or fewer");
+        return Err(wrong(arguments, &format!("--clients {clients}: too many connections"), &hint));
+    }
+    if let Some(shards) = arguments.cluster.shards.filter(|shards| *shards > SHARDS_MAX) {
+        let hint = format!("--shards {SHARDS_MAX} or fewer");
+        return Err(wrong(arguments, &format!("--shards {shards}: too many for one server"), &hint));
+    }
+    let seconds = arguments.cluster.seconds.unwrap_or(5.0);
+    let is_script = SCRIPTS.iter().any(|script| script.name == arguments.workload);
+    if is_script && (seconds < 1.0 || seconds.fract() != 0.0) {
+        let what = format!("--seconds {seconds}: pgbench runs for whole seconds");
+        return Err(wrong(arguments, &what, "--seconds 1 is the least"));
+    }
+    Ok(Load { clients, seconds })
+}
+
+/// The one setting that a workload has, as a number from 1.
+fn setting(arguments: &BenchArguments, name: &str, default: u32) -> Result<u32, Failure> {
+    let mut value = default;
+    for (given, text) in &arguments.cluster.settings {
+        if given != name {
+            return Err(wrong(
+                arguments,
+                &format!("no setting `{given}`"),
+                &format!("its one setting is {name}"),
+            ));
+        }
+        let number = text.parse().ok().filter(|number| *number > 0);
+        value = number.ok_or_else(|| {
+            wrong(arguments, &format!("`{name}={text}` is wrong"), "a whole number from 1 on")
+        })?;
+    }
+    Ok(value)
+}
+
+impl Work {
+    fn of(arguments: &BenchArguments, targets: &[Target], folder: &Path) -> Result<Work, Failure> {
+        let name = arguments.workload.as_str();
+        let script = SCRIPTS.iter().find(|script| script.name == name);
+        // What is missing is said before anything starts.
+        let programs = match script {
+            Some(_) => Some(postgres_programs(name, &["pgbench"])?),
+            None if targets.contains(&Target::Postgres) => {
+                Some(postgres_programs(name, &["initdb", "postgres"])?)
+            }
+            None => None,
+        };
+        if let (Some(script), Some(programs)) = (script, programs) {
+            return Ok(Work::Pgbench { script, programs, scale: setting(arguments, "scale", 16)? });
+        }
+        if name == COPY {
+            let rows = setting(arguments, "rows", 1_000_000)?;
+            return Ok(Work::Copy { rows, text: copied(rows) });
+        }
+        if let Some((setting, value)) = arguments.cluster.settings.first() {
+            let hint = "servers are loaded as workload.toml says: change it there";
+            return Err(wrong(arguments, &format!("--set {setting}={value} is not for servers"), hint));
+        }
+        if targets == [Target::Postgres] {
+            let hint = "its rows are those that Weir loads: --target weir:,postgres";
+            return Err(wrong(arguments, "an application does not run on PostgreSQL alone", hint));
+        }
+        super::Application::check_name(arguments)?;
+        Calls::of(name, arguments.count.as_deref(), folder).map(Work::Calls)
+    }
+
+    fn parameters(
+        &self,
+        arguments: &BenchArguments,
+        load: &Load,
+        shards: u16,
+    ) -> BTreeMap<&'static str, Value> {
+        let mut parameters = BTreeMap::from([("shards", Value::from(shards))]);
+        match self {
+            Work::Copy { rows, .. } => {
+                parameters.insert("rows", (*rows).into());
+                return parameters;
+            }
+            Work::Pgbench { scale, .. } => {
+                parameters.insert("scale", (*scale).into());
+            }
+            Work::Calls(_) => {
+                parameters.extend(arguments.count.clone().map(|count| ("count", count.into())));
+            }
+        }
+        parameters.extend([
+            ("clients", load.clients.into()),
+            ("seconds", load.seconds.into()),
+            ("seed", arguments.cluster.seed.into()),
+        ]);
+        parameters
+    }
+
+    /// Makes the tables that it works on.
+    fn prepare(&self, servers: &Servers) -> Result<(), Failure> {
+        for server in &servers.all {
+            match self {
+                Work::Pgbench { programs, scale, .. } => {
+                    let arguments = ["-i", "-q", "-s", &scale.to_string()];
+                    server.address.pgbench(programs, &servers.folder.0, &arguments)?;
+                }
+                Work::Copy { .. } => {
+                    let create = "CREATE TABLE copied (id integer PRIMARY KEY, a bigint NOT NULL, b text, c numeric(10,2), d timestamp)";
+                    let made = server.address.connect()?.batch_execute(create);
+                    made.map_err(|error| failed("CREATE TABLE", &error))?;
+                }
+                Work::Calls(_) => {}
+            }
+        }
+        match self {
+            Work::Calls(calls) => calls.prepare(servers),
+            _ => Ok(()),
+        }
+    }
+
+    fn measure(
+        &self,
+        server: &Server,
+        servers: &Servers,
+        load: &Load,
+        seed: u64,
+    ) -> Result<Measured, Failure> {
+        match self {
+            Work::Pgbench { script, programs, .. } => {
+                let folder = &servers.folder.0;
+                let seed = format!("--random-seed={seed}");
+                let (clients, seconds) = (load.clients.to_string(), load.seconds.to_string());
+                let options =
+                    ["-n", "-c", &clients, "-j", "2", "-T", &seconds, "-l", "--log-prefix=times", &seed];
+                let said =
+                    server.address.pgbench(programs, folder, &[&options, script.arguments].concat())?;
+                let times_us = times(folder).map_err(|error| failed("pgbench's log", &error))?;
+                summary(&said, times_us).ok_or_else(|| failed("pgbench did not say what it did", &said))
+            }
+            Work::Copy { text, .. } => copy(server, text),
+            Work::Calls(calls) => calls.measure(server, load, seed),
+        }
+    }
+}
+
+/// What pgbench has logged, in microseconds; the logs go.
+fn times(folder: &Path) -> std::io::Result<Vec<f64>> {
+    let mut times = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("times.")) {
+            let text = std::fs::read_to_string(&path)?;
+            times.extend(text.lines().filter_map(|line| line.split(' ').nth(2)?.parse::<f64>().ok()));
+            std::fs::remove_file(&path)?;
+        }
+    }
+    Ok(times)
+}
+
+/// Of the lines with which pgbench ends.
+fn summary(said: &str, times_us: Vec<f64>) -> Option<Measured> {
+    let after = |words: &str| {
+        let rest = said.lines().find_map(|line| line.strip_prefix(words))?;
+        rest.split([' ', '/']).next()
+    };
+    Some(Measured {
+        throughput: after("tps = ")?.parse().ok()?,
+        completed: after("number of transactions actually processed: ")?.parse().ok()?,
+        aborted: after("number of failed transactions: ").and_then(|count| count.parse().ok()).unwrap_or(0),
+        times_us,
+    })
+}
+
+fn copied(rows: u32) -> Vec<u8> {
+    let mut text = Vec::new();
+    for row in 0..rows {
+        let (a, b) = (row.wrapping_mul(2_654_435_761), row % 1_000);
+        writeln!(text, "{row}\t{a}\tthe text of row {row}\t{b}.25\t2026-11-22 10:00:00")
+            .expect("memory takes all");
+    }
+    text
+}
+
+fn copy(server: &Server, text: &[u8]) -> Result<Measured, Failure> {
+    let mut client = server.address.connect()?;
+    let wrong = |error: postgres::Error| failed("COPY", &error);
+    client.batch_execute("TRUNCATE copied").map_err(wrong)?;
+    let begun = Instant::now();
+    let mut writer = client.copy_in("COPY copied FROM STDIN").map_err(wrong)?;
+    writer.write_all(text).map_err(|error| failed("COPY", &error))?;
+    let completed = writer.finish().map_err(wrong)?;
+    let throughput = completed as f64 / begun.elapsed().as_secs_f64();
+    Ok(Measured { throughput, completed, aborted: 0, times_us: Vec::new() })
+}
+
+fn latency(mut times_us: Vec<f64>) -> Option<Latency> {
+    times_us.sort_by(f64::total_cmp);
+    let last = times_us.len().checked_sub(1)?;
+    let at = |percent: usize| times_us[last * percent / 100];
+    Some(Latency { p50: at(50), p95: at(95), p99: at(99), max: at(100), ..Latency::default() })
+}
+
+fn run(label: String, measured: Measured, parameters: &BTreeMap<&'static str, Value>, round: u32) -> Run {
+    let all = (measured.completed + measured.aborted).max(1);
+    Run {
+        target: label.clone(),
+        label,
+        parameters: parameters.clone(),
+        throughput: measured.throughput,
+        aborted_share: measured.aborted as f64 / all as f64,
+        latency_us: latency(measured.times_us),
+        rounds: round,
+    }
+}
+
+fn ratios(targets: &[Target], runs: &[Run]) -> Vec<Ratio> {
+    let Some((first, others)) = targets.split_first() else { return Vec::new() };
+    let find = |label: &str, round: u32| runs.iter().find(|run| run.rounds == round && run.label == label);
+    let of = first.label();
+    let spread = |other: &str, figure: &dyn Fn(&Run) -> Option<f64>| {
+        let own = runs.iter().filter(|run| run.label == of);
+        let ratio = |run: &Run| Some(figure(run)? / figure(find(other, run.rounds)?)?);
+        let ratios: Vec<f64> = own.filter_map(ratio).filter(|ratio| ratio.is_finite()).collect();
+        let pairs = ratios.len();
+        Spread::of(ratios).map(|spread| (pairs, spread))
+    };
+    let ratio = |other: &Target| {
+        let to = other.label();
+        let (pairs, spread_of_all) = spread(&to, &|run| Some(run.throughput))?;
+        let Spread { median: value, least: min, most: max } = spread_of_all;
+        let p99 = spread(&to, &|run| run.latency_us.as_ref().map(|latency| latency.p99));
+        let p99 = p99.map(|(_, one)| Range { value: one.median, min: one.least, max: one.most });
+        Some(Ratio { of: of.clone(), to, value, min, max, pairs, p99 })
+    };
+    others.iter().filter_map(ratio).collect()
+}
+
+fn text(report: &Report) -> String {
+    let cells = |run: &Run| {
+        let time = |of: fn(&Latency) -> f64| {
+            Cell::new(run.latency_us.as_ref().map_or_else(String::new, |latency| duration(of(latency))))
+        };
+        vec![
+            Cell::new(&run.label),
+            Cell::new(run.rounds),
+            Cell::new(grouped(run.throughput.round() as u64)),
+            Cell::new(format!("{:.2}%", 100.0 * run.aborted_share)),
+            time(|latency| latency.p50),
+            time(|latency| latency.p99),
+        ]
+    };
+    let header = ["Target", "Round", "A second", "Aborted", "p50", "p99"];
+    let rows = report.runs.iter().map(cells).collect();
+    let title = styled(STRONG, &report.workload);
+    format!("\n{title}\n\n{}\n{}", table(&header, &[1, 2, 3, 4, 5], rows), ratio_lines(&report.ratios))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_pgbench_says_is_read() {
+        let said = "transaction type: <builtin: TPC-B (sort of)>\n\
+                    number of transactions actually processed: 9000/9001\n\
+                    number of failed transactions: 3 (0.033%)\n\
+                    latency average = 1.6 ms\n\
+                    tps = 4512.250000 (without initial connection time)\n";
+        let measured = summary(said, vec![3.0]).unwrap();
+        assert_eq!((measured.throughput, measured.completed, measured.aborted), (4512.25, 9000, 3));
+        assert!(summary("pgbench: error", Vec::new()).is_none());
+    }
+
+    #[test]
+    fn ratios_are_of_the_first_target_by_repetition() {
+        let target = Target::Baseline("earlier".into());
+        let measured =
+            |throughput, p99| Measured { throughput, completed: 1, aborted: 0, times_us: vec![p99] };
+        let runs = [(30.0, 1.0, 10.0, 2.0, 1), (20.0, 4.0, 10.0, 2.0, 2), (60.0, 4.0, 15.0, 2.0, 3)]
+            .into_iter()
+            .flat_map(|(own, own_p99, other, p99, round)| {
+                let parameters = BTreeMap::new();
+                [
+                    run(target.label(), measured(other, p99), &parameters, round),
+                    run("weir".to_owned(), measured(own, own_p99), &parameters, round),
+                ]
+            })
+            .collect::<Vec<_>>();
+        let ratios = ratios(&[Target::Weir, target], &runs);
+        let [ratio] = &ratios[..] else { panic!("{}", ratios.len()) };
+        assert_eq!((ratio.of.as_str(), ratio.to.as_str(), ratio.pairs), ("weir", "baseline:earlier", 3));
+        assert_eq!((ratio.value, ratio.min, ratio.max), (3.0, 2.0, 4.0));
+        let p99 = ratio.p99.as_ref().unwrap();
+        assert_eq!((p99.value, p99.min, p99.max), (2.0, 0.5, 2.0));
+    }
+}
