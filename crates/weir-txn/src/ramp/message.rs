@@ -327,7 +327,7 @@ impl Request {
         }
     }
 
-    /// In which it is evaluated.
+    /// Time zone in which it is evaluated.
     pub fn zone(&self) -> SessionZone {
         let time = match self {
             Request::Execute { call, .. } => Some(call.transaction_time),

@@ -233,9 +233,9 @@ impl Storage {
         })
     }
 
-    /// Makes the rows what a transaction made them.
+    /// Restores the row images of a transaction.
     pub fn replay_logged(&mut self, rows: Vec<LoggedRow>, timestamp: Timestamp, functions: &dyn Functions) {
-        // All that goes first, so that no key is there twice on the way.
+        // Deleted rows are removed first, so that no unique key occurs twice in between.
         let mut placed = Vec::with_capacity(rows.len());
         for LoggedRow { table, row, after, operations } in rows {
             let schema = &self.schema.tables[table.0 as usize];
@@ -321,7 +321,7 @@ impl Storage {
         }
     }
 
-    /// The log has been read: slots without a row are free, but for those that prepared transactions will write.
+    /// Ends recovery: empty slots become free, except those that prepared transactions will fill.
     pub fn end_replay(&mut self) {
         for (at, store) in self.tables.iter_mut().enumerate() {
             let table = TableId(at as u32);

@@ -296,8 +296,8 @@ impl Storage {
         }
     }
 
-    /// Finds the rows with these whole keys and touches their bytes, so that they are in the processor's
-    /// caches when they are asked for. No look-up depends on another: memory answers several at a time.
+    /// Prefetches the rows with these full keys into the processor's caches. The look-ups are independent, so their memory accesses
+    /// overlap.
     pub fn look_ahead(&self, keys: &[(TableId, IndexId, KeyBytes)]) {
         const CACHE_LINE_BYTES: usize = 64;
         let row = |(table, index, key): &(TableId, IndexId, KeyBytes)| {
