@@ -35,7 +35,7 @@ pub struct CompiledAssertion {
     check: Check,
     slots: usize,
     cells: usize,
-    /// The table that it ranges over, with its primary key, where it can be asked of one row.
+    /// Check of one row, by the primary key of the table that the assertion ranges over, if possible.
     pub audit: Option<Audit>,
 }
 

@@ -33,7 +33,7 @@ pub struct Compiler<'a> {
     pub(crate) aggregates: Vec<Vec<CompiledAggregate>>,
     /// Window functions met so far in each enclosing SELECT, outermost first.
     pub(crate) windows: Vec<Vec<CompiledWindow>>,
-    /// The table whose columns are read from the row in place, while such expressions are compiled.
+    /// Table whose columns are currently read in place.
     in_place: Option<InPlace>,
     /// Addresses of conditions that became index keys, while they are recorded (see [`Compiler::watch_consumed`]).
     consumed: std::collections::BTreeSet<usize>,

@@ -172,7 +172,8 @@ impl From<Diagnostic> for Undefined {
 }
 
 impl Definition {
-    /// What the text of a session, whose zone is the thread's, does to the schema of the program, and the program that there is then; none where that stays.
+    /// Parses and analyses a definition in the session's time zone, which the thread has entered; also returns the resulting program,
+    /// none if the statement leaves the schema unchanged.
     ///
     /// # Errors
     /// The text is invalid, breaks something, or this program's schema cannot change.

@@ -22,7 +22,7 @@ struct Term<'a> {
     column: ColumnIndex,
     test: Comparison,
     value: &'a Expr,
-    /// Its position among the conditions; BETWEEN gives two terms with different positions.
+    /// Position among the conditions; BETWEEN yields two terms, with different positions.
     position: usize,
 }
 
