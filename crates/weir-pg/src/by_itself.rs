@@ -33,7 +33,7 @@ impl ByItself {
         self.client.end_transaction(self.name, commit).await.map(drop)
     }
 
-    /// Somebody else ends it. Gives its name.
+    /// Passes the responsibility for ending it to the caller; returns its name.
     pub fn keep(mut self) -> u64 {
         self.is_over = true;
         self.name
@@ -43,7 +43,7 @@ impl ByItself {
 impl Drop for ByItself {
     fn drop(&mut self) {
         if !self.is_over {
-            // Nobody waits for it.
+            // The result is not needed.
             drop(self.client.end_transaction(self.name, false));
         }
     }

@@ -1,4 +1,4 @@
-//! What the cluster does for a session at the moment, and how that is cancelled.
+//! Operation of a session at the cluster, and its cancellation.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,9 +22,9 @@ struct State {
     /// How many statements there have been; the last one is under way if `runs`.
     statement: u64,
     runs: bool,
-    /// What the statement is to end with. It may be between two things that it asks of the cluster.
+    /// Error with which the statement must end; also effective between two operations at the cluster.
     wished: Option<SqlError>,
-    /// The session ends: nothing more is begun.
+    /// The session ends: no further operation may begin.
     ends: bool,
 }
 
@@ -56,7 +56,7 @@ impl InFlight {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the cluster must be told that waits of that transaction are limited, or no longer are.
+    /// Returns whether the cluster must be told a changed lock time-out of that transaction.
     pub(crate) fn limits(&self, transaction: u64, is_limited: bool) -> bool {
         let mut limited = self.limited.lock().unwrap_or_else(PoisonError::into_inner);
         let was_limited = *limited == Some(transaction);
@@ -85,12 +85,12 @@ impl InFlight {
         (state.runs, state.wished) = (false, None);
     }
 
-    /// What is under way has ended.
+    /// Records that the operation in flight has ended.
     fn ended(&self, has_failed: bool) {
         let mut state = self.lock();
         state.tag = None;
         if has_failed {
-            // It has been told.
+            // The error has been reported.
             state.wished = None;
         }
     }
@@ -163,7 +163,7 @@ impl Session {
         state.sleep = None;
         match slept {
             Ok(Ok(error)) => {
-                // It has been told.
+                // The error has been reported.
                 state.wished = None;
                 Err(error.into())
             }
