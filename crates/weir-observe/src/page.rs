@@ -22,7 +22,7 @@ struct Family {
 }
 
 impl Page {
-    /// What only grows. The name ends with `_total`.
+    /// A counter: it only grows. The name ends with `_total`.
     pub fn counter(&mut self, name: &'static str, help: &'static str, labels: Labels<'_>, value: f64) {
         let samples = self.family(name, "counter", help);
         sample(samples, name, "", labels, None, value);

@@ -154,8 +154,8 @@ impl Session {
         blocking(define).await?.map_err(|wrong: Unprepared| Failure::of(wrong, ""))
     }
 
-    /// The schema after all acknowledged definitions: shards are asked, for statements that reach none of them
-    /// before they rest on what there is.
+    /// The schema version after all acknowledged definitions. Asks the shards, so that a statement which reaches no shard does not depend
+    /// on an outdated schema.
     pub(crate) async fn current_schema_version(&self) -> Result<SchemaVersion, Failure> {
         if let Some(own) = self.own_schema_version.get().or_else(|| self.catalog_snapshot.schema_version()) {
             return Ok(own);

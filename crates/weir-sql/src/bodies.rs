@@ -59,7 +59,7 @@ fn bodies(text: &str) -> Vec<(Token, String)> {
     found
 }
 
-/// `None`: it needs no other quotes, or is of a kind that is told otherwise.
+/// `None`: no other quoting is needed, or the kind of constant is not supported here.
 fn said_of(constant: &str) -> Option<String> {
     let escapes = constant.starts_with(['e', 'E']);
     let inner = constant.get(usize::from(escapes)..)?.strip_prefix('\'')?.strip_suffix('\'')?;

@@ -27,7 +27,7 @@ pub(crate) fn note(span: Span, literal: &str, ty: &SqlType) {
     });
 }
 
-/// What binding gives, and the literals that it has met.
+/// Runs a binding, and collects the time literals that it meets.
 pub(crate) fn noting<T>(bind: impl FnOnce() -> T) -> (T, Vec<Noted>) {
     let before = NOTED.replace(Some(Vec::new()));
     let bound = bind();

@@ -34,7 +34,7 @@ impl History {
         let mut writers = BTreeSet::new();
         for (key, value, stamp) in seen {
             let Some(value) = value else {
-                // A deletion that is told by its stamp.
+                // A deletion that is identified by its stamp.
                 writers.extend(self.deleter(key, *stamp));
                 continue;
             };
@@ -98,7 +98,7 @@ impl History {
             let in_time = self.records[*number].begun_us <= before_us;
             *write == Write::Delete && in_time && !transactions.contains(number)
         });
-        // Of the deletions that a right set has, the last one alone already makes this item right.
+        // If a valid set contains deletions, the last of them alone already explains this item.
         unused.into_iter().any(|(delete, _)| {
             let mut more = transactions.clone();
             more.insert(*delete);

@@ -26,28 +26,28 @@ use crate::load::load;
 use crate::source::Sources;
 use numbers::Numbers;
 
-/// Who asks, and where.
+/// Facts about the session and the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     pub user: String,
     pub database: String,
-    /// The number that the session was told as its process'.
+    /// Process number reported to the session.
     pub process: i32,
-    /// Of the session, where the text asks for them.
+    /// Settings of the session, if the text reads them.
     pub settings: BTreeMap<String, String>,
 }
 
 /// A row of a virtual table.
 pub type Row = Vec<Value>;
 
-/// The schema, with the tables that tell of it.
+/// The schema, with the tables of the system catalog.
 #[derive(Debug)]
 pub struct System {
     /// The application's, and behind its tables the virtual ones.
     pub catalog: Catalog,
     /// The first of them.
     pub first: TableId,
-    /// Of each of them, in order.
+    /// Rows of each table, in order.
     pub rows: Vec<Vec<Row>>,
 }
 

@@ -28,19 +28,19 @@ const TEMPLATES_MAX: usize = 100;
 /// Remarks of different kinds that are kept.
 const REMARKS_MAX: usize = 50;
 
-/// What a log says of an application.
+/// Workload extracted from a log.
 #[derive(Debug, Default)]
 pub struct Log {
-    /// The transactions, as a source to be loaded behind the schema.
+    /// The transactions, as a source to be loaded after the schema.
     pub text: String,
-    /// How often each was called, by name: transactions of `text`, and routines of the schema.
+    /// Number of calls of each, by name: transactions of `text`, and routines of the schema.
     pub calls: BTreeMap<String, u64>,
     pub committed: u64,
     /// Rolled back, failed, or not finished when the connection ended.
     pub aborted: u64,
-    /// What was passed over or not understood; `file` of a span counts the logs.
+    /// Skipped or unparsed entries; the `file` of a span counts the logs.
     notes: Vec<Diagnostic>,
-    /// Where the transactions in `text` end, and where each was first seen.
+    /// End of each transaction in `text`, and position of its first occurrence.
     origins: Vec<(u32, Span)>,
 }
 
