@@ -109,7 +109,7 @@ pub fn take_back(application: &Application, analysis: &mut Analysis, found: Vec<
     }
 }
 
-/// Whoever touches the invariant runs in order, and so does whoever writes a table that one of these looks at.
+/// Puts every transaction that touches the invariant in order, and every one that writes a table read by one of these.
 fn order(analysis: &mut Analysis, invariant: InvariantId, both: &[usize], name: &str) {
     let touching = analysis.verdicts.iter().filter(|verdict| verdict.invariant == invariant);
     let mut members: BTreeSet<usize> =

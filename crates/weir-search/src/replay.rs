@@ -16,19 +16,19 @@ use crate::merge::merge;
 use crate::replica::{Invocation, Replica, Who};
 use crate::state::{Row, State, View};
 
-/// What a replay gave.
+/// Result of a replay.
 #[derive(Clone, Debug)]
 pub struct Replayed {
-    /// The states as they came out this time.
+    /// The states of this replay.
     pub witness: Witness,
-    /// The merge breaks the invariant.
+    /// The merged state violates the invariant.
     pub violated: bool,
 }
 
-/// What is wrong with a witness: where in the document, and what would be right.
+/// Error in a witness document: position, and remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayError {
-    /// As in `left[0].arguments.amount`.
+    /// In the form `left[0].arguments.amount`.
     pub place: String,
     pub message: String,
     pub remedy: String,

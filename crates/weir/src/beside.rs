@@ -43,9 +43,9 @@ struct Report {
     clients: u32,
     seconds: u32,
     pairs: Vec<Pair>,
-    /// Of Weir to the other: how much there is done a second.
+    /// Ratio of Weir's throughput to the other's.
     ratio: Ratio,
-    /// The same of the longest of a hundred; more is slower.
+    /// Ratio of the 99th percentiles of latency; more is slower.
     #[serde(skip_serializing_if = "Option::is_none")]
     p99_ratio: Option<Ratio>,
 }
@@ -64,7 +64,7 @@ struct Pair {
     other: Other<Measured>,
 }
 
-/// What Weir is measured beside.
+/// System that Weir is compared with.
 #[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Other<T> {
@@ -201,7 +201,7 @@ impl WeirServer {
         let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             for line in BufReader::new(errors).lines().map_while(Result::ok) {
-                // Whoever waited may have gone.
+                // The receiver may have gone.
                 let _ = sender.send(line);
             }
         });
@@ -224,7 +224,7 @@ fn start_postgres() -> Result<(Postgres, Target), Failure> {
     Ok((server, Target { port, user: "postgres", database: "postgres" }))
 }
 
-/// What ends a server when it goes.
+/// A running server; dropping it ends the server.
 enum Running {
     Postgres { _server: Postgres },
     Weir { _server: WeirServer },
@@ -262,7 +262,7 @@ impl Both {
     }
 }
 
-/// One that nobody has at this moment.
+/// A free port.
 fn free_port() -> Result<u16, Failure> {
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
     free.map(|address| address.port()).map_err(|error| failed("a free port", &error))
@@ -361,7 +361,7 @@ fn pgbench(both: &Both, arguments: &BesideArguments, script: &[&str]) -> Result<
     })
 }
 
-/// What pgbench has logged, in microseconds; the logs go.
+/// Latencies logged by pgbench, in microseconds; removes the logs.
 fn times(folder: &Path) -> std::io::Result<Vec<f64>> {
     let mut times = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -522,7 +522,7 @@ impl Calling {
     async fn open(url: &str, application: &Arc<Application>) -> Result<Calling, Failure> {
         let connected = tokio_postgres::connect(url, NoTls).await;
         let (client, connection) = connected.map_err(|error| failed(url, &error))?;
-        // What goes wrong with it is told to who calls.
+        // Errors of the connection are reported to its calls.
         tokio::spawn(connection);
         let mut prepared = Vec::new();
         for procedure in 0..application.procedures.len() {
@@ -565,7 +565,7 @@ impl Calling {
     }
 }
 
-/// What the application asserts holds on Weir afterwards.
+/// Checks the application's assertions on Weir afterwards.
 fn check(both: &Both, application: &Application) -> Result<(), Failure> {
     let mut client = both.weir.connect()?;
     let mut broken = Vec::new();

@@ -12,7 +12,7 @@ use crate::verify::workspace_root;
 pub struct Weir {
     pub root: PathBuf,
     pub binary: PathBuf,
-    /// An earlier build, for what is measured beside one.
+    /// An earlier build, for relative measurements.
     baseline: Option<PathBuf>,
 }
 
@@ -41,7 +41,7 @@ impl Weir {
         Ok(Weir { root, binary, baseline })
     }
 
-    /// The earlier build that this one is measured beside.
+    /// The earlier build for relative measurements.
     pub fn baseline(&self) -> Result<&Path, String> {
         self.baseline.as_deref().ok_or_else(|| {
             "it is measured beside an earlier build: `cargo xtask bars --baseline PROGRAM`".to_owned()
@@ -83,7 +83,7 @@ impl Weir {
         })
     }
 
-    /// What a command prints; exit codes above 1 are errors, 1 is an answer.
+    /// Standard output of a command; exit codes above 1 are errors, 1 is an answer.
     pub fn text(&self, arguments: &[&str]) -> Result<String, String> {
         let output = self.output(arguments)?;
         if !matches!(output.status.code(), Some(0 | 1)) {
@@ -146,7 +146,7 @@ impl Weir {
         Ok((passed, failed))
     }
 
-    /// What tests print.
+    /// Output of tests.
     pub fn test_output(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Result<String, String> {
         let output = Command::new("cargo")
             .current_dir(&self.root)

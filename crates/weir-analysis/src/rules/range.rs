@@ -54,12 +54,12 @@ pub fn of(
     })
 }
 
-/// Whatever valid value it finds, it leaves a valid one.
+/// Returns whether the write maps every valid value to a valid one.
 pub fn keeps(world: &World<'_>, column: ColumnIndex, valid: Range, procedure: usize, write: &Write) -> bool {
     let terms = &world.effects[procedure].terms;
     match (write.update_of(column), &write.operation) {
         (None, _) => true,
-        // It was checked where it was set, and what it replaces does not matter.
+        // It was checked where it was set, and the replaced value is irrelevant.
         (Some(ColumnOperation::Assign(_)), _) => true,
         (Some(ColumnOperation::Add(delta)), _) => {
             let sign = terms.sign(delta);
@@ -94,7 +94,7 @@ impl Range {
         Range { low: negated(self.high), high: negated(self.low) }
     }
 
-    /// Of a factor that is not negative.
+    /// The range multiplied by a non-negative factor.
     fn times(self, factor: i128) -> Range {
         let times = |limit: Option<i128>| limit.and_then(|limit| limit.checked_mul(factor));
         Range { low: times(self.low), high: times(self.high) }

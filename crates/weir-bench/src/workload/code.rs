@@ -40,7 +40,7 @@ pub(crate) enum Scalar {
     If(Box<Scalar>, Box<Scalar>, Box<Scalar>),
     /// Both ends included.
     Uniform(Box<Scalar>, Box<Scalar>),
-    /// The same with constant ends: the lower one, and how many values.
+    /// The same with constant bounds: the lower one, and the number of values.
     UniformConstant(i64, u64),
     /// Any value between the first two but the third, unless it is the only one.
     UniformExcept(Box<Scalar>, Box<Scalar>, Box<Scalar>),
@@ -65,7 +65,7 @@ pub(crate) enum Scalar {
         key: Box<Scalar>,
     },
     IsNull(Box<Produced>),
-    /// What cannot be null although it is computed as a value.
+    /// A value that cannot be NULL.
     Unwrap(Box<Produced>),
 }
 
@@ -96,7 +96,7 @@ pub(crate) enum Produced {
     If(Box<Scalar>, Box<Produced>, Box<Produced>),
     Pick(Vec<(u64, Produced)>),
     Coalesce(Box<Produced>, Box<Produced>),
-    /// Characters of an alphabet of 64 (or 10, for digits): between so many and so many of them.
+    /// Characters of an alphabet of 64 (or 10, for digits), with a minimal and a maximal number.
     Random {
         alphabet: text::Alphabet,
         low: Box<Scalar>,
@@ -153,7 +153,7 @@ impl Zipf {
     }
 }
 
-/// What evaluation reads and changes.
+/// State of an evaluation.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     rng: Xoshiro256PlusPlus,
