@@ -191,7 +191,7 @@ impl Open {
     }
 }
 
-/// Analyses all procedures under the placement. The last `ad_hoc` procedures but one are ad-hoc statements, whose own plans are
+/// Analyses all procedures under the placement. The `ad_hoc` procedures before the last one are ad-hoc statements, whose own plans are
 /// irrelevant.
 fn judge(application: &Application, placement: &[Placement], ad_hoc: usize) -> Judged {
     let all = effects::of_all(application);

@@ -1,7 +1,7 @@
 //! CREATE ASSERTION and DROP ASSERTION, which PostgreSQL's grammar does not know: cut out of the text before parsing.
 //!
-//! What is cut out is replaced by blanks, so that every other place in the file stays what it was. psql's
-//! backslash commands, and rows after COPY … FROM stdin, are dealt with here too, for the same reason.
+//! The statements are replaced by blanks, so that all other positions in the file remain valid. psql's backslash commands, and rows after
+//! COPY … FROM stdin, are blanked here too, for the same reason.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! Bodies of routines and DO blocks in single quotes, with quotes within: the same text with the body between `$…$`.
 //!
-//! What is bound of a body are stretches of the text that it stands in, so its quotes must not be doubled there.
+//! Bound parts of a body refer to ranges of the text that contains it, so quotes must not be doubled there.
 
 use std::borrow::Cow;
 

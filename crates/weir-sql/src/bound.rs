@@ -375,7 +375,7 @@ impl LockStrength {
     }
 }
 
-/// Action on a row locked by another transaction. In ascending order: the last of several clauses applies.
+/// Action on a row locked by another transaction. If several clauses apply to a row, the greatest in this order wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LockWait {
     Block,

@@ -1,8 +1,8 @@
 //! A change of an application's schema while it runs: one more statement behind its files.
 //!
-//! What a schema is at any time is what its texts make of it, in their order: the files that it began with, then every
-//! statement that has changed it. Nothing here knows of rows; [`Matching`] says which table, column and sequence of the schema
-//! after is which one of the schema before, so that whoever has rows can bring them along.
+//! A schema is the result of its texts in order: the initial files, then every statement that has changed it. This module is independent
+//! of rows; [`Matching`] maps each table, column and sequence of the new schema to the old schema, so that the owner of the rows can
+//! convert them.
 
 use std::collections::BTreeMap;
 

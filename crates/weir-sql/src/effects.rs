@@ -1,9 +1,9 @@
 //! SELECT of functions that act on the session, or ask it: `SELECT pg_advisory_lock(1)`, `SELECT set_config(…)`, `SELECT setval(…)`,
 //! `SELECT currval(…)`.
 //!
-//! What such a statement asks for is computed by a query of the arguments alone, with the FROM and WHERE that were written; whoever
-//! runs it acts on each of the rows. A call anywhere else than as a whole item of the select list is none of these; in front of one
-//! there may be other items, which are computed before anything is acted on.
+//! The arguments of such a statement are computed by a query without the calls, but with the original FROM and WHERE; the session then
+//! executes the calls for each of its rows. Only calls that are whole items of the select list count. Other items may precede one; they
+//! are computed before any call is executed.
 
 use pg_query::protobuf::{FuncCall, SelectStmt, SetOperation, node};
 use weir_types::SqlType;

@@ -77,8 +77,8 @@ pub trait Durable: Shard {
     /// Takes the records of the steps since the last call, in order. Messages of these steps may leave only once the records are durable,
     /// and so may messages of later steps that depend on them (S16): see [`Durable::required_lsn`].
     fn take_records(&mut self) -> Vec<Self::Record>;
-    /// Number of records since the start that must be durable before the replies of the last step leave; if fewer have been taken, all
-    /// that are taken next count. Messages to other shards wait for all records.
+    /// Number of records since the start that must be durable before the replies of the last step leave. If fewer records exist yet, the
+    /// replies wait for all records of the next [`Durable::take_records`]. Messages to other shards wait for all records.
     fn required_lsn(&self) -> u64 {
         u64::MAX
     }

@@ -414,8 +414,8 @@ impl<'a> Clause<'a> {
                 if !comes_with(app, entry, write) {
                     continue;
                 }
-                // A call that fails has read all the same, perhaps the very row that its insert would have
-                // met; only for a fresh key there is no other row.
+                // A failing call has read all the same, perhaps the very row that its insert would have met; only for a fresh key no
+                // other call has a row.
                 let fresh = |key: &[ColumnIndex]| key.iter().any(|&c| self.sets.is_fresh(write.table, c));
                 let keys = self.lasting_keys(write.table);
                 let keys: Vec<_> =

@@ -148,8 +148,8 @@ impl Sets {
     }
 }
 
-/// Limit on the distinguished accesses of one kind to one table. Beyond it only the touched items are known, and no
-/// longer on which condition: paths that multiply make accesses that differ in their conditions alone.
+/// Number of accesses of one kind to one table that are distinguished. Beyond it only the touched items are recorded, without the
+/// conditions: multiplying paths produce accesses that differ in their conditions alone.
 const ALIKE_MAX: usize = 8;
 
 /// The entries, with those of too many paths as one: it touches what any of them does, and any row.

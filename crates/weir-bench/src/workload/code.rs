@@ -1,9 +1,8 @@
 //! Compiled generators: trees of typed nodes over numbered slots, and how they are evaluated.
 //!
-//! What a number, boolean, decimal or time evaluates to is one `i64`, its static [`Kind`] says which; so
-//! the hot path builds no values but the final ones, and looks no name up. Evaluation cannot fail:
-//! what goes wrong (an empty range, an overflow) is noted in the [`Context`] and reported by whoever asked
-//! for the row or call.
+//! Numbers, booleans, decimals and times evaluate to one `i64`, whose meaning is given by the static [`Kind`]; so the hot path builds
+//! only the final values, and looks up no names. Evaluation cannot fail: an error (an empty range, an overflow) is recorded in the
+//! [`Context`], and the caller that has requested the row or call reports it.
 
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};

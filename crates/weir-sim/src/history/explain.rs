@@ -1,9 +1,8 @@
 //! Read atomicity (ramp.txt §3.1): a transaction sees all of another one's writes or none.
 //!
-//! What a transaction saw is *explained* by a set of transactions if each item that it read is the fold of
-//! their writes to it, in order of stamps. For overwrites that is the paper's definition (a fractured read
-//! is a value without an explanation), and it says as much of merged items and of ranges. What must be in
-//! the set is written in the values; only deletions leave nothing, so those are searched for.
+//! A set of transactions *explains* what a transaction saw if each item that it read is the fold of their writes to it, in stamp order.
+//! For overwrites this is the paper's definition (a fractured read is a value without an explanation), and it extends to merged items and
+//! to ranges. The values identify the members of the set, except deletions, which leave no value: those are searched for.
 
 use std::collections::BTreeSet;
 

@@ -201,9 +201,9 @@ impl Chain {
         content
     }
 
-    /// The transaction with this stamp is drained: every reader sees it. An overwrite becomes the base and
-    /// buries what is below it. Merges are folded in order of their stamps, as far as they are drained and
-    /// below the floor, under which no write can come any more (S6).
+    /// Called when the transaction with this stamp is drained, so that every reader sees it. An overwrite becomes the base and replaces
+    /// older versions. Merges are folded in stamp order, as far as they are drained and below the floor, under which no write can arrive
+    /// any more (S6).
     pub fn collect(&mut self, drained: Stamp, floor: u64, is_drained: impl Fn(Stamp) -> bool) {
         let above = self.above();
         let written = above.binary_search_by(|version| version.stamp.cmp(&drained)).ok();

@@ -12,8 +12,8 @@ pub struct Waits(BTreeMap<TxnId, Edges>);
 type Edges = BTreeMap<ShardId, Vec<(TxnId, u64)>>;
 
 impl Waits {
-    /// Records a report, perhaps repeated, that a transaction waits on a shard. If this closes a circle, returns the youngest transaction
-    /// of it, if it is one of this coordinator's waiting ones.
+    /// Records a report, perhaps repeated, that a transaction waits on a shard. If the graph then has a circle through it, returns the
+    /// youngest transaction of the circle.
     pub fn note(&mut self, now_ms: u64, txn: TxnId, shard: ShardId, holder: TxnId) -> Option<TxnId> {
         let edges = self.0.entry(txn).or_default().entry(shard).or_default();
         // Wall clocks may be set back.

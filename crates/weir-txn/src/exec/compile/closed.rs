@@ -90,7 +90,7 @@ impl Closed {
         }
     }
 
-    /// Children of what goes may go with it.
+    /// Adds children that foreign-key actions may delete.
     fn follow(&mut self, catalog: &Catalog) {
         let mut reached: Vec<TableId> = self.deleted.iter().copied().collect();
         while let Some(parent) = reached.pop() {
