@@ -184,7 +184,7 @@ impl<'a> World<'a> {
         !self.updated.contains_key(&(table, column))
     }
 
-    /// The same, and no other branch inserts the row with another value there.
+    /// Returns whether the column is immutable, and no other branch inserts the row with another value there.
     pub fn keeps_its_value(&self, table: TableId, column: ColumnIndex) -> bool {
         self.is_immutable(table, column) && !self.is_replaced(table, column)
     }

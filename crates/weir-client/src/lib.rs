@@ -415,7 +415,7 @@ impl Client {
         self.begin_within_at((transaction, time_of_day()), prepared, values)
     }
 
-    /// The same, and when the transaction began, in microseconds since 2000.
+    /// Begins a statement of a transaction with the given begin time, in microseconds since 2000.
     pub fn begin_within_at(
         &self,
         (transaction, begun): (u64, i64),

@@ -75,8 +75,8 @@ impl Many {
         Some(Many { one, table: table_of(of, insert)?, source: Source::Values { rows, computed } })
     }
 
-    /// Of a query whose rows may live elsewhere than what they are made of. `None`: one shard does all of it, or its text cannot be taken
-    /// apart.
+    /// An INSERT … SELECT whose rows may live on other shards than their sources. `None`: one shard runs it alone, or its text cannot be
+    /// split.
     pub(crate) fn of_query(
         of: &Arc<Callable>,
         text: &str,

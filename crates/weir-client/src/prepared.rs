@@ -113,7 +113,7 @@ impl Prepared {
             .filter_map(|one| Some((&*sequences.get(one.sequence.0 as usize)?.name, one.value)))
     }
 
-    /// The same, to be kept.
+    /// Parameter types, shared.
     pub fn parameters_shared(&self) -> Arc<[SqlType]> {
         match self.current.len() {
             0 => self.parameters.clone(),
@@ -211,7 +211,7 @@ impl Prepared {
         VOLATILE.into_iter().filter(reads).collect()
     }
 
-    /// The same, where these tables have these rows.
+    /// The statement with these rows of virtual tables.
     pub fn with_rows(&self, given: Vec<(&'static str, Vec<Row>)>) -> Prepared {
         let What::Query { gather, constants } = &self.what else { return self.clone() };
         let (system, _) = self.of.system();

@@ -12,7 +12,7 @@ use crate::{
 pub struct Statements<'c> {
     client: &'c Client,
     tag: u64,
-    /// Of what it writes.
+    /// Total bytes of its writes.
     bytes: usize,
     is_open: bool,
 }

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-/// Of a frame, its kind and body. A transaction that does not fit is refused by the client.
+/// Largest size of a frame, kind and body. The client rejects a transaction that does not fit.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 const LENGTH_BYTES: usize = 4;
 

@@ -106,7 +106,7 @@ impl Link {
         self.fault.as_ref()
     }
 
-    /// The same, once for every new reason.
+    /// The fault, once for every new reason.
     pub fn news(&mut self) -> Option<Fault> {
         std::mem::take(&mut self.is_news).then(|| self.fault.clone()).flatten()
     }

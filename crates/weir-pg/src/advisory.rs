@@ -38,7 +38,7 @@ impl Session {
         waits: bool,
         of_transaction: bool,
     ) -> Result<bool, Failure> {
-        // Of a transaction that is over with its statement.
+        // A transaction-level lock outside of a transaction ends with its statement.
         let open = self.open_name();
         {
             let mut locks = self.locks();

@@ -30,7 +30,7 @@ use crate::watch::FrontEnd;
 /// As often as PostgreSQL hashes.
 const ITERATIONS: usize = 4_096;
 
-/// The same for all connections.
+/// Authentication settings shared by all connections.
 pub struct Authenticator {
     database: String,
     scram: Option<SASLAuthStartupHandler<Parameters>>,

@@ -120,7 +120,7 @@ impl Session {
         self.cancel_with(SqlError::new(SqlState::QUERY_CANCELED, message));
     }
 
-    /// The same, with that error.
+    /// Cancels the statement with that error.
     pub(crate) fn cancel_with(&self, error: SqlError) {
         self.in_flight.wish(&self.client, error, None);
     }
@@ -179,7 +179,7 @@ impl Session {
         self.answer_of(begin).await.map_err(sql_error)
     }
 
-    /// The same, with what the client calls the error.
+    /// Waits for the answer; errors are the client library's.
     pub(crate) async fn answer_of(
         &self,
         begin: impl FnOnce(&Client) -> Pending<CallResult>,

@@ -34,7 +34,7 @@ pub struct Lab<'a> {
     pub application: Application,
     pub analysis: &'a Analysis,
     pub program: Program,
-    /// The same, in which INSERT … ON CONFLICT is an error: a call that runs here has run none. Only where a procedure
+    /// Program in which INSERT … ON CONFLICT is an error, so that a successful call has executed none. Present only if a procedure
     /// inserts into one table both with and without it.
     pub without_upserts: Option<Program>,
     /// By table.

@@ -1,6 +1,6 @@
 //! From a witness's text back to the run that shows it (`weir run --replay`).
 //!
-//! The same code that found it: the real executor, the real fold, the check of the invariants.
+//! Uses the code of the search: the real executor, the real fold, the checks of the invariants.
 
 use serde_json::Value as Json;
 use weir_analysis::witness::Side;

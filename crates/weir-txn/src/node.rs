@@ -118,7 +118,7 @@ pub struct Node {
     pub(crate) ended: Vec<TxnId>,
     /// Interactive transactions that have worked on this shard and have not ended.
     pub(crate) open: BTreeMap<TxnId, Open>,
-    /// Those open transactions that insert more keys than are claimed one by one: other writers look for keys in their write sets.
+    /// Open transactions that insert more keys than are claimed one by one: other writers search for keys in their write sets.
     pub(crate) loading: Vec<TxnId>,
     /// Set while a transaction changes the schema: other writers wait for it or withdraw.
     pub(crate) barrier: Option<Barrier>,

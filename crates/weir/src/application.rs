@@ -116,7 +116,7 @@ impl Carried {
         Description::new(self.described(), self.placement)
     }
 
-    /// The same, once it has its rows.
+    /// Initial state of the database.
     pub fn begun(&self) -> Bare {
         Bare { described: self.described(), placement: self.placement }
     }

@@ -123,7 +123,7 @@ impl<'s> Prover<'s> {
         }
     }
 
-    /// The same for an assertion's clauses that compare sums.
+    /// Improves verdicts on clauses of an assertion that compare sums.
     fn improve_sums(
         &mut self,
         world: &World<'_>,

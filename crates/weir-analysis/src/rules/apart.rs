@@ -143,7 +143,7 @@ impl<'a> Spoken<'a> {
 
     fn may_meet(&self, world: &World<'_>, a: &Arrival<'_>, b: &Arrival<'_>) -> bool {
         if a.relation.0 == b.relation.0 {
-            // Of one row each sets another column, or computes one, and only both together make it one of the clause's.
+            // Each sets, or computes, another column of one row, and only both together make the clause cover the row.
             let selecting: Vec<ColumnIndex> = self.selecting(a.relation.0).into_iter().collect();
             return a.by_update
                 && b.by_update

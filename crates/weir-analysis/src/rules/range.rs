@@ -1,8 +1,8 @@
 //! A column that is bounded by a number, and expressions of it that lead from each value within the bound to one within.
 //!
-//! Of `n >= 0` these are `n * 2`, `n / 2`, `greatest(n - 1, 0)`: whatever valid value the merge has made of `n` before, what they make of it
-//! is valid. Where every change of the column is of that kind, so is any order of them, by induction over the order. Integers only:
-//! floating numbers round, and NaN is greater than every number.
+//! For `n >= 0` such expressions are `n * 2`, `n / 2`, `greatest(n - 1, 0)`: applied to any valid value of `n` they yield a valid one. If
+//! every change of the column is of that kind, every order of changes is valid, by induction over the order. Integers only:
+//! floating-point numbers round, and NaN is greater than every number.
 
 use weir_sql::bound::{Expr, ExprKind};
 use weir_sql::catalog::{ColumnIndex, TableId};

@@ -183,7 +183,7 @@ fn change(
     changed.fold(existence, Sign::or)
 }
 
-/// Of an update that only sets what selects rows, to constants: rows that it writes are in the group afterwards, or none is.
+/// For an update that only sets selecting columns to constants: whether all rows that it writes are in the group afterwards, or none.
 fn selected(
     world: &World<'_>,
     procedure: usize,

@@ -30,7 +30,7 @@ struct Put {
     parts: Vec<PutPart>,
     participants: Arc<[ShardId]>,
     decider: ShardId,
-    /// Of the read before it, until its client is answered.
+    /// Result of the preceding read, until its client is answered.
     read: ReadSet,
     read_rounds: u32,
     sent: Sent,

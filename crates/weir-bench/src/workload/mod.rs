@@ -125,8 +125,8 @@ impl Workload {
         })
     }
 
-    /// The same with few rows: of the settings that are not overridden the largest whole number above `setting_min` is halved until there
-    /// are `rows_max` at most, or no such number is left. Also gives those settings.
+    /// Parses a workload and reduces its rows: the largest integer setting above `setting_min` that is not overridden is halved until
+    /// there are at most `rows_max` rows, or no such setting is left. Also returns the changed settings.
     pub fn parse_small(
         application: &Application,
         file: u32,

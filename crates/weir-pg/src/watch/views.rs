@@ -186,7 +186,7 @@ impl Session {
         )
     }
 
-    /// Of those that are waited for, and of those that wait for them.
+    /// Rows of pg_locks for holders that are waited for, and for waiters.
     fn lock_rows(&self, waits: &Waits) -> Vec<Row> {
         let by_name: BTreeMap<i64, i32> = self
             .front

@@ -108,7 +108,7 @@ fn changed(
             let definition = lab.application.catalog.table(*table);
             for (at, column) in definition.columns.iter().enumerate() {
                 let was = before.get(&(*table, *name)).map(|row| &row[at]);
-                // Of a new row, what is not left out.
+                // Of a new row, all columns that are not omitted.
                 let differs = match was {
                     Some(was) => *was != row[at],
                     None => !row[at].is_null() && is_told(definition, at),

@@ -103,9 +103,9 @@ pub struct Ran {
     pub answers: Answers,
     pub writes: Vec<Write>,
     pub claims: Vec<Claim>,
-    /// Of an open transaction: deferred checks to run before COMMIT.
+    /// Deferred checks of an open transaction, to run before COMMIT.
     pub later: Vec<Later>,
-    /// Of an open transaction: rows inserted or updated by ON CONFLICT DO UPDATE, if more batches of the statement may follow.
+    /// Rows that an open transaction has inserted or updated by ON CONFLICT DO UPDATE, if more batches of the statement may follow.
     pub upserted: Vec<(weir_sql::catalog::TableId, u32)>,
     /// Values handed out by sequences; of the last participant including those of other shards.
     pub given: Vec<SequenceValue>,

@@ -145,7 +145,7 @@ pub struct CompiledPart {
     pub body: Vec<CompiledStep>,
     /// Variables that it reads; others are not initialised.
     pub reads: Vec<Slot>,
-    /// Those of them that are inputs, as indexes into the procedure's.
+    /// Variables among these that are inputs, as indexes into the procedure's inputs.
     pub inputs: Vec<usize>,
 }
 
@@ -507,7 +507,7 @@ impl Program {
         self.with_texts_and_bugs(application, plan, PlantedBugs::default())
     }
 
-    /// The same with planted bugs.
+    /// Like [`Program::with_texts`], with planted bugs.
     pub fn with_texts_and_bugs(
         mut self,
         application: &Application,

@@ -52,7 +52,7 @@ pub struct LoggedCommit {
     rows: Vec<LoggedRow>,
     reply: Option<Box<Reply>>,
     sequences: Option<Box<Sequences>>,
-    /// Of a transaction that changes the schema and has not prepared here; replaces `rows`.
+    /// Steps of a transaction that changes the schema and has not prepared here; replaces `rows`.
     steps: Vec<Step>,
 }
 

@@ -98,8 +98,8 @@ impl AdvisoryKey {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Call {
     pub callee: Callee,
-    /// Of an ad-hoc statement that inserts one row, the arguments of many rows may follow each other (docs/server.md, "Many rows at
-    /// once").
+    /// Arguments. For an ad-hoc statement that inserts one row, the arguments of many rows may follow each other (docs/server.md, "Many
+    /// rows at once").
     pub args: Vec<Value>,
     /// Value of `now()`, and the time zone of the session.
     pub transaction_time: TransactionTime,

@@ -241,7 +241,7 @@ impl IndexTree {
         }
     }
 
-    /// The same forwards, from the cursor if the range lies ahead of it; that is where the range begins then.
+    /// Ascending range that starts at the cursor if the range is ahead of it; sets the cursor to the start of this range.
     pub fn range_ahead(
         &self,
         range: &KeyRange,

@@ -53,7 +53,7 @@ impl Zone {
         })
     }
 
-    /// The same, and `+2`, `-08:30`, which are east of UTC here.
+    /// Zone of that name; also accepts `+2` and `-08:30`, which are east of UTC here.
     ///
     /// # Errors
     /// As [`Zone::named`].

@@ -161,7 +161,7 @@ fn to_date(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     Ok(Value::Date(datetime::date_from_timestamp(timestamp(&args[0])?)))
 }
 
-/// Of `AT TIME ZONE INTERVAL '-08:00'`.
+/// Time zone of `AT TIME ZONE INTERVAL '-08:00'`.
 fn zone_of_interval(east: &Span) -> Result<Zone, SqlError> {
     if east.months != 0 || east.days != 0 {
         let shown = crate::datetime::print::interval(east);
