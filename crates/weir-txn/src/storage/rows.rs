@@ -39,8 +39,8 @@ pub trait Rows: Sync {
         visit: Visit<'_>,
     ) -> Result<ControlFlow<()>, SqlError>;
 
-    /// Like an ascending [`Rows::range`], faster for ranges that come in key order. `cursor` is the position where the previous range
-    /// ended; it must be used for one index only.
+    /// Like an ascending [`Rows::range`], faster for ranges that come in key order. `cursor` remembers the start of the previous range; it
+    /// must be used for one index only.
     fn range_ahead(
         &self,
         table: TableId,
