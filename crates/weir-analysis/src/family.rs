@@ -1,9 +1,8 @@
 //! One column, one family (design.md §4, soundness S13): closes the set of ordered transactions.
 //!
-//! Ordered and general transactions are serializable only with respect to each other. So whoever writes what
-//! one of them reads or writes is ordered too, existence and predicate columns included; and so is whoever
-//! touches an invariant that only order keeps. Who merely reads ordered data stays in the merge
-//! family: its reads run as an independent transaction.
+//! Ordered and general transactions are serializable only with respect to each other. So every transaction that writes what one of them
+//! reads or writes is ordered too, existence and predicate columns included; and so is every one that touches an invariant which only
+//! order keeps. A transaction that merely reads ordered data stays in the merge family: its reads run as an independent transaction.
 
 use std::collections::{BTreeMap, BTreeSet};
 

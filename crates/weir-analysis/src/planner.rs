@@ -45,8 +45,8 @@ pub fn plan(
     Plan { placement, transactions }
 }
 
-/// The transactions where rows live as they do. Without a partitioning nothing is said of how calls are routed. `ad_hoc`: for
-/// their sake nobody is ordered; they would be refused.
+/// Plans the transactions under the placement. Without a partitioning the routing of calls is unknown. `ad_hoc`: statements that would be
+/// refused, so that no other transaction is ordered because of them.
 pub fn transactions(
     world: &World<'_>,
     names: &[String],

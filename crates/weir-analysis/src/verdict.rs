@@ -175,7 +175,7 @@ rules! {
     ExtremeRaised,
     /// The opposite: rows go, or the highest value is set instead of raised.
     ExtremeLost,
-    /// "Every row has its counterpart", and nobody takes counterparts away, or both always come and go together.
+    /// "Every row has its counterpart", and counterparts are never removed, or both are always added and removed together.
     Counterpart,
     /// The opposite: a row comes in one branch while its counterpart goes in the other, or each branch takes
     /// another one of several counterparts.

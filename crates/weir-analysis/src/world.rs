@@ -426,8 +426,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The claimed row was there before: its key is made of values that were read from such a row, or the text stops
-    /// without it. Else it may be no row, of which nobody takes anything, or one that the transaction itself inserts.
+    /// Returns whether the claimed row existed before: its key consists of values read from such a row, or the text stops without it.
+    /// Otherwise it may be missing, or inserted by the transaction itself.
     fn exists(&self, procedure: usize, claim: &ClaimedRow, write: &Write) -> bool {
         let effects = &self.effects[procedure];
         let read = |term: TermId| match effects.terms.get(term) {

@@ -1,9 +1,8 @@
 //! Locks on items, shared or exclusive, first come first served.
 //!
-//! Every item has one queue. Whoever asks while somebody waits goes to its end, even if the lock as it is
-//! held would admit it: nobody is overtaken, so neither writers nor readers starve. It never blocks and knows
-//! no time: who has to wait is told, and named among the woken later. It does not look for deadlocks: whoever
-//! takes several locks takes them in the order of keys (ramp.txt §5.1).
+//! Every item has one queue. A request is appended to it while others wait, even if the lock as it is held would admit it: no request is
+//! overtaken, so neither writers nor readers starve. The manager never blocks and has no clock: an owner that has to wait is told so, and
+//! is named among the woken later. It does not detect deadlocks: an owner of several locks takes them in key order (ramp.txt §5.1).
 
 use std::collections::VecDeque;
 use std::fmt::Debug;

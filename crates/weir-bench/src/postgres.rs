@@ -100,7 +100,7 @@ impl Server {
         self.folder.join("data")
     }
 
-    /// The process's id, for whoever wants to look at it from outside.
+    /// Process id of the server.
     pub fn process_id(&self) -> u32 {
         self.process.id()
     }

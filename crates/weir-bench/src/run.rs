@@ -263,8 +263,7 @@ impl Population {
 pub type AuditKeys = BTreeMap<TableId, Vec<Vec<Value>>>;
 
 impl Loaded {
-    /// The shards as they are before anything has run, and the rows that audits may ask for: for whoever drives the
-    /// shards otherwise.
+    /// Shards before the run, and the rows that audits may ask for: for other drivers of the shards.
     pub fn into_snapshots(mut self) -> (Arc<Program>, Vec<weir_txn::ramp::Record>, AuditKeys) {
         (self.program, self.nodes.iter_mut().map(Durable::snapshot).collect(), self.audit_keys)
     }

@@ -161,8 +161,7 @@ fn violated(invariants: Invariants, program: Arc<Program>, check: Option<Check>)
     })
 }
 
-/// Tables that nobody deletes from and into which each call of some procedures puts exactly one row, and no other
-/// procedure any.
+/// Tables without deletes into which each call of some procedures inserts exactly one row, and no other procedure any.
 fn counted(application: &Application) -> Vec<Counted> {
     let tables = application.catalog.tables.iter().map(|table| table.id);
     tables.filter_map(|table| count_by(application, table)).collect()

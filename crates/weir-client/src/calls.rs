@@ -1,7 +1,7 @@
 //! Calls of the SQL application that a cluster carries, as an application's threads wish for them.
 //!
-//! Arguments are judged here, before anything is sent: a shard ends the connection of whoever sends it what its program
-//! cannot run.
+//! Arguments are validated here, before anything is sent: a shard closes the connection of a sender of arguments that its program cannot
+//! run.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -297,8 +297,8 @@ where
         Carrier::beside((cluster, terms), clients, Vec::new(), Trouble::default(), Box::new(|| false))
     }
 
-    /// `neighbours`: shards of this process. `has_more`: somebody has something for the clients that they have not taken; then that
-    /// thread takes a turn, or wakes the loop.
+    /// `neighbours`: shards of this process. `has_more`: returns whether operations of clients wait to be taken; the submitting thread
+    /// then takes a turn, or wakes the loop.
     ///
     /// # Errors
     /// The system's, or a certificate that cannot be used.

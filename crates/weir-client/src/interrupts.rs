@@ -1,6 +1,6 @@
 //! Statements of shards of other processes are ended: over connections of their own, which the node answers while its shards compute.
 //!
-//! Runs on a thread of its own: a node that cannot be reached keeps nobody.
+//! Runs on a separate thread: an unreachable node delays nothing else.
 
 use std::io;
 use std::sync::Arc;

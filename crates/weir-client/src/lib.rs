@@ -83,7 +83,8 @@ pub const TRANSACTION_BYTES_MAX: usize = 8 << 20;
 /// How a client behaves.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How long a transaction may take, from `begin` on. What has not happened then does not; where shards cannot be reached, nobody knows.
+    /// Time limit of a transaction, from `begin` on. After it the transaction is cancelled; its outcome is unknown if shards cannot be
+    /// reached.
     pub deadline: Duration,
     /// The deadline is for shards that cannot be reached: while all can be, what takes longer is waited for.
     pub waits_for_busy: bool,
@@ -382,7 +383,7 @@ impl Client {
 
     /// Begins what was prepared on this client. A SELECT sees of each transaction all or nothing, over all shards.
     pub fn begin_prepared(&self, prepared: &Prepared, values: &[Value]) -> Pending<CallResult> {
-        // Nobody need be asked, so nobody is waited for: who cancels what others wait for says so by such a query.
+        // A query without tables needs no shard and does not wait, for example one that cancels another session's statement.
         if prepared.reads_no_table() {
             return self.work_out(prepared, values);
         }
@@ -428,8 +429,8 @@ impl Client {
         })
     }
 
-    /// Begins to insert a batch of rows, as a statement of the transaction of that name, whose statements before have ended. Its count
-    /// is the first value of what it gives. Whoever makes the next batch need not wait for it.
+    /// Begins the insertion of a batch of rows, as a statement of the named transaction, whose earlier statements have ended. The first
+    /// value of the result is the row count. The next batch may be built before this one has ended.
     pub fn begin_batch(&self, transaction: u64, batch: Batch) -> Pending<CallResult> {
         match &self.carried {
             Carried::Calls(session, _) => {
@@ -510,8 +511,8 @@ impl Client {
         self.order(transaction, calls::Order::RollBackTo(savepoint))
     }
 
-    /// Begins to take a snapshot of all shards in that schema version, under a name of [`Client::new_transaction`]: from then on its
-    /// reads see one state. Whoever asks for one ends it, whatever comes of this.
+    /// Begins a snapshot of all shards in that schema version, under a name of [`Client::new_transaction`]: from then on its reads see
+    /// one state. The caller must end it, whatever the result.
     pub fn begin_snapshot(&self, name: u64, schema_version: &SchemaVersion) -> Pending<CallResult> {
         let take = OfSnapshot::Take(schema_version.0.program.clone());
         self.submit_call(Ok(calls::Wish::Snapshot(name, take, [].into())))

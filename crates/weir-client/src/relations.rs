@@ -315,7 +315,7 @@ impl RowTransaction<'_> {
     /// Writes what has been changed. Gives its place in the order of writes, if there was anything.
     ///
     /// # Errors
-    /// See [`Error`]. `Aborted` where somebody else was faster with a row that views are computed from: nothing happened.
+    /// See [`Error`]. `Aborted` if a concurrent transaction has changed a row that views are computed from: nothing happened.
     pub fn commit(mut self) -> Result<Option<Stamp>, Error> {
         let told = self.order(Order::Commit);
         self.is_open = false;

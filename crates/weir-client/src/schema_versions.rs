@@ -260,7 +260,7 @@ impl Prepared {
     /// Binds the same text to that schema version, with these settings if it depends on settings.
     ///
     /// # Errors
-    /// It does not fit that any more; or what it gives is something else, and somebody has been told otherwise (0A000).
+    /// It does not fit that version any more; or its columns differ from those that the client has been told (0A000).
     pub fn again(
         &self,
         schema_version: &SchemaVersion,

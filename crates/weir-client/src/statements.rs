@@ -94,7 +94,7 @@ impl<'c> Statements<'c> {
 impl Drop for Statements<'_> {
     fn drop(&mut self) {
         if self.is_open {
-            // Nobody waits for it.
+            // The result is not needed.
             drop(self.client.submit(self.tag, Wish::RollBack));
         }
     }

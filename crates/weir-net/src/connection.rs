@@ -206,7 +206,7 @@ impl Connection {
                     let upto = self.outgoing.len().min(self.sent + TLS_BYTES_AT_ONCE);
                     tls.writer().write(&self.outgoing[self.sent..upto]).map(|sent| self.sent += sent)
                 }
-                // The other side's turn. Whoever reads the end of the handshake sends what waits for it.
+                // The other side's turn. The reader of the end of the handshake sends the data that waits for it.
                 Some(_) => break,
             };
             match sent {

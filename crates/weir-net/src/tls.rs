@@ -1,5 +1,5 @@
-//! TLS between the parties of a cluster: each has a certificate of the cluster's own authority, and trusts nobody else's. And
-//! [`server`], for clients that have no certificate.
+//! TLS between the parties of a cluster: each has a certificate of the cluster's own authority, and trusts no other authority. Also
+//! [`server`], for clients without a certificate.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Figures as Prometheus reads them (text format 0.0.4): all samples of a name together, whoever they come from.
+//! Figures in Prometheus' text format 0.0.4: all samples of a name are grouped, whichever source they come from.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

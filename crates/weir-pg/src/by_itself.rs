@@ -6,8 +6,8 @@ use weir_client::{Client, Error};
 
 use crate::session::Session;
 
-/// One of them. Whoever lets go of it without ending it, because the connection has ended in the middle, rolls it back: nobody else
-/// would, and what it holds would be held for as long as the front end runs.
+/// A transaction for one statement. Dropping it without ending it, because the connection has ended, rolls it back: otherwise its locks
+/// would be held for as long as the front end runs.
 pub(crate) struct ByItself {
     client: Arc<Client>,
     name: u64,

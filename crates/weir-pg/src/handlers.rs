@@ -60,8 +60,8 @@ pub(crate) struct Talk {
     has_failed: AtomicBool,
 }
 
-/// An Execute that waits for the next message. What comes up to a Sync is one transaction; if it is the only statement of it, it runs
-/// by itself, in one message to its shard. Nobody can tell the difference: answers go with a Flush or a Sync.
+/// An Execute that waits for the next message. The messages up to a Sync are one transaction; if it is the only statement, it runs by
+/// itself, in one message to its shard. The difference is not observable: answers are sent at a Flush or a Sync.
 struct HeldBack {
     execute: Execute,
     /// Close messages received since.

@@ -113,8 +113,8 @@ impl InFlight {
 }
 
 impl Session {
-    /// Ends the statement that is under way with 57014, if one is and it can still be kept from happening: what computes, or waits for a
-    /// lock or for the network, can; a commit cannot. Whoever runs it is told. May be called at any time, from anywhere.
+    /// Cancels the statement in progress with 57014, if possible: one that computes, or waits for a lock or for the network, can be
+    /// cancelled; a commit cannot. The statement reports the error. May be called at any time, from any thread.
     pub fn cancel(&self) {
         let message = "canceling statement due to user request";
         self.cancel_with(SqlError::new(SqlState::QUERY_CANCELED, message));

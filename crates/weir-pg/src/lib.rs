@@ -64,8 +64,8 @@ use watch::FrontEnd;
 pub use watch::Watch;
 use watchdog::Watchdog;
 
-/// Threads that carry connections and their statements, while none of them computes for long. Each thread that waits costs whoever
-/// wakes it: with four of them on two processors a seventh of the throughput was lost.
+/// Number of threads for connections and their statements, while none of them computes for long. Waking a waiting thread costs the waking
+/// one: four threads on two processors lost a seventh of the throughput.
 const WORKERS: usize = 2;
 
 /// Stack of each thread; memory is used only as far as needed. Deeply nested statements are parsed, bound and evaluated recursively.

@@ -405,7 +405,7 @@ impl<'l> Explorer<'l> {
     }
 }
 
-/// Transactions that lead from a seed to another state: the two themselves, then whoever writes what they touch.
+/// Transactions that lead from a seed to another state: the two themselves, then the writers of the data that they touch.
 pub fn leading(lab: &Lab<'_>, pair: [usize; 2], tables: &BTreeSet<TableId>) -> Vec<usize> {
     let mut wanted = tables.clone();
     pair.iter().for_each(|&procedure| wanted.extend(tables_of(lab.effects(procedure))));

@@ -107,8 +107,8 @@ fn answer(explorer: &mut Explorer<'_>, verdict: &Verdict) -> Answer {
     Answer::Nothing
 }
 
-/// Whom it may be broken beside: the one that the verdict names, or, where it names none, itself and whoever
-/// writes what the invariant reads.
+/// Candidates for the concurrent transaction: the one that the verdict names, or, if it names none, the transaction itself and all
+/// writers of the data that the invariant reads.
 fn partners(lab: &Lab<'_>, verdict: &Verdict) -> Vec<usize> {
     const PARTNERS_MAX: usize = 4;
     if let Some(with) = verdict.with {

@@ -189,8 +189,8 @@ impl<'l> Replica<'l> {
         holds.then_some(branch)
     }
 
-    /// Runs calls one after the other and takes them back. Each side draws from its own share of the sequences, as it
-    /// does in a branch; a call that fails has not happened. Nobody asks whether assertions hold.
+    /// Runs calls one after the other and undoes them. Each side draws from its own share of the sequences, as in a branch; a failing
+    /// call has no effect. Assertions are not checked.
     pub fn in_order(&mut self, calls: &[(Who, &Invocation)]) -> InOrder {
         let mut names = self.names.clone();
         let mut sides: BTreeMap<Who, (Sequences, u32)> = BTreeMap::new();

@@ -1,8 +1,7 @@
 //! A cluster of any protocol in virtual time: shards, coordinators with their clients, links and clocks.
 //!
-//! Everything that happens follows from the seed, so a failure is a number, and running it again with the
-//! log on writes down every event. Knows no protocol and checks nothing: that is for whoever reads what the
-//! clients were told.
+//! Every event follows from the seed, so a failure is identified by a number, and a run with the log on records every event again.
+//! Independent of protocols; checks nothing: that is left to the readers of the clients' results.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -1,7 +1,7 @@
 //! Times without an offset in a definition: they are of the zone of the session that defines it, and stay what they are.
 //!
-//! Texts of definitions are kept and bound again, in UTC, wherever the schema is needed. So such a time gets its offset in the text,
-//! before anybody else sees it.
+//! Texts of definitions are kept and bound again, in UTC, wherever the schema is needed. So such a time gets an explicit offset in the
+//! text before the text is stored or sent.
 
 use std::cell::RefCell;
 

@@ -1,8 +1,8 @@
 //! Assertions and foreign keys that a definition leaves to be asked of the rows that there are, as queries whose rows say what breaks
 //! them.
 //!
-//! An assertion speaks of the whole database, and a row's parent may live on another shard, so no shard can tell by itself: whoever
-//! defines asks all shards, in the definition's transaction, which keeps all other writers out.
+//! An assertion concerns the whole database, and a row's parent may live on another shard, so no shard can check alone: the coordinator
+//! of the definition asks all shards, in the definition's transaction, which keeps all other writers out.
 
 use pg_query::protobuf::{AExpr, BoolExprType, Node, SelectStmt, SubLinkType, node};
 use weir_types::function::double_quoted;

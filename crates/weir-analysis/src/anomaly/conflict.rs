@@ -27,7 +27,7 @@ pub struct Dependency {
     pub item: Item,
 }
 
-/// Everything that one transaction reads and somebody changes.
+/// Dependencies of one transaction: items that it reads and some transaction writes.
 #[derive(Debug, Default)]
 pub struct Dependencies {
     /// In the order of its reads.

@@ -165,7 +165,7 @@ fn generable(table: &Table, key: &[ColumnIndex]) -> Option<ColumnIndex> {
     key.iter().copied().filter(|column| !refers(column)).find(fits)
 }
 
-/// The sequence that the column's values come from where nobody gives one: two sequences would meet.
+/// Sequence of the column's default values: values from a second sequence might collide with them.
 fn own_sequence(table: &Table, column: ColumnIndex) -> Option<SequenceId> {
     match walk::uncast(table.columns[column].default.as_ref()?).kind {
         ExprKind::NextValue(sequence) => Some(sequence),

@@ -197,7 +197,7 @@ impl Put {
         part.map(|part| part.answered = true).is_some()
     }
 
-    /// Sends (again) what is not answered. Whoever has prepared votes again, and whoever decides tells again.
+    /// Sends all unanswered requests (again). Prepared participants vote again, and the decider announces its decision again.
     fn send(&self, txn: TxnId, out: &mut Vec<(ShardId, Request)>) {
         for PutPart { shard, writes, .. } in self.parts.iter().filter(|part| !part.answered) {
             let (writes, participants) = (writes.clone(), self.participants.clone());

@@ -182,8 +182,7 @@ impl Partition {
             assert!(row.stamp < stamp, "{stamp:?} is no later than what it overwrites");
             row.content.apply(write);
             row.stamp = stamp;
-            // Whoever writes it again gets a higher stamp from the clock, so nothing has to remember this
-            // one.
+            // A later write gets a higher stamp from the clock, so this one need not be remembered.
             if row.content == Content::Absent {
                 self.table.remove(&item.key);
             }

@@ -135,7 +135,7 @@ impl Workload {
     ) -> Result<(Workload, Settings), Vec<Diagnostic>> {
         let mut workload = Workload::parse(application, file, overrides)?;
         let mut smaller = Settings::new();
-        // Whoever loads it is told why rows cannot be counted.
+        // If rows cannot be counted, the error is reported when they are loaded.
         while workload.rows(1).is_ok_and(|rows| rows > rows_max) {
             let is_given = |name: &str| overrides.iter().any(|(one, _)| one == name);
             let numbers = workload.settings().iter().filter(|(name, _)| !is_given(name));

@@ -1,4 +1,4 @@
-//! The rows of pg_stat_activity and its like, as they are when somebody asks; and what sessions tell each other to do.
+//! Rows of pg_stat_activity and similar views, computed when they are read; and signals between sessions.
 
 use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};

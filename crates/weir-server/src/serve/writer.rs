@@ -82,8 +82,8 @@ pub(super) struct Written {
 }
 
 impl<R: Serialize + Send + 'static> Writer<R> {
-    /// `waits_for_room`: what there is no room for is written once there is, for whoever has given it refuses more until then. Otherwise
-    /// that is an error. `tell`: there is news.
+    /// `waits_for_room`: if the disk is full, records are written once there is room, since the shard rejects further writes until then;
+    /// otherwise a full disk is an error. `tell`: called when there is news.
     ///
     /// # Errors
     /// The system has no thread.

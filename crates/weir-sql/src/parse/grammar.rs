@@ -1,8 +1,8 @@
 //! The call of PostgreSQL's grammar, which is C: a text goes in, an encoded parse tree comes out and is decoded.
 //!
-//! Two things are done here that `pg_query::parse` does not do. It throws away where the grammar stopped. And it decodes a hundred
-//! levels at most, which are forty-six terms of a sum; here the depth is bounded by a stack. Whoever walks or drops the tree takes a
-//! small part of what decoding takes for a level, so they do with the stack that their thread has.
+//! Two differences to `pg_query::parse`: the position of a syntax error is kept; and the depth of the tree is bounded by the stack, where
+//! the library decodes a hundred levels at most, which are forty-six terms of a sum. Later walks and drops of the tree use a small part
+//! of the decoder's stack per level, so they need no check of their own.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 

@@ -1,8 +1,7 @@
 //! pg_catalog and information_schema: tables that are nowhere stored, whose rows say what the schema is.
 //!
-//! [`System`] is made from an application: its catalog with the tables of `tables.sql` behind its own, and their rows. Views and
-//! functions are SQL over those ([`templates`]). Pure: who asks is in [`Facts`], and what a query reads of the rows is for
-//! whoever runs it.
+//! [`System`] is built from an application: its catalog followed by the tables of `tables.sql`, and their rows. Views and functions are
+//! SQL over those ([`templates`]). Pure: session facts are in [`Facts`], and the executor of a query reads the rows.
 
 pub(crate) mod column_types;
 mod deparse;

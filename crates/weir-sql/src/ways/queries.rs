@@ -294,7 +294,7 @@ struct Body<'a> {
     /// Types of `$1`, `$2`, …
     types: Vec<SqlType>,
     steps: Vec<Step>,
-    /// Variables behind the parameters: for the OUT arguments of calls, which nobody looks at.
+    /// Variables after the parameters, for the OUT arguments of calls, whose values are not used.
     hidden: Vec<SqlType>,
     serializable: bool,
 }

@@ -1,10 +1,9 @@
 //! The coordinator's side of one transaction: PREPARE everywhere but at the last participant, let that
 //! one decide, then COMMIT at the rest.
 //!
-//! The last participant commits without preparing: once all others have prepared, its own commit is the
-//! moment at which "all prepared" becomes true (S3), and it is the owner that S4 wants first. It saves
-//! one message of ramp.txt's Algorithm 1 and keeps its promise: nobody commits before everybody else has
-//! prepared.
+//! The last participant commits without preparing: once all others have prepared, its own commit is the moment at which "all prepared"
+//! becomes true (S3), and it is the owner that S4 wants first. This saves one message of ramp.txt's Algorithm 1 and keeps its guarantee:
+//! no participant commits before all others have prepared.
 
 use std::sync::Arc;
 

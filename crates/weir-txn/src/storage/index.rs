@@ -22,7 +22,7 @@ pub struct IndexTree {
     pub row_in_key: bool,
 }
 
-/// A place in an index, for whoever asks for keys in their order.
+/// A position in an index, for searches in key order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cursor {
     /// None: nothing has been asked for.

@@ -23,14 +23,14 @@ struct Changed {
 #[derive(Debug, Default)]
 pub struct Unsynced {
     rows: HashMap<(TableId, u32), Changed, FxBuildHasher>,
-    /// By table: the last record that is seen by whoever looks for anything there.
+    /// By table: the last record that every search in the table depends on.
     tables: HashMap<TableId, u64, FxBuildHasher>,
-    /// The last record that is seen by whoever looks for anything at all.
+    /// The last record that every search in any table depends on.
     all: u64,
     /// Rows in the order of the records.
     in_order: VecDeque<(u64, TableId, u32)>,
     durable: u64,
-    /// The newest of the records that the step has met. Only one thread looks at a time; whoever audits may, too, and harms nothing.
+    /// The newest non-durable record that the step has read from. Accessed by one thread at a time; a concurrent audit is harmless.
     met: AtomicU64,
     /// All that is asked of a row is whether it is there.
     asks_existence: AtomicBool,

@@ -172,8 +172,8 @@ impl Reading {
 }
 
 impl Log {
-    /// Adds what was passed over to the application's notes, and moves notes on the `generated` source, which
-    /// nobody has written, to the places in the logs. `files`: the logs, as sources of the application.
+    /// Adds the log's notes to the application's notes, and moves notes on the `generated` source to the positions in the logs. `files`:
+    /// the logs, as sources of the application.
     pub fn settle(&self, notes: &mut Vec<Diagnostic>, generated: u32, files: &[u32]) {
         let in_log =
             |place: Span| Span { file: files.get(place.file as usize).copied().unwrap_or(0), ..place };
