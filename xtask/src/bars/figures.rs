@@ -89,8 +89,8 @@ fn of_base<'a>(points: &'a [Value], series: &'a str) -> impl Iterator<Item = (&'
 const TYPICAL: f64 = 0.92;
 const LEAST: f64 = 0.5;
 
-/// One run at each place: what disturbs a real one is larger than a tenth now and then, and so is what separates protocols
-/// that do the same where nothing is written or nobody meets.
+/// Tolerance for one run at each point: occasional disturbances of a real run exceed a tenth, and so do differences between protocols
+/// that do the same without writes or conflicts.
 const NEAR: f64 = 0.85;
 
 fn figure_3(weir: &Weir, effort: Effort, id: &str) -> Result<Seen, String> {

@@ -107,7 +107,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     Function::new("interval", &[Interval, Int4], Interval, |a, _| {
         modifier::fit_interval(interval(&a[0])?, typmod(&a[1])?).map(Value::interval)
     }),
-    // For format_type; nobody can name it by chance.
+    // For format_type; the name cannot be called from SQL by accident.
     Function::new("interval fields", &[Int4], Text, |a, _| {
         Ok(Value::text(modifier::shown_of_interval(typmod(&a[0])?)))
     }),
