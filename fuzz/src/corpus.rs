@@ -1,4 +1,4 @@
-//! What inputs are made of: every SQL text and log in the repository.
+//! Corpus of the fuzzers: every SQL text and log in the repository.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What the fuzzers of this folder and the tests of servers have in common: chance that follows from a seed, and damaged conversations.
+//! Shared code of the fuzzers in this folder and the tests of servers: seeded randomness, and damaged conversations.
 
 pub mod chance;
 pub mod wire;

@@ -1,8 +1,8 @@
-//! Constructs within themselves, as deep as whoever recurses over them will not like.
+//! Deeply nested constructs, to test recursion limits.
 
 use crate::mutate::Chance;
 
-/// What opens, what stands in the middle, and what closes.
+/// Opening, innermost and closing text.
 type Form = (&'static str, &'static str, &'static str);
 
 /// In the place of a number.

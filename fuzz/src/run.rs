@@ -140,7 +140,7 @@ fn read_and_analyze(case: &Case, plant: Option<Plant>) {
     }));
 }
 
-/// What a client says, as each state of a connection would take it. What a message is read from ends where its length says.
+/// Parses a client's bytes as each state of a connection would. A message ends at its stated length.
 fn read_client(line: &str, plant: Option<Plant>) {
     let digits: Vec<u8> =
         line.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| digit as u8).collect();

@@ -11,7 +11,7 @@ use crate::corpus::Corpus;
 
 /// A case that takes that much of a processor does not end.
 const STANDSTILL_SECONDS: u64 = 30;
-/// After so many findings the search ends: they are probably one.
+/// Number of findings after which the search ends: they probably have the same cause.
 const FINDINGS_MAX: usize = 3;
 /// Behind the cases that every seed begins with.
 const PLANTED_FROM: u64 = 1000;
@@ -170,11 +170,11 @@ fn lines(child: &mut Child) -> Receiver<u64> {
     receiver
 }
 
-/// What the process has used; other work on the machine does not count. Where nobody tells, nothing stands still.
+/// Processor seconds used by the process, independent of other load; zero if unknown, and then a hang is not detected.
 fn processor_seconds(process: u32) -> u64 {
     const TICKS_A_SECOND: u64 = 100;
     let Ok(text) = std::fs::read_to_string(format!("/proc/{process}/stat")) else { return 0 };
-    // Behind the program's name in brackets the 12th and 13th words.
+    // The 12th and 13th words after the program's name in parentheses.
     let behind = text.rsplit(')').next().unwrap_or("");
     let words = behind.split_whitespace().skip(11).take(2);
     words.filter_map(|word| word.parse::<u64>().ok()).sum::<u64>() / TICKS_A_SECOND

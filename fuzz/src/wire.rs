@@ -1,12 +1,12 @@
 //! Conversations in PostgreSQL's protocol that follow from a seed: messages of every type, in any order, many of them damaged.
 //!
-//! They are what a client says; they know nothing of what a server answers.
+//! Only client messages; independent of the server's answers.
 
 use crate::chance::Chance;
 
 const NAMES: [&str; 4] = ["", "", "a", "b"];
 
-/// What a server with the tables `pair (a int PRIMARY KEY, b int)` and `word (w text)` can be told. None of it makes a table grow.
+/// Statements for a server with the tables `pair (a int PRIMARY KEY, b int)` and `word (w text)`. None of them makes a table grow.
 const TEXTS: [&str; 40] = [
     "",
     ";",
@@ -232,7 +232,7 @@ fn command(chance: &mut Chance) -> Vec<u8> {
 const LENGTHS: [u32; 12] =
     [0, 1, 3, 4, 5, 8, 10_000, 10_001, 0x3fff_fffe, 0x3fff_ffff, 0x7fff_ffff, 0xffff_ffff];
 
-/// Cuts it, makes it longer, changes bytes of it, or says that it is of another length or type.
+/// Truncates it, extends it, changes bytes of it, or changes its length or type field.
 fn damage(message: &mut Vec<u8>, chance: &mut Chance) {
     let type_bytes = usize::from(message.first() != Some(&0));
     let tell_length = |message: &mut Vec<u8>, length: u32| {

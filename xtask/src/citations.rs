@@ -1,9 +1,9 @@
-//! What the code and the documents cite must be there: rules of soundness.md, documents, papers, paths of the checkout, and tests.
+//! Checks that everything cited in code and documents exists: rules of soundness.md, documents, papers, and paths of the checkout.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// What may be cited, gathered once.
+/// Valid citations, gathered once.
 pub struct Cited {
     /// Numbers of rules: headings of docs/soundness.md.
     rules: BTreeSet<u32>,
@@ -33,7 +33,7 @@ impl Cited {
         Cited { rules, papers: read("docs/papers/README.md"), files: files.to_vec(), tests }
     }
 
-    /// What a file cites and is not there.
+    /// Citations in a file whose target does not exist.
     pub fn complaints(&self, root: &Path, file: &str, text: &str) -> Vec<String> {
         let is_code = file.ends_with(".rs");
         let mut complaints = Vec::new();

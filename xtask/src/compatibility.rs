@@ -55,7 +55,7 @@ pub fn write(root: &Path) -> ExitCode {
     }
 }
 
-/// What is wrong with the file as it is.
+/// Complaint about an outdated file; none if it is current.
 pub fn complaint(root: &Path) -> Option<String> {
     let now = std::fs::read_to_string(root.join(FILE)).ok();
     let is_so = now.is_some() && now == written(root);

@@ -68,7 +68,7 @@ pub fn fuzz(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Of the checkout that `cargo xtask` is run in: checkouts may share their build folder, and so this program.
+/// Root of the checkout that `cargo xtask` is run in: checkouts may share their build folder, and so this program.
 pub fn workspace_root() -> PathBuf {
     let run_in = std::env::var_os("CARGO_MANIFEST_DIR");
     let xtask = run_in.map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
@@ -113,7 +113,7 @@ fn house_rules(root: &Path) -> Vec<String> {
     complaints
 }
 
-/// What git knows and what it would take in: never what it ignores.
+/// Tracked and untracked files of the checkout, without ignored ones.
 fn tracked_files(root: &Path) -> Vec<String> {
     let listed = Command::new("git")
         .current_dir(root)

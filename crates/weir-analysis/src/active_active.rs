@@ -1,4 +1,4 @@
-//! What multi-master replication of PostgreSQL would do to the application.
+//! Effect of multi-master replication of PostgreSQL on the application.
 //!
 //! The model is that of last-update-wins rows (pgactive, BDR, Spock in their default settings): every node runs
 //! whole transactions by itself, with its own constraints checked there; committed rows travel later; where two
@@ -42,7 +42,7 @@ pub struct Conflict {
     pub right: String,
     pub merged: String,
     pub remedy: String,
-    /// The two executions, with values, where somebody has run them.
+    /// The two executions with values, if they have been run.
     pub executed: Executed,
     pub span: Span,
 }
@@ -127,7 +127,7 @@ impl Case<'_> {
             )
     }
 
-    /// Writes of anybody to rows of the same table that may be the same, itself first.
+    /// Writes of any procedure to rows of the same table that may be the same row; the write itself first.
     fn partners<'w>(&'w self, write: &'w Write) -> Vec<(usize, &'w Write)> {
         let mut list: Vec<(usize, &Write)> =
             self.world.writes().filter(|(with, other)| self.meet(write, *with, other)).collect();
@@ -173,7 +173,7 @@ impl Case<'_> {
             if other.updates().is_empty() {
                 continue;
             }
-            // The same columns, each set to a value of its own: one of the two came first.
+            // Both set the same columns to values of their own: the result is that of one order.
             let blind = assigns(write) && assigns(other) && columns(other) == own;
             if blind && !self.reads_back(write) {
                 continue;

@@ -10,7 +10,7 @@ use crate::anomaly::{Anomaly, AnomalyKind};
 use crate::registry;
 use crate::text::{TextStyle, cell, constrain, table, wrap, write_steps};
 
-/// More of them are told by name only.
+/// Number of items described in full; further ones are listed by name.
 const TOLD_MAX: usize = 12;
 
 pub fn anomalies(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut String) {
@@ -83,7 +83,7 @@ fn one(app: &Application, anomaly: &Anomaly, style: TextStyle, text: &mut String
     text.push('\n');
 }
 
-/// What would make transactions cheaper, below the plan.
+/// Suggestions to make transactions cheaper, printed below the plan.
 pub fn suggestions(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut String) {
     let found = &analysis.suggestions;
     if !found.list.is_empty() {

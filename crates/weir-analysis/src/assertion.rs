@@ -59,7 +59,7 @@ pub struct Extreme<'a> {
     pub group: Group<'a>,
     /// Without rows the column is 0.
     pub zero_if_none: bool,
-    /// The same as an equality.
+    /// The condition as an equality of sums.
     pub atoms: Vec<(i64, Atom<'a>)>,
 }
 

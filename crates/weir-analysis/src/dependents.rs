@@ -1,6 +1,6 @@
-//! What a write of a table may set off: the table's triggers, and the foreign keys that refer to it.
+//! Consequences of a write of a table: the table's triggers, and the foreign keys that reference it.
 //!
-//! Made once for a catalog; every write of every transaction looks here instead of going through all tables.
+//! Computed once for a catalog, so that a write need not search all tables.
 
 use weir_sql::catalog::{Catalog, ForeignKey, Table, TableId};
 

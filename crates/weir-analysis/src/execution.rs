@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::witness::{Cell, Side, TableRows, WitnessCall, brief, literal, row, state};
 
-/// What came of running the example of a finding.
+/// Result of running the example of a finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Executed {
-    /// Nobody has run anything.
+    /// The example has not been run.
     #[default]
     NotTried,
     Shown(Box<Execution>),
-    /// Why not: the engine does not run a transaction, or nothing was found within the bounds.
+    /// Reason why it is not shown: the engine does not run a transaction, or the search within the bounds has failed.
     NotShown(String),
 }
 
@@ -27,16 +27,16 @@ pub struct Execution {
     pub right: WitnessCall,
     /// Where both only write: the call that reads, once for each of the two readers.
     pub reader: Option<WitnessCall>,
-    /// Whose commit is the later one.
+    /// The side that commits later.
     pub later: Side,
-    /// What either call leads to by itself.
+    /// Result of each call alone.
     pub alone: Vec<Outcome>,
-    /// What the calls lead to one after the other, in each order.
+    /// Results of the calls in each serial order.
     pub serial: Vec<Outcome>,
-    /// What they have led to.
+    /// Result of the concurrent execution.
     pub together: Vec<Outcome>,
     pub shows: Shows,
-    /// Names of the columns that matter.
+    /// Names of the columns to show.
     pub shown: Vec<String>,
 }
 
@@ -47,9 +47,9 @@ pub struct Outcome {
     pub run: String,
     /// The tables that matter.
     pub state: Vec<TableRows>,
-    /// What a reader is told.
+    /// Answer to a reader.
     pub answer: Option<String>,
-    /// The error of a call that fails.
+    /// Error of a call that fails.
     pub error: Option<String>,
 }
 
@@ -62,7 +62,7 @@ pub enum Shows {
     Violates { invariant: String, row: Vec<Cell> },
     /// Neither node can apply the other's row under this key.
     Stops { key: String },
-    /// A reader is told what no order of the calls tells it.
+    /// A reader gets an answer that no serial order gives.
     Answers,
 }
 
@@ -90,7 +90,7 @@ impl Executed {
         self.execution().map_or(Value::Null, Execution::to_json)
     }
 
-    /// Why nothing was shown, if somebody has tried.
+    /// Reason why nothing was shown, if it was tried.
     pub fn why_not(&self) -> Option<&str> {
         match self {
             Executed::NotShown(why) => Some(why),
@@ -112,7 +112,7 @@ impl Execution {
         }
         steps.extend(self.reader.iter().map(|reader| ("reader", reader.text())));
         steps.extend(told("together", &self.together));
-        // A replication that stops has been told.
+        // A stopped replication has been described already.
         if !matches!(self.shows, Shows::Stops { .. }) {
             steps.push(("that is", self.verdict()));
         }
@@ -130,7 +130,7 @@ impl Execution {
         format!("{} → {}", outcome.run, parts.join("; "))
     }
 
-    /// What is wrong with it, in words.
+    /// Description of the violation.
     pub fn verdict(&self) -> String {
         match &self.shows {
             Shows::NoOrder => "what no order of the two leads to".to_owned(),

@@ -1,9 +1,8 @@
 //! One column, one family (design.md §4, soundness S13): closes the set of ordered transactions.
 //!
-//! Ordered and general transactions are serializable only with respect to each other. So whoever writes what
-//! one of them reads or writes is ordered too, existence and predicate columns included; and so is whoever
-//! touches an invariant that only order keeps. Who merely reads ordered data stays in the merge
-//! family: its reads run as an independent transaction.
+//! Ordered and general transactions are serializable only with respect to each other. So every transaction that writes what one of them
+//! reads or writes is ordered too, existence and predicate columns included; and so is every one that touches an invariant which only
+//! order keeps. A transaction that merely reads ordered data stays in the merge family: its reads run as an independent transaction.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,7 +63,7 @@ pub fn close(world: &World<'_>, placement: &[Placement], candidates: &[Candidate
             .for_each(|&invariant| touching.entry(invariant).or_default().push(procedure));
     }
     while let Some(by) = todo.pop() {
-        // Whoever writes a place, or touches an invariant, is promoted with the first who looks there.
+        // Procedures that write an item, or touch an invariant, are promoted with the first procedure that reads it.
         let touched = touched(world, by);
         let promote: BTreeSet<usize> =
             touched.iter().filter_map(|place| writers.remove(place)).flatten().collect();
@@ -120,7 +119,7 @@ pub fn to_blame(
     found
 }
 
-/// What the procedure writes: columns, and the existence of rows where it inserts or deletes.
+/// Items that the procedure writes: columns, and the existence of rows for inserts and deletes.
 pub fn written(world: &World<'_>, procedure: usize) -> Touched {
     let mut touched = Touched::new();
     for write in &world.effects[procedure].writes {
@@ -132,7 +131,7 @@ pub fn written(world: &World<'_>, procedure: usize) -> Touched {
     touched
 }
 
-/// What it reads or writes; every read of a table reads which rows there are.
+/// Items that it reads or writes; every read of a table also reads the existence of rows.
 pub fn touched(world: &World<'_>, procedure: usize) -> Touched {
     let mut touched = written(world, procedure);
     for read in &world.effects[procedure].reads {

@@ -1,5 +1,4 @@
-//! What the analysis wants a person to know beside the verdicts: lost updates, defaults it chose, what it
-//! could not decide.
+//! Findings for the user in addition to the verdicts: lost updates, chosen defaults, undecided questions.
 
 use weir_sql::{Diagnostic, Span};
 use weir_types::SqlState;
@@ -14,7 +13,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// What the reading of the application passed over.
+    /// Finding for a note about a statement that was skipped or not understood.
     pub fn of_note(note: &Diagnostic) -> Finding {
         let (id, severity) = match note.severity {
             weir_sql::Severity::Info => ("passed-over", Severity::Note),

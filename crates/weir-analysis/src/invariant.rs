@@ -1,5 +1,5 @@
-//! What must hold in every state that anybody can see: constraints, keys, indexes, views and assertions,
-//! each with a stable name and the place where it is declared.
+//! Invariants of every visible state: constraints, keys, indexes, views and assertions, each with a stable name and the place of its
+//! declaration.
 
 use std::collections::BTreeSet;
 
@@ -167,7 +167,7 @@ fn of_table(app: &Application, table: &Table, list: &mut Vec<Invariant>) {
             }
         }
         let unique = if item.unique { "UNIQUE " } else { "" };
-        // What is not simply a list of columns is told in its own words.
+        // An index that is not a plain list of columns is shown as it was written.
         let plain = item.written.is_none()
             && item.predicate.is_none()
             && item.keys.iter().all(|key| matches!(key.expr.kind, ExprKind::Column { .. }));

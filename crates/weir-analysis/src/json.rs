@@ -190,7 +190,7 @@ fn accesses(app: &Application, analysis: &Analysis, procedure: usize) -> Vec<Val
         .collect()
 }
 
-/// What its mechanism allows on its own reads and writes.
+/// Anomalies that its mechanism allows.
 fn anomalies(app: &Application, analysis: &Analysis, procedure: usize) -> Vec<Value> {
     let name = |procedure: usize| app.procedures[procedure].name.clone();
     let of_it = analysis.anomalies.iter().filter(|anomaly| anomaly.transaction == procedure);
@@ -334,7 +334,7 @@ fn verdicts<'a>(app: &'a Application, analysis: &'a Analysis) -> Box<dyn Iterato
     )
 }
 
-/// Of an application with so many pairs the JSON has those that touch each other, and the number of the others.
+/// For applications with more pairs the JSON contains only pairs that touch each other, and the number of the others.
 fn is_large(analysis: &Analysis) -> bool {
     const PAIRS_MAX: usize = 100_000;
     analysis.pairs() > PAIRS_MAX

@@ -72,11 +72,11 @@ pub struct Analysis {
     pub plan: Plan,
     /// By procedure index: what the engine does with it; empty until who executes plans is asked.
     pub runs: Vec<Runs>,
-    /// What surprises, though no invariant forbids it; by transaction.
+    /// Surprising behaviour that violates no invariant; by transaction.
     pub anomalies: Vec<Anomaly>,
-    /// What the mechanism keeps away from a transaction that would be open to it.
+    /// Anomalies that the mechanism of a transaction prevents.
     pub prevented: Vec<Prevented>,
-    /// What [`suggest`] has found; empty until it is asked.
+    /// Results of [`suggest`]; empty before it is called.
     pub suggestions: Suggestions,
     pub diagnostics: Vec<Finding>,
 }
@@ -110,12 +110,12 @@ pub fn analyze_weighted(app: &Application, weights: &Weights) -> Analysis {
     analyze_with(app, weights, Proofs::NotAsked)
 }
 
-/// Who answers what no rule decides.
+/// Prover for invariants that no rule decides.
 pub enum Proofs<'s> {
-    /// Nobody: what no rule decides stays undecided.
+    /// None: such invariants remain undecided.
     NotAsked,
     Solver(&'s mut dyn proof::Solver),
-    /// Nobody, and why: a diagnostic says so if there was anything to ask.
+    /// None, for this reason: a diagnostic reports it if there was anything to prove.
     Missing(&'s str),
 }
 
@@ -124,7 +124,7 @@ pub fn analyze_with(app: &Application, weights: &Weights, proofs: Proofs<'_>) ->
     analyze_planted(app, weights, proofs, PlantedFlaws::default())
 }
 
-/// The same by rules with these flaws.
+/// Analyses with rules that contain these planted flaws.
 pub fn analyze_planted(
     app: &Application,
     weights: &Weights,

@@ -20,32 +20,31 @@ use crate::verdict::Alone;
 use crate::world::World;
 use crate::{planner, rules};
 
-/// Why a statement may not run beside the application's procedures.
+/// Reason why a statement may not run concurrently with the application's procedures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// This procedure has been planned for a world without it.
     Endangers { procedure: String, why: String },
     /// Nothing that runs at once keeps what it may break.
     Unkept { why: String },
-    /// This procedure is not shown to keep the assertion when it runs by itself, and nobody checks that before it commits.
+    /// The procedure is not proved to keep the assertion when it runs alone, and nothing checks the assertion before the commit.
     Unchecked { procedure: String, assertion: String, operation: String },
 }
 
-/// What ad-hoc statements may do to the tables of an application that has been placed.
+/// Possible ad-hoc statements on the tables of a placed application.
 #[derive(Clone, Debug)]
 pub struct OpenWorld {
-    /// With the application's procedures alone.
+    /// The application with its own procedures only.
     closed: Application,
     placement: Vec<Placement>,
-    /// Of each procedure, by its index.
+    /// Plan of each procedure, by its index.
     plans: Vec<TransactionPlan>,
-    /// What anybody does to a row of any table; also what is refused: a statement that meets nothing else of its kind is no
-    /// ad-hoc statement to one that does half of it.
+    /// Every kind of write of a row of any table. Refused statements are included: they may also occur as parts of other statements.
     ad_hoc: Vec<Procedure>,
 }
 
 impl OpenWorld {
-    /// Those procedures of the application that nobody wrote are ad-hoc statements.
+    /// Synthesised procedures of the application are ad-hoc statements.
     pub fn new(application: &Application, placement: &[Placement]) -> OpenWorld {
         let mut closed = application.clone();
         closed.procedures.retain(|procedure| !procedure.synthesised);
@@ -58,7 +57,7 @@ impl OpenWorld {
     /// The plan of a statement, as a procedure behind the application's.
     ///
     /// # Errors
-    /// Whom it would endanger, or that nothing keeps what it may break.
+    /// The statement would endanger a procedure, or nothing keeps an invariant that it may violate.
     pub fn admit(&self, statement: Procedure) -> Result<TransactionPlan, Refusal> {
         let after = judge(&self.with(std::slice::from_ref(&statement)), &self.placement, 0).plans;
         let changed =
@@ -88,7 +87,7 @@ impl OpenWorld {
         Ok(plan)
     }
 
-    /// Everybody beside whom the statement is judged, and itself last.
+    /// The application's procedures, the ad-hoc statements, and this statement last.
     pub(crate) fn with_strangers_and(&self, statement: Procedure) -> Application {
         let mut others = self.ad_hoc.clone();
         others.push(statement);
@@ -145,7 +144,7 @@ pub fn plan_anew(
     }
 }
 
-/// What is executed of a plan; the rest is words.
+/// Part of a plan that affects execution; the rest is explanation.
 #[derive(PartialEq, Eq)]
 struct Obeyed {
     mechanism: Mechanism,
@@ -174,7 +173,7 @@ struct Judged {
     open: Vec<Open>,
 }
 
-/// A procedure that is not shown to keep an assertion when it runs by itself: nobody checks one before a commit.
+/// A procedure that is not proved to keep an assertion when it runs alone; assertions are not checked before a commit.
 struct Open {
     procedure: usize,
     /// By its index among the application's.
@@ -192,7 +191,8 @@ impl Open {
     }
 }
 
-/// All procedures where rows live as they do. So many before the last are ad-hoc statements: what they need themselves does not matter.
+/// Analyses all procedures under the placement. The `ad_hoc` procedures before the last one are ad-hoc statements, whose own plans are
+/// irrelevant.
 fn judge(application: &Application, placement: &[Placement], ad_hoc: usize) -> Judged {
     let all = effects::of_all(application);
     let invariants = invariant::invariants(application);

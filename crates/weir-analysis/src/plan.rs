@@ -30,7 +30,7 @@ pub enum Placement {
 pub enum Mechanism {
     /// One shard, one message, no waiting.
     Merge,
-    /// Prepare and commit on several shards, or a guard to take; nobody blocks anybody.
+    /// Prepare and commit on several shards, or a guard to take; no transaction blocks another.
     Ramp,
     /// Serializable and one-shot, and all shards decide alike (soundness S2).
     Ordered,
@@ -64,14 +64,14 @@ pub struct TransactionPlan {
     /// Every verdict on it is confluent without any guard.
     pub confluent: bool,
     pub mechanism: Mechanism,
-    /// What the prepare or the commit takes at an item's owner. Empty for merge, ordered and general.
+    /// Guards that the prepare or the commit takes at an item's owner. Empty for merge, ordered and general.
     pub guards: Vec<Guard>,
-    /// Message delays there and back until the client has its answer, without conflicts.
+    /// Number of message round trips until the client has its answer, without conflicts.
     pub round_trips: RoundTrips,
     pub requirement: Requirement,
-    /// Why this mechanism, in words.
+    /// Reason for this mechanism.
     pub why: String,
-    /// The procedure for whose sake this one has left the merge family (soundness S13).
+    /// The procedure because of which this one has left the merge family (soundness S13).
     pub promoted_by: Option<usize>,
     /// Every statement names the same values for its table's partition columns, so one shard does it all.
     pub single_partition: bool,
@@ -134,7 +134,7 @@ pub struct Guard {
     pub shared: bool,
     /// The statement that takes it.
     pub statement: Span,
-    /// What would break without it.
+    /// Invariants that would break without it.
     pub keeps: Vec<InvariantId>,
     pub why: String,
 }

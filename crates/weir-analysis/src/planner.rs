@@ -18,13 +18,13 @@ use crate::world::World;
 /// A finding names no more transactions than this.
 const BLAMED_NAMES_MAX: usize = 8;
 
-/// What the planner knows of one transaction before the families are closed.
+/// Facts about one transaction before the families are closed.
 pub struct Candidate {
     pub reach: Reach,
     pub guards: Vec<Guard>,
-    /// Invariants that it may change something of.
+    /// Invariants that it may affect.
     pub touches: BTreeSet<InvariantId>,
-    /// Invariants with a verdict that is not confluent.
+    /// Invariants whose verdict is not confluent.
     pub broken: Vec<InvariantId>,
     /// Invariants that nothing cheaper than order keeps, each with the partner it conflicts with.
     pub unguarded: Vec<(InvariantId, Option<usize>)>,
@@ -45,8 +45,8 @@ pub fn plan(
     Plan { placement, transactions }
 }
 
-/// The transactions where rows live as they do. Without a partitioning nothing is said of how calls are routed. `ad_hoc`: for
-/// their sake nobody is ordered; they would be refused.
+/// Plans the transactions under the placement. Without a partitioning the routing of calls is unknown. `ad_hoc`: statements that would be
+/// refused, so that no other transaction is ordered because of them.
 pub fn transactions(
     world: &World<'_>,
     names: &[String],
@@ -77,7 +77,7 @@ pub fn transactions(
     (0..outcomes.len()).map(transaction).collect()
 }
 
-/// An invariant for whose sake alone transactions run in order: whoever wants them cheaper looks at it first.
+/// An invariant that alone forces transactions into order: the first one to reconsider for lower costs.
 fn blame(world: &World<'_>, invariant: InvariantId, freed: &[usize]) -> Finding {
     let invariant = invariant::invariants(world.app).swap_remove(invariant.0 as usize);
     let mut names: Vec<&str> = freed.iter().map(|&procedure| world.name(procedure)).collect();
@@ -259,7 +259,7 @@ fn why(
 
 fn guard_words(world: &World<'_>, names: &[String], broken: &[InvariantId], guard: &Guard) -> String {
     const SHOWN_MAX: usize = 3;
-    // Those that break without it come first; a key that only relies on it needs no mention before them.
+    // Invariants that break without it come first; a key that only relies on it is not mentioned before them.
     let mut keeps = guard.keeps.clone();
     keeps.sort_by_key(|id| !broken.contains(id));
     let kept: Vec<&str> = keeps.iter().map(|id| names[id.0 as usize].as_str()).collect();

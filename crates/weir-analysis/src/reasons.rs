@@ -1,4 +1,4 @@
-//! Why one transaction is planned as it is: what it does not keep without coordination, and beside whom.
+//! Reasons for the plan of one transaction: the invariants that it does not keep without coordination, and the conflicting transactions.
 
 use weir_sql::Application;
 use weir_sql::bound::Procedure;
@@ -16,12 +16,12 @@ use crate::{InvariantId, registry, rules};
 pub struct Reason {
     pub invariant: InvariantId,
     pub name: String,
-    /// The transaction beside which it breaks the invariant; often another call of the same.
+    /// The concurrent transaction with which it breaks the invariant; often another call of the same.
     pub beside: Option<String>,
-    /// What it does to what the invariant speaks of.
+    /// Its operation on the data of the invariant.
     pub operation: String,
     pub because: String,
-    /// The kind of finding, which `weir explain` knows.
+    /// Kind of finding, as known to `weir explain`.
     pub finding: &'static str,
 }
 
@@ -30,7 +30,7 @@ pub fn invariant_names(app: &Application) -> Vec<String> {
     invariant::invariants(app).into_iter().map(|invariant| invariant.name).collect()
 }
 
-/// Of one of the application's procedures, beside the others.
+/// Reasons for a procedure of the application, considering the others.
 pub fn of_procedure(app: &Application, procedure: usize) -> Vec<Reason> {
     let all = effects::of_all(app);
     let invariants = invariant::invariants(app);
@@ -52,7 +52,7 @@ pub fn of_procedure(app: &Application, procedure: usize) -> Vec<Reason> {
         .collect()
 }
 
-/// Of a statement by itself, beside all that a ad-hoc statement could do.
+/// Reasons for an ad-hoc statement, considering all possible ad-hoc statements.
 pub fn of_statement(world: &OpenWorld, statement: Procedure) -> Vec<Reason> {
     let application = world.with_strangers_and(statement);
     of_procedure(&application, application.procedures.len() - 1)

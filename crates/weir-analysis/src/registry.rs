@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    /// Whoever adds a rule gives it an id.
+    /// Every rule must have an id.
     #[test]
     fn every_rule_has_an_id() {
         for rule in Rule::ALL {

@@ -117,7 +117,7 @@ fn plan_table(app: &Application, analysis: &Analysis, style: TextStyle) -> Table
     table
 }
 
-/// More reasons are counted, not told.
+/// Number of reasons listed; further ones are counted.
 const NOT_RUN_MAX: usize = 20;
 
 /// The transactions that the engine refuses, each reason once.
@@ -217,7 +217,7 @@ fn mechanism_colour(mechanism: Mechanism) -> Color {
     }
 }
 
-/// More refused verdicts are counted, not told: nobody reads on in a terminal.
+/// Number of refused verdicts listed; further ones are counted.
 const REFUSED_MAX: usize = 60;
 
 fn refused(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut String) {
@@ -326,7 +326,7 @@ fn summary(app: &Application, analysis: &Analysis, text: &mut String) {
     }
 }
 
-/// What nobody has proved and nothing checks: one transaction all by itself.
+/// Invariants that a single transaction may violate alone, without a proof or a check.
 fn by_themselves(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut String) {
     let open: Vec<&Verdict> = analysis.verdicts.iter().filter(|verdict| verdict.alone == Alone::No).collect();
     let told = |verdict: &Verdict| {
@@ -370,7 +370,7 @@ fn by_themselves(app: &Application, analysis: &Analysis, style: TextStyle, text:
     }
 }
 
-/// Those that say the same are told once, with their number; the JSON has every place.
+/// Equal findings are listed once, with their number; the JSON has every place.
 fn findings(app: &Application, analysis: &Analysis, text: &mut String) {
     let told = |finding: &crate::Finding| AnomalyKind::ALL.iter().any(|kind| kind.finding() == finding.id);
     for (index, finding) in analysis.diagnostics.iter().enumerate().filter(|(_, finding)| !told(finding)) {

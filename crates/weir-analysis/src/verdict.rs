@@ -13,19 +13,19 @@ pub struct Verdict {
     pub invariant: InvariantId,
     /// Procedure index.
     pub transaction: usize,
-    /// What the transaction does to what the invariant speaks of, in words.
+    /// Operation of the transaction on the data of the invariant.
     pub operation: String,
-    /// The transaction beside which it breaks the invariant (often itself). `None` where confluent.
+    /// The concurrent transaction with which it breaks the invariant (often itself). `None` if confluent.
     pub with: Option<usize>,
-    /// Definition 7 holds for it without any guard.
+    /// Definition 7 holds without any guard.
     pub confluent: bool,
     pub alone: Alone,
-    /// What the verdict takes for granted: keys, guards, arguments.
+    /// Assumptions of the verdict: keys, guards, arguments.
     pub assumes: Vec<String>,
     /// The argument in words.
     pub because: String,
     pub decided_by: DecidedBy,
-    /// Where the verdict is assumed because nothing shows it: the rule that refuses it.
+    /// Rule that refuses the transaction, if the verdict is only assumed.
     pub refused_by: Option<Rule>,
     /// `Not proved; assumed: …`, in words.
     pub assumed: Option<String>,
@@ -44,7 +44,7 @@ impl Verdict {
         }
     }
 
-    /// The argument, and what is missing of it.
+    /// The argument, and what is missing for a proof.
     pub fn argument(&self) -> String {
         let parts = [Some(self.because.as_str()), self.assumed.as_deref()];
         parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
@@ -118,7 +118,7 @@ rules! {
     UniqueCounted,
     /// Two inserts of one primary key under ON CONFLICT are operations on one and the same row.
     UniqueUpsert,
-    /// The key is that of a row which this transaction takes; given the claim nobody else can.
+    /// The key is that of a row claimed by this transaction; given the claim no other can take it.
     UniqueTaken,
     /// Deleting or reading cannot introduce a duplicate (§5.1).
     UniqueDelete,
@@ -162,9 +162,9 @@ rules! {
     /// One side of an equality between sums is overwritten instead of added to: the merge keeps one of two
     /// overwrites, and both of what balanced them.
     SumOverwritten,
-    /// What is counted and what it is counted for come apart (`rules/apart.rs`): a row that the condition speaks of
-    /// comes to be in one branch, and what belongs to it changes in the other, which does not see it. So for the two
-    /// sides of a join, and for a value that counts once for each row that it is joined with.
+    /// Counted rows and the rows that they are counted for are separated by a merge (`rules/apart.rs`): a row enters the condition in one
+    /// branch, and the rows that belong to it change in the other, which does not see it. Likewise for the two sides of a join, and for a
+    /// value that counts once for each row that it is joined with.
     SumJoinApart,
     /// An inequality between sums whose margin this transaction can only widen.
     MarginWider,
@@ -175,7 +175,7 @@ rules! {
     ExtremeRaised,
     /// The opposite: rows go, or the highest value is set instead of raised.
     ExtremeLost,
-    /// "Every row has its counterpart", and nobody takes counterparts away, or both always come and go together.
+    /// "Every row has its counterpart", and counterparts are never removed, or both are always added and removed together.
     Counterpart,
     /// The opposite: a row comes in one branch while its counterpart goes in the other, or each branch takes
     /// another one of several counterparts.

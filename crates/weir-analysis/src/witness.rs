@@ -157,7 +157,7 @@ pub fn lines(state: &[TableRows], shown: &[String]) -> Vec<String> {
 /// More rows of a state are counted, not told.
 const ROWS_MAX: usize = 6;
 
-/// The same on one line.
+/// The state on one line.
 pub(crate) fn brief(state: &[TableRows], shown: &[String]) -> String {
     let mut lines = lines(state, shown);
     if lines.is_empty() {

@@ -1,5 +1,5 @@
-//! What all procedures do together: who inserts, deletes and updates what, which columns never change, which
-//! numbers come from counters, and which rows a transaction takes for itself.
+//! Facts about all procedures together: which of them insert, delete and update which data, which columns never change, which numbers
+//! come from counters, and which rows a transaction claims.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub struct World<'a> {
     by_table: BTreeMap<TableId, Vec<(usize, &'a Write)>>,
     /// By procedure.
     own: Vec<Own>,
-    /// Sequences that may give a number twice: they begin again by themselves, or somebody sets them.
+    /// Sequences that may repeat a number: they cycle, or are set.
     repeating: BTreeSet<SequenceId>,
     /// By column, the different ways in which inserts and updates make a generated value for it.
     ways: BTreeMap<(TableId, ColumnIndex), BTreeSet<Way>>,
@@ -79,11 +79,11 @@ pub struct ClaimedRow {
 pub struct Counter {
     pub table: TableId,
     pub column: ColumnIndex,
-    /// What finds the counter's row.
+    /// Key of the counter's row.
     pub key: Key,
     /// The statement that increments it.
     pub statement: Span,
-    /// It adds; a counter that is read and overwritten cannot be taken at commit.
+    /// The update adds; a counter that is read and overwritten cannot be taken at the commit.
     pub adds: bool,
 }
 
@@ -184,7 +184,7 @@ impl<'a> World<'a> {
         !self.updated.contains_key(&(table, column))
     }
 
-    /// The same, and no other branch inserts the row with another value there.
+    /// Returns whether the column is immutable, and no other branch inserts the row with another value there.
     pub fn keeps_its_value(&self, table: TableId, column: ColumnIndex) -> bool {
         self.is_immutable(table, column) && !self.is_replaced(table, column)
     }
@@ -222,9 +222,8 @@ impl<'a> World<'a> {
         replaced
     }
 
-    /// Who makes a value of these columns together that neither branch has seen: a change that depends on what was
-    /// there, or one that sets only some of the columns that are set at all.
-    /// Among the writes of which `matters` is true.
+    /// Procedure that, merged with another, produces a value of these columns that neither branch has seen: by a change that depends on
+    /// the earlier value, or by setting only some of the columns that are set at all. Considers the writes for which `matters` holds.
     pub fn composer(
         &self,
         table: TableId,
@@ -243,7 +242,7 @@ impl<'a> World<'a> {
         writes.find(|(procedure, write)| composes(*procedure, write)).map(|(other, _)| other)
     }
 
-    /// What it leads to depends on what was there, by more than `coalesce(…, column)`, which sets the column or leaves it.
+    /// Returns whether the new value depends on the earlier one, other than by `coalesce(…, column)`, which sets the column or leaves it.
     fn is_computed(
         &self,
         procedure: usize,
@@ -280,7 +279,7 @@ impl<'a> World<'a> {
             .flat_map(|(procedure, effects)| effects.writes.iter().map(move |write| (procedure, write)))
     }
 
-    /// The same of one table.
+    /// All writes of one table.
     pub fn writes_of(&self, table: TableId) -> impl Iterator<Item = (usize, &'a Write)> + '_ {
         self.by_table.get(&table).into_iter().flatten().copied()
     }
@@ -315,7 +314,7 @@ impl<'a> World<'a> {
             .find(|claim| claim.key.iter().all(|(_, term)| key.iter().any(|(_, other)| other == term)))
     }
 
-    /// Who hands out the number in `term`, if it is one that a counter has handed out.
+    /// Counter that has handed out the number in `term`, if any.
     pub fn counter(&self, procedure: usize, term: TermId) -> Option<Counter> {
         let effects = &self.effects[procedure];
         let Term::Field { row, column } = *effects.terms.get(effects.terms.base(term)) else { return None };
@@ -427,8 +426,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The claimed row was there before: its key is made of values that were read from such a row, or the text stops
-    /// without it. Else it may be no row, of which nobody takes anything, or one that the transaction itself inserts.
+    /// Returns whether the claimed row existed before: its key consists of values read from such a row, or the text stops without it.
+    /// Otherwise it may be missing, or inserted by the transaction itself.
     fn exists(&self, procedure: usize, claim: &ClaimedRow, write: &Write) -> bool {
         let effects = &self.effects[procedure];
         let read = |term: TermId| match effects.terms.get(term) {
@@ -471,7 +470,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// The row is covered by this transaction's claim, and so is every update of that column by anybody.
+    /// Returns whether this transaction's claim covers the row, and every update of that column is covered by it too.
     fn settled_by_claim(&self, procedure: usize, read: &Read, column: ColumnIndex) -> bool {
         let Some(claim) = self.covering_claim(procedure, &read.key) else { return false };
         self.updates_are_claimed(read.table, column, claim.table)

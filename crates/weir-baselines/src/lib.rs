@@ -87,20 +87,20 @@ pub fn by_name(name: &str) -> Option<Protocol> {
 /// Deliberate bugs: the checks must catch every one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlantedBugs {
-    /// A shared lock is granted beside an exclusive one.
+    /// A shared lock is granted while an exclusive one is held.
     pub shared_beside_exclusive: bool,
     /// A reader takes a prepared write for one that has not committed, without asking.
     pub check_is_skipped: bool,
 }
 
-/// What a shard has done that costs its readers and writers time.
+/// Counters of a shard for costs of readers and writers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Locks that had to be waited for.
+    /// Locks that were waited for.
     pub lock_waits: u64,
-    /// Reads of which some item had a prepared write that might have committed at or below their timestamp.
+    /// Reads of an item with a prepared write that might have committed at or below their timestamp.
     pub checked_reads: u64,
-    /// Transactions of which such reads had to find out whether they had committed.
+    /// Transactions whose outcome such reads had to find out.
     pub commit_checks: u64,
     /// Messages to other shards that asked so.
     pub check_messages: u64,
@@ -111,7 +111,7 @@ pub trait Comparator: Shard<Request: Clone, Reply: Clone> {
     fn counts(&self) -> Counts;
 }
 
-/// What runs a cluster, whatever its protocol.
+/// Driver of a cluster, independent of its protocol.
 pub trait Drive {
     type Output;
 

@@ -1,9 +1,8 @@
 //! Locks on items, shared or exclusive, first come first served.
 //!
-//! Every item has one queue. Whoever asks while somebody waits goes to its end, even if the lock as it is
-//! held would admit it: nobody is overtaken, so neither writers nor readers starve. It never blocks and knows
-//! no time: who has to wait is told, and named among the woken later. It does not look for deadlocks: whoever
-//! takes several locks takes them in the order of keys (ramp.txt §5.1).
+//! Every item has one queue. A request is appended to it while others wait, even if the lock as it is held would admit it: no request is
+//! overtaken, so neither writers nor readers starve. The manager never blocks and has no clock: an owner that has to wait is told so, and
+//! is named among the woken later. It does not detect deadlocks: an owner of several locks takes them in key order (ramp.txt §5.1).
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -22,7 +21,7 @@ pub enum Mode {
 
 #[derive(Debug)]
 struct Lock<O> {
-    /// Of the holders; more than one only if shared.
+    /// Mode of the holders; several only if shared.
     mode: Mode,
     holders: SmallVec<[O; 2]>,
     queue: VecDeque<(O, Mode)>,
@@ -31,9 +30,9 @@ struct Lock<O> {
 /// The locks of one shard, by key. `O` names an owner.
 #[derive(Debug)]
 pub struct LockManager<O> {
-    /// Only items that somebody holds.
+    /// Only items that are locked.
     locks: FxHashMap<Key, Lock<O>>,
-    /// Deliberate bug: a shared lock is granted beside an exclusive one.
+    /// Planted bug: a shared lock is granted while an exclusive one is held.
     shared_beside_exclusive: bool,
 }
 
@@ -58,7 +57,7 @@ impl<O: Copy + Eq + Debug> LockManager<O> {
         false
     }
 
-    /// A shared lock could be had at once. For a read so short that it ends before anybody else can ask.
+    /// Returns whether a shared lock would be granted at once. For a read so short that no other request can come before its end.
     pub fn admits_shared(&self, key: &Key) -> bool {
         let Some(lock) = self.locks.get(key) else { return true };
         lock.queue.is_empty() && lock.admits(Mode::Shared, self.shared_beside_exclusive)
@@ -86,7 +85,7 @@ impl<O: Copy + Eq + Debug> LockManager<O> {
         }
     }
 
-    /// Nobody holds anything.
+    /// Returns whether no lock is held.
     pub fn is_empty(&self) -> bool {
         self.locks.is_empty()
     }
@@ -168,7 +167,7 @@ mod tests {
         check("-1 X1 -2 X3", ". 1 . .");
     }
 
-    /// Random owners on few items, beside a plain model: who came when, who holds, who waits.
+    /// Random owners on few items, compared with a plain model of arrivals, holders and waiters.
     #[test]
     fn never_two_writers_and_never_a_free_lock_with_waiters() {
         for seed in 0..200 {

@@ -63,7 +63,7 @@ impl Invariants {
         listener: &mut Listener<'_>,
     ) -> Result<Vec<InvariantReport>, RunError> {
         listener(Progress::Phase { name: "checking", steps: self.checks.len() as u64 });
-        // Two threads: what is large is few, so each takes the next one that nobody has taken.
+        // Two threads: large assertions are few, so each thread takes the next free one.
         let next = std::sync::atomic::AtomicUsize::new(0);
         let work = || {
             let mut done = Vec::new();

@@ -29,12 +29,12 @@ pub struct Audits {
     pub every: Option<u64>,
 }
 
-/// What the clients of one coordinator saw.
+/// Measurements of the clients of one coordinator.
 pub struct Tally {
     pub by_procedure: Vec<ProcedureTally>,
     /// By second of the run: committed calls by procedure, and aborted ones.
     pub seconds: Vec<(Vec<u64>, u64)>,
-    /// Assertions that a concurrent reader saw violated, with the first such row's key.
+    /// Assertions that a concurrent reader saw violated, with the key of the first such row.
     pub audit_violations: BTreeMap<String, String>,
     pub audits: u64,
 }
@@ -56,13 +56,13 @@ pub struct Callers {
     procedures: usize,
     /// Calls still to be answered before the next audit.
     until_audit: u64,
-    /// What the audit under way is of.
+    /// Assertion and row of the audit in progress.
     audit: Option<(usize, Vec<Value>)>,
-    /// Answers of the turn under way; kept for its allocation.
+    /// Answers of the current turn; kept for its allocation.
     finished: Vec<(u64, Event)>,
-    /// The system's clock, read once a batch.
+    /// System clock, read once a batch.
     now_ms: u64,
-    /// Assertions that asked for too many rows: they are left to the check at rest.
+    /// Assertions whose audits need too many rows: they are only checked at rest.
     too_large: BTreeSet<usize>,
 }
 
@@ -152,7 +152,7 @@ impl Callers {
         }
     }
 
-    /// What its clients saw.
+    /// Measurements of its clients.
     pub fn into_tally(self) -> Tally {
         self.tally
     }

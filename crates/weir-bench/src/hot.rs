@@ -1,4 +1,4 @@
-//! A hot run: few rows, many clients, several shards, for a second or two; and whether it did what was said of it.
+//! A hot run: few rows, many clients, several shards, for a second or two; and the comparison with the analysis.
 //!
 //! For tests: what [`weir_txn::exec::admission`] says runs must run, commit and keep every invariant, and what it says is refused must be
 //! refused with that reason.
@@ -25,7 +25,7 @@ pub struct Hot {
     pub seed: u64,
     /// More rows are not loaded, where the workload's settings can make them fewer.
     pub rows_max: u64,
-    /// Whoever runs must commit at least once: of a workload that somebody wrote for it.
+    /// Every procedure must commit at least once: true for a hand-written workload.
     pub commits: bool,
 }
 
@@ -69,7 +69,7 @@ impl Hot {
         }
         match self.run(application, analysis, workload) {
             Ok(report) => self.compare(application, analysis, &said, &report),
-            // Of some types no rows can be made up.
+            // Rows of some types cannot be invented.
             Err(Unrun::NoWorkload(_)) if workload.is_none() => Vec::new(),
             Err(why) => vec![format!("no run: {why:?}")],
         }
@@ -153,7 +153,7 @@ impl Hot {
                 let name = &application.procedures[verdict.transaction].name;
                 let has_run = report.by_transaction.get(name).is_some_and(|one| one.committed > 0);
                 let invariant = &analysis.invariants[verdict.invariant.0 as usize].name;
-                // Of one call alone nothing was promised.
+                // No promise exists for a call that violates the invariant alone.
                 verdict.alone == Alone::No && has_run && *invariant == broken.id
             });
             if !is_excused {

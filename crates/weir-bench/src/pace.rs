@@ -1,4 +1,4 @@
-//! How a run goes on and when it ends: what all closed loops of it look at, whatever they call.
+//! Duration and end of a run, shared by all its closed loops.
 //!
 //! Knows threads and the clock; knows no workload and no protocol. Coordinators carry the clients; the
 //! embedded cluster decides which thread carries which coordinator.
@@ -23,7 +23,7 @@ pub enum Limit {
 /// batches.
 pub const COORDINATORS: CoordinatorId = 2;
 
-/// What each coordinator gets of so many clients or items.
+/// Share of a coordinator in that number of clients or items.
 pub fn share(of: u64, coordinator: CoordinatorId) -> Range<u64> {
     let upto = |parts: CoordinatorId| (u128::from(of) * u128::from(parts) / u128::from(COORDINATORS)) as u64;
     upto(coordinator)..upto(coordinator + 1)
@@ -34,7 +34,7 @@ pub struct Pace {
     pub begun: Instant,
     limit: Limit,
     stop: AtomicBool,
-    /// Somebody has asked for its end.
+    /// Set to end the run early.
     interrupted: Option<Arc<AtomicBool>>,
     /// Calls that may still begin.
     left: AtomicU64,
@@ -58,7 +58,7 @@ impl Pace {
         }
     }
 
-    /// The same; it ends early once somebody says so.
+    /// Sets the flag that ends the run early.
     pub fn interrupted_by(self, interrupted: Option<Arc<AtomicBool>>) -> Pace {
         Pace { interrupted, ..self }
     }

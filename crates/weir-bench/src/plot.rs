@@ -44,7 +44,7 @@ const PANELS_BESIDE_MAX: usize = 3;
 const HEAD: u32 = 40;
 const LEGEND: u32 = 34;
 
-/// Of the protocols, in the order in which they come; told apart without red beside green.
+/// Colours of the protocols, in order; red and green are never adjacent.
 const COLOURS: [RGBColor; 9] = [
     RGBColor(0, 90, 181),
     RGBColor(86, 180, 233),
@@ -60,7 +60,7 @@ const COLOURS: [RGBColor; 9] = [
 /// The picture of some panels.
 ///
 /// # Errors
-/// What could not be drawn.
+/// The text could not be drawn.
 pub fn svg(title: &str, panels: &[Panel]) -> Result<String, String> {
     let beside = panels.len().clamp(1, PANELS_BESIDE_MAX);
     let below = panels.len().div_ceil(beside).max(1);

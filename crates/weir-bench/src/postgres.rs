@@ -46,7 +46,7 @@ impl Server {
         Server::start_at(PORT, settings)
     }
 
-    /// The same with a port, which names its socket, and which is listened on if the settings say an address.
+    /// Starts a server with that port, which names its socket. It listens on the port only if the settings contain an address.
     ///
     /// # Errors
     /// As [`Server::start`].
@@ -100,7 +100,7 @@ impl Server {
         self.folder.join("data")
     }
 
-    /// The process's id, for whoever wants to look at it from outside.
+    /// Process id of the server.
     pub fn process_id(&self) -> u32 {
         self.process.id()
     }

@@ -91,9 +91,9 @@ impl From<CompileError> for RunError {
     }
 }
 
-/// What a coordinator has left is settled in two time-outs of a second each.
+/// Time limit for the settlement of a coordinator's transactions, which takes two time-outs of a second each.
 const SETTLED_MAX: Duration = Duration::from_secs(10);
-/// A shard may take so long to send all that it has.
+/// Time limit for a shard to send all its rows.
 const FETCHED_MAX: Duration = Duration::from_secs(60);
 
 /// How many keys of a table the audits choose from.
@@ -217,7 +217,7 @@ struct Population {
     ids: BTreeMap<SequenceId, i64>,
 }
 
-/// Columns whose values a sequence gives where nobody else does.
+/// Columns whose default values come from a sequence.
 fn numbered_columns(application: &Application, table: TableId) -> Vec<(ColumnIndex, SequenceId)> {
     let columns = application.catalog.table(table).columns.iter().enumerate();
     columns
@@ -229,7 +229,7 @@ fn numbered_columns(application: &Application, table: TableId) -> Vec<(ColumnInd
 }
 
 impl Population {
-    /// New rows must not get ids of loaded ones, which on another shard nobody would notice.
+    /// New rows must not get ids of loaded ones, which would go unnoticed on another shard.
     fn note_ids(
         &mut self,
         application: &Application,
@@ -263,8 +263,7 @@ impl Population {
 pub type AuditKeys = BTreeMap<TableId, Vec<Vec<Value>>>;
 
 impl Loaded {
-    /// The shards as they are before anything has run, and the rows that audits may ask for: for whoever drives the
-    /// shards otherwise.
+    /// Shards before the run, and the rows that audits may ask for: for other drivers of the shards.
     pub fn into_snapshots(mut self) -> (Arc<Program>, Vec<weir_txn::ramp::Record>, AuditKeys) {
         (self.program, self.nodes.iter_mut().map(Durable::snapshot).collect(), self.audit_keys)
     }
@@ -307,7 +306,7 @@ impl Loaded {
         listener: &mut Listener<'_>,
     ) -> Result<RunReport, RunError> {
         let unreachable = |error: std::io::Error| RunError::Network(error.to_string());
-        // Whoever cannot be reached is told now, and not waited for.
+        // Unreachable nodes are reported now.
         self.nodes = self.fetch(cluster, terms)?;
         let pace = Arc::new(Pace::new(self.options.limit).interrupted_by(self.options.interrupted.clone()));
         let clients = 0..u64::from(self.options.clients);

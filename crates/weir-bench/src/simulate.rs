@@ -24,7 +24,7 @@ use crate::workload::{CallGenerator, Workload};
 /// Rows for audits to choose from.
 const AUDIT_KEYS_MAX: usize = 256;
 
-/// What must hold of an application's rows besides its invariants: says what does not.
+/// Check of an application's rows besides its invariants: returns a description of a violation.
 pub type Check = Arc<dyn Fn(&dyn Rows) -> Option<String> + Send + Sync>;
 
 /// An application that is simulated seed by seed, on as many shards as each seed says.
@@ -33,7 +33,7 @@ pub struct Simulated<'a> {
     analysis: &'a Analysis,
     workload: &'a Arc<Workload>,
     check: Option<Check>,
-    /// So many of its sources are SQL, the first ones, and its schema may be changed.
+    /// Number of SQL sources, if its schema may be changed; they are the first ones.
     defines: Option<usize>,
     /// By the number of shards, by whether statements are trusted, and by whether calls are the workload's.
     jobs: BTreeMap<(u16, bool, bool), Arc<Job>>,
@@ -48,12 +48,12 @@ impl<'a> Simulated<'a> {
         Simulated { application, analysis, workload, check: None, defines: None, jobs: BTreeMap::new() }
     }
 
-    /// What must hold of the end besides the declared invariants: says what does not.
+    /// Adds a check of the final state besides the declared invariants.
     pub fn with_check(self, check: Check) -> Simulated<'a> {
         Simulated { check: Some(check), ..self }
     }
 
-    /// Its schema may be changed; so many of its sources, from the first on, are SQL.
+    /// Allows schema changes; the first `files` sources are SQL.
     pub fn with_definitions(self, files: usize) -> Simulated<'a> {
         Simulated { defines: Some(files), ..self }
     }
@@ -161,8 +161,7 @@ fn violated(invariants: Invariants, program: Arc<Program>, check: Option<Check>)
     })
 }
 
-/// Tables that nobody deletes from and into which each call of some procedures puts exactly one row, and no other
-/// procedure any.
+/// Tables without deletes into which each call of some procedures inserts exactly one row, and no other procedure any.
 fn counted(application: &Application) -> Vec<Counted> {
     let tables = application.catalog.tables.iter().map(|table| table.id);
     tables.filter_map(|table| count_by(application, table)).collect()
@@ -176,7 +175,7 @@ fn count_by(application: &Application, table: TableId) -> Option<Counted> {
             StepKind::Sql { statement, .. } => match &**statement {
                 Statement::Insert(insert) => writes += u32::from(insert.table == table),
                 Statement::Delete(delete) => {
-                    // A cascade might reach it; then nobody counts.
+                    // A cascade might delete from it, so its rows are not counted.
                     let refers = |key: &ForeignKey| key.parent == delete.table;
                     deletes |= delete.table == table
                         || application.catalog.table(table).foreign_keys.iter().any(refers);

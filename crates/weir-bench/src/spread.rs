@@ -1,4 +1,4 @@
-//! What several measurements of one thing come to.
+//! Median and range of repeated measurements.
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {

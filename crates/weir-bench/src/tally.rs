@@ -8,7 +8,7 @@ use weir_txn::exec::program::Program;
 use crate::client::Tally;
 use crate::pace::latencies;
 
-/// So many reasons of a procedure's aborts are told apart; messages may hold anything.
+/// Number of abort reasons distinguished for a procedure; messages may contain arbitrary values.
 pub const REASONS_MAX: usize = 20;
 
 /// A SQLSTATE, and its message without the values in it: aborts of one kind count together.

@@ -1,11 +1,11 @@
-//! Who wants to know the name of what a thread begins, before it runs: it may have to be cancelled while this thread is at it.
+//! Notification of the tag under which a thread begins an operation, before it runs, so that another thread can cancel it.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use weir_types::SqlError;
 
-/// Is told of each wish that [`noting`] begins.
+/// Receives the tag of each operation begun within [`noting`].
 pub trait Begun: Send + Sync {
     /// Under this tag ([`crate::Pending::tag`]) something is about to begin.
     ///

@@ -1,7 +1,7 @@
 //! Calls of the SQL application that a cluster carries, as an application's threads wish for them.
 //!
-//! Arguments are judged here, before anything is sent: a shard ends the connection of whoever sends it what its program
-//! cannot run.
+//! Arguments are validated here, before anything is sent: a shard closes the connection of a sender of arguments that its program cannot
+//! run.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +32,7 @@ use crate::explain::Told;
 use crate::prepared::{Prepared, What, columns_of};
 use crate::requests::Dialect;
 
-/// What a call has done.
+/// Result of a call.
 #[derive(Clone, Debug)]
 pub struct CallResult {
     /// Names of `values`, OUT and INOUT parameters in order or the function itself; or of the columns of `rows`.
@@ -41,9 +41,9 @@ pub struct CallResult {
     pub values: Vec<Value>,
     /// Rows of a set-returning function.
     pub rows: Vec<Vec<Value>>,
-    /// What sequences have given to it, the last at the end.
+    /// Values handed out by sequences, the latest last.
     pub given: Vec<SequenceValue>,
-    /// What it has said: RAISE NOTICE and its like. Of a call that has failed they are the error's.
+    /// Notices raised by the call (RAISE NOTICE and the like). Those of a failed call are part of the error.
     pub notices: Vec<Notice>,
 }
 
@@ -64,12 +64,12 @@ pub(crate) struct Callable {
     pub(crate) program: Arc<Program>,
     /// By procedure.
     names: Vec<Arc<[String]>>,
-    /// What the schema says of itself, once somebody has asked.
+    /// Virtual tables of the system catalog, built at the first use.
     system: OnceLock<(System, Arc<Virtual>)>,
     seeds: Seeds,
 }
 
-/// What arguments ask of chance: another seed for every call.
+/// Random seeds for the evaluation of arguments: a new one for every call.
 #[derive(Default)]
 struct Seeds {
     first: OnceLock<u64>,
@@ -85,11 +85,11 @@ impl Seeds {
     }
 }
 
-/// So many names are told to whoever has typed one wrong.
+/// Largest number of names listed in the error for an unknown name.
 const NAMES_TOLD: usize = 12;
 
 impl Callable {
-    /// Of a program that says what it was compiled from.
+    /// For a program with a description.
     pub(crate) fn new(program: Program) -> Callable {
         let (application, _) = program.described().expect("it was compiled from a description");
         let application = application.clone();
@@ -148,7 +148,7 @@ impl Callable {
         Ok(Wish::Call(call, self.names[procedure].clone()))
     }
 
-    /// What a query without tables gives, as one row.
+    /// Evaluates a query without tables to one row.
     pub(crate) fn work_out(
         &self,
         gather: &Gather,
@@ -160,7 +160,7 @@ impl Callable {
         Ok(rows.into_iter().next().unwrap_or_default())
     }
 
-    /// What a query without tables gives, worked out here.
+    /// Evaluates a query without tables on the client's side.
     pub(crate) fn rows_of(&self, prepared: &Prepared, values: &[Value]) -> Result<CallResult, SqlError> {
         let Wish::Read(gather, values, names) = self.wish(prepared, values, begins_now())? else {
             unreachable!("a query is read")
@@ -178,7 +178,7 @@ impl Callable {
         Call { callee, args, transaction_time, schema_version: self.program.schema_version }
     }
 
-    /// What a prepared text is to do with these values of its parameters. `now`: when its transaction began.
+    /// Operation of a prepared text with these parameter values. `now`: time when its transaction began.
     ///
     /// # Errors
     /// Their number or types do not fit; an argument of the call cannot be computed.
@@ -310,20 +310,20 @@ pub(crate) enum Wish {
     Read(Arc<Gather>, Vec<Value>, Arc<[String]>),
     /// The same; all shards say whether they have the schema version that it is bound to.
     Check(Arc<Gather>, Vec<Value>, Arc<[String]>),
-    /// Of the open transaction of that name, with the names of what it gives.
+    /// An order for the open transaction of that name, with the column names of its result.
     Within(u64, Order, Arc<[String]>),
-    /// Of the snapshot of that name, with the names of the columns.
+    /// An order for the snapshot of that name, with the column names of its result.
     Snapshot(u64, OfSnapshot, Arc<[String]>),
-    /// What is wished for from here on is bound to this schema version.
+    /// Binds later operations to this schema version.
     Adopt(Arc<Callable>),
-    /// Somebody wants to know what it takes.
+    /// Runs the operation and records its costs.
     Traced(Box<Wish>),
-    /// Who waits for whom.
+    /// Lists which transaction waits for which.
     Waits,
 }
 
 impl Wish {
-    /// The same as a statement of an open transaction.
+    /// Turns the operation into a statement of an open transaction.
     pub(crate) fn within(self, transaction: u64) -> Wish {
         match self {
             Wish::Call(call, names) => Wish::Within(transaction, Order::Call(call), names),
@@ -464,7 +464,7 @@ impl Dialect for Calls {
             (Event::ReadDone { result: Ok(rows), .. }, Some(InFlight::Read(names))) => {
                 Ok(CallResult::of_rows(names, rows))
             }
-            // It was given up, and nobody waits to hear.
+            // The operation was abandoned.
             _ => Err(Error::Closed("it was given up".into())),
         }
     }

@@ -1,4 +1,4 @@
-//! What carries a coordinator and its clients: one connection to each shard, batches of whatever a turn has for it.
+//! Transport of a coordinator and its clients: one connection to each shard, and one batch of messages for each turn.
 //!
 //! Adds sockets and the wall clock to the state machine. `Client` drives it for applications, the benches drive their
 //! closed loops on it directly. A turn is taken by the loop of its own thread, or by any thread that has something for the clients;
@@ -30,7 +30,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// How often every shard hears from the coordinator, whether it wants something or not: silence is taken for death.
 const WORD: Duration = Duration::from_millis(200);
 
-/// A new name for a coordinator, which nobody has had before (docs/internals/items.md, termination).
+/// Generates a coordinator id that has never been used (docs/internals/items.md, termination).
 ///
 /// # Errors
 /// The system has no randomness to give.
@@ -40,7 +40,7 @@ pub fn new_id() -> io::Result<CoordinatorId> {
     Ok(CoordinatorId::from_le_bytes(id))
 }
 
-/// Why shards cannot be reached at the moment, for whoever has to explain a deadline.
+/// Current reasons why shards cannot be reached, for the error of a missed deadline.
 #[derive(Clone, Debug, Default)]
 pub struct Trouble(Arc<Mutex<Vec<Hindrance>>>);
 
@@ -61,7 +61,7 @@ impl Trouble {
         self.in_words_of(None)
     }
 
-    /// The same of these shards; none: of all.
+    /// The reasons for these shards; none: for all.
     pub(crate) fn in_words_of(&self, shards: Option<&[ShardId]>) -> Option<String> {
         let is_meant = |shard: usize| shards.is_none_or(|shards| shards.contains(&(shard as ShardId)));
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,14 +87,14 @@ pub type Alarm = Arc<Waker>;
 
 const WAKER: Token = Token(0);
 
-/// What has come from a shard of this process.
+/// Messages from a shard of this process.
 struct Incoming<S: Shard> {
     from: ShardId,
     epoch: u64,
     replies: Vec<S::Reply>,
 }
 
-/// What a turn has for the shards of this process.
+/// Messages of a turn to the shards of this process.
 struct Outgoing<S: Shard> {
     from: CoordinatorId,
     to: Vec<Saying<S>>,
@@ -118,7 +118,7 @@ struct Core<S: Shard, C: Clients<S>> {
     /// By shard: those of this process, and whether they know the coordinator.
     nearby: Vec<Option<Arc<dyn Nearby<S>>>>,
     are_told: bool,
-    /// Those of the shards of this process.
+    /// Interrupts of the shards of this process.
     interrupts: Vec<Arc<Interrupts>>,
     /// Statements that shards of other processes are to end.
     far_interrupts: Vec<Wish>,
@@ -143,7 +143,7 @@ impl<S: Shard, C: Clients<S>> Core<S, C> {
         }
         let id = clients.coordinator().id();
         if id != self.coordinator {
-            // They have begun a new one; nobody knows it by the old links.
+            // The clients have begun a new coordinator, which the links do not know.
             (self.coordinator, self.are_told) = (id, false);
             self.requests.iter_mut().for_each(Vec::clear);
         }
@@ -181,11 +181,11 @@ pub(crate) struct Mailbox<S: Shard, C: Clients<S>> {
     actor: Actor<Core<S, C>, Incoming<S>>,
     sink: Weak<dyn ReplySink<S>>,
     alarm: Alarm,
-    /// Somebody has something for the clients that they have not taken.
+    /// Returns whether operations of clients wait to be taken.
     has_more: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
-/// So many turns a thread takes that has something else to do.
+/// Largest number of turns that a thread with other work takes.
 const TURNS_MAX: usize = 16;
 
 thread_local! {
@@ -216,7 +216,7 @@ impl<S: Shard, C: Clients<S>> Mailbox<S, C> {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Takes turns for as long as there is something to do, unless somebody is at it.
+    /// Takes turns while there is work, unless another thread does.
     pub(crate) fn take_turns(&self) {
         // Who says something in a turn hears the answer in it.
         let Some(_presence) = Presence::at(self.place()) else { return };
@@ -263,11 +263,11 @@ pub struct Carrier<S: Shard, C: Clients<S>> {
     tls: Option<Tls>,
     mailbox: Arc<Mailbox<S, C>>,
     poll: Poll,
-    /// Whose name the links bear.
+    /// Coordinator in whose name the links are open.
     coordinator: CoordinatorId,
     /// By shard; none to those of this process.
     links: Vec<Option<Link>>,
-    /// What is known of the histories of shards; and by shard, what it has been told of that.
+    /// Known histories of shards; and by shard, the marks reported to it.
     seen: Arc<Seen>,
     told: Vec<Told>,
     interrupter: Interrupter,
@@ -282,7 +282,7 @@ where
     S::Reply: DeserializeOwned,
     S::Progress: Serialize,
 {
-    /// Of items.
+    /// For items.
     ///
     /// # Errors
     /// The system's, or a certificate that cannot be used.
@@ -297,8 +297,8 @@ where
         Carrier::beside((cluster, terms), clients, Vec::new(), Trouble::default(), Box::new(|| false))
     }
 
-    /// `neighbours`: shards of this process. `has_more`: somebody has something for the clients that they have not taken; then that
-    /// thread takes a turn, or wakes the loop.
+    /// `neighbours`: shards of this process. `has_more`: returns whether operations of clients wait to be taken; the submitting thread
+    /// then takes a turn, or wakes the loop.
     ///
     /// # Errors
     /// The system's, or a certificate that cannot be used.
@@ -479,7 +479,7 @@ where
         }
     }
 
-    /// What could not be sent until now is sent again by whoever wants an answer.
+    /// Drops requests that could not be sent: their senders repeat them.
     fn forget_unsent(&mut self, core: &mut Core<S, C>) {
         for (link, requests) in self.links.iter_mut().zip(&mut core.requests) {
             if let Some(link) = link
@@ -514,7 +514,7 @@ where
         let openings = link.openings();
         let Some(open) = link.open() else { return };
         if open.is_clogged() {
-            // As if it had been lost: whoever wants an answer sends it again.
+            // Treated like a lost batch: the requests are sent again.
             return core.requests[shard].clear();
         }
         let Some(clients) = &mut core.clients else { return };

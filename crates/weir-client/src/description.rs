@@ -1,7 +1,7 @@
-//! What a cluster carries, as its nodes describe it to clients that have nothing but the cluster file.
+//! Description of a cluster's application, which nodes send to clients that have only the cluster file.
 //!
-//! The plan goes with the texts: it follows from more than them (weights, a solver that may be missing), and whoever coordinates
-//! calls must have the one that the shards have.
+//! It includes the plan, which depends on more than the texts (weights, a solver that may be missing): a coordinator of calls must use
+//! the same plan as the shards.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -15,8 +15,8 @@ use crate::Error;
 use crate::calls::Callable;
 use crate::export::{NotFetched, What, fetch};
 
-/// What is said between parties that carry an application's calls, and written into their logs. Statements by themselves came with the
-/// second, definitions with the third; none understands the one before.
+/// Name of the protocol for SQL applications, in messages and in logs. Ad-hoc statements came with version 2, definitions with version 3;
+/// the versions are mutually incompatible.
 pub const SQL: &str = "sql-3";
 
 /// One node may take so long, then the next is asked.
@@ -49,7 +49,7 @@ impl Description {
         self.carried.schema_version()
     }
 
-    /// What all coordinators and shards of it have.
+    /// Compiles the application into the form shared by its coordinators and shards.
     pub(crate) fn compile(self, shards: ShardId) -> Result<Callable, Error> {
         let program = self.carried.compile(shards).map_err(|error| Error::Refused(error.to_string()))?;
         Ok(Callable::new(program))

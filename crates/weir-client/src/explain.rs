@@ -1,4 +1,4 @@
-//! What a statement or call costs before it runs, why, and what it has taken when it ran: EXPLAIN.
+//! EXPLAIN: cost of a statement or call before it runs, with the reasons, and its measured cost afterwards.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,17 +14,17 @@ use crate::prepared::{Prepared, What};
 use crate::sub_statements::{Kept, SubStatement};
 use crate::{CallResult, Client, Pending};
 
-/// What a statement or a call takes with these values, if nobody is in its way.
+/// Cost of a statement or call with these values, without contention.
 #[derive(Clone, Debug)]
 pub struct Explained {
-    /// What kind of statement it is, or of which procedure it is a call.
+    /// Kind of the statement, or name of the called procedure.
     pub what: String,
     /// `merge`, `ramp`, or `read` for a query.
     pub mechanism: &'static str,
-    /// Those that it needs with these values, and how many there are.
+    /// Shards needed with these values; `of` is the number of shards.
     pub shards: Vec<ShardId>,
     pub of: ShardId,
-    /// Of those that need several, the one that decides.
+    /// Deciding shard, if several are needed.
     pub decides: Option<ShardId>,
     /// Until it is answered: times there and back, and requests and answers.
     pub round_trips: u32,
@@ -38,7 +38,7 @@ pub struct Explained {
     pub before: Vec<Explained>,
 }
 
-/// What it holds, or takes at its owner.
+/// A guard or lock that the statement takes.
 #[derive(Clone, Debug)]
 pub struct ExplainedGuard {
     pub kind: &'static str,
@@ -49,7 +49,7 @@ pub struct ExplainedGuard {
     pub why: String,
 }
 
-/// Traces that nobody has asked for yet, by tag. They are few: each is of an EXPLAIN ANALYZE under way.
+/// Finished traces by tag, until they are collected; few, since each belongs to an EXPLAIN ANALYZE in progress.
 pub(crate) type Told = Arc<Mutex<Vec<(u64, Trace)>>>;
 
 impl Explained {
@@ -90,7 +90,7 @@ impl Prepared {
                     of,
                     decides: None,
                     round_trips: asked.min(1),
-                    // Each is asked, answers, and is told that it is over.
+                    // A request, a reply, and the end of the read.
                     messages: 3 * asked,
                     guards: Vec::new(),
                     why: "it writes nothing; of each transaction it sees all or nothing, over all shards"
@@ -139,7 +139,7 @@ impl Prepared {
             shards,
             of,
             decides,
-            // All but one prepare; that one decides, which is the answer; then the others are told.
+            // All shards but one prepare; that one decides, which is the answer; then the others commit.
             round_trips: if others == 0 { 1 } else { 2 },
             messages: 3 * others + 2,
             guards: guards.collect(),

@@ -1,4 +1,4 @@
-//! What one node tells at length: all that a shard has, for checks of a cluster at rest, or what the cluster carries.
+//! Bulk answers of a node: all rows of a shard, for checks of a cluster at rest; or the description of the cluster's application.
 
 use std::io;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub fn export<R: DeserializeOwned>(
 pub(crate) enum What {
     /// All that the shard has. It is asked for.
     Shard,
-    /// What the cluster carries. The terms ask for it.
+    /// The description; the handshake's terms request it.
     Description,
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn fetch(
         loop {
             link.advance(now, poll.registry());
             let Some(open) = link.open() else {
-                // Whatever had come of it begins again with the connection.
+                // A new connection starts the transfer again.
                 (asked, bytes) = (false, Vec::new());
                 break;
             };

@@ -1,6 +1,6 @@
 //! Statements of shards of other processes are ended: over connections of their own, which the node answers while its shards compute.
 //!
-//! Runs on a thread of its own: a node that cannot be reached keeps nobody.
+//! Runs on a separate thread: an unreachable node delays nothing else.
 
 use std::io;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use weir_types::interrupt::StatementId;
 
 /// A node that has not taken it within this will not.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The same once the client ends.
+/// Time-out of the last interrupts when the client ends.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(20);
 
 pub(crate) type Wish = (StatementId, SqlError);
 
-/// What is needed to reach the nodes, and who is under way to them.
+/// Access to the nodes, and threads that deliver interrupts.
 pub(crate) struct Interrupter {
     cluster: ClusterFile,
     terms: Terms,
@@ -44,7 +44,8 @@ impl Interrupter {
         Interrupter { cluster, terms, tls, threads: Vec::new(), is_over: Arc::default() }
     }
 
-    /// Has the statements ended at other nodes, but for those that do not know how. `links`: by shard; none to those of this process.
+    /// Sends the interrupts to other nodes, except to those whose version does not support them. `links`: by shard; none for shards of
+    /// this process.
     pub(crate) fn send(&mut self, from: CoordinatorId, links: &[Option<Link>], wishes: Vec<Wish>) {
         if wishes.is_empty() || self.terms.versions.is_empty() {
             return;
@@ -69,7 +70,7 @@ impl Interrupter {
     }
 }
 
-/// A shard of the node, if that is another one and knows how to end statements. What is not known of it it says when it is dialled.
+/// Shard of a node, if the node is another one and supports interrupts. An unknown version is found out when it is dialled.
 fn shard_of(node: &Node, links: &[Option<Link>]) -> Option<ShardId> {
     let far = |shard: &ShardId| Some((*shard, links.get(usize::from(*shard))?.as_ref()?.version()));
     let (shard, version) = node.shards.iter().find_map(far)?;

@@ -10,10 +10,10 @@ use crate::carrier::now_ms;
 use crate::requests::Dialect;
 use crate::{Committed, Error};
 
-/// What an application wants.
+/// Operation of an application.
 pub(crate) enum Wish {
     Transaction(Transaction),
-    /// A transaction of several statements begins; the others are of one that has.
+    /// Begins an interactive transaction; the later variants are its statements.
     Open(Isolation),
     Read(Vec<Key>, Vec<KeyRange>),
     Write(Key, Write),

@@ -77,23 +77,24 @@ use carrier::new_id;
 use items::{Items, Wish};
 use requests::Session;
 
-/// Of all keys and values that a transaction writes, and of the keys that it reads, with 16 bytes for each.
+/// Limit on the keys and values that a transaction writes, plus the keys that it reads, with 16 bytes for each.
 pub const TRANSACTION_BYTES_MAX: usize = 8 << 20;
 
 /// How a client behaves.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How long a transaction may take, from `begin` on. What has not happened then does not; where shards cannot be reached, nobody knows.
+    /// Time limit of a transaction, from `begin` on. After it the transaction is cancelled; its outcome is unknown if shards cannot be
+    /// reached.
     pub deadline: Duration,
     /// The deadline is for shards that cannot be reached: while all can be, what takes longer is waited for.
     pub waits_for_busy: bool,
-    /// So many transactions at once; `begin` waits while there are as many.
+    /// Largest number of concurrent transactions; beyond it `begin` waits.
     pub under_way_max: usize,
     /// A write is answered when all have prepared, one round trip earlier (docs/internals/items.md says what that gives up).
     pub one_phase: bool,
-    /// It speaks these: fewer than it could, if it must not learn before the nodes.
+    /// Protocol versions that it speaks; restricted while nodes are older than the client.
     pub versions: RangeInclusive<u16>,
-    /// What a query may take in this process; beyond, it ends with 53200.
+    /// Memory limit of a query in this process; beyond it the query ends with 53200.
     pub statement_memory_bytes_max: u64,
 }
 
@@ -110,10 +111,10 @@ impl Default for Settings {
     }
 }
 
-/// What a transaction has done.
+/// Result of a transaction.
 #[derive(Clone, Debug, Default)]
 pub struct Committed {
-    /// In the order in which it was asked for.
+    /// Items and ranges in the order of the request.
     pub read: ReadSet,
     /// Its place in the order of writes; none if it wrote nothing.
     pub stamp: Option<Stamp>,
@@ -173,7 +174,7 @@ pub struct Client {
     cluster: ClusterFile,
     settings: Settings,
     told: explain::Told,
-    /// What ends statements while their coordinator, or a thread of the client's, is at them.
+    /// Interrupts for statements that the coordinator, or a thread of the client, is evaluating.
     interrupts: Arc<Interrupts>,
 }
 
@@ -198,7 +199,7 @@ impl Client {
         Client::connect_beside(cluster, settings, Vec::new())
     }
 
-    /// The same in a process that has some of the shards itself: it needs no socket to speak with those.
+    /// For a process that contains some of the shards, which are called without a socket.
     ///
     /// # Errors
     /// As `connect`.
@@ -345,7 +346,7 @@ impl Client {
         self.submit_computed(|| wish)
     }
 
-    /// The same of a wish that takes some computing, which can be cancelled too.
+    /// Submits an operation that takes some computation first, which can be cancelled too.
     fn submit_computed(&self, wish: impl FnOnce() -> Result<calls::Wish, SqlError>) -> Pending<CallResult> {
         match &self.carried {
             Carried::Calls(session, _) => {
@@ -375,14 +376,14 @@ impl Client {
     /// of its own (docs/internals/server.md); the first of a text takes as long as that.
     ///
     /// # Errors
-    /// What is wrong with it and where, what is not supported, or which procedure it would endanger.
+    /// The text is invalid or not supported, or would endanger a procedure; with the position.
     pub fn prepare(&self, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
         self.schema_version()?.prepare(text, types)
     }
 
     /// Begins what was prepared on this client. A SELECT sees of each transaction all or nothing, over all shards.
     pub fn begin_prepared(&self, prepared: &Prepared, values: &[Value]) -> Pending<CallResult> {
-        // Nobody need be asked, so nobody is waited for: who cancels what others wait for says so by such a query.
+        // A query without tables needs no shard and does not wait, for example one that cancels another session's statement.
         if prepared.reads_no_table() {
             return self.work_out(prepared, values);
         }
@@ -415,7 +416,7 @@ impl Client {
         self.begin_within_at((transaction, time_of_day()), prepared, values)
     }
 
-    /// The same, and when the transaction began, in microseconds since 2000.
+    /// Begins a statement of a transaction with the given begin time, in microseconds since 2000.
     pub fn begin_within_at(
         &self,
         (transaction, begun): (u64, i64),
@@ -428,8 +429,8 @@ impl Client {
         })
     }
 
-    /// Begins to insert a batch of rows, as a statement of the transaction of that name, whose statements before have ended. Its count
-    /// is the first value of what it gives. Whoever makes the next batch need not wait for it.
+    /// Begins the insertion of a batch of rows, as a statement of the named transaction, whose earlier statements have ended. The first
+    /// value of the result is the row count. The next batch may be built before this one has ended.
     pub fn begin_batch(&self, transaction: u64, batch: Batch) -> Pending<CallResult> {
         match &self.carried {
             Carried::Calls(session, _) => {
@@ -494,8 +495,8 @@ impl Client {
         self.order(transaction, calls::Order::LockTimeout(most))
     }
 
-    /// What the transaction does from here on can be taken back without the rest. Savepoints are numbered from 0, the innermost last.
-    /// After an error a transaction that has one may be rolled back to it; the error says if it cannot.
+    /// Begins a savepoint. Savepoints are numbered from 0, the innermost last. After an error a transaction with a savepoint may be
+    /// rolled back to it, unless the error says otherwise.
     pub fn begin_savepoint(&self, transaction: u64) -> Pending<CallResult> {
         self.order(transaction, calls::Order::Savepoint)
     }
@@ -510,8 +511,8 @@ impl Client {
         self.order(transaction, calls::Order::RollBackTo(savepoint))
     }
 
-    /// Begins to take a snapshot of all shards in that schema version, under a name of [`Client::new_transaction`]: from then on its
-    /// reads see one state. Whoever asks for one ends it, whatever comes of this.
+    /// Begins a snapshot of all shards in that schema version, under a name of [`Client::new_transaction`]: from then on its reads see
+    /// one state. The caller must end it, whatever the result.
     pub fn begin_snapshot(&self, name: u64, schema_version: &SchemaVersion) -> Pending<CallResult> {
         let take = OfSnapshot::Take(schema_version.0.program.clone());
         self.submit_call(Ok(calls::Wish::Snapshot(name, take, [].into())))
@@ -536,7 +537,7 @@ impl Client {
         })
     }
 
-    /// Nobody reads the snapshot any more.
+    /// Ends the snapshot.
     pub fn end_snapshot(&self, name: u64) {
         drop(self.submit_call(Ok(calls::Wish::Snapshot(name, OfSnapshot::End, [].into()))));
     }

@@ -91,7 +91,7 @@ pub struct Load {
     has_statement_checks: bool,
     /// By the shards that take part in a row, who decides last: where it lives, and where its parents do.
     gathered: BTreeMap<Vec<ShardId>, Gathered>,
-    /// Of all that is gathered.
+    /// Total bytes gathered.
     bytes: usize,
 }
 
@@ -118,7 +118,7 @@ pub struct Batch {
 /// Bytes of all rows that are gathered. A message carries 16 MiB; what a batch has as values takes less as a message.
 const BYTES_MAX: usize = 6 << 20;
 
-/// Rows, and bytes of values, of one batch: memory that is used again and again is fast.
+/// Limits of one batch, in rows and in bytes of values: reused memory is fast.
 const BATCH_ROWS_MAX: usize = 4_096;
 const BATCH_BYTES_MAX: usize = 512 << 10;
 
@@ -144,7 +144,7 @@ impl Load {
         Ok(Load { table, program, text, compiled, has_statement_checks, gathered, bytes: 0 })
     }
 
-    /// What its rows have to fulfil together is looked at behind the last batch.
+    /// Returns whether checks over all rows follow the last batch.
     pub fn has_statement_checks(&self) -> bool {
         self.has_statement_checks
     }
@@ -199,7 +199,7 @@ impl Load {
         })
     }
 
-    /// What is left, when all rows have come.
+    /// Remaining rows, when all rows have been added.
     pub fn rest(&mut self) -> Option<Batch> {
         let next = self.gathered.iter().find(|(_, one)| one.places.is_some())?.0.clone();
         self.take(&next)
@@ -341,7 +341,7 @@ mod tests {
         }
     }
 
-    /// What is inserted row by row in a transaction is not done again for each row either.
+    /// Row-by-row inserts in a transaction are not redone for each further row.
     #[test]
     fn rows_that_are_inserted_one_by_one_are_not_done_again_for_each() {
         for shards in [1, 3] {

@@ -75,8 +75,8 @@ impl Many {
         Some(Many { one, table: table_of(of, insert)?, source: Source::Values { rows, computed } })
     }
 
-    /// Of a query whose rows may live elsewhere than what they are made of. `None`: one shard does all of it, or its text cannot be taken
-    /// apart.
+    /// An INSERT … SELECT whose rows may live on other shards than their sources. `None`: one shard runs it alone, or its text cannot be
+    /// split.
     pub(crate) fn of_query(
         of: &Arc<Callable>,
         text: &str,
@@ -118,7 +118,7 @@ impl Many {
         &self.one
     }
 
-    /// Of VALUES.
+    /// Batches of an INSERT … VALUES.
     pub(crate) fn batches(&self, of: &Callable, values: &[Value]) -> Result<Vec<Batch>, SqlError> {
         let Source::Values { rows, computed } = &self.source else {
             let message = "an INSERT of a query over several shards runs in batches";
@@ -189,7 +189,7 @@ fn table_of(of: &Callable, insert: &Insert) -> Option<LoadedTable> {
     LoadedTable::of(catalog, &catalog.table(insert.table).name, &[]).ok()
 }
 
-/// The INSERT of one row runs for many, each of so many values.
+/// Checks that the INSERT of one row can run for many rows of `width` values.
 fn takes_rows(of: &Callable, one: &Prepared, width: usize) -> Option<()> {
     let What::Write { text, constants, .. } = &one.what else { return None };
     let compiled = of.program.text(text).ok()?;
@@ -249,12 +249,12 @@ impl Prepared {
         many.loaded(&self.of, rows.into_iter().map(fit))
     }
 
-    /// What its batches have done: how many rows, and the rows of RETURNING in the order of VALUES as far as each has given one.
+    /// Combines the results of its batches: number of rows, and the rows of RETURNING in the order of VALUES.
     pub fn of_batches(&self, done: Vec<(CallResult, Vec<u64>)>) -> CallResult {
         let mut count = 0;
         let (mut placed, mut rest) = (Vec::new(), Vec::new());
         let last = done.iter().max_by_key(|(_, places)| places.last().copied());
-        // Each row takes of the same sequences.
+        // All rows use the same sequences.
         let given = last.map_or_else(Vec::new, |(result, _)| result.given.clone());
         for (result, places) in done {
             if let Some(Value::Int(written)) = result.values.first() {

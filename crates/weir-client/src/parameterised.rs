@@ -77,13 +77,13 @@ impl SchemaVersion {
     }
 }
 
-/// Whatever constant of its kind stands there is one of that type.
+/// Returns whether every constant of the shape's kind has that type.
 fn can_be_any(shape: &Shape, place: &Place, ty: &SqlType) -> bool {
     match shape.constants[place.constant].kind {
         ConstantKind::Integer => matches!(ty, SqlType::Int4 | SqlType::Int8 | SqlType::Numeric(_)),
         ConstantKind::Bigint => matches!(ty, SqlType::Int8 | SqlType::Numeric(_)),
         ConstantKind::Numeric => matches!(ty, SqlType::Numeric(_)),
-        // What is none of that type is told so where its place is known.
+        // An invalid text constant is reported later, where its position is known.
         ConstantKind::Text => true,
     }
 }

@@ -36,7 +36,7 @@ impl<T> Place<T> {
     }
 }
 
-/// What will be known of it: what it has done, or why it has not. Dropping it does not stop the transaction.
+/// Future result of an operation. Dropping it does not cancel the operation.
 #[derive(Debug)]
 pub struct Pending<T = Committed> {
     place: Arc<Place<T>>,
@@ -59,7 +59,7 @@ impl<T> Pending<T> {
         self.tag
     }
 
-    /// Of a client whose thread has ended.
+    /// For a client whose thread has ended.
     pub(crate) fn broken() -> Pending<T> {
         Pending::new(u64::MAX).0
     }
@@ -109,7 +109,7 @@ impl<T> Promise<T> {
     }
 }
 
-/// Nobody may wait for ever: where a promise goes, it has been kept or never will be.
+/// A dropped promise wakes its waiter: it will not be kept.
 impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
         let (waker, has_sleeper) = {

@@ -31,16 +31,16 @@ pub struct Prepared {
     /// The schema version that it is bound to.
     pub(crate) of: Arc<Callable>,
     pub(crate) text: Arc<str>,
-    /// What PostgreSQL's planner fails at: a constant that cannot be worked out. It is told when the statement is run.
+    /// Error of PostgreSQL's planner in a constant expression. Reported when the statement is run.
     pub(crate) fails: Option<Arc<SqlError>>,
-    /// Somebody has been told which columns it gives.
+    /// The client has been told its columns, so they must not change.
     pub(crate) keeps_columns: bool,
-    /// Who asks, where it was bound to the system catalog.
+    /// Session facts, if it is bound to the system catalog.
     pub(crate) facts: Option<Arc<Facts>>,
     pub(crate) what: What,
-    /// Behind those of the client are the values that its session has been given.
+    /// Types of the client's parameters, followed by those of the session's sequence values.
     pub(crate) parameters: Arc<[SqlType]>,
-    /// What clients are told of parameters of a query of the system catalog; empty: what they are.
+    /// Parameter types reported to clients for a query of the system catalog; empty: the real ones.
     told: Arc<[Option<CatalogType>]>,
     current: Arc<[CurrentValue]>,
     columns: Arc<[OutputColumn]>,
@@ -76,13 +76,13 @@ pub(crate) enum What {
     },
 }
 
-/// What a statement does that writes.
+/// Kind of a writing statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     Insert,
     Update,
     Delete,
-    /// A query that holds rows (FOR UPDATE), or takes values of sequences.
+    /// A query that locks rows (FOR UPDATE), or takes sequence values.
     Select,
     /// DO: it counts nothing.
     Do,
@@ -99,7 +99,7 @@ impl Prepared {
         &self.parameters[..self.parameters.len() - self.current.len()]
     }
 
-    /// What sequences have given to the session that runs it: these values go behind those of the parameters.
+    /// Sequence values of the session that it needs, passed after the parameters.
     pub fn current_values(&self) -> &[CurrentValue] {
         &self.current
     }
@@ -113,7 +113,7 @@ impl Prepared {
             .filter_map(|one| Some((&*sequences.get(one.sequence.0 as usize)?.name, one.value)))
     }
 
-    /// The same, to be kept.
+    /// Parameter types, shared.
     pub fn parameters_shared(&self) -> Arc<[SqlType]> {
         match self.current.len() {
             0 => self.parameters.clone(),
@@ -121,22 +121,22 @@ impl Prepared {
         }
     }
 
-    /// The types of catalogs that clients are told its parameters have; there may be fewer of them than parameters.
+    /// Catalog types reported for its parameters; may be shorter than the list of parameters.
     pub fn parameters_told(&self) -> Arc<[Option<CatalogType>]> {
         self.told.clone()
     }
 
-    /// What comes back, to be kept.
+    /// Result columns, shared.
     pub fn columns_shared(&self) -> Arc<[OutputColumn]> {
         self.columns.clone()
     }
 
-    /// What comes back; empty for a call without OUT parameters.
+    /// Result columns; empty for a call without OUT parameters.
     pub fn columns(&self) -> &[OutputColumn] {
         &self.columns
     }
 
-    /// What it does if it is a statement that writes.
+    /// Kind of the statement, if it writes.
     pub fn verb(&self) -> Option<Verb> {
         match &self.what {
             What::Write { verb, .. } => Some(*verb),
@@ -150,12 +150,12 @@ impl Prepared {
         &self.text
     }
 
-    /// Of the schema that it is bound to.
+    /// Schema version that it is bound to.
     pub fn schema_version(&self) -> u64 {
         self.of.program.schema_version
     }
 
-    /// What it is called in figures: the procedure, or what kind of statement it is.
+    /// Name in statistics: the procedure, or the kind of statement.
     pub fn name(&self) -> &str {
         match &self.what {
             What::Query { .. } => "select",
@@ -199,7 +199,7 @@ impl Prepared {
         }
     }
 
-    /// It was bound to the system catalog, for whoever asks.
+    /// Returns whether it is bound to the system catalog, and so to its session.
     /// Which tables it reads whose rows the server that is asked knows alone.
     pub fn volatile(&self) -> Vec<&'static str> {
         let What::Query { gather, .. } = &self.what else { return Vec::new() };
@@ -211,7 +211,7 @@ impl Prepared {
         VOLATILE.into_iter().filter(reads).collect()
     }
 
-    /// The same, where these tables have these rows.
+    /// The statement with these rows of virtual tables.
     pub fn with_rows(&self, given: Vec<(&'static str, Vec<Row>)>) -> Prepared {
         let What::Query { gather, constants } = &self.what else { return self.clone() };
         let (system, _) = self.of.system();
@@ -220,7 +220,7 @@ impl Prepared {
         Prepared { what, ..self.clone() }
     }
 
-    /// It is a query that can be run without a word to anybody.
+    /// Returns whether it is a query that needs no shard.
     pub(crate) fn reads_no_table(&self) -> bool {
         matches!(&self.what, What::Query { gather, .. } if gather.reads_no_table())
     }
@@ -229,7 +229,7 @@ impl Prepared {
         self.facts.is_some()
     }
 
-    /// It is a query: it writes nothing, whoever runs it.
+    /// Returns whether it is a query that writes nothing.
     pub fn reads_only(&self) -> bool {
         matches!(self.what, What::Query { .. })
     }
@@ -259,7 +259,7 @@ impl Prepared {
         }
     }
 
-    /// What it has given as rows: OUT parameters and the value of a function are one, of a function without value too.
+    /// Result as rows: OUT parameters and a function's value form one row, also for a function without a value.
     pub fn rows(&self, result: CallResult) -> Vec<Vec<Value>> {
         let CallResult { mut values, rows, .. } = result;
         let What::Call { gives_rows, record, .. } = &self.what else { return rows };
@@ -300,7 +300,7 @@ impl Unprepared {
         Unprepared { error, position: before.chars().count() + 1 }
     }
 
-    /// As whoever sent the text wants it: the place counted, the remedy with it.
+    /// Converts a diagnostic for the sender of the text: with a character position, and the remedy.
     pub fn of(text: &str, wrong: Diagnostic) -> Unprepared {
         let mut error = SqlError::new(wrong.state, wrong.message);
         if let Some(hint) = wrong.hint {
@@ -313,7 +313,7 @@ impl Unprepared {
 /// `types`: of `$1`, `$2` …, Unknown for those to infer; there may be more in the text.
 ///
 /// # Errors
-/// What is wrong with the text, or not supported.
+/// The text is invalid or not supported.
 pub(crate) fn prepare(of: &Arc<Callable>, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
     let wrong = |wrong| Unprepared::of(text, wrong);
     let Some(with) = with_current_values(text, types, &|_| false).map_err(wrong)? else {
@@ -454,7 +454,7 @@ fn prepare_statement(
 /// A query that the application's own schema does not know enough for (`wrong`): it may be one of the system catalog.
 ///
 /// # Errors
-/// What is wrong with it there.
+/// The text is invalid as a system catalog query.
 pub(crate) fn prepare_system(
     of: &Arc<Callable>,
     facts: &Facts,
@@ -545,7 +545,7 @@ fn row_of(outputs: Vec<Expr>) -> Query {
     Query::of_select(Select::plain(outputs, Vec::new(), None), columns, span)
 }
 
-/// What a call gives: OUT and INOUT parameters, a function's value, or the columns of its rows.
+/// Result columns of a call: OUT and INOUT parameters, a function's value, or the columns of its rows.
 pub(crate) fn columns_of(procedure: &Procedure) -> Vec<OutputColumn> {
     let column = |name: &String, ty: &SqlType| OutputColumn::new(name.clone(), ty.clone());
     if let ProcedureKind::SetReturningFunction { columns } = &procedure.kind {

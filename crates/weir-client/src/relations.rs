@@ -16,7 +16,7 @@ use crate::{Bytes, Error, Key, Settings, Stamp, too_large};
 /// After a conflict a single change waits so long: its row is free once readers have gone on.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(5);
 
-/// What an application wants of rows.
+/// Operation of an application on rows.
 pub(crate) enum Wish {
     Order(Order),
     RollBack,
@@ -148,7 +148,7 @@ impl Relations {
         self.change(|transaction| transaction.delete_row(relation, &id))
     }
 
-    /// One change and a commit; again if somebody else was faster.
+    /// Makes one change and commits; retries after a conflict.
     fn change<T>(&self, change: impl Fn(&mut RowTransaction<'_>) -> Result<T, Error>) -> Result<T, Error> {
         let until = Instant::now() + self.deadline;
         loop {
@@ -174,7 +174,7 @@ impl Relations {
         self.begin().by_index(relation, index, of)
     }
 
-    /// What a view adds up to for a group; of a view that adds ones a count.
+    /// Sum of a view for a group; for a view that adds ones, a count.
     ///
     /// # Errors
     /// See [`Error`].
@@ -200,7 +200,7 @@ impl Relations {
 pub struct RowTransaction<'r> {
     relations: &'r Relations,
     tag: u64,
-    /// Of the rows that it writes.
+    /// Total bytes of the rows that it writes.
     bytes: usize,
     is_open: bool,
 }
@@ -300,7 +300,7 @@ impl RowTransaction<'_> {
         }
     }
 
-    /// What a view selects, in order of the rows' keys.
+    /// Rows of a view, in order of the rows' keys.
     ///
     /// # Errors
     /// See [`Error`].
@@ -315,7 +315,7 @@ impl RowTransaction<'_> {
     /// Writes what has been changed. Gives its place in the order of writes, if there was anything.
     ///
     /// # Errors
-    /// See [`Error`]. `Aborted` where somebody else was faster with a row that views are computed from: nothing happened.
+    /// See [`Error`]. `Aborted` if a concurrent transaction has changed a row that views are computed from: nothing happened.
     pub fn commit(mut self) -> Result<Option<Stamp>, Error> {
         let told = self.order(Order::Commit);
         self.is_open = false;
@@ -329,7 +329,7 @@ impl RowTransaction<'_> {
 impl Drop for RowTransaction<'_> {
     fn drop(&mut self) {
         if self.is_open {
-            // Nobody waits for it.
+            // The result is not needed.
             drop(self.relations.session.submit(self.tag, Wish::RollBack));
         }
     }

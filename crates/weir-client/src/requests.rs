@@ -1,6 +1,6 @@
-//! What an application's threads wish goes to the loop, and what has come of it goes back there, each wish with a deadline.
+//! Queue of operations from an application's threads to the loop, and their results, each with a deadline.
 //!
-//! Knows neither items nor calls: what is wished for, and by which coordinator it is done, is a [`Dialect`]'s.
+//! Independent of items and calls: a [`Dialect`] defines the operations and the coordinator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -23,7 +23,7 @@ use crate::carrier::{Carrier, Mailbox, Trouble, new_id};
 use crate::pending::{Pending, Promise};
 use crate::{Error, Settings};
 
-/// What clients of one kind wish for, and the coordinator that does it.
+/// Operations of one kind of clients, and their coordinator.
 pub(crate) trait Dialect: Sized + Send + 'static {
     type Shard: Shard;
     type Coordinator: CoordinatorOf<Self::Shard>;
@@ -33,7 +33,7 @@ pub(crate) trait Dialect: Sized + Send + 'static {
     fn coordinator(&mut self) -> &mut Self::Coordinator;
     /// Another coordinator, of that name, takes its place.
     fn begin_anew(&mut self, id: CoordinatorId);
-    /// What needs no answer of a shard is answered at once.
+    /// Begins an operation, or answers at once if it needs no shard.
     fn grant(
         &mut self,
         tag: u64,
@@ -41,14 +41,14 @@ pub(crate) trait Dialect: Sized + Send + 'static {
         orders: &mut ClientOrders<Self::Shard, Requests<Self>>,
     ) -> Option<Result<Self::Outcome, Error>>;
     fn outcome(&mut self, tag: u64, done: DoneOf<Self>) -> Result<Self::Outcome, Error>;
-    /// Nobody waits for it any more. What can still be kept from happening is.
+    /// Abandons an operation, and cancels it as far as possible.
     fn give_up(&mut self, tag: u64, orders: &mut ClientOrders<Self::Shard, Requests<Self>>) -> GivenUp;
-    /// The shards that keep it from going on; none: that is not known.
+    /// Shards that it waits for; none: unknown.
     fn awaited(&mut self, _tag: u64) -> Option<Vec<ShardId>> {
         None
     }
-    /// Whoever wished for it wishes that it does not happen: if it can still be kept from happening, this error is what comes of it.
-    /// Where nobody waits for others there is nothing to do, and it says so.
+    /// Cancels an operation at its client's request: if it has no effect, its result is this error. Returns false if operations of this
+    /// kind never wait, so that there is nothing to cancel.
     fn cancel(
         &mut self,
         _tag: u64,
@@ -134,7 +134,7 @@ impl<D: Dialect> Drop for Last<D> {
 pub(crate) struct Session<D: Dialect> {
     shared: Arc<Shared<D>>,
     mailbox: Arc<Mailbox<D::Shard, Requests<D>>>,
-    /// There are shards in this process: whoever submits something does it.
+    /// Some shards are in this process: a submitting thread runs them itself.
     has_neighbours: bool,
     thread: Option<JoinHandle<()>>,
 }
@@ -188,7 +188,7 @@ where
         let run = {
             let shared = shared.clone();
             move || {
-                // However it ends: nobody may wait for ever.
+                // Wakes all waiters, however the thread ends.
                 let _last = Last(shared);
                 carrier.run();
             }
@@ -208,7 +208,7 @@ where
         pending
     }
 
-    /// The same for what takes long, while whoever submits it goes on: another thread does it.
+    /// Submits an operation that takes long; another thread runs it.
     pub(crate) fn submit_aside(&self, tag: u64, wish: D::Wish) -> Pending<D::Outcome> {
         let pending = self.shared.submit(tag, wish);
         self.mailbox.wake();
@@ -217,7 +217,7 @@ where
 
     pub(crate) fn cancel(&self, tag: u64, error: SqlError) {
         self.shared.lock().cancelled.push((tag, error));
-        // Whoever cancels must not come to do what others wait for.
+        // A cancelling thread must not take over the work of waiting ones.
         self.mailbox.wake();
     }
 
@@ -294,7 +294,7 @@ impl<D: Dialect> Requests<D> {
     }
 
     fn answer(&mut self, tag: u64, outcome: Result<D::Outcome, Error>) {
-        // Of one that was given up nobody waits to hear.
+        // The result of an abandoned operation is dropped.
         let Some(Awaited { promise, until, is_late }) = self.waiting.remove(&tag) else { return };
         self.deadlines.remove(&(until, tag));
         self.shared.on_answered();
@@ -329,7 +329,8 @@ impl<D: Dialect> Requests<D> {
         }
     }
 
-    /// What waits for others, or computes, is told to end: then it is known that it has not happened. Says whether an answer comes.
+    /// Cancels an operation that waits or computes beyond its deadline, so that it certainly has no effect. Returns whether an answer
+    /// follows.
     fn cancel_late(&mut self, tag: u64, orders: &mut Out<D>) -> bool {
         let Some(awaited) = self.waiting.get_mut(&tag) else { return false };
         !std::mem::replace(&mut awaited.is_late, true) && self.dialect.cancel(tag, late(), orders)
@@ -356,7 +357,7 @@ impl<D: Dialect> Requests<D> {
     fn begin_anew(&mut self, orders: &mut Out<D>) {
         let why =
             || "the shards have not heard of this client for a minute, and have forgotten it".to_string();
-        // What it could still give up it does not give up: nobody listens to it.
+        // Operations in flight are not cancelled: the coordinator is gone.
         self.end_all(&mut Out::<D>::default(), |_| Error::Unknown(why()));
         if let Ok(id) = new_id() {
             self.dialect.begin_anew(id);

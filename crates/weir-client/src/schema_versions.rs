@@ -1,7 +1,7 @@
 //! The schema of the moment, as a client of a cluster that carries tables sees it, and how it is changed.
 //!
-//! What is prepared is bound to one [`SchemaVersion`]. Whoever's statement is told that the schema has changed since
-//! ([`SqlState::SCHEMA_HAS_CHANGED`]) asks for it anew ([`Client::refresh`]), and prepares again.
+//! Prepared statements are bound to one [`SchemaVersion`]. When a statement fails because the schema has changed
+//! ([`SqlState::SCHEMA_HAS_CHANGED`]), the application fetches the new version ([`Client::refresh`]) and prepares it again.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -35,12 +35,12 @@ impl SchemaVersion {
     /// As [`Client::prepare`], in this schema version.
     ///
     /// # Errors
-    /// What is wrong with it and where, what is not supported, or which procedure it would endanger.
+    /// The text is invalid or not supported, or would endanger a procedure; with the position.
     pub fn prepare(&self, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
         prepared::prepare(&self.0, text, types)
     }
 
-    /// As `prepare`; what reads the system catalog, or asks who asks, is told by the facts.
+    /// Like `prepare`; queries of the system catalog or about the session use these facts.
     ///
     /// # Errors
     /// As `prepare`.
@@ -73,7 +73,7 @@ impl SchemaVersion {
         catalog.table_by_name(name).is_some() || catalog.views.iter().any(|view| view.name == name)
     }
 
-    /// Those of these constraints that SET CONSTRAINTS may speak of.
+    /// Constraints of these names that SET CONSTRAINTS accepts.
     ///
     /// # Errors
     /// There is none of that name (42704), or it cannot wait (42809).
@@ -187,7 +187,7 @@ impl SchemaVersion {
         chore.check(&self.0.application.catalog, in_transaction)
     }
 
-    /// The schema version itself, behind the barrier of definitions: until the transaction ends, nobody else writes.
+    /// The current schema version behind the barrier of definitions: no other transaction writes until this one ends.
     pub fn held(&self) -> NextSchemaVersion {
         let schema_version = self.0.program.schema_version;
         let change = Change::Truncate { tables: Vec::new(), restarts: false };
@@ -200,10 +200,10 @@ impl SchemaVersion {
         }
     }
 
-    /// What a statement of DDL makes of this schema version. Takes as long as an analysis of the application.
+    /// Schema version after a statement of DDL. Takes as long as an analysis of the application.
     ///
     /// # Errors
-    /// What is wrong with it and where, what it would break, or what is not supported.
+    /// The text is invalid, would break something, or is not supported; with the position.
     pub fn define(&self, text: &str) -> Result<NextSchemaVersion, Unprepared> {
         let (definition, program) = Definition::of(&self.0.program, text)
             .map_err(|wrong| Unprepared::new(text, wrong.span, wrong.error))?;
@@ -239,28 +239,28 @@ impl SchemaVersion {
     }
 }
 
-/// What stands as its hint are the lines of the detail.
+/// Converts a diagnostic; its hint becomes the lines of the detail.
 fn notice(note: &Diagnostic) -> SqlError {
     let notice = SqlError::new(note.state, note.message.clone());
     note.hint.iter().fold(notice, |notice, lines| notice.with_detail(lines.clone()))
 }
 
-/// What the schema is to become.
+/// A schema version that a statement of DDL produces.
 pub struct NextSchemaVersion {
     definition: Arc<Definition>,
-    /// That of the statements that follow in the same transaction.
+    /// Schema version of the following statements of the same transaction.
     pub schema_version: SchemaVersion,
-    /// What is to be asked of the rows within the transaction, once it has been defined: nothing is to be given.
+    /// Queries that must return no rows, to be run in the transaction after the definition.
     pub validations: Vec<(Validation, Prepared)>,
-    /// What its client is told beside: what was left as it is, or went along.
+    /// Notices for the client: objects that were left unchanged, or dropped by a cascade.
     pub notices: Vec<SqlError>,
 }
 
 impl Prepared {
-    /// The same text, bound to that schema version, where settings are as these if it tells of them.
+    /// Binds the same text to that schema version, with these settings if it depends on settings.
     ///
     /// # Errors
-    /// It does not fit that any more; or what it gives is something else, and somebody has been told otherwise (0A000).
+    /// It does not fit that version any more; or its columns differ from those that the client has been told (0A000).
     pub fn again(
         &self,
         schema_version: &SchemaVersion,
@@ -289,12 +289,12 @@ impl Prepared {
         Ok(again)
     }
 
-    /// Of the session, if it tells of them.
+    /// Settings of the session, if it depends on them.
     pub fn settings(&self) -> Option<&BTreeMap<String, String>> {
         self.facts.as_ref().map(|facts| &facts.settings).filter(|settings| !settings.is_empty())
     }
 
-    /// Whoever has prepared it is told which columns it gives.
+    /// Records that the client has been told the columns.
     pub fn keep_columns(&mut self) {
         self.keeps_columns = true;
     }

@@ -12,7 +12,7 @@ use crate::{
 pub struct Statements<'c> {
     client: &'c Client,
     tag: u64,
-    /// Of what it writes.
+    /// Total bytes of its writes.
     bytes: usize,
     is_open: bool,
 }
@@ -94,7 +94,7 @@ impl<'c> Statements<'c> {
 impl Drop for Statements<'_> {
     fn drop(&mut self) {
         if self.is_open {
-            // Nobody waits for it.
+            // The result is not needed.
             drop(self.client.submit(self.tag, Wish::RollBack));
         }
     }

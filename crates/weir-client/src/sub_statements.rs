@@ -65,7 +65,7 @@ impl SubStatements {
         self.all.last().map(|piece| &piece.prepared)
     }
 
-    /// What is before the last of them only reads: no transaction is needed around them.
+    /// Returns whether all but the last only read: then they need no transaction.
     pub fn write_at_once(&self) -> bool {
         self.all.iter().rev().skip(1).all(|piece| piece.prepared.reads_only())
     }
@@ -88,7 +88,7 @@ impl Prepared {
 /// `None`: no statement of its WITH writes.
 ///
 /// # Errors
-/// What is wrong with one of them, or not supported.
+/// One of them is invalid or not supported.
 pub(crate) fn prepare_pieces(
     of: &Arc<Callable>,
     text: &str,
@@ -111,7 +111,7 @@ struct Builder<'o> {
     of: &'o Arc<Callable>,
     /// Types of the client's parameters.
     known: Vec<SqlType>,
-    /// Of the pieces so far, with the types of their values.
+    /// Columns of the sub-statements so far, with the types of their values.
     columns: Vec<Vec<(KeptColumn, SqlType)>>,
     written: BTreeSet<weir_sql::catalog::TableId>,
 }

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub use weir_txn::clock::transaction_time;
 use weir_txn::clock::transaction_time_of_us;
 
-/// What `now()` says in a transaction that begins now: microseconds since 2000.
+/// Transaction time of a transaction that begins now: microseconds since 2000.
 pub fn time_of_day() -> i64 {
     let unix_us = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
     transaction_time_of_us(unix_us)

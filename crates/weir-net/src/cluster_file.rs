@@ -18,16 +18,16 @@ use crate::tls::{self, Tls};
 /// Shards that a cluster may have.
 const SHARDS_MAX: usize = 1024;
 
-/// What is wrong with a cluster file, and where.
+/// Error in a cluster file, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
     pub file: PathBuf,
-    /// Bytes of it; none if it is about the whole file.
+    /// Byte range in the file; none if it concerns the whole file.
     pub at: Option<Range<usize>>,
-    /// Line and column where that begins, from 1.
+    /// Line and column of the beginning of the range, from 1.
     pub place: Option<(usize, usize)>,
     pub message: String,
-    /// What would be right.
+    /// Suggested correction.
     pub remedy: String,
 }
 
@@ -49,7 +49,7 @@ pub struct ClusterFile {
     pub nodes: BTreeMap<String, Node>,
     pub shards: ShardId,
     pub variant: Variant,
-    /// What the shards carry, if not items.
+    /// Application of the cluster, if it does not store items.
     pub application: Option<Application>,
     secret: Vec<u8>,
     tls: Option<tls::Files>,
@@ -59,13 +59,13 @@ pub struct ClusterFile {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Application {
-    /// Its directory; none: there are no tables until somebody creates them.
+    /// Directory of the application; none: there are no tables until a client creates them.
     #[serde(default)]
     pub path: Option<PathBuf>,
     /// Settings of its workload.toml.
     #[serde(default)]
     pub set: BTreeMap<String, toml::Value>,
-    /// Of the rows that are loaded.
+    /// Scale of the initial rows.
     #[serde(default = "one")]
     pub seed: u64,
 }
@@ -222,7 +222,7 @@ impl ClusterFile {
         self.nodes.values().find(|node| node.shards.contains(&shard)).expect("every shard is on a node")
     }
 
-    /// Of a cluster that carries items.
+    /// Handshake terms of a cluster that stores items.
     pub fn terms(&self) -> Terms {
         self.terms_of("items", fingerprint())
     }

@@ -10,21 +10,21 @@ use socket2::{SockRef, TcpKeepalive};
 
 use crate::frame::{self, FAREWELL_FROM, Fault, Frame, Kind};
 
-/// So much is read in one turn, that nobody is kept waiting by one who sends a lot.
+/// Limit of the bytes read in one turn, so that a busy peer does not delay others.
 const READ_BYTES_MAX: usize = 1 << 20;
 const READ_BYTES_AT_ONCE: usize = 64 << 10;
 /// With so much unsent, who answers reads nothing more: who does not take its answers gets no more of them.
 pub const UNSENT_BYTES_MAX: usize = 4 << 20;
 /// With so much unsent, who asks adds nothing more: the other side is gone or stands still, and what is asked is asked again.
 const UNSENT_BYTES_CLOGGED: usize = 64 << 20;
-/// So much is given to TLS at once.
+/// Limit of the bytes passed to TLS at once.
 const TLS_BYTES_AT_ONCE: usize = 64 << 10;
-/// Who has been silent for so long is asked whether it is still there, and again every so often.
+/// Idle time after which keep-alive probes are sent, and their interval.
 const SILENCE: Duration = Duration::from_secs(10);
-/// What the other side does not confirm for so long it never will: its machine is gone, and nobody can say so.
+/// Time without a TCP acknowledgement after which the peer's machine is considered dead.
 #[cfg(target_os = "linux")]
 const UNCONFIRMED_MAX: Duration = Duration::from_secs(20);
-/// Buffers that grew beyond this for one large frame are let go.
+/// Buffers that grew beyond this for a large frame are freed.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// Events are edges: what they said stands until the socket says that there is no more.
@@ -32,10 +32,10 @@ pub struct Connection {
     stream: TcpStream,
     tls: Option<Box<rustls::Connection>>,
     incoming: Vec<u8>,
-    /// Of `incoming`.
+    /// Consumed bytes of `incoming`.
     taken: usize,
     outgoing: Vec<u8>,
-    /// Of `outgoing`.
+    /// Sent bytes of `outgoing`.
     sent: usize,
     readable: bool,
     writable: bool,
@@ -50,7 +50,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Over a socket that somebody else has connected.
+    /// Takes over a connected socket.
     pub fn accepted(stream: TcpStream, tls: Option<rustls::Connection>) -> Connection {
         Connection::new(stream, tls, true)
     }
@@ -120,7 +120,7 @@ impl Connection {
         self.readable && !self.ended && !(self.answers && self.unsent() >= UNSENT_BYTES_MAX)
     }
 
-    /// So much waits to be sent that nothing should be added.
+    /// Returns whether so much waits to be sent that nothing should be added.
     pub fn is_clogged(&self) -> bool {
         self.unsent() >= UNSENT_BYTES_CLOGGED
     }
@@ -175,7 +175,7 @@ impl Connection {
     /// The next frame that has come whole.
     ///
     /// # Errors
-    /// What has come can never become a frame, or the other side has closed the connection and there is none.
+    /// The received bytes are not a frame, or the peer has closed the connection.
     pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, Fault> {
         match frame::first(&self.incoming[self.taken..])? {
             Some((frame, length)) => {
@@ -206,13 +206,13 @@ impl Connection {
                     let upto = self.outgoing.len().min(self.sent + TLS_BYTES_AT_ONCE);
                     tls.writer().write(&self.outgoing[self.sent..upto]).map(|sent| self.sent += sent)
                 }
-                // The other side's turn. Whoever reads the end of the handshake sends what waits for it.
+                // The other side's turn. The reader of the end of the handshake sends the data that waits for it.
                 Some(_) => break,
             };
             match sent {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
-                // Of a connection that is still being made.
+                // The connection is still being established.
                 Err(error) if error.kind() == io::ErrorKind::NotConnected => self.writable = false,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),
@@ -234,7 +234,7 @@ impl Connection {
         self.version
     }
 
-    /// What is sent from now on is in this version.
+    /// Sets the protocol version of messages sent from now on.
     pub fn set_version(&mut self, version: u16) {
         self.version = version;
     }
@@ -274,11 +274,11 @@ fn fill_from(stream: &mut impl Read, into: &mut Vec<u8>) -> io::Result<usize> {
     came
 }
 
-/// What a read over TLS gives: 0 only at the end of the connection.
+/// Reads through TLS; returns 0 only at the end of the connection.
 fn fill_over(tls: &mut rustls::Connection, stream: &mut TcpStream, into: &mut Vec<u8>) -> io::Result<usize> {
     let read = tls.read_tls(stream)?;
     let state = tls.process_new_packets().map_err(|error| {
-        // What there is to say about it is an alert to the other side.
+        // Sends the resulting TLS alert to the peer.
         let _ = tls.write_tls(stream);
         io::Error::new(io::ErrorKind::InvalidData, format!("TLS: {error}"))
     })?;

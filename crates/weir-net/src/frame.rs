@@ -4,11 +4,11 @@
 
 use std::fmt;
 
-/// Of a frame, its kind and body. A transaction that does not fit is refused by the client.
+/// Largest size of a frame, kind and body. The client rejects a transaction that does not fit.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 const LENGTH_BYTES: usize = 4;
 
-/// What a frame is about.
+/// Type of a frame's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Hello = 1,
@@ -29,10 +29,10 @@ pub enum Kind {
     Interrupt = 11,
 }
 
-/// Who speaks an older version would not know the word: to them the connection just ends.
+/// First version that knows the farewell frame; for older peers the connection just ends.
 pub const FAREWELL_FROM: u16 = 2;
 
-/// Of a part of something long.
+/// Size of a part of a long message.
 const PART_BYTES: usize = 1 << 20;
 
 impl Kind {
@@ -64,7 +64,7 @@ pub enum Fault {
     Farewell(String),
     /// The connection broke, or the other side closed it.
     Io(String),
-    /// The data of this side is older than what the other side has seen of it; why.
+    /// This side's data is older than what the other side has seen of it; with the reason.
     Outdated(String),
 }
 
@@ -78,7 +78,7 @@ impl Fault {
         matches!(self, Fault::Goodbye(_) | Fault::Sense(_) | Fault::Outdated(_))
     }
 
-    /// Whether the other side should be told.
+    /// Returns whether the other side should be notified.
     pub fn is_ours(&self) -> bool {
         !matches!(self, Fault::Goodbye(_) | Fault::Farewell(_) | Fault::Io(_))
     }
@@ -114,14 +114,14 @@ impl From<std::io::Error> for Fault {
 /// The first frame of these bytes, if it is whole: its kind, its body, and how many bytes it takes.
 ///
 /// # Errors
-/// What comes first can never become a frame.
+/// The first bytes are not a valid frame.
 pub fn first(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>, Fault> {
     let Some((length, rest)) = bytes.split_first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
     let length = u32::from_le_bytes(*length) as usize;
     if length == 0 || length > FRAME_BYTES_MAX {
         return Err(Fault::Length(length));
     }
-    // Known to be wrong before the rest of it has come.
+    // An invalid kind is detected before the rest has arrived.
     let Some(kind) = rest.first() else { return Ok(None) };
     let kind = Kind::of(*kind).ok_or(Fault::Kind(*kind))?;
     Ok(rest.get(1..length).map(|body| ((kind, body), LENGTH_BYTES + length)))

@@ -1,4 +1,4 @@
-//! Who speaks, in which version, and that both know the cluster's secret.
+//! Handshake: identity of the peers, protocol version, and proof that both know the cluster's secret.
 //!
 //! Two state machines without a socket: frames go in, frames come out. Nonces are arguments. A proof covers both nonces
 //! and the whole Hello, so that none can be used again, elsewhere or in another's name.
@@ -29,27 +29,28 @@ const DESCRIBES_FROM: u16 = 2;
 /// (docs/internals/old-data.md); and a client may end a statement that a node computes.
 pub const COMPARES_FROM: u16 = 5;
 
-/// The protocol of whoever has statements ended: the node takes that, whatever its shards are at, and ends the connection.
+/// Protocol of connections that interrupt statements: the node handles such a request at once, even while its shards are busy, and closes
+/// the connection.
 pub const INTERRUPTS: &str = "interrupts";
 
-/// Of this source.
+/// Version of this build.
 const BUILD: &str = env!("CARGO_PKG_VERSION");
-/// Of the other side: for messages, so a long one is no use.
+/// Longest accepted build name of the peer, which is used in messages only.
 const BUILD_BYTES_MAX: usize = 100;
 
 pub type Nonce = [u8; 16];
 type Proof = [u8; 32];
 
-/// What a party must have in common with the other, or they do not speak.
+/// Parameters on which both parties must agree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
     pub versions: RangeInclusive<u16>,
-    /// What is spoken: `items`, `sql`, or [`DESCRIPTION`].
+    /// Protocol: `items`, `sql`, or [`DESCRIPTION`].
     pub protocol: String,
     pub shards: ShardId,
-    /// Of what decides where things are.
+    /// Fingerprint of the placement of data.
     pub placement: u64,
-    /// Empty where the cluster has none.
+    /// Empty if the cluster has none.
     pub secret: Vec<u8>,
 }
 
@@ -80,19 +81,19 @@ struct Welcome {
     proof: Proof,
 }
 
-/// What a shard's side of a handshake says of histories.
+/// A shard's statement about histories in a handshake.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Compared {
-    /// Which run of its data speaks; none: it is no shard.
+    /// Run of the sending shard's data; none: the sender is not a shard.
     run: Option<u64>,
-    /// What it has told last of that.
+    /// Mark last reported of that run.
     told: Option<Mark>,
-    /// What it has seen of the other side's.
+    /// Marks seen of the other side's data.
     seen: Vec<Mark>,
 }
 
 impl Compared {
-    /// What `from` says to `to`.
+    /// Statement of `from` for `to`.
     fn new(seen: &Seen, from: Sender, to: Sender) -> Compared {
         let of_other = match to {
             Sender::Shard(to) => seen.marks(to),
@@ -104,7 +105,7 @@ impl Compared {
         }
     }
 
-    /// What was said to `from`, which has answered that.
+    /// Applies the answer of `from` to this statement.
     fn confirm(&self, seen: &Seen, from: Sender, answer: &Compared) {
         if let (Sender::Shard(from), Some(run)) = (from, answer.run) {
             seen.confirm(from, run, &self.seen);
@@ -117,13 +118,13 @@ fn outdated(outdated: Outdated) -> Fault {
     Fault::Outdated(outdated.to_string())
 }
 
-/// What a handshake has agreed on.
+/// Result of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
     pub version: u16,
     pub from: Sender,
     pub to: ShardId,
-    /// Nothing but to be told what the cluster carries.
+    /// The peer only requests the description of the cluster's application.
     pub wants_description: bool,
     /// Nothing but to have statements ended.
     pub interrupts: bool,
@@ -227,7 +228,7 @@ pub struct Listener {
     heard: Option<Heard>,
 }
 
-/// What a Hello has said, which nobody has proved, and what was said to it.
+/// Contents of an unproven Hello, and the answer to it.
 #[derive(Debug)]
 struct Heard {
     agreed: Agreed,
@@ -241,7 +242,7 @@ impl Listener {
         Listener { terms, nonce, seen, heard: None }
     }
 
-    /// Who wants to speak, once it has said so.
+    /// Identity claimed by the peer's Hello, if it has arrived.
     pub fn guest(&self) -> Option<(Sender, ShardId)> {
         self.heard.as_ref().map(|heard| (heard.agreed.from, heard.agreed.to))
     }
@@ -259,7 +260,7 @@ impl Listener {
             let answered = Compared::new(&self.seen, Sender::Shard(agreed.to), agreed.from);
             let written = frame::push(out, Kind::Welcome, |out| {
                 body::write(&welcome, out);
-                // Those before read no further than that, and mind what follows.
+                // Older versions ignore the rest of the message, so it is only sent to newer ones.
                 if agreed.version >= COMPARES_FROM {
                     body::write(&answered, out);
                 }

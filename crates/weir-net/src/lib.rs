@@ -1,8 +1,7 @@
-//! What nodes and clients of a cluster have in common on the network: the cluster file, connections, the
-//! handshake and frames.
+//! Networking shared by the nodes and clients of a cluster: cluster file, connections, handshake and frames.
 //!
-//! Knows how bytes travel and who may speak. What is said in them is the protocols' (`weir-txn`), what is
-//! done with it is the loops' of the node (`weir-server`) and of the client (`weir-client`).
+//! This crate handles transport and admission. Messages are defined by the protocols (`weir-txn`) and handled by the loops of the node
+//! (`weir-server`) and of the client (`weir-client`).
 //!
 //! The design is docs/internals/network.md.
 

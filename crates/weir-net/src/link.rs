@@ -36,9 +36,9 @@ pub struct Link {
     pause: Duration,
     /// Why it is not open.
     fault: Option<Fault>,
-    /// Nobody has been told of that yet.
+    /// The state has changed since it was last reported.
     is_news: bool,
-    /// How often it has been open.
+    /// Number of times that the link was open.
     openings: u64,
 }
 
@@ -48,7 +48,7 @@ const RESOLVING: Duration = Duration::from_millis(20);
 enum State {
     /// Until then.
     Pausing(Instant),
-    /// A thread of its own asks who has the name: that may take seconds, and nobody may wait so long.
+    /// A separate thread resolves the name, which may take seconds.
     Resolving(Receiver<Result<SocketAddr, String>>),
     /// Until then, or it has failed.
     Dialling(Box<Connection>, Dialer, Instant),
@@ -93,7 +93,7 @@ impl Link {
         }
     }
 
-    /// What both sides have agreed on, if it is open.
+    /// Agreed protocol version, if the link is open.
     pub fn version(&self) -> Option<u16> {
         match &self.state {
             State::Open(connection) => Some(connection.version()),
@@ -106,7 +106,7 @@ impl Link {
         self.fault.as_ref()
     }
 
-    /// The same, once for every new reason.
+    /// The fault, once for every new reason.
     pub fn news(&mut self) -> Option<Fault> {
         std::mem::take(&mut self.is_news).then(|| self.fault.clone()).flatten()
     }

@@ -13,12 +13,12 @@ pub fn free_ports(count: usize) -> Vec<u16> {
     candidates.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).take(count).collect()
 }
 
-/// What a cluster file says of so many nodes, `n0` and so on, with so many shards each.
+/// Cluster file text for that many nodes, `n0` and so on, with that many shards each.
 pub fn nodes(nodes: usize, shards: usize) -> String {
     let mut text = String::new();
     for (node, port) in free_ports(nodes).into_iter().enumerate() {
         let own: Vec<usize> = (node * shards..(node + 1) * shards).collect();
-        // A text takes all that is written.
+        // Writing to a string cannot fail.
         let _ = write!(text, "[nodes.n{node}]\naddress = \"127.0.0.1:{port}\"\nshards = {own:?}\n");
     }
     text

@@ -1,5 +1,5 @@
-//! TLS between the parties of a cluster: each has a certificate of the cluster's own authority, and trusts nobody else's. And
-//! [`server`], for clients that have no certificate.
+//! TLS between the parties of a cluster: each has a certificate of the cluster's own authority, and trusts no other authority. Also
+//! [`server`], for clients without a certificate.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     PrivateKeyDer::from_pem_file(path).map_err(|error| not_in(path, "private key", error))
 }
 
-/// For a server to which anybody may speak: files in PEM, the certificate with what leads to its authority.
+/// TLS of a server for arbitrary clients: files in PEM, the certificate with the chain to its authority, and the private key.
 ///
 /// # Errors
 /// As [`Tls::load`].
@@ -52,7 +52,7 @@ pub fn server(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, Strin
     Ok(Arc::new(server))
 }
 
-/// What a party needs to dial and to accept.
+/// TLS configuration for dialling and accepting.
 #[derive(Clone)]
 pub struct Tls {
     client: Arc<ClientConfig>,

@@ -45,7 +45,7 @@ impl Histogram {
         self.sum_ns.fetch_add(ns, Relaxed);
     }
 
-    /// Who adds meanwhile may be in a part of it.
+    /// Concurrent additions may be included partially.
     pub fn counts(&self) -> Counts {
         Counts {
             buckets: std::array::from_fn(|at| self.buckets[at].load(Relaxed)),

@@ -22,7 +22,7 @@ use crate::{Check, Page, Source, page, process};
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub listen: SocketAddr,
-    /// Listens beyond loopback although anybody may ask.
+    /// Allows listening beyond loopback without authentication.
     pub insecure: bool,
 }
 
@@ -30,10 +30,10 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotStarted(pub String, pub String);
 
-/// So many ask at once; others wait.
+/// Largest number of concurrent requests; others wait.
 const CONNECTIONS_MAX: usize = 32;
 
-/// Whoever connects says what it wants within this.
+/// Time limit for a client to send its request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A listener under way. Dropping it ends it.

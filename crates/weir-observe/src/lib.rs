@@ -1,6 +1,6 @@
-//! What a process tells of itself: counters and histograms, Prometheus' text of them, and the HTTP listener that gives it.
+//! Metrics of a process: counters and histograms, their Prometheus text, and the HTTP listener that serves it.
 //!
-//! Knows nothing of what is counted: whoever counts is a [`Source`].
+//! Independent of the metrics' meaning: each provider implements [`Source`].
 
 pub mod figures;
 mod http;

@@ -1,4 +1,4 @@
-//! Figures as Prometheus reads them (text format 0.0.4): all samples of a name together, whoever they come from.
+//! Figures in Prometheus' text format 0.0.4: all samples of a name are grouped, whichever source they come from.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ struct Family {
 }
 
 impl Page {
-    /// What only grows. The name ends with `_total`.
+    /// A counter: it only grows. The name ends with `_total`.
     pub fn counter(&mut self, name: &'static str, help: &'static str, labels: Labels<'_>, value: f64) {
         let samples = self.family(name, "counter", help);
         sample(samples, name, "", labels, None, value);

@@ -1,8 +1,8 @@
-//! What the operating system says of the process, by the names that Prometheus' own clients give it. Nothing where it does not say.
+//! Figures of the process from the operating system, with the names used by Prometheus' own clients. Empty if unavailable.
 
 use crate::Page;
 
-/// Of a page of memory and of a second of processor time, as Linux counts them for every architecture that Weir is built for.
+/// Size of a memory page and ticks per second of processor time, on Linux for every architecture that Weir is built for.
 const PAGE_BYTES: f64 = 4096.0;
 const TICKS_PER_SECOND: f64 = 100.0;
 

@@ -38,7 +38,7 @@ impl Session {
         waits: bool,
         of_transaction: bool,
     ) -> Result<bool, Failure> {
-        // Of a transaction that is over with its statement.
+        // A transaction-level lock outside of a transaction ends with its statement.
         let open = self.open_name();
         {
             let mut locks = self.locks();
@@ -74,7 +74,7 @@ impl Session {
         let (own, answered) = loop {
             let own = self.by_itself();
             match asked(own.name()).await? {
-                // Somebody may hold it for long.
+                // Another session may hold the lock for long.
                 Err(Error::Deadline(_)) if waits => {}
                 answered => break (own, answered.map_err(sql_error)?),
             }
@@ -114,7 +114,7 @@ impl Session {
         locks.of_session.retain(|_, held| {
             let stays = held.times > 0 || held.of_transaction;
             if !stays {
-                // Nobody waits for it.
+                // The result is not needed.
                 drop(self.client.end_transaction(held.name, false));
             }
             stays

@@ -42,7 +42,7 @@ pub fn failed(failure: &Failure) -> ErrorInfo {
     info
 }
 
-/// What a connection ends with.
+/// Final message before a connection ends.
 pub fn fatal(error: &SqlError) -> ErrorInfo {
     info("FATAL", error, None)
 }
@@ -142,7 +142,7 @@ pub fn styled_text(value: &Value, column: &OutputColumn, style: IntervalStyle) -
     of_catalog.unwrap_or_else(|| to_styled_text(value, &column.ty, style))
 }
 
-/// They give rows, and clients are not told how many.
+/// Commands that return rows without a row count.
 const UNCOUNTED: [&str; 3] = [CALL, "SHOW", "EXPLAIN"];
 
 /// `count`: of rows given or written, where there is one to tell.

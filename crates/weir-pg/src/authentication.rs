@@ -1,4 +1,4 @@
-//! Who may come in, and what they are told first.
+//! Authentication of connections, and the messages of their startup.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -30,11 +30,11 @@ use crate::watch::FrontEnd;
 /// As often as PostgreSQL hashes.
 const ITERATIONS: usize = 4_096;
 
-/// The same for all connections.
+/// Authentication settings shared by all connections.
 pub struct Authenticator {
     database: String,
     scram: Option<SASLAuthStartupHandler<Parameters>>,
-    /// Whoever comes from another machine must speak TLS.
+    /// Connections from other machines must use TLS.
     wants_tls: bool,
     pub front: Arc<FrontEnd>,
 }
@@ -146,7 +146,7 @@ impl Drop for AtTheDoor {
 
 #[async_trait]
 impl CancelHandler for AtTheDoor {
-    /// Nobody is told whether there is such a session.
+    /// The reply does not reveal whether the session exists.
     async fn on_cancel_request(&self, request: CancelRequest) {
         let secret = request.secret_key.to_bytes();
         if let Some(session) = self.authentication.front.sessions.with_secret(request.pid, &secret) {

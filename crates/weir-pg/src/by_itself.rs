@@ -6,8 +6,8 @@ use weir_client::{Client, Error};
 
 use crate::session::Session;
 
-/// One of them. Whoever lets go of it without ending it, because the connection has ended in the middle, rolls it back: nobody else
-/// would, and what it holds would be held for as long as the front end runs.
+/// A transaction for one statement. Dropping it without ending it, because the connection has ended, rolls it back: otherwise its locks
+/// would be held for as long as the front end runs.
 pub(crate) struct ByItself {
     client: Arc<Client>,
     name: u64,
@@ -33,7 +33,7 @@ impl ByItself {
         self.client.end_transaction(self.name, commit).await.map(drop)
     }
 
-    /// Somebody else ends it. Gives its name.
+    /// Passes the responsibility for ending it to the caller; returns its name.
     pub fn keep(mut self) -> u64 {
         self.is_over = true;
         self.name
@@ -43,7 +43,7 @@ impl ByItself {
 impl Drop for ByItself {
     fn drop(&mut self) {
         if !self.is_over {
-            // Nobody waits for it.
+            // The result is not needed.
             drop(self.client.end_transaction(self.name, false));
         }
     }

@@ -22,10 +22,10 @@ use crate::opening::{Opened, Socket, Unreadable, open};
 use crate::watchdog::peer;
 use crate::zone::in_zone;
 
-/// Whoever connects says who they are within this.
+/// Time limit of the startup phase of a connection.
 const STARTUP_MAX: Duration = Duration::from_secs(60);
 
-/// So long a session that is ended may take to end what it does, and its client to take what it is told.
+/// Time limit for a terminated session to end its statement and to deliver its last messages.
 pub(crate) const END_MAX: Duration = Duration::from_secs(10);
 
 /// Carries the connection until it is over.
@@ -97,7 +97,7 @@ pub(crate) async fn converse(
                 () = &mut ended => (tokio::time::timeout(END_MAX, work).await.ok(), true),
             }
         };
-        // Of who does not take what it is told, or waits for what cannot be ended, the connection ends without a word.
+        // The connection is closed without a message if the client does not read, or the statement cannot be ended.
         let Some(done) = done else { return Ok(()) };
         let done = match done {
             Ok(done) => done,
@@ -118,7 +118,7 @@ pub(crate) async fn converse(
     }
 }
 
-/// Who the client is, is not known yet.
+/// Returns whether the client is not authenticated yet.
 fn is_starting(socket: &Socket) -> bool {
     let state = socket.state();
     matches!(state, PgWireConnectionState::AwaitingStartup | PgWireConnectionState::AuthenticationInProgress)
@@ -165,7 +165,7 @@ async fn say_last(socket: &mut Socket, error: SqlError) -> io::Result<()> {
     say_last_info(socket, fatal(&error)).await
 }
 
-/// Says why the connection ends, to whoever still listens.
+/// Sends the reason why the connection ends.
 async fn say_last_info(socket: &mut Socket, mut info: ErrorInfo) -> io::Result<()> {
     info.severity = "FATAL".to_owned();
     info.severity_nonlocalized = Some("FATAL".to_owned());

@@ -48,7 +48,7 @@ impl Talk {
         if let Some(mut copying) = copying {
             let _ = copying.settle().await;
             self.session.fail();
-            // It is rolled back; there is nobody to hear of an error.
+            // It is rolled back; an error cannot be reported to the client any more.
             let _ = self.session.end_together(true).await;
         }
     }

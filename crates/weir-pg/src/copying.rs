@@ -12,7 +12,7 @@ use crate::statement::{CopyDone, Done, Failure};
 
 impl Session {
     /// # Errors
-    /// What PostgreSQL would say, or that it is not supported.
+    /// An error of PostgreSQL, or an unsupported feature.
     pub async fn copy(&self, copy: &Copy, query: Option<&Prepared>) -> Result<Done, Failure> {
         let options = Options::of(&copy.options, copy.is_from)?;
         match (&copy.what, query) {

@@ -12,7 +12,7 @@ use crate::statement::{Done, Failure};
 
 impl Session {
     /// # Errors
-    /// What PostgreSQL would say.
+    /// The errors of PostgreSQL.
     pub(crate) async fn create_as(
         &self,
         create: &CreateAs,
@@ -52,7 +52,7 @@ impl Session {
     /// It has its rows at once, and always: they are counted for its client, as PostgreSQL counts what it has stored.
     ///
     /// # Errors
-    /// What PostgreSQL would say.
+    /// The errors of PostgreSQL.
     pub(crate) async fn create_materialized(
         &self,
         text: &Arc<str>,

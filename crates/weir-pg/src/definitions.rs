@@ -1,7 +1,7 @@
 //! Statements of a session that change the schema, and statements that meet a schema which has been changed.
 //!
-//! What a transaction has defined is for its own statements until it commits; then it is for all of this front end's. Another
-//! front end hears of it when a shard tells it that its statement is bound to a schema version that is over.
+//! Definitions of a transaction are visible to its own statements until it commits, and then to all sessions of this front end. Another
+//! front end learns of them when a shard rejects one of its statements as bound to an outdated schema version.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::isolation::blocking;
 use crate::session::{Session, sql_error};
 use crate::statement::{Done, Failure};
 
-/// For so long a statement is bound anew because the schema has changed meanwhile: after a crash, some shards may be told later than others.
+/// Time for which a statement is bound again after schema changes: after a crash, some shards may report them later than others.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The schema version that the open transaction has made.
@@ -45,17 +45,17 @@ impl Session {
         }
     }
 
-    /// Binds a text. What is wrong with it may be that somebody else has changed the schema.
+    /// Binds a text. An error may be due to a schema change by another session, so it is checked against the newest schema.
     pub(crate) fn bind_text(&self, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
         let schema_version = |failure: Failure| Unprepared { error: failure.error, position: 1 };
         let before = self.schema_version().map_err(schema_version)?;
         let facts = &self.facts_for(text);
         before.prepare_for(facts, text, types).or_else(|wrong| {
             if self.own_schema_version.get().is_some() {
-                // Nobody else changes what the transaction has made.
+                // No other session changes the schema of this transaction.
                 return Err(wrong);
             }
-            // Nobody can wait for it otherwise where a text is bound; it is wrong texts that are slow.
+            // Blocks the thread, since binding is synchronous; only invalid texts take this path.
             let asked = tokio::task::block_in_place(|| self.client.refresh());
             let now = self.schema_version().map_err(schema_version)?;
             match asked.is_ok() && now != before {
@@ -65,7 +65,7 @@ impl Session {
         })
     }
 
-    /// Who asks; with the settings, where the text is about them.
+    /// Facts about the session; with its settings, if the text refers to them.
     fn facts_for(&self, text: &str) -> Facts {
         let facts = self.facts.get_or_init(Facts::default).clone();
         let text = text.to_ascii_lowercase();
@@ -113,9 +113,9 @@ impl Session {
                     return Ok(self.defined(next.notices, tag));
                 }
                 Err(failure) => {
-                    // Nobody waits for its end.
+                    // The result is not needed.
                     drop(own);
-                    // It has done nothing else, so nobody need know that it was in others' way.
+                    // The transaction has done nothing else, so its barrier need not be reported.
                     if failure.error.state() != SqlState::DEADLOCK_DETECTED {
                         self.meet(failure).await?;
                     }
@@ -154,8 +154,8 @@ impl Session {
         blocking(define).await?.map_err(|wrong: Unprepared| Failure::of(wrong, ""))
     }
 
-    /// The schema as it is after all definitions that anybody has been told of: shards are asked, for statements that reach none of them
-    /// before they rest on what there is.
+    /// The schema version after all acknowledged definitions. Asks the shards, so that a statement which reaches no shard does not depend
+    /// on an outdated schema.
     pub(crate) async fn current_schema_version(&self) -> Result<SchemaVersion, Failure> {
         if let Some(own) = self.own_schema_version.get().or_else(|| self.catalog_snapshot.schema_version()) {
             return Ok(own);
@@ -171,7 +171,7 @@ impl Session {
         Err(changes_all_the_time())
     }
 
-    /// What the transaction has defined is for everybody, if it has committed.
+    /// Publishes the schema version of the transaction, if it has committed.
     pub(crate) async fn adopt(
         &self,
         schema_version: &SchemaVersion,
@@ -206,7 +206,7 @@ impl Session {
     }
 }
 
-/// So many offending rows are told.
+/// Largest number of offending rows listed.
 const ROWS_TOLD: usize = 3;
 
 fn violated(validation: &Validation, query: &Prepared, rows: &[Vec<Value>]) -> SqlError {

@@ -84,7 +84,7 @@ impl Session {
         }
     }
 
-    /// The session waits, and nobody else: no shard hears of it.
+    /// Sleeps in the session; no shard is involved.
     async fn sleep(&self, seconds: f64) -> Result<Value, Failure> {
         let most = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
         self.doze(most).await?;
@@ -114,7 +114,7 @@ impl Session {
     }
 }
 
-/// What the statement gives.
+/// Result columns of the statement.
 pub(crate) fn columns(calls: &[EffectCall], query: &Prepared) -> Vec<OutputColumn> {
     let mut asked = query.columns();
     let of = |call: &EffectCall| {
@@ -131,7 +131,7 @@ pub(crate) fn columns(calls: &[EffectCall], query: &Prepared) -> Vec<OutputColum
 fn key(arguments: &[Value]) -> Result<AdvisoryKey, Failure> {
     match *arguments {
         [Value::Int(key)] => Ok(AdvisoryKey::One(key)),
-        // They have been cast to integer.
+        // The arguments have been cast to integer.
         [Value::Int(first), Value::Int(second)] => Ok(AdvisoryKey::Two(first as i32, second as i32)),
         _ => Err(wrong(SqlState::INTERNAL_ERROR, "arguments that no advisory lock has")),
     }

@@ -1,6 +1,6 @@
-//! Sessions that are ended by somebody else: `pg_terminate_backend`, and a server that is told to end.
+//! Termination of sessions from outside: `pg_terminate_backend`, and server shutdown.
 //!
-//! What is under way is cancelled if it still can be; a commit that is on its way is waited for and told. Then the client is told why
+//! The statement in progress is cancelled if possible; a commit in flight is awaited and reported. Then the client receives the reason
 //! (FATAL, 57P01), and the connection ends.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use weir_types::{SqlError, SqlState};
 
 use crate::session::Session;
 
-/// Whether somebody wishes that the session ends.
+/// Whether termination of the session has been requested.
 #[derive(Debug, Default)]
 pub(crate) struct Ending {
     is_wished: AtomicBool,
@@ -22,7 +22,7 @@ impl Ending {
         self.is_wished.load(Ordering::SeqCst)
     }
 
-    /// Waits until somebody wishes it.
+    /// Waits for the request.
     pub async fn wished(&self) {
         if !self.is_wished() {
             // A permit is kept for who comes late, and one alone waits here.
@@ -40,7 +40,7 @@ impl Session {
     }
 }
 
-/// What a statement is told that is cancelled for it, and the client last.
+/// Error of the cancelled statement, and final message to the client.
 pub(crate) fn terminated() -> SqlError {
     SqlError::new(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
 }

@@ -12,7 +12,7 @@ use weir_types::{SqlError, SqlState, Value};
 use crate::session::Session;
 use crate::statement::{Failure, Kind, Statement};
 
-/// What has come to pass of it.
+/// Measurements of EXPLAIN ANALYZE.
 struct Measured {
     trace: Trace,
     took: Duration,
@@ -20,7 +20,7 @@ struct Measured {
 }
 
 impl Session {
-    /// The lines that are told.
+    /// Output lines.
     pub(crate) async fn explain(
         &self,
         explain: Explain,
@@ -231,7 +231,7 @@ impl Told<'_> {
     }
 }
 
-/// What it is, and where it goes.
+/// Kind of the statement, and the shards of its accesses.
 fn outline(explained: &Explained) -> Json {
     let access = |access: &Access| {
         let shards = access.shards.as_ref().unwrap_or(&explained.shards);

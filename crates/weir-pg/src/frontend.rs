@@ -21,7 +21,7 @@ const SMALL_BYTES_MAX: usize = 10_000;
 const PASSWORD_BYTES_MAX: usize = 65_535;
 const LARGE_BYTES_MAX: usize = 0x3fff_fffe;
 
-/// What a startup packet has in the place of a version, if it is none.
+/// Codes in place of the version in a startup packet.
 const CANCEL_REQUEST: u32 = 80_877_102;
 const SSL_REQUEST: u32 = 80_877_103;
 const GSSENC_REQUEST: u32 = 80_877_104;
@@ -50,7 +50,7 @@ pub struct Frame {
     pub body: Bytes,
 }
 
-/// What a connection begins with.
+/// First message of a connection.
 #[derive(Debug)]
 pub enum Opening {
     SslRequest,
@@ -83,7 +83,7 @@ fn bytes_max(kind: u8, expected: Expected) -> Result<usize, SqlError> {
 }
 
 impl Frame {
-    /// Takes the first message off the bytes, if all of it is there.
+    /// Takes the first complete message off the bytes.
     ///
     /// # Errors
     /// Its type or its length cannot be: where the next message begins is not known.
@@ -178,7 +178,7 @@ impl Frame {
     }
 }
 
-/// What is left of a message.
+/// Remaining bytes of a message.
 struct Body(Bytes);
 
 impl Body {
@@ -211,7 +211,7 @@ impl Body {
         }
     }
 
-    /// Of a statement or a portal; the unnamed one has the empty name.
+    /// Name of a statement or a portal; empty for the unnamed one.
     fn name(&mut self) -> Result<Option<String>, SqlError> {
         self.string().map(|name| Some(name).filter(|name| !name.is_empty()))
     }
@@ -252,7 +252,7 @@ impl Body {
         Ok(Bind::new(portal, statement, formats, parameters, result_formats))
     }
 
-    /// What Close and Describe are about.
+    /// Target of Close and Describe.
     fn target(&mut self) -> Result<(u8, Option<String>), SqlError> {
         let (kind, name) = (self.byte()?, self.name()?);
         self.end()?;

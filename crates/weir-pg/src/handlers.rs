@@ -60,15 +60,15 @@ pub(crate) struct Talk {
     has_failed: AtomicBool,
 }
 
-/// An Execute that waits for the next message. What comes up to a Sync is one transaction; if it is the only statement of it, it runs
-/// by itself, in one message to its shard. Nobody can tell the difference: answers go with a Flush or a Sync.
+/// An Execute that waits for the next message. The messages up to a Sync are one transaction; if it is the only statement, it runs by
+/// itself, in one message to its shard. The difference is not observable: answers are sent at a Flush or a Sync.
 struct HeldBack {
     execute: Execute,
-    /// What the client has closed since.
+    /// Close messages received since.
     closes: Vec<Close>,
 }
 
-/// A client that can be told something.
+/// A client that messages can be sent to.
 pub(crate) trait Listens: Sink<Answer, Error: Debug + Into<PgWireError>> + Unpin + Send {}
 
 impl<C> Listens for C where C: Sink<Answer, Error: Debug + Into<PgWireError>> + Unpin + Send {}
@@ -110,7 +110,7 @@ impl Talk {
     }
 
     async fn say_failure<C: Listens>(&self, client: &mut C, error: PgWireError) -> PgWireResult<()> {
-        // What the socket says nobody can be told; and one whose session is ended is told that, and nothing else.
+        // An error of the socket cannot be reported; a terminated session reports only its termination.
         if matches!(error, PgWireError::IoError(_)) || self.session.ending.is_wished() {
             return Err(error);
         }
@@ -134,12 +134,12 @@ impl Talk {
         answer::wire_error(failure)
     }
 
-    /// What has failed has been told, and what comes now is new. Says whether something had.
+    /// Clears the failed state after its error has been sent. Returns whether it was set.
     pub(crate) fn forget_failure(&self) -> bool {
         self.has_failed.swap(false, Ordering::Relaxed)
     }
 
-    /// What has been said beside the answer that follows.
+    /// Sends the pending notices, before the answer that follows.
     async fn say_beside<C: Listens>(&self, client: &mut C) -> PgWireResult<()> {
         for notice in &self.session.take_notices() {
             say(client, Answer::NoticeResponse(answer::notice(notice))).await?;
@@ -281,7 +281,7 @@ impl Talk {
             }
         }
         let rows_max = usize::try_from(execute.max_rows).unwrap_or(0);
-        // What it gives is taken out before it is sent: nobody else asks for this portal meanwhile.
+        // The portal is taken out while its rows are sent; no other message uses it meanwhile.
         let portal = self.session.names().portal(name).map(|portal| portal.clone());
         let (formats, mut cursor) = match (portal, started) {
             (Ok(portal), started) => match (portal.state, started) {

@@ -1,4 +1,4 @@
-//! Transactions that nobody works in hold locks that others wait for: after so long they end.
+//! Time-out of idle transactions, which hold locks that others wait for.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -60,7 +60,7 @@ impl Idle {
             match state.ends {
                 Some((ends_at, transaction)) if ends_at <= at => {
                     (state.looks_at, state.has_ended) = (None, true);
-                    // Nobody waits for it.
+                    // The result is not needed.
                     drop(client.end_transaction(transaction, false));
                     return;
                 }

@@ -1,4 +1,4 @@
-//! What the cluster does for a session at the moment, and how that is cancelled.
+//! Operation of a session at the cluster, and its cancellation.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,9 +22,9 @@ struct State {
     /// How many statements there have been; the last one is under way if `runs`.
     statement: u64,
     runs: bool,
-    /// What the statement is to end with. It may be between two things that it asks of the cluster.
+    /// Error with which the statement must end; also effective between two operations at the cluster.
     wished: Option<SqlError>,
-    /// The session ends: nothing more is begun.
+    /// The session ends: no further operation may begin.
     ends: bool,
 }
 
@@ -56,7 +56,7 @@ impl InFlight {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the cluster must be told that waits of that transaction are limited, or no longer are.
+    /// Returns whether the cluster must be told a changed lock time-out of that transaction.
     pub(crate) fn limits(&self, transaction: u64, is_limited: bool) -> bool {
         let mut limited = self.limited.lock().unwrap_or_else(PoisonError::into_inner);
         let was_limited = *limited == Some(transaction);
@@ -85,12 +85,12 @@ impl InFlight {
         (state.runs, state.wished) = (false, None);
     }
 
-    /// What is under way has ended.
+    /// Records that the operation in flight has ended.
     fn ended(&self, has_failed: bool) {
         let mut state = self.lock();
         state.tag = None;
         if has_failed {
-            // It has been told.
+            // The error has been reported.
             state.wished = None;
         }
     }
@@ -113,14 +113,14 @@ impl InFlight {
 }
 
 impl Session {
-    /// Ends the statement that is under way with 57014, if one is and it can still be kept from happening: what computes, or waits for a
-    /// lock or for the network, can; a commit cannot. Whoever runs it is told. May be called at any time, from anywhere.
+    /// Cancels the statement in progress with 57014, if possible: one that computes, or waits for a lock or for the network, can be
+    /// cancelled; a commit cannot. The statement reports the error. May be called at any time, from any thread.
     pub fn cancel(&self) {
         let message = "canceling statement due to user request";
         self.cancel_with(SqlError::new(SqlState::QUERY_CANCELED, message));
     }
 
-    /// The same, with that error.
+    /// Cancels the statement with that error.
     pub(crate) fn cancel_with(&self, error: SqlError) {
         self.in_flight.wish(&self.client, error, None);
     }
@@ -163,7 +163,7 @@ impl Session {
         state.sleep = None;
         match slept {
             Ok(Ok(error)) => {
-                // It has been told.
+                // The error has been reported.
                 state.wished = None;
                 Err(error.into())
             }
@@ -179,7 +179,7 @@ impl Session {
         self.answer_of(begin).await.map_err(sql_error)
     }
 
-    /// The same, with what the client calls the error.
+    /// Waits for the answer; errors are the client library's.
     pub(crate) async fn answer_of(
         &self,
         begin: impl FnOnce(&Client) -> Pending<CallResult>,

@@ -1,7 +1,7 @@
 //! A panic while a connection is carried is a bug, and ends that connection and no other.
 //!
-//! What a panic has left half done belongs to that connection alone: its locks are let go as those of a client that is gone, and
-//! mutexes that several connections share are never taken for poisoned. Threads of shards are not isolated.
+//! A panic affects its own connection only: its locks are released like those of a lost client, and mutexes shared by connections are
+//! never treated as poisoned. Threads of shards are not isolated.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -20,7 +20,7 @@ pub fn is_isolated() -> bool {
     IS_ISOLATED.get()
 }
 
-/// What was caught.
+/// A caught panic.
 #[derive(Debug)]
 pub(crate) struct Panicked(pub String);
 
@@ -31,7 +31,7 @@ impl Panicked {
         Panicked(text.unwrap_or_else(|| "a panic without a message".to_owned()))
     }
 
-    /// What the client is told.
+    /// Error for the client.
     pub fn error(&self) -> SqlError {
         let Panicked(message) = self;
         tracing::error!("a bug in Weir, in a connection of PostgreSQL's protocol: {message}");

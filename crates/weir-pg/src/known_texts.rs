@@ -11,10 +11,10 @@ use weir_types::{Recent, Value};
 use crate::session::Session;
 use crate::statement::{Kind, Statement};
 
-/// So many shapes are kept at least once they have been met, and twice as many at most.
+/// Number of recently used shapes that are kept at least; at most twice as many are kept.
 const KEPT: usize = 2_048;
 
-/// So many statements of a shape, which differ in constants that are no parameters.
+/// Number of statements kept for each shape; they differ in constants that are not parameters.
 const PER_SHAPE: usize = 8;
 
 enum Known {
@@ -104,7 +104,7 @@ impl KnownTexts {
     }
 }
 
-/// It is the same whoever asks.
+/// Returns whether the prepared statement is the same for all sessions.
 fn is_general(prepared: &Prepared) -> bool {
     !prepared.is_system()
         && !prepared.has_batches()

@@ -64,11 +64,11 @@ use watch::FrontEnd;
 pub use watch::Watch;
 use watchdog::Watchdog;
 
-/// Threads that carry connections and their statements, while none of them computes for long. Each thread that waits costs whoever
-/// wakes it: with four of them on two processors a seventh of the throughput was lost.
+/// Number of threads for connections and their statements, while none of them computes for long. Waking a waiting thread costs the waking
+/// one: four threads on two processors lost a seventh of the throughput.
 const WORKERS: usize = 2;
 
-/// Of each of them, as far as it is used: deep statements are parsed, bound and computed recursively.
+/// Stack of each thread; memory is used only as far as needed. Deeply nested statements are parsed, bound and evaluated recursively.
 const STACK_BYTES: usize = 64 << 20;
 
 /// How a server lets in.
@@ -77,14 +77,14 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// The one database that there is.
     pub database: String,
-    /// None: whoever can reach it may come in.
+    /// None: no authentication.
     pub password: Option<String>,
-    /// In PEM: a certificate with what leads to its authority, and its private key. None: nobody can speak TLS.
+    /// In PEM: a certificate with the chain to its authority, and its private key. None: TLS is not available.
     pub certificate: Option<(PathBuf, PathBuf)>,
     pub connections_max: usize,
     /// Statements that take as long are logged, unless their session sets `log_min_duration_statement`.
     pub log_slow: Option<Duration>,
-    /// Listens beyond loopback although what is said can be overheard, or anybody may come in.
+    /// Allows listening beyond loopback without TLS or without authentication.
     pub insecure: bool,
 }
 
@@ -107,7 +107,7 @@ impl Settings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotStarted(pub String, pub String);
 
-/// What a server is started with, once it is known to let nobody in who should not come in.
+/// Settings of a server, after the check that they expose nothing by mistake.
 pub struct Door {
     settings: Settings,
     tls: Option<TlsAcceptor>,
@@ -148,7 +148,7 @@ impl Door {
     /// # Errors
     /// The address cannot be listened on.
     pub fn open(self, client: Client) -> Result<Server, NotStarted> {
-        // How long statements take is for whoever sends them to say: statement_timeout, lock_timeout, cancel.
+        // Durations are limited by the client: statement_timeout, lock_timeout, cancel.
         client.wait_for_busy();
         let listen = self.settings.listen;
         let failed = |error: std::io::Error| {
@@ -181,7 +181,7 @@ impl Door {
                 }
                 end_sessions(&sessions).await;
             });
-            // Of who is not at the door yet nothing is waited for.
+            // Connections that are not authenticated yet are not waited for.
             runtime.shutdown_background();
             drop(watchdog);
         });
@@ -189,7 +189,7 @@ impl Door {
     }
 }
 
-/// A server under way. Dropping it ends its sessions, which are told so (57P01), with what they do.
+/// A running server. Dropping it ends its sessions, whose clients receive 57P01, with their statements.
 pub struct Server {
     address: SocketAddr,
     front: Arc<FrontEnd>,
@@ -219,7 +219,7 @@ impl Drop for Server {
     }
 }
 
-/// Tells everyone who is inside that the server ends, and waits until they have heard it.
+/// Terminates all sessions and waits until their clients have been notified.
 async fn end_sessions(front: &FrontEnd) {
     let until = Instant::now() + END_MAX + Duration::from_secs(1);
     while Instant::now() < until {

@@ -1,7 +1,6 @@
 //! LOCK TABLE: as far as there is something that keeps others out.
 //!
-//! Who keeps others from writing to a table keeps them from writing to any: it is the barrier of definitions. Nothing keeps anybody from
-//! reading.
+//! A lock of a table against writes excludes writes of all tables: it is the barrier of definitions. Reads are never excluded.
 
 use weir_sql::session::{Lock, LockMode};
 use weir_types::{SqlError, SqlState};

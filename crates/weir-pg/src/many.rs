@@ -13,7 +13,7 @@ impl Session {
     /// In the open transaction, or in one of its own unless there is one batch alone.
     ///
     /// # Errors
-    /// What PostgreSQL would say.
+    /// The errors of PostgreSQL.
     pub(crate) async fn run_batches<'p>(
         &self,
         prepared: &'p Prepared,

@@ -1,5 +1,5 @@
-//! What a session says to its client beside its answers: NOTICEs, WARNINGs and their like. They are heard before the answer of the
-//! statement that says them, be it an error, as far as `client_min_messages` lets them through when they are said.
+//! Notices of a session: NOTICE, WARNING and the like. They are sent before the answer, or error, of the statement that raises them,
+//! filtered by the value of `client_min_messages` at that time.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use weir_types::{Notice, Severity, SqlError};
 
 use crate::session::Session;
 
-/// What has been said and not sent.
+/// Notices that have been raised and not sent.
 #[derive(Debug, Default)]
 pub(crate) struct PendingNotices(Mutex<Vec<Notice>>);
 

@@ -15,12 +15,12 @@ use weir_types::{SqlError, SqlState};
 
 use crate::frontend::{Expected, Frame, Opening};
 
-/// Answers go out through it; messages are read beside it, by [`Incoming`].
+/// Sends answers; messages are read separately, by [`Incoming`].
 pub(crate) type Socket = Framed<MaybeTls, PgWireMessageServerCodec<String>>;
 
 const READ_BYTES: usize = 8 << 10;
 
-/// What has come and has not been taken.
+/// Received bytes that have not been parsed.
 #[derive(Default)]
 pub(crate) struct Incoming(BytesMut);
 
@@ -93,7 +93,7 @@ pub(crate) async fn open(tcp: TcpStream, tls: Option<TlsAcceptor>) -> io::Result
                 match (stream, &tls) {
                     (MaybeTls::Plain(mut tcp), Some(tls)) => {
                         if !incoming.0.is_empty() {
-                            // Somebody in between may have put it there, to be taken for what was encrypted.
+                            // An attacker in between may have injected them to be taken for encrypted data.
                             stream = MaybeTls::Plain(tcp);
                             break Err(unencrypted());
                         }

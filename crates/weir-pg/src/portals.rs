@@ -1,4 +1,4 @@
-//! What a session has named: prepared statements, and portals, which cursors are too. Knows nothing of the wire, and runs nothing.
+//! Named objects of a session: prepared statements, and portals, including cursors. Independent of the protocol; executes nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub enum PortalState {
     Over,
 }
 
-/// Rows, and where among them somebody stands: before the first, on one, or behind the last.
+/// Rows, and the position among them: before the first, on one, or after the last.
 #[derive(Clone)]
 pub struct Cursor {
     pub columns: Arc<[OutputColumn]>,
@@ -65,7 +65,7 @@ impl Cursor {
         Cursor { columns, tag, rows: rows.into(), at: 0, scroll }
     }
 
-    /// The next rows, and whether there may be more: as PostgreSQL has it, there may as long as nobody has met the end.
+    /// The next rows, and whether more may follow: as in PostgreSQL, that holds until the end has been reached.
     pub fn next(&mut self, rows_max: usize) -> (&[Vec<Value>], bool) {
         let start = self.at.min(self.rows.len());
         let left = self.rows.len() - start;
@@ -111,10 +111,10 @@ impl Cursor {
     }
 }
 
-/// What a session has named.
+/// Named objects of a session.
 #[derive(Default)]
 pub struct Names {
-    /// By name; the one without a name is "".
+    /// By name; the unnamed statement is "".
     statements: BTreeMap<String, Arc<Statement>>,
     portals: BTreeMap<String, Portal>,
 }
@@ -146,10 +146,10 @@ impl Names {
         self.statements.clear();
     }
 
-    /// What a client has bound. The one without a name is replaced.
+    /// Binds a portal. The unnamed one is replaced.
     ///
     /// # Errors
-    /// There is one of that name.
+    /// A portal of that name exists.
     pub fn bind(
         &mut self,
         name: &str,
@@ -249,7 +249,7 @@ mod tests {
         Cursor::new([].into(), "SELECT".to_owned(), rows, scroll)
     }
 
-    /// What PostgreSQL 15 gives.
+    /// The same results as PostgreSQL 15.
     #[test]
     fn a_cursor_goes_to_and_fro() {
         let mut cursor = cursor(4, Some(true));

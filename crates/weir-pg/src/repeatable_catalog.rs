@@ -14,11 +14,11 @@ use crate::definitions::PATIENCE;
 use crate::session::{Session, not_yet};
 use crate::statement::Failure;
 
-/// What the open transaction reads.
+/// Snapshot that the open transaction reads from.
 pub(crate) struct RepeatableCatalog {
-    /// From its first query on.
+    /// Set at its first query.
     snapshot: Mutex<Option<Arc<Snapshot>>>,
-    /// The transaction that has run something last, by its name.
+    /// Name of the transaction that has run a statement last.
     ran: AtomicU64,
 }
 
@@ -41,7 +41,7 @@ impl Drop for Snapshot {
     }
 }
 
-/// What transactions of a front end have exported, by the names that clients were told.
+/// Snapshots exported by transactions of a front end, by the names given to clients.
 #[derive(Default)]
 pub(crate) struct Exported(Mutex<BTreeMap<String, Weak<Snapshot>>>);
 
@@ -139,7 +139,7 @@ impl Session {
         .map(drop)
     }
 
-    /// What the statement is to be run at, where the transaction reads one state: that of now, if this is its first.
+    /// Snapshot that the statement must run at, if the transaction reads one state; taken now if this is its first query.
     pub(crate) async fn snapshot_for(&self, prepared: &Prepared) -> Result<Option<Arc<Snapshot>>, Failure> {
         if !self.is_still() || self.open_name().is_none() {
             return Ok(None);

@@ -8,7 +8,7 @@ use crate::session::{Session, Transaction, only_in_transactions};
 use crate::settings::Values;
 use crate::statement::Done;
 
-/// Of a transaction that has set something.
+/// State of settings for a transaction that has changed one.
 #[derive(Clone, Debug)]
 pub(crate) struct Scope {
     /// As settings are after a roll-back.

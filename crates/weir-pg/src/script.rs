@@ -130,7 +130,7 @@ impl Session {
         Ok(gives)
     }
 
-    /// Of a query of one value.
+    /// Evaluates a query of one value.
     async fn value_of(&self, query: &str) -> Result<(Value, SqlType), Failure> {
         let query = self.bind_text(query, &[]).map_err(|wrong| Failure::from(wrong.error))?;
         let ty = query.columns().first().map_or(SqlType::Text, |column| column.ty.clone());

@@ -1,4 +1,4 @@
-//! What sequences have given to a session: `currval('s')` and `lastval()`. It is nobody else's, and stays when a transaction is rolled back.
+//! Sequence values of a session, for `currval('s')` and `lastval()`. They are private to the session and survive a rollback.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What one client may say, and what comes of it. Knows nothing of the wire.
+//! A client's session: executes its statements. Independent of the protocol.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -46,14 +46,14 @@ pub struct Session {
     pub(crate) notices: PendingNotices,
     pub(crate) given: Mutex<SequenceValues>,
     pub(crate) own_schema_version: Own,
-    /// Who is at the other end, once they are let in.
+    /// Facts about the client, once it is authenticated.
     pub(crate) facts: OnceLock<Facts>,
     pub(crate) origin: OnceLock<Origin>,
     pub(crate) front: Arc<FrontEnd>,
     pub(crate) activity: Activity,
     pub(crate) zone: ZoneCell,
     pub(crate) ending: Ending,
-    /// Of its client.
+    /// Connection of its client.
     pub(crate) peer: OnceLock<Peer>,
     pub(crate) temporary: TemporaryFunctions,
 }
@@ -65,18 +65,18 @@ pub(crate) struct Origin {
     pub since: SystemTime,
 }
 
-/// What PostgreSQL calls the status of a transaction: I, T and E.
+/// Transaction status, as in PostgreSQL: I, T and E.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Transaction {
     #[default]
     None,
-    /// By its name. `is_implicit`: of the statements of one text, or of what comes up to a Sync.
+    /// An open transaction, by name. `is_implicit`: it consists of the statements of one text, or of the messages up to a Sync.
     Open { name: u64, is_implicit: bool },
-    /// Nothing but its end is to come.
+    /// Only its end is accepted.
     Failed { name: u64 },
 }
 
-/// The status of a transaction as clients are told it.
+/// Transaction status as reported to clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Idle,
@@ -84,7 +84,7 @@ pub enum Status {
     Failed,
 }
 
-/// Settings that clients are told of, and what they are now.
+/// Settings reported to clients, with their new values.
 pub(crate) type Changed = Vec<(&'static str, String)>;
 
 impl Session {
@@ -147,7 +147,7 @@ impl Session {
         }
     }
 
-    /// What follows is one transaction until `end_together`, if none is open. Gives its name.
+    /// Begins an implicit transaction until `end_together`, unless one is open. Returns its name.
     pub fn begin_together(&self) -> u64 {
         let mut transaction = self.transaction();
         match *transaction {
@@ -175,7 +175,7 @@ impl Session {
         *self.transaction() == Transaction::None && self.names().portal(portal).is_ok_and(is_written)
     }
 
-    /// They have been run, up to the first that failed. Gives which settings are not as they were in it.
+    /// Ends the implicit transaction after its last statement, or the first that failed. Returns the settings that it has changed.
     ///
     /// # Errors
     /// Their transaction cannot commit.
@@ -233,7 +233,7 @@ impl Session {
     }
 
     /// # Errors
-    /// What PostgreSQL would say, or that it is not supported.
+    /// An error of PostgreSQL, or an unsupported feature.
     pub async fn run(&self, statement: &Statement, values: &[Value]) -> Result<Done, Failure> {
         self.idle.stop()?;
         let watched = self.begin_watch(statement);
@@ -321,7 +321,7 @@ impl Session {
         }
     }
 
-    /// What EXECUTE runs, and with which values.
+    /// Statement and values of an EXECUTE.
     pub(crate) async fn executed(
         &self,
         name: &str,
@@ -416,7 +416,7 @@ impl Session {
         Ok(Done { count, columns: prepared.columns().into(), rows: prepared.rows(result), ..Done::tag(tag) })
     }
 
-    /// A transaction begins without limit; one that has had one is told every time.
+    /// Sets the lock time-out of a transaction. Default is no limit; once set, it is sent with every statement.
     pub(crate) async fn limit_waits(&self, name: u64, most: Option<Duration>) -> Result<(), Failure> {
         let is_news = self.in_flight.limits(name, most.is_some());
         if is_news {
@@ -443,7 +443,7 @@ impl Session {
         Ok(done)
     }
 
-    /// Of the transaction that is open, until its end.
+    /// Characteristics of the open transaction, until its end.
     fn be_like(&self, wished: Characteristics) -> Result<(), SqlError> {
         if let Some(isolation) = wished.isolation {
             self.be_still(isolation)?;
@@ -506,10 +506,10 @@ impl Session {
         Done::tag("BEGIN")
     }
 
-    /// What a client has bound runs, if it has not yet.
+    /// Runs a bound portal, unless it has run already.
     ///
     /// # Errors
-    /// What PostgreSQL would say, or that it is not supported.
+    /// An error of PostgreSQL, or an unsupported feature.
     pub async fn start(&self, name: &str) -> Result<Option<Done>, Failure> {
         let portal = self.names().portal(name)?.clone();
         if !matches!(portal.state, PortalState::Bound) {
@@ -707,7 +707,7 @@ impl Drop for Session {
         self.give_all_advice_back();
         let transaction = std::mem::take(&mut *self.transaction());
         if let Transaction::Open { name, .. } | Transaction::Failed { name } = transaction {
-            // Nobody waits for it.
+            // The result is not needed.
             drop(self.client.end_transaction(name, false));
             self.count_transaction(false);
         }

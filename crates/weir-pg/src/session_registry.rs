@@ -1,4 +1,4 @@
-//! Who is inside, by the number that each was told as its process'.
+//! Registry of the sessions, by the process number reported to each client.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -45,7 +45,7 @@ impl SessionRegistry {
         self.sessions().remove(&number);
     }
 
-    /// Whoever knows the secret is as good as the session itself.
+    /// Session with that secret, which authorises cancellation.
     pub fn with_secret(&self, number: i32, secret: &Bytes) -> Option<Arc<Session>> {
         let sessions = self.sessions();
         sessions.get(&number).filter(|entered| entered.secret == *secret)?.session.upgrade()
@@ -60,7 +60,7 @@ impl SessionRegistry {
         self.sessions().iter().filter_map(of).collect()
     }
 
-    /// Those who have been at a statement for a while.
+    /// Sessions whose statement has been running for a while.
     pub fn busy(&self, now: Instant) -> Vec<Arc<Session>> {
         let busy = |(_, session): (i32, Arc<Session>)| session.is_busy(now).then_some(session);
         self.all().into_iter().filter_map(busy).collect()

@@ -15,14 +15,14 @@ use weir_types::datetime::SessionZone;
 use weir_types::datetime::style::IntervalStyle;
 use weir_types::{Severity, SqlError, SqlState};
 
-/// What a setting may be.
+/// Values that a setting accepts.
 #[derive(Clone, Copy, Debug)]
 enum May {
-    /// Anything: it changes nothing that Weir does.
+    /// Any value; it has no effect in Weir.
     BeAnything,
-    /// On or off.
+    /// A boolean.
     BeSwitched,
-    /// A time, in milliseconds where no unit is given; 0 is none.
+    /// A duration, in milliseconds if no unit is given; 0 is none.
     BeTime,
     /// The same; -1 is none.
     BeTimeOrNever,
@@ -44,9 +44,9 @@ enum May {
     NotBeSet,
     /// A level of isolation; one that is for reading alone, where transactions read only.
     BeLevel,
-    /// Nobody else: there is one role, whoever asks.
+    /// Only the session's own user: there is one role.
     BeWhoAsks,
-    /// From which severity on a client hears what is said to it.
+    /// Lowest severity of notices sent to the client.
     BeSeverity,
 }
 
@@ -187,7 +187,7 @@ fn severity(name: &str, value: &str) -> Result<&'static str, SqlError> {
     Ok(if *word == "debug" { "debug2" } else { word })
 }
 
-/// Clients are told these when they come in.
+/// Settings reported to clients at startup.
 pub const PARAMETER_STATUS: [&str; 14] = [
     "application_name",
     "client_encoding",
@@ -228,7 +228,7 @@ fn key(name: &str) -> Cow<'_, str> {
 pub struct Values {
     /// As the client came in with them: RESET goes back to these.
     first: BTreeMap<String, String>,
-    /// What has been set since.
+    /// Values set since the start.
     set: BTreeMap<String, String>,
 }
 
@@ -251,7 +251,7 @@ impl Values {
                     return Err(not_supported("replication", value, "no replication protocol is spoken"));
                 }
                 "options" => options = startup::options(value)?,
-                // Of the protocol; which of them are not known is negotiated.
+                // Protocol options; unknown ones are negotiated.
                 name if name.starts_with("_pq_.") => {}
                 _ => others.push((name.clone(), value.clone())),
             }
@@ -263,7 +263,7 @@ impl Values {
         Ok(values)
     }
 
-    /// What it has been set to, by whom ever.
+    /// Value set explicitly, by the session or at startup.
     fn given(&self, key: &str) -> Option<&String> {
         self.set.get(key).or_else(|| self.first.get(key))
     }
@@ -291,7 +291,7 @@ impl Values {
         given.and_then(|name| IntervalStyle::named(name)).unwrap_or_default()
     }
 
-    /// In which everything of the session is computed, and told as text.
+    /// Time zone of the session, for evaluation and for text output.
     pub fn zone(&self) -> SessionZone {
         let given = self.given("timezone");
         // It was one when it was set.
@@ -306,7 +306,7 @@ impl Values {
             || least.is_none_or(|(_, least, _)| least.is_some_and(|least| severity >= least))
     }
 
-    /// What SHOW tells; none: there is no such setting.
+    /// Value for SHOW; none: there is no such setting.
     pub fn get(&self, name: &str) -> Option<String> {
         self.value(name).map(str::to_owned)
     }
@@ -441,7 +441,7 @@ impl Values {
                 self.set.insert(key, style::interval_style(written, value)?);
                 Ok(())
             }
-            // What it means is the same, and clients are told what they know.
+            // The effect is the same, and clients see the name that they know.
             May::Only(_) | May::NotBeSet => Ok(()),
             May::BeAnything | May::BeWhoAsks => {
                 self.set.insert(key, value.to_owned());
@@ -450,7 +450,7 @@ impl Values {
         }
     }
 
-    /// What clients are told of these that is not as it was.
+    /// Settings reported to clients whose values differ from `before`.
     pub fn told_anew(&self, before: &Values) -> Vec<(&'static str, String)> {
         let told = PARAMETER_STATUS.iter().filter(|name| self.get(name) != before.get(name));
         told.filter_map(|name| Some((*name, self.get(name)?))).collect()
@@ -463,7 +463,7 @@ impl Values {
         set.map_or(level == Isolation::ReadCommitted, |set| set == level.name())
     }
 
-    /// Of the open transaction.
+    /// Sets the isolation level of the open transaction.
     pub fn set_isolation(&mut self, level: Isolation) {
         let level = if level == Isolation::ReadUncommitted { Isolation::ReadCommitted } else { level };
         self.set.insert("transaction_isolation".to_owned(), level.name().to_owned());

@@ -22,11 +22,11 @@ use crate::watch::StatementFigures;
 pub struct Statement {
     pub kind: Kind,
     pub parameters: Arc<[SqlType]>,
-    /// What the client is told of parameters that have a type of catalogs; there may be fewer than parameters.
+    /// Parameter types reported to the client where they are catalog types; may be shorter than the list of parameters.
     pub told: Arc<[Option<CatalogType>]>,
     pub columns: Arc<[OutputColumn]>,
     pub text: Arc<str>,
-    /// What is counted of it; none: it is nothing that takes time.
+    /// Statistics of the statement; none for statements that take no time.
     pub figures: Option<Arc<StatementFigures>>,
 }
 
@@ -35,22 +35,22 @@ pub enum Kind {
     /// There is nothing but blanks and comments in the text.
     Empty,
     Run(Prepared, &'static str),
-    /// What changes the schema: its text, and its tag.
+    /// A definition: its text and its command tag.
     Define(Arc<str>, &'static str),
     Command(Command),
-    /// PREPARE: the name, and what it is to be of.
+    /// PREPARE: name and statement.
     Prepare(String, Arc<Statement>),
-    /// EXECUTE: the name, and what gives the row of its arguments.
+    /// EXECUTE: name, and the query for the row of arguments.
     Execute(String, Option<Prepared>),
-    /// DO, of steps that are a session's.
+    /// DO, with steps that the session executes.
     Script(Arc<[ScriptStep]>),
     /// SELECT of functions that act on the session, and what gives their arguments.
     Effects(Arc<[EffectCall]>, Prepared),
     /// With what gives its rows, if that is a query.
     Copy(Copy, Option<Prepared>),
-    /// What gives the numbers of processes that are to be told something, and the columns in which these stand.
+    /// A query for process numbers to signal, and the columns that contain them.
     Signal(Vec<Signal>, Prepared),
-    /// What is to be told, and of what.
+    /// EXPLAIN: options and statement.
     Explain(Explain, Box<Statement>),
     Declare {
         name: String,
@@ -78,14 +78,14 @@ impl Statement {
         Statement { kind: Kind::Empty, parameters, told: [].into(), columns, text, figures: None }
     }
 
-    /// It outlives the message that it came in, and its client is told which columns it gives.
+    /// Records that it outlives its message, so that its columns must not change.
     pub fn keep_columns(&mut self) {
         if let Kind::Run(prepared, _) = &mut self.kind {
             prepared.keep_columns();
         }
     }
 
-    /// What the client is told of a parameter instead of its type.
+    /// Type of a parameter as reported to the client.
     pub fn told_at(&self, parameter: usize) -> Option<CatalogType> {
         self.told.get(parameter).copied().flatten()
     }
@@ -94,7 +94,7 @@ impl Statement {
         matches!(self.kind, Kind::Empty)
     }
 
-    /// What it says of the session.
+    /// Session command of the statement, if it is one.
     pub fn command(&self) -> Option<&Command> {
         match &self.kind {
             Kind::Command(command) => Some(command),
@@ -103,28 +103,28 @@ impl Statement {
     }
 }
 
-/// What a statement has given.
+/// Result of a statement.
 #[derive(Clone, Debug)]
 pub struct Done {
-    /// What clients are told that it was, without a count.
+    /// Command tag without the count.
     pub tag: String,
-    /// How many rows it has written; none: it is not told, unless it gives rows.
+    /// Number of rows written; none: not reported, unless it returns rows.
     pub count: Option<u64>,
-    /// Of its rows; none: it gives none.
+    /// Columns of its rows; none: it returns no rows.
     pub columns: Arc<[OutputColumn]>,
     pub rows: Vec<Vec<Value>>,
-    /// Settings that clients are told of, which are not what they were.
+    /// Reported settings that have changed.
     pub changed: Vec<(&'static str, String)>,
     /// It is a COPY.
     pub copy: Option<CopyDone>,
 }
 
-/// What a COPY does next.
+/// Next phase of a COPY.
 #[derive(Clone, Debug)]
 pub enum CopyDone {
-    /// It has begun, and takes what the client sends: so many columns.
+    /// COPY FROM has begun, with that number of columns.
     In { columns: usize, is_binary: bool },
-    /// It sends these messages.
+    /// COPY TO sends these messages.
     Out { columns: usize, is_binary: bool, messages: Vec<Vec<u8>> },
 }
 
@@ -181,7 +181,7 @@ impl Session {
     /// Binds one of them.
     ///
     /// # Errors
-    /// What is wrong with it, or not supported.
+    /// The text is invalid or not supported.
     pub fn prepare(&self, text: &str, said: &Said, types: &[SqlType]) -> Result<Statement, Failure> {
         let statement = self.prepare_unwatched(text, said, types)?;
         let text = match &statement.kind {
@@ -315,7 +315,7 @@ impl Session {
         let prepared = self.bind(text, span, types)?;
         let is_call = own.get(..4).is_some_and(|word| word.eq_ignore_ascii_case("call"));
         let tag = match prepared.verb() {
-            // Of the rows that PostgreSQL once numbered.
+            // The number 0 stands for the OID that PostgreSQL used to report.
             Some(Verb::Insert) => "INSERT 0",
             Some(Verb::Update) => "UPDATE",
             Some(Verb::Delete) => "DELETE",
@@ -327,7 +327,7 @@ impl Session {
         Ok(Statement::run(prepared, tag))
     }
 
-    /// What gives the arguments of an EXECUTE as one row.
+    /// Prepares the arguments of an EXECUTE as a query for one row.
     fn prepare_arguments(&self, text: &str, span: Span) -> Result<Prepared, Failure> {
         const SELECT: &str = "SELECT ";
         let own = format!("{SELECT}{}", of_span(text, span));
@@ -339,7 +339,7 @@ impl Session {
         })
     }
 
-    /// What the statement gives if it is run now.
+    /// Result columns of the statement if it runs now.
     pub fn columns_of(&self, statement: &Statement) -> Arc<[OutputColumn]> {
         match &statement.kind {
             Kind::Execute(name, _) => {
@@ -353,7 +353,7 @@ impl Session {
     }
 }
 
-/// What clients are told of a call, whether it gives a row or not: no count.
+/// Command tag of a call, without a count.
 pub const CALL: &str = "CALL";
 
 fn of_span(text: &str, span: Span) -> &str {

@@ -10,7 +10,7 @@ impl Session {
     /// In the open transaction, or one that ends with the message; in none where one of them alone writes.
     ///
     /// # Errors
-    /// What PostgreSQL would say.
+    /// The errors of PostgreSQL.
     pub(crate) async fn run_pieces(
         &self,
         prepared: &Prepared,

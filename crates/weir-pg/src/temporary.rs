@@ -66,13 +66,13 @@ impl Session {
         Ok(query.columns().to_vec())
     }
 
-    /// Of the table whose row the parameter is.
+    /// Columns of the table whose row type the parameter has.
     fn fields(&self, function: &TemporaryFunction, parameter: &str) -> Result<Vec<OutputColumn>, Failure> {
         self.columns_given(&format!("SELECT * FROM {}", type_of(function, parameter)?))
     }
 
     /// # Errors
-    /// What PostgreSQL would say.
+    /// The errors of PostgreSQL.
     pub(crate) async fn run_temporary(
         &self,
         temporary: &Temporary,
@@ -194,7 +194,7 @@ fn said_of(error: &SqlError, item: Caught) -> String {
     }
 }
 
-/// What the call gives of the row and of what its handler has said.
+/// Result values of a call, from the row and the handler's diagnostics.
 fn values_of(
     function: &TemporaryFunction,
     outputs: &[Output],

@@ -1,4 +1,5 @@
-//! A thread beside the sessions, whose threads may all be at statements: it ends those whose time is over or whose client is gone.
+//! A watchdog thread, independent of the session threads, which may all be busy: ends statements that exceed their time limit or whose
+//! client is gone.
 //!
 //! It runs no statement and waits for none, so whatever a statement does, it is ended in time.
 
@@ -20,7 +21,7 @@ use crate::watch::{FrontEnd, Phase};
 /// How often it looks at clients, and at the runtime.
 const TICK: Duration = Duration::from_millis(50);
 
-/// What a session's client is connected by, so that it can be seen to have gone while nobody reads from it.
+/// Socket of a session's client, to detect a lost client while the session reads nothing.
 pub(crate) type Peer = OwnedFd;
 
 /// The socket once more; none where the system gives no more of them.
@@ -147,7 +148,7 @@ fn watch(front: &FrontEnd, runtime: &Handle) {
     }
 }
 
-/// A worker of the runtime that computes for long gives its place to another thread, and computes on beside the runtime.
+/// A worker of the runtime that computes for long yields its place to another thread and continues outside of the runtime.
 ///
 /// Returns when a worker runs tasks; false: this thread is no worker.
 pub(crate) fn make_room() -> bool {

@@ -8,7 +8,8 @@ use weir_types::datetime::session::ZoneCell;
 use crate::session::Session;
 use crate::settings::Values;
 
-/// The same work in that zone. Another thread may go on with it, and others' work may be done by this one in between.
+/// Runs work in that time zone. The zone is entered at each poll, since the work may move to another thread, and other work may run in
+/// between.
 pub(crate) async fn in_zone<F: Future>(zone: &ZoneCell, work: F) -> F::Output {
     let mut work = pin!(work);
     poll_fn(|context| {

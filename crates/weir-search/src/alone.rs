@@ -35,7 +35,7 @@ pub fn attach(lab: &Lab<'_>, verdicts: &mut [Verdict], limits: Limits) {
     }
 }
 
-/// What the call makes of a state in which everything holds, if the invariant does not hold any more.
+/// State after the call, if the invariant does not hold there; all invariants held before.
 fn broken(
     lab: &Lab<'_>,
     question: &Question,

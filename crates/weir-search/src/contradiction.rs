@@ -1,8 +1,8 @@
 //! Merged states that contradict the analysis: two calls that the plan lets run beside each other, each valid by itself, whose merge
 //! breaks an invariant of which both verdicts say yes.
 //!
-//! That is a fault of a rule. Until it is mended the verdicts are taken back, with the witness, and whoever touches the invariant
-//! runs in order. Only merges that are made anyway are asked, so nothing found proves nothing.
+//! Such a merge reveals a wrong rule. Until the rule is fixed, the verdicts are withdrawn, with the witness, and every transaction that
+//! touches the invariant runs in order. Only merges that are made anyway are checked, so finding none proves nothing.
 
 use std::collections::BTreeSet;
 
@@ -109,7 +109,7 @@ pub fn take_back(application: &Application, analysis: &mut Analysis, found: Vec<
     }
 }
 
-/// Whoever touches the invariant runs in order, and so does whoever writes a table that one of these looks at.
+/// Puts every transaction that touches the invariant in order, and every one that writes a table read by one of these.
 fn order(analysis: &mut Analysis, invariant: InvariantId, both: &[usize], name: &str) {
     let touching = analysis.verdicts.iter().filter(|verdict| verdict.invariant == invariant);
     let mut members: BTreeSet<usize> =

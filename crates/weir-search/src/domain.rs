@@ -49,7 +49,7 @@ pub fn values_of(ty: &SqlType, constants: &BTreeSet<Constant>) -> Vec<Value> {
     parsed(ty, texts)
 }
 
-/// The first so many texts that are values of the type, each once.
+/// Values of the first `texts` that are valid for the type, each once.
 fn parsed(ty: &SqlType, texts: Vec<String>) -> Vec<Value> {
     let mut values: Vec<Value> = Vec::new();
     for value in texts.iter().filter_map(|text| parse_text(text, ty).ok()) {
@@ -76,7 +76,7 @@ fn near(constants: &BTreeSet<Constant>) -> Vec<String> {
         .collect()
 }
 
-/// The `number`-th value of a type that has no small numbers: what a key's rows are told apart by.
+/// The `number`-th value of a type without small numbers, to distinguish rows by their key.
 pub fn numbered(ty: &SqlType, number: usize) -> Option<String> {
     Some(match ty {
         ty if ty.is_number() => (number + 1).to_string(),
@@ -99,21 +99,21 @@ fn array(element: &SqlType, values: Vec<Value>) -> Value {
     Value::Array(std::sync::Arc::new(Array { element: element.clone(), values }))
 }
 
-/// What a parameter's value has to do with columns.
+/// Columns that a parameter's value is related to.
 #[derive(Clone, Debug, Default)]
 pub struct Uses {
-    /// Rows are found by it.
+    /// Columns by which rows are found.
     compared: BTreeSet<(TableId, ColumnIndex)>,
-    /// It is written there.
+    /// Columns that it is written to.
     written: BTreeSet<(TableId, ColumnIndex)>,
-    /// The body asks whether it is NULL, so NULL means something.
+    /// The body tests it for NULL, so NULL is significant.
     may_be_null: bool,
     /// Every call writes it to a column that is never NULL.
     never_null: bool,
 }
 
-/// So many calls of a procedure in a state, with NULL among the arguments or not: first those whose every argument is
-/// the first of its domain.
+/// Up to that number of calls of a procedure in a state, with or without NULL arguments: first the call in which every argument is the
+/// first of its domain.
 pub fn calls(
     lab: &Lab<'_>,
     procedure: usize,
@@ -184,7 +184,7 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// Every choice in which exactly so many places from `at` on are not the first of their domain.
+/// All choices in which exactly that number of positions from `at` on is not the first of its domain.
 fn deviate(
     sizes: &[usize],
     at: usize,
@@ -278,7 +278,7 @@ fn compared(
     }
 }
 
-/// Is the term the parameter, an element of it, or that with a constant added?
+/// Returns whether the term is the parameter, an element of it, or either with a constant added.
 fn comes_from(terms: &Terms, term: TermId, variable: VariableId, depth: u32) -> bool {
     let deeper = |term: TermId| depth > 0 && comes_from(terms, term, variable, depth - 1);
     match terms.get(term) {

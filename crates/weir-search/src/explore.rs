@@ -91,7 +91,7 @@ pub struct Explorer<'l> {
     pub lab: &'l Lab<'l>,
     limits: Limits,
     most_per_verdict: u64,
-    /// Of this verdict, and in all.
+    /// Steps left for this verdict, and for all.
     pub(crate) steps_left: u64,
     pub steps_left_in_all: u64,
     /// Merges that have been looked at.
@@ -113,8 +113,7 @@ impl<'l> Explorer<'l> {
         Explorer { lab, limits, most_per_verdict, steps_left: 0, steps_left_in_all: limits.steps, merges: 0 }
     }
 
-    /// Of the steps that are left, what one of so many verdicts may take: three times its share, because most need
-    /// few.
+    /// Sets the steps that the next of `verdicts_left` verdicts may take: three times its share of the rest, because most need few.
     pub fn ration(&mut self, verdicts_left: u64) {
         const LEAST: u64 = 100;
         let share = self.steps_left_in_all / verdicts_left.max(1);
@@ -406,7 +405,7 @@ impl<'l> Explorer<'l> {
     }
 }
 
-/// Transactions that lead from a seed to another state: the two themselves, then whoever writes what they touch.
+/// Transactions that lead from a seed to another state: the two themselves, then the writers of the data that they touch.
 pub fn leading(lab: &Lab<'_>, pair: [usize; 2], tables: &BTreeSet<TableId>) -> Vec<usize> {
     let mut wanted = tables.clone();
     pair.iter().for_each(|&procedure| wanted.extend(tables_of(lab.effects(procedure))));

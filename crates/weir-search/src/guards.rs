@@ -28,7 +28,7 @@ struct Asked {
     shared: bool,
 }
 
-/// What a branch has taken.
+/// An item that a branch has claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     Row(TableId, RowName),
@@ -58,7 +58,7 @@ impl Guards {
         self.asked.is_empty()
     }
 
-    /// What a call has claimed, as far as the plan asks for it. Rows that the call itself has made are nobody else's.
+    /// Claims of a call, as far as the plan requires them. Rows that the call itself has made are not visible to others.
     pub fn taken(
         &self,
         procedure: usize,

@@ -1,5 +1,4 @@
-//! What every experiment shares and none changes: the procedures compiled without a single guard, and the
-//! invariants as checks.
+//! Immutable data shared by all experiments: the procedures compiled without guards, and the invariants as checks.
 //!
 //! An application that is only to be analysed may hold what the executor cannot run. Such procedures, and those
 //! that touch tables which the engine would not keep as PostgreSQL does, are set aside by name, never guessed at.
@@ -28,21 +27,21 @@ use crate::partial::{self, is_understood};
 use crate::seed::Plan;
 use crate::state::{State, View};
 
-/// So many procedures that the executor refuses are set aside one by one; beyond that nothing is searched.
+/// Largest number of refused procedures that are excluded one by one; beyond it nothing is searched.
 const REFUSED_MAX: usize = 40;
 
 pub struct Lab<'a> {
     pub application: Application,
     pub analysis: &'a Analysis,
     pub program: Program,
-    /// The same, in which INSERT … ON CONFLICT is an error: a call that runs here has run none. Only where a procedure
+    /// Program in which INSERT … ON CONFLICT is an error, so that a successful call has executed none. Present only if a procedure
     /// inserts into one table both with and without it.
     pub without_upserts: Option<Program>,
     /// By table.
     pub layouts: Vec<Layout>,
     /// By procedure: why it is not run.
     refused: Vec<Option<String>>,
-    /// By table: why no row of it is made.
+    /// By table: reason why no rows of it are made.
     excluded: Vec<Option<String>>,
     /// By invariant; `None` if the executor cannot evaluate it.
     checks: Vec<Option<InvariantCheck>>,
@@ -63,7 +62,7 @@ pub struct Lab<'a> {
     writers: BTreeMap<TableId, BTreeSet<usize>>,
 }
 
-/// What an invariant reads.
+/// Data that an invariant reads.
 #[derive(Clone, Debug, Default)]
 pub struct Mention {
     pub columns: BTreeSet<(TableId, ColumnIndex)>,
@@ -81,14 +80,14 @@ pub struct Upsert {
     pub telling: bool,
 }
 
-/// What must hold in a state that counts.
+/// Invariants that must hold in a state that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Validity {
-    /// Everything that is declared.
+    /// All declared invariants.
     Everything,
-    /// The constraints, and of the assertions this one.
+    /// The constraints, and this assertion.
     Only(InvariantId),
-    /// The constraints alone.
+    /// The constraints only.
     Constraints,
 }
 
@@ -168,7 +167,7 @@ impl<'a> Lab<'a> {
         Ok(lab)
     }
 
-    /// What is looked up by table or column.
+    /// Builds the indexes by table and column.
     fn list(&mut self) {
         for (at, invariant) in self.analysis.invariants.iter().enumerate() {
             let id = InvariantId(at as u32);
@@ -258,7 +257,7 @@ impl<'a> Lab<'a> {
         let wanted = |id: &InvariantId| match validity {
             Validity::Everything => true,
             Validity::Only(only) if only == *id => true,
-            // A key is a constraint, whoever asks for it.
+            // A key is a constraint, whichever invariant is searched.
             _ => matches!(self.analysis.invariants[id.0 as usize].kind, InvariantKind::UniqueIndex(_)),
         };
         about.filter(wanted).collect()
@@ -270,7 +269,7 @@ impl<'a> Lab<'a> {
         assertions.into_iter().all(|id| self.violation(id, rows).is_none())
     }
 
-    /// The same as this one, said in one way: a constraint is asked for anyway.
+    /// Normal form: a constraint is checked in any case.
     pub fn plain(&self, validity: Validity) -> Validity {
         match validity {
             Validity::Only(id) => match self.checks[id.0 as usize] {
@@ -281,11 +280,11 @@ impl<'a> Lab<'a> {
         }
     }
 
-    /// What has to be looked at of rows that nobody has checked yet.
+    /// Invariants to check for rows that have not been checked yet.
     pub fn asked(&self, validity: Validity, state: &State) -> Vec<InvariantId> {
         let constraints = state.filled().flat_map(|table| self.constraints.get(&table).into_iter().flatten());
         let mut ids: Vec<InvariantId> = constraints.copied().collect();
-        // An assertion about empty tables holds as it does of an empty database.
+        // An assertion about empty tables has the same value as in an empty database.
         let mut assertions = self.assertions(validity, state.filled());
         let empty = self.false_when_empty.iter().copied();
         assertions
@@ -304,7 +303,7 @@ impl<'a> Lab<'a> {
         self.violation(invariant, &self.view(state)).is_some()
     }
 
-    /// Everything that does not hold of rows that nobody has checked yet.
+    /// Invariants violated by rows that have not been checked yet.
     pub fn violated(&self, validity: Validity, state: &State) -> Vec<InvariantId> {
         let mut ids = self.asked(validity, state);
         ids.retain(|&id| self.is_violated(id, state));
@@ -397,7 +396,7 @@ fn is_scalar(ty: &SqlType) -> bool {
     !matches!(ty, SqlType::Jsonb | SqlType::Array(_) | SqlType::Opaque(_))
 }
 
-/// What is known without compiling: loops without a bound, statements nobody understands, unfit tables.
+/// Reasons for refusal known without compiling: unbounded loops, opaque statements, unsupported tables.
 fn refuse(app: &Application, analysis: &Analysis, excluded: &[Option<String>]) -> Vec<Option<String>> {
     let reason = |(procedure, effects): (&weir_sql::bound::Procedure, &ProcedureEffects)| {
         let mut reason = None;
@@ -415,7 +414,7 @@ fn refuse(app: &Application, analysis: &Analysis, excluded: &[Option<String>]) -
     app.procedures.iter().zip(&analysis.effects).map(reason).collect()
 }
 
-/// Who calls what is not run is not run.
+/// Callers of refused procedures are refused too.
 fn spread(app: &Application, refused: &mut [Option<String>]) {
     loop {
         let mut changed = false;

@@ -1,9 +1,8 @@
-//! What multi-master replication of PostgreSQL makes of two branches: whole rows travel, and of two changes of one
-//! row the later commit's row stays (last-update-wins, the default of pgactive, BDR and Spock).
+//! Merge of two branches by multi-master replication of PostgreSQL: whole rows are replicated, and of two changes of one row the later
+//! commit's row survives (last-update-wins, the default of pgactive, BDR and Spock).
 //!
-//! The other merge beside [`crate::merge`]: it knows nothing of amounts. What arrives is checked by nobody but the
-//! unique keys, so foreign keys, CHECKs over what has come together and assertions may be broken by it; cascades are
-//! deletes of rows like any others and do not run again.
+//! An alternative to [`crate::merge`] without merging of amounts. Replicated rows are checked against unique keys only, so foreign keys,
+//! CHECKs over combined values and assertions may be violated; cascades are deletes of rows like any others and do not run again.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +15,11 @@ use crate::merge::{Touched, fold_branch, values};
 use crate::replica::{Branch, NamedRows, RowName};
 use crate::state::{Row, State};
 
-/// What both nodes have when the rows have travelled.
+/// State of both nodes after replication.
 #[derive(Clone, Debug)]
 pub struct Replicated {
     pub rows: NamedRows,
-    /// Rows of one key that no node can hold both of: its table and name. Neither node goes on from there.
+    /// Two rows with the same key, which no node can hold both: table and name. Replication stops there.
     pub stops: Option<(TableId, String)>,
 }
 
@@ -42,7 +41,7 @@ pub fn unnamed(rows: &NamedRows) -> State {
     state
 }
 
-/// What one node has before anything has travelled: the rows that it has changed, `None` where one is gone.
+/// Rows changed by one node before replication, `None` if deleted.
 pub fn local(lab: &Lab<'_>, initial: &State, branch: &Branch) -> BTreeMap<(TableId, RowName), Option<Row>> {
     let mut touched = Touched::new();
     fold_branch(lab, initial, branch, 1_000, &|_, row, _| Some(row), &mut touched);

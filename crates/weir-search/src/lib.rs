@@ -33,16 +33,16 @@ pub use lab::{Lab, NotRunnable, Validity};
 pub use replay::{ReplayError, Replayed, replay};
 pub use show::{ShowLimits, ShowSummary};
 
-/// What the search has done for one analysis.
+/// Statistics of the search for one analysis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Verdicts that are not confluent.
+    /// Number of verdicts that are not confluent.
     pub asked: usize,
     pub witnessed: usize,
     pub steps: u64,
 }
 
-/// What became of one verdict.
+/// Result for one verdict.
 #[derive(Clone, Debug)]
 enum Answer {
     Witness { witness: Box<Witness>, with: usize },
@@ -50,7 +50,7 @@ enum Answer {
     NotSearched(String),
 }
 
-/// Looks for a witness for every verdict that is not confluent, and says in the verdict what came of it.
+/// Searches a witness for every verdict that is not confluent, and records the result in the verdict.
 pub fn attach(application: &Application, analysis: &mut Analysis, limits: Limits) -> Summary {
     let asked: Vec<usize> =
         (0..analysis.verdicts.len()).filter(|&at| !analysis.verdicts[at].confluent).collect();
@@ -107,8 +107,8 @@ fn answer(explorer: &mut Explorer<'_>, verdict: &Verdict) -> Answer {
     Answer::Nothing
 }
 
-/// Whom it may be broken beside: the one that the verdict names, or, where it names none, itself and whoever
-/// writes what the invariant reads.
+/// Candidates for the concurrent transaction: the one that the verdict names, or, if it names none, the transaction itself and all
+/// writers of the data that the invariant reads.
 fn partners(lab: &Lab<'_>, verdict: &Verdict) -> Vec<usize> {
     const PARTNERS_MAX: usize = 4;
     if let Some(with) = verdict.with {

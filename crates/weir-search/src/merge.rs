@@ -16,7 +16,7 @@ use crate::lab::{Lab, Upsert};
 use crate::replica::{Branch, RowName, RowOperation};
 use crate::state::{Row, State};
 
-/// What has become of the rows that somebody has written.
+/// Final state of the written rows.
 pub(crate) type Touched = BTreeMap<(TableId, RowName), Option<Packed>>;
 
 /// The merged state; `None` where two ON CONFLICT DO UPDATE meet, whose merge the operations do not tell.
@@ -119,7 +119,7 @@ fn meeting_upserts(
             let sides = [upsert, other_upsert];
             let told = sides.iter().flatten().all(|upsert| upsert.telling);
             match sides {
-                // Nobody can tell which of its inserts was ON CONFLICT, or what DO UPDATE would have done.
+                // It is unknown which of its inserts was ON CONFLICT, or what DO UPDATE would have done.
                 _ if !told && meet(lab, table, &None, &row, &other) => return None,
                 [Some(upsert), Some(_)] if meet(lab, table, &upsert.columns, &row, &other) => {
                     same.insert((table, name), other_name);
@@ -219,7 +219,7 @@ fn is_key(row: &[Value], key: &ForeignKey, value: &[&Value]) -> bool {
     key.parent_columns.iter().zip(value).all(|(&column, value)| row[column] == **value)
 }
 
-/// The row that once had this key: what has become of it (`None`: it has been deleted).
+/// Current state of the row that once had this key (`None`: deleted).
 fn parent_was(
     lab: &Lab<'_>,
     initial: &State,

@@ -1,6 +1,6 @@
 //! From a witness's text back to the run that shows it (`weir run --replay`).
 //!
-//! The same code that found it: the real executor, the real fold, the check of the invariants.
+//! Uses the code of the search: the real executor, the real fold, the checks of the invariants.
 
 use serde_json::Value as Json;
 use weir_analysis::witness::Side;
@@ -16,19 +16,19 @@ use crate::merge::merge;
 use crate::replica::{Invocation, Replica, Who};
 use crate::state::{Row, State, View};
 
-/// What a replay gave.
+/// Result of a replay.
 #[derive(Clone, Debug)]
 pub struct Replayed {
-    /// The states as they came out this time.
+    /// The states of this replay.
     pub witness: Witness,
-    /// The merge breaks the invariant.
+    /// The merged state violates the invariant.
     pub violated: bool,
 }
 
-/// What is wrong with a witness: where in the document, and what would be right.
+/// Error in a witness document: position, and remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayError {
-    /// As in `left[0].arguments.amount`.
+    /// In the form `left[0].arguments.amount`.
     pub place: String,
     pub message: String,
     pub remedy: String,

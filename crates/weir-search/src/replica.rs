@@ -25,10 +25,10 @@ use crate::guards::Taken;
 use crate::lab::{Lab, Validity};
 use crate::state::{Row, State};
 
-/// What `now()` says, in microseconds since 2000-01-01: the first of January 2026.
+/// Value of `now()`, in microseconds since 2000-01-01: the first of January 2026.
 const NOW: TransactionTime = TransactionTime { at: 820_454_400_000_000, zone: SessionZone::UTC };
 
-/// Whose calls run: each draws from its own share of every sequence.
+/// Origin of a call; each draws from its own share of every sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
     /// Before the branches.
@@ -38,7 +38,7 @@ pub enum Who {
 }
 
 impl Who {
-    /// Sequences hand out numbers from here on; nobody draws as many as lie between two shares.
+    /// First sequence number of the share; shares are too far apart to overlap.
     fn share(self) -> u16 {
         match self {
             Who::Before => 0,
@@ -60,11 +60,11 @@ pub enum RowName {
 /// Rows by name.
 pub type NamedRows = BTreeMap<(TableId, RowName), Row>;
 
-/// Where calls have led that ran one after the other on one copy, and what each of them was told.
+/// State after a serial execution of calls on one copy, and their answers.
 #[derive(Clone, Debug, Default)]
 pub struct InOrder {
     pub rows: NamedRows,
-    /// By call: its answer, or the error for which nothing of it has happened.
+    /// Answer of each call, or the error because of which it had no effect.
     pub answers: Vec<Result<Output, String>>,
 }
 
@@ -75,7 +75,7 @@ pub struct RowOperation {
     pub operation: Operation,
 }
 
-/// What calls a procedure with what.
+/// A procedure call with its arguments.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Invocation {
     pub procedure: usize,
@@ -189,8 +189,8 @@ impl<'l> Replica<'l> {
         holds.then_some(branch)
     }
 
-    /// Runs calls one after the other and takes them back. Each side draws from its own share of the sequences, as it
-    /// does in a branch; a call that fails has not happened. Nobody asks whether assertions hold.
+    /// Runs calls one after the other and undoes them. Each side draws from its own share of the sequences, as in a branch; a failing
+    /// call has no effect. Assertions are not checked.
     pub fn in_order(&mut self, calls: &[(Who, &Invocation)]) -> InOrder {
         let mut names = self.names.clone();
         let mut sides: BTreeMap<Who, (Sequences, u32)> = BTreeMap::new();

@@ -18,7 +18,7 @@ use crate::lab::{Lab, Validity};
 use crate::literals::Constant;
 use crate::state::{Row, State};
 
-/// Mending gives up after so many changes.
+/// Largest number of changes to repair a state.
 const CHANGES_MAX: usize = 24;
 
 /// More tables than this get no rows for the sake of references that may be NULL.
@@ -30,26 +30,26 @@ const PAIRED_MAX: usize = 6;
 /// Which tables get how many rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filled {
-    /// Those that nothing inserts into.
+    /// Tables that nothing inserts into.
     SequenceValue(usize),
-    /// Those that neither of the two transactions inserts into.
+    /// Tables that neither of the two transactions inserts into.
     Others(usize),
     All(usize),
-    /// So many rows of each, all with the first row of their parents.
+    /// That number of rows in each table, all with the first row of their parents.
     Siblings(usize),
-    /// Those that nothing inserts into, with the first row of their parents.
+    /// Tables that nothing inserts into, with the first row of their parents.
     GivenSiblings(usize),
 }
 
-/// What numbers that an invariant speaks of begin with.
+/// Initial values of numbers that invariants constrain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Number(i64),
     /// One less than the greatest constant that an invariant compares it with.
     Below,
-    /// One more than the least.
+    /// One more than the least such constant.
     Above,
-    /// What the column's DEFAULT says, as a new row has it; the number where there is none.
+    /// The column's DEFAULT, as in a new row; the number if there is none.
     Default(i64),
 }
 
@@ -207,14 +207,14 @@ fn row(
     (0..declared.columns.len()).map(value).collect::<Option<Vec<Value>>>().map(Row::from)
 }
 
-/// Of several references to one table, which: a friend has another friend.
+/// Position among several references to the same table: a friend has another friend.
 fn ordinal(table: &Table, column: ColumnIndex) -> usize {
     let Some(at) = table.foreign_keys.iter().position(|key| key.columns.contains(&column)) else { return 0 };
     let parent = table.foreign_keys[at].parent;
     table.foreign_keys[..at].iter().filter(|key| key.parent == parent).count()
 }
 
-/// What a column that is no key begins with.
+/// Initial value of a non-key column.
 fn first_value(lab: &Lab<'_>, table: &Table, column: ColumnIndex, level: Level) -> Option<Value> {
     let definition = &table.columns[column];
     let constants = constants(lab, table.id, column);
@@ -264,11 +264,11 @@ fn constants(lab: &Lab<'_>, table: TableId, column: ColumnIndex) -> BTreeSet<Con
     lab.readers(table, column).flat_map(|mention| mention.constants.iter().cloned()).collect()
 }
 
-/// What does not hold of a state that is being mended.
+/// Violations of a state that is being repaired.
 struct Broken<'b, 'l> {
     lab: &'b Lab<'l>,
     validity: Validity,
-    /// All that is asked for.
+    /// All required invariants.
     asked: Vec<InvariantId>,
     broken: Vec<InvariantId>,
 }
@@ -280,7 +280,7 @@ impl<'b, 'l> Broken<'b, 'l> {
         Broken { lab, validity, asked, broken }
     }
 
-    /// What is mended next.
+    /// Invariant to repair next.
     fn first(&self) -> Option<InvariantId> {
         self.broken.first().copied()
     }
@@ -378,7 +378,7 @@ fn mended(lab: &Lab<'_>, state: &State, invariant: InvariantId, broken: &Broken<
     None
 }
 
-/// What a column may become: its domain, the opposite numbers, and the sums and counts that are there.
+/// Candidate values of a column: its domain, the opposite numbers, and existing sums and counts.
 fn pool(
     lab: &Lab<'_>,
     state: &State,

@@ -31,7 +31,7 @@ struct ReplyBatch<S: Shard> {
     replies: Vec<S::Reply>,
 }
 
-/// What a thread takes in.
+/// Input of a thread.
 enum Inbound<S: Shard> {
     Requests(RequestBatch<S>),
     Replies(ReplyBatch<S>),
@@ -130,14 +130,14 @@ impl<S: Shard, C: Clients<S>> Cluster<S, C> {
     }
 }
 
-/// What one thread carries.
+/// State of one thread.
 struct Carrier<S: Shard, C: Clients<S>> {
     own: usize,
     placement: Placement,
     shards: Vec<S>,
     clients: Vec<Carried<S, C>>,
     inboxes: Arc<[Mailbox<Inbound<S>>]>,
-    /// How many clients, of all threads, have not ended.
+    /// Number of clients, of all threads, that have not ended.
     active: Arc<AtomicUsize>,
     /// By thread: what the next turn hands over, and what it takes in on this one.
     outgoing: Vec<Vec<Inbound<S>>>,
@@ -145,7 +145,7 @@ struct Carrier<S: Shard, C: Clients<S>> {
     own_replies: Vec<ReplyBatch<S>>,
     /// By shard: requests of the clients whose turn it is.
     requests: Vec<Vec<S::Request>>,
-    /// Of the batch under way, by coordinator.
+    /// Replies of the current batch, by coordinator.
     replies: Vec<ReplyBatch<S>>,
     effects: Effects<S::Request, S::Reply>,
 }

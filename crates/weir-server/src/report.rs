@@ -1,4 +1,4 @@
-//! What a run hands back: the document that `weir run --format json` prints.
+//! Result of a run: the document that `weir run --format json` prints.
 //!
 //! Plain data. The field names are the JSON's and are a promise to scripts: fields are added, never
 //! renamed. This module measures nothing and prints nothing.
@@ -27,7 +27,7 @@ pub struct RunReport {
     pub converged: bool,
     /// As `weir analyze --format json` prints it.
     pub plan: serde_json::Value,
-    /// What was run.
+    /// Configuration of the run.
     #[serde(default)]
     pub setup: Setup,
     /// Whole seconds from the start of the load phase.
@@ -43,7 +43,7 @@ pub struct RunReport {
     pub interrupted: bool,
 }
 
-/// What the figures of a run depend on.
+/// Configuration that the figures of a run depend on.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Setup {
     pub protocol: String,
@@ -63,7 +63,7 @@ pub struct TransactionReport {
     pub aborted: u64,
     /// Committed calls of this transaction a second.
     pub throughput: f64,
-    /// Of the committed calls.
+    /// Latency of the committed calls.
     pub latency_us: Latency,
     /// Aborts by reason, as in [`RunReport::aborted`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -132,7 +132,7 @@ pub struct InvariantReport {
     pub violation: Option<serde_json::Value>,
 }
 
-/// What committed during one second of the run.
+/// Commits during one second of the run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Second {
     /// The n-th second of the load phase, from 0.
@@ -148,7 +148,7 @@ pub struct Second {
 pub struct Memory {
     /// The rows as text or bytes would hold them, each row once: what the data is worth.
     pub raw_row_bytes: u64,
-    /// What storage holds for them: rows, versions, indexes; copies of immutable tables not counted.
+    /// Bytes held by storage: rows, versions, indexes; without copies of immutable tables.
     pub stored_bytes: u64,
     /// The process's resident set.
     pub resident_bytes: u64,

@@ -34,7 +34,7 @@ const SAFETY_US_MAX: u64 = 20_000_000;
 /// After that much quiet, shards have forgotten what only readers and coordinators needed.
 const QUIET_US: u64 = 14_000_000;
 
-/// An application on so many shards, with its rows.
+/// An application on that number of shards, with its initial rows.
 pub struct Job {
     pub program: Arc<Program>,
     /// By shard: a snapshot of the rows that it starts with.
@@ -48,22 +48,22 @@ pub struct Job {
 /// Says by name which invariants do not hold of all rows, and what violates them.
 pub type Violated = Box<dyn Fn(&dyn Rows) -> Vec<(String, String)> + Send + Sync>;
 
-/// A table that nobody deletes from, and what puts exactly one row into it at each call.
+/// A table without deletes, and the procedure that inserts exactly one row into it at each call.
 #[derive(Clone, Debug)]
 pub struct Counted {
     pub table: TableId,
     pub callees: Vec<Callee>,
 }
 
-/// What one run is about.
+/// Configuration of one run.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub seed: u64,
-    /// None: 1 to 4, as the seed says.
+    /// None: 1 to 4, drawn from the seed.
     pub shards: Option<ShardId>,
     /// None: drawn from the seed.
     pub faults: Option<Faults>,
-    /// So many calls are begun.
+    /// Number of calls to begin.
     pub calls: usize,
     pub bugs: PlantedBugs,
     /// Deliberate bug of the driver: answers leave before what they depend on is durable (S16).
@@ -79,17 +79,17 @@ impl Setup {
     }
 }
 
-/// What one run gave.
+/// Result of one run.
 #[derive(Debug)]
 pub struct Report {
     pub faults: Faults,
-    /// Of everything that happened and of the end state: the same for the same setup.
+    /// Hash of all events and of the end state: equal for equal setups.
     pub hash: u64,
     pub failure: Option<Violation>,
     pub committed: usize,
     /// By reason.
     pub aborted: BTreeMap<String, usize>,
-    /// Calls of which nobody will ever be told: their coordinator has died.
+    /// Calls with unknown outcome: their coordinator has died.
     pub unknown: usize,
     pub audits: usize,
     pub second_rounds: usize,
@@ -138,13 +138,13 @@ pub fn run(job: &Arc<Job>, setup: &Setup, next_call: &mut dyn FnMut(usize) -> Ca
     run_script(job, setup, next_call)
 }
 
-/// What sessions do.
+/// Program of the sessions.
 pub trait Script {
-    /// The next thing of a session that has nothing under way. `is_last`: it must end what it has open; none: it has nothing.
+    /// Next action of an idle session. `is_last`: it must end its open transaction; none: it has none.
     fn next(&mut self, session: usize, is_last: bool) -> Option<Begin>;
-    /// It has its answer.
+    /// The session has received its answer.
     fn told(&mut self, _session: usize, _result: &Result<Output, SqlError>) {}
-    /// Nobody will tell what has become of what the session had under way and open.
+    /// The outcome of the session's open transaction, or operation in flight, will never be known.
     fn lost(&mut self, _session: usize) {}
 }
 
@@ -273,7 +273,7 @@ fn live(
     check_end(job, cluster, &clients.told)
 }
 
-/// Nothing is kept for readers and coordinators that nobody needs.
+/// Checks that nothing is kept for readers and coordinators that is not needed.
 fn check_forgotten(cluster: &Calls) -> Result<(), Violation> {
     for shard in cluster.shards.iter().flatten() {
         for (coordinator, one) in cluster.coordinators.iter().enumerate() {
@@ -336,7 +336,7 @@ fn population_counts(job: &Job) -> Vec<usize> {
     (0..job.program.partitions.len() as u32).map(|table| view.row_count(TableId(table))).collect()
 }
 
-/// What clients were told.
+/// Results received by clients.
 #[derive(Debug, Default)]
 struct Told {
     committed: HashMap<Callee, usize>,
@@ -364,7 +364,7 @@ struct Sessions<'a> {
     /// Calls to be begun.
     left: usize,
     told: Told,
-    /// What the first audit has seen that should not be.
+    /// First violation that the audits have found.
     violated: Option<String>,
 }
 

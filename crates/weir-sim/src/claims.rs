@@ -1,5 +1,5 @@
-//! What is claimed of every run of a cluster, whatever its protocol: no node panics, whatever is pending finishes, what the dead
-//! have left is resolved in time, and no clock carries others along.
+//! Properties checked in every run of a cluster, whatever its protocol: no node panics, all pending work finishes, transactions of dead
+//! coordinators are resolved in time, and no wrong clock moves the others.
 
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +15,7 @@ use crate::history::Violation;
 /// links, and a message that was held up before.
 pub const LIVENESS_US_MAX: u64 = 15_000_000;
 
-/// So long it goes on between two looks.
+/// Simulated time between two checks.
 pub const LOOK_US: u64 = 100_000;
 
 /// A panic of a node is a failure like any other.
@@ -27,7 +27,7 @@ pub fn catch_panic<T>(run: impl FnOnce() -> Result<T, Violation>) -> Result<T, V
     })
 }
 
-/// Goes on until nothing is under way and the clients want nothing more, with a look at it now and then.
+/// Runs until nothing is in flight and the clients are finished, with periodic checks.
 pub fn finish<S, C, L>(
     cluster: &mut Cluster<S, C>,
     clients: &mut L,
@@ -61,8 +61,8 @@ pub fn dead<S: Exposed, C>(cluster: &Cluster<S, C>) -> impl Iterator<Item = Coor
     dead.map(|(coordinator, _)| coordinator as CoordinatorId)
 }
 
-/// What a coordinator that dies leaves prepared is resolved within two time-outs, once its last message has
-/// arrived and the shards can hear each other.
+/// Checks that prepared transactions of a dead coordinator are resolved within two time-outs after its last message has arrived and the
+/// shards can reach each other.
 pub fn check_dead_are_resolved<S: Exposed, C>(
     cluster: &Cluster<S, C>,
     links_free_us: u64,

@@ -1,8 +1,7 @@
 //! A cluster of any protocol in virtual time: shards, coordinators with their clients, links and clocks.
 //!
-//! Everything that happens follows from the seed, so a failure is a number, and running it again with the
-//! log on writes down every event. Knows no protocol and checks nothing: that is for whoever reads what the
-//! clients were told.
+//! Every event follows from the seed, so a failure is identified by a number, and a run with the log on records every event again.
+//! Independent of protocols; checks nothing: that is left to the readers of the clients' results.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -21,19 +20,19 @@ use crate::network::{Faults, Network, Node};
 /// How often a node looks for what is late.
 pub const TIMER_US: u64 = 40_000;
 
-/// Of a snapshot: so small that a few rows take several.
+/// Size of a part of a snapshot: small, so that a few rows take several parts.
 const PART_BYTES: usize = 100;
 
-/// Every so many times it also tells all shards how far it has come, whether it asks for something or not.
+/// Number of timer ticks after which the coordinator sends its progress to all shards, with or without requests.
 const TIMERS_PER_WORD: u64 = 5;
 
-/// What the clients of a cluster do.
+/// Behaviour of the clients of a cluster.
 pub trait Clients<T, D> {
-    /// The next transaction of a session that has nothing under way; none: it stays idle for a while.
+    /// Next transaction of an idle session; none: it stays idle for a while.
     fn next(&mut self, session: usize, now_us: u64, chance: &mut Chance) -> Option<T>;
     fn done(&mut self, session: usize, now_us: u64, done: D);
-    /// The session's coordinator is dead, or the client has given up: nobody will tell what has become of what it had under
-    /// way. Perhaps this transaction, if it has written.
+    /// The session's coordinator is dead, or the client has given up: the outcome of its operation is unknown. `txn`: the transaction, if
+    /// it may have written.
     fn lost(&mut self, session: usize, txn: Option<TxnId>);
     /// The session's coordinator is dead, and another one serves it from now on; it had nothing under way.
     fn moved(&mut self, _session: usize) {}
@@ -47,7 +46,7 @@ pub trait Clients<T, D> {
 pub trait Mortal: Coordinator {
     /// The transaction that writes what was begun under the tag.
     fn txn_of(&mut self, tag: u64) -> Option<TxnId>;
-    /// Nobody waits any more for what was begun under the tag.
+    /// Abandons the operation under the tag.
     fn give_up(&mut self, _tag: u64) -> GivenUp {
         unreachable!("its clients have patience")
     }
@@ -82,11 +81,11 @@ pub struct Cluster<S: Durable, C> {
     network: Network,
     chance: Chance,
     now_us: u64,
-    /// What comes, by time; then a tie-breaker, under which it waits.
+    /// Scheduled events by time, with a tie-breaker that is the key in `waiting`.
     agenda: BinaryHeap<Reverse<(u64, u64)>>,
     waiting: BTreeMap<u64, Happening<S>>,
     numbered: u64,
-    /// By session: something is under way.
+    /// By session: an operation is in flight.
     busy: Vec<bool>,
     /// By session: how often it has begun something, and how often it has given up. What it begins is tagged with the second,
     /// for what was given up may be answered yet.
@@ -94,11 +93,11 @@ pub struct Cluster<S: Durable, C> {
     /// How often any has given up.
     pub given_up: u64,
     hash: FxHasher,
-    /// What has happened, a line each, if it is to be written down.
+    /// Log of all events, one line each, if requested.
     log: Option<String>,
 }
 
-/// What a shard sends.
+/// Message of a shard.
 enum Outgoing<S: Shard> {
     Replies { coordinator: CoordinatorId, epoch: u64, replies: Vec<S::Reply> },
     Peer { shard: ShardId, request: S::Request },
@@ -126,12 +125,12 @@ enum Happening<S: Shard> {
         coordinator: CoordinatorId,
         times: u64,
     },
-    /// Of the shard's life between two crashes.
+    /// Timer of the shard's life between two crashes.
     ShardTimer {
         shard: ShardId,
         crashes: u64,
     },
-    /// What the shard's disk was writing then is durable, unless the shard has crashed since.
+    /// The disk's write in progress is durable, unless the shard has crashed since.
     Synced {
         shard: ShardId,
         crashes: u64,
@@ -228,7 +227,7 @@ where
         self.disks.iter().map(|disk| disk.crashes).sum()
     }
 
-    /// What a restart of that shard would read now; none while something is not durable.
+    /// Log that a restart of that shard would read now; none while something is not durable.
     pub fn durable_log(&self, shard: ShardId) -> Option<Vec<S::Record>> {
         let disk = &self.disks[usize::from(shard)];
         disk.is_synced().then(|| disk.log())
@@ -239,7 +238,7 @@ where
         self.disks[usize::from(shard)].durable()
     }
 
-    /// Of everything that has happened: the same for the same seed.
+    /// Hash of all events: equal for equal seeds.
     pub fn hash(&self) -> u64 {
         self.hash.finish()
     }
@@ -564,7 +563,7 @@ where
         self.sync(shard);
     }
 
-    /// Has the disk write what it has not, one sync after the other.
+    /// Starts the next sync of the disk, if anything is unsynced; one sync at a time.
     fn sync(&mut self, shard: ShardId) {
         let disk = &mut self.disks[usize::from(shard)];
         if disk.is_synced() || disk.syncing.is_some() {

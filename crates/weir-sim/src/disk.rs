@@ -7,14 +7,14 @@ use std::collections::VecDeque;
 pub struct Disk<R, M> {
     /// Also what a snapshot has made needless: the checks read everything.
     written: Vec<R>,
-    /// So many of them are durable.
+    /// Number of durable entries of `written`.
     synced: usize,
-    /// The newest durable snapshot, and what is written was there when it began.
+    /// Newest durable snapshot, and the number of entries that preceded it.
     base: Vec<R>,
     from: usize,
-    /// The same of one that may not be durable; and whether it is whole.
+    /// Snapshot that may not be durable, in the same form; and whether it is complete.
     snapshot: Option<(Vec<R>, usize, bool)>,
-    /// By the count of records of the shard's life that must be durable first.
+    /// Held messages, by the count of records of the shard's life that must be durable first.
     held: VecDeque<(u64, M)>,
     /// Until where a sync that is under way will reach.
     pub syncing: Option<(usize, u64)>,
@@ -82,12 +82,12 @@ impl<R: Clone, M> Disk<R, M> {
         self.synced == self.written.len()
     }
 
-    /// So many records of the shard's life, or all that there are by now.
+    /// Number of known records of the shard's life, at most `count`.
     pub fn known(&self, count: u64) -> u64 {
         count.min(self.noted)
     }
 
-    /// The message leaves when so many records of the shard's life are durable; it is given back if they are.
+    /// Holds a message until that many records of the shard's life are durable; returns it if they are.
     pub fn hold(&mut self, after: u64, message: M) -> Option<M> {
         if after <= self.durable {
             return Some(message);
@@ -96,7 +96,7 @@ impl<R: Clone, M> Disk<R, M> {
         None
     }
 
-    /// So many records of the shard's life are durable.
+    /// Number of durable records of the shard's life.
     pub fn durable_count(&self) -> u64 {
         self.durable
     }
@@ -127,7 +127,7 @@ impl<R: Clone, M> Disk<R, M> {
         self.written.len() - self.synced
     }
 
-    /// Whatever has not left is lost, and of what was not durable all but so many records.
+    /// Crashes: held messages are lost, and of the entries that are not durable all but `survive`.
     pub fn crash(&mut self, survive: usize) {
         self.written.truncate(self.synced + survive);
         self.synced = self.written.len();
@@ -139,7 +139,7 @@ impl<R: Clone, M> Disk<R, M> {
         self.crashes += 1;
     }
 
-    /// What a restart reads.
+    /// Log that a restart reads.
     pub fn log(&self) -> Vec<R> {
         [&self.base[..], &self.written[self.from..self.synced]].concat()
     }

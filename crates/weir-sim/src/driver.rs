@@ -41,7 +41,7 @@ enum Message {
     Reply { coordinator: usize, shard: ShardId, epoch: u64, reply: Reply },
 }
 
-/// What a run gave.
+/// Result of a run.
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub committed: u64,
@@ -61,7 +61,7 @@ const TICK_US: u64 = 1_000;
 const AUDIT: u64 = u64::MAX;
 
 impl Simulation {
-    /// `delay_us_max`: a message takes from 1 to so many microseconds, so they overtake one another.
+    /// `delay_us_max`: a message takes from 1 to that many microseconds, so messages overtake one another.
     pub fn new(
         program: &Arc<Program>,
         coordinators: CoordinatorId,

@@ -18,7 +18,7 @@ pub enum Node {
 /// Which faults a run has, and how bad they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// A message takes from 1 to so many microseconds.
+    /// A message takes from 1 to that many microseconds.
     pub delay_us_max: u64,
     /// Messages of a link arrive in the order in which they are sent; then none is lost and none comes twice.
     pub links_keep_order: bool,
@@ -40,13 +40,13 @@ pub struct Faults {
     pub shard_down_us_max: u64,
     /// A disk takes up to so long to make durable what it is given; 0: no time.
     pub sync_us_max: u64,
-    /// Of what was not durable some survives a crash; else nothing does.
+    /// Whether a part of the entries that are not durable survives a crash.
     pub tail_survives: bool,
     /// A shard takes a snapshot once its log has more records; 0: never.
     pub snapshot_every: usize,
     /// Coordinators die with all that they have under way.
     pub coordinators_die: bool,
-    /// What clocks show when a run begins, in milliseconds since the Unix epoch.
+    /// Clock at the beginning of a run, in milliseconds since the Unix epoch.
     pub epoch_ms: u64,
 }
 
@@ -89,7 +89,7 @@ impl Faults {
         }
     }
 
-    /// The same with no more loss, partitions and mishaps; messages still take their time.
+    /// The same delays without loss, partitions and crashes.
     fn calm(&mut self) {
         self.loss_per_mille = 0;
         self.duplicate_per_mille = 0;
@@ -148,7 +148,7 @@ impl Network {
         Network { faults, nodes, clocks, cuts, slow, last_arrivals }
     }
 
-    /// What the node's clock shows, in milliseconds since the Unix epoch.
+    /// Clock of the node, in milliseconds since the Unix epoch.
     pub fn clock_ms(&self, node: Node, now_us: u64) -> u64 {
         let clock = self.clocks[&node];
         let elapsed_us = now_us as i64 + now_us as i64 / 1_000_000 * clock.drift_ppm;

@@ -1,7 +1,7 @@
 //! CREATE ASSERTION and DROP ASSERTION, which PostgreSQL's grammar does not know: cut out of the text before parsing.
 //!
-//! What is cut out is replaced by blanks, so that every other place in the file stays what it was. psql's
-//! backslash commands, and rows after COPY … FROM stdin, are dealt with here too, for the same reason.
+//! The statements are replaced by blanks, so that all other positions in the file remain valid. psql's backslash commands, and rows after
+//! COPY … FROM stdin, are blanked here too, for the same reason.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
 use crate::walk::{self, Part};
 
-/// What a text says of assertions.
+/// A statement about assertions.
 #[derive(Debug)]
 pub(crate) enum AssertionStatement {
     Create(PendingAssertion),
@@ -26,7 +26,7 @@ pub(crate) enum AssertionStatement {
 }
 
 impl AssertionStatement {
-    /// What its client is told that it was.
+    /// Command tag for the client.
     pub fn tag(&self) -> &'static str {
         match self {
             AssertionStatement::Create(_) => "CREATE ASSERTION",
@@ -337,7 +337,7 @@ pub(crate) fn of_any_kind(catalog: &Catalog, tables: BTreeSet<TableId>, span: Sp
     Expr { kind: ExprKind::Opaque(parts), ty: SqlType::Bool, span }
 }
 
-/// What no rule of the analysis reads.
+/// Finds a construct that no rule of the analysis supports.
 fn unreadable(expr: &Expr) -> Option<(Span, &'static str)> {
     let mut found = None;
     walk::each_part(Part::Expr(expr), &mut |part| match part {

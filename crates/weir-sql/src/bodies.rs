@@ -1,6 +1,6 @@
 //! Bodies of routines and DO blocks in single quotes, with quotes within: the same text with the body between `$…$`.
 //!
-//! What is bound of a body are stretches of the text that it stands in, so its quotes must not be doubled there.
+//! Bound parts of a body refer to ranges of the text that contains it, so quotes must not be doubled there.
 
 use std::borrow::Cow;
 
@@ -59,7 +59,7 @@ fn bodies(text: &str) -> Vec<(Token, String)> {
     found
 }
 
-/// `None`: it needs no other quotes, or is of a kind that is told otherwise.
+/// `None`: no other quoting is needed, or the kind of constant is not supported here.
 fn said_of(constant: &str) -> Option<String> {
     let escapes = constant.starts_with(['e', 'E']);
     let inner = constant.get(usize::from(escapes)..)?.strip_prefix('\'')?.strip_suffix('\'')?;

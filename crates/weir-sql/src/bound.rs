@@ -186,7 +186,7 @@ pub enum AggregateFunction {
     ArrayAgg,
     StringAgg,
     JsonbAgg,
-    /// Of pairs of a key and a value.
+    /// Aggregates pairs of a key and a value.
     JsonbObjectAgg,
     BitAnd,
     BitOr,
@@ -195,7 +195,7 @@ pub enum AggregateFunction {
     VarianceSample,
     DeviationPopulation,
     DeviationSample,
-    /// Of two columns of double precision, as `regr_…` has them: the dependent one first.
+    /// Two columns of double precision, as for `regr_…`: the dependent one first.
     Regression(Regression),
     /// `mode() WITHIN GROUP (ORDER BY x)`: its argument is what it is ordered by.
     Mode,
@@ -275,7 +275,7 @@ pub enum FrameUnit {
 #[derive(Clone, Debug)]
 pub enum FrameBound {
     UnboundedPreceding,
-    /// Of rows and groups a bigint; of a range what is taken from the sort key.
+    /// For rows and groups a bigint; for a range the amount subtracted from the sort key.
     Preceding(Box<Expr>),
     CurrentRow,
     Following(Box<Expr>),
@@ -324,7 +324,7 @@ pub struct Query {
     pub with_ties: bool,
     /// `FOR UPDATE` and weaker: whose rows are held.
     pub locks: Vec<RowLock>,
-    /// What the query returns. The body may have further, hidden outputs behind these, for ORDER BY.
+    /// Result columns of the query. The body may have further, hidden outputs after them, for ORDER BY.
     pub columns: Vec<OutputColumn>,
     pub span: Span,
 }
@@ -375,7 +375,7 @@ impl LockStrength {
     }
 }
 
-/// What to do about a row that another transaction holds. The last of several clauses in this order is what is done.
+/// Action on a row locked by another transaction. If several clauses apply to a row, the greatest in this order wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LockWait {
     Block,
@@ -389,7 +389,7 @@ pub enum LockWait {
 pub struct OutputColumn {
     pub name: String,
     pub ty: SqlType,
-    /// What clients are told instead of `ty`, where the column is of the system catalog.
+    /// Type reported to clients instead of `ty`, for a column of the system catalog.
     pub catalog: Option<CatalogType>,
 }
 
@@ -484,7 +484,7 @@ impl Query {
         takes
     }
 
-    /// It does something beside giving rows.
+    /// Returns whether it has effects in addition to its rows.
     pub fn has_effects(&self) -> bool {
         self.takes_values() || !self.held_tables().is_empty()
     }
@@ -563,7 +563,7 @@ pub struct TableCall {
 pub enum TableFunction {
     GenerateSeries,
     Unnest,
-    /// The one argument is what any function gives: one row of it.
+    /// The argument is the result of an ordinary function, which forms one row.
     Scalar,
     GenerateSubscripts,
     JsonbArrayElements,
@@ -664,7 +664,7 @@ pub struct Procedure {
     pub body: Vec<Step>,
     /// `SET default_transaction_isolation = 'serializable'` on the procedure.
     pub serializable: bool,
-    /// Nobody wrote it: it stands for what any application does with a table.
+    /// Generated, to stand for what any application does with a table.
     pub synthesised: bool,
     pub span: Span,
 }
@@ -782,7 +782,7 @@ pub enum StepKind {
         when: Option<Expr>,
     },
     Raise(Raise),
-    /// Of a procedure, or of a function whose value (if any) is in `value`.
+    /// Ends a procedure, or a function whose result (if any) is in `value`.
     Return {
         value: Option<Expr>,
     },
@@ -811,7 +811,7 @@ pub enum StepKind {
     Opaque(OpaqueStep),
 }
 
-/// What a statement that is not understood may do: everything that its text gives it the means to.
+/// Possible effects of a statement that is not understood: everything that its text may do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpaqueStep {
     /// Tables whose every row and column it may read.
@@ -822,9 +822,9 @@ pub struct OpaqueStep {
     pub assigns: Vec<VariableId>,
     /// It may end the procedure, or leave the loop around it.
     pub leaves: bool,
-    /// What it writes to by names that stand for nothing in the catalog: nobody knows what depends on it.
+    /// Unknown names that it writes to: their dependents are unknown.
     pub unseen: Vec<String>,
-    /// Sequences that it may set, so that they give a number once more.
+    /// Sequences that it may set, so that they may repeat a number.
     pub resets: Vec<SequenceId>,
 }
 

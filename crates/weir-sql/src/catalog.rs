@@ -31,7 +31,7 @@ pub struct Catalog {
     pub triggers: Vec<Trigger>,
     /// Partitions are folded into their table: the partition's name, and the table's.
     pub partitions: BTreeMap<String, String>,
-    /// By CREATE SCHEMA, beside `public`.
+    /// Schemas made by CREATE SCHEMA, besides `public`.
     pub schemas: BTreeSet<String>,
     /// By CREATE EXTENSION, `plpgsql` aside.
     pub extensions: BTreeSet<String>,
@@ -78,7 +78,7 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// What is said of that domain is said of this one.
+    /// Returns whether it is that domain, or is based on it.
     pub fn is_or_extends(&self, name: &str) -> bool {
         self.name == name || self.below.iter().any(|below| below == name)
     }
@@ -113,7 +113,7 @@ pub struct Table {
 pub struct Column {
     pub name: String,
     pub ty: SqlType,
-    /// Of a timestamp or an interval, as `atttypmod`: every value that is written fits it.
+    /// Modifier of a timestamp or an interval, as `atttypmod`: every written value is rounded to it.
     pub time_modifier: Option<i32>,
     pub not_null: bool,
     /// Where NOT NULL (or the PRIMARY KEY that implies it) is declared.
@@ -131,7 +131,7 @@ pub struct Column {
     /// `ALTER COLUMN … TYPE … USING`, of the last such statement: the value that a row of then has since, over the columns that the
     /// table had before that statement.
     pub retyped: Option<Expr>,
-    /// Nobody has written it: a unique index over what is computed of the row is held by it, and no statement sees it.
+    /// Generated for a unique index over an expression, and invisible to statements.
     pub is_hidden: bool,
     pub comment: Option<String>,
     pub span: Span,
@@ -202,7 +202,7 @@ pub enum ForeignKeyAction {
 }
 
 impl Table {
-    /// Of all its constraints that have one.
+    /// Names of all its constraints that have one.
     pub fn constraint_names(&self) -> impl Iterator<Item = &str> {
         let keys = self.primary_key.iter().chain(&self.unique_keys).map(|key| key.name.as_str());
         let checks = self.checks.iter().map(|check| check.name.as_str());
@@ -226,7 +226,7 @@ pub struct Index {
     pub nulls_not_distinct: bool,
     /// A partial index's WHERE; columns are of relation 0.
     pub predicate: Option<Expr>,
-    /// What it was written as, if its keys are hidden columns instead.
+    /// Original definition of an index whose keys are hidden columns.
     pub written: Option<Box<WrittenIndex>>,
     pub comment: Option<String>,
     pub span: Span,
@@ -255,13 +255,13 @@ pub struct Sequence {
     pub ty: SqlType,
     /// The first value that it gives.
     pub start: i64,
-    /// What it was created with; it may have been restarted with another.
+    /// Start value at its creation; it may have been restarted with another one.
     pub declared_start: i64,
     pub increment: i64,
     pub minimum: i64,
     pub maximum: i64,
     pub cycle: bool,
-    /// How often it has begun again, each time at `start`.
+    /// Number of restarts, each at `start`.
     pub restarts: u32,
     /// The serial or identity column that owns it.
     pub owner: Option<(TableId, ColumnIndex)>,
@@ -285,7 +285,7 @@ pub struct View {
 /// A table, seen through a view.
 #[derive(Clone, Debug)]
 pub struct ViewTarget {
-    /// With the view's names for its columns; those that it does not show have names that nobody can write.
+    /// The table with the view's column names; columns that the view omits have names that no text can contain.
     pub table: Table,
     /// The view's columns, as positions in the table.
     pub columns: Vec<ColumnIndex>,
@@ -393,7 +393,7 @@ impl Column {
         }
     }
 
-    /// What an `ALTER COLUMN … TYPE` since then makes of the values.
+    /// Expression by which an `ALTER COLUMN … TYPE` since then converts the values.
     pub fn retyped_since(&self, was: &Column) -> Option<&Expr> {
         let place = |column: &Column| column.retyped.as_ref().map(|expr| expr.span);
         self.retyped.as_ref().filter(|_| place(was) != place(self))

@@ -180,7 +180,7 @@ fn after_names_of_types(sql: &str) -> BTreeSet<usize> {
 fn constant(sql: &str, expr: &Expr) -> Option<(usize, usize, Value)> {
     let value = match (&expr.kind, walk::local_literal(expr)) {
         (ExprKind::Literal(value), _) => value.clone(),
-        // As whoever prepares the text has it.
+        // The value that preparing the text yields.
         (_, Some(literal)) => parse_text(literal, &expr.ty.base()).ok()?,
         _ => return None,
     };

@@ -1,5 +1,5 @@
-//! `currval('s')` and `lastval()` in a client's statement: what sequences have given to its session, which no shard knows. So whoever
-//! runs the statement puts the values in: they are parameters of it, behind the client's.
+//! `currval('s')` and `lastval()` in a client's statement: sequence values of its session, which shards do not know. The client's side
+//! passes the values as additional parameters after the client's.
 
 use weir_types::SqlType;
 
@@ -9,12 +9,12 @@ use crate::shape::{Constant, ConstantKind};
 use crate::source::{Diagnostic, Span};
 use crate::statement::{CLIENT, is_block};
 
-/// What a session has been given.
+/// A sequence value of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CurrentValue {
-    /// By the sequence of that name, as a catalog has it.
+    /// currval of the sequence of that name, in the form of the catalog.
     Of(String),
-    /// By whichever was the last: lastval().
+    /// lastval(): of the sequence used last.
     Last,
 }
 
@@ -22,7 +22,7 @@ pub enum CurrentValue {
 #[derive(Clone, Debug, PartialEq)]
 pub struct WithCurrentValues {
     pub sql: String,
-    /// Those of the client, Unknown where it has given none, and those of the values.
+    /// Types of the client's parameters, Unknown where it has given none, followed by those of the values.
     pub types: Vec<SqlType>,
     pub values: Vec<CurrentValue>,
 }

@@ -1,8 +1,8 @@
 //! A change of an application's schema while it runs: one more statement behind its files.
 //!
-//! What a schema is at any time is what its texts make of it, in their order: the files that it began with, then every
-//! statement that has changed it. Nothing here knows of rows; [`Matching`] says which table, column and sequence of the schema
-//! after is which one of the schema before, so that whoever has rows can bring them along.
+//! A schema is the result of its texts in order: the initial files, then every statement that has changed it. This module is independent
+//! of rows; [`Matching`] maps each table, column and sequence of the new schema to the old schema, so that the owner of the rows can
+//! convert them.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use crate::source::{Diagnostic, Sources, Span};
 /// The application with one more statement, named for messages; places are in the statement's text.
 ///
 /// # Errors
-/// What is wrong with the statement, or what there is that would not be right any more.
+/// The statement is invalid, or something in the schema would become invalid.
 pub fn define(application: &Application, name: &str, text: &str) -> Result<Application, Diagnostic> {
     let mut sources = application.sources.clone();
     let file = sources.add(name, text);
@@ -44,7 +44,7 @@ pub fn define(application: &Application, name: &str, text: &str) -> Result<Appli
     Ok(after)
 }
 
-/// The same of a session in that zone, with the text that makes it whoever binds it: times have their offsets in it.
+/// Like [`define`], for a session in that time zone; also returns a text that is independent of the zone: its times have offsets.
 ///
 /// # Errors
 /// As [`define`].
@@ -138,7 +138,7 @@ fn orphans(before: &Application, after: &Application, text: &str) -> Result<Vec<
     Ok(orphans.into_iter().map(|(_, what)| what).collect())
 }
 
-/// What the text drops is needed by this.
+/// Error: an object depends on what the text drops.
 fn depended_on(text: &str, what: &str) -> Diagnostic {
     let dropped = text.split_whitespace().take(3).map(str::to_lowercase).collect::<Vec<_>>();
     let message = match &dropped[..] {
@@ -169,13 +169,13 @@ fn dropped_views(statement: &node::Node) -> Vec<String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Truncated {
     pub tables: Vec<TableId>,
-    /// So many of them are named.
+    /// Number of tables that are named; the others follow by CASCADE.
     pub named: usize,
-    /// Their sequences begin again.
+    /// TRUNCATE … RESTART IDENTITY.
     pub restarts: bool,
 }
 
-/// What TRUNCATE empties; none: it is another statement.
+/// Tables emptied by a TRUNCATE; none: it is another statement.
 ///
 /// # Errors
 /// There is no such table (42P01), or one refers to another that is not emptied (0A000).
@@ -252,7 +252,7 @@ pub struct Matching {
     pub sequences: Vec<Option<SequenceId>>,
 }
 
-/// Of several that stand at one place (columns by LIKE), the first is the first.
+/// Numbers the parts at the same position (columns by LIKE) consecutively.
 fn numbered<T: Copy>(parts: impl Iterator<Item = (Span, T)>) -> BTreeMap<(Span, usize), T> {
     let mut count: BTreeMap<Span, usize> = BTreeMap::new();
     let mut number = |span| {
@@ -292,7 +292,7 @@ impl Matching {
         matching
     }
 
-    /// What an old foreign key refers to is a key still.
+    /// Returns whether an old foreign key still references a key.
     fn has_key(&self, after: &Catalog, key: &ForeignKey) -> bool {
         let Some(at) = self.tables.iter().position(|was| *was == Some(key.parent)) else { return false };
         let now = |old: &ColumnIndex| self.columns[at].iter().position(|was| *was == Some(*old));

@@ -1,9 +1,9 @@
 //! SELECT of functions that act on the session, or ask it: `SELECT pg_advisory_lock(1)`, `SELECT set_config(…)`, `SELECT setval(…)`,
 //! `SELECT currval(…)`.
 //!
-//! What such a statement asks for is computed by a query of the arguments alone, with the FROM and WHERE that were written; whoever
-//! runs it acts on each of the rows. A call anywhere else than as a whole item of the select list is none of these; in front of one
-//! there may be other items, which are computed before anything is acted on.
+//! The arguments of such a statement are computed by a query without the calls, but with the original FROM and WHERE; the session then
+//! executes the calls for each of its rows. Only calls that are whole items of the select list count. Other items may precede one; they
+//! are computed before any call is executed.
 
 use pg_query::protobuf::{FuncCall, SelectStmt, SetOperation, node};
 use weir_types::SqlType;
@@ -13,10 +13,10 @@ use crate::lexer::{Lexer, Token, closing_end};
 use crate::parse::Piece;
 use crate::source::Span;
 
-/// What one of the functions does.
+/// Effect of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Holds a lock whose meaning its users have agreed on: until the end of the transaction, or until it is given back.
+    /// Takes an advisory lock, until the end of the transaction or until it is released.
     AdvisoryLock {
         waits: bool,
         of_transaction: bool,
@@ -27,13 +27,13 @@ pub enum Effect {
     SetConfig,
     /// ALTER SEQUENCE … RESTART.
     SetValue,
-    /// What a sequence has given to the session last.
+    /// currval of a sequence.
     CurrentValue,
-    /// The same of whichever has given one last.
+    /// lastval.
     LastValue,
-    /// None: the value of an expression.
+    /// No effect: the value of an expression.
     Value,
-    /// Waits for so many seconds.
+    /// Sleeps for that many seconds.
     Sleep,
     /// Names what the transaction reads, for others that are to read the same.
     ExportSnapshot,
@@ -52,7 +52,7 @@ pub struct EffectCall {
 }
 
 impl EffectCall {
-    /// What it gives, as far as it is not the query's.
+    /// Type of its result, unless the query determines it.
     pub fn ty(&self) -> SqlType {
         match self.effect {
             Effect::Value => SqlType::Unknown,
@@ -178,7 +178,7 @@ fn value_in_front(piece: Piece<'_>, value: &node::Node, location: i32, span: Spa
     Some(first.to_owned())
 }
 
-/// Of a plain call.
+/// Name of the function in a plain call.
 fn function_name(call: &FuncCall) -> Option<&str> {
     let is_plain = !call.agg_star
         && !call.agg_distinct

@@ -9,15 +9,15 @@ use weir_types::SqlState;
 use crate::lexer::{Lexer, Token};
 use crate::source::{Diagnostic, Span};
 
-/// What is to be told of a statement.
+/// EXPLAIN and its options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Explain {
-    /// Run it, and tell what that took.
+    /// Run the statement and measure it.
     pub analyze: bool,
-    /// How it commits, and why so.
+    /// Show how it commits, and why.
     pub coordination: bool,
     pub json: bool,
-    /// Whether times are told, where it is run.
+    /// Whether times are shown, if it is run.
     pub timing: Option<bool>,
     pub summary: Option<bool>,
 }
@@ -91,7 +91,7 @@ impl Tokens<'_> {
         Ok(Cut { explain, span: span_of(first), body })
     }
 
-    /// What opens may be the query itself.
+    /// Distinguishes options from a parenthesised query.
     fn are_options(&self, open: Token) -> bool {
         let inside = Lexer::new(self.text, open.end).next();
         let begins = |token: &Token| {
@@ -108,7 +108,7 @@ impl Tokens<'_> {
             let message = format!("syntax error at or near \"{}\"", &text[token.start..token.end]);
             Diagnostic::new(SqlState::SYNTAX_ERROR, span_of(token), message)
         };
-        // They tell of a run.
+        // Option that requires a run.
         let mut of_run = None;
         loop {
             let name = self.lexer.next();

@@ -52,7 +52,7 @@ pub fn load_running(sources: Sources) -> Result<Application, (Sources, Vec<Diagn
 /// # Errors
 /// As [`load`]; of a tolerant reading, every mistake of the input, and nothing that Weir merely lacks.
 pub fn load_with(sources: Sources, reading: Reading) -> Result<Application, (Sources, Vec<Diagnostic>)> {
-    // Whoever defined it in another zone has written its offsets down.
+    // Definitions made in another time zone have explicit offsets.
     let _zone = SessionZone::UTC.enter();
     // Parameters are read as `$1` in the place of their names, so that a place may end within a character.
     let whole = |sources: &Sources, messages: &mut [Diagnostic]| {
@@ -241,7 +241,7 @@ fn fold_labels(schema: &Schema, statements: &mut Vec<(usize, ParsedStatement)>) 
             let mut name = ddl::altered_type(alter);
             let created = before.iter_mut().rev().find(|(_, one)| ddl::creates_type(&one.node, &mut name));
             if let Some((_, ParsedStatement { node: node::Node::CreateEnumStmt(create), .. })) = created {
-                // Of what is only analysed, the labels that there are.
+                // In an analysis keep the existing labels.
                 if let (Err((state, message)), None) = (ddl::fold_labels(create, alter), &schema.notes) {
                     let place = rest[0].1.span;
                     if state != SqlState::DUPLICATE_OBJECT || !alter.skip_if_new_val_exists {
@@ -290,8 +290,7 @@ fn bind_assertions(
     bound
 }
 
-/// What is left out of the schema may demand anything of the rows of its tables, or do anything with them: it stands
-/// among the assertions, and nothing decides it.
+/// Adds an unread part of the schema as an undecidable assertion: it may restrict or change the rows of its tables in any way.
 fn add_unread(
     schema: &Schema,
     mentions: Option<&Mentions>,

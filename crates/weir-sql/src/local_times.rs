@@ -1,7 +1,7 @@
 //! Times without an offset in a definition: they are of the zone of the session that defines it, and stay what they are.
 //!
-//! Texts of definitions are kept and bound again, in UTC, wherever the schema is needed. So such a time gets its offset in the text,
-//! before anybody else sees it.
+//! Texts of definitions are kept and bound again, in UTC, wherever the schema is needed. So such a time gets an explicit offset in the
+//! text before the text is stored or sent.
 
 use std::cell::RefCell;
 
@@ -27,7 +27,7 @@ pub(crate) fn note(span: Span, literal: &str, ty: &SqlType) {
     });
 }
 
-/// What binding gives, and the literals that it has met.
+/// Runs a binding, and collects the time literals that it meets.
 pub(crate) fn noting<T>(bind: impl FnOnce() -> T) -> (T, Vec<Noted>) {
     let before = NOTED.replace(Some(Vec::new()));
     let bound = bind();

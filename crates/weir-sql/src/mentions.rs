@@ -1,4 +1,4 @@
-//! What a text that nobody understands may do, told from the words in it.
+//! Possible effects of a text that is not understood, inferred from its words.
 //!
 //! Every table whose name stands in it may be read, and written if a word of it writes; every routine
 //! whose name stands in it may be called; EXECUTE may do anything to any table. This errs on the side of
@@ -75,11 +75,11 @@ pub(crate) fn targets(text: &str) -> BTreeSet<String> {
     targets
 }
 
-/// What every table, view, partition and routine name stands for.
+/// Meaning of every name of a table, view, partition or routine.
 #[derive(Debug, Default)]
 pub(crate) struct Mentions {
     tables: BTreeMap<String, BTreeSet<TableId>>,
-    /// The text of a routine: those of one name together.
+    /// Text of each routine; overloaded ones together.
     routines: BTreeMap<String, BTreeSet<String>>,
     sequences: BTreeMap<String, SequenceId>,
     count: u32,
@@ -123,7 +123,7 @@ impl Mentions {
         names.iter().filter_map(|name| self.tables.get(name)).flatten().copied().collect()
     }
 
-    /// What the text may do, the routines that it names included.
+    /// Possible effects of the text, including the routines that it names.
     pub fn of(&self, text: &str) -> OpaqueStep {
         let mut all = names_of(text);
         let leaves = ["return", "exit", "continue"].iter().any(|word| all.contains(*word));
@@ -155,7 +155,7 @@ impl Mentions {
         self.tables_named(&names_of(text))
     }
 
-    /// What the text's statements write to, of which the catalog has nothing.
+    /// Targets of the text's writes that are not in the catalog.
     fn unseen(&self, text: &str) -> Vec<String> {
         let known = |name: &String| {
             let last = name.rsplit('.').next().unwrap_or_default();
@@ -164,7 +164,7 @@ impl Mentions {
         targets(text).into_iter().filter(|name| !known(name)).collect()
     }
 
-    /// Those that the text names if it sets one; all, if it says by other means which.
+    /// Sequences that the text names if it sets one; all, if it determines them dynamically.
     fn resets(&self, names: &BTreeSet<String>) -> Vec<SequenceId> {
         if !["setval", "restart"].iter().any(|word| names.contains(*word)) {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! What a reading passes over, and whether it may.
+//! Notes on skipped statements, and the rule when skipping is allowed.
 //!
 //! An application is read strictly to be run: what Weir does not understand is refused by name. Read
 //! tolerantly, to be analysed, the same refusals become notes, and the rest goes on. The input's own
@@ -15,17 +15,17 @@ use crate::source::{Diagnostic, Severity};
 pub enum Reading {
     /// To run it: whatever is not understood is an error.
     Strict,
-    /// The same, by a server that runs: it holds unique indexes over what is computed of a row, by columns that nobody sees.
+    /// Strict reading by a running server: unique indexes over expressions are implemented by hidden columns.
     Running,
     /// To analyse it: whatever is not understood is noted, and the rest is read.
     Tolerant,
 }
 
-/// Of one tolerant reading. A strict one has none.
+/// Notes of one tolerant reading. A strict one has none.
 #[derive(Debug, Default)]
 pub struct Notes {
     list: RefCell<Vec<Diagnostic>>,
-    /// Some definition is missing, so that what refers to it cannot be told from a mistake.
+    /// Some definition is missing, so an unknown name may not be an error.
     left_out: Cell<bool>,
 }
 
@@ -58,7 +58,7 @@ impl Notes {
         self.list.borrow_mut().push(reworded(diagnostic, Severity::Info, "is passed over"));
     }
 
-    /// What follows has been through PostgreSQL, so that nothing in it is a mistake.
+    /// Treats the following text as valid, because PostgreSQL has accepted it.
     pub fn trust(&self) {
         self.left_out.set(true);
     }

@@ -43,7 +43,7 @@ impl<'a> Piece<'a> {
         Span { file: self.file, start: self.offset + start as u32, end: self.offset + end.max(start) as u32 }
     }
 
-    /// What stands at a place of the file; nothing where that is not in the piece.
+    /// Text at a position of the file; empty if the position is not in the piece.
     pub fn text_of(&self, span: Span) -> &'a str {
         let at = |place: u32| (place.saturating_sub(self.offset) as usize).min(self.text.len());
         self.text.get(at(span.start)..at(span.end)).unwrap_or("")
@@ -86,7 +86,7 @@ pub fn parse_statements(piece: Piece<'_>) -> Result<Vec<ParsedStatement>, Diagno
     Ok(statements)
 }
 
-/// Where the statements of a text begin and end, told by their semicolons alone.
+/// Splits a text into statements at semicolons.
 pub(crate) fn split(text: &str) -> Vec<(usize, usize)> {
     let mut places = Vec::new();
     let mut start: Option<usize> = None;
@@ -156,7 +156,7 @@ fn parse_with(
     })
 }
 
-/// What nests deeper than the stack of whoever walks it allows.
+/// Error for a text that nests too deeply for the stack.
 pub(crate) fn too_deep(place: Span) -> Diagnostic {
     Diagnostic::new(SqlState::STATEMENT_TOO_COMPLEX, place, "stack depth limit exceeded")
         .with_hint("split the statement: its operators, parentheses and subqueries nest too deeply")

@@ -1,4 +1,4 @@
-//! What would be right: the remedy of a message whose finder knew none.
+//! Adds a remedy to diagnostics that have none.
 //!
 //! It looks at the words around the place. It never changes what a message says, nor where.
 
@@ -6,7 +6,7 @@ use weir_types::SqlState;
 
 use crate::source::{Diagnostic, Severity, Sources};
 
-/// Words of SQL and PL/pgSQL that people write wrong, and that are long enough to be told from names.
+/// Keywords of SQL and PL/pgSQL that are often misspelt, and long enough to be distinguished from names.
 const WORDS: [&str; 94] = [
     "ALTER",
     "ALWAYS",
@@ -179,7 +179,7 @@ fn syntax(sources: &Sources, message: &Diagnostic) -> String {
     })
 }
 
-/// What stands in double quotes, or nothing.
+/// Text in double quotes, or nothing.
 fn quoted(text: &str) -> &str {
     text.split('"').nth(1).unwrap_or("")
 }

@@ -25,7 +25,7 @@ pub struct RemoteRead {
     pub read: String,
     /// The statement with the rows of `read`, which is piece 0.
     pub write: String,
-    /// Of `write`: those of the client, then what is given.
+    /// Parameters of `write`: those of the client, then values of the read.
     pub parameters: Vec<(PieceParameter, SqlType)>,
 }
 
@@ -85,7 +85,7 @@ struct Arm {
 struct Builder<'s> {
     sql: &'s str,
     clauses: &'s Clauses,
-    /// Of the client's parameters.
+    /// Types of the client's parameters.
     types: &'s [SqlType],
     /// Types of what is read, behind the number of the source.
     read: Vec<SqlType>,
@@ -205,7 +205,7 @@ impl<'s> Builder<'s> {
     }
 }
 
-/// What of the read the statement is given.
+/// Values of the read that are passed to the statement.
 struct Given<'r> {
     read: &'r [SqlType],
     parameters: Vec<(PieceParameter, SqlType)>,
@@ -237,7 +237,7 @@ impl Given<'_> {
         format!("FROM ROWS FROM ({arrays}) AS given ({names}) WHERE c0 = {arm}")
     }
 
-    /// What stands for a source. `first`: the place of its first column in the read.
+    /// Replacement text of a source. `first`: position of its first column in the read.
     fn source(&mut self, source: &Source, arm: usize, first: usize) -> String {
         match &source.kind {
             Kind::Query(columns) => {
@@ -291,7 +291,7 @@ impl Given<'_> {
     }
 }
 
-/// What the rows that have been found are called: nobody else is called like that.
+/// Name of the relation of found rows; no other relation can have it.
 const FOUND: &str = "\"found by weir\"";
 
 fn qualified(called: &str, column: &OutputColumn) -> String {

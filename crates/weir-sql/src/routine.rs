@@ -13,14 +13,14 @@ use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
 use crate::type_name;
 
-/// What a caller needs to know of a procedure; its index in the list is the procedure's.
+/// Interface of a procedure for callers; its index in the list is the procedure's.
 #[derive(Clone, Debug)]
 pub struct Signature {
     pub name: String,
     pub kind: ProcedureKind,
     /// In declaration order. The columns of `RETURNS TABLE` are not parameters but `kind`'s columns.
     pub parameters: Vec<SignatureParameter>,
-    /// Of the name in CREATE PROCEDURE.
+    /// Position of the name in CREATE PROCEDURE.
     pub span: Span,
 }
 
@@ -46,7 +46,7 @@ pub struct BoundCall {
     pub out_args: Vec<Option<Expr>>,
 }
 
-/// A routine's name: the schemas `public` and `pg_catalog` are left away, any other is part of it.
+/// Name of a routine: the schemas `public` and `pg_catalog` are omitted, any other is part of it.
 pub fn simple_name(parts: &[Node], span: Span) -> Result<String, Diagnostic> {
     match expr_strings(parts).as_slice() {
         [name] | ["pg_catalog", name] => Ok((*name).to_owned()),

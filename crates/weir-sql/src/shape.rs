@@ -1,7 +1,7 @@
-//! What texts of clients have in common that differ in their constants only, found without parsing them.
+//! Shapes: the common form of texts that differ only in constants, found without parsing them.
 //!
-//! Clients that do not prepare send the same few texts again and again, with other values. Whoever has parsed one of a shape
-//! need not parse the next (see [`crate::lift_constants`]).
+//! Clients that do not prepare send the same few texts again and again, with other values. Once a text has been parsed, others of the
+//! same shape need not be (see [`crate::lift_constants`]).
 
 use std::borrow::Cow;
 
@@ -97,7 +97,7 @@ fn kind_of(sql: &str, token: &Token) -> Option<ConstantKind> {
 }
 
 impl Constant {
-    /// What stands there: digits, or a string without its quotes.
+    /// Text of the constant: digits, or a string without its quotes.
     pub fn written<'s>(&self, sql: &'s str) -> Cow<'s, str> {
         let written = &sql[self.start..self.end];
         if self.kind != ConstantKind::Text {

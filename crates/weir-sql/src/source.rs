@@ -18,7 +18,7 @@ pub struct SourceFile {
     /// As the user typed it, for messages: `examples/tpcc/schema.sql`.
     pub name: String,
     pub text: String,
-    /// Where each line begins, once somebody has asked.
+    /// Beginning of each line, computed at the first use.
     lines: OnceLock<Vec<u32>>,
 }
 
@@ -102,7 +102,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is wrong with the input, where, and what would be right.
+/// A problem in the input, its position, and a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     pub state: SqlState,
@@ -112,12 +112,12 @@ pub struct Diagnostic {
     pub severity: Severity,
 }
 
-/// What a diagnostic means for its reader.
+/// Severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Passed over, and nothing that can be said of the application depends on it.
+    /// Skipped without any influence on the results.
     Info,
-    /// Not understood: it was left out, or something more general stands in its place.
+    /// Not understood: left out, or replaced by something more general.
     Warning,
     /// The input is wrong.
     Error,

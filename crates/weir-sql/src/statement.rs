@@ -22,7 +22,7 @@ pub(crate) const CLIENT: u32 = u32::MAX;
 /// the text. Returns the statement and the type of every parameter.
 ///
 /// # Errors
-/// What is wrong with the statement, or 42P18 for a parameter that nothing gives a type.
+/// The statement is invalid, or 42P18 for a parameter whose type cannot be inferred.
 pub fn bind_statement(
     catalog: &Catalog,
     text: &str,
@@ -52,7 +52,7 @@ pub fn is_block(text: &str) -> bool {
 /// Binds a DO statement that is no session's, as a procedure.
 ///
 /// # Errors
-/// What is wrong with it, or not supported.
+/// The text is invalid or not supported.
 pub fn bind_block(catalog: &Catalog, text: &str) -> Result<Procedure, Diagnostic> {
     let piece = Piece::new(0, 0, text);
     let parsed = parse::parse_statement(piece)?;
@@ -62,7 +62,7 @@ pub fn bind_block(catalog: &Catalog, text: &str) -> Result<Procedure, Diagnostic
     }
 }
 
-/// What a client's text is.
+/// A bound client text.
 #[derive(Clone, Debug)]
 pub enum BoundText {
     /// `CALL p(…)`, `SELECT f(…)` or `SELECT * FROM f(…)` of a procedure, by its index. `name`: what the one column is called
@@ -135,11 +135,11 @@ pub struct BoundSystemQuery {
     pub query: Query,
     /// The types of `$1`, `$2` …
     pub parameters: Vec<SqlType>,
-    /// What clients are told of those that have a type of catalogs.
+    /// Parameter types reported to clients, where they are catalog types.
     pub told: Vec<Option<CatalogType>>,
 }
 
-/// Binds a query that may read the system catalog, for whoever asks.
+/// Binds a query that may read the system catalog, with the facts of its session.
 ///
 /// # Errors
 /// As [`bind_statement`]; or it is no query (0A000).
@@ -158,7 +158,7 @@ pub fn bind_system_query(
         Statement::Query(query) if !query.has_effects() => {
             let known = known_types(piece, binder.parameters())?;
             let mut told = binder.parameter_catalog_types();
-            // A client that gives a type is told that type.
+            // A type given by the client is reported as given.
             for (told, given) in told.iter_mut().zip(parameters) {
                 *told = told.filter(|_| *given == SqlType::Unknown);
             }
@@ -172,7 +172,7 @@ pub fn bind_system_query(
     }
 }
 
-/// What the statement calls, with another name for its column; none if it does anything else, too.
+/// The call that the statement consists of, and an alias of its column; none if the statement does anything else.
 fn called<'a>(statement: &'a node::Node, procedures: &[Procedure]) -> Option<(&'a FuncCall, Option<String>)> {
     let select = match statement {
         node::Node::CallStmt(call) => return Some((call.funccall.as_deref()?, None)),

@@ -30,7 +30,7 @@ struct Element<'t> {
 pub struct SubStatements<'t> {
     is_recursive: bool,
     elements: Vec<Element<'t>>,
-    /// What stands behind WITH.
+    /// Main statement after WITH.
     main: Cow<'t, str>,
 }
 
@@ -198,7 +198,7 @@ impl<'t> SubStatements<'t> {
         Ok(text)
     }
 
-    /// What of the elements before it a text reads, and what these read.
+    /// Earlier elements that a text reads, directly or indirectly.
     fn needed(&self, seen: &[Element<'t>], body: &str) -> BTreeSet<usize> {
         let mut needed = BTreeSet::new();
         let mut left = vec![body];
@@ -260,7 +260,7 @@ impl SubStatementText {
 }
 
 impl KeptColumn {
-    /// Of the values that are column `at`.
+    /// Output expression for the values of column `at`.
     fn output(&self, at: usize) -> String {
         let KeptColumn { name, cast } = self;
         match cast {
@@ -310,12 +310,12 @@ fn first_is(text: &str, words: &[&str]) -> bool {
     Lexer::new(text, 0).next().is_some_and(|first| words.iter().any(|word| first.is_word(text, word)))
 }
 
-/// Of `(a, "B")`.
+/// Names in a list like `(a, "B")`.
 fn names(columns: &str) -> Vec<String> {
     Lexer::new(columns, 0).filter_map(|token| token.name(columns)).collect()
 }
 
-/// What a statement does to tables.
+/// Tables that a statement reads and writes.
 #[derive(Clone, Debug, Default)]
 pub struct Touched {
     pub reads: BTreeSet<TableId>,

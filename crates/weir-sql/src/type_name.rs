@@ -65,7 +65,7 @@ pub fn resolve_column<'c>(
     }
 }
 
-/// What stands for a type that Weir does not have, in what is only analysed.
+/// Substitute for an unsupported type, in texts that are only analysed.
 fn stand_in(word: &str) -> SqlType {
     match word {
         "timestamp" => SqlType::Timestamp,
@@ -239,7 +239,7 @@ fn scalar(piece: Piece<'_>, name: &TypeName, word: &str, modifiers: &[i32]) -> R
     };
     match (word, modifiers) {
         (_, []) => bare.ok_or_else(|| unknown_type(piece, name, word)),
-        // What they do is for whoever asks for `time_modifier`.
+        // Their effect is determined by `time_modifier`.
         ("timestamp", [_]) => Ok(SqlType::Timestamp),
         ("timestamptz", [_]) => Ok(SqlType::Timestamptz),
         ("interval", [_] | [_, _]) => Ok(SqlType::Interval),

@@ -1,8 +1,8 @@
 //! Assertions and foreign keys that a definition leaves to be asked of the rows that there are, as queries whose rows say what breaks
 //! them.
 //!
-//! An assertion speaks of the whole database, and a row's parent may live on another shard, so no shard can tell by itself: whoever
-//! defines asks all shards, in the definition's transaction, which keeps all other writers out.
+//! An assertion concerns the whole database, and a row's parent may live on another shard, so no shard can check alone: the coordinator
+//! of the definition asks all shards, in the definition's transaction, which keeps all other writers out.
 
 use pg_query::protobuf::{AExpr, BoolExprType, Node, SelectStmt, SubLinkType, node};
 use weir_types::function::double_quoted;
@@ -15,24 +15,24 @@ use crate::lexer::{Lexer, closing_end};
 use crate::parse::{Piece, parse_expression};
 use crate::walk::{Part, each_part};
 
-/// So many offending rows are asked for: one more than are told.
+/// Number of violating rows queried: one more than are shown.
 const ROWS_ASKED: usize = 4;
 
 /// A query that gives nothing where the assertion or the foreign key holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Validation {
-    /// Of the assertion or the foreign key.
+    /// Name of the assertion or the foreign key.
     pub name: String,
     pub query: String,
     pub gives: Gives,
 }
 
-/// What the rows of the query are.
+/// Meaning of the rows of the query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gives {
-    /// Keys of rows of the table that no row of the parent has.
+    /// Keys of rows of the table without a row of the parent.
     Orphans { table: String, parent: String },
-    /// Those that the assertion says are not there.
+    /// Rows whose absence the assertion demands.
     Rows,
     /// Both sides of the comparison that is false.
     Sides,
@@ -40,13 +40,13 @@ pub enum Gives {
     Nothing,
 }
 
-/// What is to be asked when a definition has made one application of the other, or has emptied tables.
+/// Checks needed after a definition has changed one application into the other, or has emptied tables.
 pub fn validations(before: &Application, after: &Application, emptied: &[TableId]) -> Vec<Validation> {
     let matching = Matching::new(&before.catalog, &after.catalog);
     let is_open = |one: &&Assertion| {
         let was = before.assertions.iter().find(|was| was.span == one.span);
         was.is_none_or(|was| {
-            // Places tell a view that has been replaced from the one before.
+            // Positions distinguish a replaced view from the earlier one.
             format!("{:?}", was.expr) != format!("{:?}", one.expr)
                 || tables_of(one)
                     .into_iter()
@@ -199,7 +199,7 @@ fn rows_of_first(text: &str, select: &SelectStmt, end: usize) -> Option<String> 
     Some(format!("SELECT {}.* FROM {}", double_quoted(name), text.get(start..end)?))
 }
 
-/// Where the operator of the outermost comparison is, if its sides are all that is beside it.
+/// Position of the operator of the outermost comparison, if the text consists of its two sides.
 fn comparison(text: &str, compared: &AExpr) -> Option<Shape> {
     let Some(node::Node::String(name)) = &compared.name.first()?.node else { return None };
     let is_comparison = matches!(name.sval.as_str(), "=" | "<>" | "<" | "<=" | ">" | ">=");

@@ -102,7 +102,7 @@ macro_rules! define_parts {
 define_parts!(parts, subquery, iter, as_deref, offset,);
 define_parts!(parts_mut, subquery_mut, iter_mut, as_deref_mut, offset_mut, mut);
 
-/// What a statement's trees consist of.
+/// A node of a statement's trees.
 #[derive(Clone, Copy)]
 pub enum Part<'a> {
     Expr(&'a Expr),

@@ -10,17 +10,17 @@ const COUNTER_BITS: u32 = 16;
 
 const UNIX_TO_2000_MS: i64 = 946_684_800_000;
 
-/// What `now()` says in a call that begins then, of no session: in UTC.
+/// Transaction time (`now()`) of a call that begins at that Unix time outside of any session: in UTC.
 pub fn transaction_time(unix_ms: u64) -> TransactionTime {
     (unix_ms as i64).saturating_sub(UNIX_TO_2000_MS).saturating_mul(1_000).into()
 }
 
-/// The same of microseconds.
+/// Transaction time for microseconds since the Unix epoch.
 pub fn transaction_time_of_us(unix_us: u64) -> i64 {
     (unix_us as i64).saturating_sub(UNIX_TO_2000_MS * 1_000)
 }
 
-/// The first clock of that millisecond, of which the low 48 bits count.
+/// First clock of that millisecond, of which the low 48 bits count.
 pub fn clock_at(now_ms: u64) -> u64 {
     now_ms << COUNTER_BITS
 }
@@ -30,14 +30,14 @@ pub fn ms_of(clock: u64) -> u64 {
     clock >> COUNTER_BITS
 }
 
-/// Physical clocks of a coordinator and its shards may differ by so much. A write between clocks that differ more is refused, and so is
-/// a timestamp that is further ahead than this clock has ever been, lest one wrong clock carry all others along (S9).
+/// Largest accepted difference between the physical clocks of a coordinator and its shards. Rejects a write between clocks that differ
+/// more, and a timestamp further ahead than this clock has ever been, so that one wrong clock does not move all others (S9).
 pub const CLOCK_AHEAD_MS_MAX: u64 = 60_000;
 
 #[derive(Clone, Copy, Debug)]
 pub struct HybridClock {
     last: u64,
-    /// The furthest that the physical clock here, or the durable history, has been: what follows it is none of another's making.
+    /// Highest value of the local physical clock or of the durable history, excluding observed timestamps of other nodes.
     reached_ms: u64,
     node: u16,
 }
@@ -47,8 +47,8 @@ impl HybridClock {
         HybridClock { last: 0, reached_ms: 0, node }
     }
 
-    /// A timestamp above every one that this clock has given or observed. `now_ms`: milliseconds since
-    /// the Unix epoch, of which the low 48 bits count.
+    /// Returns a timestamp above every one that this clock has issued or observed. `now_ms`: milliseconds since the Unix epoch, of which
+    /// the low 48 bits count.
     pub fn tick(&mut self, now_ms: u64) -> Timestamp {
         self.reached_ms = self.reached_ms.max(now_ms & (u64::MAX >> COUNTER_BITS));
         self.last =
@@ -56,7 +56,7 @@ impl HybridClock {
         Timestamp { clock: self.last, node: self.node }
     }
 
-    /// Never ticks at or below `timestamp` again.
+    /// Makes all later ticks exceed `timestamp`.
     pub fn observe(&mut self, timestamp: Timestamp) {
         self.observe_clock(timestamp.clock);
     }
@@ -65,27 +65,27 @@ impl HybridClock {
         self.last = self.last.max(clock);
     }
 
-    /// The durable history is at that clock: what was written then is there, however far ahead the clock was that wrote it. The logical
-    /// part goes on above it, and it is no reason to refuse what comes.
+    /// Raises the clock to that of the durable history. Its records are valid however far ahead their clock was: the logical part
+    /// continues above it, and requests near it are accepted.
     pub fn restore(&mut self, clock: u64) {
         self.observe_clock(clock);
         self.reached_ms = self.reached_ms.max(ms_of(clock));
     }
 
-    /// The physical clock here, and the coordinator's when the transaction began, are not too far apart; nor have others carried this
-    /// one ahead of both.
+    /// Returns whether the local physical clock is near the coordinator's at the transaction's begin, and this clock is not far ahead of
+    /// both.
     pub fn is_near(&self, now_ms: u64, begun_ms: u64) -> bool {
         let own_ms = begun_ms.min(now_ms).max(self.reached_ms);
         now_ms.abs_diff(begun_ms) <= CLOCK_AHEAD_MS_MAX
             && ms_of(self.last) <= own_ms.saturating_add(CLOCK_AHEAD_MS_MAX)
     }
 
-    /// A clock that another has given is not too far ahead of all that this one has been.
+    /// Returns whether a clock received from another node is not too far ahead of this one.
     pub fn may_follow(&self, now_ms: u64, clock: u64) -> bool {
         ms_of(clock) <= now_ms.max(self.reached_ms).saturating_add(CLOCK_AHEAD_MS_MAX)
     }
 
-    /// What it has given or observed last.
+    /// Last clock issued or observed.
     pub fn last(&self) -> u64 {
         self.last
     }

@@ -1,21 +1,21 @@
-//! What any shard believes of parties in other processes, whatever it keeps: limits, and who may say what.
+//! Checks of requests from other processes that apply to every protocol: limits, and which sender may send which request.
 //!
-//! The protocols add what only they can judge: `items::exposed`, `ramp::exposed`.
+//! Protocols add their own checks: `items::exposed`, `ramp::exposed`.
 
 use crate::machine::{CoordinatorId, Sender};
 use crate::ramp::TxnId;
 use crate::readers::Readers;
 
-/// So far may the transactions of a coordinator be apart that are not over. A shard keeps a bit for each.
+/// Largest distance between unfinished transactions of a coordinator. A shard keeps one bit for each sequence in between.
 const SPREAD_MAX: u64 = 1 << 22;
-/// Sequences that a coordinator can use up in no time. The bit above them is free for whoever keeps them (`items::chain`).
+/// Largest accepted sequence, which no coordinator reaches. The bit above is free for internal use (`items::chain`).
 const SEQUENCE_MAX: u64 = u64::MAX / 2;
-/// Sixteen bits below are the counter's: the year 10,889.
+/// Largest accepted clock: with sixteen counter bits, the year 10,889.
 const CLOCK_MAX: u64 = u64::MAX / 4 * 3;
 
-/// Why a request cannot be taken, if it cannot: such a party makes no such requests, or speaks of another's transaction or
-/// far out of its sequence. `is_word`: of termination, which shards say to each other and nobody else says. `txn`: that it is
-/// about.
+/// Reason to reject a request, if any: this kind of sender makes no such requests, or the request is about another coordinator's
+/// transaction or far outside of its sequence. `is_word`: a message of termination, which only shards send. `txn`: the transaction that
+/// it is about.
 pub fn refuses_from(
     from: Sender,
     is_word: bool,

@@ -1,11 +1,11 @@
-//! What a coordinator has under way: numbered without gaps, ended in any order; and how far its reads
-//! have come, for the shards' drain epochs (soundness S10).
+//! Operations in flight of a coordinator: numbered without gaps, ended in any order; and the progress of its reads, for the shards' drain
+//! epochs (soundness S10).
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::ramp::ShardId;
 
-/// Things under way by sequence number. Numbers ascend and are never used again.
+/// Operations in flight by sequence number. Numbers ascend and are never reused.
 #[derive(Debug)]
 pub struct Flights<F> {
     base: u64,
@@ -18,7 +18,7 @@ impl<F> Flights<F> {
         Flights { base, flights: VecDeque::new() }
     }
 
-    /// All before it are over.
+    /// First number that may be in flight: all before it are over.
     pub fn base(&self) -> u64 {
         self.base
     }
@@ -31,7 +31,7 @@ impl<F> Flights<F> {
         self.flights.is_empty()
     }
 
-    /// From the oldest that is under way to the newest.
+    /// Distance from the oldest operation in flight to the newest.
     pub fn window(&self) -> usize {
         self.flights.len()
     }
@@ -54,7 +54,7 @@ impl<F> Flights<F> {
         flight
     }
 
-    /// Ends what nothing more is wanted of, in its place.
+    /// Ends an operation and discards its state.
     pub fn drop(&mut self, sequence: u64) {
         let at = sequence.checked_sub(self.base).map(|at| at as usize);
         if let Some(flight) = at.and_then(|at| self.flights.get_mut(at)) {
@@ -63,7 +63,7 @@ impl<F> Flights<F> {
         self.pass();
     }
 
-    /// The base passes what has ended.
+    /// Advances the base past ended operations.
     fn pass(&mut self) {
         while let Some(None) = self.flights.front() {
             self.flights.pop_front();
@@ -78,11 +78,11 @@ impl<F> Flights<F> {
     }
 }
 
-/// By shard: the newest drain epoch such that all reads that were active when it came have ended.
+/// By shard: the newest drain epoch for which all reads that were active at its arrival have ended.
 #[derive(Debug)]
 pub struct Drains {
     shards: BTreeMap<ShardId, Drain>,
-    /// No epoch is drained before all reads below this have ended.
+    /// Reads below this number must end before another epoch is drained.
     due: u64,
 }
 
@@ -96,7 +96,7 @@ impl Default for Drains {
 struct Drain {
     drained: u64,
     newest: u64,
-    /// Epochs that are not drained, each with the number of the first read that began after it came.
+    /// Undrained epochs, each with the number of the first read that began after the epoch's arrival.
     waiting: VecDeque<(u64, u64)>,
 }
 
@@ -105,8 +105,7 @@ impl Drains {
         self.shards.get(&shard).map_or(0, |drain| drain.drained)
     }
 
-    /// A shard's epoch has come; the next read will have the number `next`, and the oldest that is active has
-    /// `oldest`.
+    /// Records a shard's epoch. `next`: number of the next read; `oldest`: number of the oldest active read.
     pub fn on_epoch(&mut self, shard: ShardId, epoch: u64, next: u64, oldest: u64) {
         let drain = self.shards.entry(shard).or_default();
         if epoch > drain.newest {
@@ -117,7 +116,7 @@ impl Drains {
         }
     }
 
-    /// Reads before `oldest` have ended.
+    /// Records that the reads before `oldest` have ended.
     pub fn on_ended(&mut self, oldest: u64) {
         if oldest >= self.due {
             self.shards.values_mut().for_each(|drain| drain.advance(oldest));
@@ -127,7 +126,7 @@ impl Drains {
 }
 
 impl Drain {
-    /// The first epoch that waits is drained once all reads below this have ended.
+    /// The first waiting epoch is drained once all reads below this number have ended.
     fn due(&self) -> u64 {
         self.waiting.front().map_or(u64::MAX, |(_, begun_before)| *begun_before)
     }

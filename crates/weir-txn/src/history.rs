@@ -1,10 +1,10 @@
-//! Which history a shard's data belongs to, and what others have seen of it: so older data that is put back is told from newer
-//! (docs/internals/old-data.md).
+//! Identity of a shard's data: which history it belongs to, and which positions of it others have seen; so that restored old data is
+//! detected (docs/internals/old-data.md).
 //!
-//! A *run* is one start of a shard, named by a random number. A *mark* is a run and a position in the shard's log. A mark that has been
-//! told was durable, so a shard whose history does not contain it has lost what came up to there.
+//! A *run* is one start of a shard, named by a random number. A *mark* is a run and a position in the shard's log. A mark is reported
+//! only when it is durable, so a shard whose history does not contain a reported mark has lost data.
 //!
-//! Has no clock, no randomness and no IO: runs are arguments.
+//! No clock, randomness or IO: runs are arguments.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,41 +14,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::ramp::ShardId;
 
-/// So many runs a history names; of those before it only knows where they ended.
+/// Largest number of runs in a history; of earlier runs only the end position is known.
 const RUNS_MAX: usize = 1_024;
 
-/// So many runs are remembered of another shard that nobody has put in an order yet. What comes beyond is left out.
+/// Largest number of unordered runs remembered of another shard; further ones are dropped.
 const UNORDERED_MAX: usize = 16;
 
-/// A position is the number of a segment, and an offset in it of so many bits.
+/// A position consists of a segment number and, in this many low bits, an offset in the segment.
 pub const OFFSET_BITS: u32 = 40;
 
 /// A point in the history of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Mark {
     pub run: u64,
-    /// In the shard's log. It grows through all runs of one history.
+    /// Position in the shard's log; it ascends through all runs of one history.
     pub position: u64,
 }
 
-/// What a log says of histories, beside its records.
+/// A log entry about histories, written between the records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Note {
-    /// The run began where the log was at that position.
+    /// The run began at that position of the log.
     Began(Mark),
-    /// The operator has given up what that run had and this history does not.
+    /// The operator has accepted the loss of that run's data.
     GivenUp(u64),
-    /// All that is remembered of another shard.
+    /// Everything remembered of another shard.
     Seen(ShardId, Vec<Mark>),
 }
 
-/// The runs of a shard, one after another.
+/// Runs of a shard, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// Each with the position where it began.
+    /// Each with the position at which it began.
     runs: Vec<Mark>,
     given_up: Vec<u64>,
-    /// Of the last run.
+    /// End position of the last run.
     end: u64,
 }
 
@@ -71,7 +71,7 @@ impl History {
         }
     }
 
-    /// What has been seen at that mark is part of this history.
+    /// Returns whether the state at that mark is part of this history.
     pub fn contains(&self, mark: Mark) -> bool {
         if self.given_up.contains(&mark.run) {
             return true;
@@ -82,7 +82,7 @@ impl History {
         }
     }
 
-    /// Where it is.
+    /// Current end of the history.
     pub fn last(&self) -> Option<Mark> {
         self.runs.last().map(|last| Mark { run: last.run, position: self.end })
     }
@@ -93,7 +93,7 @@ impl History {
     }
 }
 
-/// What a log has said of histories: of its shard's, and of what the shard has seen of others.
+/// Histories read from a log: that of its own shard, and the marks seen of other shards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Past {
     pub history: History,
@@ -103,7 +103,7 @@ pub struct Past {
 impl Past {
     pub fn take(&mut self, note: Note) {
         match note {
-            // A segment begins with all that those before it have said.
+            // The first notes of a segment repeat those of earlier segments.
             Note::Began(mark) if self.history.runs.iter().any(|one| one.run == mark.run) => {}
             Note::Began(mark) => self.history.begin(mark.run, mark.position),
             Note::GivenUp(run) => self.history.give_up(run),
@@ -112,11 +112,11 @@ impl Past {
     }
 }
 
-/// A mark of another shard.
+/// A remembered mark of another shard.
 #[derive(Clone, Copy, Debug)]
 struct Remembered {
     mark: Mark,
-    /// That run of the shard has said that its history contains it.
+    /// Run of that shard which has confirmed that its history contains the mark.
     contained_in: Option<u64>,
 }
 
@@ -125,7 +125,7 @@ struct Remembered {
 struct Own {
     history: History,
     run: u64,
-    /// Up to there is told; none: nothing of this run is durable.
+    /// Position up to which marks may be reported; none: nothing of this run is durable.
     told: Option<u64>,
 }
 
@@ -133,27 +133,27 @@ struct Own {
 struct Table {
     own: BTreeMap<ShardId, Own>,
     others: BTreeMap<ShardId, Vec<Remembered>>,
-    /// What others have seen and the own shards have not is given up, says the operator.
+    /// The operator has accepted the loss of data that others have seen of the own shards.
     gives_up: bool,
-    /// The own shards know of themselves all that others have written down of them.
+    /// The own shards have been checked against each other's remembered marks.
     is_checked: bool,
 }
 
-/// What a process knows of the histories of its own shards, and has seen of others. All its logs and connections share it.
+/// Histories known to a process: those of its own shards, and marks of others. Shared by its logs and connections.
 #[derive(Debug, Default)]
 pub struct Seen {
     table: Mutex<Table>,
-    /// How often that has changed which others are told or logs write down.
+    /// Number of changes to what is reported or logged.
     changes: AtomicU64,
 }
 
-/// Older data than somebody has seen: why.
+/// Reason why data is older than another party has seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outdated {
     pub shard: ShardId,
     pub seen: Mark,
     pub has: Option<Mark>,
-    /// The run is one of the history's, and ended before that.
+    /// The run is part of the history, but ended before the seen position.
     is_known: bool,
 }
 
@@ -190,12 +190,12 @@ impl Seen {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// Whoever has told or written all at that number need not look again.
+    /// Change counter: a reader that has seen this value has nothing new to report or log.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// A shard of this process, which starts; without a log its history is empty, and nothing is told of it.
+    /// Registers a starting shard of this process. Without a log its history is empty, and it is not reported.
     pub fn start(&self, shard: ShardId, past: Past, run: u64) {
         let mut table = self.lock();
         table.own.insert(shard, Own { history: past.history, run, told: None });
@@ -204,15 +204,15 @@ impl Seen {
         }
     }
 
-    /// What others have seen of the own shards, and these do not have, is given up from here on.
+    /// Accepts the loss of data that others have seen of the own shards.
     pub fn give_up(&self) {
         self.lock().gives_up = true;
     }
 
-    /// What the own shards have written down of each other's history is part of it.
+    /// Checks the own shards against what they have logged of each other.
     ///
     /// # Errors
-    /// It is not: one of them has older data than another has seen.
+    /// One of them has older data than another has seen.
     pub fn check_each_other(&self) -> Result<(), Outdated> {
         let (own, others) = {
             let table = self.lock();
@@ -229,10 +229,10 @@ impl Seen {
         Ok(())
     }
 
-    /// Whether all that others have seen of a shard of this process is part of its history.
+    /// Checks a shard of this process against the marks that others have seen of it.
     ///
     /// # Errors
-    /// It is not.
+    /// Its history does not contain them.
     pub fn check(&self, shard: ShardId, seen: &[Mark]) -> Result<(), Outdated> {
         let mut table = self.lock();
         let gives_up = table.gives_up;
@@ -251,17 +251,17 @@ impl Seen {
         Ok(())
     }
 
-    /// The run of a shard of this process; none: it is of another.
+    /// Run of a shard of this process; none for other shards.
     pub fn run(&self, shard: ShardId) -> Option<u64> {
         self.lock().own.get(&shard).map(|own| own.run)
     }
 
-    /// What the shard of this process has told last.
+    /// Mark last reported of a shard of this process.
     pub fn told(&self, shard: ShardId) -> Option<Mark> {
         self.lock().own.get(&shard).and_then(Own::mark)
     }
 
-    /// So much of the shard's log is durable, and the beginning of its run with it.
+    /// Records that the shard's log, including the beginning of its run, is durable up to `position`.
     pub fn tell(&self, shard: ShardId, position: u64) {
         let mut table = self.lock();
         let Some(own) = table.own.get_mut(&shard) else { return };
@@ -271,19 +271,19 @@ impl Seen {
         }
     }
 
-    /// All that is known of a shard.
+    /// Marks known of a shard.
     pub fn marks(&self, shard: ShardId) -> Vec<Mark> {
         self.lock().marks(shard)
     }
 
-    /// Somebody has seen that of another shard.
+    /// Records marks that another party has seen of a shard.
     pub fn hear(&self, shard: ShardId, seen: &[Mark]) {
         if self.lock().hear(shard, seen) {
             self.changed();
         }
     }
 
-    /// That run of another shard has said that its history contains these.
+    /// Records that a run of another shard has confirmed that its history contains these marks.
     pub fn confirm(&self, shard: ShardId, run: u64, seen: &[Mark]) {
         let mut table = self.lock();
         for one in table.others.get_mut(&shard).into_iter().flatten() {
@@ -293,7 +293,7 @@ impl Seen {
         }
     }
 
-    /// What is known of all shards but that one and has not been told yet, and notes that it has been.
+    /// Marks of all shards except `but` that have not been reported yet; records them as reported.
     pub fn news(&self, but: Option<ShardId>, told: &mut Told) -> Vec<(ShardId, Vec<Mark>)> {
         let changes = self.changes();
         if told.changes == changes {
@@ -313,7 +313,7 @@ impl Seen {
         news
     }
 
-    /// What a log of the shard begins with, that goes on from another.
+    /// First notes of a new log of the shard that continues another one.
     pub fn all_notes(&self, shard: ShardId, written: &mut Written) -> Vec<Note> {
         Seen::forget(written);
         let past: Vec<Note> =
@@ -324,7 +324,7 @@ impl Seen {
         past.into_iter().chain(began).chain(self.seen_notes(shard, written)).collect()
     }
 
-    /// Nothing of what was noted last has been written.
+    /// Forgets that notes were written, because the write has failed.
     pub fn forget(written: &mut Written) {
         let Written { begins, has_begun, .. } = *written;
         *written = Written { begins, has_begun, ..Written::default() };
@@ -337,7 +337,7 @@ impl Seen {
             .collect()
     }
 
-    /// What the shard's log has not written yet; and notes that it has.
+    /// Notes that are missing in the shard's log; records them as written.
     pub fn notes(&self, shard: ShardId, written: &mut Written) -> Vec<Note> {
         let mut notes = Vec::new();
         if written.changes_of_own != self.changes() || !written.has_begun {
@@ -357,7 +357,7 @@ impl Seen {
 }
 
 impl Told {
-    /// Over a connection of that number: what was told over another may be lost.
+    /// State for the connection of that number: reports over another connection may have been lost.
     pub fn over(&mut self, connection: u64) -> &mut Told {
         if self.connection != connection {
             *self = Told { connection, ..Told::default() };
@@ -366,7 +366,7 @@ impl Told {
     }
 }
 
-/// What has been told to somebody.
+/// Marks that have been reported to a peer.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
     connection: u64,
@@ -374,10 +374,10 @@ pub struct Told {
     marks: BTreeMap<ShardId, Vec<Mark>>,
 }
 
-/// What a log has of it.
+/// Notes that a log contains.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
-    /// The position where the run begins, and whether the log says so.
+    /// Position at which the run begins, and whether the log contains it.
     begins: u64,
     pub has_begun: bool,
     given_up: usize,
@@ -386,7 +386,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// Of a run that begins at that position.
+    /// For a run that begins at that position.
     pub fn beginning(begins: u64) -> Written {
         Written { begins, ..Written::default() }
     }
@@ -417,7 +417,7 @@ impl Table {
         }
     }
 
-    /// Says whether that is new.
+    /// Returns whether the marks are new.
     fn hear(&mut self, shard: ShardId, seen: &[Mark]) -> bool {
         if self.is_checked && self.own.contains_key(&shard) {
             return false;
@@ -433,7 +433,7 @@ impl Table {
                 None => all.push(remembered),
             }
             is_new = true;
-            // What that run has is more than what it has said that it contains.
+            // The new mark of the run supersedes the marks contained in the run's history.
             all.retain(|one| one.contained_in != Some(mark.run) || one.mark.run == mark.run);
         }
         is_new

@@ -1,7 +1,7 @@
-//! The shape that all protocols share: shards and coordinators as pure state machines.
+//! The interface that all protocols share: shards and coordinators as pure state machines.
 //!
-//! The embedded cluster, the network and the simulator drive anything of this shape; a protocol knows none
-//! of them. Time and messages are arguments, what is to be sent comes out.
+//! The embedded cluster, the network and the simulator drive any implementation; a protocol depends on none of them. Time and messages
+//! are arguments, outgoing messages are results.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use weir_types::interrupt::{Interrupts, StatementId};
 use crate::exec::definition::Description;
 use crate::ramp::ShardId;
 
-/// Names a coordinator. Every start has a new one (docs/internals/items.md, termination), so there are many in the life of a cluster.
+/// Identifies a coordinator. Every start has a new id (docs/internals/items.md, termination), so a cluster sees many in its life.
 pub type CoordinatorId = u64;
 
-/// Who sent a request.
+/// Sender of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
     Coordinator(CoordinatorId),
     Shard(ShardId),
 }
 
-/// What a shard wants done after a step.
+/// Messages that a step of a shard sends.
 #[derive(Debug)]
 pub struct Effects<Request, Reply> {
     /// To coordinators.
@@ -40,15 +40,15 @@ impl<Request, Reply> Default for Effects<Request, Reply> {
 pub trait Shard: Send + 'static {
     type Request: Send + 'static;
     type Reply: Send + 'static;
-    /// What each batch of requests says of its coordinator.
+    /// Progress of a coordinator, carried by each batch of requests.
     type Progress: Send + 'static;
 
     fn id(&self) -> ShardId;
-    /// What ends statements while it is at them; none: nothing that it does takes long.
+    /// Interrupts for running statements; none: no step takes long.
     fn interrupts(&self) -> Option<&Arc<Interrupts>> {
         None
     }
-    /// The drain epoch that each batch of replies carries.
+    /// Drain epoch that each batch of replies carries.
     fn epoch(&self) -> u64;
     /// `now_ms`: milliseconds since the Unix epoch.
     fn on_progress(&mut self, now_ms: u64, coordinator: CoordinatorId, progress: Self::Progress);
@@ -60,94 +60,93 @@ pub trait Shard: Send + 'static {
         request: Self::Request,
         out: &mut Effects<Self::Request, Self::Reply>,
     );
-    /// Time has passed. A driver whose parties can die or be cut off calls it every so often.
+    /// Called periodically by a driver whose parties may die or be cut off.
     fn on_timer(&mut self, _now_ms: u64, _out: &mut Effects<Self::Request, Self::Reply>) {}
-    /// Nothing is prepared and nobody waits.
+    /// Returns whether nothing is prepared and no request waits.
     fn is_idle(&self) -> bool;
-    /// What is answered for a node that speaks that version of the protocol, if such a request cannot be said in it.
+    /// Reply on behalf of a node with that protocol version, if the request cannot be expressed in it.
     fn refused_by(_request: &Self::Request, _version: u16, _shard: ShardId) -> Option<Self::Reply> {
         None
     }
 }
 
-/// A shard that writes down what it must not forget.
+/// A shard with a log.
 pub trait Durable: Shard {
     type Record: Clone + Send + 'static;
 
-    /// What the steps since the last call want written down, in that order. Whatever these steps have sent may leave
-    /// only once it is durable, and so may what later steps send that have seen it (S16): see [`Durable::required_lsn`].
+    /// Takes the records of the steps since the last call, in order. Messages of these steps may leave only once the records are durable,
+    /// and so may messages of later steps that depend on them (S16): see [`Durable::required_lsn`].
     fn take_records(&mut self) -> Vec<Self::Record>;
-    /// What the last step has sent to coordinators may leave once so many of the records since the start are durable; if there are
-    /// not so many yet, once all that are taken next are. What goes to other shards waits for all.
+    /// Number of records since the start that must be durable before the replies of the last step leave. If fewer records exist yet, the
+    /// replies wait for all records of the next [`Durable::take_records`]. Messages to other shards wait for all records.
     fn required_lsn(&self) -> u64 {
         u64::MAX
     }
-    /// So many of the records since the start are durable.
+    /// Notifies that this many records since the start are durable.
     fn on_durable(&mut self, _count: u64) {}
-    /// All that it must not forget, as one record. Once that is durable, those before it are needed no more.
+    /// Complete state as one record; once it is durable, earlier records are not needed.
     fn snapshot(&mut self) -> Self::Record;
-    /// The same in parts of about so many bytes, for a shard that goes on meanwhile: all that it must not forget as of the first of
-    /// them. Also says whether another part follows. None: what has happened since makes it void.
+    /// Next part, of about that many bytes, of the complete state as of the first part, while the shard continues. Also returns whether
+    /// another part follows. None: a later change has made the snapshot void.
     fn snapshot_part(&mut self, _is_first: bool, _bytes: usize) -> Option<(Self::Record, bool)> {
         Some((self.snapshot(), false))
     }
-    /// No more parts are wanted.
+    /// Abandons the snapshot in parts.
     fn end_snapshot(&mut self) {}
-    /// It refuses what there may be no room for: what it has done before can wait to be written down.
+    /// Whether the shard rejects writes when the disk is full, so that its pending records can wait.
     const REFUSES_WHEN_FULL: bool = false;
-    /// There may be no room for what it would have to write down: it refuses whatever it can refuse.
+    /// The disk may have no space for further records: the shard rejects whatever it can.
     fn set_disk_full(&mut self, _is_full: bool) {}
-    /// The highest clock that it has given or seen (docs/internals/clocks.md).
+    /// Highest clock that it has issued or seen (docs/internals/clocks.md).
     fn last_clock(&self) -> u64 {
         0
     }
-    /// Another shard of the node, or its operator, knows that clocks were right that far: what follows it is accepted.
+    /// Accepts clocks up to this one: another shard of the node, or the operator, vouches for it.
     fn restore_clock(&mut self, _clock: u64) {}
-    /// What it holds may take so many bytes; beyond, it refuses whatever makes that more.
+    /// Sets the memory limit in bytes; beyond it, requests that would grow the data are rejected.
     fn set_memory_max(&mut self, _bytes: Option<usize>) {}
 }
 
-/// A shard that parties of other processes speak to. They may be wrong, or worse.
+/// A shard with clients and peers in other processes, which may be faulty or hostile.
 pub trait Exposed: Durable {
-    /// Why the word of that party cannot be taken, if it cannot: it speaks in another's name, of a shard that there is not,
-    /// or far out of its sequence.
+    /// Reason to reject a party's progress, if any: it is about another party or an unknown shard, or far outside of its sequence.
     fn refuses(&self, progress: &Self::Progress) -> Option<&'static str>;
-    /// The same of one request, after its batch's progress.
+    /// Reason to reject one request, after its batch's progress.
     fn refuses_request(&self, from: Sender, request: &Self::Request, shards: ShardId)
     -> Option<&'static str>;
-    /// What is said instead of a reply that is too large to be sent; none: then there is no speaking with who is to get it.
+    /// Replacement for a reply that exceeds a message; none: the connection to the recipient must be closed.
     fn instead_of(_reply: &Self::Reply) -> Option<Self::Reply> {
         None
     }
-    /// The reply to who understands that version of the protocol, and none that is later.
+    /// Converts a reply for a recipient with that protocol version.
     fn of_version(reply: Self::Reply, _version: u16) -> Self::Reply {
         reply
     }
-    /// What the cluster carries, if that has been changed since this was asked last: whoever asks what it is is told so from here on.
+    /// Description of the application, if it has changed since the last call; later inquiries are answered with it.
     fn take_description(&mut self) -> Option<Arc<Description>> {
         None
     }
-    /// Whose transactions are prepared here and not decided, for each of them.
+    /// Coordinators of prepared, undecided transactions, once for each transaction.
     fn undecided(&self) -> impl Iterator<Item = CoordinatorId>;
-    /// For whoever watches it. Looks at no more rows than it takes to say about how large they are.
+    /// Figures for monitoring. Samples rows to estimate sizes.
     fn figures(&self) -> Figures {
         Figures::default()
     }
 }
 
-/// What a shard has at the moment, and has done since it started.
+/// Current state of a shard, and its counters since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     pub tables: Vec<TableFigures>,
-    /// Transactions of several statements that have worked here.
+    /// Interactive transactions that have worked here.
     pub open: usize,
-    /// Transactions that are prepared and not decided.
+    /// Prepared, undecided transactions.
     pub prepared: usize,
-    /// Requests that wait for what another transaction holds.
+    /// Requests that wait for another transaction's claims.
     pub waiting: usize,
-    /// Writes are refused: there may be no room for what would have to be written down.
+    /// Writes are rejected, because the disk may have no space for further records.
     pub disk_is_full: bool,
-    /// The highest clock that it has given or seen, in milliseconds since the Unix epoch.
+    /// Highest clock that it has issued or seen, in milliseconds since the Unix epoch.
     pub clock_ms: u64,
     pub done: Done,
 }
@@ -156,28 +155,28 @@ pub struct Figures {
 pub struct TableFigures {
     pub name: String,
     pub rows: usize,
-    /// Of rows and indexes, about.
+    /// Approximate bytes of rows and indexes.
     pub bytes: usize,
 }
 
-/// How often.
+/// Event counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
-    /// A transaction has become visible that has written here.
+    /// Commits of transactions that have written here.
     pub commits: u64,
-    /// A request began to wait for what another transaction held.
+    /// Requests that began to wait for another transaction's claims.
     pub waits: u64,
-    /// A request was told to come again, because another transaction held what it wanted.
+    /// Requests that were told to retry because of another transaction's claims.
     pub withdrawals: u64,
 }
 
-/// What a coordinator wants done after a step.
+/// Effects of a step of a coordinator.
 #[derive(Debug)]
 pub struct Orders<Request, Done> {
     pub sends: Vec<(ShardId, Request)>,
-    /// Answers to what was begun, by tag.
+    /// Results of operations, by tag.
     pub done: Vec<(u64, Done)>,
-    /// Statements that shards are to end with that error if they are at them, at once and past all other requests.
+    /// Running statements that shards must end at once with that error, ahead of all other requests.
     pub interrupts: Vec<(StatementId, SqlError)>,
 }
 
@@ -187,13 +186,13 @@ impl<Request, Done> Default for Orders<Request, Done> {
     }
 }
 
-/// Without an answer for so long, a request is sent again; then twice as long, and so on.
+/// Time without an answer after which a request is sent again; doubled at each repetition.
 pub const RESEND_MS: u64 = 200;
 
-/// It is doubled so often: 1.6 s is more than any link takes for both ways.
+/// Number of doublings: 1.6 s exceeds the round trip of any link.
 const DOUBLED_MAX: u32 = 3;
 
-/// When a request went out last, and how often it has been sent again.
+/// Time of the last transmission of a request, and number of repetitions.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     at_ms: u64,
@@ -201,17 +200,17 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// For the first time.
+    /// The first transmission.
     pub fn at(now_ms: u64) -> Sent {
         Sent { at_ms: now_ms, again: 0 }
     }
 
-    /// Its answer has not come in time.
+    /// Returns whether the answer is late.
     pub fn is_late(&self, now_ms: u64) -> bool {
         is_late(now_ms, self.at_ms, RESEND_MS << self.again.min(DOUBLED_MAX))
     }
 
-    /// The same; and if so, it is sent again now.
+    /// Returns whether the answer is late; if so, records another transmission now.
     pub fn repeats(&mut self, now_ms: u64) -> bool {
         let late = self.is_late(now_ms);
         if late {
@@ -221,8 +220,7 @@ impl Sent {
     }
 }
 
-/// What was sent then has waited for too long. A clock that has stepped back says nothing of how long ago that
-/// was, so then it has.
+/// Returns whether a message has waited too long. After a clock has stepped back the elapsed time is unknown, so it has.
 pub fn is_late(now_ms: u64, sent_ms: u64, timeout_ms: u64) -> bool {
     now_ms.checked_sub(sent_ms).is_none_or(|waited_ms| waited_ms >= timeout_ms)
 }
@@ -236,7 +234,7 @@ pub trait Coordinator: Send + 'static {
     type Done: Send + 'static;
 
     fn id(&self) -> CoordinatorId;
-    /// Begins a transaction; what comes of it is told under `tag`.
+    /// Begins a transaction; its result is reported under `tag`.
     fn begin(
         &mut self,
         now_ms: u64,
@@ -245,21 +243,21 @@ pub trait Coordinator: Send + 'static {
         out: &mut Orders<Self::Request, Self::Done>,
     );
     fn on_reply(&mut self, now_ms: u64, reply: Self::Reply, out: &mut Orders<Self::Request, Self::Done>);
-    /// Sends again what has waited for an answer for too long.
+    /// Sends unanswered requests again.
     fn on_timer(&mut self, now_ms: u64, out: &mut Orders<Self::Request, Self::Done>);
-    /// What the next batch for that shard says.
+    /// Progress for the next batch to that shard.
     fn progress(&mut self, shard: ShardId) -> Self::Progress;
     fn on_epoch(&mut self, shard: ShardId, epoch: u64);
-    /// Nothing is under way.
+    /// Returns whether nothing is in flight.
     fn is_idle(&self) -> bool;
-    /// Some shard has forgotten it. Whoever drives it begins a new one, under a new id, and does not know what
-    /// has become of what this one has under way.
+    /// Returns whether some shard has forgotten the coordinator. Its driver then begins a new one under a new id; the outcome of its
+    /// operations in flight is unknown.
     fn is_retired(&self) -> bool {
         false
     }
 }
 
-/// A coordinator that speaks with these shards.
+/// A coordinator whose messages match those of the shards.
 pub trait CoordinatorOf<S: Shard>:
     Coordinator<Request = S::Request, Reply = S::Reply, Progress = S::Progress>
 {
@@ -279,9 +277,9 @@ pub trait Clients<S: Shard>: Send + 'static {
     fn coordinator(&mut self) -> &mut Self::Coordinator;
     /// Begins the first transactions.
     fn begin(&mut self, orders: &mut ClientOrders<S, Self>);
-    /// Takes what is done out of the orders and begins what follows it.
+    /// Takes the results out of the orders, and begins the next transactions.
     fn go_on(&mut self, orders: &mut ClientOrders<S, Self>);
-    /// They begin nothing more, and nothing of theirs is under way.
+    /// Returns whether the clients have finished and nothing of theirs is in flight.
     fn have_ended(&mut self) -> bool {
         self.coordinator().is_idle()
     }
@@ -294,7 +292,7 @@ pub type ClientOrders<S, C> =
 mod tests {
     use super::*;
 
-    /// When something that is never answered goes out again, with a timer of 40 ms.
+    /// Times at which an unanswered request is sent again, with a timer of 40 ms.
     fn repetitions(until_ms: u64, clock: impl Fn(u64) -> u64) -> Vec<u64> {
         let mut sent = Sent::at(clock(0));
         (1..=until_ms / 40).map(|tick| tick * 40).filter(|now_ms| sent.repeats(clock(*now_ms))).collect()
@@ -304,7 +302,7 @@ mod tests {
     fn patience_grows_to_a_bound() {
         let expected = [200, 600, 1_400, 3_000, 4_600, 6_200, 7_800, 9_400];
         assert_eq!(repetitions(10_000, |now_ms| now_ms), expected);
-        // A clock that steps back says nothing of how long it has waited.
+        // After a step back of the clock the elapsed time is unknown.
         let back = |now_ms| if now_ms < 720 { 100_000 + now_ms } else { now_ms };
         assert_eq!(repetitions(3_000, back), [200, 600, 720, 2_320]);
     }

@@ -1,7 +1,7 @@
-//! Shards and coordinators of one process, which need no socket to speak with each other.
+//! Shards and coordinators of one process, which communicate without sockets.
 //!
-//! Whoever says something does what it asks for itself if nobody else is at it, and leaves it to them if somebody is: so a request
-//! is answered without waking a thread, and nobody waits for a lock.
+//! The sender of a message runs the receiver itself if no other thread does, and otherwise leaves the message to that thread. So a
+//! request is answered without waking a thread, and no thread waits for a lock.
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,19 +14,19 @@ use crate::ramp::ShardId;
 
 /// A shard of this process.
 pub trait Nearby<S: Shard>: Send + Sync {
-    /// What the shard has to say to that coordinator it says to that sink from here on.
+    /// Registers the sink for the shard's messages to that coordinator.
     fn listen(&self, coordinator: CoordinatorId, sink: Weak<dyn ReplySink<S>>);
-    /// Says it to the shard. Answers may have come before this comes back.
+    /// Sends requests to the shard. Replies may arrive before this returns.
     fn say(&self, from: CoordinatorId, progress: S::Progress, requests: Vec<S::Request>);
-    /// What ends statements while the shard is at them. Asks for no turn.
+    /// Interrupts for running statements; need no turn of the shard.
     fn interrupts(&self) -> Option<Arc<Interrupts>>;
-    /// What its process knows of the histories of shards.
+    /// Histories of shards that its process knows.
     fn seen(&self) -> Option<Arc<Seen>>;
 }
 
-/// Whoever has a coordinator in this process.
+/// Receiver of replies: the owner of a coordinator in this process.
 pub trait ReplySink<S: Shard>: Send + Sync {
-    /// With the shard's drain epoch.
+    /// Delivers replies with the shard's drain epoch.
     fn deliver(&self, from: ShardId, epoch: u64, replies: Vec<S::Reply>);
 }
 
@@ -37,7 +37,8 @@ thread_local! {
     static IS_HURRIED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Others wait for what this thread has to do, such as writing to a disk: of what comes in its turns it leaves to others what it can.
+/// Marks this thread as urgent, because others wait for its work, such as writing to a disk: it leaves arriving messages to other threads
+/// where it can.
 pub fn hurry() {
     IS_HURRIED.set(true);
 }
@@ -46,9 +47,9 @@ pub fn is_hurried() -> bool {
     IS_HURRIED.get()
 }
 
-/// A machine that several threads take turns with, and what has come for it.
+/// A state machine that several threads run in turns, and its queue of arrivals.
 ///
-/// What comes while somebody is at it is done by them: nobody who has left something there needs to come again.
+/// Arrivals during a turn are handled by the thread that has the turn; the sender need not return.
 #[derive(Debug)]
 pub struct Actor<M, A> {
     machine: Mutex<M>,
@@ -72,17 +73,17 @@ impl<M, A> Actor<M, A> {
         !self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// The machine, when nobody is at it any more. Whoever has had it looks for arrivals afterwards.
+    /// Waits for the turn. The holder must look for arrivals afterwards.
     ///
     /// # Panics
-    /// An assertion has failed in another's turn.
+    /// An assertion has failed in another thread's turn.
     pub fn lock(&self) -> MutexGuard<'_, M> {
         self.machine.lock().expect("no assertion has failed in anybody's turn")
     }
 
-    /// The machine, if nobody is at it.
+    /// Takes the turn if no other thread has it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, M>> {
-        // If an assertion has failed in another's turn, whoever has a thread for it will say so.
+        // A failed assertion in another turn is reported by the thread that owns the machine.
         self.machine.try_lock().ok()
     }
 }

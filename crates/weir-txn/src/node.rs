@@ -33,72 +33,72 @@ use crate::termination::Terminates as _;
 /// Deliberate bugs, one for each claim: the checks must catch every one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlantedBugs {
-    /// A guarded statement reads in one step and writes in a later one, without its claim.
+    /// A guarded statement reads in one step and writes in a later one, without holding its claim in between.
     pub no_guards: bool,
-    /// Commits become visible shard by shard: readers are not told of siblings.
+    /// Commits become visible shard by shard: replies to readers name no siblings.
     pub no_siblings: bool,
     /// A row-local update is written back as the value that it had when it was prepared.
     pub overwrite: bool,
     /// A repeated request takes effect again.
     pub takes_effect_twice: bool,
-    /// What was refused, withdrawn or promised is not written down before it is answered (S3).
+    /// Refusals, withdrawals and promises are answered before they are logged (S3).
     pub refusal_is_not_recorded: bool,
-    /// Whoever is asked for a transaction that it does not know says that it has committed.
+    /// A shard that is asked for the outcome of a transaction unknown to it answers "committed".
     pub unknown_means_committed: bool,
-    /// A shard that starts again has nothing prepared.
+    /// A restarted shard has forgotten its prepared transactions.
     pub recovery_forgets_prepared: bool,
-    /// A shard that starts again holds no claims for what it has prepared.
+    /// A restarted shard holds no claims for its prepared transactions.
     pub recovery_forgets_claims: bool,
-    /// A shard that starts again gives out ids that it has given before.
+    /// A restarted shard hands out sequence values again that it has handed out before.
     pub recovery_forgets_sequences: bool,
-    /// A shard that starts again does not know what it has answered.
+    /// A restarted shard has forgotten which answers it gave.
     pub recovery_forgets_answers: bool,
-    /// A clock that is far ahead is taken over (S9).
+    /// A request whose clock is far ahead moves the shard's clock (S9).
     pub accepts_any_clock: bool,
-    /// Statements by themselves are not judged by what they would do to the procedures (S1).
+    /// Ad-hoc statements are not checked against the procedures (S1).
     pub trusts_statements: bool,
     /// Calls write rows that open transactions hold (S14).
     pub ignores_open: bool,
-    /// What an open transaction has done before its shard started again need not be there.
+    /// The work of an open transaction need not exist any more after a restart of its shard.
     pub opens_again: bool,
-    /// FOR UPDATE by itself holds nothing.
+    /// FOR UPDATE without a write takes no lock.
     pub forgets_for_update: bool,
     /// FOR NO KEY UPDATE holds rows as FOR KEY SHARE does.
     pub shares_rows: bool,
-    /// A shard says that it has rolled back to a savepoint, and has not.
+    /// A shard acknowledges ROLLBACK TO SAVEPOINT without rolling back.
     pub keeps_what_is_rolled_back: bool,
-    /// A late statement takes effect after the roll-back to the savepoint before it.
+    /// A late statement takes effect after the rollback to the savepoint before it.
     pub rolled_back_comes_again: bool,
-    /// Others write while a transaction changes the schema.
+    /// Other transactions write while one transaction changes the schema.
     pub ignores_definitions: bool,
-    /// Readers see what an open transaction has written.
+    /// Readers see uncommitted writes of an open transaction.
     pub shows_uncommitted: bool,
-    /// Foreign keys that wait for the end of their transaction are not looked at then.
+    /// Deferred foreign keys are not checked at the end of their transaction.
     pub forgets_deferred: bool,
-    /// What has seen rows that are not durable is answered all the same (S16).
+    /// A reply that depends on rows which are not yet durable is sent without waiting for them (S16).
     pub ignores_read_dependencies: bool,
-    /// Reads at a snapshot see the present state.
+    /// Reads at a snapshot see the current state.
     pub snapshot_advances: bool,
-    /// Messages go out between the cuts of a snapshot.
+    /// Messages are sent between the cuts of a snapshot.
     pub holds_nothing_back: bool,
 }
 
-/// From this version of the protocol on a sequence is set by a request of its own.
+/// First protocol version in which a sequence is set by a request of its own.
 const SET_SEQUENCE_FROM: u16 = 4;
-/// From this version on requests say the time zone of their session.
+/// First protocol version in which requests carry the time zone of their session.
 const ZONES_FROM: u16 = 5;
-/// From this version on there are snapshots.
+/// First protocol version with snapshots.
 const SNAPSHOTS_FROM: u16 = 5;
 
-/// Where a run writes.
+/// Where a run puts its writes.
 pub(crate) enum Target<'a> {
-    /// Into the tables: it commits, or is taken back, before anybody else looks.
+    /// The tables. The run commits, or is undone, before any other request is handled.
     InPlace,
-    /// Into the write set of its transaction; of one that stays open it is this statement.
+    /// The write set of its transaction; with the open statement if the transaction is interactive.
     WriteSet(&'a mut WriteSet, Option<OpenStatement<'a>>),
 }
 
-/// What a step wants sent.
+/// Messages that a step sends.
 pub type Effects = machine::Effects<Request, Reply>;
 
 #[derive(Debug)]
@@ -108,40 +108,40 @@ pub struct Node {
     pub(crate) program: Arc<Program>,
     pub(crate) clock: HybridClock,
     pub(crate) participant: Participant,
-    /// Readers that have been answered here, and how far back in history they may need to go: to their
-    /// position, and to the prepare of any transaction that was undecided when they came.
+    /// Active readers, each with the oldest position that it may still need: its own, or that of the oldest prepare that was undecided
+    /// when it arrived.
     pub(crate) readers: BTreeMap<TxnId, Position>,
     pub(crate) snapshots: Snapshots,
-    /// Where messages are lost and processes die.
+    /// Outcomes of transactions; present only where messages may be lost and processes may die.
     pub(crate) outcomes: Option<Box<OutcomeTable>>,
-    /// Transactions that have ended and that requests may wait for.
+    /// Transactions that ended in this step; requests that wait for them are retried by [`Node::wake`].
     pub(crate) ended: Vec<TxnId>,
-    /// Transactions of several statements that have worked here.
+    /// Interactive transactions that have worked on this shard and have not ended.
     pub(crate) open: BTreeMap<TxnId, Open>,
-    /// Those of them that have too many keys to claim each: others look for keys in their write sets.
+    /// Open transactions that insert more keys than are claimed one by one: other writers search for keys in their write sets.
     pub(crate) loading: Vec<TxnId>,
-    /// Somebody changes the schema.
+    /// Set while a transaction changes the schema: other writers wait for it or withdraw.
     pub(crate) barrier: Option<Barrier>,
-    /// Whoever describes the application has not been told of the last definition.
+    /// The schema has changed, and the new description has not been sent to clients yet.
     pub(crate) has_new_description: bool,
-    /// The schema has changed since the snapshot began that is being taken.
+    /// The schema has changed since the snapshot in progress was begun.
     pub(crate) snapshot_is_void: bool,
     /// Requests that wait for the outcome of a transaction that holds their claim.
     pub(crate) waiting: BTreeMap<TxnId, Vec<Request>>,
-    /// What waiting statements had chosen, by their transactions.
+    /// Rows that waiting statements had already chosen, by transaction.
     pub(crate) chosen: BTreeMap<TxnId, Chosen>,
-    /// The others that a waiting statement of an open transaction has to wait for, by its transaction.
+    /// Further holders that a waiting statement of an open transaction needs the end of, by its transaction.
     pub(crate) waits_besides: BTreeMap<TxnId, Holders>,
     scratch: call::Scratch,
     pub(crate) sequences: Sequences,
-    /// How many records must be durable before what the last step has sent may leave.
+    /// Number of log records that must be durable before the messages of the last step may leave.
     pub(crate) required_lsn: u64,
-    /// How many replies of the step under way rest on nothing but what it has looked at.
+    /// Number of replies of this step that depend only on rows it has read, not on records it has written.
     pub(crate) row_replies: usize,
     pub(crate) bugs: PlantedBugs,
     pub(crate) has_done: Done,
     pub(crate) interrupts: Arc<Interrupts>,
-    /// What the request under way is of.
+    /// Identity of the request that is being handled; interrupts name it.
     pub(crate) statement: StatementId,
 }
 
@@ -198,7 +198,7 @@ impl Shard for Node {
         let Progress { settled_below, drained } = progress;
         let over = self.participant.on_progress(now_ms, coordinator, settled_below, drained);
         if let (Some(over), Some(outcomes)) = (over, &mut self.outcomes) {
-            // Its word that a read has ended may have been lost.
+            // The message that ended a read may have been lost.
             while let Some((&read, _)) = self.readers.range(over.clone()).next() {
                 self.readers.remove(&read);
             }
@@ -241,7 +241,7 @@ impl Shard for Node {
         let terminate_ms = outcomes.timeouts.terminate_ms;
         let silent: Vec<CoordinatorId> = self.participant.readers.silent_for(terminate_ms).collect();
         if !silent.is_empty() {
-            // They are answered to begin anew, should they live.
+            // If such a coordinator still lives, its reads are answered with a retry.
             self.readers.retain(|read, _| !silent.contains(&read.coordinator));
             self.withdraw_what_waits_of(&silent, out);
             self.drop_open_of(&silent);
@@ -301,7 +301,7 @@ impl Shard for Node {
 }
 
 impl Node {
-    /// How many records there have been since the start.
+    /// Number of log records noted since the start.
     fn noted(&self) -> u64 {
         self.outcomes.as_deref().map_or(0, OutcomeTable::noted)
     }
@@ -317,7 +317,7 @@ impl Node {
         self.on_admitted(now_ms, request, out);
     }
 
-    /// The clocks were near each other when it came.
+    /// Handles a request whose clock has been accepted.
     fn on_admitted(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
         let Some(request) = self.pass_barrier(request, out) else { return };
         match request {
@@ -332,10 +332,10 @@ impl Node {
                 out.replies.push((txn.coordinator, Reply::Committed { txn, shard: self.shard }));
             }
             Request::Abort { txn } => {
-                // What it waits with must not begin it anew.
+                // Its waiting request must not start the transaction again.
                 self.stop_waiting(txn);
                 if !self.abort(txn) {
-                    // Its prepare may arrive later than this.
+                    // The prepare of this transaction may arrive later than its abort.
                     self.note_refusal(txn, None);
                 }
                 if self.outcomes.is_some() {
@@ -370,7 +370,7 @@ impl Node {
             Request::ReadSnapshot { read, snapshot, query } => self.on_read_kept(read, snapshot, &query, out),
             Request::SnapshotIsRead { snapshot } => self.on_still_read(snapshot),
             Request::EndSnapshot { snapshot } => self.on_end_snapshot(snapshot, out),
-            // Only shards ask each other; from a coordinator it means nothing.
+            // Only shards send these to each other; a coordinator's are ignored.
             Request::Ask { .. } | Request::Tell { .. } => {}
         }
     }
@@ -381,13 +381,13 @@ impl Node {
         self.chosen.remove(&txn);
     }
 
-    /// Lets requests go on that waited for transactions which have ended.
+    /// Retries the requests that waited for transactions which have ended.
     fn wake(&mut self, now_ms: u64, out: &mut Effects) {
         while let Some(txn) = self.ended.pop() {
             for request in self.waiting.remove(&txn).unwrap_or_default() {
                 self.waits_besides.remove(&request.txn());
                 self.statement = request.statement();
-                // When it was begun says nothing of clocks any more: it may have waited for hours.
+                // The clock check is skipped: a request may have waited for hours since it was begun.
                 if self.outcomes.is_none() || !self.is_repeated(&request, out) {
                     self.on_admitted(now_ms, request, out);
                 }
@@ -395,13 +395,13 @@ impl Node {
         }
     }
 
-    /// Answers a request that has come before as the first time, and drops what must not take effect any more.
+    /// Answers a repeated request as the first time, and drops one that must not take effect any more. Returns whether it did either.
     fn is_repeated(&mut self, request: &Request, out: &mut Effects) -> bool {
         let (txn, shard) = (request.txn(), self.shard);
         let Some(outcomes) = self.outcomes.as_deref().filter(|_| !self.bugs.takes_effect_twice) else {
             return false;
         };
-        // Whoever made a snapshot has ended before it is read.
+        // The transaction that took a snapshot has ended before the snapshot is read.
         if matches!(request, Request::SnapshotIsRead { .. } | Request::EndSnapshot { .. }) {
             return false;
         }
@@ -418,13 +418,13 @@ impl Node {
         } else if matches!(request, Request::Commit { .. } | Request::Abort { .. }) {
             return false;
         } else if let Some(prepared) = self.participant.prepared.get(&txn) {
-            // A roll-back to a savepoint comes late then: nothing of what is bound is taken back.
+            // A late rollback to a savepoint: once the transaction is prepared nothing is undone.
             let answer = prepared.answer.as_deref().cloned();
             answer.map(|(answers, timestamp)| Reply::Prepared { txn, shard, answers, timestamp })
         } else if matches!(request, Request::RollBackTo { .. }) {
             return false;
         } else if let Some(holder) = self.waits_for(txn) {
-            // Whoever has others wait must know; anybody else will be answered.
+            // A waiting interactive statement reports its holder again, for deadlock detection; other requests are answered later.
             if matches!(request, Request::Work { .. }) {
                 self.tell_whom_it_waits_for(txn, holder, out);
             }
@@ -436,7 +436,7 @@ impl Node {
         true
     }
 
-    /// A statement of an open transaction is tried again when the first of the holders has ended.
+    /// Queues a statement of an open transaction until the first of its holders has ended.
     pub(crate) fn wait_with_work(&mut self, mut holders: Holders, request: Request, out: &mut Effects) {
         let (txn, holder) = (request.txn(), holders.remove(0));
         self.waits_besides.remove(&txn);
@@ -456,13 +456,13 @@ impl Node {
         }
     }
 
-    /// Whose end a request of the transaction waits for.
+    /// Transaction that a queued request of `txn` waits for.
     fn waits_for(&self, txn: TxnId) -> Option<TxnId> {
         let has = |requests: &[Request]| requests.iter().any(|request| request.txn() == txn);
         self.waiting.iter().find(|(_, requests)| has(requests)).map(|(holder, _)| *holder)
     }
 
-    /// Answers the client's side, and remembers that it did.
+    /// Sends a reply to the coordinator, and remembers it for repetitions.
     pub(crate) fn answer(&mut self, txn: TxnId, reply: Reply, out: &mut Effects) {
         if self.outcomes.is_some() {
             self.note_refusal(txn, Some(&reply));
@@ -483,14 +483,14 @@ impl Node {
         if self.bugs.no_guards && guarded {
             return self.on_prepare(now_ms, txn, begun, Arc::new(*call), Arc::new([self.shard]), out);
         }
-        // A read stamps nothing, whatever the time is said to be.
+        // A read-only call must not advance the clock.
         let timestamp = self.clock.tick(if read_only { 0 } else { now_ms });
         let begin = self.storage.position();
         match self.run(txn, &call, Role::Whole, timestamp, false, Target::InPlace) {
             Ok(ran) => {
                 let reply = Reply::Executed { txn, result: Ok(ran.output) };
                 self.has_done.commits += u64::from(!read_only);
-                // What has no effect may run again.
+                // A read-only call may run again, so its outcome is not logged.
                 match read_only {
                     true => self.row_replies += 1,
                     false => self.note_commit(txn, timestamp, begin, &[], Some(&reply)),
@@ -542,7 +542,7 @@ impl Node {
     ) {
         let timestamp = self.clock.tick(now_ms);
         let role = if participants.len() > 1 { Role::Part } else { Role::Unguarded };
-        // COMMIT makes it visible.
+        // The writes become visible at COMMIT.
         let mut own = WriteSet::default();
         let ran = self.run(txn, &call, role, timestamp, true, Target::WriteSet(&mut own, None));
         match ran {
@@ -550,7 +550,7 @@ impl Node {
                 let answer = self.outcomes.is_some().then(|| Box::new((ran.answers.clone(), timestamp)));
                 let has_failed = ran.answers.error.is_some();
                 let reply = Reply::Prepared { txn, shard: self.shard, answers: ran.answers, timestamp };
-                // A part that failed holds nothing: the last participant will refuse.
+                // A failed part keeps no claims: the last participant will refuse.
                 if has_failed {
                     self.storage.discard_write_set(own);
                     return self.answer(txn, reply, out);
@@ -615,7 +615,7 @@ impl Node {
         }
     }
 
-    /// Pins the rows that will be written, each once.
+    /// Pins the rows that will be written, each row once.
     pub(crate) fn pin(&mut self, writes: &[Write]) -> Vec<(TableId, u32, u32)> {
         let program = self.program.clone();
         let written = |write: &Write| {
@@ -631,14 +631,14 @@ impl Node {
         rows.into_iter().map(pin).collect()
     }
 
-    /// Takes a prepared transaction out, with its claims and pins.
+    /// Removes a prepared transaction together with its claims and pins.
     pub(crate) fn release(&mut self, txn: TxnId) -> Option<Prepared> {
         let prepared = self.participant.release(txn)?;
         self.unpin(&prepared.pins);
         Some(prepared)
     }
 
-    /// Forgets what is prepared here, for good; says whether something was.
+    /// Discards a prepared transaction for good. Returns whether there was one.
     pub(crate) fn abort(&mut self, txn: TxnId) -> bool {
         let Some(prepared) = self.release(txn) else {
             let was_open = self.open.contains_key(&txn);
@@ -667,7 +667,7 @@ impl Node {
         self.clock.observe(decision.above);
         let timestamp = self.clock.tick(now_ms);
         let begin = self.storage.position();
-        // Its operations are wanted only by readers that stand before it (S5).
+        // Only readers at an earlier position need its operations (S5).
         let keep = !self.readers.is_empty();
         match self.run(txn, &decision.call, Role::Last(&decision.answers), timestamp, keep, Target::InPlace) {
             Ok(ran) => {
@@ -701,7 +701,7 @@ impl Node {
         }
     }
 
-    /// What was bound to another schema version has other numbers for its parts.
+    /// Rejects a request bound to another schema version: table and statement numbers differ between versions.
     pub(crate) fn check_schema_version(&self, schema_version: u64) -> Result<(), SqlError> {
         match schema_version == self.program.schema_version {
             true => Ok(()),
@@ -709,17 +709,17 @@ impl Node {
         }
     }
 
-    /// Which schema version it has.
+    /// Number of the schema version in place.
     pub fn schema_version(&self) -> u64 {
         self.program.schema_version
     }
 
-    /// What it runs, where the schema may be changed.
+    /// Description of the schema in place; none if the schema cannot be changed.
     pub fn description(&self) -> Option<Arc<Description>> {
         self.program.described().map(|(_, description)| description.clone())
     }
 
-    /// The description of the application, if its schema has been changed.
+    /// Description of the schema, if it has been changed since the program was built.
     pub(crate) fn changed_description(&self) -> Option<Arc<Description>> {
         self.description().filter(|description| description.schema_version() != 0)
     }
@@ -738,7 +738,7 @@ impl Node {
         let _zone = call.transaction_time.zone.enter();
         let looks = matches!(call.callee, Callee::Constraints(_));
         if !looks {
-            // What is looked at is of the schema version that the transaction has.
+            // The view must have the schema version that the transaction is bound to.
             self.check_schema_version(call.schema_version)?;
         }
         let callee = self.program.callee(&call.callee)?;
@@ -770,7 +770,7 @@ impl Node {
         };
         let ran = call::run(fragment, call, &mut self.scratch).map(call::Ran::packed);
         match (&ran, self.scratch.chosen.take()) {
-            // What it chose when it had to wait first stays.
+            // A run that has to wait keeps the rows that it had chosen.
             (Err(Stop::Held(_) | Stop::Pinned { .. }), Some(chosen)) => {
                 self.chosen.entry(txn).or_insert(chosen);
             }
@@ -780,8 +780,8 @@ impl Node {
         ran
     }
 
-    /// S7: only an older transaction waits, so nobody waits in a circle. For an open one, which may take its time, waits only what holds
-    /// nothing elsewhere.
+    /// S7: only an older transaction waits for a younger one, so calls never wait in a circle. Only a request that holds nothing on other
+    /// shards waits for an open transaction, which may take arbitrarily long.
     fn wait_or_withdraw(
         &mut self,
         holders: &Holders,
@@ -804,7 +804,7 @@ impl Node {
         }
     }
 
-    /// What silent coordinators asked for while others held its claims must not be prepared when nobody waits for it any more.
+    /// Drops queued requests of silent coordinators: they must not be prepared later, when no client waits for them.
     fn withdraw_what_waits_of(&mut self, silent: &[CoordinatorId], out: &mut Effects) {
         let of_them = |request: &mut Request| silent.contains(&request.txn().coordinator);
         let withdrawn: Vec<Request> =
@@ -817,8 +817,8 @@ impl Node {
         }
     }
 
-    /// Makes a prepared transaction's operations visible. Does nothing if a reader's second round or another
-    /// participant has done so already; says whether it did.
+    /// Makes a prepared transaction's operations visible. Returns false, and changes nothing, if a reader's second round or another
+    /// participant has committed the transaction already.
     pub(crate) fn commit(&mut self, txn: TxnId, timestamp: Timestamp) -> bool {
         let Some(mut prepared) = self.participant.release(txn) else { return false };
         self.has_done.commits += 1;
@@ -845,8 +845,8 @@ impl Node {
                 }
             }
             own => {
-                // Without claims another transaction may have inserted the same key; and a shard that has started
-                // again knows the operations alone.
+                // A transaction without claims may have lost a key to another one, and after a restart only its operations are known:
+                // they are applied one by one.
                 self.storage.discard_write_set(own.unwrap_or_default());
                 self.apply(&prepared.writes, timestamp, prepared.at);
             }
@@ -874,7 +874,7 @@ impl Node {
         }
     }
 
-    /// Whether the reader is registered as it says; else it is told how to begin anew.
+    /// Returns whether the reader is registered under that session; if not, replies with the session to begin again with.
     pub(crate) fn knows_reader(&mut self, read: TxnId, session: u64, out: &mut Effects) -> bool {
         let is_known = self.participant.readers.begin_read(read.coordinator, session);
         if !is_known {
@@ -883,7 +883,7 @@ impl Node {
         is_known
     }
 
-    /// Whether what the open transaction has written is here; else it is told that it is over.
+    /// Returns whether the open transaction's writes are here; if not, replies that the transaction is over.
     fn knows_open(&mut self, within: Option<(TxnId, u64)>, out: &mut Effects) -> bool {
         let Some((txn, _)) = within.filter(|(txn, opened)| !self.has_open(*txn, *opened)) else {
             return true;
@@ -892,7 +892,7 @@ impl Node {
             |outcomes: &OutcomeTable| outcomes.over.get(&txn).is_some_and(|over| over.clock.is_some());
         if self.participant.prepared.contains_key(&txn) || self.outcomes.as_deref().is_some_and(has_committed)
         {
-            // It comes late, and is not what its end is waited for with.
+            // A late read, which the end of the transaction does not wait for.
             return false;
         }
         out.replies.push((txn.coordinator, Reply::Refused { txn, shard: self.shard, error: forgotten() }));
@@ -901,7 +901,7 @@ impl Node {
 
     pub(crate) fn read_again(&mut self, read: TxnId, out: &mut Effects) {
         let session = self.participant.readers.register(read.coordinator);
-        // A shard that starts again knows no readers: this rests on nothing.
+        // A restarted shard knows no readers, so this reply depends on no log record.
         self.row_replies += 1;
         out.replies.push((read.coordinator, Reply::ReadAgain { read, shard: self.shard, session }));
     }
@@ -923,10 +923,10 @@ impl Node {
             Ok(fetched) => fetched,
             Err(error) => return self.refuse_read(read, error, out),
         };
-        // A repetition may be answered anew, but the reader may stand where the first answer said.
+        // A repeated read may be answered at a later position, but the reader may use the position of the first answer.
         self.readers.entry(read).or_insert(position.min(undecided));
         let siblings = if self.bugs.no_siblings { Vec::new() } else { self.participant.siblings() };
-        // Other shards may be asked for the siblings, and so these must be durable.
+        // Other shards may be asked for the siblings, so their records must be durable before the reply.
         let defines = within.and_then(|(txn, _)| self.open.get(&txn)).is_some_and(Open::defines);
         self.row_replies += usize::from(siblings.is_empty() && !defines);
         out.replies.push((
@@ -935,8 +935,8 @@ impl Node {
         ));
     }
 
-    /// S5: the state at `position` plus the named transactions, exactly; those not committed here yet are
-    /// committed first.
+    /// S5: replies with exactly the state at `position` plus the named transactions; those that are not committed here yet are committed
+    /// first.
     fn on_read_at(
         &mut self,
         (read, within): (TxnId, Option<(TxnId, u64)>),
@@ -955,7 +955,7 @@ impl Node {
         }
         let missing = self.commit_missing(position, including);
         if !self.readers.contains_key(&read) {
-            // One of them has changed the schema.
+            // One of the named transactions has changed the schema.
             return self.refuse_read(read, schema_has_changed(), out);
         }
         let Some(missing) = missing else { return self.read_again(read, out) };
@@ -978,8 +978,8 @@ impl Node {
         ));
     }
 
-    /// The rows of the state at that position plus the missing transactions. Takes as long as what has changed since then is undone and
-    /// done again.
+    /// Rows of the state at `position` plus the missing transactions. The cost is proportional to the changes since `position`, which are
+    /// undone and redone.
     pub(crate) fn fetch_at(
         &mut self,
         position: Position,
@@ -997,8 +997,8 @@ impl Node {
         fetched
     }
 
-    /// What a query finds: of the open transaction that it is of, what that has written, too. `is_earlier`: the tables are as they were
-    /// at an earlier position.
+    /// Runs a query, with the uncommitted writes of the open transaction that it belongs to, if any. `is_earlier`: the tables have been
+    /// set back to an earlier position.
     pub(crate) fn fetch_within(
         &mut self,
         within: Option<(TxnId, u64)>,
@@ -1043,7 +1043,7 @@ impl Node {
         Ok((parts, count))
     }
 
-    /// Bytes of what is not committed.
+    /// Bytes held by uncommitted write sets.
     fn write_sets_bytes(&self) -> usize {
         let open = self.open.values().map(|open| open.own.bytes());
         let prepared = self.participant.prepared.values().filter_map(|one| one.own.as_ref());
@@ -1054,7 +1054,7 @@ impl Node {
         out.replies.push((read.coordinator, Reply::Refused { txn: read, shard: self.shard, error }));
     }
 
-    /// History goes as far as no reader and no prepared transaction may need it.
+    /// Drops history that no reader, snapshot or prepared transaction may need.
     pub(crate) fn forget(&mut self) {
         let readers = self.readers.values().copied().min();
         let snapshots = self.snapshots.oldest();
@@ -1062,12 +1062,12 @@ impl Node {
         self.storage.forget(oldest.unwrap_or(self.storage.position()));
     }
 
-    /// The highest clock that it has given or seen.
+    /// Highest clock that this shard has issued or seen.
     pub fn last_clock(&self) -> u64 {
         self.clock.last()
     }
 
-    /// Of a sequence no value comes that is not behind this one: rows of the initial population bear those before.
+    /// Makes a sequence continue after `value`: rows of the initial population use the values up to it.
     pub fn go_beyond(&mut self, sequence: SequenceId, value: i64) {
         self.sequences.go_beyond(&self.program, self.shard, sequence, value);
         self.has_loaded();
@@ -1079,8 +1079,8 @@ impl Node {
         }
     }
 
-    /// Puts a row of the initial population where it belongs; checks keys but nothing else. A shard with a log writes
-    /// everything down once that is over: the next records are a snapshot.
+    /// Inserts a row of the initial population on its home shard; checks keys only. A shard with a log writes a snapshot as its next
+    /// record.
     pub fn load(&mut self, table: TableId, values: &[weir_types::Value]) -> Result<(), SqlError> {
         let timestamp = self.clock.tick(0);
         self.storage.insert(table, values, timestamp)?;

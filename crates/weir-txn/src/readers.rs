@@ -1,35 +1,35 @@
-//! What a shard knows of its coordinators: what of theirs is over, which of them read here, and how far
-//! their reads have come (soundness S10).
+//! A shard's knowledge of its coordinators: which of their transactions are over, which of them read here, and how far their reads have
+//! progressed (soundness S10).
 //!
-//! Only bookkeeping, the same for every protocol that keeps something for readers. A *drain epoch* travels
-//! to each reading coordinator with its replies and comes back once all reads that were active when it
-//! arrived have ended; what was put aside in an earlier epoch is then needed by nobody.
+//! Bookkeeping only, shared by all protocols that keep data for readers. A *drain epoch* travels to each reading coordinator with its
+//! replies and returns once all reads that were active at its arrival have ended; data that was retired in an earlier epoch is then not
+//! needed by any reader.
 
 use crate::machine::CoordinatorId;
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-/// However far a clock steps forward between two ticks of the timer, no more time has passed than that.
+/// Largest time counted for one tick of the timer, however far the clock steps.
 const TICK_MS_MAX: u64 = 500;
 
-/// What is known of the coordinators.
+/// State of all known coordinators.
 #[derive(Debug, Default)]
 pub struct Readers {
     coordinators: BTreeMap<CoordinatorId, Coordinator>,
     epoch: u64,
-    /// When the epoch began, by the shard's clock.
+    /// Clock of the shard when the epoch began.
     epoch_began_ms: u64,
     sessions: u64,
-    /// How many are registered, and how many of them have not drained the present epoch: nobody counts them at each batch,
-    /// for a shard of a large cluster has thousands.
+    /// Number of registered readers, and of those that have not drained the current epoch. Maintained incrementally: a shard of a large
+    /// cluster has thousands, too many to count at each batch.
     registered: usize,
     behind: usize,
-    /// The epoch in which a registered reader last asked for something.
+    /// Epoch in which a registered reader last read.
     read_in: u64,
-    /// For how long the timer has run, whatever the clock has done meanwhile.
+    /// Time counted by the timer, independent of steps of the clock.
     age_ms: u64,
-    /// What the clock showed at the last tick.
+    /// Clock at the last tick.
     ticked_ms: Option<u64>,
 }
 
@@ -37,23 +37,23 @@ pub struct Readers {
 struct Coordinator {
     /// All its transactions below are over.
     below: u64,
-    /// Which of those from `below` on are over here.
+    /// Transactions from `below` on that are over here.
     over: Window,
-    /// Its registration as a reader; 0 for none.
+    /// Session of its registration as a reader; 0 if none.
     session: u64,
     drained: u64,
-    /// The shard's age when it was last heard of.
+    /// Age of the shard at its last message.
     heard_ms: u64,
 }
 
 impl Coordinator {
-    /// It is registered, and has not drained that epoch.
+    /// Returns whether it is registered and has not drained that epoch.
     fn is_behind(&self, epoch: u64) -> bool {
         self.session != 0 && self.drained < epoch
     }
 }
 
-/// What must survive a restart: which transactions of a coordinator are over.
+/// State that must survive a restart: which transactions of a coordinator are over.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OverOf {
     pub coordinator: CoordinatorId,
@@ -61,7 +61,7 @@ pub struct OverOf {
     over: Window,
 }
 
-/// A set of numbers from a base on, dense enough to be kept as bits.
+/// A set of numbers from a base on, stored as bits.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Window {
     words: VecDeque<u64>,
@@ -80,7 +80,7 @@ impl Window {
         self.words.get((at / 64) as usize).is_some_and(|word| word >> (at % 64) & 1 == 1)
     }
 
-    /// The numbers of the first so many words, which it forgets.
+    /// Removes that many words; returns the numbers in them.
     fn forget_words(&mut self, words: u64) -> impl Iterator<Item = u64> {
         let words = self.words.drain(..self.words.len().min(words as usize));
         words.enumerate().flat_map(|(at, word)| {
@@ -95,9 +95,8 @@ impl Readers {
         self.epoch
     }
 
-    /// A coordinator's word: everything of it below is over, and its reads up to that epoch have ended.
-    /// `over` is told which of them were over here, some while after the coordinator's first word of them. Gives
-    /// the sequence below which all was known to be over before.
+    /// Applies a coordinator's progress: all its transactions below the sequence are over, and its reads up to that epoch have ended.
+    /// `over` is called, with some delay, for those that were over here. Returns the previous watermark.
     pub fn on_progress(
         &mut self,
         coordinator: CoordinatorId,
@@ -108,7 +107,7 @@ impl Readers {
         let known = self.coordinators.entry(coordinator).or_default();
         known.heard_ms = self.age_ms;
         let was_behind = known.is_behind(self.epoch);
-        // An epoch that has not begun has not been drained by anybody.
+        // Ignores epochs that have not begun.
         known.drained = known.drained.max(drained.min(self.epoch));
         self.behind -= usize::from(was_behind && !known.is_behind(self.epoch));
         let known_below = known.below;
@@ -120,7 +119,7 @@ impl Readers {
         known_below
     }
 
-    /// The transaction must not take effect (again): it has committed here, or is over everywhere.
+    /// Returns whether the transaction must not take effect (again): it has committed here, or is over everywhere.
     pub fn is_over(&self, coordinator: CoordinatorId, sequence: u64) -> bool {
         let Some(known) = self.coordinators.get(&coordinator) else { return false };
         sequence < known.below || known.over.contains(sequence - known.below / 64 * 64)
@@ -133,23 +132,23 @@ impl Readers {
         }
     }
 
-    /// The coordinator has said that this transaction is over everywhere.
+    /// Returns whether the coordinator has reported that this transaction is over everywhere.
     pub fn is_below(&self, coordinator: CoordinatorId, sequence: u64) -> bool {
         self.coordinators.get(&coordinator).is_some_and(|known| sequence < known.below)
     }
 
-    /// All its transactions below are over, as far as it has said.
+    /// Watermark of the coordinator: all its transactions below are over.
     pub fn below(&self, coordinator: CoordinatorId) -> u64 {
         self.coordinators.get(&coordinator).map_or(0, |known| known.below)
     }
 
-    /// From now on its silence counts.
+    /// Registers the coordinator, so that its silence is noticed.
     pub fn know(&mut self, coordinator: CoordinatorId) {
         let heard_ms = self.age_ms;
         self.coordinators.entry(coordinator).or_insert(Coordinator { heard_ms, ..Coordinator::default() });
     }
 
-    /// Nothing more is known of it.
+    /// Removes all knowledge of the coordinator.
     pub fn forget(&mut self, coordinator: CoordinatorId) {
         if let Some(known) = self.coordinators.remove(&coordinator).filter(|known| known.session != 0) {
             self.registered -= 1;
@@ -157,7 +156,7 @@ impl Readers {
         }
     }
 
-    /// For how long the timer has run. A clock that steps adds little to it, and takes nothing away.
+    /// Age of the shard: time counted by the timer, hardly affected by steps of the clock.
     pub fn age_ms(&self) -> u64 {
         self.age_ms
     }
@@ -168,12 +167,12 @@ impl Readers {
         self.ticked_ms = Some(now_ms);
     }
 
-    /// The coordinators that have not been heard of for so long.
+    /// Coordinators without a message for that long.
     pub fn silent_for(&self, silence_ms: u64) -> impl Iterator<Item = CoordinatorId> {
         self.silent_since(silence_ms).map(|(coordinator, _)| coordinator)
     }
 
-    /// The same with the age at which each was heard last.
+    /// The same coordinators with the age at each one's last message.
     pub fn silent_since(&self, silence_ms: u64) -> impl Iterator<Item = (CoordinatorId, u64)> {
         let is_silent = move |known: &Coordinator| self.age_ms - known.heard_ms >= silence_ms;
         self.coordinators
@@ -182,13 +181,13 @@ impl Readers {
             .map(|(coordinator, known)| (*coordinator, known.heard_ms))
     }
 
-    /// How many coordinators it knows, and how many words say which of their transactions are over.
+    /// Number of coordinators, and number of words of their bit sets.
     pub fn sizes(&self) -> (usize, usize) {
         let words = self.coordinators.values().map(|known| known.over.words.len()).sum();
         (self.coordinators.len(), words)
     }
 
-    /// What a shard must remember of its coordinators when it starts again.
+    /// State that a shard must remember of its coordinators across a restart.
     pub fn over(&self) -> Vec<OverOf> {
         let of = |(coordinator, known): (&CoordinatorId, &Coordinator)| OverOf {
             coordinator: *coordinator,
@@ -204,14 +203,13 @@ impl Readers {
         }
     }
 
-    /// The shard has started again, for that time: sessions and epochs are above all that it has ever given out, so
-    /// whoever read before begins anew.
+    /// Restarts the bookkeeping: sessions and epochs continue above all that were ever issued, so earlier readers must begin anew.
     pub fn restart(&mut self, incarnation: u64) {
         self.sessions = incarnation << 32;
         self.epoch = incarnation << 32;
     }
 
-    /// A read asks for something. It may go on only if it began under the coordinator's present registration.
+    /// Admits a request of a read; returns whether the read began under the coordinator's current registration.
     pub fn begin_read(&mut self, coordinator: CoordinatorId, session: u64) -> bool {
         let registered =
             session != 0 && self.coordinators.get(&coordinator).is_some_and(|known| known.session == session);
@@ -221,13 +219,12 @@ impl Readers {
         registered
     }
 
-    /// No read is under way that has asked for anything here: all who did have ended since, or are let go.
+    /// Returns whether no read that has asked here is active: all have ended since, or were dropped.
     pub fn nobody_reads(&self) -> bool {
         self.drained() > self.read_in
     }
 
-    /// Registers a reader, or tells it how it is registered. Whatever is drained before its next read begins
-    /// is nothing that this read can miss.
+    /// Registers a reader, or returns its existing session. Data drained before its next read begins cannot be missed by that read.
     pub fn register(&mut self, coordinator: CoordinatorId) -> u64 {
         let epoch = self.epoch;
         let known = self.coordinators.entry(coordinator).or_default();
@@ -242,7 +239,7 @@ impl Readers {
 
     /// All reads of registered readers that were active in epochs below this have ended.
     pub fn drained(&self) -> u64 {
-        // An epoch begins when all have drained the last one, and who comes has drained the present one.
+        // An epoch begins when all readers have drained the previous one, and a new reader counts as having drained the current one.
         let drained = match (self.registered, self.behind) {
             (0, _) => u64::MAX,
             (_, 0) => self.epoch,
@@ -252,13 +249,13 @@ impl Readers {
         drained
     }
 
-    /// The same, by looking at all of them.
+    /// Computes [`Readers::drained`] from all coordinators.
     fn counted_drained(&self) -> u64 {
         let registered = self.coordinators.values().filter(|known| known.session != 0);
         registered.map(|known| known.drained).min().unwrap_or(u64::MAX)
     }
 
-    /// Begins a new epoch if the last one has come back from everybody.
+    /// Begins a new epoch once all readers have drained the previous one.
     pub fn advance(&mut self, now_ms: u64) {
         if self.drained() >= self.epoch {
             self.epoch += 1;
@@ -267,8 +264,7 @@ impl Readers {
         }
     }
 
-    /// Lets go of the readers that have held an epoch up for longer than the bound; they will have to begin
-    /// anew. Says how many.
+    /// Drops readers that have delayed an epoch for longer than the bound; they must begin anew. Returns their number.
     pub fn expire(&mut self, now_ms: u64, delay_ms_max: u64) -> usize {
         // After a step back of the clock the bound counts from now.
         self.epoch_began_ms = self.epoch_began_ms.min(now_ms);

@@ -1,9 +1,9 @@
-//! Termination: what participants do when a coordinator is silent (ramp.txt §4.6; design.md §5; soundness S3, S9).
+//! Termination: actions of participants when a coordinator is silent (ramp.txt §4.6; design.md §5; soundness S3, S9).
 //!
-//! Nobody waits: a participant asks the others now and then, and what they say is acted upon when it comes. One that has
-//! committed means committed; one that has not prepared promises, in its log first, that it never will; what it means
-//! that all have prepared is the protocol's to say. Nothing else decides: that a participant holds a newer version says
-//! nothing of this one. The same for every protocol that prepares.
+//! No participant waits: it asks the others periodically, and acts on their answers when they arrive. If one has committed, the
+//! transaction is committed; one that has not prepared promises, in its log first, that it never will; the protocol defines the outcome
+//! if all have prepared. Nothing else decides: a newer version on a participant proves nothing about this transaction. Shared by all
+//! protocols that prepare.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -16,12 +16,12 @@ use crate::machine::CoordinatorId;
 use crate::ramp::{ShardId, TxnId};
 use crate::readers::Readers;
 
-/// How long a shard bears a coordinator's silence.
+/// Time-outs for silent coordinators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Then it asks the other participants of what that coordinator has left.
+    /// After this time the shard asks the other participants about the coordinator's transactions.
     pub terminate_ms: u64,
-    /// Then, if nothing is left, it forgets the coordinator and takes no more writes from it.
+    /// After this time, if nothing is left, it forgets the coordinator and rejects further writes from it.
     pub retire_ms: u64,
 }
 
@@ -31,37 +31,37 @@ impl Default for Timeouts {
     }
 }
 
-/// What a participant knows of a transaction.
+/// State of a transaction at a participant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fate {
-    /// With the clock that the coordinator was answered, or would have been.
+    /// Prepared, with the clock that was sent to the coordinator.
     Prepared { clock: u64 },
-    /// With the clock of its stamp.
+    /// Committed, with the clock of its stamp.
     Committed { clock: u64 },
-    /// It has not prepared here, and never will; or it has aborted.
+    /// Aborted, or promised never to prepare here.
     Refused,
 }
 
-/// What one participant says to another.
+/// Message between participants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// What has become of it, and what the asker knows itself.
+    /// Asks for the fate of a transaction, and reports the sender's own.
     Ask { txn: TxnId, fate: Fate },
-    /// The answer.
+    /// Reply to `Ask`.
     Tell { txn: TxnId, fate: Fate },
 }
 
-/// Words to other shards.
+/// Messages to other shards.
 pub type Words = Vec<(ShardId, Word)>;
 
-/// How a protocol puts a word into a request of its own.
+/// Conversion between these messages and a protocol's requests.
 pub trait Says: Sized {
     fn saying(word: Word) -> Self;
-    /// None: it says something else.
+    /// None: the request is another one.
     fn word(&self) -> Option<Word>;
 }
 
-/// For requests that have both words among their variants.
+/// Implements [`Says`] for requests that have both messages among their variants.
 macro_rules! says_words {
     ($request:ident) => {
         impl $crate::termination::Says for $request {
@@ -86,33 +86,32 @@ macro_rules! says_words {
 }
 pub(crate) use says_words;
 
-/// A shard looks no more often for what silent coordinators have left: when one has fallen silent, it goes through all that is
-/// prepared or unsettled.
+/// Interval of the search for transactions of silent coordinators: it visits all prepared and unsettled ones.
 const LOOK_MS: u64 = 100;
 
-/// Without an answer for so long, a participant is asked again.
+/// Time without an answer after which a participant is asked again.
 const ASK_MS: u64 = 100;
 
-/// Of so many transactions a shard asks at one tick of its timer: a coordinator that falls silent may have left a hundred
-/// thousand, and whatever else the shard has to do waits for their words.
+/// Largest number of transactions asked for at one tick of the timer: a silent coordinator may have left a hundred thousand, and other
+/// work of the shard waits meanwhile.
 const ASKED_AT_ONCE_MAX: usize = 4_096;
 
-/// What the other participants have said of transactions whose coordinators are silent, and when they are asked next.
+/// Answers of the other participants about transactions of silent coordinators, and times of the next questions.
 #[derive(Debug, Default)]
 pub struct Inquiries {
     of: FxHashMap<TxnId, Inquiry>,
-    /// To be asked as soon as there is time.
+    /// To be asked as soon as possible.
     ready: VecDeque<(u64, TxnId)>,
-    /// To be asked again, or at last, at that age of the shard; in this order, for all wait equally long.
+    /// To be asked (again) at that age of the shard; in this order, since all wait equally long.
     waiting: VecDeque<(u64, TxnId)>,
-    /// The shard's age when it looked last for what the silent have left.
+    /// Age of the shard at the last search.
     looked_ms: Option<u64>,
-    /// Coordinators that were silent then, and the shard's age when each was heard last: what they have left is asked for.
+    /// Coordinators that were silent at that search, each with the age at its last message: their transactions are asked for.
     silent: FxHashMap<CoordinatorId, u64>,
 }
 
 impl Inquiries {
-    /// How many transactions are asked for.
+    /// Number of transactions asked for.
     pub fn len(&self) -> usize {
         self.of.len()
     }
@@ -122,7 +121,7 @@ impl Inquiries {
     }
 
     fn begin(&mut self, txn: TxnId, others: &[ShardId], own: ShardId, age_ms: u64) {
-        // All participants miss the coordinator at about the same time: the first asks, the others will be told.
+        // All participants notice the silence at about the same time: the lowest shard asks first, and tells the others.
         let is_first = others.iter().all(|other| *other > own);
         let due_ms = if is_first { age_ms } else { age_ms + ASK_MS };
         self.of.insert(
@@ -137,7 +136,7 @@ impl Inquiries {
         queue.push_back((due_ms, txn));
     }
 
-    /// The next transaction whose participants are to be asked (again).
+    /// Next transaction whose participants must be asked (again).
     fn next_due(&mut self, age_ms: u64) -> Option<TxnId> {
         loop {
             let (due_ms, txn) = match self.ready.pop_front() {
@@ -147,14 +146,14 @@ impl Inquiries {
                 }
                 None => return None,
             };
-            // Most have been decided meanwhile.
+            // Skips transactions that have been decided meanwhile.
             if self.of.get(&txn).is_some_and(|inquiry| inquiry.due_ms == due_ms) {
                 return Some(txn);
             }
         }
     }
 
-    /// Its participants have been asked: who does not answer is asked again.
+    /// Schedules the next question to participants that do not answer.
     fn wait(&mut self, txn: TxnId, age_ms: u64) {
         let Some(inquiry) = self.of.get_mut(&txn) else { return };
         inquiry.due_ms = age_ms + ASK_MS;
@@ -162,7 +161,7 @@ impl Inquiries {
     }
 }
 
-/// Drops from a map in order of transactions what lies below its coordinator's watermark, without a look at what stays.
+/// Drops the entries below their coordinators' watermarks from a map in transaction order, without visiting those that remain.
 pub(crate) fn forget_below<V>(of: &mut BTreeMap<TxnId, V>, readers: &Readers) {
     let mut next = of.keys().next().map(|txn| txn.coordinator);
     while let Some(coordinator) = next {
@@ -172,7 +171,7 @@ pub(crate) fn forget_below<V>(of: &mut BTreeMap<TxnId, V>, readers: &Readers) {
     }
 }
 
-/// The same for one coordinator.
+/// Drops the entries of one coordinator below `below`.
 pub(crate) fn forget_of<V>(of: &mut BTreeMap<TxnId, V>, coordinator: CoordinatorId, below: u64) {
     let of_it = TxnId { coordinator, sequence: 0 }..TxnId { coordinator, sequence: below };
     while let Some((&txn, _)) = of.range(of_it.clone()).next() {
@@ -180,28 +179,28 @@ pub(crate) fn forget_of<V>(of: &mut BTreeMap<TxnId, V>, coordinator: Coordinator
     }
 }
 
-/// What is known of the other participants of a transaction.
+/// Answers of the other participants of a transaction.
 #[derive(Debug)]
 struct Inquiry {
     told: SmallVec<[(ShardId, Option<Fate>); 4]>,
-    /// The shard's age when they are asked next.
+    /// Age of the shard at which they are asked next.
     due_ms: u64,
-    /// The word of another has committed it here.
+    /// Another participant's answer has committed it here.
     has_committed: bool,
 }
 
 impl Inquiry {
-    /// Says whether that shard takes part.
+    /// Returns whether that shard is a participant.
     fn note(&mut self, shard: ShardId, fate: Fate) -> bool {
         let Some((_, known)) = self.told.iter_mut().find(|(one, _)| *one == shard) else { return false };
-        // A word that was held up must not undo a newer one.
+        // A delayed message must not replace a newer state.
         if !matches!(known, Some(Fate::Committed { .. })) {
             *known = Some(fate);
         }
         true
     }
 
-    /// Whom there is something to ask, for a participant that has prepared, or committed.
+    /// Shards to ask, for a participant that has prepared, or committed.
     fn to_ask(&self, has_prepared: bool) -> impl Iterator<Item = ShardId> {
         let is_enough = move |fate: &Option<Fate>| match fate {
             Some(Fate::Committed { .. }) => true,
@@ -211,7 +210,7 @@ impl Inquiry {
         self.told.iter().filter(move |(_, fate)| !is_enough(fate)).map(|(shard, _)| *shard)
     }
 
-    /// The clocks of the prepares, if all others have prepared and none is known to have committed.
+    /// Clocks of the prepares, if all others have prepared and none is known to have committed.
     fn prepared(&self) -> Option<SmallVec<[u64; 4]>> {
         let clock = |fate: &Option<Fate>| match fate {
             Some(Fate::Prepared { clock }) => Some(*clock),
@@ -225,7 +224,7 @@ impl Inquiry {
     }
 }
 
-/// A shard that finishes what silent coordinators have left. Provided methods are the protocol.
+/// A shard that terminates transactions of silent coordinators. The provided methods are the protocol.
 pub trait Terminates {
     fn own_id(&self) -> ShardId;
     fn readers(&self) -> &Readers;
@@ -235,52 +234,51 @@ pub trait Terminates {
     fn prepared(&self) -> impl Iterator<Item = TxnId>;
     /// Transactions that have committed here, and perhaps not everywhere.
     fn unsettled(&self) -> impl Iterator<Item = TxnId>;
-    /// Prepared or committed here, and perhaps not committed everywhere.
+    /// Returns whether it is prepared or committed here, and perhaps not committed everywhere.
     fn is_unsettled(&self, txn: TxnId) -> bool;
-    /// The other participants of what is prepared or committed here.
+    /// The other participants of a transaction that is prepared or committed here.
     fn others(&self, txn: TxnId) -> SmallVec<[ShardId; 4]>;
-    /// None: nothing has been heard of it.
+    /// None: the transaction is unknown.
     fn fate(&self, txn: TxnId) -> Option<Fate>;
-    /// The clock at which a transaction commits that is prepared here and, with these clocks, everywhere else. None: that
-    /// does not decide it.
+    /// Commit clock of a transaction that is prepared here and, with these clocks, everywhere else. None: this does not decide it.
     fn clock_of_all_prepared(&self, txn: TxnId, others: &[u64]) -> Option<u64>;
-    /// Commits what is prepared here; says whether something was.
+    /// Commits a prepared transaction. Returns whether there was one.
     fn commit_at(&mut self, txn: TxnId, clock: u64) -> bool;
-    /// Forgets what is prepared here, for good; says whether something was.
+    /// Discards a prepared transaction for good. Returns whether there was one.
     fn abort(&mut self, txn: TxnId) -> bool;
-    /// A transaction that has not prepared here never will.
+    /// Promises that an unprepared transaction will never prepare here.
     fn promise(&mut self, txn: TxnId);
-    /// All participants have committed it, which its coordinator may not know.
+    /// Marks it as committed by all participants, which its coordinator may not know.
     fn settle(&mut self, txn: TxnId);
-    /// What was kept for coordinators that know it by now.
+    /// Drops outcomes that their coordinators know by now.
     fn forget_what_is_below(&mut self);
-    /// Something of its transactions is prepared here, or may be asked for by readers.
+    /// Returns whether one of its transactions is prepared here, or may be asked for by readers.
     fn has_left(&self, coordinator: CoordinatorId) -> bool;
-    /// Takes nothing of it any more.
+    /// Rejects everything from the coordinator from now on.
     fn retire(&mut self, coordinator: CoordinatorId);
-    /// How many transactions have been committed and aborted by what other participants said.
+    /// Number of transactions committed, and aborted, by answers of other participants.
     fn terminated(&mut self) -> &mut (u64, u64);
 
-    /// What the other participants are told of a transaction that they ask for; none: nothing has been heard of it, so it
-    /// is promised away. Overridden by planted bugs alone.
+    /// Fate reported to another participant; none: the transaction is unknown, so this shard promises never to prepare it. Overridden by
+    /// planted bugs only.
     fn fate_for(&self, txn: TxnId, _asked: Fate) -> Option<Fate> {
         self.fate(txn)
     }
 
-    /// A coordinator is silent that was heard last at that age, and was so before or not. Who has said nothing since the last
-    /// look has left nothing since. Overridden by planted bugs alone.
+    /// Returns whether a silent coordinator has sent a message since the last search: otherwise it cannot have left new transactions.
+    /// Overridden by planted bugs only.
     fn is_newly_silent(&self, heard_before_ms: Option<u64>, heard_ms: u64) -> bool {
         heard_before_ms != Some(heard_ms)
     }
 
-    /// What is left of silent coordinators.
+    /// Terminates transactions of silent coordinators.
     fn finish_the_silent<R: Says>(&mut self, out: &mut Vec<(ShardId, R)>) {
         let mut words = Words::new();
         self.terminate(&mut words);
         out.extend(words.into_iter().map(|(shard, word)| (shard, R::saying(word))));
     }
 
-    /// Shards say nothing but words to each other.
+    /// Handles a message of another shard.
     fn on_peer<R: Says>(&mut self, peer: ShardId, request: &R, out: &mut Vec<(ShardId, R)>) {
         let Some(word) = request.word() else { return };
         let mut words = Words::new();
@@ -288,7 +286,7 @@ pub trait Terminates {
         out.extend(words.into_iter().map(|(shard, word)| (shard, R::saying(word))));
     }
 
-    /// The same, as words.
+    /// Implementation of [`Terminates::finish_the_silent`].
     fn terminate(&mut self, out: &mut Words) {
         let age_ms = self.readers().age_ms();
         if self.inquiries().looked_ms.is_none_or(|looked_ms| age_ms - looked_ms >= LOOK_MS) {
@@ -304,8 +302,7 @@ pub trait Terminates {
         }
     }
 
-    /// A coordinator says of a transaction that it is over everywhere, and it has not committed here: it has
-    /// aborted, and the word of that was lost.
+    /// Aborts prepared transactions that their coordinator has reported as over everywhere: the ABORT was lost.
     fn abort_what_is_over(&mut self) {
         let readers = self.readers();
         let over = self.prepared().filter(|txn| readers.is_below(txn.coordinator, txn.sequence));
@@ -316,7 +313,7 @@ pub trait Terminates {
         });
     }
 
-    /// Begins to ask for all that silent coordinators have left.
+    /// Begins to ask for all transactions of silent coordinators.
     fn look(&mut self, age_ms: u64) {
         let silent: FxHashMap<CoordinatorId, u64> =
             self.readers().silent_since(self.timeouts().terminate_ms).collect();
@@ -353,7 +350,7 @@ pub trait Terminates {
     }
 
     fn ask(&mut self, txn: TxnId, age_ms: u64, out: &mut Words) {
-        // Its coordinator may have come back, and will finish it.
+        // Its coordinator may have returned, and will finish it.
         let fate = self.fate(txn).filter(|_| self.is_unsettled(txn));
         let inquiries = self.inquiries();
         let (Some(fate), true) = (fate, inquiries.silent.contains_key(&txn.coordinator)) else {
@@ -366,7 +363,7 @@ pub trait Terminates {
         inquiries.wait(txn, age_ms);
     }
 
-    /// Nobody else has a part in it.
+    /// Decides a transaction without other participants.
     fn decide_alone(&mut self, txn: TxnId) {
         if let Some(clock) = self.clock_of_all_prepared(txn, &[]) {
             let was = self.commit_at(txn, clock);
@@ -377,13 +374,13 @@ pub trait Terminates {
 
     fn on_word(&mut self, peer: ShardId, word: Word, out: &mut Words) {
         let (Word::Ask { txn, fate } | Word::Tell { txn, fate }) = word;
-        // What has prepared here may have prepared everywhere, and the word may decide it.
+        // A transaction prepared here may be prepared everywhere, so the message may decide it.
         if !self.inquiries().of.contains_key(&txn) && self.is_unsettled(txn) {
             let (others, own, age_ms) = (self.others(txn), self.own_id(), self.readers().age_ms());
             self.inquiries().begin(txn, &others, own, age_ms);
         }
         let inquiry = self.inquiries().of.get_mut(&txn);
-        // Whoever has no part in it cannot know what becomes of it.
+        // A shard that is not a participant cannot know the outcome.
         let takes_part = inquiry.is_none_or(|inquiry| inquiry.note(peer, fate));
         let fate = if takes_part { fate } else { Fate::Refused };
         let has_told_all = takes_part && self.hear(txn, fate, out);
@@ -404,8 +401,8 @@ pub trait Terminates {
         })
     }
 
-    /// Another participant has said what it knows, which may decide what is prepared here. Says whether all others have
-    /// been told so.
+    /// Handles another participant's state, which may decide a prepared transaction. Returns whether all others have been informed of the
+    /// decision.
     fn hear(&mut self, txn: TxnId, fate: Fate, out: &mut Words) -> bool {
         let Some(inquiry) = self.inquiries().of.get(&txn) else { return false };
         let decided = match fate {
@@ -430,7 +427,7 @@ pub trait Terminates {
         self.commit_at(txn, clock).then_some(Fate::Committed { clock })
     }
 
-    /// It has been decided here: nobody else has to ask.
+    /// Ends an inquiry: the decision is sent to the other participants, which need not ask.
     fn finish(&mut self, txn: TxnId, fate: Fate, out: &mut Words) {
         let has_committed = matches!(fate, Fate::Committed { .. });
         let Some(inquiry) = self.inquiries().of.get_mut(&txn) else { return };

@@ -11,7 +11,7 @@ use crate::sql_type::SqlType;
 use crate::text::{parse_text, to_text};
 use crate::value::{Array, Json, Value};
 
-/// Who asks for the cast; each context allows all that the one before does.
+/// Context of a cast; each context allows everything that the previous one does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CastContext {
     /// An operand or argument.

@@ -43,7 +43,7 @@ impl CatalogType {
     pub const OID: CatalogType = CatalogType(26);
     pub const REGTYPE: CatalogType = CatalogType(2206);
 
-    /// Of a name that only catalogs use. The domains of `information_schema` are told as their base types.
+    /// Catalog type of a name that only catalogs use. The domains of `information_schema` are reported as their base types.
     pub fn of_name(name: &str) -> Option<CatalogType> {
         let number = match name {
             "sql_identifier" => Some(19),

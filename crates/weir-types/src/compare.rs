@@ -156,7 +156,7 @@ fn hash_float<H: Hasher>(float: f64, state: &mut H) {
     }
 }
 
-/// The same as [`equal`]: NULL equals NULL here.
+/// Equality as in [`equal`]: NULL equals NULL here.
 impl PartialEq for Value {
     #[inline]
     fn eq(&self, other: &Value) -> bool {

@@ -184,7 +184,7 @@ pub fn add_interval(timestamp: i64, interval: &Interval) -> Result<i64, SqlError
     i64::try_from(sum).ok().filter(|sum| is_timestamp(*sum)).ok_or_else(timestamp_out_of_range)
 }
 
-/// The same with an instant: months and days are those of the calendar in the session's zone.
+/// Adds an interval to an instant: months and days follow the calendar in the session's time zone.
 pub fn add_interval_to_instant(instant: i64, interval: &Interval) -> Result<i64, SqlError> {
     if interval.months == 0 && interval.days == 0 {
         return add_interval(instant, interval);
@@ -224,7 +224,7 @@ pub fn age(left: i64, right: i64) -> Result<Interval, SqlError> {
     age_of((left < right, left, right))
 }
 
-/// The same of instants, by what the clocks of the session's zone show.
+/// Age of two instants, by their local times in the session's time zone.
 pub fn age_of_instants(left: i64, right: i64) -> Result<Interval, SqlError> {
     if is_infinite_timestamp(left) || is_infinite_timestamp(right) {
         return Err(timestamp_out_of_range());

@@ -167,7 +167,7 @@ pub struct SqlErrorFields {
     pub hint: Option<String>,
     /// Name of the violated constraint, if one was.
     pub constraint: Option<String>,
-    /// What was said before it. Whoever writes the error down leaves it out.
+    /// Notices raised before the error. Not serialised.
     #[serde(skip)]
     pub notices: Vec<Notice>,
 }

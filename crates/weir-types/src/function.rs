@@ -70,7 +70,7 @@ pub struct Function {
     pub args: &'static [Arg],
     /// The last of `args` stands for any number of arguments, none included.
     pub variadic: bool,
-    /// So many of the last arguments may be left out; `eval` then gets fewer values.
+    /// Number of trailing arguments that may be omitted; `eval` then gets fewer values.
     pub optional: usize,
     pub result: Arg,
     /// NULL in, NULL out, without a call.

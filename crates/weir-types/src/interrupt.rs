@@ -1,14 +1,14 @@
-//! What ends a statement while it computes: a wish (statement_timeout, a cancel request), or the memory that it has taken.
+//! Interruption of running statements: by a request (statement_timeout, cancel), or because of their memory use.
 //!
-//! Whoever runs a statement watches over it ([`Interrupts::watch`]). Whatever may take long calls [`check`] once for each row, turn of
-//! a loop or piece of a text, as PostgreSQL's CHECK_FOR_INTERRUPTS; what makes one large value calls [`room_for`] before. Outside of a
-//! watch both do nothing. Reads no clock: a wish comes from another thread, and a simulation gives a number of steps instead.
+//! A running statement is watched ([`Interrupts::watch`]). Code that may take long calls [`check`] once for each row, round of a loop or
+//! piece of a text, like PostgreSQL's CHECK_FOR_INTERRUPTS; code that makes one large value calls [`room_for`] first. Without a watch
+//! both do nothing. No clock is read: a request comes from another thread, and a simulation sets a number of steps instead.
 //!
-//! The threads of statements are those of the connections, too: when all of them compute, whoever keeps watch asks for room
-//! ([`ask_for_room`]), and one of those that compute makes some.
+//! Statements run on the threads of the connections. When all of them compute, the watchdog asks for room ([`ask_for_room`]), and one of
+//! the computing threads makes room.
 //!
-//! Memory is what the thread has allocated since the watch began and has not freed. The allocator of the process tells it
-//! ([`on_allocated`], [`on_freed`]); without one that does, only [`room_for`] has a bound.
+//! Memory is the number of bytes that the thread has allocated since the watch began and has not freed. The allocator of the process
+//! reports them ([`on_allocated`], [`on_freed`]); without such an allocator only [`room_for`] has a limit.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -32,10 +32,10 @@ const CHECKS_PER_LOOK: u32 = 256;
 /// Every statement may take so much without asking.
 const FREE_BYTES: i64 = 4 << 20;
 
-/// What goes beyond that a statement takes from the pool in pieces of so much.
+/// Size of the pieces in which a statement takes further memory from the pool.
 const PIECE_BYTES: i64 = 4 << 20;
 
-/// What all statements of the process together may take, and what is left of that.
+/// Memory limit of all statements of the process together, and the rest of it.
 static POOL_MAX: AtomicI64 = AtomicI64::new(i64::MAX);
 static POOL_LEFT: AtomicI64 = AtomicI64::new(i64::MAX);
 
@@ -46,10 +46,10 @@ pub fn set_memory_of_all(bytes: u64) {
     POOL_LEFT.store(bytes, Ordering::Relaxed);
 }
 
-/// Somebody waits for a thread while all of them compute.
+/// Connections wait for a thread while all of them compute.
 static ROOM_WANTED: AtomicBool = AtomicBool::new(false);
 
-/// Has another thread do what this one cannot do while it computes.
+/// Moves the other work of a computing thread to another thread.
 static MAKE_ROOM: OnceLock<fn() -> bool> = OnceLock::new();
 
 /// How a thread that runs a statement makes room for others; it gives whether it could. The first one that is given stays.
@@ -150,9 +150,9 @@ struct Watched {
     /// How many wishes there were at the last look.
     seen: u64,
     memory_bytes_max: i64,
-    /// What the thread had allocated when it began.
+    /// Bytes that the thread had allocated at the beginning.
     base: i64,
-    /// What it has taken from the pool.
+    /// Bytes taken from the pool.
     granted: i64,
     looks_left: u64,
 }
@@ -182,11 +182,11 @@ impl Watched {
 
 thread_local! {
     static WATCHED: RefCell<Option<Watched>> = const { RefCell::new(None) };
-    /// Of the last watch that ended: the next one takes it, so that threads do not all count their references in one place.
+    /// Interrupts of the last watch that ended, reused by the next one, so that threads do not contend for one reference count.
     static SPARE: RefCell<Option<Arc<Interrupts>>> = const { RefCell::new(None) };
-    /// What this thread has allocated and not freed; below zero where it frees what others have allocated.
+    /// Bytes that this thread has allocated and not freed; negative if it frees allocations of other threads.
     static ALLOCATED: Cell<i64> = const { Cell::new(0) };
-    /// Up to where `ALLOCATED` may grow.
+    /// Limit of `ALLOCATED`.
     static MEMORY_MAX: Cell<i64> = const { Cell::new(i64::MAX) };
     static CHECKS_LEFT: Cell<u32> = const { Cell::new(u32::MAX) };
 }
@@ -221,7 +221,7 @@ impl Drop for Watch {
 /// Ends the statement that this thread runs if it is to end.
 ///
 /// # Errors
-/// What was wished (57014, 57P01), or 53200.
+/// The requested error (57014, 57P01), or 53200.
 #[inline]
 pub fn check() -> Result<(), SqlError> {
     let left = CHECKS_LEFT.get();
@@ -249,7 +249,7 @@ fn look() -> Result<(), SqlError> {
         let count = watched.interrupts.count.load(Ordering::Acquire);
         if count != watched.seen {
             if let Some(error) = watched.interrupts.wish_for(watched.statement) {
-                // It is asked again if somebody goes on after the error.
+                // The next check fails again if the caller continues after the error.
                 CHECKS_LEFT.set(0);
                 return Err(error);
             }
@@ -266,7 +266,7 @@ fn look() -> Result<(), SqlError> {
     })
 }
 
-/// Whether a value of so many bytes may be made.
+/// Checks that a value of that many bytes may be made.
 ///
 /// # Errors
 /// 54000 if it is longer than a value may be, 53200 if the statement may not take so much.
@@ -307,14 +307,14 @@ fn out_of_memory_of_all(most: i64, left: i64) -> SqlError {
         .with_hint("run fewer large statements at once, or start the server with a larger --memory")
 }
 
-/// The thread has allocated so many bytes. Only for the allocator of the process.
+/// Reports an allocation of the thread, in bytes. Only for the allocator of the process.
 #[inline]
 pub fn on_allocated(bytes: usize) {
     // A thread that ends may have no such cell any more.
     let _ = ALLOCATED.try_with(|allocated| allocated.set(allocated.get().wrapping_add(bytes as i64)));
 }
 
-/// The thread has freed so many bytes. Only for the allocator of the process.
+/// Reports freed memory of the thread, in bytes. Only for the allocator of the process.
 #[inline]
 pub fn on_freed(bytes: usize) {
     let _ = ALLOCATED.try_with(|allocated| allocated.set(allocated.get().wrapping_sub(bytes as i64)));

@@ -36,7 +36,7 @@ impl Json {
         members.get(at).map(|member| &member.1)
     }
 
-    /// The same value, whose numbers have no zeros at their ends: equal values are written alike.
+    /// The same value with numbers without trailing zeros: equal values have equal texts.
     pub fn with_plain_numbers(&self) -> Json {
         match self {
             Json::Number(number) => Json::Number(number.trim_scale()),
@@ -55,7 +55,7 @@ impl Json {
         elements.get(position(index, elements.len())?)
     }
 
-    /// What `->>` gives: strings bare, JSON null as SQL's NULL (`None`).
+    /// Result of `->>`: strings without quotes, JSON null as SQL's NULL (`None`).
     pub fn to_bare_text(&self) -> Option<String> {
         match self {
             Json::Null => None,

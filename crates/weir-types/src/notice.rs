@@ -1,4 +1,4 @@
-//! What a statement says beside its answer: NOTICEs, WARNINGs and what else RAISE has for those who listen.
+//! Notices of a statement, sent in addition to its answer: NOTICE, WARNING and the other levels of RAISE.
 
 use serde::{Deserialize, Serialize};
 
@@ -36,8 +36,8 @@ pub struct Notice {
     pub said: SqlError,
 }
 
-/// What one statement says, in its order. Of each severity the first so many bytes are kept: a procedure that speaks in an endless loop
-/// fills nothing, and what nobody listens to takes no room from the rest.
+/// Notices of one statement, in order. For each severity only the first ones up to a number of bytes are kept, so that an endless loop
+/// uses limited memory, and unread severities take no room from the others.
 #[derive(Clone, Debug, Default)]
 pub struct Notices {
     kept: Vec<Notice>,
@@ -47,7 +47,7 @@ pub struct Notices {
 
 const KIB_MAX: usize = 256;
 
-/// What a notice without words takes.
+/// Bytes counted for an empty notice.
 const NOTICE_BYTES: usize = 64;
 
 impl Notices {
@@ -56,7 +56,7 @@ impl Notices {
         let fields = said.fields();
         let texts = [Some(&fields.message), fields.detail.as_ref(), fields.hint.as_ref()];
         let bytes = NOTICE_BYTES + texts.into_iter().flatten().map(String::len).sum::<usize>();
-        // Those that are kept are the first ones, without gaps.
+        // The kept notices are the first ones, without gaps.
         if self.left_out[at] > 0 || self.bytes[at] + bytes > KIB_MAX << 10 {
             self.left_out[at] += 1;
             return;

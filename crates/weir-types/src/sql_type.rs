@@ -36,7 +36,7 @@ pub enum SqlType {
     Opaque(Arc<str>),
     /// A row value; its fields are known only to the binder.
     Record,
-    /// What a procedure without OUT parameters returns.
+    /// Result of a procedure without OUT parameters.
     Void,
     /// A string literal, NULL or parameter whose type nothing has fixed yet.
     Unknown,

@@ -85,7 +85,7 @@ pub fn to_text(value: &Value, ty: &SqlType) -> String {
     to_styled_text(value, ty, IntervalStyle::Postgres)
 }
 
-/// The same with intervals in that style, those within arrays and records, too.
+/// Text of a value with intervals in that style, including those within arrays and records.
 pub fn to_styled_text(value: &Value, ty: &SqlType, style: IntervalStyle) -> String {
     match value {
         Value::Null => String::new(),

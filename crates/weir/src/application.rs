@@ -20,7 +20,7 @@ use crate::{diagnostic, input, output, settings, weights};
 pub struct Loaded {
     pub application: Application,
     pub analysis: Analysis,
-    /// So many of its sources, from the first on, are the SQL that was read.
+    /// The first `files` sources are the SQL that was read.
     files: usize,
 }
 
@@ -100,7 +100,7 @@ impl Carried {
     ) -> Result<Carried, Failure> {
         let mut loaded = Loaded::from_paths(&[path.to_owned()], Reading::Strict)?;
         let (name, mut text) = workload_source(&loaded, path)?;
-        // Rows that nobody has asked for are not invented.
+        // Rows are only invented on request.
         if !workload_file(path).exists() && !named.set.contains_key(ROWS) {
             text = Workload::default_text_without_rows(&loaded.application);
         }
@@ -111,12 +111,12 @@ impl Carried {
         Ok(Carried { loaded, workload, options, terms, placement })
     }
 
-    /// What clients are told of it.
+    /// Description for clients.
     pub fn description(&self) -> Description {
         Description::new(self.described(), self.placement)
     }
 
-    /// The same, once it has its rows.
+    /// Initial state of the database.
     pub fn begun(&self) -> Bare {
         Bare { described: self.described(), placement: self.placement }
     }
@@ -127,7 +127,7 @@ impl Carried {
     }
 }
 
-/// What a database begins with, whose rows are in its logs or nowhere: tables without procedures and without rows, or none at all.
+/// Initial state of a database whose rows are in its logs: tables without procedures and rows, or nothing.
 #[derive(Clone)]
 pub struct Bare {
     pub described: weir_txn::exec::definition::Description,
@@ -161,7 +161,7 @@ impl Bare {
     }
 }
 
-/// Of everything that a plan and a population follow from.
+/// Fingerprint of everything that determines the plan and the population.
 fn fingerprint(loaded: &Loaded, named: &weir_client::Application) -> u64 {
     let mut hash = Sha256::new();
     let settings = format!("{:?} {}", named.settings(), named.seed);

@@ -34,7 +34,7 @@ struct BenchReport {
     workload: String,
     runs: Vec<BenchRun>,
     ratios: Vec<Ratio>,
-    /// Of simulated servers: throughput over as many times that of the fewest.
+    /// For simulated servers: throughput relative to that of the smallest number of servers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     scaling: Vec<Scaling>,
 }
@@ -62,7 +62,7 @@ struct BenchRun {
     read_rounds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     write_rounds: Option<f64>,
-    /// Bytes that a read is handed beside values and stamps, on average.
+    /// Average bytes per read in addition to values and stamps.
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata_bytes_per_read: Option<f64>,
     /// These servers do not exist.
@@ -70,7 +70,7 @@ struct BenchRun {
     simulated: Option<Simulated>,
 }
 
-/// What is only simulated, and with whose prices.
+/// Parameters of a simulation, and the origin of its prices.
 #[derive(Serialize)]
 struct Simulated {
     network: &'static str,
@@ -88,7 +88,7 @@ struct Simulated {
 #[derive(Serialize)]
 struct Scaling {
     of: String,
-    /// From so many servers.
+    /// Starting number of servers.
     from: u16,
     of_linear: f64,
 }
@@ -149,7 +149,7 @@ pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
         }
         _ => Some(Application::of(arguments)?),
     };
-    // What is wrong is told before the first run, not after minutes.
+    // Errors are reported before the first run.
     for variant in &variants {
         match &mut application {
             None => {
@@ -192,7 +192,7 @@ pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
     }
 }
 
-/// What is run, unless it is YCSB.
+/// The measured application, unless it is YCSB.
 struct Application {
     loaded: Loaded,
     /// Name and text of its workload.toml.
@@ -349,7 +349,7 @@ fn ycsb(arguments: &BenchArguments, variant: &Variant) -> Result<(Ycsb, items::P
     Ok((workload, protocol))
 }
 
-/// Of which nodes are processes.
+/// This program, which is started for the nodes.
 pub fn this_program() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|error| {
         Failure::input(format!(
@@ -405,7 +405,7 @@ fn ycsb_run(arguments: &BenchArguments, variant: &Variant, round: u32) -> Result
     })
 }
 
-/// What is between simulated servers.
+/// Network between simulated servers.
 fn network(arguments: &BenchArguments) -> Result<Option<Network>, Failure> {
     let Some(file) = &arguments.round_trips else { return Ok(arguments.simulate) };
     let complain = |what: String| {
@@ -464,7 +464,7 @@ fn simulated(servers: Servers, load: Load, prices: &Prices) -> Simulated {
     }
 }
 
-/// Each simulated run beside the one of the same protocol and settings with the fewest servers.
+/// Scaling of each simulated run relative to that of the same protocol and settings with the fewest servers.
 fn scaling(runs: &[BenchRun]) -> Vec<Scaling> {
     let mut scaling = Vec::new();
     let key = |run: &BenchRun| (run.protocol.clone(), format!("{:?}", run.parameters), run.rounds);

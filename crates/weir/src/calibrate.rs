@@ -38,7 +38,7 @@ pub fn execute(arguments: &CalibrateArguments) -> Result<(), Failure> {
     }
 }
 
-/// Of nodes with the whole population.
+/// Measures calls on nodes with the full population.
 fn calls(quick: bool) -> Result<BTreeMap<String, f64>, Failure> {
     const SHARDS: u16 = 2;
     print_remark("weir: calls");

@@ -16,7 +16,7 @@ use crate::live;
 use crate::output::{Failure, print_remark};
 use objects::{Constraint, Objects, Table};
 
-/// While it is there, nothing else is written: a definition waits for all that is under way, and lets nobody in. It is rolled back.
+/// Marks a dump in progress: a definition waits for all transactions in flight and blocks later ones. It is rolled back.
 const BARRIER: &str = "weir_dump_is_under_way";
 
 pub fn execute(arguments: &DumpArguments) -> Result<(), Failure> {
@@ -31,7 +31,7 @@ pub fn execute(arguments: &DumpArguments) -> Result<(), Failure> {
     });
     let remarks = dumped.map_err(|problem| match problem {
         Problem::Server(error) => failed(&live::causes(&error)),
-        // Whoever reads it has closed the pipe.
+        // The reader has closed the pipe.
         Problem::Output(error) => failed(&format!("cannot write: {error}")),
     })?;
     remarks.iter().for_each(|remark| print_remark(&format!("weir dump: {remark}")));
@@ -64,14 +64,14 @@ impl From<io::Error> for Problem {
     }
 }
 
-/// What is wanted.
+/// Parts to dump.
 #[derive(Clone, Copy)]
 struct Parts {
     schema: bool,
     data: bool,
 }
 
-/// Gives what whoever asked has to know.
+/// Writes the dump; returns remarks for the user.
 fn dump(client: &mut Client, parts: Parts, out: &mut dyn Write) -> Result<Vec<String>, Problem> {
     client.batch_execute("SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0")?;
     let mut transaction = client.transaction()?;

@@ -8,7 +8,7 @@ pub struct Explanation {
     pub title: &'static str,
     pub meaning: &'static str,
     pub example: &'static str,
-    /// What a user can do about it, or why there is nothing to do.
+    /// Remedy, or the reason why there is none.
     pub mend: &'static str,
 }
 

@@ -117,7 +117,7 @@ pub fn read_text(path: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Reads a log, in which whoever writes may write anything: bytes that are no text become marks.
+/// Reads a log, which may contain arbitrary bytes: invalid text is replaced by marks.
 pub fn read_log(path: &Path) -> Result<String, Failure> {
     let length =
         std::fs::metadata(path).map_err(|error| unreadable(path, &error, "name a file that is there"))?.len();

@@ -12,7 +12,7 @@ use crate::output::{Failure, print, write_file};
 use crate::report::grouped;
 use crate::table::table;
 
-/// What is sampled, and how.
+/// Name and getter of a sampled quantity.
 type Quantity = (&'static str, fn(&Sample) -> usize);
 
 const QUANTITIES: [Quantity; 6] = [

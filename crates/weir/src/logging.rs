@@ -30,7 +30,7 @@ pub fn begin(format: LogFormat, level: Option<LevelFilter>) -> Result<(), Failur
     Ok(())
 }
 
-/// What is said whatever the level: people and scripts wait for it.
+/// Prints a message independent of the log level: users and scripts wait for it.
 pub fn remark(format: LogFormat, message: &str) {
     match format {
         LogFormat::Text => print_remark(&format!("weir: {message}")),

@@ -16,7 +16,7 @@ use weir_txn::exec::definition::Description;
 use crate::application::Bare;
 use crate::output::Failure;
 
-/// What a data directory was begun with, and the texts of the files that it was last brought to.
+/// Initial state of a data directory, and the texts of the files that it was last migrated to.
 #[derive(Serialize, Deserialize)]
 pub struct Kept {
     placement: u64,
@@ -186,7 +186,7 @@ impl<'t> Stated<'t> {
         None
     }
 
-    /// Of a table: its columns and constraints by their names, and what stands behind them.
+    /// Elements of a table, columns and constraints by name, and the text after them.
     fn elements(&self) -> Option<(Vec<Element<'t>>, &[&'t str])> {
         let (open, end) = self.parenthesis()?;
         let (mut all, mut depth, mut begin) = (Vec::new(), 0, open + 1);
@@ -247,10 +247,10 @@ impl<'t> Element<'t> {
     }
 }
 
-/// What is otherwise in the new files than in those before.
+/// Differences of the new files from the old ones.
 ///
 /// # Errors
-/// What differs and cannot be made of a database that runs.
+/// A difference that cannot be applied to a running database.
 pub fn differences(before: &[String], after: &[String]) -> Result<Vec<Difference>, String> {
     let (before, after) = (Stated::all(before)?, Stated::all(after)?);
     let by_key = |all: &[Stated<'_>]| -> Result<BTreeMap<(String, String), usize>, String> {

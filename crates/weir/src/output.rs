@@ -1,4 +1,4 @@
-//! What goes to standard output and standard error, and the two ways for a command to fail.
+//! Standard output and standard error, and the two kinds of failure of a command.
 //!
 //! Escape codes reach a terminal only. A reader that closes the pipe early is no error.
 
@@ -20,7 +20,7 @@ pub enum Failure {
     Check(Option<String>),
     /// Exit code 2: the message says what is wrong with the input, where, and what would be right.
     Input(String),
-    /// The same of SQL, and each mistake for a script: `message`, `state`, `hint`, `source`.
+    /// Invalid SQL, with each error for scripts: `message`, `state`, `hint`, `source`.
     Refused { message: String, errors: Vec<Value> },
 }
 
@@ -29,7 +29,7 @@ impl Failure {
         Failure::Input(message.into())
     }
 
-    /// What a script reads instead of the result, where the input is wrong.
+    /// JSON document of the errors for scripts, in place of the result.
     pub fn document(&self) -> Option<Value> {
         let errors = match self {
             Failure::Check(_) => return None,

@@ -1,4 +1,4 @@
-//! Progress on standard error: a bar where somebody watches a terminal, a line a phase elsewhere.
+//! Progress on standard error: a bar on a terminal, a line for each phase elsewhere.
 
 use std::io::IsTerminal;
 use std::time::Duration;

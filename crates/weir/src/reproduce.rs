@@ -1,7 +1,6 @@
 //! `weir reproduce`: the papers' tables and figures, measured anew: numbers, a picture, and the paper's figure beside ours.
 //!
-//! What is run stands in weir-bench (`figures`, `scale`); here are files, tables and the application that the first
-//! paper's figure is about.
+//! The measurements are in weir-bench (`figures`, `scale`); here are files, tables and the application of the first paper's figure.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +32,7 @@ struct Document<'a> {
 struct Measured<'a> {
     id: &'a str,
     title: &'a str,
-    /// Nothing of it was run on servers that exist.
+    /// No part was run on real servers.
     simulated: bool,
     prices_of: Option<String>,
     points: Vec<Point>,
@@ -155,8 +154,7 @@ fn text(title: &str, points: &[Point]) -> String {
     text
 }
 
-/// So many warehouses for each server as the paper has, with a small population: what a call takes was measured with the
-/// whole one.
+/// Number of warehouses for each server as in the paper, with a small population: the cost of a call was measured with the full one.
 fn new_order(
     effort: Effort,
     seed: u64,

@@ -41,13 +41,13 @@ pub fn execute(arguments: &RunArguments) -> Result<(), Failure> {
     let workload = loaded.workload(name, text, &arguments.cluster.settings)?;
     let protocol = protocol(&arguments.protocol)?;
     if let Some(path) = &arguments.report {
-        // A path that cannot be written is told before the run, not after it.
+        // An unwritable path is reported before the run.
         output::write_file(path, "")?;
     }
     let interrupted = Arc::new(AtomicBool::new(false));
     let options = options(&arguments.cluster, protocol, Some(AUDIT_EVERY));
     let options = RunOptions { interrupted: Some(interrupted.clone()), ..options };
-    // What is wrong is told first, and by itself.
+    // Errors are reported first, without other output.
     let run = once_after(&loaded, workload, options, || {
         if arguments.format == Format::Text {
             output::print(&loaded.plan_text());
@@ -57,7 +57,7 @@ pub fn execute(arguments: &RunArguments) -> Result<(), Failure> {
     show(arguments, &loaded, &run)
 }
 
-/// The same on a cluster that carries the application.
+/// Runs on a cluster that carries the application.
 fn execute_at(arguments: &RunArguments, target: &str) -> Result<(), Failure> {
     let cluster = cluster_of("run", target)?;
     let Some(named) = &cluster.application else {
@@ -196,7 +196,7 @@ fn once_after(
     Ok(run)
 }
 
-/// What went wrong, as the user can mend it.
+/// Converts an error into a message with a remedy.
 pub fn failure(loaded: &Loaded, error: RunError) -> Failure {
     let sources = &loaded.application.sources;
     match error {

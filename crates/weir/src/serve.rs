@@ -1,4 +1,4 @@
-//! `weir serve`: one node of a cluster, until it is told to end.
+//! `weir serve`: runs one node of a cluster until it is stopped.
 //!
 //! Serves nothing itself: weir-server does.
 
@@ -118,7 +118,7 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
             started
         }
     };
-    // Clients of PostgreSQL's protocol are told, and end what they do, before the node ends.
+    // Sessions of PostgreSQL's protocol are terminated before the node ends.
     let inside: Arc<Mutex<Option<weir_pg::Server>>> = Arc::default();
     let to_end = inside.clone();
     let end = move || {
@@ -189,10 +189,10 @@ fn bring(
 /// A node without a cluster file.
 const ALONE: &str = "weir";
 
-/// Of each table, where somebody wants to try it.
+/// Number of invented rows in each table for demonstrations.
 const DEMO_ROWS: u16 = 100;
 
-/// Where it speaks PostgreSQL's protocol; beside a PostgreSQL that may be there.
+/// Default address of PostgreSQL's protocol; the port differs from that of a local PostgreSQL.
 const DOOR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5433);
 
 /// One node, which its own front end reaches by a port that is free at this moment.
@@ -211,7 +211,7 @@ fn alone(path: Option<PathBuf>, shards: u16, demo_data: bool) -> Result<ClusterF
     Ok(ClusterFile::alone(ALONE, address, shards, application))
 }
 
-/// Of clients of PostgreSQL's protocol.
+/// Password for clients of PostgreSQL's protocol.
 fn password(cluster: &ClusterFile, file: Option<PathBuf>) -> Result<Option<String>, Failure> {
     if cluster.application.is_none() {
         return Err(usage(
@@ -236,17 +236,17 @@ fn unheard(weir_observe::NotStarted(what, hint): weir_observe::NotStarted) -> Fa
     usage(&format!("--http: {what}"), &hint)
 }
 
-/// What the machine has; none: it does not say.
+/// Memory of the machine; none: unknown.
 fn machine_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-/// What compiling a statement may take beside its rows.
+/// Memory that the compilation of a statement may need in addition to its rows.
 const STATEMENT_MEMORY_MIN: u64 = 16 << 20;
 
-/// What a statement may take where nothing is said.
+/// Default memory limit of a statement.
 const STATEMENT_MEMORY: u64 = 1 << 30;
 
 fn open(
@@ -353,7 +353,7 @@ fn start_bare(settings: Settings, bare: Bare) -> Result<Started, Failure> {
     Ok((started.map_err(failure)?, bare))
 }
 
-/// What a shard without a log knows of its lives: no other had this time.
+/// First record of a shard without a log: its incarnation is the current time, which is unique.
 fn started(has_log: bool) -> impl Iterator<Item = Record> {
     (!has_log).then(|| Record::Started { incarnation: now_ms() }).into_iter()
 }

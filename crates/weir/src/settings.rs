@@ -1,4 +1,4 @@
-//! `weir.toml`, beside the schema: what is demanded of the transactions.
+//! `weir.toml`, next to the schema: requirements on the transactions.
 //!
 //!     [requirement]
 //!     default = "invariants"           # or "serializable"
@@ -6,8 +6,8 @@
 //!     [requirement.procedures]
 //!     transfer = "serializable"
 //!
-//! What a procedure says of itself (ALTER PROCEDURE … SET default_transaction_isolation) holds unless the file
-//! names the procedure. Only reads and applies; anything that is not known is an error with its place.
+//! The isolation level declared by a procedure (ALTER PROCEDURE … SET default_transaction_isolation) holds unless the file names the
+//! procedure. This module only reads and applies the file; unknown names are errors with their position.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ const VALUES: &str = "\"invariants\" (keep what is declared) and \"serializable\
 const SHAPE: &str =
     "[requirement] has default = \"…\", and [requirement.procedures] has a line for each procedure";
 
-/// Finds the file beside the schema and applies it; without one nothing happens.
+/// Finds the file next to the schema and applies it; without a file nothing happens.
 pub fn apply(application: &mut Application, paths: &[PathBuf]) -> Result<(), Failure> {
     let mut files: BTreeSet<PathBuf> = BTreeSet::new();
     for path in paths {
@@ -155,7 +155,7 @@ mod tests {
         weir_sql::load(sources).unwrap_or_else(|(_, wrong)| panic!("{wrong:?}"))
     }
 
-    /// Who is serializable, or the first error with its place.
+    /// Compares the serializable procedures, or the first error with its position.
     #[track_caller]
     fn check(text: &str, expect: &str) {
         let mut app = application();

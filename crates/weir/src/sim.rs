@@ -17,7 +17,7 @@ use crate::input::read_text;
 use crate::kept;
 use crate::output::{Failure, print, write_file};
 
-/// What is simulated.
+/// A built-in simulated workload.
 #[derive(Clone, Copy)]
 enum Workload {
     Items,
@@ -31,7 +31,7 @@ struct Ran {
     report: String,
     log: String,
     transactions: usize,
-    /// Of them, those that committed under guards.
+    /// Number of these that committed under guards.
     guarded: usize,
     history: String,
 }
@@ -187,7 +187,7 @@ pub fn execute_history(arguments: &HistoryArguments) -> Result<(), Failure> {
             ))
         };
         let records = from_json_lines(&read_text(path)?).map_err(wrong)?;
-        // Of nothing everything holds: that would say too much of a file that was never written.
+        // An empty history satisfies everything, but probably the file was never written.
         if records.is_empty() {
             return Err(wrong("there is no transaction in it".to_owned()));
         }

@@ -42,7 +42,7 @@ pub fn read(mut sources: Sources, paths: &[PathBuf]) -> Result<(Application, Wei
     Ok((application, weights))
 }
 
-/// What the log does not call weighs nothing.
+/// Procedures that do not occur in the log have weight zero.
 fn weights(routines: &BTreeSet<String>, calls: &BTreeMap<String, u64>) -> Weights {
     // The analysis counts in thousandths, up to a million.
     let most = calls.values().copied().max().unwrap_or(1) as f64;

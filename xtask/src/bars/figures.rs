@@ -74,7 +74,7 @@ fn number(point: &Value, field: &str) -> f64 {
     point[field].as_f64().unwrap_or(f64::NAN)
 }
 
-/// Of a protocol, over no concurrency control or over nothing blocked, by panel and place.
+/// Points of a protocol relative to no concurrency control or to no blocked writes, by panel and position.
 fn of_base<'a>(points: &'a [Value], series: &'a str) -> impl Iterator<Item = (&'a str, f64, f64)> {
     let of = move |point: &&Value| point["series"] == series;
     points
@@ -83,14 +83,14 @@ fn of_base<'a>(points: &'a [Value], series: &'a str) -> impl Iterator<Item = (&'
         .map(|point| (point["panel"].as_str().unwrap_or(""), number(point, "x"), number(point, "of_base")))
 }
 
-/// What §5.2 of ramp.txt says in words: the overhead of RAMP "is typically less than 8% compared to baseline throughput […]
-/// and is never greater than 50%. RAMP-F and RAMP-H always outperform the lock-based and E-PCI techniques, while RAMP-S
-/// outperforms lock-based techniques". Of RAMP-S the paper's 8% do not hold ("peaks at almost 60%").
+/// Claims of §5.2 of ramp.txt: the overhead of RAMP "is typically less than 8% compared to baseline throughput […] and is never greater
+/// than 50%. RAMP-F and RAMP-H always outperform the lock-based and E-PCI techniques, while RAMP-S outperforms lock-based techniques".
+/// For RAMP-S the paper's 8% do not hold ("peaks at almost 60%").
 const TYPICAL: f64 = 0.92;
 const LEAST: f64 = 0.5;
 
-/// One run at each place: what disturbs a real one is larger than a tenth now and then, and so is what separates protocols
-/// that do the same where nothing is written or nobody meets.
+/// Tolerance for one run at each point: occasional disturbances of a real run exceed a tenth, and so do differences between protocols
+/// that do the same without writes or conflicts.
 const NEAR: f64 = 0.85;
 
 fn figure_3(weir: &Weir, effort: Effort, id: &str) -> Result<Seen, String> {
@@ -142,7 +142,7 @@ fn figure_3(weir: &Weir, effort: Effort, id: &str) -> Result<Seen, String> {
     })
 }
 
-/// Of sorted numbers.
+/// Median of sorted numbers.
 fn middle(sorted: &[f64]) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }

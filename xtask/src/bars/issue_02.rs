@@ -228,7 +228,7 @@ fn judge(report: &Value) -> Result<(), String> {
         return Err(format!("{} calls of other transactions aborted", aborted - rolled_back));
     }
     let share = rolled_back as f64 / calls as f64;
-    // Of thousands of calls: five standard deviations around 1%.
+    // Tolerance for thousands of calls: five standard deviations around 1%.
     let tolerance = 5.0 * (0.01 * 0.99 / calls as f64).sqrt();
     if (share - 0.01).abs() > tolerance {
         return Err(format!("{:.2}% of New-Orders aborted", 100.0 * share));

@@ -148,7 +148,7 @@ fn power_loss(weir: &Weir, effort: Effort) -> Result<Seen, String> {
     Ok(Seen { interval: format!("seeds {seeds}, {}", seen.interval), ..seen })
 }
 
-/// Of time, and of memory.
+/// Results for time, and for memory.
 fn recovery(weir: &Weir, effort: Effort) -> Result<(Seen, Seen), String> {
     let mib = if effort == Effort::Quick { "128" } else { "1024" };
     let test = Chosen::release("product", &["processes::recovery::"]);

@@ -154,7 +154,7 @@ fn procedures(size: &Size) -> String {
     text
 }
 
-/// What procedures of all modules do to the tables that they share.
+/// Statements of the procedures of all modules on shared tables.
 fn shared(which: usize) -> &'static str {
     match which {
         0 => "    UPDATE tenant SET balance = balance - amount WHERE id = owner;\n",

@@ -36,7 +36,7 @@ pub enum Kind {
     Real,
     /// Follows from the input; the same on every machine.
     Computed,
-    /// Of servers that nobody has, charged with what steps were measured to take (docs/internals/scale.md).
+    /// Simulated servers, charged with measured costs of the steps (docs/internals/scale.md).
     Simulated,
 }
 
@@ -55,17 +55,17 @@ pub struct Bar {
     pub id: &'static str,
     pub issue: u32,
     pub claim: &'static str,
-    /// What counts as met, in words.
+    /// Criterion, in words.
     pub bar: &'static str,
     pub kind: Kind,
     pub measure: fn(&Weir, Effort) -> Result<Seen, String>,
 }
 
-/// What a measurement showed.
+/// Result of a measurement.
 pub struct Seen {
     pub met: bool,
     pub figure: String,
-    /// Smallest and largest of the repetitions, and how many there were.
+    /// Smallest and largest of the repetitions, and their number.
     pub interval: String,
 }
 
@@ -108,7 +108,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
         eprintln!("bars: there is no bar `{unknown}`; `cargo xtask bars --list` lists them");
         return ExitCode::from(2);
     }
-    // What is compared with a baseline is left as it was seen last where there is none.
+    // Without a baseline, bars relative to one keep their last figures.
     let by_default = |bar: &Bar| baseline.is_some() || unchanged::BARS.iter().all(|one| one.id != bar.id);
     let is_chosen = |bar: &&Bar| match only.is_empty() {
         true => by_default(bar),

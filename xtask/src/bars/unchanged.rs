@@ -66,7 +66,7 @@ fn embedded(weir: &Weir, effort: Effort) -> Result<Seen, String> {
     seen(seen_pairs)
 }
 
-/// Of pairs of what this build and the baseline do a second.
+/// Result from pairs of throughputs of this build and of the baseline.
 fn seen(pairs: Vec<(f64, f64)>) -> Result<Seen, String> {
     let middle =
         |values: Vec<f64>| spread(values).map(|(median, ..)| median).ok_or("nothing was measured".to_owned());

@@ -13,7 +13,7 @@ use crate::verify::{target_folder, workspace_root};
 pub struct Weir {
     pub root: PathBuf,
     pub binary: PathBuf,
-    /// An earlier build, for what is compared with one.
+    /// An earlier build, for relative measurements.
     baseline: Option<PathBuf>,
 }
 
@@ -43,7 +43,7 @@ impl Weir {
         Ok(Weir { root, binary, baseline })
     }
 
-    /// The earlier build that this one is compared with.
+    /// The earlier build for relative measurements.
     pub fn baseline(&self) -> Result<&Path, String> {
         self.baseline.as_deref().ok_or_else(|| {
             "it is compared with an earlier build: `cargo xtask bars --baseline PROGRAM`".to_owned()
@@ -85,7 +85,7 @@ impl Weir {
         })
     }
 
-    /// What a command prints; exit codes above 1 are errors, 1 is an answer.
+    /// Standard output of a command; exit codes above 1 are errors, 1 is an answer.
     pub fn text(&self, arguments: &[&str]) -> Result<String, String> {
         let output = self.output(arguments)?;
         if !matches!(output.status.code(), Some(0 | 1)) {

@@ -27,7 +27,7 @@ pub struct Dependency {
     pub item: Item,
 }
 
-/// Everything that one transaction reads and somebody changes.
+/// Dependencies of one transaction: items that it reads and some transaction writes.
 #[derive(Debug, Default)]
 pub struct Dependencies {
     /// In the order of its reads.
@@ -46,7 +46,7 @@ impl Dependencies {
         Dependencies { list, by_writer }
     }
 
-    /// Those on one writer, from this index of the list on.
+    /// Dependencies on one writer, from this index of the list on.
     pub fn on(&self, writer: usize, from: usize) -> impl Iterator<Item = &Dependency> {
         let of_writer = self.by_writer.get(&writer).map_or(&[][..], Vec::as_slice);
         let first = of_writer.partition_point(|&index| index < from);

@@ -25,7 +25,7 @@ use conflict::{Dependencies, Item};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AnomalyKind {
-    /// Of two writes of one column, each from what was there before both, one is lost (Berenson et al., P4).
+    /// Two writes of one column, each computed from the value before both: one is lost (Berenson et al., P4).
     LostUpdate,
     /// Each reads what the other writes, and neither sees it (Berenson et al., A5B).
     WriteSkew,
@@ -65,20 +65,20 @@ impl AnomalyKind {
 pub struct Anomaly {
     pub kind: AnomalyKind,
     pub transaction: usize,
-    /// The transaction beside which it happens, often itself; others besides, where there are.
+    /// The concurrent transaction of the anomaly, often the same one; further ones where there are.
     pub with: usize,
     pub others: Vec<usize>,
-    /// Calls on one shard follow each other: only copies of it that take calls at once can show it.
+    /// Calls on one shard are serial: the anomaly needs replicas of the shard that take calls at once.
     pub between_copies: bool,
     /// The statement that reads what the other changes.
     pub span: Span,
     pub message: String,
     pub example: Example,
-    /// What it reads and another one writes: the two that matter, or the one.
+    /// Items that it reads and another transaction writes: one or two.
     pub items: Vec<(TableId, Option<ColumnIndex>)>,
-    /// The example with values, where somebody has run it.
+    /// The example with values, if it has been run.
     pub executed: Executed,
-    /// The cheapest first.
+    /// Remedies, the cheapest first.
     pub remedies: Vec<String>,
 }
 
@@ -99,7 +99,7 @@ pub struct Prevented {
     pub by: String,
 }
 
-/// What the mechanisms of the plan allow, transaction by transaction, and what they prevent.
+/// Anomalies that the mechanisms of the plan allow, by transaction, and those that they prevent.
 pub fn anomalies(world: &World<'_>, plan: &Plan) -> (Vec<Anomaly>, Vec<Prevented>) {
     let dependencies = (0..world.effects.len()).map(|procedure| Dependencies::of(world, procedure)).collect();
     let search = Search { world, plan, dependencies };
@@ -157,12 +157,12 @@ pub fn findings(world: &World<'_>, anomalies: &[Anomaly], findings: &mut Vec<Fin
 struct Search<'a> {
     world: &'a World<'a>,
     plan: &'a Plan,
-    /// By procedure: what it reads and another (or another call of it) writes.
+    /// By procedure: items that it reads and another procedure, or another call of it, writes.
     dependencies: Vec<Dependencies>,
 }
 
 impl Search<'_> {
-    /// What keeps everything away from the whole transaction.
+    /// Reason why the whole transaction is free of anomalies.
     fn protection(&self, procedure: usize) -> Option<String> {
         match self.plan.transactions[procedure].mechanism {
             Mechanism::Ordered => Some("it runs in order".to_string()),

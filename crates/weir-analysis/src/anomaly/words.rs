@@ -1,4 +1,4 @@
-//! An anomaly as a story: two calls with values, what each reads and writes, and what comes of it.
+//! An anomaly as a story: two calls with values, their reads and writes, and the result.
 
 use weir_sql::bound::VariableId;
 use weir_sql::catalog::{ColumnIndex, TableId};
@@ -400,7 +400,7 @@ impl Scene<'_> {
         }
     }
 
-    /// What both calls share has one value; anything else is another one on each side.
+    /// Value of a term: shared terms have one value for both calls, others one for each side.
     fn value(&self, procedure: usize, term: TermId, side: Side, shared: &Shared) -> String {
         let effects = &self.world.effects[procedure];
         match effects.terms.get(term) {

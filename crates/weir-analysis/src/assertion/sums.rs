@@ -91,7 +91,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The same for an output of `select`, whose aggregates range over its FROM list.
+    /// Linear form of an output of `select`, whose aggregates range over its FROM list.
     fn linear_in(
         &self,
         expr: &'a Expr,

@@ -1,4 +1,4 @@
-//! What a foreign key does to children when their parent goes or changes its key: ON DELETE and ON UPDATE.
+//! Foreign-key actions on children when their parent is deleted or changes its key: ON DELETE and ON UPDATE.
 //!
 //! The children that go, or whose reference changes, are effects of the transaction like those of its own
 //! statements, and so are their children's in turn. Each such write says which key did it ([`super::Write::action`]).
@@ -16,7 +16,7 @@ struct Acting<'a, 'u> {
     child: &'a Table,
     action: Action,
     done: ForeignKeyAction,
-    /// Of the parent; `None` if it is gone.
+    /// Updates of the parent; `None` if it is deleted.
     updates: Option<&'u [(ColumnIndex, ColumnOperation)]>,
     span: Span,
 }
@@ -92,7 +92,7 @@ impl<'a> Interpreter<'a> {
         self.context.pop();
     }
 
-    /// What finds the children of a row.
+    /// Key that selects the children of a row.
     fn children_of(&mut self, key: &ForeignKey, parent: Option<ReadId>) -> Key {
         let Some(parent) = parent else { return Key::new() };
         let pairs = key.columns.iter().zip(&key.parent_columns);

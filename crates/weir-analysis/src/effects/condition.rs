@@ -1,4 +1,4 @@
-//! What a row must meet to matter to a statement, over terms.
+//! Conditions that a row must satisfy to matter to a statement, over terms.
 //!
 //! Kept beside a read's key because Operation Partitioning asks whether two statements can mean one row: ranges,
 //! lists, alternatives and joined rows say no where keys do not (operation-partitioning.txt §3.1). What has

@@ -27,7 +27,7 @@ impl Interpreter<'_> {
             ExprKind::Column { relation, column } => self.column(*relation, *column),
             ExprKind::Variable(variable) => {
                 let term = self.variable(*variable);
-                // OLD and NEW of a trigger hold columns that nobody has looked at before.
+                // OLD and NEW of a trigger contain columns that have not been read before.
                 if let Term::Field { row, column } = *self.terms().get(term) {
                     self.read_mut(row).columns.insert(column);
                 }
@@ -278,7 +278,7 @@ impl Interpreter<'_> {
         }
     }
 
-    /// What follows from a condition being false or NULL after it has raised otherwise.
+    /// Learns from a condition being false or NULL, after an exception has been raised otherwise.
     pub(super) fn learn_negation(&mut self, condition: &Expr) {
         // Within a branch it holds only there, and terms do not know where they are used.
         if self.context.iter().any(|frame| matches!(frame, super::Frame::Branch { .. })) {
@@ -358,7 +358,7 @@ pub(super) fn same_value(expr: &Expr) -> &Expr {
     }
 }
 
-/// What the table's CHECKs say of a column's sign, as in `CHECK (seats > 0)`.
+/// Sign of a column that the table's CHECKs imply, as in `CHECK (seats > 0)`.
 pub fn checked_sign(table: &Table, column: ColumnIndex) -> Sign {
     let is_column = |expr: &Expr| matches!(expr.kind, ExprKind::Column { column: of, .. } if of == column);
     let conditions = table.checks.iter().flat_map(|check| conjuncts(&check.expr));

@@ -40,7 +40,7 @@ fn effects(app: &Application, dependents: &Dependents, procedure: usize) -> Proc
     interpreter.effects
 }
 
-/// What a relation of the running statement stands for.
+/// Meaning of a relation of the running statement.
 #[derive(Clone)]
 pub(super) enum Binding {
     Row(ReadId),
@@ -155,7 +155,7 @@ impl<'a> Interpreter<'a> {
         self.frame.env.get(variable.0 as usize).copied()
     }
 
-    /// The same term each time.
+    /// The term of a slot, the same at each call.
     pub(super) fn term_of(&mut self, slot: Slot) -> TermId {
         match slot {
             Slot::Known(term) => term,
@@ -164,7 +164,7 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// A value that is nobody else's, of which nothing is known.
+    /// A fresh value without known properties.
     pub(super) fn unknown_slot(&mut self) -> Slot {
         Slot::Unknown(self.terms().site())
     }

@@ -19,7 +19,7 @@ use super::{Action, Frame};
 /// Paths into one body that are interpreted one by one.
 const ENTRIES_OF_BODY_MAX: u32 = 4;
 
-/// The same of all bodies of a procedure.
+/// Limit on the paths into all bodies of a procedure together.
 const ENTRIES_MAX: u32 = 400;
 
 /// Bodies nested deeper than this are joined.
@@ -41,9 +41,9 @@ pub(super) enum Body {
 pub(super) struct Joins {
     entries: BTreeMap<Body, u32>,
     entries_in_all: u32,
-    /// Those that are interpreted once for all further paths, and those that have been.
+    /// Bodies that are, or have been, interpreted once for all further paths.
     joined: BTreeSet<Body>,
-    /// Of the joined ones those that are still to be interpreted, with the statement that sets each off.
+    /// Joined bodies that remain to be interpreted, each with the statement that leads to it.
     pending: Vec<(Body, Span)>,
     /// Only joined bodies are left to interpret.
     is_joining: bool,
@@ -75,7 +75,7 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// The same of one that is running: the proofs that follow each path say nothing of it.
+    /// Joins a body that is being interpreted: proofs that follow each path do not apply to it.
     pub(super) fn join_again(&mut self, body: Body, what: String, span: Span) {
         if !self.effects.unknown.iter().any(|(known, _)| *known == what) {
             self.effects.unknown.push((what, span));

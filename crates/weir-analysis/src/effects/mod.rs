@@ -1,4 +1,4 @@
-//! What each procedure may do, by abstract interpretation of its bound form.
+//! Possible effects of each procedure, by abstract interpretation of its bound form.
 //!
 //! Every statement that might run is recorded once, with the loops and branches around it and with a
 //! symbolic [`Term`] for each value: loops and branches are covered, calls are followed, and a value keeps
@@ -40,15 +40,15 @@ pub struct ProcedureEffects {
     pub terms: Terms,
     pub reads: Vec<Read>,
     pub writes: Vec<Write>,
-    /// Those it draws numbers from.
+    /// Sequences that it draws numbers from.
     pub sequences: BTreeSet<SequenceId>,
     /// The sequence of each [`Term::Generated`]; `None` for UUIDs.
     pub generated: BTreeMap<u32, Option<SequenceId>>,
-    /// What holds of values where the text has tested it.
+    /// Conditions on values that the text has tested.
     pub tested: Vec<Tested>,
-    /// Places of `RAISE EXCEPTION` and ASSERT.
+    /// Positions of `RAISE EXCEPTION` and ASSERT.
     pub raises: Vec<Span>,
-    /// It may stop between two writes that belong together, without an error.
+    /// It may stop between two related writes without an error.
     pub irregular: bool,
     /// Bodies that could not be followed on each path (recursion), and where.
     /// Proofs that add up what each path does say nothing of such a transaction.
@@ -82,16 +82,16 @@ pub struct Read {
     pub table: TableId,
     /// Columns whose value matters, those of conditions included.
     pub columns: BTreeSet<ColumnIndex>,
-    /// Those among them whose value goes anywhere else than into a condition.
+    /// Columns among them whose value is used for more than a condition.
     pub returned: BTreeSet<ColumnIndex>,
     pub key: Key,
-    /// What else holds if the row matters to the statement.
+    /// Further conditions on rows that matter to the statement.
     pub conditions: Vec<Condition>,
-    /// The one row with the lowest value of this column among those of the key (ORDER BY … LIMIT 1, min()).
+    /// Only the row with the lowest value of this column among those of the key (ORDER BY … LIMIT 1, min()).
     pub lowest: Option<ColumnIndex>,
     /// FOR UPDATE.
     pub locked: bool,
-    /// The target of an UPDATE or DELETE that has no other condition than its key.
+    /// Target of an UPDATE or DELETE without conditions besides the key.
     pub by_key_alone: bool,
     /// INTO STRICT: without a row the transaction ends.
     pub certain: bool,
@@ -146,7 +146,7 @@ pub struct Conflict {
     pub columns: Option<Vec<ColumnIndex>>,
     /// Empty for DO NOTHING.
     pub update: Vec<(ColumnIndex, ColumnOperation)>,
-    /// Those of them that are amounts in the text, of which the engine keeps the sum.
+    /// Columns among them that the statement increments by amounts, which the engine merges as sums.
     pub adds: Vec<ColumnIndex>,
 }
 

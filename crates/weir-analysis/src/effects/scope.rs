@@ -165,7 +165,7 @@ impl Interpreter<'_> {
                     outputs.push(self.terms().intern(Term::Element { array, index }));
                 }
                 (TableFunction::Scalar, &[value]) => outputs.push(value),
-                // Of the others it is only known what they are made of.
+                // The outputs of other functions are unknown values that depend on the arguments.
                 (function, _) => outputs.extend((0..call.width).map(|column| {
                     let name = format!("{function:?} {column} {site:?}");
                     let args = args.iter().copied().chain([index]).collect();

@@ -100,12 +100,12 @@ impl Sign {
         }
     }
 
-    /// Of it and of all that is greater.
+    /// The signs of it and of all greater values.
     pub fn and_above(self) -> Sign {
         Sign { zero: self.negative || self.zero, positive: true, ..self }
     }
 
-    /// Of it and of all that is less.
+    /// The signs of it and of all smaller values.
     pub fn and_below(self) -> Sign {
         Sign { zero: self.positive || self.zero, negative: true, ..self }
     }
@@ -138,7 +138,7 @@ pub struct Terms {
     ids: FxHashMap<u64, TermId>,
     /// For each carried variable its value before the loop and after one pass.
     carried: BTreeMap<u32, (TermId, TermId)>,
-    /// What conditions that raise otherwise say of a value.
+    /// Signs of values implied by conditions that raise an exception otherwise.
     facts: BTreeMap<TermId, Sign>,
     sites: u32,
 }

@@ -1,7 +1,6 @@
-//! What a write sets off: the triggers of its table, BEFORE ones with a say in the row, AFTER ones with
-//! effects of their own.
+//! Triggers that a write fires: BEFORE triggers, which may change the row, and AFTER triggers with effects of their own.
 //!
-//! A trigger that may skip the row (RETURN NULL) is taken not to: the write is listed all the same.
+//! A trigger that may skip the row (RETURN NULL) is assumed not to: the write is listed anyway.
 
 use weir_sql::Span;
 use weir_sql::bound::{Procedure, Step, StepKind};
@@ -40,7 +39,7 @@ impl Event<'_> {
 }
 
 impl<'a> Interpreter<'a> {
-    /// Lists the write with what its triggers make of it, and what they do themselves.
+    /// Records the write, as changed by its triggers, and the effects of the triggers.
     pub(super) fn record(&mut self, table: TableId, mut operation: Operation, span: Span) -> Operation {
         let context = self.context.clone();
         let triggers = self.dependents.triggers(table);
@@ -66,7 +65,7 @@ impl<'a> Interpreter<'a> {
         operation
     }
 
-    /// What BEFORE triggers put into NEW is written.
+    /// Applies the assignments of BEFORE triggers to NEW.
     fn before(&mut self, table: TableId, operation: &mut Operation, triggers: &[usize], span: Span) {
         if triggers.is_empty() {
             return;
@@ -128,7 +127,7 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// A column that nobody has looked at yet: it counts as read where the trigger uses it.
+    /// A column that has not been read yet: it counts as read where the trigger uses it.
     pub(super) fn old_field(&mut self, row: ReadId, column: usize) -> TermId {
         match self.effects.read(row).key.iter().find(|(bound, _)| *bound == column) {
             Some((_, term)) => *term,

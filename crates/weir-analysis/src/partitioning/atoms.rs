@@ -1,7 +1,7 @@
 //! An entry's condition as alternatives of atoms (operation-partitioning.txt §3.1: "in disjunctive normal form").
 //!
-//! What a statement demands of its row, and of every row that it joins, in one list. Whatever cannot be said so
-//! is left out, that is, taken for true.
+//! Conditions of a statement on its row, and on every row that it joins, in one list. Conditions of another form are omitted, that is,
+//! assumed true.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use weir_types::operator::Comparison;
 
 use crate::effects::{Condition, Key, ProcedureEffects, ReadId, Term, TermId};
 
-/// More alternatives than this are not told apart.
+/// Number of alternatives that are distinguished.
 const ALTERNATIVES_MAX: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +24,7 @@ pub enum Operand {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Atom {
-    /// The same value, or both NULL.
+    /// Equal values, or both NULL.
     Same(Operand, Operand),
     /// These four only of values that are not NULL.
     Equal(Operand, Operand),
@@ -35,7 +35,7 @@ pub enum Atom {
     NotNull(Operand),
 }
 
-/// What holds of a row that an inserted value comes from, if there was such a row.
+/// Conditions on the row that an inserted value comes from, if there was such a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pending {
     pub row: ReadId,

@@ -72,7 +72,7 @@ fn share(key: Key, home: Keys, all: Keys) -> u64 {
     }
 }
 
-/// Of equal scores the column that comes first in the primary key, then in the table.
+/// Best column; of equal scores the one that comes first in the primary key, then in the table.
 fn best(
     table: &weir_sql::catalog::Table,
     scores: &BTreeMap<(TableId, ColumnIndex), u64>,

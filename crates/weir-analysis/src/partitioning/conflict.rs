@@ -30,12 +30,12 @@ pub struct Clause {
     /// Index into the entries of `left` and of `right`.
     pub left: usize,
     pub right: usize,
-    /// Whose access writes.
+    /// The left access is a write.
     pub left_writes: bool,
     pub right_writes: bool,
-    /// What one writes and the other reads or writes.
+    /// Items that one writes and the other reads or writes.
     pub touched: Arc<Touched>,
-    /// A key of the left call and one of the right call that are equal whenever the two meet.
+    /// Pairs of a key of the left call and one of the right call that are equal whenever the accesses conflict.
     pub keys: Vec<(Key, Key)>,
 }
 
@@ -72,10 +72,10 @@ pub fn conflicts(app: &Application, effects: &[ProcedureEffects], sets: &Sets) -
 /// By pair of procedures.
 type Found = BTreeMap<(usize, usize), Demands>;
 
-/// Whose access writes, and which keys are equal.
+/// Which accesses write, and which keys are equal.
 type Demand = (bool, bool, Vec<(Key, Key)>);
 
-/// Of clauses that demand the same, the first; the statements before what constraints do besides.
+/// Clauses with distinct demands; of equal ones the first, statements before constraints.
 #[derive(Default)]
 struct Demands {
     /// By what they demand, each with when it was found.
@@ -106,7 +106,7 @@ impl Demands {
     }
 }
 
-/// What two forms force to be equal, by alternatives.
+/// Equalities that two conditions force, by alternatives.
 type Forced = Vec<Vec<(Numbered, Numbered)>>;
 
 /// The accesses of one table, by form.
@@ -214,12 +214,12 @@ impl<'a> Meetings<'a> {
     }
 }
 
-/// What both touch, if that is a conflict on one row.
+/// Items that both touch, if they conflict on one row.
 fn meeting(one: &Entry, other: &Entry) -> Option<Touched> {
     if !one.kind.is_write() && !other.kind.is_write() {
         return None;
     }
-    // Two inserts make two rows. Where they may not, a unique key has each look for the other's.
+    // Two inserts create two rows. If they may not, the check of the unique key is a separate access.
     if one.kind == Kind::Insert && other.kind == Kind::Insert {
         return None;
     }

@@ -126,7 +126,7 @@ impl Forms {
         }
     }
 
-    /// The same of two calls that make the same access.
+    /// Condition for two calls that make the same access.
     pub fn beside_itself(&mut self, formed: &mut Formed<'_>) -> Option<FormId> {
         reached(&[&*formed]).map(|tables| formed.extend(self, &tables))
     }

@@ -32,10 +32,10 @@ pub use sets::{Definition, Entry, Sets};
 /// Steps of a search; a few seconds at most.
 const STEPS_MAX: u64 = 100_000_000;
 
-/// What a call can be routed by.
+/// A key by which calls can be routed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
-    /// Ids that its server generates, so that they route to where the call runs (§6).
+    /// Ids that its server generates, so that the call is routed to where it runs (§6).
     Own,
     /// The value of a parameter, by index.
     Parameter(usize),
@@ -46,7 +46,7 @@ pub enum Key {
 pub struct Keys(u64);
 
 impl Keys {
-    /// What every call has: its own generated ids, and these parameters' values.
+    /// Keys of every call: its own generated ids, and these parameters' values.
     pub fn new(parameters: impl IntoIterator<Item = usize>) -> Keys {
         Keys(parameters.into_iter().fold(1, |bits, index| bits | Keys::bit(Key::Parameter(index))))
     }
@@ -126,7 +126,7 @@ impl Routing {
         self.home.iter().chain(&self.others).copied().collect()
     }
 
-    /// What routes the call whether its parameters agree or not.
+    /// Keys that route the call whether its parameters agree or not.
     pub fn home_keys(&self) -> Keys {
         Keys::new(self.home)
     }
@@ -155,7 +155,7 @@ pub fn partition(app: &Application, effects: &[ProcedureEffects], weights: &Weig
     partition_as(app, effects, weights, Definition::Complete)
 }
 
-/// The same with the sets as the paper has them, which miss conflicts: for comparison only.
+/// Partitions with the sets as the paper defines them, which miss conflicts: for comparison only.
 pub fn partition_as(
     app: &Application,
     effects: &[ProcedureEffects],

@@ -414,8 +414,8 @@ impl<'a> Clause<'a> {
                 if !comes_with(app, entry, write) {
                     continue;
                 }
-                // A call that fails has read all the same, perhaps the very row that its insert would have
-                // met; only of a fresh key nobody else has a row.
+                // A failing call has read all the same, perhaps the very row that its insert would have met; only for a fresh key no
+                // other call has a row.
                 let fresh = |key: &[ColumnIndex]| key.iter().any(|&c| self.sets.is_fresh(write.table, c));
                 let keys = self.lasting_keys(write.table);
                 let keys: Vec<_> =
@@ -557,7 +557,7 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// Whoever makes the access makes the write as well, and nothing takes it back.
+/// Returns whether every execution of the access also executes the write, and does not undo it.
 pub fn comes_with(app: &Application, entry: &Entry, write: &Write) -> bool {
     let no_way_around = match write.moment.order < entry.moment.order {
         true => write.moment.departures == 0,

@@ -284,7 +284,7 @@ impl Edge {
         self.costs[skip..].iter_mut().step_by(step).take(take)
     }
 
-    /// The same to look at, by the partner's choice.
+    /// Costs of one choice, by the partner's choice.
     fn row(&self, variable: usize, choice: usize) -> impl Iterator<Item = i64> + '_ {
         let (skip, step, take) = match variable == self.first {
             true => (choice * self.width, 1, self.width),
@@ -294,8 +294,8 @@ impl Edge {
     }
 }
 
-/// The same costs of whole arrays, moved from pairs to single choices so that the sum of all minima, which is a
-/// lower bound, is large (min-sum diffusion).
+/// Costs shifted from pairs to single choices so that the sum of all minima, which is a lower bound, is large (min-sum diffusion). Total
+/// costs are unchanged.
 struct Shifted {
     single: Vec<Vec<i64>>,
     edges: Vec<Edge>,
@@ -418,7 +418,7 @@ impl Tree<'_> {
             list.sort_unstable();
             list
         };
-        // Of equally few, the one whose second choice costs most.
+        // Among variables with equally few candidates, the one whose second choice costs most.
         let rank = |list: &Vec<(i64, usize)>| (list.len(), -list.get(1).map_or(0, |(extra, _)| *extra));
         let all = (0..self.open.len()).map(|at| (at, candidates(at)));
         let Some((at, list)) = all.min_by_key(|(_, list)| rank(list)) else { return };

@@ -38,7 +38,7 @@ pub struct Entry {
     pub span: Span,
     /// The condition: one of these holds. No alternative at all is *never*.
     pub alternatives: Vec<Vec<Atom>>,
-    /// What follows besides, if a value that may be NULL is not.
+    /// Further consequences, if a nullable value is not NULL.
     pub pending: Vec<Pending>,
 }
 
@@ -76,11 +76,11 @@ pub enum Definition {
 pub struct Sets {
     /// By procedure.
     pub entries: Vec<Vec<Entry>>,
-    /// Columns that somebody changes after the insert.
+    /// Columns that are updated after the insert.
     updated: BTreeSet<(TableId, ColumnIndex)>,
-    /// Tables from which somebody deletes.
+    /// Tables from which rows are deleted.
     deleted: BTreeSet<TableId>,
-    /// Columns that nobody ever gives a value but the one generator.
+    /// Columns whose values always come from the one generator.
     fresh: BTreeSet<(TableId, ColumnIndex)>,
 }
 
@@ -132,7 +132,7 @@ impl Sets {
         sets
     }
 
-    /// Nobody changes the column after the insert: it says the same of the row at any time.
+    /// The column is never updated: a condition on it holds for the row at all times.
     pub fn is_fixed(&self, table: TableId, column: ColumnIndex) -> bool {
         !self.updated.contains(&(table, column))
     }
@@ -142,14 +142,14 @@ impl Sets {
         self.fresh.contains(&(table, column))
     }
 
-    /// Nobody deletes from the table: a key that nobody changes names one row for all time.
+    /// No rows of the table are deleted: an immutable key always names the same row.
     pub fn is_lasting(&self, table: TableId) -> bool {
         !self.deleted.contains(&table)
     }
 }
 
-/// Accesses of one kind to one table that are told apart. Of more than that it is known what they touch, and no
-/// longer on which condition: paths that multiply make accesses that differ in their conditions alone.
+/// Number of accesses of one kind to one table that are distinguished. Beyond it only the touched items are recorded, without the
+/// conditions: multiplying paths produce accesses that differ in their conditions alone.
 const ALIKE_MAX: usize = 8;
 
 /// The entries, with those of too many paths as one: it touches what any of them does, and any row.
@@ -351,7 +351,7 @@ impl Builder<'_> {
         }
     }
 
-    /// What the constraints of the written table, and those that refer to it, read and write.
+    /// Reads and writes by the constraints of the written table, and by those that reference it.
     fn constraints(&mut self, table: &Table, write: &Write) {
         let new = self.new_values(write);
         let changed = |columns: &[ColumnIndex]| {

@@ -30,10 +30,10 @@ pub fn sort_of(ty: &SqlType) -> Option<Sort> {
     }
 }
 
-/// What a row's columns must meet.
+/// Translation of a condition on a row's columns.
 pub struct Translation<'a> {
     pub table: &'a Table,
-    /// Columns that some transaction updates.
+    /// Returns whether some transaction updates the column.
     pub is_mutable: &'a dyn Fn(ColumnIndex) -> bool,
 }
 

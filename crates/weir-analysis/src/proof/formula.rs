@@ -19,7 +19,7 @@ pub enum Quantity {
         mantissa: i64,
         scale: u8,
     },
-    /// Of sort integer or real.
+    /// A variable of sort integer or real.
     Variable(Variable),
     Sum(Vec<Quantity>),
     Product(i64, Box<Quantity>),
@@ -30,7 +30,7 @@ pub enum Quantity {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Formula {
     Constant(bool),
-    /// Of sort truth.
+    /// A variable of sort Boolean.
     Variable(Variable),
     Less(Quantity, Quantity),
     LessOrEqual(Quantity, Quantity),

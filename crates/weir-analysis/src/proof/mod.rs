@@ -123,7 +123,7 @@ impl<'s> Prover<'s> {
         }
     }
 
-    /// The same for an assertion's clauses that compare sums.
+    /// Improves verdicts on clauses of an assertion that compare sums.
     fn improve_sums(
         &mut self,
         world: &World<'_>,
@@ -156,7 +156,7 @@ impl<'s> Prover<'s> {
         improved.filter(|_| proved).unwrap_or(outcome)
     }
 
-    /// `None` if the question cannot be put, or nobody answers.
+    /// `None` if the question cannot be expressed, or the solver gives no answer.
     fn is_confluent(&mut self, world: &World<'_>, claim: &RowClaim<'_>, procedure: usize) -> Option<bool> {
         let columns = claim.changing(world)?;
         let changes = |write: &Write| columns.keys().any(|column| write.update_of(*column).is_some());

@@ -1,4 +1,4 @@
-//! What one write does to the columns of a condition, as a step from one state of the row to the next.
+//! Effect of one write on the columns of a condition, as a step from one state of the row to the next.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -132,7 +132,7 @@ impl<'w, 'a> Step<'w, 'a> {
         Some(quantity)
     }
 
-    /// What the text has tested before the write.
+    /// Assumes the conditions that the text has tested before the write.
     pub fn assume_at(&mut self, procedure: usize, write: &Write, question: &mut Question) {
         self.assume(procedure, write, &Row::new(), question);
     }
@@ -157,7 +157,7 @@ impl<'w, 'a> Step<'w, 'a> {
         next
     }
 
-    /// What its text has tested: signs of values, IFs around it and before it, and its own WHERE.
+    /// Assumes the tested conditions: signs of values, IFs around and before the write, and its own WHERE.
     fn assume(&mut self, procedure: usize, write: &Write, fixed: &Row, question: &mut Question) {
         let effects = self.effects;
         for (term, quantity) in self.known.clone() {

@@ -25,24 +25,24 @@ use crate::effects::{ColumnOperation, Frame, Operation, TermId, Write};
 use crate::rules::balance::{is_on_path, paths};
 use crate::world::{World, has_one_row_at_most, unique_part};
 
-/// What one write adds to the margin of one row.
+/// Amount that one write adds to the margin of one row.
 struct Amount<'w> {
     write: &'w Write,
     weight: i64,
     /// `None` is one.
     term: Option<TermId>,
-    /// Terms of the row's columns that find its groups.
+    /// Terms of the row's columns that identify its groups.
     row: BTreeMap<ColumnIndex, TermId>,
     /// It is added whenever the write runs.
     certain: bool,
 }
 
-/// What must not come of all that a transaction adds.
+/// Change of the margin that a transaction must not cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unwanted {
-    /// The margin of an inequality is smaller after it.
+    /// The margin of an inequality decreases.
     Narrower,
-    /// The difference of two sides that are equal is another after it.
+    /// The difference of two equal sides changes.
     Another,
 }
 
@@ -123,7 +123,7 @@ fn question(
     Some(question)
 }
 
-/// An inequality of which the amounts of every transaction can be told.
+/// An inequality for which the amounts of every transaction are known.
 struct Margin<'w, 'a> {
     world: &'w World<'a>,
     /// The row whose margin it is; `None` if there is one for the whole database.
@@ -132,7 +132,7 @@ struct Margin<'w, 'a> {
     links: BTreeSet<ColumnIndex>,
     /// Columns of the clause's conditions.
     conditions: BTreeSet<ColumnIndex>,
-    /// Whoever adds to a group finds the row there.
+    /// Every writer that adds to a group has found the row.
     is_there: bool,
 }
 
@@ -256,7 +256,7 @@ impl<'w, 'a> Margin<'w, 'a> {
         (definition.not_null && sort_of(&definition.ty) == Some(Sort::Integer)).then_some(column)
     }
 
-    /// It brings or takes the row itself, or changes whether the clause speaks of it.
+    /// Returns whether the write adds or removes the row itself, or changes whether the clause covers it.
     fn moves_rows(&self, write: &Write) -> bool {
         self.outer.is_some_and(|(_, table)| {
             write.table == table
@@ -266,7 +266,7 @@ impl<'w, 'a> Margin<'w, 'a> {
         })
     }
 
-    /// What the write adds, if anything; `None` if it does something else.
+    /// Amount that the write adds, if any; `None` if it makes another change.
     fn amount<'x>(
         &self,
         procedure: usize,
@@ -338,7 +338,7 @@ impl<'w, 'a> Margin<'w, 'a> {
                 let Some(column) = summed else { return Some(None) };
                 match columns.iter().find(|(updated, _)| *updated == column) {
                     None => Some(None),
-                    // One row, if it is there and nobody takes it away.
+                    // One row, if it exists and is not deleted.
                     Some((_, ColumnOperation::Add(term))) => {
                         unique_part(self.world.table(write.table), &key)?;
                         let stays = self.world.deleters(write.table).next().is_none();

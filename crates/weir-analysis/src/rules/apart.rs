@@ -1,5 +1,5 @@
-//! What belongs together and comes apart: a row that a clause speaks of comes to be in one branch, and what is counted
-//! for it changes in the other.
+//! Rows that are counted and rows that they are counted for, separated by a merge: a row enters a clause in one branch, and its items
+//! change in the other.
 //!
 //! A clause says something of every row of its FROM list that meets its conditions (an owner), with the rows that
 //! belong to it (his items). Every other rule argues about an owner that both branches see. One that is new in a
@@ -118,13 +118,13 @@ impl<'a> Spoken<'a> {
     /// May one branch have the arrival and another the change, neither seeing the other's?
     pub fn may_part(&self, world: &World<'_>, arrival: &Arrival<'_>, mover: &Mover<'_>) -> bool {
         if arrival.relation.0 == mover.relation.0 {
-            // Nobody else changes a row that is new; one that was there before is changed by both.
+            // A new row is not changed by others; an existing one may be changed in both branches.
             return arrival.by_update;
         }
         arrival.by_update
             || !self.refers(world, mover.relation, arrival.relation)
                 && !self.brings(world, mover, arrival.relation)
-                // Or the other half is as new as the arrival: nobody else sees it.
+                // Or the other half is as new as the arrival, so the other branch does not see it.
                 && !self.brings(world, &arrival.as_mover(), mover.relation)
     }
 
@@ -143,7 +143,7 @@ impl<'a> Spoken<'a> {
 
     fn may_meet(&self, world: &World<'_>, a: &Arrival<'_>, b: &Arrival<'_>) -> bool {
         if a.relation.0 == b.relation.0 {
-            // Of one row each sets another column, or computes one, and only both together make it one of the clause's.
+            // Each sets, or computes, another column of one row, and only both together make the clause cover the row.
             let selecting: Vec<ColumnIndex> = self.selecting(a.relation.0).into_iter().collect();
             return a.by_update
                 && b.by_update

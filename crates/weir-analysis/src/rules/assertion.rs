@@ -140,7 +140,7 @@ fn is_dense(atoms: &[(i64, Atom<'_>)]) -> bool {
     })
 }
 
-/// What the transaction does, in words, without repetition.
+/// Operations of the transaction, in words, without repetition.
 pub fn operations(world: &World<'_>, writes: &[&Write]) -> String {
     let mut words: Vec<String> = Vec::new();
     for write in writes {

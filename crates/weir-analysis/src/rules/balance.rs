@@ -94,7 +94,7 @@ fn outer_columns(atoms: &[(i64, Atom<'_>)]) -> Option<Outer> {
     (relations.len() == 1).then_some(Outer { relation, links })
 }
 
-/// What one write adds to one atom: `Some(None)` for nothing, `None` where it cannot be told.
+/// Amount that one write adds to one atom: `Some(None)` for nothing, `None` if unknown.
 fn of_atom(
     world: &World<'_>,
     shape: &Shape<'_>,

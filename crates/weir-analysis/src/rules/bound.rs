@@ -236,11 +236,11 @@ fn replaced(
     Outcome::yes(Rule::PerRecord, operation, because)
 }
 
-/// Who raises (lowers) the column where others set it, or do the opposite, so that a value may stand in the merge that
-/// stood in no branch: `greatest(x, 2)` of 3 is 3, and of the other branch's 1 it is 2. With one kind of change alone,
-/// what stands is one of the checked values. So it is where the condition is a bound: the value set was checked, and
-/// raising it above a lower bound, or lowering it to a value that was itself above one, breaks none. But only where
-/// the column is never NULL, which is not above anything and passes.
+/// A procedure that raises (lowers) the column while others set it, or do the opposite, so that the merge may have a value of neither
+/// branch: `greatest(x, 2)` of 3 is 3, and of the other branch's 1 it is 2. With one kind of change alone, the merged value is one of the
+/// checked values. The same holds if the condition is a bound: the set value was checked, and raising it above a lower bound, or lowering
+/// it to a value that was above one itself, violates none. But only if the column is never NULL, since NULL passes the check without
+/// being above anything.
 fn mixed(world: &World<'_>, table: TableId, column: ColumnIndex, bound: Bound) -> Option<usize> {
     let ordered = matches!(bound, Bound::Above | Bound::Below | Bound::Equal);
     if ordered && world.table(table).columns[column].not_null {

@@ -36,13 +36,13 @@ struct Link {
     selecting: BTreeSet<ColumnIndex>,
 }
 
-/// What a write does to the claim.
+/// Effect of a write on the claim.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Move {
     Nothing,
-    /// A row comes with a counterpart that is new as well, or a counterpart goes with its row.
+    /// A row is added with a new counterpart, or a counterpart is removed with its row.
     Together,
-    /// A row comes and so, if it was not there, does its counterpart, which other rows may share.
+    /// A row is added, and its counterpart too if missing; other rows may share the counterpart.
     Shared,
     /// A row comes, and nothing is known of its counterpart.
     Comes,
@@ -126,7 +126,7 @@ impl Counterparts {
         arrivals.min_by_key(|one| *one as u8).unwrap_or(Move::Comes)
     }
 
-    /// The same transaction deletes every row that has this counterpart.
+    /// Returns whether the same transaction deletes every row that has this counterpart.
     fn row_goes_too(&self, world: &World<'_>, link: &Link, procedure: usize, write: &Write) -> bool {
         let effects = &world.effects[procedure];
         let Operation::Delete { row: counterpart } = &write.operation else { return false };

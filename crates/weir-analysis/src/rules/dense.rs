@@ -16,13 +16,13 @@ use crate::effects::{ColumnOperation, Operation, Write};
 use crate::verdict::{Alone, Rule};
 use crate::world::World;
 
-/// What a density clause speaks of.
+/// Columns and tables of a density clause.
 struct Numbers {
     /// Columns whose values are dense, each in its table.
     numbered: BTreeSet<(TableId, ColumnIndex)>,
     /// The counter's columns.
     counters: BTreeSet<(TableId, ColumnIndex)>,
-    /// Tables counted besides.
+    /// Further tables that are counted.
     counted: BTreeSet<TableId>,
 }
 

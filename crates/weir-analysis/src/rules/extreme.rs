@@ -31,7 +31,7 @@ pub struct Extreme {
 }
 
 impl Extreme {
-    /// `None` if nobody raises the column, or if rows are selected by more than equal columns.
+    /// `None` if no transaction raises the column, or if rows are selected by more than equal columns.
     pub fn of(world: &World<'_>, shape: &Shape<'_>, claim: &claims::Extreme<'_>) -> Option<Extreme> {
         let (relation, column) = claim.place;
         let table = shape.table(relation)?;

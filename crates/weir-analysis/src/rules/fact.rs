@@ -95,11 +95,11 @@ pub fn judge(
     Some(assumes.into_iter().fold(outcome.alone(alone), Outcome::assuming))
 }
 
-/// Who moves one fact.
+/// Transactions that change one fact.
 #[derive(Default)]
 struct Movers<'a> {
     to_true: BTreeSet<usize>,
-    /// The writes that do.
+    /// Writes that make it true.
     writes: Vec<Mover<'a>>,
     to_false: BTreeSet<usize>,
     assumes: BTreeMap<usize, BTreeSet<String>>,
@@ -115,8 +115,8 @@ fn groups<'f, 'a>(facts: &'f [Fact<'a>]) -> Vec<&'f Group<'a>> {
     facts.iter().filter_map(group).collect()
 }
 
-/// Who moves each fact, where arguments that become columns are taken for not NULL only if no valid branch has them NULL, or if it does not
-/// matter.
+/// Transactions that change each fact. An argument that is assigned to a column is assumed not NULL only if no valid branch has NULL
+/// there, or if it does not matter.
 ///
 /// With NULL a transaction that also brings or takes the rows of another fact breaks the condition by itself. Where all that moves one of the
 /// facts sets all of them at once, the last of two sets all of them in the merge, too. Any other one may write NULL where there is NULL,
@@ -261,7 +261,7 @@ fn conflict(movers: &[Movers<'_>], procedure: usize) -> Option<usize> {
         .find_map(|(_, with)| with.to_true.first().copied())
 }
 
-/// What is compared comes together in one branch, and the other brings its other half, or makes a fact of it true.
+/// Both sides of the comparison arise in one branch, and the other branch changes the second side or makes a fact true.
 fn parted<'a>(
     world: &World<'a>,
     spoken: &Spoken<'a>,

@@ -82,8 +82,8 @@ fn is_position(expr: &Expr, column: ColumnIndex) -> bool {
     }
 }
 
-/// The verdict on an update of the list; `None` where somebody changes it in a way that is none of a list's, or
-/// where it is only ever replaced.
+/// Verdict on an update of the list; `None` if some transaction changes it by another operation than those of lists, or if it is only
+/// ever replaced.
 pub fn judge(
     world: &World<'_>,
     table: TableId,

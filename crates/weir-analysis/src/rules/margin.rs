@@ -111,13 +111,13 @@ fn narrows(
     })
 }
 
-/// What `a + q` and `b + q` come to need not be as far apart as `a` and `b` were.
+/// Returns whether `(a + q) - (b + q)` may differ from `a - b` because of rounding.
 fn rounds(world: &World<'_>, table: TableId, column: ColumnIndex) -> bool {
     let ty = world.table(table).columns[column].ty.base();
     !(ty.is_integer() || matches!(ty, SqlType::Numeric(_)))
 }
 
-/// A sum of terms, each so many times, and a constant. What is added to one column and taken from the other cancels.
+/// A linear sum of terms and a constant. Amounts added to one column and subtracted from the other cancel.
 #[derive(Default)]
 struct Linear {
     constant: i64,
@@ -157,10 +157,10 @@ impl Linear {
     }
 }
 
-/// Whoever sets any of the columns sets the same ones, and by nothing but values; nobody sets the others, and what these change by, like
-/// what anybody adds to those that are set, only widens the margin, each by itself: what is added to one column may be overwritten and
-/// what is added to another not. What stands in a merge is what somebody set, who checked it against the others as they were in his
-/// branch; since then they have only widened it. A NULL among them satisfies every comparison.
+/// Checks a margin that is set and widened. Every transaction that sets any of the columns sets the same ones, and only by values; the
+/// others are never set. All amounts by which columns change only widen the margin, each by itself: an amount added to one column may be
+/// overwritten while one added to another is not. A value in a merge was checked by its writer against the other columns of that branch,
+/// which have only widened the margin since. A NULL among the columns satisfies every comparison.
 fn is_set_beside_widening(world: &World<'_>, table: TableId, weights: &[(i64, ColumnIndex)]) -> bool {
     let mut total: BTreeMap<ColumnIndex, i64> = BTreeMap::new();
     for &(weight, column) in weights {

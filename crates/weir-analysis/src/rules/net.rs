@@ -1,4 +1,4 @@
-//! What a transaction adds to a column in all, where several of its statements add to one row.
+//! Net amount that a transaction adds to a column, if several of its statements add to one row.
 //!
 //! `n = n + 2` and then `n = n - 1` of one row come to one addition of 1: both run or neither does, both find the row or neither does, and in
 //! a merge nothing of another transaction comes between them, since all that a transaction writes has one timestamp.

@@ -1,8 +1,8 @@
 //! A column that is bounded by a number, and expressions of it that lead from each value within the bound to one within.
 //!
-//! Of `n >= 0` these are `n * 2`, `n / 2`, `greatest(n - 1, 0)`: whatever valid value the merge has made of `n` before, what they make of it
-//! is valid. Where every change of the column is of that kind, so is any order of them, by induction over the order. Integers only:
-//! floating numbers round, and NaN is greater than every number.
+//! For `n >= 0` such expressions are `n * 2`, `n / 2`, `greatest(n - 1, 0)`: applied to any valid value of `n` they yield a valid one. If
+//! every change of the column is of that kind, every order of changes is valid, by induction over the order. Integers only:
+//! floating-point numbers round, and NaN is greater than every number.
 
 use weir_sql::bound::{Expr, ExprKind};
 use weir_sql::catalog::{ColumnIndex, TableId};
@@ -54,12 +54,12 @@ pub fn of(
     })
 }
 
-/// Whatever valid value it finds, it leaves a valid one.
+/// Returns whether the write maps every valid value to a valid one.
 pub fn keeps(world: &World<'_>, column: ColumnIndex, valid: Range, procedure: usize, write: &Write) -> bool {
     let terms = &world.effects[procedure].terms;
     match (write.update_of(column), &write.operation) {
         (None, _) => true,
-        // It was checked where it was set, and what it replaces does not matter.
+        // It was checked where it was set, and the replaced value is irrelevant.
         (Some(ColumnOperation::Assign(_)), _) => true,
         (Some(ColumnOperation::Add(delta)), _) => {
             let sign = terms.sign(delta);
@@ -94,7 +94,7 @@ impl Range {
         Range { low: negated(self.high), high: negated(self.low) }
     }
 
-    /// Of a factor that is not negative.
+    /// The range multiplied by a non-negative factor.
     fn times(self, factor: i128) -> Range {
         let times = |limit: Option<i128>| limit.and_then(|limit| limit.checked_mul(factor));
         Range { low: times(self.low), high: times(self.high) }

@@ -231,7 +231,7 @@ pub fn condition(
     of_columns(world, table, &columns, &form, procedure)
 }
 
-/// What is known of a condition besides the columns that it reads.
+/// Form of a condition, besides the columns that it reads.
 #[derive(Default)]
 pub struct Form<'e> {
     /// How it bounds the only column of the row that changes.
@@ -306,7 +306,7 @@ fn update(
         let because = "No rule says whether changes that keep the condition one by one keep it together.";
         return Outcome::undecided(operation, because);
     }
-    // Only assignments: the last writer's record stands if whoever writes one column writes them all.
+    // Only assignments: the last writer's record survives if every writer of one column writes them all.
     for (other, candidate) in world.writes_of(table) {
         let count = mutable.iter().filter(|&&column| candidate.update_of(column).is_some()).count();
         if count > 0 && count < mutable.len() {
@@ -343,7 +343,7 @@ fn is_settled_by_all(
     })
 }
 
-/// What it leads to depends on what was there: on another branch's value nobody has checked it.
+/// Returns whether the result depends on the earlier value, which was not checked on the other branch.
 fn depends(operation: ColumnOperation) -> bool {
     !matches!(operation, ColumnOperation::Assign(_))
 }

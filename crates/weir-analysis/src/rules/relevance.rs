@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use crate::rules::judge;
 
-    /// Whatever a rule has something to say of is relevant.
+    /// Every pair for which a rule has a verdict is relevant.
     #[test]
     fn no_verdict_is_passed_over() {
         for example in

@@ -1,4 +1,4 @@
-//! What a write of constants makes of a condition: true, false, or nobody knows.
+//! Effect of a write of constants on a condition: true, false, or unknown.
 //!
 //! `SET cancelled = true` takes a row out of `WHERE NOT cancelled`, whatever else the row is, and a new row with
 //! `role = 'member'` is none `WHERE role = 'owner'`. Anything but constants is not known; nothing is guessed.

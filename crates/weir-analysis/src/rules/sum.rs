@@ -382,8 +382,8 @@ impl Judge<'_, '_> {
         Ok(())
     }
 
-    /// An amount that is added to a row counts in the merge only if the row does: nobody takes it away, or to another
-    /// group, or whoever adds to it has claimed it too.
+    /// An amount added to a row counts in the merge only if the row does: it is not deleted or moved to another group, or the transaction
+    /// that adds to it has claimed it too.
     fn stays(
         &mut self,
         group: &Group<'_>,

@@ -78,7 +78,7 @@ fn begins_in_the_merge<'a>(world: &World<'a>, atoms: &[(i64, Atom<'a>)], procedu
     })
 }
 
-/// Somebody takes rows of a sum away that is NULL without any, or changes what it is compared with.
+/// A transaction that removes rows of a sum that is NULL without rows, or changes the value that it is compared with.
 fn may_begin(world: &World<'_>, shape: &Shape<'_>, atoms: &[(i64, Atom<'_>)]) -> Option<usize> {
     let changes = |atom: &Atom<'_>, write: &Write| match atom {
         Atom::Column((relation, column)) => {
@@ -101,7 +101,7 @@ pub(super) fn may_be_none(group: &Group<'_>) -> bool {
     group.function != Some(AggregateFunction::Count) && !group.zero_if_none || !group.keys.is_empty()
 }
 
-/// It makes a row part of the group, or takes one out of it, by existence or by the columns that select.
+/// Returns whether the write adds a row to the group or removes one, by existence or by the selecting columns.
 fn moves(group: &Group<'_>, write: &Write, existence: impl Fn(&Write) -> bool) -> bool {
     group.tables.iter().filter(|(_, table)| *table == write.table).any(|&(relation, _)| {
         let summed = sum::summed_column(group, relation);
@@ -173,7 +173,7 @@ fn change(
     if let Some(sign) = selected(world, procedure, group, relation, write) {
         return sign;
     }
-    // Of an upsert both may happen.
+    // An upsert may do both.
     let changed = sum::columns_in(group, relation).into_iter().filter_map(|column| {
         Some(match write.update_of(column)? {
             ColumnOperation::Add(delta) if summed == Some(column) => terms.sign(delta),
@@ -183,7 +183,7 @@ fn change(
     changed.fold(existence, Sign::or)
 }
 
-/// Of an update that only sets what selects rows, to constants: rows that it writes are in the group afterwards, or none is.
+/// For an update that only sets selecting columns to constants: whether all rows that it writes are in the group afterwards, or none.
 fn selected(
     world: &World<'_>,
     procedure: usize,

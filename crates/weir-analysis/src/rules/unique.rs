@@ -164,7 +164,8 @@ fn insert(
     }
 }
 
-/// Whoever brings a key of the kind takes such a row for it, at the same place in the key: else the claims do not meet.
+/// Returns whether every inserter of keys of this kind claims such a row, at the same position in the key: otherwise the claims do not
+/// conflict.
 fn takes_as_all(world: &World<'_>, write: &Write, columns: &[ColumnIndex], claim: &ClaimedRow) -> bool {
     let own = places(write, columns, claim);
     inserts(world, write.table).all(|(other, insert)| match world.key_source(other, insert, columns) {
@@ -194,7 +195,7 @@ fn inserts<'w, 'a>(world: &'w World<'a>, table: TableId) -> impl Iterator<Item =
     world.writes_of(table).filter(|(_, write)| write.is_insert())
 }
 
-/// Somebody who brings a number that the counter has not given, or sets the counter.
+/// A transaction that inserts a number that the counter has not handed out, or sets the counter.
 fn disturber(
     world: &World<'_>,
     table: TableId,
@@ -299,9 +300,9 @@ fn update(
     chosen(world, columns, procedure, write, describe(world, write))
 }
 
-/// Whoever changes a part of the key claims the key, and so holds the row (ON CONFLICT and a parent's actions always do): nobody else
-/// changes the rest of it meanwhile, and what the key becomes is known when it is claimed. A partial index has writers who claim
-/// nothing: those who take rows out of it.
+/// Checks a change of a part of the key. Every such change claims the key, and so locks the row (ON CONFLICT and a parent's actions
+/// always do): the rest of the key does not change meanwhile, and the new key is known when it is claimed. For a partial index some
+/// writers claim nothing: those that remove rows from it.
 fn held(world: &World<'_>, columns: &[ColumnIndex], procedure: usize, write: &Write, with: usize) -> Outcome {
     let because = format!(
         "Merged with what {} does, the key might be one that neither branch has seen: so whoever changes a part of it \
@@ -354,7 +355,8 @@ fn nulls_are_equal(world: &World<'_>, table: TableId, columns: &[ColumnIndex]) -
         })
 }
 
-/// Somebody inserts a chosen key without ON CONFLICT: beside an upsert of the same key that is a second row.
+/// Returns whether some procedure inserts a chosen key without ON CONFLICT: concurrently with an upsert of the same key that makes a
+/// second row.
 fn is_inserted(world: &World<'_>, table: TableId, columns: &[ColumnIndex]) -> bool {
     world.writes_of(table).any(|(procedure, write)| {
         write.is_insert() && matches!(world.key_source(procedure, write, columns), KeySource::Chosen)

@@ -165,7 +165,7 @@ fn generable(table: &Table, key: &[ColumnIndex]) -> Option<ColumnIndex> {
     key.iter().copied().filter(|column| !refers(column)).find(fits)
 }
 
-/// The sequence that the column's values come from where nobody gives one: two sequences would meet.
+/// Sequence of the column's default values: values from a second sequence might collide with them.
 fn own_sequence(table: &Table, column: ColumnIndex) -> Option<SequenceId> {
     match walk::uncast(table.columns[column].default.as_ref()?).kind {
         ExprKind::NextValue(sequence) => Some(sequence),
@@ -275,7 +275,7 @@ fn sequence(
     })
 }
 
-/// Whatever has read the counter has a sequence's number instead.
+/// Replaces the value read from the counter by a sequence's number.
 fn draw(app: &mut Application, transaction: usize, table: TableId, column: ColumnIndex) -> bool {
     let sequence = new_sequence(app, table, column);
     let ty = app.catalog.table(table).columns[column].ty.clone();
@@ -297,7 +297,7 @@ fn draw(app: &mut Application, transaction: usize, table: TableId, column: Colum
     changed
 }
 
-/// Variables that the step gives the counter's value, or one beside it.
+/// Variables to which the step assigns the counter's value, or one derived from it.
 fn counter_targets(step: &Step, table: TableId, column: ColumnIndex) -> Vec<VariableId> {
     let StepKind::Sql { statement, into: Some(into) } = &step.kind else { return Vec::new() };
     let outputs: Vec<&Expr> = match &**statement {
@@ -423,7 +423,7 @@ fn add(
     })
 }
 
-/// What each variable has been read from: the last SELECT … INTO of one table.
+/// Column that each variable has been read from: by the last SELECT … INTO from one table.
 fn read_into(procedure: &Procedure) -> BTreeMap<VariableId, (TableId, ColumnIndex)> {
     let mut read = BTreeMap::new();
     walk::each_step(&procedure.body, &mut |step| {

@@ -24,11 +24,11 @@ use crate::partitioning::Weights;
 use crate::plan::{Mechanism, TransactionPlan};
 use edit::Candidate;
 
-/// An application with at most so many pairs is analysed as a whole each time.
+/// Number of pairs up to which an application is analysed as a whole each time.
 const WHOLE_PAIRS_MAX: usize = 20_000;
-/// What all analyses together may look at: pairs of a transaction and an invariant.
+/// Limit on the pairs of a transaction and an invariant in all analyses together.
 const PAIRS_MAX: usize = 2_000_000;
-/// The same: reads and writes of these transactions.
+/// Limit on the reads and writes of these transactions.
 const ACCESSES_MAX: usize = 150_000;
 const ANALYSES_MAX: usize = 48;
 
@@ -38,17 +38,17 @@ pub struct Suggestion {
     pub transaction: usize,
     /// The invariant whose verdict costs; `None` where it is the placement.
     pub invariant: Option<String>,
-    /// What to change, and what one gives up by it.
+    /// Change, and its drawbacks.
     pub text: String,
     /// The change as SQL.
     pub edit: String,
     pub before: Cost,
     pub after: Cost,
-    /// Others that get cheaper by it.
+    /// Other transactions that become cheaper.
     pub also: Vec<usize>,
 }
 
-/// What a transaction costs until its client has the answer.
+/// Cost of a transaction until its client has the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cost {
     pub mechanism: Mechanism,
@@ -60,9 +60,9 @@ pub struct Cost {
 #[derive(Clone, Debug, Default)]
 pub struct Suggestions {
     pub list: Vec<Suggestion>,
-    /// Edits that nobody has looked at, because there were too many.
+    /// Number of edits not tried, because there were too many.
     pub not_tried: usize,
-    /// Edits were judged beside the transactions only that have tables in common with them.
+    /// Edits were only analysed with the transactions that share tables with them.
     pub in_part: bool,
 }
 

@@ -17,7 +17,7 @@ impl Chain {
         self.committed.commit(Version { stamp, write, committed_at: stamp.clock, written });
     }
 
-    /// What a read at that clock sees; none if it is not kept any more.
+    /// Value for a read at that clock; none if it is not kept any more.
     pub fn read(&self, at: u64) -> Option<ItemRead> {
         if self.committed.base_stamp().clock > at {
             return None;

@@ -30,7 +30,7 @@ struct Put {
     parts: Vec<PutPart>,
     participants: Arc<[ShardId]>,
     decider: ShardId,
-    /// Of the read before it, until its client is answered.
+    /// Result of the preceding read, until its client is answered.
     read: ReadSet,
     read_rounds: u32,
     sent: Sent,
@@ -197,7 +197,7 @@ impl Put {
         part.map(|part| part.answered = true).is_some()
     }
 
-    /// Sends (again) what is not answered. Whoever has prepared votes again, and whoever decides tells again.
+    /// Sends all unanswered requests (again). Prepared participants vote again, and the decider announces its decision again.
     fn send(&self, txn: TxnId, out: &mut Vec<(ShardId, Request)>) {
         for PutPart { shard, writes, .. } in self.parts.iter().filter(|part| !part.answered) {
             let (writes, participants) = (writes.clone(), self.participants.clone());

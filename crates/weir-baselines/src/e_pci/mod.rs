@@ -63,11 +63,11 @@ pub enum Reply {
     TooOld { read: u64, clock: u64 },
 }
 
-/// What each batch of requests says of its coordinator.
+/// Progress of a coordinator, sent with each batch of requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
     /// All its writes below are over everywhere.
     pub below: u64,
-    /// Its reads, those to come included, are at this clock or above.
+    /// Its reads, including future ones, are at this clock or above.
     pub reads_from: u64,
 }

@@ -16,7 +16,7 @@ use super::chain::Chain;
 use super::{Progress, Reader, Reply, Request};
 use crate::{Comparator, Counts, PlantedBugs};
 
-/// Old versions are kept for no longer than this, whoever may still read them: the window of ramp.txt §5.1.
+/// Longest time for which old versions are kept, even for active readers: the window of ramp.txt §5.1.
 pub const COLLECTION_MS_MAX: u64 = 5_000;
 
 #[derive(Debug)]
@@ -60,15 +60,15 @@ pub struct Partition {
     clock: HybridClock,
     prepared: FxHashMap<TxnId, Prepared>,
     tallies: FxHashMap<TxnId, Tally>,
-    /// What it has decided, with commit times, until all participants know.
+    /// Decided transactions with their commit times, until all participants know.
     decided: BTreeMap<TxnId, u64>,
     waiting: FxHashMap<Reader, Waiting>,
     horizons: BTreeMap<CoordinatorId, Horizon>,
-    /// No read is below, except for those that will be told to begin again.
+    /// Lowest clock of reads, except those that will be told to begin again.
     floor: u64,
-    /// Deletions, to be forgotten when every read sees them.
+    /// Deletions, removed when every read sees them.
     tombstones: VecDeque<(Stamp, Key)>,
-    /// Of what has been forgotten.
+    /// Highest clock of what has been forgotten.
     forgotten: u64,
     over: Readers,
     bugs: PlantedBugs,
@@ -230,7 +230,7 @@ impl Partition {
         }
     }
 
-    /// What is prepared on the item and may have committed at or below that clock, by decider.
+    /// Prepared transactions on the item that may have committed at or below that clock, by decider.
     fn undecided(&self, chain: Option<&Chain>, at: u64, found: &mut Vec<(ShardId, TxnId)>) {
         for txn in chain.into_iter().flat_map(|chain| &chain.pending) {
             let prepared = &self.prepared[txn];
@@ -262,7 +262,7 @@ impl Partition {
     }
 
     fn on_check(&mut self, from: ShardId, reader: Reader, at: u64, txns: Vec<TxnId>, out: &mut Out) {
-        // Also where it has forgotten the decision: then whoever asks has committed it meanwhile.
+        // Also if the decision is forgotten: then the asking shard has committed it meanwhile.
         self.clock.observe_clock(at);
         let txns = txns.into_iter().map(|txn| (txn, self.decided.get(&txn).copied())).collect();
         out.peers.push((from, Request::Checked { reader, txns, clock: self.clock.last() }));

@@ -43,7 +43,7 @@ enum Stage {
     },
 }
 
-/// What is read at one shard.
+/// Part of a read on one shard.
 #[derive(Debug)]
 struct Part {
     shard: ShardId,
@@ -60,7 +60,7 @@ struct Locking {
     /// The last run may be applied and released at once.
     finishes: bool,
     clock: u64,
-    /// Of the runs that are locked, in order of keys.
+    /// Results of locked reads, in key order.
     got: Vec<(Key, ItemRead)>,
 }
 
@@ -131,7 +131,7 @@ struct Got {
 }
 
 impl Flight {
-    /// What of the reads needs no lock that lasts, by shard; under long locks only the ranges are looked up.
+    /// Reads without lasting locks, by shard; under long locks only the ranges are looked up.
     fn parts(&self, shards: ShardId, read_locks: ReadLocks) -> Vec<Part> {
         let reads = if read_locks == ReadLocks::Long { &[] } else { &*self.reads };
         let part = |(shard, slots): (_, Slots)| {

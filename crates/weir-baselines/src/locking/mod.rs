@@ -1,6 +1,6 @@
 //! Long write locks with no, short or long read locks (LWNR, LWSR, LWLR of ramp.txt §5.1).
 //!
-//! Locks are taken in the order of keys, one after the other across shards, so nobody waits in a circle.
+//! Locks are taken in key order, one after the other across shards, so there are no deadlocks.
 //! Runs of consecutive keys on one shard are taken by one message. When all are held the transaction has
 //! happened: its client is answered, and what it wrote is applied as its locks are given back.
 //!
@@ -18,14 +18,14 @@ use weir_txn::ramp::{ShardId, TxnId};
 pub use coordinator::Coordinator;
 pub use shard::Partition;
 
-/// What a reader locks.
+/// Duration of read locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadLocks {
     /// Nothing.
     None,
-    /// Each item, while it is read.
+    /// Each item is locked while it is read.
     Short,
-    /// Each item, until the end.
+    /// Each item is locked until the end.
     Long,
 }
 
@@ -78,9 +78,9 @@ pub enum Reply {
     },
 }
 
-/// What each batch of requests says of its coordinator.
+/// Progress of a coordinator, sent with each batch of requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
-    /// All its transactions below are over: what comes again is dropped.
+    /// All its transactions below are over: repetitions are dropped.
     pub below: u64,
 }

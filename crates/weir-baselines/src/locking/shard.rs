@@ -44,7 +44,7 @@ impl Run {
 /// A read with short locks that waits for some.
 #[derive(Debug)]
 struct Gathering {
-    /// Those that were asked for one by one, then those of each range.
+    /// Keys that were requested individually, then those of each range.
     keys: Vec<Key>,
     singles: usize,
     /// Where the keys of each range end.
@@ -64,11 +64,11 @@ pub struct Partition {
     /// Runs are locked one after the other, so only the last may wait.
     holding: FxHashMap<TxnId, SmallVec<[Run; 1]>>,
     gathering: FxHashMap<TxnId, Gathering>,
-    /// What was written and released at once: a repetition gets the same answer.
+    /// Writes that were done and released at once: a repetition gets the same answer.
     finished: BTreeMap<TxnId, Stamp>,
-    /// What is over, so that nothing takes effect twice.
+    /// Finished transactions, so that none takes effect twice.
     over: Readers,
-    /// Who has got a lock and has not gone on yet.
+    /// Owners that have got a lock and have not continued yet.
     woken: Vec<Owner>,
     counts: Counts,
 }
@@ -182,8 +182,7 @@ impl Partition {
             assert!(row.stamp < stamp, "{stamp:?} is no later than what it overwrites");
             row.content.apply(write);
             row.stamp = stamp;
-            // Whoever writes it again gets a higher stamp from the clock, so nothing has to remember this
-            // one.
+            // A later write gets a higher stamp from the clock, so this one need not be remembered.
             if row.content == Content::Absent {
                 self.table.remove(&item.key);
             }
@@ -197,7 +196,7 @@ impl Partition {
         }
     }
 
-    /// Lets those go on who have got a lock, until nobody gets another.
+    /// Continues the owners that have got a lock, until no further one gets one.
     fn wake(&mut self, now_ms: u64, out: &mut Out) {
         let mut next = 0;
         while let Some(owner) = self.woken.get(next).copied() {
@@ -228,7 +227,7 @@ impl Partition {
         let items = Vec::with_capacity(keys.len());
         let mut gathering = Gathering { keys, singles, ends, items, waiting: 0 };
         for (slot, key) in gathering.keys.iter().enumerate() {
-            // Granted and given back in one step, so the lock manager need not know of it.
+            // Granted and released in one step, so the lock manager need not record it.
             if !short_locks || self.locks.admits_shared(key) {
                 gathering.items.push(Some(self.read(key)));
             } else {

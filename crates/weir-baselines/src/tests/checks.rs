@@ -1,4 +1,4 @@
-//! What a history shows: fractured reads, values that nobody wrote, cycles.
+//! Anomalies in a history: fractured reads, values without a writer, cycles.
 
 use std::collections::BTreeMap;
 

@@ -9,7 +9,7 @@ use weir_txn::ramp::ShardId;
 use crate::{Comparator, Counts, Drive};
 use weir_sim::chance::Chance;
 
-/// What is to be run.
+/// Configuration of a run.
 #[derive(Clone)]
 pub struct Plan {
     pub seed: u64,
@@ -17,7 +17,7 @@ pub struct Plan {
     pub work: Vec<Vec<Transaction>>,
     pub at_once: usize,
     pub delay_max: u64,
-    /// Of a hundred messages, how many are lost, and how many come twice.
+    /// Of a hundred messages, the number of lost ones, and of duplicated ones.
     pub lost: u64,
     pub twice: u64,
 }
@@ -32,7 +32,7 @@ pub struct Ended {
 pub struct History {
     pub ended: Vec<Ended>,
     pub begun: usize,
-    /// Of the shards, in the end.
+    /// Whether all shards are idle in the end.
     pub all_idle: bool,
     pub counts: Counts,
     pub messages: u64,

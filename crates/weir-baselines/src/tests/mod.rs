@@ -170,7 +170,7 @@ fn rounds_without_contention() {
     }
 }
 
-/// What comes after a transaction has ended sees it: read sets by protocol, deletions and merges included.
+/// A transaction sees the effects of those that ended before it began: read sets by protocol, including deletions and merges.
 #[test]
 fn one_after_the_other() {
     let put = |number: u64, value: &str| (key(number), Write::Put(value.into()));

@@ -37,20 +37,20 @@ pub struct Point {
     pub of_base: Option<f64>,
     /// The lowest and the highest of the pairs that the ratio is the median of, where it is one of pairs.
     pub of_base_range: Option<[f64; 2]>,
-    /// What the paper's text says of that ratio.
+    /// The ratio stated in the paper.
     pub published: Option<f64>,
     pub simulated: bool,
 }
 
-/// What a figure is measured with.
+/// Parameters of a measurement.
 pub struct Setting<'a> {
     pub effort: Effort,
     pub seed: u64,
-    /// What is simulated is charged these.
+    /// Prices of simulated steps.
     pub prices: &'a Prices,
-    /// The program `weir`, of which nodes are processes.
+    /// The program `weir`, which is started for the nodes.
     pub weir: &'a Path,
-    /// Is told what is under way.
+    /// Receives progress messages.
     pub listener: &'a mut dyn FnMut(&str),
 }
 
@@ -95,7 +95,7 @@ impl Figure {
     /// Runs what it takes.
     ///
     /// # Errors
-    /// What is wrong, and what would be right.
+    /// The error and its remedy.
     pub fn measure(self, mut setting: Setting<'_>) -> Result<Vec<Point>, (String, String)> {
         match self {
             Figure::Sweeps => sweeps::real(&mut setting),
@@ -159,7 +159,7 @@ fn point(panel: &str, x: f64, protocol: Protocol, outcome: &Outcome, simulated: 
     }
 }
 
-/// Of repeated runs the better one: what disturbs only takes away.
+/// Of repeated runs the better one counts: disturbances only lower the result.
 fn keep_better(known: &mut Vec<Point>, seen: Point) {
     match known.iter_mut().find(|one| one.series == seen.series) {
         Some(one) if one.throughput >= seen.throughput => {}

@@ -7,7 +7,7 @@ use crate::processes::Processes;
 use crate::scale::{self, Network, Servers};
 use crate::ycsb::{Keys, Outcome, Protocol, Ycsb};
 
-/// Of a transaction, by default.
+/// Default number of operations in a transaction.
 const OPERATIONS: f64 = 4.0;
 
 /// Closed loops of each simulated server: as many as keep it busy with batches that are large, and answer in the 35 ms that the

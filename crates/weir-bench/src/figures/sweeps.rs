@@ -71,7 +71,7 @@ pub const SWEEPS: [Sweep; 5] = [
     ),
 ];
 
-/// What §5.2 says of a protocol's throughput over that of no concurrency control.
+/// Ratios of a protocol's throughput to that without concurrency control, from §5.2.
 const PUBLISHED: [(&str, f64, &str, f64); 13] = [
     ("number of clients", 10_000.0, "ramp-fast", 0.958),
     ("number of clients", 10_000.0, "ramp-hybrid", 0.958),

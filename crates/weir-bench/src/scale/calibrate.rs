@@ -1,7 +1,7 @@
 //! Measures what the steps of the real machines take: each protocol in a loop on one thread, messages timed in runs of
 //! a kind.
 //!
-//! What disturbs the machine only ever adds, so of several windows the least counts.
+//! Disturbances of the machine only increase the times, so the shortest of several windows counts.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -39,8 +39,7 @@ const AT_ONCE: u64 = 256;
 /// Operations of the transactions of which most is wanted, and of others that show what an operation more costs.
 const LENGTHS: [u32; 2] = [4, 32];
 
-/// What the protocols' steps take. They are measured in turn, several times: what slows the machine down for a while slows
-/// all of them.
+/// Costs of the protocols' steps. They are measured in turn, several times: a temporary slowdown of the machine affects all of them.
 pub fn protocols(effort: Effort, mut listener: impl FnMut(&str)) -> BTreeMap<String, ProtocolPrices> {
     const PASSES: usize = 4;
     let machines = Machines { shards: SHARDS, coordinators: COORDINATORS, one_phase: false, seed: 1 };
@@ -122,7 +121,7 @@ impl Drive for Measured {
 /// Nanoseconds and operations of one message.
 type Least = BTreeMap<(Step, &'static str), (f64, f64)>;
 
-/// What is forgotten when a batch says that it is everywhere costs more than the batch: it belongs to the commits.
+/// Garbage collection after a batch costs more than the batch itself: it is charged to the commits.
 fn charge_drains(samples: &mut Samples, quiet_ns: Option<f64>) {
     let Some(quiet_ns) = quiet_ns else { return };
     let Some(progress) = samples.get_mut(&(Step::Progress, "")) else { return };
@@ -189,7 +188,7 @@ struct Steps<S, C> {
 }
 
 impl<S: ItemShard, C: ItemCoordinator<S>> Steps<S, C> {
-    /// Runs them all, so many at once at each coordinator.
+    /// Runs all transactions, that many at once at each coordinator.
     fn all(&mut self, transactions: impl Iterator<Item = Transaction>, at_once: u64) {
         let mut transactions = transactions.fuse();
         let mut orders: Vec<Orders<S::Request, Done>> =
@@ -339,7 +338,7 @@ fn runs<M>(messages: Vec<M>, shape: impl Fn(&M) -> (&'static str, usize)) -> Vec
     runs
 }
 
-/// What carrying messages takes: frames over TCP to this very machine, a thread that asks and answers itself.
+/// Cost of message transport: frames over TCP on the loopback interface, on a thread that plays both sides.
 ///
 /// Each frame is answered by one, as coordinators and shards speak: what confirms a frame travels with the answer. (One
 /// way only, taking a frame in costs seven times as much, for the kernel confirms each of them with a packet.)

@@ -1,9 +1,8 @@
 //! Calls of one SQL procedure on simulated servers: the real nodes, with a population of their own.
 //!
-//! What a call takes comes from nodes with the whole population, measured by `weir calibrate`; the simulated ones may
-//! have a smaller one, for there are many of them. Each client has a home for life (the workload's setting
-//! `fixed_home` or what the workload calls it) and is connected to the server that has it, as clients of a
-//! partitioned database are.
+//! Costs of calls come from nodes with the full population, measured by `weir calibrate`; the many simulated nodes may have a smaller
+//! one. Each client has a permanent home (the workload's setting `fixed_home` or its equivalent) and is connected to the server of that
+//! home, as clients of a partitioned database are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ use crate::run::{self, RunError, RunOptions};
 use crate::workload::{CallGenerator, Workload};
 use weir_server::report::Latency;
 
-/// What clients saw.
+/// Measurements of the clients.
 #[derive(Clone, Debug)]
 pub struct Called {
     pub throughput: f64,
@@ -90,7 +89,7 @@ impl Calls<'_> {
     /// Nanoseconds, by kind of message: one shard after the other in a loop, on one thread.
     ///
     /// # Errors
-    /// What the executor cannot run, or loading failed.
+    /// The executor cannot run the application, or loading failed.
     pub fn measure(
         &self,
         shards: ShardId,
@@ -122,7 +121,7 @@ impl Calls<'_> {
     /// Runs closed loops of the procedure on servers that do not exist.
     ///
     /// # Errors
-    /// What the executor cannot run, or loading failed.
+    /// The executor cannot run the application, or loading failed.
     pub fn run(
         &self,
         protocol: Protocol,
@@ -160,7 +159,7 @@ impl Calls<'_> {
         Ok((called, Load::of(&scale.take_work(), servers.seconds)))
     }
 
-    /// For each core so many clients whose first call is decided there. A core that nobody has as a home gets some of any.
+    /// Clients of each core, whose first call is decided there. A core that is nobody's home gets arbitrary ones.
     fn clients_by_home(
         &self,
         program: &Program,

@@ -16,12 +16,12 @@ use weir_sim::scale::Work;
 #[derive(Clone, Copy, Debug)]
 pub struct Servers {
     pub servers: u16,
-    /// Of each server, each with a shard and a coordinator of its own.
+    /// Cores of each server, each with its own shard and coordinator.
     pub cores: u16,
     /// Closed loops of each server.
     pub clients: u32,
     pub network: Network,
-    /// Of virtual time, after as long a time to warm up.
+    /// Virtual time, after an equal time to warm up.
     pub seconds: f64,
     pub seed: u64,
 }
@@ -44,7 +44,7 @@ impl Servers {
     }
 }
 
-/// What servers did, beside what clients saw.
+/// Measurements of the servers.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Share of the time that cores were busy.

@@ -1,7 +1,7 @@
-//! What the steps of the real machines take, as it was measured once: what a simulation charges.
+//! Measured costs of the steps of the real state machines, used by simulations.
 //!
-//! `weir calibrate` measures it (`calibrate.rs`) and writes prices.json, which is a part of the program: the same
-//! simulation gives the same figures everywhere.
+//! `weir calibrate` measures them (`calibrate.rs`) and writes prices.json, which is compiled into the program: the same simulation yields
+//! the same figures everywhere.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub struct ProtocolPrices {
     pub requests: BTreeMap<String, Price>,
     /// At the coordinator.
     pub replies: BTreeMap<String, Price>,
-    /// What a batch says of its coordinator and of its shard, at each end.
+    /// Cost of a batch's progress and epoch, at each end.
     pub progress_ns: f64,
 }
 
@@ -57,7 +57,7 @@ pub struct Price {
 }
 
 impl Prices {
-    /// Those that the program was built with.
+    /// The prices that the program was built with.
     ///
     /// # Errors
     /// The file is damaged.
@@ -66,7 +66,7 @@ impl Prices {
     }
 
     /// # Errors
-    /// What is wrong with the text.
+    /// The error in the text.
     pub fn from_json(text: &str) -> Result<Prices, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())
     }
@@ -119,7 +119,7 @@ fn in_picoseconds(prices: &BTreeMap<String, Price>) -> Table {
     prices.iter().map(of).chain([(String::new(), picoseconds(each), 0)]).collect()
 }
 
-/// What a protocol over items is charged.
+/// Prices of a protocol over items.
 #[derive(Clone, Debug)]
 pub struct ItemTariff {
     begins: Table,

@@ -10,13 +10,13 @@ use super::prices::ItemTariff;
 use super::{Load, Prices, Servers};
 use crate::ycsb::{Drive, Generator, ItemShard, Machines, Outcome, Protocol, Tally, Ycsb, key};
 
-/// Loads so many items in one transaction.
+/// Number of items loaded in one transaction.
 const LOADED_AT_ONCE: usize = 64;
 
 /// Runs the workload on servers that do not exist; shards, clients, limit and seed of the workload do not matter.
 ///
 /// # Errors
-/// What is wrong with the workload or the prices, and what would be right.
+/// The error in the workload or the prices, and its remedy.
 pub fn run(
     workload: &Ycsb,
     protocol: Protocol,

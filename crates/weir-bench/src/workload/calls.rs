@@ -32,7 +32,7 @@ pub(crate) struct ProcedureCalls {
 const CLIENT: usize = 0;
 const CALL: usize = 1;
 
-/// `sequence(start)` gives each of so many clients numbers of its own.
+/// `sequence(start)` gives each of this many clients separate numbers.
 const SEQUENCE_CLIENTS: i64 = 4096;
 
 pub(crate) fn compile(
@@ -154,7 +154,7 @@ pub struct CallGenerator {
     workload: Arc<Workload>,
     context: Context,
     call: i64,
-    /// What is left of the shuffled deck; positions in the workload's calls.
+    /// Rest of the shuffled deck; positions in the workload's calls.
     deck: Vec<u32>,
 }
 

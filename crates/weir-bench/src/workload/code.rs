@@ -1,9 +1,8 @@
 //! Compiled generators: trees of typed nodes over numbered slots, and how they are evaluated.
 //!
-//! What a number, boolean, decimal or time evaluates to is one `i64`, its static [`Kind`] says which; so
-//! the hot path builds no values but the final ones, and looks no name up. Evaluation cannot fail:
-//! what goes wrong (an empty range, an overflow) is noted in the [`Context`] and reported by whoever asked
-//! for the row or call.
+//! Numbers, booleans, decimals and times evaluate to one `i64`, whose meaning is given by the static [`Kind`]; so the hot path builds
+//! only the final values, and looks up no names. Evaluation cannot fail: an error (an empty range, an overflow) is recorded in the
+//! [`Context`], and the caller that has requested the row or call reports it.
 
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
@@ -40,7 +39,7 @@ pub(crate) enum Scalar {
     If(Box<Scalar>, Box<Scalar>, Box<Scalar>),
     /// Both ends included.
     Uniform(Box<Scalar>, Box<Scalar>),
-    /// The same with constant ends: the lower one, and how many values.
+    /// The same with constant bounds: the lower one, and the number of values.
     UniformConstant(i64, u64),
     /// Any value between the first two but the third, unless it is the only one.
     UniformExcept(Box<Scalar>, Box<Scalar>, Box<Scalar>),
@@ -65,7 +64,7 @@ pub(crate) enum Scalar {
         key: Box<Scalar>,
     },
     IsNull(Box<Produced>),
-    /// What cannot be null although it is computed as a value.
+    /// A value that cannot be NULL.
     Unwrap(Box<Produced>),
 }
 
@@ -96,7 +95,7 @@ pub(crate) enum Produced {
     If(Box<Scalar>, Box<Produced>, Box<Produced>),
     Pick(Vec<(u64, Produced)>),
     Coalesce(Box<Produced>, Box<Produced>),
-    /// Characters of an alphabet of 64 (or 10, for digits): between so many and so many of them.
+    /// Characters of an alphabet of 64 (or 10, for digits), with a minimal and a maximal number.
     Random {
         alphabet: text::Alphabet,
         low: Box<Scalar>,
@@ -153,7 +152,7 @@ impl Zipf {
     }
 }
 
-/// What evaluation reads and changes.
+/// State of an evaluation.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     rng: Xoshiro256PlusPlus,

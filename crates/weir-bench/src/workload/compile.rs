@@ -7,11 +7,11 @@ use weir_types::{SqlState, Value};
 use super::code::{Context, Kind, Produced, Scalar, ScalarOp, Slots};
 use super::syntax::{Expr, Node, Op};
 
-/// What may be known about a value before a row or call is generated.
+/// Whether a value is known before a row or call is generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Purity {
     Constant,
-    /// The same for the same row: it reads slots and draws nothing.
+    /// Depends on the row only: it reads slots and draws no random number.
     Row,
     Random,
 }
@@ -121,7 +121,7 @@ impl Typed {
         Typed::scalar(Kind::Int, Scalar::Constant(value), Purity::Constant)
     }
 
-    /// What a name means whose value stands in a slot.
+    /// Meaning of a name whose value is in a slot.
     pub fn in_slot(slot: &Slot, kind: Kind) -> Typed {
         match slot {
             Slot::Scalar(slot) => Typed::scalar(kind, Scalar::Slot(*slot), Purity::Row),
@@ -301,7 +301,7 @@ impl Compiler {
         Ok(Typed::scalar(kind, Scalar::Binary(op, Box::new(left), Box::new(right)), purity))
     }
 
-    /// A number as the mantissa of a decimal with so many decimals, which are no fewer than it has.
+    /// A number as the mantissa of a decimal with that scale, which must not be less than its own.
     pub fn scaled(&mut self, typed: Typed, span: Span, scale: u8) -> Result<Scalar, Diagnostic> {
         let factor = 10i64.pow(u32::from(scale.saturating_sub(decimals(&typed.kind)).min(18)));
         let scalar = want_number(typed, span)?;

@@ -1,4 +1,4 @@
-//! What a generator gives to what its column or parameter takes, and how large a row is.
+//! Conversion of generated values to the types of columns and parameters, and row sizes.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) enum Conversion {
         low: i64,
         high: i64,
     },
-    /// To a scale, if the type has one, and with fewer than so many digits.
+    /// To a scale, if the type has one, and with a limited number of digits.
     Numeric {
         scale: Option<u8>,
         bound: i128,

@@ -35,7 +35,7 @@ impl Workload {
         Workload::made(application, &super::load_order(catalog, &tables))
     }
 
-    /// The same, where tables begin empty: its calls alone.
+    /// Default workload with calls only, for tables that begin empty.
     pub fn default_text_without_rows(application: &Application) -> String {
         Workload::made(application, &[])
     }

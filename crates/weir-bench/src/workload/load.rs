@@ -52,7 +52,7 @@ struct LoadCompiler<'a> {
     diagnostics: &'a mut Vec<Diagnostic>,
 }
 
-/// What stands above a section: its loops so far.
+/// Enclosing loops of a section.
 #[derive(Default)]
 struct Nest {
     stages: Vec<Stage>,
@@ -214,10 +214,10 @@ impl LoadCompiler<'_> {
     }
 }
 
-/// What a column without a generator holds: its default if that is a literal, else NULL if it may.
+/// Value of a column without a generator: its default if that is a literal, else NULL if allowed.
 pub(super) fn default_of(column: &weir_sql::catalog::Column) -> Option<Value> {
     if column.generated.is_some() {
-        // It is computed when the row is loaded.
+        // Computed when the row is loaded.
         return Some(Value::Null);
     }
     let mut default = column.default.as_ref();
@@ -258,7 +258,7 @@ impl Run<'_, '_> {
                 let low = low.evaluate(&mut self.context);
                 let high = high.evaluate(&mut self.context);
                 self.check()?;
-                // Whoever only counts need not visit the rows of the innermost loop.
+                // A count need not visit the rows of the innermost loop.
                 if self.sink.is_none() && position + 2 == load.stages.len() {
                     self.numbers[position + 1] += (i128::from(high) - i128::from(low) + 1).max(0) as u64;
                     return Ok(());

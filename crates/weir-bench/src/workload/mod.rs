@@ -125,8 +125,8 @@ impl Workload {
         })
     }
 
-    /// The same with few rows: of the settings that are not overridden the largest whole number above `setting_min` is halved until there
-    /// are `rows_max` at most, or no such number is left. Also gives those settings.
+    /// Parses a workload and reduces its rows: the largest integer setting above `setting_min` that is not overridden is halved until
+    /// there are at most `rows_max` rows, or no such setting is left. Also returns the changed settings.
     pub fn parse_small(
         application: &Application,
         file: u32,
@@ -135,7 +135,7 @@ impl Workload {
     ) -> Result<(Workload, Settings), Vec<Diagnostic>> {
         let mut workload = Workload::parse(application, file, overrides)?;
         let mut smaller = Settings::new();
-        // Whoever loads it is told why rows cannot be counted.
+        // If rows cannot be counted, the error is reported when they are loaded.
         while workload.rows(1).is_ok_and(|rows| rows > rows_max) {
             let is_given = |name: &str| overrides.iter().any(|(one, _)| one == name);
             let numbers = workload.settings().iter().filter(|(name, _)| !is_given(name));

@@ -13,9 +13,9 @@ use weir_txn::machine::{Clients, Coordinator, Orders, Shard};
 use super::generator::Generator;
 use crate::pace::{Pace, latencies, note_latency};
 
-/// Loads so many items in one transaction.
+/// Number of items loaded in one transaction.
 const LOADED_AT_ONCE: u64 = 64;
-/// So many such transactions at once.
+/// Number of concurrent loading transactions.
 const LOADS_UNDER_WAY: u64 = 8;
 
 pub struct Loader<C> {
@@ -69,14 +69,14 @@ impl<C: Coordinator<Transaction = Transaction, Done = Done>> Loader<C> {
     }
 }
 
-/// What clients saw.
+/// Measurements of the clients.
 pub struct Tally {
     pub reads: u64,
     pub writes: u64,
     pub aborted: u64,
     pub read_rounds: u64,
     pub write_rounds: u64,
-    /// Nanoseconds.
+    /// Latencies in nanoseconds.
     pub latency: Histogram<u64>,
 }
 

@@ -32,7 +32,7 @@ impl Generator {
         }
     }
 
-    /// What is written, always.
+    /// The value of all writes.
     pub fn value(&self) -> Bytes {
         self.value.clone()
     }

@@ -1,8 +1,8 @@
-//! Whether the items of a run fit into the memory of this machine: told before they are loaded, not when it is full.
+//! Checks before loading that the items of a run fit into the memory of this machine.
 
 use super::Ycsb;
 
-/// Of an item in the shards of the most lavish protocol (`e-pci`), tables that are just growing included; RAMP's take 260.
+/// Bytes of an item in the shards of the most expensive protocol (`e-pci`), including growing tables; RAMP's take 260.
 /// The value is one for all items, so its size does not matter: on this machine nothing copies it.
 const BYTES_OF_ITEM: u64 = 450;
 /// Where nodes are processes, each has a value of its own.
@@ -37,7 +37,7 @@ impl Ycsb {
     }
 }
 
-/// What this machine can give; none where it does not say.
+/// Available memory of this machine; none if unknown.
 fn free_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

@@ -92,7 +92,7 @@ impl Ycsb {
     /// Changes one setting.
     ///
     /// # Errors
-    /// What is wrong, and what would be right.
+    /// The error and its remedy.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), (String, String)> {
         let settings = self.settings();
         let set = match name {
@@ -201,20 +201,20 @@ fn integer(text: &str, max: u64) -> Result<u64, String> {
     number.ok_or_else(|| format!("a number from 1 to {max}"))
 }
 
-/// What a run gave.
+/// Result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub seconds: f64,
-    /// Transactions that committed, a second.
+    /// Committed transactions per second.
     pub throughput: f64,
     pub reads: u64,
     pub writes: u64,
     pub aborted: u64,
-    /// Of reads and of writes, rounds of messages on average.
+    /// Average message rounds of reads and of writes.
     pub read_rounds: f64,
     pub write_rounds: f64,
     pub latency: Latency,
-    /// Bytes of metadata that reads were handed, beside stamps, on average.
+    /// Average bytes of metadata per read, without stamps.
     pub metadata_bytes_per_read: f64,
 }
 

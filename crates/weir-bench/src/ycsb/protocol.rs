@@ -26,7 +26,7 @@ pub struct Machines {
 
 /// A shard over items, of any protocol.
 pub trait ItemShard: Shard<Request: Shaped + Clone, Reply: Shaped + Clone, Progress: Clone> {
-    /// Bytes of metadata that it has handed to readers, beside stamps.
+    /// Bytes of metadata sent to readers, without stamps.
     fn metadata_bytes(&self) -> u64 {
         0
     }
@@ -41,7 +41,7 @@ impl ItemShard for none::Partition {}
 impl ItemShard for locking::Partition {}
 impl ItemShard for e_pci::Partition {}
 
-/// What runs machines, whatever their protocol.
+/// Driver of state machines, independent of their protocol.
 pub trait Drive {
     type Output;
 
@@ -62,7 +62,7 @@ impl Protocol {
     ];
 
     /// # Errors
-    /// What is wrong, and the names that there are.
+    /// The error, and the valid names.
     pub fn by_name(name: &str) -> Result<Protocol, (String, String)> {
         let comparator = || weir_baselines::by_name(name).map(Protocol::Comparator);
         Variant::by_name(name).map(Protocol::Ramp).or_else(comparator).ok_or_else(|| {

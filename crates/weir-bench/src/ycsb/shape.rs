@@ -1,7 +1,7 @@
-//! What a message over items is, for whoever counts, charges or times it: the protocols themselves know nothing of it.
+//! Kinds and sizes of messages over items, for counting, charging and timing; the protocols themselves are unaware of them.
 //!
-//! Sizes are those of the fields in a plain binary form: shards two bytes, coordinators, clocks,
-//! sequences and positions eight. What only rare events send (termination, refusals) counts as a message and no more.
+//! Sizes are those of the fields in a plain binary form: shards two bytes, coordinators, clocks, sequences and positions eight. Messages
+//! of rare events (termination, refusals) are only counted.
 
 use weir_baselines::{e_pci, locking, none};
 use weir_txn::items::message::{Note, Wanted};
@@ -20,7 +20,7 @@ pub struct Shape {
     /// Items that it reads, writes or carries.
     pub operations: usize,
     pub bytes: usize,
-    /// Of these, what the protocol adds for the sake of other items: not keys, values and one stamp of each item.
+    /// Part of these that the protocol adds for consistency with other items: not keys, values and one stamp of each item.
     pub metadata: usize,
 }
 

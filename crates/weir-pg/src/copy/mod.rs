@@ -137,7 +137,7 @@ impl CopyIn {
         Ok(self.rows)
     }
 
-    /// What is on its way has an answer before anything else is said in the transaction.
+    /// Waits for the answer to batches in flight.
     ///
     /// # Errors
     /// The table refuses it.
@@ -176,7 +176,7 @@ impl CopyIn {
                 Ok(Some(place)) => place,
                 Ok(None) => return Ok(()),
                 Err(failure) => {
-                    // Of what is on its way nothing stays, whatever becomes of it.
+                    // Batches in flight are rolled back in any case.
                     let _ = self.settle().await;
                     return Err(failure);
                 }

@@ -1,4 +1,4 @@
-//! What a COPY is to be like: its options, judged as PostgreSQL judges them.
+//! Options of COPY, validated as in PostgreSQL.
 
 use weir_sql::session::CopyOption;
 use weir_types::{SqlError, SqlState};
@@ -61,7 +61,7 @@ fn unsupported(message: impl Into<String>) -> SqlError {
 
 impl Options {
     /// # Errors
-    /// What PostgreSQL says of them, or that Weir does not have one.
+    /// An error of PostgreSQL, or an unsupported option.
     pub fn of(given: &[(String, CopyOption)], is_from: bool) -> Result<Options, SqlError> {
         for (at, (name, _)) in given.iter().enumerate() {
             if given[..at].iter().any(|(other, _)| other == name) {

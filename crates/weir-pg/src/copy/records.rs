@@ -1,4 +1,4 @@
-//! What a client sends of a COPY in text or CSV, as records of fields: bytes go in as they come, records come out.
+//! Splits the data of a COPY in text or CSV format into records of fields.
 
 use std::borrow::Cow;
 
@@ -138,7 +138,7 @@ impl Records {
                 _ => at += 1,
             }
         }
-        // In CSV, a quote that is not closed is told with the fields.
+        // An unterminated CSV quote is reported when the fields are parsed.
         Ok(self.is_last.then_some((bytes.len(), bytes.len(), lines)))
     }
 

@@ -1,4 +1,4 @@
-//! What one session does at the moment: what pg_stat_activity tells of it.
+//! Current activity of one session, for pg_stat_activity.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -36,7 +36,7 @@ pub struct Now {
     pub phase_since: Option<Instant>,
 }
 
-/// Nobody but whoever looks at it meets the session here.
+/// Contended only by readers of the statistics.
 #[derive(Debug, Default)]
 pub struct Activity(Mutex<Now>);
 

@@ -7,12 +7,12 @@ use std::time::Duration;
 use weir_observe::{Counter, Histogram, Page};
 use weir_types::SqlState;
 
-/// Of all that has the same mechanism and name.
+/// Figures of all statements with the same mechanism and name.
 #[derive(Debug)]
 pub struct KindFigures {
     mechanism: &'static str,
     name: String,
-    /// Of what has not failed.
+    /// Durations of successful statements.
     took: Histogram,
     pub rows: Counter,
     /// Failures are few.
@@ -40,7 +40,7 @@ type ByName = BTreeMap<(&'static str, String), Arc<KindFigures>>;
 #[derive(Debug, Default)]
 pub struct Kinds {
     all: RwLock<ByName>,
-    /// What clients were told is wrong, be it before anything ran.
+    /// Number of errors sent to clients, by SQLSTATE, including those before execution.
     errors: Mutex<BTreeMap<[u8; 5], u64>>,
 }
 

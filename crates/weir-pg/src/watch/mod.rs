@@ -1,4 +1,4 @@
-//! What a front end has done, counted where it is done: by relaxed atomics, and no lock that two statements could meet at.
+//! Statistics of a front end, counted with relaxed atomics and without locks shared by statements.
 
 mod activity;
 mod kinds;
@@ -22,7 +22,7 @@ pub(crate) use activity::{Activity, Phase};
 pub(crate) use kinds::Kinds;
 pub(crate) use statements::{StatementFigures, Statements};
 
-/// What all sessions of a front end have in common beside the cluster.
+/// State shared by all sessions of a front end, besides the cluster.
 pub(crate) struct FrontEnd {
     pub sessions: SessionRegistry,
     pub known_texts: KnownTexts,
@@ -129,7 +129,7 @@ impl Session {
         );
     }
 
-    /// Logs what a client is told is wrong.
+    /// Logs an error that is sent to a client.
     pub(crate) fn log_error(&self, error: &SqlError) {
         self.front.kinds.count_error(error.state());
         let (user, process) = self.facts.get().map_or(("", 0), |facts| (facts.user.as_str(), facts.process));

@@ -11,7 +11,7 @@ use weir_sql::normal::{fingerprint, normalised};
 use super::kinds::KindFigures;
 use crate::statement::{Done, Failure};
 
-/// So many are kept; then those that were called least make room.
+/// Largest number of statements kept; those with the fewest calls are evicted.
 const KEPT: usize = 5_000;
 
 /// A statement of one schema version.
@@ -24,9 +24,9 @@ pub struct StatementFigures {
 
 #[derive(Debug)]
 pub struct Calls {
-    /// What it is known by.
+    /// Query identifier.
     pub number: u64,
-    /// With parameters for its constants.
+    /// Text with parameters in place of constants.
     pub text: String,
     pub count: Counter,
     pub rows: Counter,
@@ -76,7 +76,7 @@ impl StatementFigures {
 pub struct Statements(RwLock<HashMap<u64, Arc<StatementFigures>>>);
 
 impl Statements {
-    /// Those of the text, which is bound to that schema version. `kind` is asked when it is met first.
+    /// Figures of the text, bound to that schema version. `kind` is called at its first occurrence.
     pub fn of(
         &self,
         text: &str,
@@ -88,7 +88,7 @@ impl Statements {
         if let Some(known) = known.as_ref().filter(|known| known.schema_version == schema_version) {
             return known.clone();
         }
-        // Of another schema version the mechanism may be another.
+        // The mechanism may differ in another schema version.
         let calls = known.map_or_else(|| Arc::new(Calls::new(number, text)), |known| known.calls.clone());
         let new = Arc::new(StatementFigures { calls, kind: kind(), schema_version });
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! The rows of pg_stat_activity and its like, as they are when somebody asks; and what sessions tell each other to do.
+//! Rows of pg_stat_activity and similar views, computed when they are read; and signals between sessions.
 
 use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -186,7 +186,7 @@ impl Session {
         )
     }
 
-    /// Of those that are waited for, and of those that wait for them.
+    /// Rows of pg_locks for holders that are waited for, and for waiters.
     fn lock_rows(&self, waits: &Waits) -> Vec<Row> {
         let by_name: BTreeMap<i64, i32> = self
             .front

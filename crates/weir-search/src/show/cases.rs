@@ -93,12 +93,12 @@ fn failed(order: &InOrder) -> bool {
     order.answers.iter().any(Result::is_err)
 }
 
-/// What a pair is to a finding.
+/// Significance of a pair for a finding.
 pub enum Judged {
-    /// Nothing that counts.
+    /// Not relevant.
     Passed,
     DoesNotShow,
-    /// It shows the finding; a clean one tells more than others.
+    /// Shows the finding; a clean case is more convincing.
     Shows {
         clean: bool,
     },
@@ -106,7 +106,7 @@ pub enum Judged {
 
 /// Whether two calls at once show a finding.
 pub trait Judge<'l> {
-    /// What two calls at once come to.
+    /// Result of two concurrent calls.
     type Together;
 
     /// Where to look for those findings that are still open.
@@ -122,7 +122,7 @@ pub trait Judge<'l> {
     fn minimised(&self, finding: usize, case: Case) -> Option<Execution>;
 }
 
-/// What one pair of transactions shows, minimised, and the findings of which it shows nothing.
+/// Minimised execution of one pair of transactions, and the findings that it does not show.
 pub fn search<'l, J: Judge<'l>>(
     pairs: &mut Pairs<'l>,
     mut open: Vec<usize>,
@@ -182,10 +182,10 @@ fn best<'l, J: Judge<'l>>(
     best
 }
 
-/// So many pairs more are looked at for one of whose orders nothing fails: it tells more.
+/// Number of further pairs tried to find one whose serial orders do not fail, which is more convincing.
 const CLEANER_PAIRS_MAX: usize = 100;
 
-/// What shows a finding, until there is something better.
+/// Best case for a finding so far.
 struct Best {
     case: Case,
     pairs_left: usize,

@@ -1,4 +1,4 @@
-//! Executions beside findings: what an anomaly, or active-active replication, does to values.
+//! Executions for findings: effects of an anomaly, or of active-active replication, on values.
 //!
 //! A finding of the analysis says what *may* happen; here its two calls are run with the real executor from a small
 //! valid state, each alone, then merged (by operations as Weir does, or by whole rows as replication of PostgreSQL
@@ -28,7 +28,7 @@ pub(crate) use record::call;
 const NOTHING: &str = "no execution within the bounds of the search shows it";
 const USED_UP: &str = "the search has used up its steps";
 
-/// What has been shown, of how many findings.
+/// Number of findings, and of those shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShowSummary {
     pub asked: usize,
@@ -102,7 +102,7 @@ fn grouped<K: Ord>(findings: &[usize], key: impl Fn(usize) -> K) -> BTreeMap<K, 
     groups
 }
 
-/// The same rows, in whatever order.
+/// Compares rows, ignoring their order.
 fn same_rows<'r>(rows: impl Iterator<Item = &'r Row>, others: impl Iterator<Item = &'r Row>) -> bool {
     let mut others: Vec<&Row> = others.collect();
     for row in rows {

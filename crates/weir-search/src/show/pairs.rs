@@ -51,7 +51,7 @@ pub struct Setting {
     pub counted_alike: bool,
     /// The left one may write nothing.
     pub reader: bool,
-    /// Pairs that meet at a guard of the plan are told too.
+    /// Report also pairs that conflict at a guard of the plan.
     pub meeting: bool,
 }
 
@@ -64,7 +64,7 @@ pub struct Pair<'p> {
     pub meets: bool,
 }
 
-/// What a visitor says: how many steps it has taken, and whether to go on.
+/// Result of a visitor: number of steps taken, and whether to continue.
 pub type Visited = (u64, ControlFlow<()>);
 
 pub struct Pairs<'l> {
@@ -242,7 +242,7 @@ fn beside(call: &Invocation, calls: &[Invocation]) -> Vec<Invocation> {
     varied
 }
 
-/// What can be said of two transactions before anything is run.
+/// Reason why two transactions cannot be run, known in advance.
 pub fn refusal(lab: &Lab<'_>, procedures: &[usize]) -> Option<String> {
     procedures.iter().find_map(|&procedure| {
         let why = lab.refusal(procedure)?;

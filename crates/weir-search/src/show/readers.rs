@@ -1,4 +1,4 @@
-//! Fractured reads and long forks: what a reader is told in states that no order of the writers has.
+//! Fractured reads and long forks: answers in states that no serial order of the writers has.
 //!
 //! A reader whose parts read at different moments sees some of the writers' rows as they were and others as they
 //! are: a state of its own, made here row by row and read with the real executor.
@@ -66,7 +66,7 @@ fn setting(anomaly: &Anomaly, left: usize, right: usize, lab: &Lab<'_>, reader: 
     }
 }
 
-/// What one call is told in one state; errors tell nothing here.
+/// Answer to one call in one state; none on an error.
 fn told(lab: &Lab<'_>, state: &State, reader: &Invocation) -> Option<Output> {
     let mut replica = Replica::new(lab, state).ok()?;
     replica.in_order(&[(Who::Before, reader)]).answers.pop()?.ok()
@@ -174,7 +174,7 @@ fn columns(lab: &Lab<'_>, anomaly: &Anomaly, tables: &BTreeSet<TableId>) -> Vec<
     names.into_iter().collect()
 }
 
-/// What readers are told before both writers, after the one, after the other, and after both.
+/// Answers before both writers, after the first, after the second, and after both.
 struct Fork {
     reader: Invocation,
     answers: [Output; 4],

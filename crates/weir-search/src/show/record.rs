@@ -14,7 +14,7 @@ use crate::last_update::{named, unnamed};
 use crate::replica::{InOrder, Invocation, NamedRows};
 use crate::state::{State, cell};
 
-/// What is to be told of one execution.
+/// Data of an execution to report.
 pub struct Told<'t> {
     pub initial: &'t State,
     pub left: &'t Invocation,
@@ -22,12 +22,12 @@ pub struct Told<'t> {
     pub later: Side,
     pub alone: [&'t NamedRows; 2],
     pub orders: &'t [InOrder; 2],
-    /// What was done with both, and what it has led to; nothing where nothing came of it.
+    /// Description of the concurrent execution, and its result, if any.
     pub together: (String, Option<State>),
     pub shows: Shows,
-    /// The tables that matter.
+    /// Tables to show.
     pub tables: BTreeSet<TableId>,
-    /// Columns that are shown besides keys and what has changed.
+    /// Columns to show besides keys and changes.
     pub columns: BTreeSet<String>,
 }
 
@@ -60,7 +60,7 @@ pub fn execution(lab: &Lab<'_>, told: Told<'_>) -> Execution {
         _ => None,
     };
     let mut serial = vec![in_order(one, ["left", "right"]), in_order(other, ["right", "left"])];
-    // Of two calls that are the same, one order is the other.
+    // For two equal calls both orders are the same.
     serial.truncate(if told.left == told.right { 1 } else { 2 });
     let mut shown = changed(lab, &told.tables, told.initial, &told.alone, told.orders);
     shown.extend(told.columns);
@@ -108,7 +108,7 @@ fn changed(
             let definition = lab.application.catalog.table(*table);
             for (at, column) in definition.columns.iter().enumerate() {
                 let was = before.get(&(*table, *name)).map(|row| &row[at]);
-                // Of a new row, what is not left out.
+                // Of a new row, all columns that are not omitted.
                 let differs = match was {
                     Some(was) => *was != row[at],
                     None => !row[at].is_null() && is_told(definition, at),
@@ -122,7 +122,7 @@ fn changed(
     names
 }
 
-/// New rows are told by so many of their first columns, and by what is unique.
+/// New rows are shown by their first columns, and by unique ones.
 fn is_told(table: &weir_sql::catalog::Table, column: usize) -> bool {
     const COLUMNS_MAX: usize = 4;
     column < COLUMNS_MAX || table.unique_keys.iter().any(|key| key.columns.contains(&column))
@@ -148,7 +148,7 @@ pub fn call(lab: &Lab<'_>, invocation: &Invocation) -> WitnessCall {
     WitnessCall { procedure: procedure.name.clone(), arguments: arguments.collect() }
 }
 
-/// What a caller is told, in words.
+/// Answer to a caller, in words.
 pub fn answer(lab: &Lab<'_>, procedure: usize, output: &Output) -> String {
     const ROWS_MAX: usize = 4;
     let procedure = &lab.application.procedures[procedure];

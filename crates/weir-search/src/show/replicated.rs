@@ -18,14 +18,14 @@ use crate::literals::Constant;
 use crate::replica::{NamedRows, RowName};
 use crate::state::{Row, State, View};
 
-/// What would show a conflict.
+/// Result that would show a conflict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Aim {
-    /// A row of the table that both change is as no order leaves it.
+    /// A row of the table changed by both, in a state that no serial order produces.
     Overwritten(TableId),
     /// A row that one changes and the other deletes.
     Deleted(TableId),
-    /// Both insert a row of one primary key.
+    /// Both insert a row with the same primary key.
     SameKey(TableId),
     /// Both insert or make a row of one unique key.
     Stops(TableId, String),
@@ -106,7 +106,7 @@ struct Replication<'a, 'l> {
     left: usize,
     right: usize,
     counted_alike: bool,
-    /// What the invariants among the aims speak of.
+    /// Tables and constants of the invariants among the aims.
     tables: BTreeSet<TableId>,
     constants: BTreeSet<Constant>,
 }
@@ -133,7 +133,7 @@ impl<'l> Judge<'l> for Replication<'_, 'l> {
     type Together = Nodes;
 
     fn setting(&self, validity: Validity, open: &[usize]) -> Setting {
-        // Of one invariant, what it asks for must hold before, whatever else does.
+        // For a single invariant, only its own requirements must hold before.
         let validity = match (validity, open.first().map(|at| &self.aims[at])) {
             (Validity::Constraints, Some(Aim::Violates(invariant))) => Validity::Only(*invariant),
             (validity, _) => validity,
@@ -173,7 +173,7 @@ impl<'l> Judge<'l> for Replication<'_, 'l> {
 /// Rows that a branch has written, and what has become of them.
 type Local = BTreeMap<(TableId, RowName), Option<Row>>;
 
-/// What each node has of its own, and what both have in the end.
+/// Local states of the nodes, and the final state of both.
 struct Nodes {
     left: Local,
     right: Local,

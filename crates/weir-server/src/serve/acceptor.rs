@@ -25,14 +25,14 @@ use super::shard_loop::{Arrival, Inbox};
 
 /// A handshake that takes longer is given up.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
-/// So many at once; beyond, the oldest is given up.
+/// Largest number of concurrent handshakes; beyond it the oldest is closed.
 const HANDSHAKES_MAX: usize = 1_024;
 
-/// What has come of a handshake and is no frame yet; nobody has proved anything so far.
+/// Largest number of buffered bytes of an incomplete frame in a handshake, which is not authenticated yet.
 const HANDSHAKE_BYTES_MAX: usize = 4 << 10;
-/// How often it is looked whether somebody has run out of time.
+/// Interval of the search for handshakes that have timed out.
 const TICK: Duration = Duration::from_millis(500);
-/// Whoever could not be accepted is tried again after so long.
+/// Pause before the next attempt after a failed accept.
 const RESPITE: Duration = Duration::from_millis(50);
 
 const LISTENER: Token = Token(0);
@@ -43,25 +43,25 @@ pub(super) struct Acceptor {
     terms: Terms,
     listener: TcpListener,
     tls: Option<Tls>,
-    /// Of the shards of this node.
+    /// Inboxes of this node's shards.
     inboxes: BTreeMap<ShardId, Arc<Inbox>>,
-    /// What the cluster carries, for clients that know nothing but the cluster file.
+    /// Description of the cluster's application, for clients that have only the cluster file.
     description: Arc<Outgoing>,
     house: House,
     poll: Poll,
-    /// By token: who has not said enough yet, in the order in which they came.
+    /// Unfinished handshakes by token, in order of arrival.
     guests: BTreeMap<usize, Guest>,
     next: usize,
-    /// Somebody waits who could not be accepted. No event will say so again.
+    /// A pending connection could not be accepted; no event will announce it again.
     is_behind: bool,
 }
 
-/// What the acceptor knows of its node.
+/// The acceptor's view of its node.
 pub(super) struct House {
     pub seen: Arc<Seen>,
-    /// Of its shards: what ends statements while they are at them.
+    /// Interrupts for running statements of its shards.
     pub interrupts: Vec<Arc<Interrupts>>,
-    /// Other nodes have been asked whether its data is the newest.
+    /// Other nodes have confirmed that its data is the newest.
     pub is_open: Arc<AtomicBool>,
 }
 
@@ -140,7 +140,7 @@ impl Acceptor {
                 && (guest.until <= now || self.guests.len() > HANDSHAKES_MAX)
             {
                 let token = *token;
-                // It is not told: to be late, as after a pause of this machine, is no reason never to come back.
+                // The peer gets no message: it may have been late because this machine paused, and should try again.
                 self.dismiss(token, &Fault::Io("no handshake in time".into()));
             }
         }
@@ -154,7 +154,7 @@ impl Acceptor {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    // No more descriptors, most likely: whoever waits is accepted when some are free.
+                    // Probably out of descriptors: the connection is accepted when some are free.
                     debug!(%error, "a connection cannot be accepted");
                     self.is_behind = true;
                     return;
@@ -252,7 +252,7 @@ impl Acceptor {
     }
 }
 
-/// Ends the statements that it names, and says so: their shards may be at them, and hear nobody.
+/// Interrupts the named statements directly, since their shards may be busy with them, and acknowledges.
 fn interrupt(guest: &mut Guest, all: &[Arc<Interrupts>]) -> Result<(), Fault> {
     guest.connection.fill()?;
     let Some((kind, mut body)) = guest.connection.next_frame()? else { return Ok(()) };

@@ -1,6 +1,6 @@
-//! What a node does before it serves: it asks the other nodes what they have seen of its shards (docs/internals/old-data.md).
+//! Before a node serves, it asks the other nodes which state of its shards they have seen (docs/internals/old-data.md).
 //!
-//! A handshake says it. Nodes that do not run cannot be asked; they say what they have seen when they come.
+//! The handshake carries the answer. Nodes that are down cannot be asked; they report it when they connect.
 
 use std::io;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Asking {
         Asking { links }
     }
 
-    /// Says whether the data is the newest that anybody has seen; if not, why.
+    /// Returns whether the data is the newest that any node has seen; if not, the reason.
     ///
     /// # Errors
     /// The system's.

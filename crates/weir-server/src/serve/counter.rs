@@ -28,11 +28,11 @@ pub(super) struct Core<S: Exposed> {
     is_over: bool,
 }
 
-/// What has come.
+/// An arrival for the shard.
 pub(super) enum Arrival<S: Shard> {
-    /// From a coordinator of this process.
+    /// Requests of a coordinator of this process.
     Said { from: CoordinatorId, progress: S::Progress, requests: Vec<S::Request> },
-    /// More of the log is durable.
+    /// More records of the log are durable.
     Written,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Outgoing<S: Shard> {
 }
 
 impl<S: Shard> Outgoing<S> {
-    /// Nobody may be at the shard any more who calls this: it may be asked for more at once.
+    /// Delivers the replies. The caller must not hold the shard's turn: receivers may send further requests at once.
     pub(super) fn tell(self) {
         for (sink, replies) in self.to {
             sink.deliver(self.shard, self.epoch, replies);
@@ -81,7 +81,7 @@ where
         }
     }
 
-    /// Has it written down, and sorts what may leave. Gives what is for this process.
+    /// Ends a turn: passes its records to the log, and sorts the messages that may leave. Returns those for this process.
     pub(super) fn end_turn(&mut self) -> Outgoing<S> {
         let mut told = Outgoing { to: Vec::new(), shard: self.shard.id(), epoch: self.shard.epoch() };
         if self.is_over {
@@ -142,7 +142,7 @@ where
         Counter { actor: Actor::new(core), inbox, interrupts, seen }
     }
 
-    /// Somebody has been at it: what has come meanwhile is done.
+    /// Called after a turn: handles arrivals that have come meanwhile.
     pub(super) fn go_on(&self) {
         if self.actor.has_arrivals() {
             self.take_turns();
@@ -155,7 +155,7 @@ where
         self.take_turns();
     }
 
-    /// Takes turns for as long as something has come, unless somebody is at it.
+    /// Takes turns while there are arrivals, unless another thread does.
     fn take_turns(&self) {
         loop {
             let Some(mut core) = self.actor.try_lock() else { return };

@@ -55,34 +55,34 @@ use recovery::{Known, Recover, ToMake, find_log, recover_all};
 use shard_loop::{Arrival, Inbox, ShardLoop};
 pub use watch::Watch;
 
-/// What a node is started with.
+/// Start parameters of a node.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub cluster: ClusterFile,
     /// Its name in the cluster file.
     pub node: String,
-    /// Where its shards keep their logs; none: what they know is gone with the process.
+    /// Directory and durability of its shards' logs; none: all data is lost when the process ends.
     pub data: Option<(PathBuf, Durability)>,
-    /// So many bytes of a shard's log are written before its next snapshot, and twice as many as that had.
+    /// Log bytes of a shard after which a snapshot is written; at least twice the size of the previous snapshot.
     pub snapshot_after: u64,
-    /// What its shards hold may take so many bytes; beyond, they refuse what makes that more, if they can.
+    /// Memory limit of its shards in bytes; beyond it they reject growing writes, if they can.
     pub memory: Option<usize>,
-    /// What one statement may take of the node's memory.
+    /// Memory limit of one statement.
     pub statement_memory: u64,
-    /// Clocks of the cluster were that far once, says its operator: what follows that is accepted.
+    /// Clock that the operator vouches for: clocks up to it are accepted.
     pub clock_reached_ms: Option<u64>,
-    /// What others have seen of its data and it does not have is given up, says its operator.
+    /// The operator accepts the loss of data that others have seen and this node does not have.
     pub accepts_older_data: bool,
-    /// Beyond loopback a node demands TLS and a secret. This lifts it.
+    /// Allows operation beyond loopback without TLS and a secret.
     pub insecure: bool,
-    /// What the cluster carries if not items, as clients are told that ask.
+    /// Description of the application, if the cluster does not store items; sent to clients on request.
     pub description: Option<Arc<[u8]>>,
-    /// It speaks these: fewer than this build could, while an older one is in the cluster.
+    /// Protocol versions that it speaks; restricted while an older node is in the cluster.
     pub versions: RangeInclusive<u16>,
 }
 
 impl Settings {
-    /// Of a node of items that keeps nothing.
+    /// For a node of items without a log.
     pub fn new(cluster: ClusterFile, node: impl Into<String>) -> Settings {
         let (node, versions) = (node.into(), VERSIONS);
         let snapshot_after = log::SNAPSHOT_AFTER;
@@ -146,7 +146,7 @@ impl From<std::io::Error> for ServeError {
     }
 }
 
-/// What a node tells those who ask what the cluster carries; its shards change it.
+/// Description sent to clients on request; the shards update it.
 #[derive(Debug, Default)]
 struct Outgoing(Mutex<Option<Arc<[u8]>>>);
 
@@ -172,13 +172,13 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
     inboxes: Vec<Arc<Inbox>>,
     watch: Watch,
-    /// Of what kind its shards are only who has started it knows.
+    /// Shards of the node; their type is known to the caller that started it.
     nearby: Box<dyn Any + Send + Sync>,
     waker: Arc<Waker>,
     ended: Receiver<Ended>,
-    /// What ends statements while its shards are at them.
+    /// Interrupts for running statements of its shards.
     interrupts: Vec<Arc<Interrupts>>,
-    /// Locked while the node runs.
+    /// Lock file, held while the node runs.
     _identity: Option<File>,
 }
 
@@ -290,7 +290,7 @@ impl Server {
             loops.push((shard, one));
         }
         known.write()?;
-        // Only now: whoever connects finds everything as it was.
+        // Listens only now, so that clients find the recovered state.
         let listener = TcpListener::bind(resolved).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         let inboxes: BTreeMap<ShardId, Arc<Inbox>> =
@@ -320,7 +320,7 @@ impl Server {
             acceptor.run();
             Ok(())
         })?;
-        // Those who come meanwhile wait: nobody is served from data that another node knows to be old.
+        // Connections wait meanwhile: no client is served from data that another node knows to be outdated.
         if let Err(why) = asking.ask()? {
             server.waker.wake()?;
             return Err(ServeError::Data(place, why));
@@ -358,20 +358,20 @@ impl Server {
         let thread = std::thread::Builder::new().name(name.clone()).spawn(move || {
             let ended =
                 catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(ServeError::Failed(name.clone())));
-            // Nobody listens any more once the node has ended.
+            // After the node has ended there is no receiver.
             let _ = says.send((name, ended));
         })?;
         self.threads.push(thread);
         Ok(())
     }
 
-    /// Serves until somebody stops it or one of its threads fails; then all end.
+    /// Serves until it is stopped or one of its threads fails; then all end.
     ///
     /// # Errors
-    /// What failed.
+    /// The error of the failed thread.
     pub fn wait(self) -> Result<(), ServeError> {
         let (_, ended) = self.ended.recv().expect("the node itself can always be heard");
-        // A shard that is at a statement hears of nothing else before that has ended.
+        // A shard that runs a statement handles no other message before the statement has ended.
         let over = || {
             SqlError::new(
                 SqlState::QUERY_CANCELED,
@@ -384,7 +384,7 @@ impl Server {
         for thread in self.threads {
             thread.join().expect("a thread catches what happens on it");
         }
-        // What else has failed meanwhile is told as well.
+        // Reports also an error that occurred meanwhile.
         ended?;
         self.ended.try_iter().try_for_each(|(_, ended)| ended)
     }
@@ -411,7 +411,7 @@ fn named<'c>(cluster: &'c ClusterFile, name: &str, insecure: bool) -> Result<&'c
     Ok(node)
 }
 
-/// What the shards of a node have in common.
+/// Parameters shared by the shards of a node.
 type Common<'a> = (&'a ClusterFile, &'a Terms, &'a Arc<Outgoing>, &'a Arc<Seen>);
 
 /// Begins a run of each shard, once their logs agree on what there was.
@@ -453,7 +453,7 @@ where
     S::Record: Serialize + DeserializeOwned,
 {
     let (cluster, terms, told, seen) = common;
-    // Whoever asks before its first turn is told of the schema that it has recovered.
+    // Requests before its first turn are answered with the recovered schema.
     told.tell(machine.take_description(), terms);
     let link = |other, token| {
         let ends = (machine::Sender::Shard(shard), other);
@@ -466,7 +466,7 @@ where
     Ok(ShardLoop::new(machine, (cluster.shards, neighbours), log, told, seen.clone(), link)?)
 }
 
-/// Whose data this is; another node's, another application's, or a running node's is refused.
+/// Claims a data directory; rejects one of another node, another application, or a running node.
 fn claim(directory: &Path, cluster: &ClusterFile, node: &str, terms: &Terms) -> Result<File, ServeError> {
     let path = directory.join("identity");
     let failed = |error: std::io::Error| ServeError::Data(path.clone(), error.to_string());

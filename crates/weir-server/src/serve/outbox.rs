@@ -1,4 +1,4 @@
-//! What a shard wants sent, until it may leave: what rests upon records of its log waits until they are durable (soundness S16).
+//! Outgoing messages of a shard: those that depend on log records wait until the records are durable (soundness S16).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use weir_txn::ramp::ShardId;
 use super::log::{LogError, LogFigures, Parts};
 use super::writer::{Writer, Written};
 
-/// A part of a snapshot has about so many bytes.
+/// Approximate size of a part of a snapshot, in bytes.
 const PART_BYTES: usize = 256 << 10;
 
 /// A turn gives so much of its time to a snapshot.
 const SNAPSHOT_SLICE: Duration = Duration::from_millis(2);
 
-/// What may leave.
+/// Messages that may leave.
 pub(super) struct Leaving<S: Exposed> {
     pub replies: Vec<(CoordinatorId, S::Reply)>,
     pub peers: Vec<(ShardId, S::Request)>,
-    /// The schema has been changed.
+    /// Description after a schema change.
     pub description: Option<Arc<Description>>,
 }
 
@@ -45,7 +45,7 @@ impl<S: Exposed> Leaving<S> {
 pub(super) struct Outbox<S: Exposed> {
     writer: Option<Writer<S::Record>>,
     effects: Effects<S::Request, S::Reply>,
-    /// Of this turn.
+    /// Records of this turn.
     records: Vec<S::Record>,
     /// How many records there have been, and how many of them are durable.
     noted: u64,
@@ -53,18 +53,18 @@ pub(super) struct Outbox<S: Exposed> {
     /// By the count of records that must be durable first.
     held: BTreeMap<u64, Leaving<S>>,
     pub leaving: Leaving<S>,
-    /// So many snapshots have been begun, and the one that has not been given whole.
+    /// Number of snapshots begun; and the one that has not been passed to the log completely.
     snapshots: u64,
     snapshot: Option<Snapshot<S::Record>>,
-    /// The disk takes no more of it for now.
+    /// The log accepts no further part for now.
     snapshot_waits: bool,
     is_full: bool,
-    /// What is known of other shards, what of that the log has been given last, and when.
+    /// Known histories of other shards; change counter and time of the last notes passed to the log.
     seen: Arc<Seen>,
     given: (u64, Instant),
 }
 
-/// What is known of other shards is written down within this, if nothing else is.
+/// Time limit within which known histories are logged, if no records are.
 const NOTED_AFTER: Duration = Duration::from_secs(1);
 
 /// One that is being taken.
@@ -73,21 +73,21 @@ struct Snapshot<R> {
     next: Next<R>,
 }
 
-/// What the disk is given next of it.
+/// Next part of a snapshot for the log.
 enum Next<R> {
     First,
     Another,
-    /// This one, which it did not take yet; and whether others follow.
+    /// This part, which was not accepted yet; and whether others follow.
     Waiting(Option<R>, bool),
     End,
 }
 
-/// What has become of a part.
+/// Outcome of passing a part.
 enum Put {
     Taken,
     /// Not now.
     Waits,
-    /// That was the last one, or there is no snapshot any more.
+    /// It was the last one, or the snapshot is void.
     Over,
 }
 
@@ -193,7 +193,7 @@ where
         self.durable == self.noted
     }
 
-    /// Has what was noted in this turn written, and hears how far the log has come.
+    /// Passes the records of this turn to the log, and reads its durable position.
     ///
     /// # Errors
     /// The log cannot be written any more: the shard must not answer from what it cannot write down.
@@ -233,12 +233,12 @@ where
                 false => info!(shard = shard.id(), "there is room for the log again: writes are taken"),
             }
         }
-        // Whoever takes parts may have taken one.
+        // The writer may have accepted a part.
         self.snapshot_waits = false;
         Ok(())
     }
 
-    /// Goes on with a snapshot that is being taken: a slice of it, for others want a turn, too.
+    /// Continues a snapshot by one part, to leave time for requests.
     pub(super) fn go_on_with_snapshot(&mut self, shard: &mut S) {
         let Some(snapshot) = &mut self.snapshot else { return };
         let since = Instant::now();

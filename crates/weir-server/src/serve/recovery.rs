@@ -16,7 +16,7 @@ use weir_txn::ramp::ShardId;
 use super::ServeError;
 use super::log::{self, Durability, Log, LogError, Reading};
 
-/// What was defined may be nested deeply, and so is what reads it.
+/// Stack size: definitions may be nested deeply, and are read recursively.
 const STACK_BYTES: usize = 64 << 20;
 
 /// Makes a shard from what its log has, or from what it begins with; and whether it has a log.

@@ -29,33 +29,33 @@ use super::take::{Taken, take};
 use super::writer::Writer;
 use crate::embedded::now_ms;
 
-/// How often the shard is told that time has passed.
+/// Interval of the shard's timer.
 const TICK: Duration = Duration::from_millis(50);
 /// A shard that ends waits so long for its disk, to answer what it has done.
 const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
-/// Within this other nodes are told how far the shard is durable.
+/// Interval within which other nodes are informed of the durable position.
 const WORD: Duration = Duration::from_secs(1);
-/// What waits for another shard that cannot be reached: what is asked is asked again.
+/// Largest number of messages waiting for an unreachable shard; questions among them are repeated anyway.
 const WAITING_FOR_PEER_MAX: usize = 4_096;
 
 const WAKER: Token = Token(0);
 
-/// What other threads of the node give to the shard's.
+/// Queue from other threads of the node to the shard's thread.
 pub(super) struct Inbox {
     arrivals: Mutex<Vec<Arrival>>,
     waker: Waker,
 }
 
 pub(super) enum Arrival {
-    /// Somebody who has shaken hands.
+    /// A peer that has completed the handshake.
     Visitor {
         connection: Box<Connection>,
         from: Sender,
         address: SocketAddr,
     },
-    /// Somebody wants to know how the shard is.
+    /// A request for the shard's figures.
     Question(mpsc::Sender<Figures>),
-    /// Another node has seen newer data of the shard; why.
+    /// Another node has seen newer data of the shard; with the reason.
     Outdated(String),
     Stop,
 }
@@ -76,12 +76,12 @@ impl Inbox {
     }
 }
 
-/// Somebody who speaks to the shard.
+/// A connected peer of the shard.
 struct Visitor<Reply> {
     connection: Box<Connection>,
     from: Sender,
     address: SocketAddr,
-    /// Of this turn, and those for which there was no room before.
+    /// Replies of this turn, and earlier ones for which there was no room.
     replies: Vec<Reply>,
     wants_export: bool,
     /// It is in the list of those who may have something to say.
@@ -89,7 +89,7 @@ struct Visitor<Reply> {
 }
 
 impl<Reply> Visitor<Reply> {
-    /// It may say more: it has taken what it has been told.
+    /// Returns whether more requests may be read: the peer has taken its replies.
     fn is_readable(&self) -> bool {
         self.replies.is_empty() && self.connection.is_readable()
     }
@@ -99,7 +99,7 @@ pub(super) struct ShardLoop<S: Exposed> {
     counter: Arc<Counter<S>>,
     id: ShardId,
     shards: ShardId,
-    /// With what whoever speaks with the shard has to agree to.
+    /// Outgoing description, with the terms of its handshakes.
     told: (Arc<Outgoing>, Terms),
     poll: Poll,
     inbox: Arc<Inbox>,
@@ -112,16 +112,16 @@ pub(super) struct ShardLoop<S: Exposed> {
     /// By shard; none to itself.
     links: Vec<Option<Link>>,
     to_peers: Vec<Vec<S::Request>>,
-    /// Who wants all that the shard has, once it is durable.
+    /// Peers that wait for an export, once the state is durable.
     exports: Vec<usize>,
-    /// Who is to get replies in this turn.
+    /// Peers with replies in this turn.
     answered: Vec<usize>,
-    /// What is known of the histories of shards.
+    /// Known histories of shards.
     seen: Arc<Seen>,
-    /// A shard of each other node, and what it has been told of this one's.
+    /// One shard of each other node, with the mark last reported to it.
     words: Vec<(ShardId, Option<Mark>)>,
     spoke: Instant,
-    /// The data of this shard is older than what another has seen of it; why.
+    /// Another shard has seen newer data of this one; with the reason.
     outdated: Option<String>,
     /// Coordinators that went while something of theirs was prepared and not decided, and when.
     lost: Vec<(CoordinatorId, Instant)>,
@@ -203,7 +203,7 @@ where
         self.counter.clone()
     }
 
-    /// Runs until it is told to stop.
+    /// Runs until it is stopped.
     ///
     /// # Errors
     /// The disk's: the shard must not answer from what it cannot write down. Or another shard has seen newer data of this one.
@@ -233,7 +233,7 @@ where
                     Arrival::Visitor { connection, from, address } => {
                         self.welcome(&mut core, connection, from, address)
                     }
-                    // Whoever has asked may have gone.
+                    // The asking thread may have gone.
                     Arrival::Question(answer) => drop(answer.send(core.shard.figures())),
                     Arrival::Outdated(why) => self.outdated = Some(why),
                 }
@@ -273,7 +273,7 @@ where
         }
     }
 
-    /// Whoever is connected waits, instead of wondering.
+    /// Tells connected peers that the node ends, so that they wait for its return.
     fn say_farewell(&mut self) {
         let links = self.links.iter_mut().flatten().filter_map(Link::open);
         let visitors = self.visitors.iter_mut().flatten().map(|visitor| &mut *visitor.connection);
@@ -419,7 +419,7 @@ where
             let Some(visitor) = &mut visitors[slot] else { continue };
             visitor.is_ready = false;
             if !visitor.replies.is_empty() {
-                // It is heard again once it has been answered.
+                // Further requests are read once this one has been answered.
                 continue;
             }
             let heard = hear_one(core, visitor, now_ms, (*shards, seen));

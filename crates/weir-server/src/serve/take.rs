@@ -1,6 +1,6 @@
-//! One frame of somebody who has shaken hands: read, judged, and given to the shard.
+//! Handles one frame of an authenticated peer: parses it, validates it, and passes it to the shard.
 //!
-//! Has no socket, so that anything at all can be said to it (see the tests).
+//! Has no socket, so that tests can pass arbitrary frames.
 
 use serde::de::DeserializeOwned;
 use weir_net::frame::{Frame, expect};
@@ -9,11 +9,11 @@ use weir_txn::history::{Mark, Seen};
 use weir_txn::machine::{Exposed, Sender};
 use weir_txn::ramp::ShardId;
 
-/// What is left to do after a frame.
+/// Remaining work after a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     Done,
-    /// All that the shard has is asked for.
+    /// The peer has requested all rows of the shard.
     Export,
 }
 

@@ -1,4 +1,4 @@
-//! What a node's shards tell of themselves. Each is asked, in a turn of its own; it counts nothing for others while nobody asks.
+//! Figures of a node's shards. Each shard is asked in a turn; without requests nothing is computed.
 
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};

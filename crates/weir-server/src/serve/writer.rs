@@ -17,13 +17,13 @@ use super::log::{Log, LogError, LogFigures};
 
 enum Job<R> {
     Records(Vec<R>),
-    /// What was before is to be written as a snapshot, whose parts come there.
+    /// Write a snapshot of the earlier records, whose parts come through this channel.
     Snapshot(Receiver<Option<R>>),
-    /// A snapshot has been written, or will not be.
+    /// A snapshot has been written, or has failed.
     HasSnapshot(Result<Option<u64>, LogError>),
-    /// The disk was full, and may not be any more.
+    /// Retry after a full disk.
     LookForRoom,
-    /// What others are known to have is to be written down, whether there are records or not.
+    /// Write notes on histories, with or without records.
     NoteDown,
 }
 
@@ -31,11 +31,11 @@ struct State<R> {
     jobs: Vec<Job<R>>,
     /// Nothing more comes.
     is_over: bool,
-    /// So many records since the start.
+    /// Number of durable records since the start.
     durable: u64,
-    /// It is time for a snapshot.
+    /// A snapshot is due.
     is_outgrown: bool,
-    /// So many snapshots have been begun and are over.
+    /// Number of snapshots begun and finished.
     snapshots: u64,
     is_full: bool,
     failed: Option<LogError>,
@@ -71,19 +71,19 @@ pub(super) struct Writer<R> {
 
 /// How far the log has come.
 pub(super) struct Written {
-    /// So many records since the start are durable.
+    /// Number of durable records since the start.
     pub durable: u64,
-    /// It is time for a snapshot.
+    /// A snapshot is due.
     pub is_outgrown: bool,
-    /// So many have been begun and are over.
+    /// Number of snapshots begun and finished.
     pub snapshots: u64,
-    /// There may be no room for more.
+    /// The disk may have no space.
     pub is_full: bool,
 }
 
 impl<R: Serialize + Send + 'static> Writer<R> {
-    /// `waits_for_room`: what there is no room for is written once there is, for whoever has given it refuses more until then. Otherwise
-    /// that is an error. `tell`: there is news.
+    /// `waits_for_room`: if the disk is full, records are written once there is room, since the shard rejects further writes until then;
+    /// otherwise a full disk is an error. `tell`: called when there is news.
     ///
     /// # Errors
     /// The system has no thread.
@@ -122,7 +122,7 @@ impl<R: Serialize + Send + 'static> Writer<R> {
         self.desk.give(Job::Records(records));
     }
 
-    /// Of what was before. Its parts come there.
+    /// Begins a snapshot of the earlier records; its parts come through the channel.
     pub(super) fn begin_snapshot(&self, parts: Receiver<Option<R>>) {
         self.desk.give(Job::Snapshot(parts));
     }
@@ -136,7 +136,7 @@ impl<R: Serialize + Send + 'static> Writer<R> {
     }
 
     /// # Errors
-    /// What has ended the thread: nothing more will be durable.
+    /// Error that ended the thread: nothing more will become durable.
     pub(super) fn written(&self) -> Result<Written, LogError> {
         let mut state = self.desk.lock();
         match state.failed.take() {
@@ -183,16 +183,16 @@ fn unwritten(directory: PathBuf) -> LogError {
     LogError::Io(directory, io::Error::other("an assertion of Weir failed on the thread that writes the log"))
 }
 
-/// What is to be written down, in its order; then all there is of it is durable together.
+/// State of the writing thread: records are written in order, and all pending ones are synced together.
 struct Writing<'d, R, T> {
     desk: &'d Arc<Desk<R>>,
     log: Log,
     tell: &'d Arc<T>,
     waits_for_room: bool,
-    /// What is to be appended, and whether there was no room for it: more may come meanwhile.
+    /// Pending records, and whether they wait for disk space; more may be added.
     records: Vec<R>,
     is_waiting: bool,
-    /// So many records have been written, and so many snapshots begun.
+    /// Number of records written, and number of snapshots begun.
     count: u64,
     snapshots: u64,
 }
@@ -257,7 +257,7 @@ impl<R: Serialize + Send + 'static, T: Fn() + Send + Sync + 'static> Writing<'_,
             // It is looked for after every write.
             Job::LookForRoom => {}
             Job::NoteDown if self.records.is_empty() => self.log.note_down()?,
-            // They go with the records.
+            // Notes are written with the records.
             Job::NoteDown => {}
         }
         Ok(())
@@ -288,7 +288,7 @@ where
         };
         jobs.into_iter().try_for_each(|job| writing.take(job))?;
         let is_written = writing.append()?;
-        // What waits is tried again when somebody looks for room.
+        // Waiting records are retried when room is looked for.
         let has_room = writing.log.look_for_room()? && is_written;
         let mut state = desk.lock();
         (state.durable, state.snapshots) = (writing.count, writing.snapshots);

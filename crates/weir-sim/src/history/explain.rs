@@ -1,9 +1,8 @@
 //! Read atomicity (ramp.txt §3.1): a transaction sees all of another one's writes or none.
 //!
-//! What a transaction saw is *explained* by a set of transactions if each item that it read is the fold of
-//! their writes to it, in order of stamps. For overwrites that is the paper's definition (a fractured read
-//! is a value without an explanation), and it says as much of merged items and of ranges. What must be in
-//! the set is written in the values; only deletions leave nothing, so those are searched for.
+//! A set of transactions *explains* what a transaction saw if each item that it read is the fold of their writes to it, in stamp order.
+//! For overwrites this is the paper's definition (a fractured read is a value without an explanation), and it extends to merged items and
+//! to ranges. The values identify the members of the set, except deletions, which leave no value: those are searched for.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +33,7 @@ impl History {
         let mut writers = BTreeSet::new();
         for (key, value, stamp) in seen {
             let Some(value) = value else {
-                // A deletion that is told by its stamp.
+                // A deletion that is identified by its stamp.
                 writers.extend(self.deleter(key, *stamp));
                 continue;
             };
@@ -98,7 +97,7 @@ impl History {
             let in_time = self.records[*number].begun_us <= before_us;
             *write == Write::Delete && in_time && !transactions.contains(number)
         });
-        // Of the deletions that a right set has, the last one alone already makes this item right.
+        // If a valid set contains deletions, the last of them alone already explains this item.
         unused.into_iter().any(|(delete, _)| {
             let mut more = transactions.clone();
             more.insert(*delete);

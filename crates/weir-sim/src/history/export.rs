@@ -48,8 +48,8 @@ pub fn elle_edn(history: &History) -> String {
     text
 }
 
-/// `r(KEY,VALUE,SESSION,TRANSACTION)` or `w(…)`, a line for each operation of what has committed: numbers all; 0 is the value that
-/// nobody wrote.
+/// `r(KEY,VALUE,SESSION,TRANSACTION)` or `w(…)`, a line for each operation of committed transactions; all are numbers, and 0 is the
+/// initial value.
 pub fn operations_text(history: &History) -> String {
     let keys: BTreeSet<&Key> =
         history.records.iter().enumerate().flat_map(|(number, _)| keys_of(history, number)).collect();

@@ -1,8 +1,8 @@
-//! What guards promise (soundness S17; docs/internals/items.md): a version of an item is replaced under a guard by one transaction at most, and a
-//! counter that is only advanced under guards gives each number once.
+//! Checks of guards (soundness S17; docs/internals/items.md): under guards a version of an item is replaced by at most one transaction, and a
+//! counter that is advanced only under guards yields each number once.
 //!
-//! Looks at what transactions wrote and under which guards, not at what they read. Aborted transactions claim nothing; whoever was never
-//! answered may have committed, so it explains a gap and contradicts nobody.
+//! Considers the writes and guards of transactions, not their reads. Aborted transactions claim nothing. A transaction without an answer
+//! may have committed: it may explain a gap, and contradicts no other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,12 +34,12 @@ impl Record {
     }
 }
 
-/// What a counter has given.
+/// Numbers taken from a counter.
 #[derive(Default)]
 struct Counter {
-    /// By number, to transactions that have committed.
+    /// By number, with the committed transaction that took it.
     given: BTreeSet<(u64, usize)>,
-    /// To those of whom nobody knows whether they have.
+    /// Numbers taken by transactions with unknown outcome.
     perhaps: BTreeSet<u64>,
 }
 
@@ -68,7 +68,7 @@ impl History {
         Ok(())
     }
 
-    /// An item that was absent is claimed again only if somebody has deleted it in between.
+    /// An absent item may be claimed again only after a deletion in between.
     fn check_absent_claims(&self) -> Result<(), Violation> {
         let mut claimed: BTreeMap<&Key, BTreeSet<(Stamp, usize)>> = BTreeMap::new();
         let mut deleted: BTreeMap<&Key, BTreeSet<Stamp>> = BTreeMap::new();
@@ -92,7 +92,7 @@ impl History {
         Ok(())
     }
 
-    /// Of each counter that is only ever advanced under a guard the numbers are 1, 2, 3 and so on.
+    /// The numbers of a counter that is advanced only under guards are 1, 2, 3 and so on.
     fn check_sequences(&self) -> Result<(), Violation> {
         let mut counters: BTreeMap<&Key, Counter> = BTreeMap::new();
         let mut others: BTreeSet<&Key> = BTreeSet::new();
@@ -136,7 +136,7 @@ impl Counter {
             if let (true, Some(holder)) = (*number == last, holder) {
                 return Err(format!("{number} to {}", words::transactions(&[holder, *to])));
             }
-            // Ends at the first that nobody can have: no further than there are transactions.
+            // Stops at the first missing number, so the search is bounded by the number of transactions.
             if let Some(gap) = (last + 1..*number).find(|gap| !self.perhaps.contains(gap)) {
                 return Err(format!("{number} to {}, and {gap} to nobody", words::transaction(*to)));
             }
@@ -204,7 +204,7 @@ mod tests {
         // Never answered: it has the number, or nothing.
         check(&[first, (0, PUT, second, r#""x":2"#), (3, PUT, third, r#""x":3"#)], "holds");
         check(&[first, (0, PUT, second, r#""x":1"#)], "holds");
-        // Somebody has written it without a guard, so nothing is promised.
+        // A write without a guard voids the promise.
         check(&[first, (2, PUT, "", r#""x":1"#)], "holds");
         check(&[first, (2, PUT, second, r#""x":5"#), (3, DELETE, third, "")], "holds");
     }

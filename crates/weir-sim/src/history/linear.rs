@@ -12,7 +12,7 @@ pub struct Operation {
     pub begun_us: u64,
     /// `u64::MAX`: it may take effect at any time later, or never.
     pub ended_us: u64,
-    /// What a read gave.
+    /// Result of a read.
     pub read: Option<Option<Bytes>>,
     pub write: Option<Write>,
 }

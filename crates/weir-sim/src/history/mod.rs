@@ -1,9 +1,8 @@
-//! What clients asked for and were told, and what it must satisfy.
+//! Histories of client operations and results, and the consistency checks on them.
 //!
-//! Pure: a history comes from a simulation or from a real run. Every checker has a naive twin in the tests,
-//! which decides the same by trying everything. A reader cannot see which writes an item is made of, so
-//! values must tell: no two transactions put the same value, insert the same member, or add the same bit to
-//! a number (and nothing else is ever added).
+//! Pure: a history comes from a simulation or from a real run. Every checker has a naive twin in the tests, which decides the same by
+//! exhaustive search. Readers cannot see which writes an item consists of, so values must identify them: no two transactions put the same
+//! value, insert the same member, or add the same bit to a number (and nothing else is ever added).
 
 mod explain;
 mod export;
@@ -39,12 +38,12 @@ pub struct Record {
     pub guards: Vec<Guard>,
     /// By counter, an item that it advanced under a guard: the number that it took.
     pub numbers: BTreeMap<Key, u64>,
-    /// Of its writes; none for one that has written nothing, or has not been answered.
+    /// Stamp of its writes; none if it has written nothing, or has not been answered.
     pub stamp: Option<Stamp>,
     /// Nothing of it will ever be visible. The client was told so, or its coordinator is dead and the shards' logs
     /// say so.
     pub aborted: bool,
-    /// Of its writes, if the client was never answered: whose outcome the shards' logs must tell.
+    /// Id of a write without an answer, whose outcome the shards' logs must tell.
     pub lost: Option<TxnId>,
 }
 
@@ -61,11 +60,11 @@ pub struct History {
     pub records: Vec<Record>,
     /// By item: its writes, by number of the transaction.
     writers: BTreeMap<Key, Vec<(usize, Write)>>,
-    /// Who wrote what a reader has seen.
+    /// Writer of each mark found in values.
     marks: BTreeMap<(Key, Mark), usize>,
 }
 
-/// What a write leaves in a value.
+/// Trace of a write in a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mark {
     Value(Bytes),
@@ -125,7 +124,7 @@ impl History {
         }
     }
 
-    /// What the writes of some transactions make of an item.
+    /// Value of an item after the writes of these transactions.
     fn fold(&self, key: &Key, transactions: &BTreeSet<usize>) -> Option<Bytes> {
         let writes = self.writers.get(key).into_iter().flatten();
         let mut writes: Vec<(Stamp, &Write)> = writes
@@ -138,7 +137,7 @@ impl History {
         content.value()
     }
 
-    /// All that a transaction saw: of a range also the items that somebody wrote and that were absent.
+    /// Everything that a transaction saw, including written items that were absent from a range.
     fn seen_by(&self, number: usize) -> Vec<Seen<'_>> {
         let record = &self.records[number];
         let mut seen: Vec<Seen<'_>> =

@@ -25,7 +25,7 @@ fn random_write(chance: &mut Chance, key: &Key, number: usize) -> Write {
     }
 }
 
-/// What some transactions make of an item, with the newest stamp in it.
+/// Value of an item after the writes of some transactions, with the newest stamp in it.
 fn naive_fold(records: &[Record], key: &Key, subset: u32) -> (Option<Bytes>, Stamp) {
     let mut writes: Vec<(Stamp, &Write)> = Vec::new();
     for (number, record) in records.iter().enumerate().filter(|(number, _)| subset >> number & 1 == 1) {
@@ -69,7 +69,7 @@ fn random_history(chance: &mut Chance) -> Vec<Record> {
         let (session, begun_us) = (chance.below(3) as usize, number as u64);
         records.push(Record { session, begun_us, ended_us: Some(begun_us), reads, ..Record::default() });
     }
-    // Somebody writes after having read.
+    // A read followed by a write.
     let (session, begun_us) = (chance.below(3) as usize, records.len() as u64);
     let clock = 10 * chance.below(writers as u64 + 1) + 5;
     let (stamp, writes) = (Some(stamp(clock)), vec![("r9".into(), put("late"))]);

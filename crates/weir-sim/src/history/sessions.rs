@@ -7,14 +7,14 @@ use weir_txn::items::{Key, Stamp};
 
 use super::{History, Operation, Violation, is_linearizable, words};
 
-/// What a session has done so far.
+/// Past of a session.
 #[derive(Default)]
 struct Past {
-    /// Its transactions that wrote.
+    /// Its writing transactions.
     wrote: BTreeSet<usize>,
-    /// By item: the transactions whose writes it has seen there.
+    /// By item: transactions whose writes it has seen there.
     saw: BTreeMap<Key, BTreeSet<usize>>,
-    /// The newest stamp that it has written or seen.
+    /// Newest stamp that it has written or seen.
     newest: Option<Stamp>,
 }
 

@@ -1,4 +1,4 @@
-//! What a violation says to a person: items and their values, stamps, transactions. Decides nothing.
+//! Wording of violations: items and their values, stamps, transactions. Decides nothing.
 //!
 //! Transactions are counted from 1, as the lines of a history that has been written down.
 
@@ -8,7 +8,7 @@ use weir_txn::items::{Bytes, Key, Stamp};
 
 use super::{History, Seen};
 
-/// So many of a list are named.
+/// Largest number of list elements shown.
 const NAMED_MAX: usize = 8;
 
 pub(super) fn key(key: &Key) -> String {
@@ -41,7 +41,7 @@ pub(super) fn transactions<'a>(numbers: impl IntoIterator<Item = &'a usize>) -> 
     }
 }
 
-/// What was read, item by item.
+/// Items that were read, with values and stamps.
 pub(super) fn seen(seen: &[Seen<'_>]) -> String {
     listed(seen.iter().map(|(of, was, at)| format!("{} {} ({})", key(of), value(*was), stamp(*at))))
 }
@@ -57,7 +57,7 @@ pub(super) fn listed(mut words: impl Iterator<Item = String>) -> String {
 }
 
 impl History {
-    /// Who has seen what cannot be.
+    /// Prefixes a violation with the transaction that has observed it.
     pub(super) fn told_by(&self, number: usize, what: &str) -> String {
         format!("{} (of session {}) {what}", transaction(number), self.records[number].session)
     }

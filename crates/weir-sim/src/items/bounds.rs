@@ -1,4 +1,4 @@
-//! What shards keep while a cluster runs at full speed for a long time (design.md §5: garbage).
+//! Bounds on the state of shards while a cluster runs at full speed for a long time (design.md §5: garbage).
 //!
 //! Clients are closed loops that never wait, links are slow and lossy, and now and then a node is cut off or a coordinator
 //! dies with all that it has under way. Nothing is checked but how much is kept; no history is, or it would be what grows.
@@ -15,7 +15,7 @@ use crate::chance::Chance;
 use crate::cluster::{Clients, Cluster, Starts};
 use crate::network::Faults;
 
-/// What one run is about.
+/// Configuration of one run.
 #[derive(Clone, Debug)]
 pub struct Pace {
     pub variant: Variant,
@@ -58,7 +58,7 @@ pub struct Sample {
     /// Writes of items that were asked for.
     pub writes: u64,
     pub kept: Sizes,
-    /// Transactions and reads that coordinators have under way, and transactions that they have not told to be settled.
+    /// Transactions and reads in flight at coordinators, and settled transactions that have not been reported.
     pub in_flight: usize,
     pub unsettled: usize,
 }
@@ -106,9 +106,9 @@ pub fn run_for(pace: &Pace) -> Vec<Sample> {
     samples
 }
 
-/// What a dead coordinator has left is settled within two time-outs: two seconds. A slow or dead reader holds an epoch up for
-/// five seconds; what is settled while one is held up waits for the next one too. And there are words of it to be said: two
-/// seconds.
+/// Longest time for which a shard keeps garbage. A dead coordinator's transactions are settled within two time-outs: two seconds. A slow
+/// or dead reader delays an epoch by five seconds; a transaction that settles in such an epoch waits for the next one too. Reporting
+/// takes up to two seconds.
 pub const KEPT_S_MAX: u64 = 14;
 
 /// The first moment at which more was kept than the writes of [`KEPT_S_MAX`] leave, or more items than there are.

@@ -1,4 +1,4 @@
-//! What a session asks of its coordinator: a whole transaction at once, or one of several statements.
+//! Operations of a session at its coordinator: a whole transaction, or one statement of an interactive one.
 
 use weir_txn::items::coordinator::Done;
 use weir_txn::items::{
@@ -18,12 +18,12 @@ pub enum Call {
 /// One of several: buffers writes, then reads or commits.
 #[derive(Clone, Debug)]
 pub struct Statement {
-    /// Of the first one.
+    /// Isolation, set by the first statement.
     pub opens: Option<Isolation>,
     pub writes: Vec<(Key, Write)>,
     /// None: it commits.
     pub read: Option<(Vec<Key>, Vec<KeyRange>)>,
-    /// Of the commit.
+    /// Guards of the commit.
     pub guards: Vec<Guard>,
 }
 

@@ -42,7 +42,7 @@ const RETIRE_MS_MAX: u64 = 10_000;
 /// one word of it for each coordinator may stay.
 const REMEMBERED_MAX: usize = 64;
 
-/// What one run is about.
+/// Configuration of one run.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub variant: Variant,
@@ -77,16 +77,16 @@ impl Setup {
     }
 }
 
-/// What one run gave.
+/// Result of one run.
 #[derive(Debug)]
 pub struct Report {
     pub faults: Faults,
-    /// Of everything that happened and of the end state: the same for the same setup.
+    /// Hash of all events and of the end state: equal for equal setups.
     pub hash: u64,
     pub history: History,
     pub failure: Option<Violation>,
     pub second_rounds: usize,
-    /// Statements of transactions of several, and how many of these were told to restart.
+    /// Statements of interactive transactions, and number of these that were told to restart.
     pub statements: (usize, usize),
     /// Transactions that wrote under guards: committed, and aborted.
     pub guarded: (usize, usize),
@@ -182,7 +182,7 @@ pub fn run(setup: &Setup) -> Report {
     }
 }
 
-/// Of all transactions that have committed somewhere, as the logs of the shards say.
+/// Stamps of all transactions that have committed on some shard, according to the logs of the shards.
 pub(crate) fn stamps<C: Mortal + CoordinatorOf<Partition>>(
     cluster: &Cluster<Partition, C>,
 ) -> BTreeMap<TxnId, Stamp> {
@@ -229,7 +229,7 @@ fn live(
     }
 }
 
-/// Nothing is kept for readers, coordinators and the dead that nobody needs.
+/// Checks that nothing is kept for readers and coordinators, alive or dead, that is not needed.
 fn check_forgotten(cluster: &Items, timeouts: Timeouts) -> Result<(), Violation> {
     let living = cluster.coordinators.len() - dead(cluster).count();
     for shard in cluster.shards.iter().flatten() {

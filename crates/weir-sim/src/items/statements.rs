@@ -1,4 +1,4 @@
-//! A transaction of several statements, drawn one after the other, and what the history has of it.
+//! A random interactive transaction, drawn statement by statement, and its record in the history.
 //!
 //! Read atomic: one record has all that its statements saw, so the checkers hold it against one set of
 //! transactions. Read committed: each statement has a record of its own. What it has itself written is
@@ -22,11 +22,11 @@ pub struct Several {
     /// How many statements come before the commit.
     reads_left: u64,
     writes: bool,
-    /// What it has buffered.
+    /// Buffered writes.
     written: BTreeMap<Key, Write>,
-    /// What it is going to write under guards.
+    /// Items that it will write under guards.
     claims: Vec<Key>,
-    /// What the statement under way reads; none: it commits.
+    /// Keys and ranges of the statement in progress; none: it commits.
     asked: Option<(Vec<Key>, Vec<KeyRange>)>,
 }
 
@@ -122,7 +122,7 @@ impl Several {
             } else {
                 Write::Put(Bytes::from(mark.as_str()))
             };
-            // Whoever only gives an item up needs no guard.
+            // A write that only deletes an item needs no guard.
             if write != Write::Delete || chance.per_mille(500) {
                 guards.push(Guard { key: key.clone(), seen, absent });
             }
@@ -131,7 +131,7 @@ impl Several {
         (guards, numbers)
     }
 
-    /// What is left of it; nothing once it has ended.
+    /// Handles a result; returns the rest of the transaction, none once it has ended.
     pub fn done(mut self, of: &mut Sessions, now_us: u64, done: Done) -> Option<Several> {
         let record = self.record.expect("it was begun");
         of.statements.0 += 1;

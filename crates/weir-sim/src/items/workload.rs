@@ -1,7 +1,7 @@
-//! What clients do with items: transactions of random size over few hot keys and many cold ones.
+//! Workload of clients of items: transactions of random size over few hot keys and many cold ones.
 //!
-//! Values tell who wrote them, as the checkers need (see [`crate::history`]). The first letter of a key says what is
-//! written to it, so that a merge never meets another kind of write.
+//! Values identify their writers, as the checkers need (see [`crate::history`]). The first letter of a key determines the kind of its
+//! writes, so that a merge never meets another kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,23 +21,23 @@ enum Shape {
     Writes,
     ReadsAndWrites,
     Range,
-    /// Several statements, of which nobody knows the next.
+    /// An interactive transaction with unpredictable statements.
     Statements,
     /// One operation on an item that nothing else touches.
     Single,
 }
 
-/// The closed loops of a run, and what they have been told.
+/// Closed loops of a run, and their results.
 pub struct Sessions {
     pub records: Vec<Record>,
     pub second_rounds: usize,
-    /// Statements of transactions of several, and how many of these were told to restart.
+    /// Statements of interactive transactions, and number of these that were told to restart.
     pub statements: (usize, usize),
-    /// What a transaction of several statements was told wrongly of its own writes.
+    /// Violation: an interactive transaction has read its own writes wrongly.
     pub wrong: Option<Violation>,
-    /// Clients give up what is not answered soon.
+    /// Clients abandon operations that are not answered soon.
     pub impatient: bool,
-    /// By session: the transaction under way.
+    /// By session: the transaction in flight.
     in_flight: Vec<Option<InFlight>>,
     begun: Vec<usize>,
     /// By session: the number under which it goes in the history. A client whose coordinator has died begins anew.
@@ -72,7 +72,7 @@ impl Sessions {
         use Shape::*;
         let known: [&[Shape]; 6] = [
             &[Reads, Writes],
-            // So rarely read that old versions go at once.
+            // Reads are so rare that old versions are dropped at once.
             &[Reads, Writes, Writes, Writes, Writes, Writes, Writes, Writes, Writes, Writes, Writes, Writes],
             &[Reads, Reads, Reads, Writes, ReadsAndWrites, Range, Single],
             &[Reads, Writes, Writes, ReadsAndWrites, Single, Single],
@@ -119,8 +119,8 @@ impl Sessions {
         self.stopped = true;
     }
 
-    /// What has become of transactions whose clients were never told: those that have committed somewhere have these
-    /// stamps, and the others have not.
+    /// Completes the records of transactions without an answer: those that have committed on some shard have these stamps, and the others
+    /// have not committed.
     pub fn learn(&mut self, stamps: &BTreeMap<TxnId, Stamp>) {
         for record in self.records.iter_mut().filter(|record| record.ended_us.is_none()) {
             record.stamp = record.lost.and_then(|txn| stamps.get(&txn).copied());
@@ -128,7 +128,7 @@ impl Sessions {
         }
     }
 
-    /// All items that anybody could have touched.
+    /// All items that may have been written.
     pub fn keys(&self) -> Vec<Key> {
         let kinds = [
             ("c", self.hot),
@@ -205,7 +205,7 @@ impl Sessions {
     }
 
     pub(super) fn some_range(&self, chance: &mut Chance) -> KeyRange {
-        // Nobody claims anything where there are no transactions of several statements.
+        // Items are claimed only if there are interactive transactions.
         let kind = if self.several {
             chance.pick(&["c", "m", "n", "r", "r", "r", "t", "u"])
         } else {
@@ -320,7 +320,7 @@ impl Clients<Call, Done> for Sessions {
         self.impatient.then(|| up_to(chance)).map(|up_to| chance.below(up_to))
     }
 
-    /// Between two statements it will be told to restart.
+    /// The session's interactive transaction is between two statements; it will be told to restart.
     fn moved(&mut self, session: usize) {
         self.numbers[session] = self.numbered;
         self.numbered += 1;

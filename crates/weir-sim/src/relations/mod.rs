@@ -24,7 +24,7 @@ const SAFETY_US_MAX: u64 = 15_000_000;
 /// After that much quiet, whatever a row's next writer waits for is over.
 const QUIET_US: u64 = 8_000_000;
 
-/// What one run is about.
+/// Configuration of one run.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub variant: Variant,
@@ -44,25 +44,25 @@ impl Setup {
     }
 }
 
-/// What has been done and seen.
+/// Counters of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub committed: usize,
-    /// Writers that were told to begin again because a row was not as they had seen it.
+    /// Writers that were told to retry because a row had changed.
     pub conflicts: usize,
     pub restarted: usize,
     /// Children whose parents could not be seen when they were written.
     pub without_parent: usize,
-    /// What was held against the rows: look-ups, sums and selections, and children that were shown.
+    /// Number of comparisons with the rows: look-ups, sums, selections, and visible children.
     pub compared: usize,
     pub children: usize,
 }
 
-/// What one run gave.
+/// Result of one run.
 #[derive(Debug)]
 pub struct Report {
     pub faults: Faults,
-    /// Of everything that happened.
+    /// Hash of all events.
     pub hash: u64,
     pub failure: Option<Violation>,
     pub counts: Counts,

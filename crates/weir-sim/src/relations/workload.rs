@@ -1,7 +1,7 @@
-//! What clients do with rows, and what they hold against each other.
+//! Workload of clients of rows, and comparison of their results.
 //!
-//! Accounts have an index and views, so their writers guard them; notes have an index alone, so they are overwritten by writers
-//! who have not seen each other; nodes are children of nodes.
+//! Accounts have an index and views, so writers guard them; notes have only an index, so concurrent writers overwrite each other; nodes
+//! are children of nodes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -63,10 +63,10 @@ fn parent(_: &Key, value: &Bytes) -> Option<Key> {
     (end > 0).then(|| Key::new(&value[..end]))
 }
 
-/// What has been written, for the last look.
+/// Record of a transaction's writes, for the final check.
 struct Written {
     rows: BTreeMap<Key, Option<Bytes>>,
-    /// None: it has had no effect, or its client was not told.
+    /// None: it had no effect, or its client got no answer.
     stamp: Option<Stamp>,
     lost: Option<TxnId>,
 }
@@ -74,7 +74,7 @@ struct Written {
 #[derive(Default)]
 struct Session {
     orders: VecDeque<Order>,
-    /// What this transaction was asked and told, the last without an answer.
+    /// Orders of this transaction and their answers; the last order may be unanswered.
     asked: Vec<(Order, Option<Told>)>,
     begun: usize,
 }
@@ -150,7 +150,7 @@ impl Sessions {
         self.marks += 1;
         let mark = format!("{:05}", self.marks);
         let value = if relation == "node" {
-            // Of a node with a lower number, so that none is above itself.
+            // The parent has a lower number, so there are no cycles.
             let parent = self.some_key("node", chance);
             let parent =
                 if parent < key { String::from_utf8_lossy(&parent).into_owned() } else { String::new() };
@@ -200,7 +200,7 @@ impl Sessions {
         orders
     }
 
-    /// What a transaction was told of rows agrees with everything else that it was told after its last write.
+    /// Compares the answers about rows since the transaction's last write with each other.
     fn compare(&mut self, session: usize) {
         let asked = std::mem::take(&mut self.sessions[session].asked);
         let is_write = |(order, _): &(Order, _)| matches!(order, Order::Put { .. } | Order::Delete { .. });
@@ -278,7 +278,7 @@ fn orphan(rows: &BTreeMap<Key, Bytes>) -> Option<(&Key, &Bytes)> {
     rows.iter().find(|(key, value)| key.starts_with(b"node/") && !parent(key, value).is_none_or(is_there))
 }
 
-/// What an order is to be told if these are all the rows of that relation.
+/// Expected answer to an order, given all rows of that relation.
 fn expected(order: &Order, scanned: &str, rows: &BTreeMap<Key, Bytes>) -> Option<(&'static str, Told)> {
     let all = |keep: &dyn Fn(&Key, &Bytes) -> Option<Bytes>| {
         let kept = rows.iter().filter_map(|(key, value)| Some((key.clone(), keep(key, value)?)));
@@ -342,7 +342,7 @@ impl Clients<Order, Told> for Sessions {
                 self.counts.restarted += usize::from(told == Told::Restart);
                 self.compare(session);
                 let again = self.stopped.then(|| std::mem::take(&mut self.sessions[session].orders));
-                // Whoever looks at everything in the end does so until it has been told.
+                // A final reader of everything retries until it is answered.
                 if again.is_some_and(|rest| !rest.is_empty()) {
                     self.look_at_all();
                 }
@@ -361,14 +361,14 @@ impl Clients<Order, Told> for Sessions {
         self.moved(session);
     }
 
-    /// A transaction between two orders will not be heard of again.
+    /// The session's transaction is between two orders; it will not be answered any more.
     fn moved(&mut self, session: usize) {
         self.compare(session);
         self.sessions[session].orders.clear();
     }
 }
 
-/// What a transaction has made of rows.
+/// Rows after the changes of a transaction.
 fn written(asked: &[(Order, Option<Told>)]) -> BTreeMap<Key, Option<Bytes>> {
     let mut rows = BTreeMap::new();
     for (order, told) in asked.iter().filter(|(_, told)| *told == Some(Told::Changed)) {

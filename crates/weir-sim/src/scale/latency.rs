@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use crate::chance::Chance;
 
-/// Shares, and the round trips in microseconds that so many stay below; between two of them they are spread evenly.
+/// Cumulative distribution: shares, and the round trips in microseconds below which they lie; linear in between.
 const LAN_US: [(f64, f64); 9] = [
     (0.0, 120.0),
     (0.25, 140.0),
@@ -51,7 +51,7 @@ impl World {
     /// those that begin with `#` say nothing.
     ///
     /// # Errors
-    /// What is wrong with it, by line.
+    /// Error in the text, with its line.
     pub fn parse(text: &str) -> Result<World, String> {
         let said = |line: &&str| !line.is_empty() && !line.starts_with('#');
         let lines: Vec<&str> = text.lines().map(str::trim).filter(said).collect();

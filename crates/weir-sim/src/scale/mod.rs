@@ -17,12 +17,12 @@ use weir_txn::ramp::ShardId;
 use crate::chance::Chance;
 pub use latency::{Network, World};
 
-/// What a core takes for the steps of a protocol, in picoseconds, and what a message weighs.
+/// Processor time of a protocol's steps, in picoseconds, and message sizes.
 pub trait Tariff<S: Shard, C: Coordinator> {
     fn begin_ps(&self, transaction: &C::Transaction) -> u64;
     fn request(&self, request: &S::Request) -> Charge;
     fn reply(&self, reply: &S::Reply) -> Charge;
-    /// Of a batch, at the shard that takes it and at the coordinator that sends it.
+    /// Cost of a batch's progress, at the shard that takes it and at the coordinator that sends it.
     fn progress_ps(&self) -> u64;
 }
 
@@ -34,10 +34,10 @@ pub struct Charge {
     pub bytes: u64,
 }
 
-/// What carrying messages takes, whatever they say.
+/// Cost of message transport, whatever the contents.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wire {
-    /// To send a batch to another server, and to take one in: a system call each, with the network's code.
+    /// To send a batch to another server, and to receive one: a system call each, with the network stack.
     pub batch_out_ps: u64,
     pub batch_in_ps: u64,
     /// To encode and to decode a message, and each of its bytes.
@@ -45,9 +45,9 @@ pub struct Wire {
     pub message_in_ps: u64,
     pub byte_out_ps: u64,
     pub byte_in_ps: u64,
-    /// What a batch is wrapped in.
+    /// Size of a batch's header.
     pub batch_bytes: u64,
-    /// For a batch from one core of a server to another.
+    /// To pass a batch from one core of a server to another.
     pub handover_ps: u64,
 }
 
@@ -57,7 +57,7 @@ const LINK_PS_PER_BYTE: u64 = 800;
 /// From one core of a server to another.
 const NEIGHBOUR_PS: u64 = 1_000_000;
 
-/// A transaction of a client and its answer: what they weigh beside the operations themselves.
+/// Size of a client's transaction and its answer, without the operations themselves.
 const CLIENT_BYTES: u64 = 64;
 
 /// The clients of all servers: closed loops, each at its server's coordinator.
@@ -72,17 +72,17 @@ pub struct Setup {
     pub servers: usize,
     /// Each with a shard, a coordinator and a queue of its own.
     pub cores: usize,
-    /// Of each core.
+    /// Clients of each core.
     pub clients: u64,
     pub network: Network,
     pub wire: Wire,
     pub seed: u64,
 }
 
-/// What servers did, since it was last asked for.
+/// Work of the servers since the last call of [`Scale::take_work`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Work {
-    /// Share of the time that cores were busy.
+    /// Share of the time during which cores were busy.
     pub busy: f64,
     /// Batches between servers, and the messages in them.
     pub batches: u64,
@@ -96,13 +96,13 @@ pub struct Scale<S: Shard, C: Coordinator, T> {
     cores: Vec<Core<S, C>>,
     chance: Chance,
     now_ps: u64,
-    /// What comes, by time, then by number.
+    /// Scheduled events, by time, then by number.
     agenda: BinaryHeap<Reverse<(u64, u64, Event)>>,
     numbered: u64,
-    /// Deliveries under way, by place; and places that are free.
+    /// Deliveries in flight, by position; and free positions.
     in_flight: Vec<Option<Delivery<S>>>,
     free: Vec<u32>,
-    /// By link, when the last batch on it arrives: links keep order.
+    /// By link, arrival time of the last batch: links preserve order.
     last_ps: Vec<u64>,
     /// By server: when its link is free again.
     link_free_ps: Vec<u64>,
@@ -162,9 +162,9 @@ impl<S: Shard> Delivery<S> {
     }
 }
 
-/// What a turn sends, by core.
+/// Messages of a turn, by core.
 struct Outgoing<S: Shard> {
-    /// By core: its place in the list, if it is there.
+    /// By core: its position in the list, if it is contained.
     places: Vec<u32>,
     list: Vec<(u32, Delivery<S>)>,
 }
@@ -287,7 +287,7 @@ where
         self.now_ps = until_ps;
     }
 
-    /// What has been done since the last call.
+    /// Work since the last call.
     pub fn take_work(&mut self) -> Work {
         let passed_ps = (self.now_ps - self.since_ps).max(1) as f64 * self.cores.len() as f64;
         let work = Work { busy: self.busy_ps as f64 / passed_ps, ..self.work };

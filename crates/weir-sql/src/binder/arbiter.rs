@@ -94,7 +94,7 @@ fn plain(expr: &Expr) -> Option<ColumnIndex> {
     }
 }
 
-/// What it says, wherever it is written.
+/// Printed form of an expression, independent of its position.
 fn told(expr: &Expr) -> String {
     let mut expr = expr.clone();
     walk::each_expr_mut(&mut expr, &mut |part: &mut Expr| part.span = Span::default());

@@ -1,4 +1,4 @@
-//! Which types of PostgreSQL's catalogs expressions have, for clients to be told of.
+//! Catalog types of PostgreSQL that expressions have, for clients.
 //!
 //! It is known by the place of a node in the parse tree, which outlives the binder: what is within an expression has been bound
 //! before it is asked about.
@@ -13,12 +13,12 @@ use super::expr::strings;
 use super::system::is_registered;
 use crate::bound::{Expr, ExprKind, OutputColumn, Query};
 
-/// What is known so far.
+/// Catalog types known so far.
 #[derive(Debug, Default)]
 pub(super) struct CatalogTypes {
-    /// By the address of the node.
+    /// By the address of the syntax node.
     of_nodes: BTreeMap<usize, CatalogType>,
-    /// Of `$n`, by n.
+    /// By the number of the parameter.
     of_parameters: BTreeMap<i32, CatalogType>,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Binder<'a> {
         self.catalog_types.of_nodes.get(&address(node)).copied()
     }
 
-    /// Of `$1`, `$2` … as far as something says so.
+    /// Catalog types of `$1`, `$2` …, as far as they can be inferred.
     pub(crate) fn parameter_catalog_types(&self) -> Vec<Option<CatalogType>> {
         let of = |(at, ty): (usize, &SqlType)| {
             let told = self.catalog_types.of_parameters.get(&(at as i32 + 1)).copied();
@@ -184,7 +184,7 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// Of alternatives: NULL and other constants say nothing.
+    /// Common type of alternatives; NULL and other constants are ignored.
     fn common_catalog_type(&self, nodes: impl Iterator<Item = &'a Node>) -> Option<CatalogType> {
         let mut common = None;
         for node in nodes {
@@ -222,7 +222,7 @@ fn value_function(op: i32) -> Option<CatalogType> {
 pub(super) fn unite(left: &mut [OutputColumn], right: &[OutputColumn]) {
     for (left, right) in left.iter_mut().zip(right) {
         left.catalog = left.catalog.filter(|ty| right.catalog.is_none_or(|other| other == *ty));
-        // A name beside a text is a text; a number of an object beside a constant stays one.
+        // Next to a text, a `name` is a text; next to a constant, an object number keeps its type.
         if right.catalog.is_none() && left.ty == SqlType::Text {
             left.catalog = None;
         }

@@ -60,7 +60,7 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// What only aggregates may have.
+    /// Rejects call syntax that only aggregates support.
     fn refuse_decorations(&self, name: &str, call: &FuncCall, place: Span) -> Result<(), Diagnostic> {
         let named = call.args.iter().any(|arg| matches!(arg.node, Some(node::Node::NamedArgExpr(_))));
         if named || call.func_variadic {
@@ -156,7 +156,7 @@ impl<'a> Binder<'a> {
         Ok(Some(expr))
     }
 
-    /// Whoever runs the statement has put the value in its place ([`crate::with_current_values`]).
+    /// The value has been substituted by the client's side ([`crate::with_current_values`]).
     fn current_value(&mut self, call: &'a FuncCall, span: Span) -> Result<Expr, Diagnostic> {
         let value = self.bind_expr(&call.args[0])?;
         match value.ty {
@@ -257,7 +257,7 @@ impl<'a> Binder<'a> {
     }
 }
 
-/// Of pgcrypto and uuid-ossp: what needs secret randomness, or much time of a shard.
+/// Functions of pgcrypto and uuid-ossp that need secret randomness, or much time of a shard.
 const OF_EXTENSIONS: [&str; 18] = [
     "armor",
     "crypt",
@@ -283,7 +283,7 @@ fn is_parameter(args: &[Node]) -> bool {
     matches!(args, [one] if matches!(one.node, Some(node::Node::ParamRef(_))))
 }
 
-/// What a text names as a relation, as a catalog has it: quotes are taken off, and `public`.
+/// Relation named by a text, in the form of the catalog: without quotes, and without `public`.
 pub fn relation_named(text: &str) -> String {
     let parts: Option<Vec<String>> = crate::lexer::Lexer::new(text, 0)
         .filter(|token| !token.is(b'.'))

@@ -1,4 +1,4 @@
-//! GENERATED ALWAYS AS (…) STORED: whoever writes a row writes such columns along, worked out from the others.
+//! GENERATED ALWAYS AS (…) STORED: a write of a row also assigns such columns, computed from the others.
 
 use weir_types::SqlState;
 

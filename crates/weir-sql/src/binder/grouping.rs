@@ -1,5 +1,5 @@
-//! What an aggregating SELECT may name outside of its aggregates (SQL-92 7.9; PostgreSQL adds columns
-//! that depend on a primary key in GROUP BY).
+//! Column references allowed outside of the aggregates of an aggregating SELECT (SQL-92 7.9; PostgreSQL adds columns that depend on a
+//! primary key in GROUP BY).
 
 use std::collections::BTreeMap;
 

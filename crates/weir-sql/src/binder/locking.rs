@@ -9,7 +9,7 @@ use crate::source::{Diagnostic, Span};
 use crate::walk;
 
 impl Binder<'_> {
-    /// What the query holds itself. A derived table in its FROM holds its own rows.
+    /// Row locks of the query itself. A derived table in FROM locks its own rows.
     pub(super) fn bind_locks(
         &self,
         select: &SelectStmt,
@@ -55,7 +55,7 @@ impl Lock<'_, '_> {
         self.binder.error(SqlState::FEATURE_NOT_SUPPORTED, self.place, message)
     }
 
-    /// The items of FROM of a query whose rows can be told from each other.
+    /// FROM items of a query whose result rows correspond to table rows.
     fn items<'b>(&self, body: &'b mut QueryBody) -> Result<&'b mut Vec<FromItem>, Diagnostic> {
         let select = match body {
             QueryBody::Select(select) => select,
@@ -132,7 +132,7 @@ impl Lock<'_, '_> {
                 }
                 Ok(self.item(right, name, right_is_nullable)? || found)
             }
-            // It has no name here: whose rows it gives must be told by themselves.
+            // Without a name here: a lock on its rows must be written inside it.
             FromItem::Subquery { .. } if name.is_some() => Ok(false),
             FromItem::Subquery { query, .. } => {
                 if is_nullable {

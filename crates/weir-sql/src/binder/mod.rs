@@ -55,7 +55,7 @@ pub(crate) use target::view_target;
 /// Levels of expressions, joins and subqueries within each other.
 const DEPTH_MAX: usize = 1_000;
 
-/// So much of the stack is left to whoever walks the bound tree on the same thread.
+/// Stack space reserved for later recursive walks of the bound tree on the same thread.
 const STACK_BYTES_MIN: usize = 256 << 10;
 
 /// The variables that an expression inside a procedure sees besides columns.
@@ -79,7 +79,7 @@ pub trait Variables {
     }
 }
 
-/// What is in sight of a statement.
+/// Names visible to a statement.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     pub catalog: &'a Catalog,
@@ -91,7 +91,7 @@ pub struct Context<'a> {
     pub notes: Option<&'a Notes>,
     /// The catalog has the system's tables behind its own, and this is who asks of them.
     pub system: Option<&'a Facts>,
-    /// Times without an offset are those of whoever binds, not of whoever runs: they are of a definition.
+    /// Times without an offset are resolved in the binder's time zone instead of the executor's: used for definitions.
     pub fixes_times: bool,
 }
 
@@ -127,16 +127,16 @@ pub struct Binder<'a> {
     window_clauses: Vec<&'a [Node]>,
     /// The recursive CTE whose query comes next.
     recursive: Option<recursive::Recursive>,
-    /// Of the templates of [`crate::system`] that are being bound, innermost last.
+    /// Arguments of the templates of [`crate::system`] that are being bound, innermost last.
     template_args: Vec<Vec<Expr>>,
     /// A table of users with a column of bigint[] is read.
     reads_arrays: bool,
-    /// What is bound is the argument of `nextval`, where `::regclass` leaves a name.
+    /// The argument of `nextval` is being bound, where `::regclass` yields a name.
     names_sequence: bool,
-    /// The target of an INSERT with ON CONFLICT DO UPDATE, while its RETURNING is bound.
+    /// Target of an INSERT with ON CONFLICT DO UPDATE, while its RETURNING is bound.
     upserted: Option<RelationId>,
     depth: usize,
-    /// How many of its levels are subqueries.
+    /// Number of its levels that are subqueries.
     subqueries: usize,
     catalog_types: catalog_type::CatalogTypes,
 }
@@ -274,7 +274,7 @@ impl<'a> Binder<'a> {
     /// Binds what is within something else.
     ///
     /// # Errors
-    /// It nests deeper than whoever walks the bound tree has stack for (54001).
+    /// Binds one level deeper; error 54001 if later walks of the bound tree would exceed the stack.
     fn deeper<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T, Diagnostic>) -> Result<T, Diagnostic> {
         let is_low = stacker::remaining_stack().is_some_and(|left| left < STACK_BYTES_MIN);
         if self.depth >= DEPTH_MAX || is_low {

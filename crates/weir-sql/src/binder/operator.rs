@@ -12,7 +12,7 @@ use crate::bound::{Expr, ExprKind, FromItem, OutputColumn, Query, Select};
 use crate::notes::{self, Notes};
 use crate::source::{Diagnostic, Span};
 
-/// What an operator's name means.
+/// Meaning of an operator's name.
 enum Operator {
     Binary(BinaryOp),
     NotMatch(BinaryOp),
@@ -314,7 +314,7 @@ impl<'a> Binder<'a> {
         Ok(((left, right), signature.result))
     }
 
-    /// Whose type another mention of it has fixed since.
+    /// Updates the type of a parameter that another occurrence has fixed since.
     fn known_parameter(&self, expr: Expr) -> Expr {
         match (&expr.kind, &expr.ty) {
             (ExprKind::Variable(id), SqlType::Unknown) => {

@@ -122,7 +122,7 @@ impl<'a> Binder<'a> {
         Ok(order_by)
     }
 
-    /// What an enumeration's values are sorted by.
+    /// Output that an enumeration's values are sorted by.
     fn ranked_output(
         &mut self,
         output: usize,

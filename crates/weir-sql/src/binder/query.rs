@@ -16,7 +16,7 @@ use crate::parse;
 use crate::source::{Diagnostic, Span};
 use crate::walk;
 
-/// Subqueries within each other: whoever computes them takes a hundred kilobytes of stack for each.
+/// Limit on nested subqueries: evaluation takes a hundred kilobytes of stack for each.
 const SUBQUERIES_MAX: usize = 40;
 
 impl<'a> Binder<'a> {

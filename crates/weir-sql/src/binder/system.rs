@@ -1,7 +1,7 @@
-//! What is of the system catalog in a query: its views and functions, `regclass` and its like, and who asks.
+//! System catalog in queries: views, functions, `regclass` and similar types, and session facts.
 //!
-//! All of it becomes subqueries and constants here. Numbers of objects are bigint, so that `'orders'::regclass` is a number, and a
-//! number `::regclass` is the name.
+//! All of it is replaced by subqueries and constants. Object numbers are bigint, so that `'orders'::regclass` is a number, and a number
+//! `::regclass` is the name.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,7 @@ pub(crate) fn show_names(statement: &mut node::Node) {
     }
 }
 
-/// What has an effect, or says what only a shard knows.
+/// Functions with effects, or whose result only a shard knows.
 const REFUSED: &[(&str, &str)] = &[
     ("pg_sleep", "make it an item of the select list by itself"),
     ("pg_sleep_for", "make it an item of the select list by itself"),
@@ -143,7 +143,7 @@ impl<'a> Binder<'a> {
         if name == "current_setting" && matches!(call.args.len(), 1 | 2) {
             return self.bind_setting(call, &facts.settings, span).map(Some);
         }
-        // `json` is no type; what clients make of it is the same.
+        // `json` is not a type here; clients treat the result alike.
         if name == "json_build_object" {
             let args = self.bind_list(&call.args)?;
             return self.function_of("jsonb_build_object", args, span).map(Some);
@@ -181,7 +181,7 @@ impl<'a> Binder<'a> {
             _ => None,
         };
         let Some(Value::Text(name)) = args.first().and_then(literal) else {
-            // One that there is not is NULL: nobody knows before it runs.
+            // A missing object yields NULL, which is known only at run time.
             let Some(name) = args.into_iter().next() else {
                 return Ok(constant(Value::Null, SqlType::Text, span));
             };
@@ -201,7 +201,7 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// `tableoid` of a table of the system catalog: its number, NULL where an outer join has no row of it.
+    /// `tableoid` of a table of the system catalog: its number; NULL where an outer join has no row of the table.
     pub(super) fn system_class(&self, parts: &[&str], span: Span) -> Option<Expr> {
         self.context.system?;
         let of_name = |name: &str| self.relation_in_sight(name).filter(|relation| relation.class.is_some());
@@ -554,7 +554,7 @@ fn without_quotes(name: &str) -> String {
     plain
 }
 
-/// What stands for `$1` and `$2` of the view of settings: their names, and what they are.
+/// Values of `$1` and `$2` of the view of settings: names and values.
 fn settings(facts: &Facts) -> Vec<Expr> {
     settings_of(&facts.settings)
 }
@@ -568,7 +568,7 @@ fn settings_of(settings: &BTreeMap<String, String>) -> Vec<Expr> {
     vec![list(names), list(settings.values().map(|value| Value::text(value.as_str())).collect())]
 }
 
-/// Of foreign data, of which there is none.
+/// Options of foreign data; always empty.
 pub(super) const OPTIONS: &str = "pg_options_to_table";
 const EXPAND: &str = "information_schema._pg_expandarray";
 /// Its places.

@@ -1,7 +1,7 @@
-//! What INSERT, UPDATE and DELETE write to: a table, or a view that is a table seen through another frame.
+//! Targets of INSERT, UPDATE and DELETE: tables, and automatically updatable views.
 //!
-//! As in PostgreSQL, a view can be written to by itself if each of its rows is one row of one table: then
-//! its columns are the table's under other names, and its condition joins the statement's.
+//! As in PostgreSQL, a view is updatable if each of its rows is one row of one table. Then its columns stand for the table's columns, and
+//! its condition is added to the statement's.
 
 use pg_query::protobuf::RangeVar;
 use weir_types::SqlState;
@@ -16,7 +16,7 @@ use crate::walk;
 
 pub(super) struct Target<'a> {
     pub table: &'a Table,
-    /// What it is called in the statement.
+    /// Name of the target in the statement.
     pub alias: String,
     pub span: Span,
     view: Option<&'a ViewTarget>,

@@ -99,7 +99,7 @@ impl Schema {
         }
     }
 
-    /// What is said of one partition is said of its own rows only.
+    /// Applies commands to one partition; they concern its own rows only.
     fn alter_partition(&mut self, name: &str, commands: &[Command<'_>]) -> Result<(), Diagnostic> {
         for command in commands {
             if let (AlterTableType::AtAttachPartition, Some(node::Node::PartitionCmd(attach))) =
@@ -197,7 +197,7 @@ impl Schema {
         Ok(())
     }
 
-    /// What is said of a column needs another kind of column: 55000, or a NOTICE with IF EXISTS.
+    /// Error for a column of the wrong kind: 55000, or a NOTICE with IF EXISTS.
     fn not_such_a_column(
         &self,
         table: &Table,
@@ -343,7 +343,7 @@ impl Schema {
                 }
             }
             AlterTableType::AtAddColumn => self.alter_add_column(table, command),
-            // Nobody but superusers is let in, whom it passes by.
+            // There are only superusers, who bypass row security.
             AlterTableType::AtEnableRowSecurity => {
                 table.row_security.0 = true;
                 Ok(())

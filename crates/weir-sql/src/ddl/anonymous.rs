@@ -44,7 +44,7 @@ impl Schema {
     }
 }
 
-/// What stands between the quotes.
+/// Text between the quotes.
 fn body<'p>(piece: Piece<'p>, span: Span) -> Option<Piece<'p>> {
     let start = (span.start - piece.offset) as usize;
     let token = Lexer::new(piece.text, start).find(|token| token.kind == TokenKind::Text)?;

@@ -237,7 +237,7 @@ impl Schema {
             ObjectType::ObjectAccessMethod => {
                 known("access method", ["heap", "btree", "hash"].contains(&&*name))
             }
-            // Whoever asks has them; their names are not known here.
+            // Databases and roles exist, but their names are not known here.
             ObjectType::ObjectDatabase | ObjectType::ObjectRole => Err(Diagnostic::unsupported(
                 span,
                 "COMMENT ON DATABASE or ROLE",

@@ -202,7 +202,7 @@ impl Schema {
             name => name.to_owned(),
         };
         self.write_down(piece, span, node);
-        // CHECK (true) holds for every row and is no constraint to anybody.
+        // CHECK (true) holds for every row and constrains nothing.
         if !matches!(expr.kind, ExprKind::Literal(Value::Bool(true))) {
             table.checks.push(Check { name, expr, domain: None, span });
         }

@@ -1,5 +1,5 @@
-//! ALTER DOMAIN. A column has the constraints of its domain as its own, so what is said of the domain is said of each column that has it:
-//! whoever has rows checks them, as after any definition.
+//! ALTER DOMAIN. A column has its own copy of the constraints of its domain, so a change of the domain changes each such column: rows are
+//! checked as after any definition.
 
 use pg_query::protobuf::{AlterDomainStmt, ConstrType, Node};
 use weir_types::SqlState;

@@ -62,9 +62,9 @@ use crate::source::{Diagnostic, Severity, Span};
 #[derive(Debug)]
 pub(crate) struct PendingAssertion {
     pub name: String,
-    /// Of the name.
+    /// Position of the name.
     pub name_span: Span,
-    /// Of the expression inside of CHECK (…).
+    /// Position of the expression inside of CHECK (…).
     pub span: Span,
     /// The expression, its escapes undone.
     pub text: String,
@@ -83,27 +83,27 @@ pub(crate) struct Schema {
     pub routines: Vec<PendingRoutine>,
     /// CREATE TRIGGER: bound with its function.
     pub triggers: Vec<PendingTrigger>,
-    /// It is read for a server that runs: unique indexes over what is computed of a row are held by hidden columns, and whoever defines
-    /// is told what is passed over.
+    /// The schema is loaded by a running server: unique indexes over expressions are implemented by hidden columns, and skipped
+    /// statements are reported to the client.
     pub is_running: bool,
-    /// What a tolerant reading passes over; a strict one has none.
+    /// Notes of a tolerant reading; none for a strict one.
     pub notes: Option<Notes>,
-    /// What IF EXISTS and IF NOT EXISTS have passed over, as PostgreSQL says it.
+    /// Notices of IF EXISTS and IF NOT EXISTS, worded as in PostgreSQL.
     pub passed_over: RefCell<Vec<Diagnostic>>,
-    /// The files' texts.
+    /// Texts of the files.
     pub texts: Vec<std::sync::Arc<str>>,
-    /// Conditions and keys over rows as they are written, by the place of what has them: what is bound over a column is bound anew
-    /// when that has another type.
+    /// Syntax of conditions and keys over rows, by the position of their owner: expressions over a column are bound again when its type
+    /// changes.
     written: BTreeMap<Span, retype::Written>,
     /// Views that are not in the catalog, because they were not understood: their statements.
     pub unbound_views: BTreeMap<String, Span>,
     /// Views with triggers, which say what writing to them means, and the triggers' functions.
     pub view_triggers: Vec<(String, String)>,
-    /// What a tolerant reading has left out of the tables' definitions.
+    /// Parts of table definitions that a tolerant reading has left out.
     pub unread: RefCell<Vec<Unread>>,
-    /// Beside `public`.
+    /// Schemas besides `public`.
     pub schemas: BTreeSet<String>,
-    /// Partitioned tables with a partition for whatever no other one takes.
+    /// Partitioned tables with a default partition.
     default_partitions: BTreeSet<String>,
 }
 
@@ -207,7 +207,7 @@ impl Schema {
         }
     }
 
-    /// The same of something that is not there.
+    /// Notes a missing object, like `pass_over`.
     pub(super) fn pass_missing(&self, place: Span, what: &str) {
         self.pass(SqlState::SUCCESSFUL_COMPLETION, place, &format!("{what} does not exist"));
     }
@@ -216,7 +216,7 @@ impl Schema {
         notes::tolerate(self.notes.as_ref(), result)
     }
 
-    /// The same of a part of a table's definition. `name`: of the constraint, if it has one.
+    /// Tolerates an error in a part of a table's definition. `name` of the constraint, if it has one.
     pub(super) fn tolerate_of<T>(
         &self,
         table: TableId,
@@ -258,7 +258,7 @@ impl Schema {
         result.or_else(|refusal| self.ignored(refusal, false))
     }
 
-    /// What is left: privileges and the like are nothing to the analysis, anything else is left out.
+    /// Handles other statements: privileges and the like do not concern the analysis, anything else is left out.
     fn pass_over(&mut self, statement: &node::Node, head: Span) -> Result<(), Diagnostic> {
         let refusal = names::refusal(statement, head);
         match statement {
@@ -286,7 +286,7 @@ impl Schema {
         }
     }
 
-    /// What an extension brings is there before: that it was created is all that is kept.
+    /// Records an extension; its contents are built in.
     fn create_extension(&mut self, create: &CreateExtensionStmt, span: Span) -> Result<(), Diagnostic> {
         let name = create.extname.as_str();
         if !EXTENSIONS.iter().any(|one| one.name == name) {

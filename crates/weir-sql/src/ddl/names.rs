@@ -1,4 +1,4 @@
-//! What statements and expressions are called, for refusals by name.
+//! Names of statements and expressions, for refusals.
 
 use pg_query::protobuf::{RangeVar, node};
 
@@ -98,7 +98,7 @@ pub(crate) fn statement_name(node: &node::Node) -> String {
     name.to_owned()
 }
 
-/// Who may do what, and how data is stored: nothing that a transaction's effects depend on.
+/// Returns whether a statement concerns privileges or storage, on which no transaction's effects depend.
 pub(super) fn is_administration(node: &node::Node) -> bool {
     use node::Node::*;
     matches!(

@@ -1,4 +1,4 @@
-//! OWNER TO. There is one role, whoever asks, so that nobody else can own anything: what it is said of has to be there, and nothing changes.
+//! OWNER TO. There is only one role, which owns everything: the object must exist, and nothing changes.
 
 use pg_query::protobuf::{AlterOwnerStmt, Node, ObjectType, node};
 

@@ -7,7 +7,7 @@ use weir_types::SqlState;
 use super::settings::constant;
 use crate::source::{Diagnostic, Span};
 
-/// What a relation is, as far as its parameters depend on it.
+/// Kind of a relation, as far as its storage parameters depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
     Table,
@@ -17,7 +17,7 @@ pub(super) enum Of {
     Column,
 }
 
-/// What a parameter may be.
+/// Values that a parameter accepts.
 #[derive(Clone, Copy)]
 enum Allowed {
     Switch,
@@ -35,7 +35,7 @@ const OF_TABLES: &[(&str, Allowed)] = &[
     ("user_catalog_table", Allowed::Switch),
 ];
 
-/// Of tables, and of the tables that PostgreSQL keeps long values in.
+/// Parameters of tables, and of their TOAST tables.
 const OF_VACUUM: &[(&str, Allowed)] = &[
     ("autovacuum_enabled", Allowed::Switch),
     ("autovacuum_analyze_scale_factor", Allowed::Number(0.0, 100.0)),

@@ -21,7 +21,7 @@ use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
 use crate::{type_name, walk};
 
-/// What has been bound over a row, as it is written.
+/// Syntax of an expression that has been bound over a row.
 #[derive(Debug)]
 pub(super) struct Written {
     node: WrittenNode,
@@ -76,7 +76,7 @@ impl Schema {
         self.written.insert(span, Written { node, file: piece.file, offset: piece.offset });
     }
 
-    /// What PostgreSQL names an index after, key by key.
+    /// Elements from which PostgreSQL derives an index name, key by key.
     pub(super) fn written_elements(&self, index: &Index) -> Vec<String> {
         match self.written.get(&index.span).map(|written| &written.node) {
             Some(WrittenNode::Index(create)) => elements(create).map(element_name).collect(),
@@ -249,10 +249,10 @@ impl Schema {
         value.map(Some).map_err(|_| cannot(format!("result of USING clause for column \"{name}\""), &from))
     }
 
-    /// What is bound over the column: conditions and indexes.
+    /// Binds again the conditions and indexes that read the column.
     fn bind_anew(&self, table: &mut Table, column: ColumnIndex) -> Result<(), Diagnostic> {
         let mut checks = table.checks.clone();
-        // Those of the column's domain are bound over the domain.
+        // Conditions of the column's domain are bound over the domain.
         for check in checks.iter_mut().filter(|check| check.domain.is_none() && reads(&check.expr, column)) {
             self.bind_check_anew(table, check)?;
         }

@@ -40,13 +40,13 @@ fn is_input(parameter: &FunctionParameter) -> bool {
     !matches!(parameter.mode(), FunctionParameterMode::FuncParamOut | FunctionParameterMode::FuncParamTable)
 }
 
-/// The types by which a routine is told from others of its name.
+/// Argument types by which routines of the same name are distinguished.
 fn argument_types(create: &CreateFunctionStmt) -> Vec<String> {
     let own = parameters(&create.parameters).filter(|one| is_input(one));
     own.filter_map(|one| one.arg_type.as_ref()).map(type_words).collect()
 }
 
-/// The same with OUT parameters, as procedures may be named.
+/// Argument types including OUT parameters, by which procedures may be named.
 fn all_types(create: &CreateFunctionStmt) -> Vec<String> {
     parameters(&create.parameters).filter_map(|one| one.arg_type.as_ref()).map(type_words).collect()
 }
@@ -56,7 +56,7 @@ fn same_routine(left: &CreateFunctionStmt, right: &CreateFunctionStmt) -> bool {
         && argument_types(left) == argument_types(right)
 }
 
-/// What it gives: its result, its OUT parameters and the columns of its table.
+/// Result of a routine: its result type, OUT parameters and the columns of its table.
 fn result_words(create: &CreateFunctionStmt) -> Vec<String> {
     let returns = create.return_type.as_ref().map(|ty| {
         let many = if ty.setof { "setof " } else { "" };
@@ -71,7 +71,7 @@ fn result_words(create: &CreateFunctionStmt) -> Vec<String> {
         })
         .map(|one| format!("{} {}", one.name, one.arg_type.as_ref().map(type_words).unwrap_or_default()))
         .collect();
-    // RETURNS beside OUT parameters says the same once more.
+    // RETURNS repeats the OUT parameters.
     match outputs.is_empty() {
         true => returns.into_iter().collect(),
         false => outputs,
@@ -243,7 +243,7 @@ impl Schema {
     ) -> Result<(), Diagnostic> {
         let index = self.routine_named(piece, kind, named, head)?;
         let mut create = self.routines[index].create.clone();
-        // What is shown of it is as it was written, with its name (pg_get_functiondef).
+        // Its definition is shown as it was written, with its name (pg_get_functiondef).
         let is_plain = |node: &Node| {
             matches!(&node.node, Some(node::Node::DefElem(option))
                 if matches!(option.defname.as_str(), "as" | "language" | "volatility" | "strict"))
@@ -331,7 +331,7 @@ impl Schema {
     }
 }
 
-/// What every routine says of itself: its language, and a function its result.
+/// Checks the mandatory clauses: the language, and a function's result.
 fn check_head(create: &CreateFunctionStmt, place: Span) -> Result<(), Diagnostic> {
     let invalid = |message: &str| Err(Diagnostic::new(SqlState::INVALID_FUNCTION_DEFINITION, place, message));
     let gives = |one: &FunctionParameter| {

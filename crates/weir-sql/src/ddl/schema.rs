@@ -14,7 +14,7 @@ use crate::catalog::UserType;
 use crate::parse::{ParsedStatement, Piece};
 use crate::source::{Diagnostic, Span};
 
-/// What PostgreSQL has itself: nobody creates it.
+/// Schemas of PostgreSQL itself, which cannot be created.
 const OF_SYSTEM: [&str; 2] = ["pg_catalog", "information_schema"];
 
 impl Schema {
@@ -22,7 +22,7 @@ impl Schema {
         matches!(name, "" | "public") || self.schemas.contains(name)
     }
 
-    /// Whatever is created needs its schema (3F000); a tolerant reading takes any.
+    /// Checks that the schema of a new object exists (3F000); a tolerant reading accepts any.
     pub(super) fn schema_is_there(&self, schema: &str, place: Span) -> Result<(), Diagnostic> {
         if self.notes.is_some() || self.has_schema(schema) || OF_SYSTEM.contains(&schema) {
             return Ok(());

@@ -27,7 +27,7 @@ pub(super) struct SequenceOptions {
 }
 
 impl SequenceOptions {
-    /// Those of the sequence, for another one.
+    /// The options of an existing sequence, for another one.
     pub fn like(sequence: &Sequence) -> SequenceOptions {
         SequenceOptions {
             start: Some(sequence.declared_start),
@@ -259,7 +259,7 @@ impl Schema {
         self.change_sequence(piece, &wanted, &alter.options, span)
     }
 
-    /// What ALTER SEQUENCE and ALTER COLUMN of an identity say of the sequence of that name.
+    /// Applies ALTER SEQUENCE, or ALTER COLUMN of an identity, to the sequence of that name.
     pub(super) fn change_sequence(
         &mut self,
         piece: Piece<'_>,

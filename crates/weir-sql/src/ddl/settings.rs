@@ -110,7 +110,7 @@ pub(super) fn accept_select(piece: Piece<'_>, select: &SelectStmt, span: Span) -
     }
 }
 
-/// What `SET … ` on a procedure says: is it to run serializably?
+/// Whether a `SET …` clause of a procedure asks for serializable isolation.
 pub(crate) fn serializable(set: &VariableSetStmt, span: Span) -> Result<bool, Diagnostic> {
     let value = set.args.first().map(constant).unwrap_or_default().to_ascii_lowercase();
     match (set.name.as_str(), value.as_str()) {

@@ -1,8 +1,8 @@
 //! The call of PostgreSQL's grammar, which is C: a text goes in, an encoded parse tree comes out and is decoded.
 //!
-//! Two things are done here that `pg_query::parse` does not do. It throws away where the grammar stopped. And it decodes a hundred
-//! levels at most, which are forty-six terms of a sum; here the depth is bounded by a stack. Whoever walks or drops the tree takes a
-//! small part of what decoding takes for a level, so they do with the stack that their thread has.
+//! Two differences to `pg_query::parse`: the position of a syntax error is kept; and the depth of the tree is bounded by the stack, where
+//! the library decodes a hundred levels at most, which are forty-six terms of a sum. Later walks and drops of the tree use a small part
+//! of the decoder's stack per level, so they need no check of their own.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 
@@ -24,7 +24,7 @@ pub(super) enum Failure {
 /// Enough for some thousand levels.
 const DECODING_STACK_BYTES: usize = 64 << 20;
 
-/// What the grammar says of a text that nests too deeply for it.
+/// Errors of the parser for texts that nest too deeply.
 const TOO_DEEP: [&str; 2] =
     ["stack depth limit exceeded", "parse tree is nested too deeply to serialize to protobuf"];
 
@@ -97,7 +97,7 @@ struct Parsed(CParseResult);
 #[allow(unsafe_code)]
 impl Parsed {
     fn of(input: &CStr, options: ParserOptions) -> Parsed {
-        // SAFETY: `input` is NUL-terminated and outlives the call, which keeps nothing of it.
+        // SAFETY: `input` is NUL-terminated and outlives the call, which retains no pointer to it.
         Parsed(unsafe { pg_query_parse_protobuf_opts(input.as_ptr(), options.bits()) })
     }
 
@@ -117,7 +117,7 @@ impl Parsed {
     fn tree(&self) -> &[u8] {
         match self.0.tree.is_null() {
             true => &[],
-            // SAFETY: the library has written so many bytes there, which live until the result is freed.
+            // SAFETY: the library has written that many bytes there, which live until the result is freed.
             false => unsafe { std::slice::from_raw_parts(self.0.tree.cast(), self.0.tree_bytes) },
         }
     }
@@ -132,12 +132,12 @@ impl Drop for Parsed {
             stderr_buffer: std::ptr::null_mut(),
             error: std::ptr::null_mut(),
         };
-        // SAFETY: what is freed came from the library, and nobody has it any more.
+        // SAFETY: the result came from the library, and no reference to it is left.
         unsafe { pg_query_free_protobuf_parse_result(std::mem::replace(&mut self.0, none)) }
     }
 }
 
-/// Bytes that end where whoever reads them has taken too much of the stack: reading then fails.
+/// A byte source that ends when its reader has used too much of the stack, so that reading fails.
 struct Shallow<'b> {
     bytes: &'b [u8],
     stack_bytes_min: usize,

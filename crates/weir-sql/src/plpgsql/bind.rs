@@ -21,7 +21,7 @@ use crate::parse::{self, Piece};
 use crate::routine::{self, Signature};
 use crate::source::{Diagnostic, Span};
 
-/// What a body is bound among.
+/// Context in which a body is bound.
 #[derive(Clone, Copy)]
 pub(crate) struct Surroundings<'a> {
     pub catalog: &'a Catalog,
@@ -169,11 +169,11 @@ fn returns_table(create: &CreateFunctionStmt) -> bool {
     })
 }
 
-/// What stands beside the body.
+/// Options of a routine, besides its body.
 pub(super) struct Options {
     pub language: String,
     pub language_at: Span,
-    /// Where the word AS is.
+    /// Position of the word AS.
     body_at: Option<i32>,
     strict: bool,
     serializable: bool,
@@ -234,7 +234,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Of DO.
+    /// Options of DO.
     pub fn of_block(piece: Piece<'_>, elements: &[&DefElem], span: Span) -> Options {
         let find = |name: &str| elements.iter().find(|element| element.defname == name);
         let language = find("language");
@@ -333,7 +333,7 @@ pub(super) struct Body<'a> {
     signatures: &'a [Signature],
     pub notes: Option<&'a Notes>,
     mentions: Option<&'a Mentions>,
-    /// Of a trigger function, whose RETURN names a row.
+    /// The body of a trigger function, whose RETURN names a row.
     pub trigger: bool,
     pub kind: ProcedureKind,
     /// The text that all spans of the body lie in.
@@ -349,7 +349,7 @@ pub(super) struct Body<'a> {
 
 impl<'a> Body<'a> {
     /// With the parameters declared; also returns them, and the FOUND variable.
-    /// What it is the body of.
+    /// Builds the procedure of this body.
     pub fn into_procedure(
         self,
         signature: &Signature,
@@ -546,7 +546,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// What a function hands back at RETURN or at its end; procedures leave it in their variables.
+    /// Result of a function at RETURN or at its end; procedures leave theirs in variables.
     pub(super) fn output_value(&self, span: Span) -> Option<Expr> {
         match (&self.kind, self.outputs.as_slice()) {
             (ProcedureKind::Function { .. }, [one]) => Some(self.read(*one, span)),

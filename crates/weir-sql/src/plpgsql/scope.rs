@@ -156,7 +156,7 @@ impl Scopes {
         }
     }
 
-    /// What an assignment, an INTO or a loop writes to.
+    /// Target of an assignment, an INTO or a loop.
     pub fn target(&self, path: &Path) -> Result<Entry, Diagnostic> {
         let parts: Vec<&str> = path.names.iter().map(|name| name.text.as_str()).collect();
         let unknown = || {

@@ -18,7 +18,7 @@ use crate::source::{Diagnostic, Span};
 pub enum ScriptStep {
     /// A statement, as it was written.
     Run(String),
-    /// PERFORM: a query whose rows nobody wants.
+    /// PERFORM: a query whose rows are discarded.
     Perform(String),
     /// EXECUTE: a query that gives the text of what is to be run.
     Execute(String),
@@ -33,7 +33,7 @@ pub enum ScriptStep {
         message: String,
         arguments: Vec<String>,
     },
-    /// What has an effect if its steps fail goes on with the handler of that error, without it.
+    /// A block with EXCEPTION: if a step fails, its effects are undone and the handler of that error runs.
     Guarded {
         steps: Vec<ScriptStep>,
         handlers: Vec<(Vec<Caught>, Vec<ScriptStep>)>,
@@ -41,18 +41,18 @@ pub enum ScriptStep {
     Return,
 }
 
-/// What a handler catches.
+/// Condition of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caught {
     Others,
-    /// Ending in 000: all of its class.
+    /// An SQLSTATE; one that ends in 000 includes its class.
     State(SqlState),
 }
 
 impl Caught {
     pub fn catches(self, state: SqlState) -> bool {
         match self {
-            // As PostgreSQL: these two are to be heard.
+            // As in PostgreSQL, OTHERS excludes these two.
             Caught::Others => ![SqlState::QUERY_CANCELED, SqlState::ASSERT_FAILURE].contains(&state),
             Caught::State(caught) => {
                 caught == state || caught.as_str().ends_with("000") && caught.0[..2] == state.0[..2]
@@ -85,7 +85,7 @@ pub(crate) fn script(
     }
 }
 
-/// What stands between the quotes of DO.
+/// Body between the quotes of DO.
 pub(super) fn body_of_block<'p>(
     piece: Piece<'p>,
     stmt: &DoStmt,

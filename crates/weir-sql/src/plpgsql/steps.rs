@@ -60,7 +60,7 @@ impl Body<'_> {
         self.followed_call(Piece::new(span.file, start, &text), span, written)
     }
 
-    /// PERFORM is SELECT whose rows nobody wants; the words happen to be of nearly one length.
+    /// PERFORM is a SELECT whose rows are discarded; the keywords happen to be of nearly the same length.
     fn perform_text(&self, span: Span) -> String {
         let mut text = self.piece(span).text.to_owned();
         text.replace_range(.."PERFORM".len().min(text.len()), "SELECT ");

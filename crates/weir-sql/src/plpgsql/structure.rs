@@ -25,7 +25,7 @@ pub struct Block {
     pub label: Option<Name>,
     pub declarations: Vec<Declaration>,
     pub body: Vec<Statement>,
-    /// What stands behind each WHEN of EXCEPTION; only in what is only analysed, and in DO.
+    /// Handlers of EXCEPTION; only in analysed texts, and in DO.
     pub handlers: Vec<Handler>,
     pub span: Span,
 }
@@ -91,7 +91,7 @@ pub enum StatementKind {
     Sql {
         into: Option<IntoClause>,
     },
-    /// What stands behind PERFORM; the statement's span includes the word itself.
+    /// Query of PERFORM; the statement's span includes the keyword.
     Perform,
     Call,
     If {

@@ -1,4 +1,4 @@
-//! What the structure parser makes of bodies, printed compactly, and what it says about bad ones.
+//! Output of the structure parser for bodies, printed compactly, and its errors for invalid ones.
 
 use super::parser::parse;
 use super::structure::*;
@@ -322,7 +322,7 @@ fn what_is_missing_is_named() {
     }
 }
 
-/// Cuts every good body at every byte, and breaks every byte of it: an answer always comes.
+/// Cuts every valid body at every byte, and damages every byte of it: the parser always returns.
 #[test]
 fn broken_bodies_never_panic() {
     for (body, _) in GOOD {

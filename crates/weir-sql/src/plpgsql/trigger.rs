@@ -21,7 +21,7 @@ const UPDATE: i32 = 1 << 4;
 const TRUNCATE: i32 = 1 << 5;
 const INSTEAD: i32 = 1 << 6;
 
-/// What every trigger function may ask for.
+/// Variables of every trigger function.
 const FACTS: [(&str, SqlType); 9] = [
     ("tg_name", SqlType::Text),
     ("tg_when", SqlType::Text),

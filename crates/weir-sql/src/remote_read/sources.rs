@@ -1,4 +1,4 @@
-//! What a statement asks for beside the rows that it writes: queries that stand by themselves, and tables.
+//! Sources of a writing statement, besides its target: independent queries, and tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,23 +16,23 @@ use crate::walk::{self, Part, each_part};
 /// Something that it asks for.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
-    /// What stands for it in the text.
+    /// Text range that a replacement goes to.
     pub place: Range,
     pub kind: Kind,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
-    /// What stands within brackets.
+    /// A query in parentheses.
     Query(Vec<OutputColumn>),
     Table {
-        /// All that statements see of it.
+        /// All its visible columns.
         columns: Vec<OutputColumn>,
-        /// Which of them this statement reads.
+        /// Columns that this statement reads.
         used: Vec<usize>,
-        /// How it is called, in quotes, if the text does not say it behind the name.
+        /// Its alias, quoted, if the text does not have one after the name.
         called: Option<String>,
-        /// What qualifies its columns, where each of its rows that the statement is to know is in a row of all sources together.
+        /// Qualifier of its columns, if each needed row occurs in a row of the join of all sources.
         joined: Option<String>,
     },
 }
@@ -164,11 +164,11 @@ fn queries(
 
 /// How a table is named in FROM.
 struct Named {
-    /// Of its name alone.
+    /// End of the name alone.
     end: usize,
     /// It is called something behind its name, even if that is the same.
     is_called: bool,
-    /// So are its columns.
+    /// The columns are renamed too.
     renames: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What becomes of a text: the query, the statement, and what its parameters are.
+//! Rewritten texts: the query, the statement, and the statement's parameters.
 
 use super::RemoteRead;
 use crate::statement::{BoundText, bind_text};

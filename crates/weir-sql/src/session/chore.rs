@@ -9,14 +9,14 @@ use crate::ddl::relation_name;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chore {
-    /// What its client is told that it was.
+    /// Command tag for the client.
     pub tag: &'static str,
-    /// Relations, each with the columns that are named of it.
+    /// Relations, each with the named columns.
     relations: Vec<(String, Vec<String>)>,
-    /// Of the first relation, or by itself.
+    /// Index of the first relation, or of any.
     index: Option<String>,
     schema: Option<String>,
-    /// It cannot run inside a transaction block.
+    /// Not allowed inside a transaction block.
     is_alone: bool,
 }
 
@@ -92,7 +92,7 @@ impl Chore {
     }
 
     /// # Errors
-    /// What it names is not there (42P01, 42703, 42704, 3F000), is of another kind (42809), or a transaction is open (25001).
+    /// A named object does not exist (42P01, 42703, 42704, 3F000) or is of another kind (42809), or a transaction is open (25001).
     pub fn check(&self, catalog: &Catalog, in_transaction: bool) -> Result<(), SqlError> {
         if self.is_alone && in_transaction {
             let message = format!("{} cannot run inside a transaction block", self.tag);

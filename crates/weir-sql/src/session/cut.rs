@@ -4,7 +4,7 @@ use crate::lexer::{self, Lexer, Token};
 use crate::parse::Piece;
 use crate::source::Span;
 
-/// What follows the first such word that stands in no parentheses.
+/// Text after the first such word outside of parentheses.
 pub(super) fn behind(piece: Piece<'_>, span: Span, word: &str) -> Span {
     let mut depth = 0usize;
     for token in tokens(piece, span) {
@@ -19,7 +19,7 @@ pub(super) fn behind(piece: Piece<'_>, span: Span, word: &str) -> Span {
     Span { start: span.end, ..span }
 }
 
-/// What stands between the first parenthesis and the one that closes it; nothing where there is none.
+/// Text between the first parenthesis and the matching one; empty without parentheses.
 pub(super) fn in_parentheses(piece: Piece<'_>, span: Span) -> Span {
     let open = tokens(piece, span).find(|token| token.is(b'('));
     match open {

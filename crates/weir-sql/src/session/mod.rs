@@ -1,4 +1,4 @@
-//! What clients of a server say beside queries: transactions, settings, prepared statements.
+//! Client statements other than queries: transactions, settings, prepared statements.
 //!
 //! A text of the simple protocol may hold several statements; each is told with its place and its kind. Nothing here is bound
 //! against a catalog.
@@ -53,11 +53,11 @@ pub enum Command {
     Savepoint(String),
     Release(String),
     RollBackTo(String),
-    /// Of the transaction that is open.
+    /// Characteristics of the open transaction.
     SetTransaction(Characteristics),
     /// SET SESSION CHARACTERISTICS: of all that follow.
     SetSession(Characteristics),
-    /// None: to its default. Several values are told as SHOW tells them.
+    /// None: the default. Several values are joined as SHOW prints them.
     Set {
         name: String,
         value: Option<String>,
@@ -66,7 +66,7 @@ pub enum Command {
     ResetAll,
     /// None: all settings.
     Show(Option<String>),
-    /// UNLISTEN: nobody listens, so that it is done at once, as by PostgreSQL without a LISTEN.
+    /// UNLISTEN: there are no listeners, so it succeeds at once, as in PostgreSQL without a LISTEN.
     Unlisten,
     /// DISCARD ALL, PLANS, SEQUENCES or TEMP.
     Discard {
@@ -106,7 +106,7 @@ pub enum Command {
     /// CLOSE. None: all cursors.
     CloseCursor(Option<String>),
     Copy(Copy),
-    /// CREATE, ALTER, DROP and what else changes the catalog, with what its client is told that it was.
+    /// CREATE, ALTER, DROP and other catalog changes, with the command tag.
     Define(&'static str),
     /// A query with calls of pg_cancel_backend or pg_terminate_backend in its select list, and the same with what these are given in
     /// their place.
@@ -114,7 +114,7 @@ pub enum Command {
         signals: Vec<Signal>,
         query: String,
     },
-    /// What is to be told, and of what: a query, a write, a call, or one that is prepared or declared.
+    /// EXPLAIN of a query, a write, a call, or a prepared or declared statement.
     Explain(Explain, Box<Command>),
     /// A query, a write or a call; a DO that is work for shards.
     Run,
@@ -128,17 +128,17 @@ pub enum Command {
         deferred: bool,
     },
     Lock(Lock),
-    /// What a server of this kind has nothing to do for: CHECKPOINT.
+    /// Statements without an effect in this server: CHECKPOINT.
     Nothing(&'static str),
-    /// VACUUM, ANALYZE, REINDEX and CLUSTER, which have no effect either, with what they name.
+    /// VACUUM, ANALYZE, REINDEX and CLUSTER, also without effect, with the objects that they name.
     Chore(Chore),
     /// CREATE TABLE … AS a query.
     CreateAs(CreateAs),
-    /// CREATE MATERIALIZED VIEW … WITH DATA, by its name, and by that quoted: its client is told how many rows it has.
+    /// CREATE MATERIALIZED VIEW … WITH DATA, by its name and its quoted name: the client is told the number of rows.
     CreateMaterialized(String, String),
     /// REFRESH of a materialized view of that name: it is always as its tables say.
     Refresh(String),
-    /// Of a function in pg_temp.
+    /// A statement about a function in pg_temp.
     Temporary(Temporary),
     /// PREPARE, LISTEN, LOCK, DECLARE and so on, by its words.
     Unsupported(String),
@@ -147,15 +147,15 @@ pub enum Command {
 /// Where FETCH goes to from where a cursor stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// So many rows; backwards where it is negative, all of them at the ends of the range. 0: the row on which it stands.
+    /// That number of rows; backwards if negative, all of them at the ends of the integer range. 0: the current row.
     By(i64),
-    /// To a row, counted from the first, or from the last where it is negative.
+    /// To a row, counted from the first, or from the last if negative.
     To(i64),
-    /// To a row, counted from where it stands.
+    /// To a row, counted from the current one.
     Over(i64),
 }
 
-/// What a transaction is to be like, as far as it is said.
+/// Transaction characteristics, as far as given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Characteristics {
     pub isolation: Option<Isolation>,
@@ -343,7 +343,7 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
             }
         }
         N::LockStmt(stmt) => Command::Lock(lock(stmt)),
-        // MERGE is refused when it is bound, so that a client hears of it before it gives parameters.
+        // MERGE is refused when it is bound, so that the client gets the error before it sends parameters.
         N::InsertStmt(_) | N::UpdateStmt(_) | N::DeleteStmt(_) | N::MergeStmt(_) | N::CallStmt(_) => {
             Command::Run
         }

@@ -53,7 +53,7 @@ pub(super) fn signals(piece: Piece<'_>, select: &SelectStmt, span: Span) -> Opti
                 query.get_mut(start.checked_sub(within)?..open.checked_sub(within)?)?.fill(b' ');
                 signals.push(Signal { column, kind, is_unnamed: target.name.is_empty() });
             }
-            // How many columns it is nobody knows here.
+            // The number of its columns is unknown here.
             node::Node::ColumnRef(column)
                 if column.fields.iter().any(|field| matches!(field.node, Some(node::Node::AStar(_)))) =>
             {

@@ -22,7 +22,7 @@ pub struct CreateAs {
     pub if_not_exists: bool,
     pub with_data: bool,
     pub query: Span,
-    /// Of SELECT … INTO: the query's text, with blanks for that.
+    /// For SELECT … INTO: the query's text, with the INTO clause blanked.
     pub instead: Option<String>,
 }
 
@@ -35,14 +35,14 @@ pub struct Lock {
     pub nowait: bool,
 }
 
-/// What others may do meanwhile.
+/// Operations that a lock mode allows to other transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockMode {
-    /// ACCESS SHARE: anything but a change of the schema.
+    /// ACCESS SHARE: everything but schema changes.
     AccessShare,
-    /// ROW SHARE, ROW EXCLUSIVE and SHARE UPDATE EXCLUSIVE: write, too.
+    /// ROW SHARE, ROW EXCLUSIVE and SHARE UPDATE EXCLUSIVE: reads and writes.
     Rows,
-    /// SHARE, SHARE ROW EXCLUSIVE and EXCLUSIVE: read.
+    /// SHARE, SHARE ROW EXCLUSIVE and EXCLUSIVE: reads.
     Exclusive,
     /// ACCESS EXCLUSIVE, which is meant where nothing is said: nothing.
     AccessExclusive,

@@ -1,4 +1,4 @@
-//! What a client is told that its definition was.
+//! Command tags of definitions.
 
 use pg_query::protobuf::{ObjectType, node};
 

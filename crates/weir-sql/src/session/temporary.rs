@@ -26,7 +26,7 @@ pub struct TemporaryFunction {
     pub statement: String,
     /// The parameter that the row goes into.
     pub into: String,
-    /// What the handler of `unique_violation` says of it: parameters, and what each is given.
+    /// Assignments of the handler of `unique_violation`: parameters and their values.
     pub caught: Option<Vec<(String, Caught)>>,
 }
 
@@ -39,7 +39,7 @@ pub enum Caught {
     Constraint,
 }
 
-/// What the call of a function gives: `f.parameter`, `(f.parameter).field`, or, without a field, `(f.parameter).*`.
+/// Output of a call of the function: `f.parameter`, `(f.parameter).field`, or, without a field, `(f.parameter).*`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
     Scalar(String),
@@ -228,7 +228,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// What is within the quotes of a string.
+/// Contents of a quoted string.
 fn content(written: &str) -> Option<String> {
     if let Some(rest) = written.strip_prefix('\'') {
         return Some(rest.strip_suffix('\'')?.replace("''", "'"));

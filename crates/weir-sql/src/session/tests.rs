@@ -1,4 +1,4 @@
-//! What texts are read as.
+//! Parsed forms of client texts.
 
 use super::*;
 

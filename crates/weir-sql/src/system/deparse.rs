@@ -1,6 +1,6 @@
 //! Expressions as PostgreSQL prints them: defaults, conditions of CHECK and of indexes.
 //!
-//! What it has no form for is given as it was written.
+//! An expression without a printed form is shown as it was written.
 
 use weir_types::function::quote_identifier;
 use weir_types::operator::BinaryOp;

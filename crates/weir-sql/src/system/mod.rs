@@ -1,8 +1,7 @@
 //! pg_catalog and information_schema: tables that are nowhere stored, whose rows say what the schema is.
 //!
-//! [`System`] is made from an application: its catalog with the tables of `tables.sql` behind its own, and their rows. Views and
-//! functions are SQL over those ([`templates`]). Pure: who asks is in [`Facts`], and what a query reads of the rows is for
-//! whoever runs it.
+//! [`System`] is built from an application: its catalog followed by the tables of `tables.sql`, and their rows. Views and functions are
+//! SQL over those ([`templates`]). Pure: session facts are in [`Facts`], and the executor of a query reads the rows.
 
 pub(crate) mod column_types;
 mod deparse;
@@ -26,28 +25,28 @@ use crate::load::load;
 use crate::source::Sources;
 use numbers::Numbers;
 
-/// Who asks, and where.
+/// Facts about the session and the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     pub user: String,
     pub database: String,
-    /// The number that the session was told as its process'.
+    /// Process number reported to the session.
     pub process: i32,
-    /// Of the session, where the text asks for them.
+    /// Settings of the session, if the text reads them.
     pub settings: BTreeMap<String, String>,
 }
 
 /// A row of a virtual table.
 pub type Row = Vec<Value>;
 
-/// The schema, with the tables that tell of it.
+/// The schema, with the tables of the system catalog.
 #[derive(Debug)]
 pub struct System {
     /// The application's, and behind its tables the virtual ones.
     pub catalog: Catalog,
     /// The first of them.
     pub first: TableId,
-    /// Of each of them, in order.
+    /// Rows of each table, in order.
     pub rows: Vec<Vec<Row>>,
 }
 

@@ -32,13 +32,13 @@ fn parameter(rows: &Rows<'_>, of: &Procedure, one: &crate::bound::Parameter, wit
 /// PL/pgSQL's number, which is one of what every database has.
 const PLPGSQL: i64 = 13563;
 
-/// What a CREATE FUNCTION says beside its parameters.
+/// Options of a CREATE FUNCTION, besides its parameters.
 struct Written {
     body: String,
     language: String,
     volatility: &'static str,
     is_strict: bool,
-    /// That is all that it says.
+    /// There are no other options.
     is_plain: bool,
 }
 
@@ -142,7 +142,7 @@ impl Rows<'_> {
         self.add("pg_description", &described);
     }
 
-    /// Those that types are read and written by: drivers look whether there are some.
+    /// Input and output functions of types: drivers look for their existence.
     fn functions_of_types(&mut self) {
         let lines = include_str!("type_functions.txt").lines().filter(|line| !line.starts_with('#'));
         for line in lines {

@@ -85,13 +85,13 @@ const FUNCTIONS: &[(&str, usize, &str)] = &[
         "(SELECT coalesce(array_agg(DISTINCT h.pid), '{}'::integer[]) FROM pg_catalog.pg_locks w JOIN pg_catalog.pg_locks h
           ON h.transactionid = w.transactionid AND h.granted WHERE w.pid = $1 AND NOT w.granted)",
     ),
-    // Whoever listens is not asked for the address that it was reached at.
+    // The server's own address is not recorded.
     ("inet_server_addr", 0, "NULL::text"),
     ("inet_server_port", 0, "NULL::integer"),
     ("inet_client_addr", 0, "(SELECT a.client_addr FROM pg_catalog.pg_stat_activity a WHERE a.pid = pg_backend_pid())"),
     ("inet_client_port", 0, "(SELECT a.client_port FROM pg_catalog.pg_stat_activity a WHERE a.pid = pg_backend_pid())"),
     ("pg_safe_snapshot_blocking_pids", 1, "(SELECT '{}'::integer[] WHERE $1 IS NOT NULL)"),
-    // Of tables: no policy holds for whoever is let in.
+    // Functions of tables: no row-level policy applies to the only role.
     ("row_security_active", 1, "(SELECT false WHERE $1 IS NOT NULL)"),
     ("pg_sequence_last_value", 1, "(SELECT v.last_value FROM pg_catalog.weir_sequence_values v WHERE v.seqrelid = $1 AND v.is_called)"),
     ("pg_stat_get_numscans", 1, "(SELECT NULL::bigint WHERE $1 IS NULL)"),
@@ -199,7 +199,7 @@ const FUNCTIONS: &[(&str, usize, &str)] = &[
         "(SELECT v.setting FROM unnest($2) WITH ORDINALITY n(name, at) JOIN unnest($3) WITH ORDINALITY v(setting, at) ON n.at = v.at
           WHERE lower(n.name) = lower($1))",
     ),
-    // Nobody knows, without asking every shard.
+    // Unknown without asking every shard.
     ("pg_relation_size", 1, "(SELECT NULL::bigint WHERE $1 IS NULL)"),
     ("pg_table_size", 1, "(SELECT NULL::bigint WHERE $1 IS NULL)"),
     ("pg_indexes_size", 1, "(SELECT NULL::bigint WHERE $1 IS NULL)"),
@@ -214,7 +214,7 @@ const FUNCTIONS: &[(&str, usize, &str)] = &[
          WHEN abs(s.v) / 536870912 < 20479 THEN ((s.v / 536870912 + 1) / 2)::text || ' GB'
          ELSE ((s.v / 549755813888 + 1) / 2)::text || ' TB' END FROM (SELECT $1::bigint AS v) s)",
     ),
-    // Nobody has been given anything, or been denied it.
+    // No privileges have been granted or revoked.
     ("acldefault", 2, "NULL::text[]"),
     ("pg_collation_is_visible", 1, "(SELECT c.collnamespace IN (11, 2200) FROM pg_catalog.pg_collation c WHERE c.oid = $1)"),
     ("pg_opclass_is_visible", 1, "(SELECT c.opcnamespace IN (11, 2200) FROM pg_catalog.pg_opclass c WHERE c.oid = $1)"),

@@ -27,7 +27,7 @@ struct BuiltIn {
     storage: &'static str,
     collation: i64,
     subscript: &'static str,
-    /// What format_type shows.
+    /// Name shown by format_type.
     shown: String,
 }
 
@@ -64,13 +64,13 @@ fn built_in() -> &'static [BuiltIn] {
     })
 }
 
-/// Of the types that values have.
+/// Built-in type of values of this type.
 fn built_in_of(ty: &SqlType) -> Option<&'static BuiltIn> {
     let number = i64::from(type_number(ty));
     built_in().iter().find(|one| one.number == number)
 }
 
-/// What `atttypmod` is for the type.
+/// Value of `atttypmod` for the type.
 pub(super) fn modifier(ty: &SqlType) -> i64 {
     match ty {
         SqlType::Varchar(Some(length)) => i64::from(*length) + 4,
@@ -121,7 +121,7 @@ const OPERATOR_CLASSES: [(i64, &str, SqlType); 15] = [
     (10065, "uuid_ops", SqlType::Uuid),
 ];
 
-/// Of types that the schema makes, of arrays, and of the rest.
+/// First numbers of enum types, of arrays, and of other objects of the schema.
 const ENUM_CLASS: i64 = 10069;
 const ARRAY_CLASS: i64 = 10000;
 const JSONB_CLASS: i64 = 10088;

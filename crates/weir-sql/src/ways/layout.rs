@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-/// What lies beside the schema, read behind it in this order.
+/// Files next to the schema, read after it in this order.
 const COMPANIONS: [&str; 3] = ["procedures.sql", "invariants.sql", "transactions.sql"];
 const SCHEMAS: [&str; 4] = ["schema.sql", "structure.sql", "db/structure.sql", "db/schema.sql"];
 /// Folders that hold migrations even if there is more than one with numbered files.

@@ -25,7 +25,7 @@ use crate::type_name;
 #[derive(Debug)]
 pub(crate) struct Block {
     pub name: String,
-    /// Of the comment that begins it.
+    /// Position of the comment that begins it.
     pub span: Span,
     /// Its statements.
     pub body: Span,
@@ -291,10 +291,10 @@ pub(crate) fn bind(
 struct Body<'a> {
     surroundings: Surroundings<'a>,
     piece: Piece<'a>,
-    /// Of `$1`, `$2`, …
+    /// Types of `$1`, `$2`, …
     types: Vec<SqlType>,
     steps: Vec<Step>,
-    /// Variables behind the parameters: for the OUT arguments of calls, which nobody looks at.
+    /// Variables after the parameters, for the OUT arguments of calls, whose values are not used.
     hidden: Vec<SqlType>,
     serializable: bool,
 }
@@ -318,7 +318,7 @@ impl Body<'_> {
                 .map(|statement| StepKind::Sql { statement: Box::new(statement), into: None })
                 .or_else(|error| self.function_call(&mut binder, other).ok_or(error)),
         };
-        // Of a statement that is refused as a whole, the binder knows the place in this text only.
+        // If a statement is refused as a whole, the binder reports its position in this text only.
         let head = self.piece.token((span.start - self.piece.offset) as i32);
         let bound = bound.map_err(|error| match error.span == self.piece.token(0) {
             true => Diagnostic { span: head, ..error },

@@ -1,5 +1,5 @@
-//! How one table's rows are found: a unique key, a range of an index, several keys, the union of such, or a
-//! scan; then what is left of the conditions.
+//! Access paths to the rows of one table: a unique key, a range of an index, several keys, the union of such paths, or a scan; then a
+//! filter for the remaining conditions.
 
 mod choose;
 mod key;
@@ -23,7 +23,7 @@ pub(super) use key::push_keys;
 use key::push_value;
 pub use key::{pack_row, unpack_row};
 
-/// Called once per matching row, whose columns are then in the frame.
+/// Called once per matching row, with the row's columns in the frame.
 pub type Sink<'a> = &'a mut dyn FnMut(&mut Cx<'_>) -> Flow;
 
 /// One table in one statement.
@@ -32,33 +32,33 @@ pub struct TableAccess {
     pub table: TableId,
     pub relation: RelationId,
     pub path: Path,
-    /// Columns that the conditions fix by equality to something outside of the table, whatever the path
-    /// is. This is what tells a fragment's shard.
+    /// Columns that the conditions equate with expressions independent of the table, whatever the path is. They determine the shard of a
+    /// fragment.
     pub bound_columns: Vec<(ColumnIndex, CompiledExpr)>,
-    /// What the path does not ensure.
+    /// Conditions that the path does not guarantee.
     filter: Vec<CompiledExpr>,
     /// Columns that the filter reads.
     filter_columns: Vec<(ColumnIndex, Slot)>,
-    /// The other columns, loaded only for rows that pass.
+    /// The other columns, loaded only for rows that pass the filter.
     other_columns: Vec<(ColumnIndex, Slot)>,
     row_slot: Option<Slot>,
 }
 
 #[derive(Debug)]
 pub enum Path {
-    /// At most one row.
+    /// A full unique key: at most one row.
     Get {
         index: IndexId,
         keys: Vec<CompiledExpr>,
     },
     Range(Range),
-    /// Equal first columns, and `IN` over the next one.
+    /// Equality on the first key columns, and `IN` over the next one.
     Gets {
         index: IndexId,
         prefix: Vec<CompiledExpr>,
         list: ListKeys,
     },
-    /// The rows of any of these paths, each row once.
+    /// The rows of all these paths, each row once.
     Union(Vec<Path>),
     Scan,
 }
@@ -71,7 +71,7 @@ pub enum ListKeys {
 }
 
 impl Path {
-    /// Visits itself, or the paths of which it is the union.
+    /// Visits the path itself or, of a union, its alternatives.
     fn each<'p>(&'p self, visit: &mut dyn FnMut(&'p Path)) {
         match self {
             Path::Union(paths) => paths.iter().for_each(|path| path.each(visit)),
@@ -79,7 +79,7 @@ impl Path {
         }
     }
 
-    /// The paths of which it is the union, or itself.
+    /// The alternatives of a union, or the path itself.
     pub(super) fn alternatives(&self) -> Vec<&Path> {
         let mut paths = Vec::new();
         self.each(&mut |path| paths.push(path));
@@ -87,7 +87,7 @@ impl Path {
     }
 }
 
-/// Equal first columns, and bounds on the next one.
+/// Equality on the first key columns, and bounds on the next one.
 #[derive(Debug)]
 pub struct Range {
     pub index: IndexId,
@@ -104,8 +104,8 @@ pub struct Bound {
 }
 
 impl TableAccess {
-    /// Access to the rows of `relation` for which all conditions are true. `known` are the relations
-    /// whose columns are in the frame when the access runs (outer queries' relations are always known).
+    /// Compiles the access to the rows of `relation` for which all conditions are true. `known`: relations whose columns are in the frame
+    /// when the access runs (those of outer queries always are).
     pub fn compile(
         table: TableId,
         relation: RelationId,
@@ -116,7 +116,7 @@ impl TableAccess {
         choice.compile(conditions, compiler)
     }
 
-    /// As [`TableAccess::compile`], where conditions may not use `unknown` relations for keys.
+    /// Like [`TableAccess::compile`], but keys may not depend on the `unknown` relations.
     pub(crate) fn choose(
         table: TableId,
         relation: RelationId,
@@ -183,7 +183,7 @@ impl TableAccess {
         }
     }
 
-    /// The same, of an index whose keys are asked for in their order: from where the last visit ended.
+    /// Like [`TableAccess::for_each_match`] for keys that come in index order: starts where the last visit ended.
     pub(super) fn for_each_ahead(
         &self,
         cursor: &mut Cursor,
@@ -205,13 +205,13 @@ impl TableAccess {
         })
     }
 
-    /// The column that it puts there.
+    /// Column that the access loads into that slot.
     pub(super) fn column_in(&self, slot: Slot) -> Option<ColumnIndex> {
         let mut columns = self.filter_columns.iter().chain(&self.other_columns);
         columns.find(|(_, own)| *own == slot).map(|(column, _)| *column)
     }
 
-    /// All matching rows, before anything is written. The frame's columns are then those of the last.
+    /// Collects all matching rows before anything is written. Afterwards the frame contains the columns of the last one.
     pub fn collect_matches(&self, cx: &mut Cx<'_>) -> Result<Vec<RowRef>, SqlError> {
         let mut matches = Vec::new();
         let _ = self.for_each_match(cx, &mut |_, row| {
@@ -221,7 +221,7 @@ impl TableAccess {
         Ok(matches)
     }
 
-    /// Puts all needed columns of a row into the frame, as a visit does.
+    /// Loads all needed columns of a row into the frame, as a visit does.
     pub fn load(&self, row: RowRef, cx: &mut Cx<'_>) {
         self.load_columns(&self.filter_columns, row, cx);
         self.load_columns(&self.other_columns, row, cx);
@@ -237,7 +237,7 @@ impl TableAccess {
         }
     }
 
-    /// Loads, filters, and hands on what passes.
+    /// Loads a row, filters it, and passes it on if it matches.
     #[inline]
     fn offer(
         &self,
@@ -275,7 +275,7 @@ impl TableAccess {
         }
         let rows = cx.rows;
         let schema = &rows.schema().table(self.table).indexes[index];
-        // Sorted and without duplicates, so that a row comes once and in key order.
+        // Sorted and without duplicates, so that each row comes once and in key order.
         let mut keys = Vec::new();
         match list {
             ListKeys::Each(list) => {
@@ -318,8 +318,8 @@ impl TableAccess {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Compiles expressions over the current row that read it in place: each column is read only where it
-    /// is asked for, and copied once. Expressions with subqueries keep to the frame.
+    /// Compiles expressions that read the current row in place: a column is read only where it is needed, and copied once. Expressions
+    /// with subqueries read the frame instead.
     pub(crate) fn compile_in_place<'e>(
         &mut self,
         exprs: impl IntoIterator<Item = &'e Expr>,
@@ -334,37 +334,37 @@ impl TableAccess {
         exprs.into_iter().map(compile).collect()
     }
 
-    /// Columns that nothing reads are not loaded; every expression of the statement has been compiled.
+    /// Drops unused columns. Called when every expression of the statement has been compiled.
     pub(crate) fn prune(&mut self, slots: &SlotAllocator) {
         self.other_columns.retain(|&(_, slot)| slots.is_read(slot));
     }
 
-    /// At most one row can match.
+    /// Returns whether at most one row can match.
     pub fn is_single(&self) -> bool {
         matches!(self.path, Path::Get { .. })
     }
 
-    /// Of at most one row, by values that are given, and by nothing else.
+    /// Returns whether it finds at most one row, by constants and slots only.
     pub(super) fn is_by_given_key(&self) -> bool {
         let is_given = |key: &CompiledExpr| matches!(key, CompiledExpr::Constant(_) | CompiledExpr::Slot(_));
         self.filter.is_empty() && matches!(&self.path, Path::Get { keys, .. } if keys.iter().all(is_given))
     }
 
-    /// The slots of the columns that the statement needs, and the row's own.
+    /// Slots of the columns that the statement needs, and of the row's identity.
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
         let columns = self.filter_columns.iter().chain(&self.other_columns).map(|&(_, slot)| slot);
         columns.chain(self.row_slot)
     }
 }
 
-/// The columns of a table that a statement uses.
+/// Columns of a table that a statement uses.
 struct Columns {
     in_filter: Vec<(ColumnIndex, Slot)>,
     others: Vec<(ColumnIndex, Slot)>,
     row_slot: Option<Slot>,
 }
 
-/// Splits the columns that a statement uses into those that the filter reads and the rest.
+/// Splits the used columns into those that the filter reads and the rest.
 fn split_columns(relation: RelationId, filter: &[&Expr], compiler: &mut Compiler<'_>) -> Columns {
     let mut used = super::walk::UsedColumns::new();
     filter.iter().for_each(|condition| {
@@ -385,7 +385,7 @@ fn split_columns(relation: RelationId, filter: &[&Expr], compiler: &mut Compiler
     Columns { in_filter: first, others: rest, row_slot }
 }
 
-/// A key value that an index column cannot hold matches nothing.
+/// Returns whether a value cannot occur as an index key, so that it matches no row.
 pub(crate) fn is_no_key(value: &Value) -> bool {
     value.is_null() || value.is_deferred()
 }

@@ -54,7 +54,7 @@ fn names(table: &TableSchema, columns: impl IntoIterator<Item = ColumnIndex>) ->
 }
 
 impl Gather {
-    /// Of the query with these values.
+    /// Accesses of the query with these values.
     pub fn accesses(&self, values: &[Value], program: &Program) -> Vec<Access> {
         // What cannot be computed is told when it is run.
         let Ok(queries) = self.queries(values, (program, 0.into())) else { return Vec::new() };
@@ -104,7 +104,7 @@ impl Gather {
 }
 
 impl CompiledProcedure {
-    /// Of the rows that its own statements write, in their order.
+    /// Accesses to the rows that its own statements write, in order.
     pub fn accesses(&self, program: &Program) -> Vec<Access> {
         let found = |table: TableId, rows: &Matches| match rows {
             Matches::Access(access) => access.described(program),

@@ -1,7 +1,6 @@
-//! What the engine does with a transaction: one judgement, which `weir analyze`, runs, servers and EXPLAIN ask
-//! (docs/internals/admission.md).
+//! Admission of transactions: one decision procedure, used by `weir analyze`, by servers and by EXPLAIN (docs/internals/admission.md).
 //!
-//! It follows from the plan and from the shards that a call needs. Never looks at data and never runs anything.
+//! The decision depends on the plan and on the shards that a call needs, never on data, and runs nothing.
 
 use weir_analysis::open_world::Refusal;
 use weir_analysis::plan::{Plan, Refused, Runs, TransactionPlan};
@@ -10,19 +9,19 @@ use weir_types::{SqlError, SqlState};
 
 use super::program::{Participants, Program};
 
-/// What the engine does with the calls of one transaction. A refused call has done nothing.
+/// Decision on the calls of one transaction. A refused call has no effect.
 #[derive(Clone, Debug)]
 pub enum Admission {
     Runs,
-    /// Calls whose rows are on one shard run; any other is refused with this error.
+    /// Runs on a single shard only; other calls are refused with this error.
     OnOneShard(SqlError),
-    /// Calls that meet certain rows are refused then, with one of these errors; any other runs.
+    /// Refused with one of these errors if the call meets certain rows; otherwise runs.
     UnlessMet(Vec<SqlError>),
     Refused(SqlError),
 }
 
 impl Admission {
-    /// `plan`: of the transaction; none for what is judged otherwise.
+    /// `plan` of the transaction; none for statements that are decided otherwise.
     pub(super) fn of(
         name: &str,
         plan: Option<&TransactionPlan>,
@@ -42,7 +41,7 @@ impl Admission {
     }
 
     /// # Errors
-    /// Why a call that needs so many shards is refused.
+    /// The error of a call that needs that number of shards.
     pub fn check(&self, participants: usize) -> Result<(), SqlError> {
         match self {
             Admission::Refused(error) => Err(error.clone()),
@@ -51,7 +50,7 @@ impl Admission {
         }
     }
 
-    /// Why every call is refused.
+    /// Error with which every call is refused.
     pub fn refused(&self) -> Option<&SqlError> {
         match self {
             Admission::Refused(error) => Some(error),
@@ -59,7 +58,7 @@ impl Admission {
         }
     }
 
-    /// Why calls may be refused by the rows that they meet.
+    /// Errors with which calls may be refused, depending on the rows that they meet.
     pub fn when_met(&self) -> &[SqlError] {
         match self {
             Admission::UnlessMet(errors) => errors,
@@ -68,11 +67,11 @@ impl Admission {
     }
 }
 
-/// As many as several are, where it does not matter how many.
+/// Any number above one, where the exact number does not matter.
 const SEVERAL: u16 = 4;
 
-/// Of every procedure that somebody wrote; insert, update and delete of a table are statements by themselves, which are judged when they
-/// come ([`of_statement`]).
+/// Decisions for every procedure of the application. Insert, update and delete of a table are ad-hoc statements, which are decided when
+/// they arrive ([`of_statement`]).
 pub fn runs(application: &Application, plan: &Plan) -> Vec<Runs> {
     let on = |shards| {
         Program::compile(application, plan, shards).map_err(|wrong| {
@@ -110,7 +109,7 @@ fn refused(error: &SqlError, reason: String) -> Refused {
     Refused { state: fields.state.to_string(), reason, instead: fields.hint.clone() }
 }
 
-/// Why a statement that is none of the procedures' does not run beside them. `name`: what it does, as in `UPDATE member`.
+/// Error of an ad-hoc statement that cannot run together with the procedures. `name`: its action, as in `UPDATE member`.
 pub(super) fn of_statement(name: &str, refusal: &Refusal) -> SqlError {
     let (what, instead) = match refusal {
         Refusal::Endangers { procedure: whom, why } => (
@@ -129,7 +128,7 @@ pub(super) fn of_statement(name: &str, refusal: &Refusal) -> SqlError {
     SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("not supported: {what}")).with_hint(instead)
 }
 
-/// Why a definition is not made: with it, a procedure could not run as it would have to.
+/// Error of a definition under which some procedure could not run as it has to.
 pub(super) fn of_definition(refusal: &Refusal) -> SqlError {
     let (what, instead) = match refusal {
         Refusal::Endangers { procedure, why } => (
@@ -168,7 +167,8 @@ fn spans_shards(name: &str, why: &str) -> SqlError {
     )
 }
 
-/// An open transaction commits later than it reads, so nothing that it has tested is certain to hold then.
+/// Error of an `ordered` procedure in an interactive transaction: it commits later than it reads, so its tests need not hold at the
+/// commit.
 pub(super) fn in_a_transaction(name: &str) -> SqlError {
     let message = format!(
         "not supported: {name} in a transaction of several statements: it runs in order with others, and so by itself"

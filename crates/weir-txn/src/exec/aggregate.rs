@@ -1,7 +1,6 @@
-//! Aggregate functions: what they accumulate, and what they say in the end.
+//! Aggregate functions: accumulation and final values.
 //!
-//! As PostgreSQL has them: `sum` of integers widens, `avg` of integers is numeric, everything but `count`
-//! is NULL over nothing.
+//! Semantics of PostgreSQL: `sum` of integers widens, `avg` of integers is numeric, all but `count` are NULL over no rows.
 
 mod statistics;
 
@@ -34,15 +33,15 @@ pub struct CompiledAggregate {
     distinct: bool,
     filter: Option<CompiledExpr>,
     order_by: Vec<(CompiledExpr, SortOrder)>,
-    /// Where the result goes.
+    /// Slot of the result.
     pub output: Slot,
 }
 
-/// What one aggregate of one group has seen.
+/// State of one aggregate for one group.
 #[derive(Clone, Debug)]
 pub struct Accumulator {
     seen: Option<ValueSet>,
-    /// With ORDER BY: the arguments and the sort keys, to be fed in order at the end.
+    /// With ORDER BY: arguments and sort keys, accumulated in order at the end.
     pending: Vec<(Vec<Value>, Vec<Value>)>,
     state: State,
 }
@@ -50,7 +49,7 @@ pub struct Accumulator {
 #[derive(Clone, Debug)]
 enum State {
     Count(i64),
-    /// Sum of integers, as far as 128 bits reach (2^64 values at the least).
+    /// Sum of integers in 128 bits, which suffice for at least 2^64 values.
     Int {
         sum: i128,
         count: i64,
@@ -66,7 +65,7 @@ enum State {
         microseconds: i128,
         count: i64,
     },
-    /// min, max, bool_and and bool_or: the best so far.
+    /// min, max, bool_and and bool_or: the best value so far.
     Best(Value),
     List(Vec<Value>),
     Text(Option<String>),
@@ -74,7 +73,7 @@ enum State {
     Bits(Option<i64>),
     Moments(Moments),
     Pairs(Pairs),
-    /// In their order.
+    /// Values in sort order.
     Percentile {
         fraction: Value,
         values: Vec<Value>,
@@ -86,7 +85,7 @@ enum State {
 struct FloatSum {
     sum: f64,
     count: i64,
-    /// Sum of squared differences from the mean: `avg` fails where it overflows, since PostgreSQL keeps it.
+    /// Sum of squared differences from the mean. PostgreSQL computes it for `avg` too, which therefore fails if it overflows.
     squares: f64,
 }
 
@@ -148,7 +147,7 @@ impl CompiledAggregate {
         })
     }
 
-    /// `min(x)` or `max(x)` without anything else: the end of an ordered index answers it.
+    /// Returns which end of an ordered index answers a plain `min(x)` or `max(x)`.
     pub fn is_plain_extremum(&self) -> Option<bool> {
         match self.function {
             AggregateFunction::Minimum if self.filter.is_none() => Some(false),
@@ -192,7 +191,7 @@ impl CompiledAggregate {
         Accumulator { seen: self.distinct.then(ValueSet::default), pending: Vec::new(), state }
     }
 
-    /// Takes the row that is in the frame.
+    /// Accumulates the row in the frame.
     pub fn add(&self, accumulator: &mut Accumulator, cx: &mut Cx<'_>) -> Result<(), SqlError> {
         if let Some(filter) = &self.filter
             && !filter.truth(cx)?.is_true()
@@ -216,7 +215,7 @@ impl CompiledAggregate {
         {
             return Ok(());
         }
-        // DISTINCT sorts its arguments, which shows in array_agg and string_agg.
+        // DISTINCT sorts its arguments, which is visible in array_agg and string_agg.
         if self.order_by.is_empty() && !self.distinct {
             let mut args = args.into_iter();
             let first = args.next().unwrap_or_default();
@@ -230,7 +229,7 @@ impl CompiledAggregate {
         Ok(())
     }
 
-    /// The same of values that have been computed, for an aggregate without DISTINCT, FILTER and ORDER BY.
+    /// Accumulates computed arguments, for an aggregate without DISTINCT, FILTER and ORDER BY.
     pub fn add_values(&self, accumulator: &mut Accumulator, args: Vec<Value>) -> Result<(), SqlError> {
         let mut args = args.into_iter();
         match (args.next(), &mut accumulator.state) {
@@ -350,7 +349,7 @@ impl CompiledAggregate {
         }
     }
 
-    /// The aggregate's value over everything that was added.
+    /// Final value over everything that was accumulated.
     pub fn finish(&self, mut accumulator: Accumulator) -> Result<Value, SqlError> {
         let mut pending = std::mem::take(&mut accumulator.pending);
         if !pending.is_empty() {
@@ -433,7 +432,7 @@ impl CompiledAggregate {
     }
 }
 
-/// A sum of intervals over a count; the remainders go down to the next smaller unit.
+/// Quotient of an interval sum and a count; remainders carry to the next smaller unit.
 fn interval(months: i64, days: i64, microseconds: i128, count: i64) -> Result<Value, SqlError> {
     const MICROSECONDS_PER_DAY: i128 = 86_400_000_000;
     let overflow = || SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "interval out of range");
@@ -472,7 +471,7 @@ fn deferred() -> SqlError {
 }
 
 impl Accumulator {
-    /// `min` or `max` has met a value that is not NULL.
+    /// Returns whether `min` or `max` has met a non-null value.
     pub fn has_value(&self) -> bool {
         matches!(&self.state, State::Best(value) if !value.is_null())
     }

@@ -1,9 +1,8 @@
-//! Look-ups that the rounds of a loop will make, made ahead of the first round.
+//! Prefetch of the rows that the rounds of a loop will look up.
 //!
-//! A row that was not used for a while is in none of the processor's caches, and a round that looks one up
-//! waits for memory several times: for the index, for the row's place, for its bytes. Looked up together,
-//! the rows of all rounds are waited for at the same time. This is a hint and nothing else: it changes no
-//! state, and a key that turns out not to be looked up costs its time only.
+//! A row that was not used for a while is in none of the processor's caches, and a round that looks it up waits for memory several times:
+//! for the index, for the row's location, for its bytes. Looked up together, the rows of all rounds are loaded in parallel. This is only
+//! a hint: it changes no state, and a prefetched key that is not used costs its time only.
 
 use weir_sql::catalog::TableId;
 
@@ -15,10 +14,10 @@ use super::slots::Slot;
 use super::write::Matches;
 use crate::storage::{IndexId, KeyBytes};
 
-/// So many rounds are looked ahead at a time: enough to fill the processor's queue of loads.
+/// Number of rounds prefetched at a time: enough to fill the processor's load queue.
 pub const ROUNDS: i64 = 32;
 
-/// A look-up whose key is at hand as soon as the loop variable is.
+/// A look-up whose key is known as soon as the loop variable is.
 #[derive(Debug)]
 pub struct Ahead {
     table: TableId,
@@ -26,7 +25,7 @@ pub struct Ahead {
     keys: Vec<CompiledExpr>,
 }
 
-/// The look-ups of a loop's body, where each round has its own.
+/// Look-ups of a loop's body that differ from round to round.
 pub fn of(variable: Slot, body: &[CompiledStep]) -> Vec<Ahead> {
     let mut found = Vec::new();
     for step in body {
@@ -64,11 +63,11 @@ impl Ahead {
 }
 
 impl Run<'_> {
-    /// Notes what the round of the loop variable's present value will look up.
+    /// Records the keys that the round with the loop variable's current value will look up.
     pub(super) fn foresee(&mut self, ahead: &[Ahead]) {
         for one in ahead {
             let mut key = KeyBytes::new();
-            // A key that cannot be made is the statement's to report, when its turn comes.
+            // An error in a key is reported later by the statement itself.
             let whole = self.with_cx(|cx| push_keys(one.table, one.index, 0, &one.keys, &mut key, cx));
             if let Ok(true) = whole {
                 self.foreseen.push((one.table, one.index, key));
@@ -76,7 +75,7 @@ impl Run<'_> {
         }
     }
 
-    /// Makes the look-ups that were noted.
+    /// Prefetches the recorded keys.
     pub(super) fn look_ahead(&mut self) {
         self.fragment.storage.look_ahead(&self.foreseen);
         self.foreseen.clear();

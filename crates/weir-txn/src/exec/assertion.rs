@@ -1,4 +1,4 @@
-//! Assertions as checks: of the whole database when it is at rest, and of one row while it runs.
+//! Assertions as checks: of the whole database at rest, and of one row while it runs.
 
 use std::ops::ControlFlow;
 
@@ -18,24 +18,24 @@ use super::sequences::Sequences;
 use super::slots::SlotAllocator;
 use crate::storage::Rows;
 
-/// What a check found.
+/// Result of a check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     pub holds: bool,
-    /// Rows of the table that the assertion ranges over; 1 for one that is a single condition.
+    /// Rows of the table that the assertion ranges over; 1 for an assertion that is a single condition.
     pub rows_checked: u64,
     /// The first violating row: column and value.
     pub violation: Option<Vec<(String, String)>>,
 }
 
-/// `NOT EXISTS (SELECT … FROM t WHERE …)` names the rows that violate it; anything else is one condition.
+/// The query of `NOT EXISTS (SELECT … FROM t WHERE …)` yields the violating rows; any other assertion is one condition.
 #[derive(Debug)]
 pub struct CompiledAssertion {
     pub name: String,
     check: Check,
     slots: usize,
     cells: usize,
-    /// The table that it ranges over, with its primary key, where it can be asked of one row.
+    /// Check of one row, by the primary key of the table that the assertion ranges over, if possible.
     pub audit: Option<Audit>,
 }
 
@@ -105,7 +105,7 @@ impl CompiledAssertion {
             Cx { frame: &mut frame, rows, transaction_time: 0.into(), environment: &mut environment };
         match &self.check {
             Check::Condition(condition) => {
-                // SQL-92: an assertion is violated only where it is false.
+                // SQL-92: an assertion is violated only if it is false, not if it is NULL.
                 let holds = !matches!(condition.eval(&mut cx)?, Value::Bool(false));
                 Ok(Verdict { holds, rows_checked: 1, violation: None })
             }
@@ -132,7 +132,7 @@ impl CompiledAssertion {
     }
 }
 
-/// The violating rows' query of `NOT EXISTS (SELECT … FROM t …)`.
+/// Query for the violating rows of `NOT EXISTS (SELECT … FROM t …)`.
 fn ranges_over(expr: &Expr) -> Option<(&Query, RelationId, TableId)> {
     let query = match &expr.kind {
         ExprKind::Exists { query, negated: true } => query,
@@ -149,7 +149,7 @@ fn ranges_over(expr: &Expr) -> Option<(&Query, RelationId, TableId)> {
     }
 }
 
-/// The same query with the table's columns as its output.
+/// The query with the table's columns as its output.
 fn showing_rows(query: &Query, relation: RelationId, table: TableId, catalog: &Catalog) -> Query {
     let mut shown = query.clone();
     let QueryBody::Select(select) = &mut shown.body else {
@@ -173,7 +173,7 @@ fn column_of(relation: RelationId, table: TableId, column: usize, catalog: &Cata
     }
 }
 
-/// The same query for one row: its primary key is in the variables.
+/// The query restricted to one row, whose primary key is in the variables.
 fn narrowed(query: &Query, relation: RelationId, table: TableId, key: &[usize], catalog: &Catalog) -> Query {
     let mut narrowed = query.clone();
     let QueryBody::Select(select) = &mut narrowed.body else {

@@ -1,10 +1,9 @@
-//! Runs one call of a procedure on one shard, alone or as a part of a transaction over several.
+//! Runs one call of a procedure on one shard, alone or as a part of a multi-shard transaction.
 //!
-//! Every participant runs the *same* procedure. A statement belongs to one shard (its [`CompiledRoute`]):
-//! elsewhere it is passed over, and what it would have assigned becomes [`Value::Deferred`], "another
-//! shard knows". The participant that decides comes last and takes from the others' answers what they
-//! found. So one procedure text needs no rewriting into fragments, and a part that would need another
-//! shard's data before it can go on is noticed (and refused by name), never guessed.
+//! Every participant runs the *same* procedure. A statement belongs to one shard (its [`CompiledRoute`]). Other shards skip it, and the
+//! variables that it assigns become [`Value::Deferred`], "another shard knows". The deciding participant comes last and takes these
+//! values from the others' answers. So no procedure is rewritten into fragments, and a part that would need another shard's data to
+//! continue is detected and refused by name.
 
 mod answers;
 mod loops;
@@ -33,36 +32,36 @@ use crate::ramp::message::{Answers, Call, Output, ShardId, TxnId};
 use crate::ramp::participant::{Claim, Claims, Holders, Write};
 use crate::storage::{Timestamp, Workspace, WriteSet};
 
-/// What this shard is in the transaction.
+/// Role of this shard in the transaction.
 #[derive(Clone, Copy, Debug)]
 pub enum Role<'a> {
     /// The only participant.
     Whole,
-    /// One of several, not the last: it runs its [`super::slice`] of the procedure.
+    /// A participant that is not the last: it runs its [`super::slice`] of the procedure.
     Part,
-    /// Prepared although it is the only one (the planted bug "no guards").
+    /// Prepares although it is the only participant (the planted bug "no guards").
     Unguarded,
-    /// The last: all others have prepared and said this.
+    /// The last participant; carries the answers of the others, which have all prepared.
     Last(&'a [(ShardId, Answers)]),
 }
 
 impl<'a> Role<'a> {
-    /// What sequences have given is told with the last of its answers.
+    /// Sequence values of the other participants, each the last value of its answers.
     fn values_of_others(self) -> impl Iterator<Item = Vec<SequenceValue>> + use<'a> {
         let answers = if let Role::Last(answers) = self { answers } else { &[] };
         answers.iter().filter_map(|(_, answers)| SequenceValue::of_record(answers.values.last()?))
     }
 
-    /// It will wait for its COMMIT.
+    /// Returns whether the run will wait for its COMMIT.
     pub(super) fn is_prepared(self) -> bool {
         matches!(self, Role::Part | Role::Unguarded)
     }
 }
 
-/// One shard's share of one transaction, about to run.
+/// Input of one run: one shard's share of one transaction.
 pub struct Fragment<'a> {
     pub program: &'a Program,
-    /// What is called.
+    /// The called procedure.
     pub procedure: &'a CompiledProcedure,
     pub storage: Workspace<'a>,
     pub environment: CallEnvironment<'a>,
@@ -71,49 +70,49 @@ pub struct Fragment<'a> {
     pub txn: TxnId,
     pub role: Role<'a>,
     pub timestamp: Timestamp,
-    /// Say what was written, for COMMIT or for readers.
+    /// Record the writes, for COMMIT or for readers.
     pub keep_writes: bool,
-    /// Other open transactions that have inserted more keys than they have claimed, with their write sets.
+    /// Other open transactions with unclaimed inserted keys, with their write sets.
     pub loading: Vec<(TxnId, &'a WriteSet)>,
-    /// It is a statement of a transaction that stays open: what it writes is held until the end.
+    /// Set for a statement of an interactive transaction: its locks are held until the end.
     pub open: Option<OpenStatement<'a>>,
-    /// Open transactions hold rows here, so whoever writes one asks (S14).
+    /// Open transactions hold rows here, so every writer must check claims (S14).
     pub has_locks: bool,
-    /// Nothing is called: what was left to be looked at is looked at.
+    /// Runs deferred checks instead of a procedure.
     pub looks: Option<&'a [Later]>,
     pub bugs: PlantedBugs,
 }
 
-/// A statement of a transaction that stays open.
+/// A statement of an interactive transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenStatement<'a> {
-    /// What SET CONSTRAINTS has said in the transaction.
+    /// SET CONSTRAINTS of the transaction so far.
     pub said: &'a [&'a Setting],
-    /// What the statement is to look at, if that is what it is for.
+    /// Deferred checks to run, if that is the statement's purpose.
     pub later: &'a [Later],
-    /// It is a batch of a statement: the rows that those before it have inserted or updated by ON CONFLICT DO UPDATE.
+    /// For a batch of a statement: rows that the earlier batches have inserted or updated by ON CONFLICT DO UPDATE.
     pub upserted: &'a [(weir_sql::catalog::TableId, u32)],
-    /// Unique keys that the transaction has claimed before.
+    /// Number of unique keys that the transaction has claimed before.
     pub keys_claimed: usize,
 }
 
-/// What a run gave.
+/// Result of a run.
 #[derive(Debug, Default)]
 pub struct Ran {
     pub output: Output,
     pub answers: Answers,
     pub writes: Vec<Write>,
     pub claims: Vec<Claim>,
-    /// Of an open transaction: what is to be looked at before it commits.
+    /// Deferred checks of an open transaction, to run before COMMIT.
     pub later: Vec<Later>,
-    /// The same: the rows that ON CONFLICT DO UPDATE has inserted or updated, if more batches of the statement may come.
+    /// Rows that an open transaction has inserted or updated by ON CONFLICT DO UPDATE, if more batches of the statement may follow.
     pub upserted: Vec<(weir_sql::catalog::TableId, u32)>,
-    /// What sequences have given, on other shards too if it is the last participant.
+    /// Values handed out by sequences; of the last participant including those of other shards.
     pub given: Vec<SequenceValue>,
 }
 
 impl Ran {
-    /// What has to be sent begins with room for the usual: a dozen statements, three values each.
+    /// A prepared run reserves space for a typical transaction: a dozen statements with three values each.
     fn new(role: Role<'_>) -> Ran {
         let mut ran = Ran::default();
         if role.is_prepared() {
@@ -123,10 +122,10 @@ impl Ran {
         ran
     }
 
-    /// As it goes into a message.
+    /// Form for a message.
     pub fn packed(mut self) -> Ran {
         if let (Some(given), None) = (SequenceValue::record(&self.given), &self.answers.error) {
-            // A part has no output, and the others answer nobody.
+            // A part has no output, and the other roles send no answers.
             self.answers.values.push(given.clone());
             self.output.values.push(given);
         }
@@ -134,13 +133,13 @@ impl Ran {
     }
 }
 
-/// Why a run stopped. The caller undoes what it has written.
+/// Reason why a run stopped. The caller undoes its writes.
 #[derive(Debug)]
 pub enum Stop {
     Error(SqlError),
     /// Other transactions hold claims on the same value or row.
     Held(Holders),
-    /// Another transaction has prepared a write of this row, and holds no claim on it.
+    /// Another transaction has prepared a write of this row without holding a claim on it.
     Pinned {
         table: weir_sql::catalog::TableId,
         row: u32,
@@ -153,18 +152,18 @@ impl From<SqlError> for Stop {
     }
 }
 
-/// Frames that the next call may use again.
+/// Buffers reused by later calls.
 #[derive(Debug, Default)]
 pub struct Scratch {
     frames: Vec<Frame>,
     returned: Returned,
     pub(super) new_row: Vec<Value>,
     pub(super) rule_frame: Frame,
-    /// What the statement had chosen that the last run has stopped at.
+    /// Rows chosen by the statement at which the last run stopped.
     pub(crate) chosen: Option<Chosen>,
 }
 
-/// Runs the call. On `Err` the caller rolls storage back to where it was.
+/// Runs the call. On `Err` the caller rolls the storage back.
 pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result<Ran, Stop> {
     let procedure = fragment.procedure;
     let mut run = Run {
@@ -199,7 +198,7 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
     let result = run.keep_error(result).map(|values| {
         run.ran.output.values = values;
         match run.fragment.open {
-            // Its later statements may change the rows that it has inserted.
+            // Later statements of the transaction may change the inserted rows.
             Some(_) => {
                 run.ran.later = std::mem::take(&mut run.later);
                 if !run.upserted.is_empty() && run.is_batch() {
@@ -226,7 +225,7 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
     result
 }
 
-/// A run that waits for somebody speaks when it is run again.
+/// Adds the notices to the result, except of a run that has to wait: it raises them when it is run again.
 #[cold]
 fn said_beside(mut result: Result<Ran, Stop>, notices: Vec<Notice>) -> Result<Ran, Stop> {
     match &mut result {
@@ -241,38 +240,38 @@ pub(super) struct Run<'a> {
     pub(super) fragment: Fragment<'a>,
     pub(super) procedure: &'a CompiledProcedure,
     pub(super) frame: Frame,
-    /// For CHECKs, which see the new row and nothing else.
+    /// Frame for CHECKs, which see only the new row.
     pub(super) rule_frame: &'a mut Frame,
     /// The row that is being inserted.
     pub(super) new_row: Vec<Value>,
     pub(super) transaction_time: TransactionTime,
     row_count: Value,
-    /// Rows of RETURNING, or of a query that is looped over.
+    /// Rows of RETURNING, or of a query in a FOR loop.
     pub(super) returned: Returned,
-    /// How many of each shard's answers have been used.
+    /// Number of answers of each shard that have been consumed.
     taken: Vec<(ShardId, usize)>,
-    /// Rows that the INSERT … ON CONFLICT DO UPDATE that runs has inserted or updated: none may come again.
+    /// Rows inserted or updated by the current INSERT … ON CONFLICT DO UPDATE; none may be affected twice.
     pub(super) upserted: BTreeSet<(weir_sql::catalog::TableId, u32)>,
-    /// All procedures of this run are one INSERT, row by row.
+    /// The run is one INSERT, executed row by row.
     pub(super) is_one_insert: bool,
-    /// Rows that this run inserted in place: table, row, and their place in the writes.
+    /// Rows inserted in place: table, row, and position in the writes.
     pub(super) inserted: Vec<(weir_sql::catalog::TableId, u32, usize)>,
-    /// The parent row that a foreign key found last: table, index, key.
+    /// Parent found last by a foreign key: table, index, key.
     pub(super) parent_seen:
         Option<(weir_sql::catalog::TableId, crate::storage::IndexId, crate::storage::KeyBytes)>,
     /// Keys that the next rounds of a loop will look up.
     pub(super) foreseen: Vec<(weir_sql::catalog::TableId, crate::storage::IndexId, crate::storage::KeyBytes)>,
-    /// What is to be looked at when the transaction ends.
+    /// Deferred checks to run at the end of the transaction.
     pub(super) later: Vec<Later>,
-    /// What did not hold when it was looked at, and has to when the statement ends.
+    /// Failed checks that must hold at the end of the statement.
     pub(super) unmet: Vec<Later>,
-    /// What the statement had chosen that has to wait.
+    /// Rows chosen by a statement that has to wait.
     pub(super) chosen: Option<Chosen>,
-    /// What it has said, once it has said something.
+    /// Notices raised so far; allocated at the first one.
     notices: Option<Box<Notices>>,
     pub(super) ran: Ran,
     pub(super) depth: u32,
-    /// Unique keys that it has claimed.
+    /// Number of unique keys that it has claimed.
     pub(super) keys_claimed: usize,
 }
 
@@ -285,14 +284,14 @@ enum Flow {
     Return,
 }
 
-/// Where a statement's work is.
+/// Shards that execute a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Everybody can do it for himself.
+    /// Any shard, from its own copy.
     Anywhere,
     Here,
     Elsewhere(ShardId),
-    /// Here, and on every other shard too.
+    /// This shard and all others.
     Everywhere,
 }
 
@@ -323,7 +322,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Its transaction ends with it, unless it stays open.
+    /// Ends the run: runs the deferred checks, unless the transaction stays open.
     fn end(&mut self, values: Vec<Value>) -> Result<Vec<Value>, Stop> {
         self.look_at_unmet()?;
         if self.fragment.open.is_none() && !self.later.is_empty() {
@@ -333,7 +332,7 @@ impl<'a> Run<'a> {
         Ok(values)
     }
 
-    /// SET CONSTRAINTS. The last participant has the others' errors.
+    /// Runs the checks of SET CONSTRAINTS. The last participant also raises errors of the others.
     fn look_for_all(&mut self, all: &[Later]) -> Result<Vec<Value>, Stop> {
         self.look(all)?;
         match self.fragment.role {
@@ -345,7 +344,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A part's error is an answer, after those of the statements before it.
+    /// Turns the error of a part into an answer, after those of the earlier statements.
     fn keep_error(&mut self, result: Result<Vec<Value>, Stop>) -> Result<Vec<Value>, Stop> {
         match (result, self.fragment.role) {
             (Err(Stop::Error(error)), Role::Part) => {
@@ -357,12 +356,12 @@ impl<'a> Run<'a> {
     }
 
     fn truth(&mut self, expr: &CompiledExpr) -> Result<Truth, SqlError> {
-        // A loop asks again and again; what a subquery cached is stale then.
+        // A loop evaluates its condition again and again, so cached subqueries are stale.
         self.frame.begin_statement();
         self.with_cx(|cx| expr.truth(cx))
     }
 
-    /// One INSERT for many rows: how many it has written.
+    /// Runs one INSERT for many rows; returns the number of rows written.
     fn rows<'r>(
         &mut self,
         procedure: &'a CompiledProcedure,
@@ -390,7 +389,7 @@ impl<'a> Run<'a> {
                 self.frame.set(input.slot, value.unshared());
             }
             self.frame.set(procedure.found, Value::Bool(false));
-            // What the client gets is the last participant's to say.
+            // The last participant answers the client.
             self.steps(&part.body)?;
             return Ok(Vec::new());
         }
@@ -424,7 +423,7 @@ impl<'a> Run<'a> {
             check()?;
             let flow = self.step(step)?;
             self.claim_wanted()?;
-            // One statement by itself may be many steps.
+            // An ad-hoc statement may consist of several steps.
             if !self.procedure.by_itself {
                 self.look_at_unmet()?;
             }
@@ -578,9 +577,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Steps that may or may not run, and nobody here can tell: allowed if they touch no rows and go on
-    /// behind themselves. What they would assign is not known either. A RAISE inside is left to the shard
-    /// that knows.
+    /// Skips steps when this shard does not know whether they run. Allowed if they touch no rows and continue after themselves. The
+    /// variables that they assign become unknown too. A RAISE among them is executed by the shard that knows.
     fn pass_over(&mut self, effects: &Effects) -> Result<(), Stop> {
         if effects.touches_rows || effects.leaves {
             return Err(needs_general("a step that depends on another shard's data"));
@@ -612,7 +610,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// A step that merging and RAMP cannot run over several shards.
+/// Error of a step that merging and RAMP cannot run over several shards.
 #[cold]
 fn needs_general(what: &str) -> Stop {
     Stop::Error(
@@ -624,13 +622,13 @@ fn needs_general(what: &str) -> Stop {
     )
 }
 
-/// A bug of Weir's, told as such instead of a crash of the shard.
+/// An internal error of Weir, reported instead of crashing the shard.
 #[cold]
 pub(super) fn internal(message: String) -> Stop {
     Stop::Error(SqlError::new(SqlState(*b"XX000"), message))
 }
 
-/// Slots that a list of steps may assign, and what else they may do.
+/// Union of the effects: slots that the steps may assign, and their other effects.
 pub(super) fn join_effects(parts: impl IntoIterator<Item = Effects>) -> Effects {
     let mut all = Effects::default();
     for part in parts {

@@ -1,5 +1,5 @@
-//! The rows that a statement had chosen when it first had to wait for a lock. It is run again when the lock is free; as in PostgreSQL at
-//! READ COMMITTED it then looks at these rows alone, as they are now: what matches only since then is none of its business.
+//! Rows that a statement had chosen when it first had to wait for a lock. When the lock is free, the statement is run again and, like
+//! PostgreSQL at READ COMMITTED, considers only these rows, in their current state; rows that match only since then are ignored.
 
 use weir_sql::catalog::TableId;
 
@@ -8,21 +8,21 @@ use super::query::CompiledQuery;
 
 #[derive(Clone, Debug)]
 pub struct Chosen {
-    /// Of the statement.
+    /// Position of the statement in its text.
     place: u32,
-    /// In ascending order.
+    /// Rows in ascending order.
     rows: Vec<(TableId, u32)>,
 }
 
 impl Chosen {
-    /// The statement may take the row.
+    /// Returns whether the statement may take the row.
     pub fn has(&self, place: u32, table: TableId, row: u32) -> bool {
         place != self.place || self.rows.binary_search(&(table, row)).is_ok()
     }
 }
 
 impl Run<'_> {
-    /// Passes on what has become of a statement that has chosen those rows. Steps of procedures choose anew.
+    /// Records the chosen rows if the statement has to wait. Steps of procedures choose anew.
     pub(super) fn choosing<T>(
         &mut self,
         result: Result<T, Stop>,
@@ -39,7 +39,7 @@ impl Run<'_> {
         result
     }
 
-    /// The rows that a write has chosen. One whose queries hold rows themselves chooses anew: they may have waited for others.
+    /// Records the rows that a write has chosen. A write whose queries lock rows themselves chooses anew: those may have waited too.
     pub(super) fn choosing_to_write<T>(
         &mut self,
         result: Result<T, Stop>,
@@ -52,7 +52,7 @@ impl Run<'_> {
         }
     }
 
-    /// What a query wants to hold is all that it has chosen, unless it goes on to others until it has enough.
+    /// Claims the rows that a query locks. They are all that it has chosen, unless LIMIT makes it continue with others.
     pub(super) fn claim_chosen(&mut self, query: &CompiledQuery) -> Result<(), Stop> {
         let Some(wanted) = self.fragment.environment.take_wanted() else { return Ok(()) };
         let rows: Vec<_> = wanted.iter().map(|(table, row, _)| (*table, *row)).collect();

@@ -1,4 +1,4 @@
-//! From bound procedures to a [`Program`]: slots, routes, operations, rules.
+//! Compiles bound procedures to a [`Program`]: slots, routes, operations, rules.
 
 mod closed;
 mod modify;
@@ -41,7 +41,7 @@ use weir_sql::catalog::{Deferral, TableId};
 use weir_sql::{Application, Span, Text};
 use weir_types::{SqlError, SqlState, SqlType};
 
-/// Indexes whose whole keys are looked up one at a time.
+/// Indexes that are looked up by full keys.
 type LookedUp = BTreeSet<(TableId, IndexId)>;
 
 /// `open_from`: see [`Closed::open_from`].
@@ -101,7 +101,7 @@ pub fn program(
     })
 }
 
-/// A procedure that stands by itself, for a program that stays as it is. `plan` has that of its transaction.
+/// Compiles an ad-hoc statement as a procedure, for an unchanged program. `plan` contains its transaction.
 pub fn text(
     application: &Application,
     plan: &Plan,
@@ -113,7 +113,7 @@ pub fn text(
     let text = Arc::new(text.clone());
     let within = Within { application, plan, schema, rules, shards, text: Some(&text) };
     let updates = RefCell::default();
-    // Nobody knows what others delete.
+    // Assume deletes in all tables: other ad-hoc statements may do them.
     let all = application.catalog.tables.iter().map(|table| table.id).collect();
     let (compiled, _) = within.procedure(index, procedure, &all, &updates)?;
     Ok((compiled, updates.into_inner()))
@@ -121,7 +121,7 @@ pub fn text(
 
 type Updates = RefCell<Vec<Arc<CompiledUpdate>>>;
 
-/// What procedures are compiled against.
+/// Context in which procedures are compiled.
 #[derive(Clone, Copy)]
 struct Within<'a> {
     application: &'a Application,
@@ -129,7 +129,7 @@ struct Within<'a> {
     schema: &'a Schema,
     rules: &'a [TableRules],
     shards: u16,
-    /// Of a procedure that is none of the program's.
+    /// Set for an ad-hoc statement.
     text: Option<&'a Arc<Text>>,
 }
 
@@ -196,19 +196,19 @@ struct ProcedureCompiler<'a> {
     procedure: &'a Procedure,
     application: &'a Application,
     shards: u16,
-    /// Of a procedure that is none of the program's.
+    /// Set for an ad-hoc statement.
     text: Option<&'a Arc<Text>>,
     slots: SlotAllocator,
     guards: BTreeMap<Span, GuardKind>,
     in_order: bool,
     origins: Origins,
-    /// What a slice reads; `None` for a whole procedure.
+    /// Variables that a slice reads; `None` for a whole procedure.
     read: Option<&'a BTreeSet<VariableId>>,
-    /// Of all procedures.
+    /// UPDATEs of all procedures.
     updates: &'a Updates,
 }
 
-/// A relation that no statement has: a join's target query is put together here.
+/// Adds the source position to an error.
 fn place<T>(result: Result<T, SqlError>, span: Span) -> Result<T, CompileError> {
     result.map_err(|error| CompileError { span, error })
 }
@@ -553,11 +553,11 @@ impl<'a> ProcedureCompiler<'a> {
     }
 }
 
-/// The rows of a query on all shards.
+/// Placeholder for the rows of a query from all shards.
 const GIVEN: PartSource = PartSource { relation: RelationId(0), level: 1, index: 0 };
 
-/// It does the same whatever others do meanwhile to the rows that it finds by their keys. Any other statement by itself holds its rows:
-/// what it was told of them is so when it commits, as in PostgreSQL.
+/// Returns whether an UPDATE's effect on the rows that it finds by key does not depend on concurrent transactions. Any other ad-hoc write
+/// locks its rows, so that what it read still holds at the commit, as in PostgreSQL.
 fn is_blind(catalog: &weir_sql::Catalog, update: &Update) -> bool {
     let table = catalog.table(update.table);
     let key: &[usize] = table.primary_key.as_ref().map_or(&[], |key| &key.columns);
@@ -578,7 +578,7 @@ fn is_blind(catalog: &weir_sql::Catalog, update: &Update) -> bool {
     of_keys && update.from.is_empty() && update.returning.is_empty() && update.assignments.iter().all(adds)
 }
 
-/// What the steps may change, if nobody knows whether they run.
+/// Possible effects of steps of which it is unknown whether they run.
 fn effects(steps: &[Step]) -> Effects {
     let mut all = Effects::default();
     for step in steps {

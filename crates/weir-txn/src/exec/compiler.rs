@@ -1,5 +1,4 @@
-//! The state of one compilation: the schema, the slots, the CTEs in scope, the aggregates of the SELECT
-//! that is being compiled.
+//! State of one compilation: schema, slots, CTEs in scope, and aggregates of the SELECT that is being compiled.
 
 use weir_sql::bound::{Expr, RelationId};
 use weir_sql::catalog::{ColumnIndex, TableId};
@@ -22,27 +21,26 @@ struct InPlace {
 pub struct Compiler<'a> {
     pub schema: &'a Schema,
     pub slots: &'a mut SlotAllocator,
-    /// None where what is compiled is kept for ever.
+    /// Row counts for join order; none for code that is kept permanently.
     counts: Option<&'a RowCounts>,
-    /// The rows of what is being compiled are wanted under a condition that is never true.
+    /// The rows are filtered by a condition that is never true.
     pub(crate) finds_nothing: bool,
-    /// What is being compiled runs more than once in a statement.
+    /// The code runs more than once in a statement.
     pub(crate) runs_again: bool,
-    /// The CTEs of each query from the outermost inwards.
+    /// CTEs of each enclosing query, outermost first.
     pub(crate) ctes: Vec<Vec<CellId>>,
-    /// The aggregates met so far in each SELECT from the outermost inwards.
+    /// Aggregates met so far in each enclosing SELECT, outermost first.
     pub(crate) aggregates: Vec<Vec<CompiledAggregate>>,
-    /// The same of window functions.
+    /// Window functions met so far in each enclosing SELECT, outermost first.
     pub(crate) windows: Vec<Vec<CompiledWindow>>,
-    /// The table whose columns are read from the row in place, while such expressions are compiled.
+    /// Table whose columns are currently read in place.
     in_place: Option<InPlace>,
-    /// The places of the conditions that became index keys, as far as somebody asks (see
-    /// [`Compiler::watch_consumed`]).
+    /// Addresses of conditions that became index keys, while they are recorded (see [`Compiler::watch_consumed`]).
     consumed: std::collections::BTreeSet<usize>,
 }
 
 impl<'a> Compiler<'a> {
-    /// For expressions and statements whose columns the allocator has noted (`begin_statement`).
+    /// For expressions and statements whose columns the allocator has registered (`begin_statement`).
     pub fn new(schema: &'a Schema, slots: &'a mut SlotAllocator) -> Compiler<'a> {
         Compiler {
             schema,
@@ -58,17 +56,17 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// With what is known of the sizes of tables.
+    /// Sets the known row counts of tables.
     pub(crate) fn with_counts(self, counts: Option<&'a RowCounts>) -> Compiler<'a> {
         Compiler { counts, ..self }
     }
 
-    /// About how many rows the table has.
+    /// Estimated number of rows of the table.
     pub(crate) fn rows_of(&self, table: TableId) -> f64 {
         self.counts.and_then(|counts| counts.of(table)).unwrap_or(TABLE_ROWS)
     }
 
-    /// Compiles what runs again and again in a statement.
+    /// Compiles code that runs repeatedly in a statement.
     pub(crate) fn again<T>(&mut self, compile: impl FnOnce(&mut Self) -> T) -> T {
         let before = std::mem::replace(&mut self.runs_again, true);
         let compiled = compile(self);
@@ -76,7 +74,7 @@ impl<'a> Compiler<'a> {
         compiled
     }
 
-    /// The cell of a CTE by its level outwards and its position.
+    /// Cell of a CTE, by nesting level outwards and position.
     pub(crate) fn cte(&self, level: usize, index: usize) -> Result<CellId, SqlError> {
         let scope = self.ctes.len().checked_sub(level + 1).and_then(|scope| self.ctes.get(scope));
         scope.and_then(|scope| scope.get(index)).copied().ok_or_else(|| {
@@ -96,7 +94,7 @@ impl<'a> Compiler<'a> {
         compiled
     }
 
-    /// A column as an expression reads it.
+    /// Compiles a reference to a column.
     pub(crate) fn column(&mut self, relation: RelationId, column: ColumnIndex) -> CompiledExpr {
         match &self.in_place {
             Some(at) if at.relation == relation && column != ROW_IDENTITY => {
@@ -106,7 +104,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Notes which conditions an index answers.
+    /// Records the conditions that an index serves.
     pub(crate) fn note_consumed(&mut self, conditions: &[&Expr], consumes: impl Fn(usize) -> bool) {
         for (position, condition) in conditions.iter().enumerate() {
             if consumes(position) {
@@ -115,7 +113,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Compiles, and says which of the conditions no index answered.
+    /// Compiles, and returns which of the conditions no index serves.
     pub(crate) fn watch_consumed<T>(
         &mut self,
         conditions: &[&Expr],

@@ -1,4 +1,4 @@
-//! What a running statement has in its hands: the frame of slots, the rows, the time.
+//! Execution context of a statement: frame of slots, rows, time.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::query::hash::{HashTable, ValueMap, ValueSet};
 use super::slots::{CellId, Slot, SlotAllocator};
 use crate::storage::{RowRef, Rows};
 
-/// What a visit says after each row: go on, or enough.
+/// Result of a visit for each row: continue, or stop.
 pub type Flow = Result<ControlFlow<()>, SqlError>;
 
 /// Variables, columns and cached subqueries of one execution.
@@ -20,11 +20,11 @@ pub type Flow = Result<ControlFlow<()>, SqlError>;
 pub struct Frame {
     pub values: Vec<Value>,
     pub(crate) cells: Vec<Cell>,
-    /// Some cell may hold something.
+    /// Set if some cell may be filled.
     cached: bool,
 }
 
-/// What a statement computes at most once per execution.
+/// A value that a statement computes at most once per execution.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Cell {
     #[default]
@@ -34,19 +34,19 @@ pub(crate) enum Cell {
     Set(Arc<ValueSet>),
     Map(Arc<ValueMap>),
     Table(Arc<HashTable>),
-    /// How often a correlated subquery ran row by row; after a few times it is computed at once.
+    /// Number of row-by-row runs of a correlated subquery; after a few it is computed for all keys.
     Runs(u32),
 }
 
 impl Frame {
-    /// All NULL, with room for everything that the allocator handed out.
+    /// A frame of NULLs for all slots of the allocator.
     pub fn new(slots: &SlotAllocator) -> Frame {
         let mut frame = Frame::default();
         frame.grow(slots.slots_max(), slots.cells_max());
         frame
     }
 
-    /// Makes room for so many slots and cells; what is there stays.
+    /// Extends the frame to that many slots and cells; existing values are kept.
     pub fn grow(&mut self, slots: usize, cells: usize) {
         if self.values.len() < slots {
             self.values.resize(slots, Value::Null);
@@ -56,7 +56,7 @@ impl Frame {
         }
     }
 
-    /// Forgets what earlier statements cached. Every statement begins with it.
+    /// Clears the cells. Called at the start of every statement.
     #[inline]
     pub fn begin_statement(&mut self) {
         if self.cached {
@@ -76,13 +76,14 @@ impl Frame {
     }
 }
 
-/// What changes from call to call: sequences, the clock, randomness. The executor has none of its own.
+/// External inputs of a call: sequences, clock, randomness. The executor has no others.
 pub trait Environment {
     fn next_value(&mut self, sequence: SequenceId) -> Result<Value, SqlError>;
     fn current_value(&mut self, sequence: SequenceId) -> Result<Value, SqlError>;
     fn volatile(&mut self, function: VolatileFunction) -> Result<Value, SqlError>;
 
-    /// FOR UPDATE of a row; `false`: it is to be passed over, for somebody else has it. Where nobody holds anything, nothing happens.
+    /// Locks a row for FOR UPDATE. `false`: the row is skipped because another transaction holds it. Without transactions it does
+    /// nothing.
     fn hold(
         &mut self,
         _rows: &dyn Rows,
@@ -93,11 +94,11 @@ pub trait Environment {
     }
 }
 
-/// One execution's context.
+/// Context of one execution.
 pub struct Cx<'a> {
     pub frame: &'a mut Frame,
     pub rows: &'a dyn Rows,
-    /// Whoever makes a context has entered its zone.
+    /// The creator of the context has entered its time zone.
     pub transaction_time: TransactionTime,
     pub environment: &'a mut dyn Environment,
 }

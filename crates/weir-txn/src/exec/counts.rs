@@ -1,22 +1,22 @@
-//! How many rows tables have, for the order of joins: what a shard has seen of late, in steps.
+//! Approximate row counts of tables for join order, as last reported by a shard.
 //!
-//! Only plans of queries by themselves are made with it, and made again when a table has changed its size; procedures and statements
-//! that write are compiled once, when their tables may be empty yet.
+//! Only ad-hoc queries are planned with them, and planned again when a table's size has changed. Procedures and writing statements are
+//! compiled once, possibly while their tables are empty.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use weir_sql::catalog::TableId;
 
-/// What a table is assumed to hold that nobody has counted.
+/// Assumed size of a table without a count.
 pub const TABLE_ROWS: f64 = 100_000.0;
 
-/// Smaller tables are planned for as if they had so many: they may grow before anybody looks again.
+/// Smaller tables are planned as if they had this many rows: they may grow before the next count.
 const ROWS_MIN: usize = 1_000;
 
-/// Less of a change makes no other plan worth its while.
+/// Factor by which a count must change before queries are planned again.
 const STEP: usize = 4;
 
-/// By table; 0 of those that nobody has counted.
+/// By table; 0 if not counted.
 #[derive(Debug)]
 pub struct RowCounts(Vec<AtomicUsize>);
 
@@ -30,7 +30,7 @@ impl RowCounts {
         (told > 0).then_some(told as f64)
     }
 
-    /// Says whether plans may be others now.
+    /// Reports new counts; returns whether plans may change.
     pub fn tell(&self, counts: impl Iterator<Item = usize>) -> bool {
         let mut has_changed = false;
         for (told, now) in self.0.iter().zip(counts) {

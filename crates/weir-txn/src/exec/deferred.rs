@@ -1,5 +1,5 @@
-//! Foreign keys that are looked at when their transaction ends, or when SET CONSTRAINTS says so: what is to be looked at, and whether
-//! it is to wait. PostgreSQL's DEFERRABLE.
+//! Foreign keys that are checked at the end of the transaction or at SET CONSTRAINTS (PostgreSQL's DEFERRABLE): which checks are
+//! outstanding, and which are deferred.
 
 use serde::{Deserialize, Serialize};
 use weir_sql::catalog::{Deferral, TableId};
@@ -7,26 +7,26 @@ use weir_types::Value;
 
 use super::program::Program;
 
-/// SET CONSTRAINTS, until the end of its transaction.
+/// A SET CONSTRAINTS, in effect until the end of its transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Setting {
-    /// None: all that are deferrable.
+    /// None: all deferrable constraints.
     pub names: Option<Vec<String>>,
-    /// They wait for the end from here on; else what has waited is looked at, and they wait no more.
+    /// Deferred from here on; otherwise outstanding checks run now, and later ones immediately.
     pub deferred: bool,
 }
 
-/// No constraint has that name. A node of the version before takes it for one that it does not have.
+/// Reserved name that no constraint has. A node of the previous version treats it as an unknown constraint.
 const STATEMENT: &str = "\0statement";
 
 impl Setting {
-    /// What COMMIT says before it does anything.
+    /// The setting that COMMIT applies first: nothing is deferred.
     pub fn end() -> Setting {
         Setting { names: None, deferred: false }
     }
 
-    /// The calls between `statement(true)` and `statement(false)` are batches of one statement. What its end has to look at is looked at by
-    /// the second.
+    /// Marks calls between `statement(true)` and `statement(false)` as batches of one statement. The second mark runs the checks of the
+    /// statement's end.
     pub fn statement(begins: bool) -> Setting {
         Setting { names: Some(vec![STATEMENT.to_owned()]), deferred: begins }
     }
@@ -35,7 +35,7 @@ impl Setting {
         matches!(self.names.as_deref(), Some([name]) if name == STATEMENT)
     }
 
-    /// It has something looked at that has waited, after what has been said before it.
+    /// Returns whether this setting runs an outstanding check, given the earlier settings.
     fn looks_at(&self, one: &Later, program: &Program, said: &[&Setting]) -> bool {
         let (name, deferral) = one.constraint(program);
         match (self.deferred, self.is_statement()) {
@@ -50,14 +50,14 @@ impl Setting {
     }
 }
 
-/// What is to be looked at.
+/// An outstanding check.
 #[derive(Clone, Debug)]
 pub enum Later {
-    /// A row was written whose parent may not be there: with which of the table's foreign keys.
+    /// A written row whose parent may be missing; `rule` is one of its table's foreign keys.
     Child { table: TableId, row: u32, rule: usize },
-    /// A row was taken away, or has another key now, that others may refer to: with which of those that refer to the table.
+    /// A deleted or re-keyed row that others may reference; `reference` is one of the foreign keys that reference the table.
     Parent { table: TableId, reference: usize, key: Vec<Value> },
-    /// A row was written elsewhere whose parent belongs here: the key that it names.
+    /// A row written on another shard whose parent belongs here; `key` is the parent's.
     Distant { table: TableId, rule: usize, key: Vec<Value> },
 }
 
@@ -76,12 +76,12 @@ impl Later {
     }
 }
 
-/// The calls of the transaction are batches of one statement, after what has been said in it.
+/// Returns whether the transaction's calls are currently batches of one statement.
 pub fn is_batch<'s>(mut said: impl DoubleEndedIterator<Item = &'s Setting>) -> bool {
     said.rfind(|setting| setting.is_statement()).is_some_and(|setting| setting.deferred)
 }
 
-/// Whether a constraint waits, after what has been said in the transaction.
+/// Returns whether a constraint is deferred, given the settings of the transaction.
 pub fn waits<'s>(deferral: Deferral, name: &str, said: impl DoubleEndedIterator<Item = &'s Setting>) -> bool {
     match deferral {
         Deferral::Never => false,
@@ -92,8 +92,7 @@ pub fn waits<'s>(deferral: Deferral, name: &str, said: impl DoubleEndedIterator<
     }
 }
 
-/// What is left to be looked at of what a transaction's statements have left and said, one after the other; with `last`, only what that
-/// is about.
+/// Outstanding checks after a transaction's statements and settings, in order; with `last`, only those that it concerns.
 pub fn pending<'s>(
     done: impl Iterator<Item = (Option<&'s Setting>, &'s [Later])>,
     last: Option<&Setting>,

@@ -1,9 +1,9 @@
-//! A schema that changes while shards run: what an application is at any time, and one statement that changes it
-//! (design.md §4; docs/internals/server.md, "Definitions").
+//! Schema changes while shards run: the description of an application at any time, and the statement that changes it (design.md §4;
+//! docs/internals/server.md, "Definitions").
 //!
-//! A *schema version* is the schema between two definitions. What everybody has compiled follows from the files, the texts of all
-//! definitions so far and the plan of the last one; so a definition travels as its text and the plan, and whoever gets it
-//! compiles the same. Nothing here touches a row: [`super::remake`] does.
+//! A *schema version* is the schema between two definitions. Compiled code is a function of the files, the texts of all definitions so
+//! far and the plan of the last one. So a definition travels as its text and the plan, and every receiver compiles the same code. This
+//! module touches no rows: [`super::remake`] does.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -24,23 +24,23 @@ use super::sequences::Sequences;
 use crate::ramp::message::ShardId;
 use crate::storage::{MergedRows, Remade};
 
-/// An SQL application, how its transactions run, and which schema version it is.
+/// An SQL application, its plan, and its schema version.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Description {
-    /// Name and text of what is loaded, in order.
+    /// Names and texts of the loaded sources, in order.
     files: Vec<(String, String)>,
-    /// So many of them are those that it began with; the others are definitions.
+    /// Number of initial files; the later ones are definitions.
     began: usize,
     plan: Plan,
     schema_version: u64,
 }
 
-/// One statement that changes the schema, or empties tables as a whole.
+/// A statement that changes the schema, or truncates tables.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Definition {
-    /// The schema version that it changes.
+    /// Schema version that it changes.
     pub upon: u64,
-    /// The schema version that there is then.
+    /// Schema version that it produces.
     pub becomes: u64,
     pub change: Change,
 }
@@ -53,12 +53,12 @@ pub enum Change {
     },
     Truncate {
         tables: Vec<TableId>,
-        /// Their sequences begin again.
+        /// TRUNCATE … RESTART IDENTITY.
         restarts: bool,
     },
 }
 
-/// A plan, as far as it has to be told apart from others: not at all.
+/// A plan that is ignored by comparisons and hashes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlanOf(pub Arc<Plan>);
 
@@ -75,26 +75,26 @@ impl Hash for PlanOf {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
-/// What those are told whose statement was bound to a schema version that is over.
+/// Error of a statement that is bound to an outdated schema version.
 pub fn schema_has_changed() -> SqlError {
     SqlError::new(SqlState::SCHEMA_HAS_CHANGED, "the schema has changed since this statement was prepared")
         .with_hint("Nothing of it has happened. Try it again.")
 }
 
 impl Description {
-    /// Of an application that nobody has changed. `files`: so many of its sources, from the first on, are SQL that was loaded.
+    /// Description of an unchanged application. The first `files` sources are the loaded SQL.
     pub fn new(application: &Application, files: usize, plan: &Plan) -> Description {
         let files = application.sources.files.iter().take(files);
         let files: Vec<(String, String)> = files.map(|file| (file.name.clone(), file.text.clone())).collect();
         Description { began: files.len(), files, plan: plan.clone(), schema_version: 0 }
     }
 
-    /// Of a schema without procedures, in which nothing is certain to stay as it is; an empty one, above all. `files` as in `new`.
+    /// Description of a schema without procedures, possibly empty, of which nothing is assumed to stay unchanged. `files` as in `new`.
     ///
     /// # Errors
-    /// It is none that can run.
+    /// The schema cannot run.
     pub fn of_schema(application: &Application, files: usize) -> Result<Description, Undefined> {
-        // What it began with is as whoever wrote it has analysed it.
+        // The initial schema has been analysed as it was written.
         let plan = plan_anew(application, &[], u32::MAX, &|_| false).map_err(|refusal| refused(&refusal))?;
         Ok(Description { began: 0, ..Description::new(application, files, &plan) })
     }
@@ -103,7 +103,7 @@ impl Description {
         self.schema_version
     }
 
-    /// The statements that have made it what it is, in their order.
+    /// The definitions that produced this schema version, in order.
     pub fn definitions(&self) -> impl Iterator<Item = &str> {
         self.files[self.began..].iter().map(|(_, text)| text.as_str())
     }
@@ -116,10 +116,10 @@ impl Description {
         &self.plan
     }
 
-    /// Compiles it for so many shards, statements by themselves included.
+    /// Compiles the program for that number of shards, with ad-hoc statements.
     ///
     /// # Errors
-    /// It is none that this build could have made.
+    /// This build cannot have produced the description.
     pub fn compile(&self, shards: ShardId) -> Result<Program, SqlError> {
         let mut sources = Sources::default();
         for (name, text) in &self.files {
@@ -157,7 +157,7 @@ fn unfit(what: &str) -> SqlError {
     SqlError::new(SqlState::INTERNAL_ERROR, message)
 }
 
-/// Why a statement does not change the schema, with its place in the statement's text.
+/// Error of a definition, with its position in the statement's text.
 #[derive(Clone, Debug)]
 pub struct Undefined {
     pub span: Span,
@@ -172,10 +172,11 @@ impl From<Diagnostic> for Undefined {
 }
 
 impl Definition {
-    /// What the text of a session, whose zone is the thread's, does to the schema of the program, and the program that there is then; none where that stays.
+    /// Parses and analyses a definition in the session's time zone, which the thread has entered; also returns the resulting program,
+    /// none if the statement leaves the schema unchanged.
     ///
     /// # Errors
-    /// What is wrong with it, what it would break, or that this program's schema does not change.
+    /// The text is invalid, breaks something, or this program's schema cannot change.
     pub fn of(program: &Program, text: &str) -> Result<(Definition, Option<Program>), Undefined> {
         let zone = SessionZone::current();
         let _utc = SessionZone::UTC.enter();
@@ -199,7 +200,7 @@ impl Definition {
         let description = description.after(&definition);
         let file = description.files.len() - 1;
         let program = description.compile_with(after, program.shards).map_err(|wrong| {
-            // What stands in another file has no place in this text.
+            // An error in another file has no position in this text.
             let span = match wrong.span.file as usize == file {
                 true => Span { file: 0, ..wrong.span },
                 false => Span::default(),
@@ -209,10 +210,10 @@ impl Definition {
         Ok((definition, Some(program)))
     }
 
-    /// The program that there is after it; none where it stays.
+    /// Program after the definition; none if it does not change.
     ///
     /// # Errors
-    /// It changes another schema version, or it is none that this build could have made.
+    /// It changes another schema version, or this build cannot have produced it.
     pub fn compile(&self, program: &Program) -> Result<Option<Program>, SqlError> {
         let (_, description) = program.described().ok_or_else(schema_has_changed)?;
         if description.schema_version != self.upon {
@@ -225,7 +226,7 @@ impl Definition {
     }
 }
 
-/// A schema version of a shard: what it runs, its tables, and what its sequences have given.
+/// Schema version of a shard: program, tables, and state of its sequences.
 #[derive(Debug)]
 pub struct SchemaVersion {
     pub program: Arc<Program>,
@@ -233,11 +234,11 @@ pub struct SchemaVersion {
     pub sequences: Sequences,
 }
 
-/// The shard's schema version after a definition. Its tables are not in place yet, so what the schema says of them anew is to be checked
-/// when they are: [`check`].
+/// Schema version of the shard after a definition. Its tables are not in place yet; new constraints must be checked by [`check`] once
+/// they are.
 ///
 /// # Errors
-/// The definition changes another schema version, rows would have to move, or they do not fit what they are to become.
+/// The definition changes another schema version, rows would have to move, or values do not fit their new types.
 pub fn apply(
     definition: &Definition,
     (program, rows, sequences): (&Arc<Program>, MergedRows<'_>, &Sequences),
@@ -272,10 +273,10 @@ pub fn apply(
     Ok(SchemaVersion { program: next, tables, sequences })
 }
 
-/// What the schema says of the rows and did not say before.
+/// Checks the rows against constraints that are new in the schema.
 ///
 /// # Errors
-/// What does not hold, and the row that breaks it.
+/// A constraint does not hold; the error names a violating row.
 pub fn check(before: &Program, now: &Program, rows: MergedRows<'_>, here: ShardId) -> Result<(), SqlError> {
     if before.schema_version == now.schema_version {
         return Ok(());
@@ -302,7 +303,7 @@ fn name_of(description: &Description) -> String {
     format!("definition {}", description.files.len() - description.began + 1)
 }
 
-/// Two that come of the same schema version differ, and none is 0, which nobody has changed.
+/// Two successors of the same schema version differ; none is 0, the unchanged schema.
 fn next_schema_version(upon: u64, text: &str) -> u64 {
     let mut hash = FxHasher::default();
     (upon, text).hash(&mut hash);
@@ -313,7 +314,7 @@ fn refused(refusal: &Refusal) -> Undefined {
     Undefined { span: Span::default(), error: admission::of_definition(refusal) }
 }
 
-/// Where the rows of each table live already; none: of a new table, or where the schema now says otherwise.
+/// Columns by which each table's rows are already placed; none for a new table, or if the schema changes the placement.
 fn stays(
     program: &Program,
     before: &Application,

@@ -1,8 +1,7 @@
 //! Which shards a procedure's calls need, and in which order they can be asked.
 //!
-//! Statements with the same partition key form a group: they run on one shard together. A group that uses
-//! what another has read must come after it, so it is the one that decides; two groups that need each
-//! other cannot be run by preparing once and committing once.
+//! Statements with the same partition key form a group, which runs on one shard. A group that uses data read by another group must come
+//! after it, so it decides. Two groups that need each other cannot run with one prepare and one commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +15,7 @@ use super::walk;
 type Groups = BTreeSet<usize>;
 type Key = Vec<Vec<Source>>;
 
-/// What all shards together have done: no group by itself.
+/// Pseudo-group of results that all shards compute together.
 const ALL: usize = usize::MAX;
 
 pub struct Participation<'a> {
@@ -24,9 +23,9 @@ pub struct Participation<'a> {
     application: &'a Application,
     origins: Origins,
     keys: Vec<Key>,
-    /// By variable: the groups whose data it may hold.
+    /// By variable: groups whose data it may contain.
     taint: BTreeMap<VariableId, Groups>,
-    /// By group: the groups whose data its statements use.
+    /// By group: groups whose data its statements use.
     needs: Vec<Groups>,
     everywhere: bool,
     unsupported: Option<String>,
@@ -46,7 +45,7 @@ impl<'a> Participation<'a> {
             unsupported: None,
             found: procedure.found,
         };
-        // Loops feed later rounds: go round until nothing changes.
+        // Loops feed later rounds, so iterate to a fixed point.
         loop {
             let before = (flow.taint.clone(), flow.needs.clone());
             flow.steps(&procedure.body, &Groups::new());
@@ -58,7 +57,7 @@ impl<'a> Participation<'a> {
     }
 
     fn finish(mut self) -> Participants {
-        // What lives by generated ids is at the deciding shard, whichever that is.
+        // Rows placed by generated ids live on the deciding shard, whichever that is.
         let own = self.keys.iter().position(is_own);
         let others_ready = |last: usize, needs: &[Groups]| {
             needs.iter().enumerate().all(|(group, needs)| {
@@ -103,7 +102,7 @@ impl<'a> Participation<'a> {
         self.taint.entry(variable).or_default().extend(groups);
     }
 
-    /// An expression by itself: a query inside runs wherever the step runs, which only one shard allows.
+    /// Groups that an expression reads: a query in it runs wherever the step runs, which only one shard allows.
     fn expr(&mut self, expr: &Expr) -> Groups {
         match self.router.expr(expr) {
             Route::Anywhere => {}
@@ -118,7 +117,7 @@ impl<'a> Participation<'a> {
         self.reads(expr)
     }
 
-    /// The group of a route; `None` where it has no key that the arguments tell.
+    /// Group of a route; `None` if the arguments do not determine its key.
     fn group(&mut self, route: &Route) -> Option<usize> {
         let sources: Option<Key> = match route {
             Route::By(keys) => keys.iter().map(|key| self.origins.expr(key)).collect(),
@@ -244,7 +243,7 @@ impl<'a> Participation<'a> {
         }
     }
 
-    /// Returns whose data its result holds.
+    /// Groups whose data the statement's result contains.
     fn statement(&mut self, statement: &Statement, targets: &[VariableId], control: &Groups) -> Groups {
         let route = self.router.statement(statement);
         let mut reads = control.clone();
@@ -295,7 +294,7 @@ impl<'a> Participation<'a> {
         reads
     }
 
-    /// An INSERT whose rows live on several shards is run where they live, if the arguments tell; else everywhere.
+    /// Routes an INSERT whose rows live on several shards to these shards, if the arguments determine them; else to all.
     fn spread(&mut self, insert: &Insert, reads: &Groups) -> bool {
         let Some(keys) = self.router.spread(insert) else { return false };
         let is_known = |key: &Vec<Expr>| {
@@ -313,13 +312,13 @@ impl<'a> Participation<'a> {
         true
     }
 
-    /// How many rows a statement on all shards has written is known to the last of them alone.
+    /// Only the last participant knows the row count of a statement on all shards.
     fn counted_everywhere(&mut self, reads: &Groups) {
         let all = reads.iter().copied().chain([ALL]).collect();
         self.taint.insert(self.found, all);
     }
 
-    /// Each shard has rows of its own; of a copy each has all.
+    /// Returns whether a row count is the sum over the shards: true for partitioned tables; every copy has all rows.
     fn is_counted(&self, statement: &Statement) -> bool {
         let table = match statement {
             Statement::Query(_) => return true,
@@ -330,7 +329,7 @@ impl<'a> Participation<'a> {
         self.router.is_partitioned(table)
     }
 
-    /// A parent that lives elsewhere is looked up there.
+    /// Adds the shards of parents that live elsewhere.
     fn parents(&mut self, insert: &Insert) {
         for (_, _, keys) in self.router.parents(insert) {
             self.group(&Route::By(keys));
@@ -342,7 +341,7 @@ fn is_own(key: &Key) -> bool {
     *key == [[Source::Own]]
 }
 
-/// It writes rows, or holds those that it gives.
+/// Returns whether the statement writes rows, or locks the rows that it returns.
 fn changes_or_holds(statement: &Statement) -> bool {
     match statement {
         Statement::Query(query) => !query.locks.is_empty(),
@@ -350,7 +349,7 @@ fn changes_or_holds(statement: &Statement) -> bool {
     }
 }
 
-/// The steps may leave what is around them.
+/// Returns whether the steps may leave their enclosing block.
 fn leaves(steps: &[Step]) -> bool {
     steps.iter().any(|step| match &step.kind {
         StepKind::Exit { .. } | StepKind::Continue { .. } | StepKind::Return { .. } => true,

@@ -1,7 +1,7 @@
-//! Constants are worked out before rows are looked at, as by PostgreSQL's planner (`eval_const_expressions`): a condition that is never true
-//! reads nothing, and what fails so fails the statement, whether there are rows or not.
+//! Constant folding before rows are read, like PostgreSQL's planner (`eval_const_expressions`): a condition that is never true reads
+//! nothing, and an error in a constant fails the statement even without rows.
 //!
-//! Only what PostgreSQL calls immutable is worked out: nothing that asks the time, a sequence, chance, or how dates are written.
+//! Only immutable functions are folded (as PostgreSQL defines it): nothing that depends on time, sequences, randomness or the date style.
 
 use weir_sql::bound::{Expr, ExprKind, FromItem, InsertSource, Query, QueryBody, Select, Statement};
 use weir_sql::walk::{parts_mut, subquery_mut};
@@ -16,16 +16,16 @@ use super::slots::SlotAllocator;
 use super::write::operation::eval_alone;
 use crate::storage::Schema;
 
-/// Folds what can be folded. An expression that fails stays as it is.
+/// Folds constants. An expression that fails remains unchanged.
 ///
 /// # Errors
-/// The first that fails where PostgreSQL's planner meets it.
+/// The first failing expression that PostgreSQL's planner would evaluate.
 pub fn fold(statement: &mut Statement) -> Result<(), SqlError> {
     let mut folder = Folder { error: None, is_met: true };
     match statement {
         Statement::Query(query) => folder.query(query, true),
         Statement::Insert(insert) => {
-            // What VALUES gives is worked out for each row in any case.
+            // The expressions of VALUES are evaluated for each row anyway.
             if let InsertSource::Query(query) = &mut insert.source {
                 folder.query(query, true);
             }
@@ -52,7 +52,7 @@ pub fn fold(statement: &mut Statement) -> Result<(), SqlError> {
     folder.error.map_or(Ok(()), Err)
 }
 
-/// There is something that [`fold`] may change or fail at.
+/// Returns whether [`fold`] may change the statement or fail.
 pub fn may_fold(statement: &Statement) -> bool {
     let is_known = |expr: &Expr| matches!(expr.kind, ExprKind::Literal(Value::Bool(_) | Value::Null));
     let mut found = false;
@@ -72,21 +72,21 @@ pub fn may_fold(statement: &Statement) -> bool {
     found
 }
 
-/// The condition is a constant that is not true.
+/// Returns whether the condition is a constant other than true.
 pub(super) fn is_never(condition: &Expr) -> bool {
     matches!(condition.kind, ExprKind::Literal(Value::Bool(false) | Value::Null))
 }
 
 struct Folder {
     error: Option<SqlError>,
-    /// The planner meets what is folded; else it leaves it out, as outputs of a query that nobody asks for.
+    /// PostgreSQL's planner evaluates the current part; false for parts that it drops, such as unused outputs of a subquery.
     is_met: bool,
 }
 
 impl Folder {
     fn query(&mut self, query: &mut Query, outputs_are_met: bool) {
         for cte in &mut query.ctes {
-            // It may be that nothing refers to it.
+            // The CTE may be unreferenced.
             let outer = std::mem::replace(&mut self.is_met, false);
             self.query(&mut cte.query, false);
             self.is_met = outer;
@@ -110,7 +110,7 @@ impl Folder {
     }
 
     fn select(&mut self, select: &mut Select, outputs_are_met: bool) {
-        // What is grouped by is found by what it is.
+        // GROUP BY expressions are matched by their form, so they must not change.
         if !select.aggregates {
             select.outputs.iter_mut().for_each(|expr| self.met(expr, outputs_are_met));
         }
@@ -165,7 +165,7 @@ impl Folder {
         }
     }
 
-    /// AND, or OR if `decides` is true: the first constant that decides it is all of it, and what stands behind that is not looked at.
+    /// Folds AND, or OR if `decides` is true: the first deciding constant is the result, and the operands after it are ignored.
     fn junction(&mut self, list: Vec<Expr>, decides: bool) -> ExprKind {
         let (mut left, mut null) = (Vec::with_capacity(list.len()), None);
         for mut one in list {
@@ -239,7 +239,7 @@ impl Folder {
         Expr { kind, ty: whole.ty.clone(), span: whole.span }
     }
 
-    /// Whatever works out all its parts first.
+    /// Folds an operation that evaluates all its operands first.
     fn operation(&mut self, expr: &mut Expr) {
         parts_mut(expr).into_iter().for_each(|part| self.expr(part));
         let is_exists = matches!(expr.kind, ExprKind::Exists { .. });
@@ -251,7 +251,7 @@ impl Folder {
         } else if is_constant_operation(expr) {
             let (value, is_of_zone) = SessionZone::is_asked(|| value_of(expr));
             match value {
-                // The session may go to another zone before the statement is run.
+                // The session's time zone may change before the statement runs.
                 _ if is_of_zone => {}
                 Ok(value) => expr.kind = ExprKind::Literal(value),
                 Err(error) if self.is_met => {
@@ -263,7 +263,7 @@ impl Folder {
     }
 }
 
-/// An operator that gives NULL for NULL has one.
+/// Returns whether a strict operator has a NULL operand.
 fn is_null_for_sure(expr: &Expr) -> bool {
     let ExprKind::Binary { left, right, .. } = &expr.kind else { return false };
     let is_plain = |ty: &SqlType| {

@@ -1,7 +1,7 @@
-//! Refusals that depend on the rows which a call meets on several shards, foreseen from its text.
+//! Refusals that depend on the rows which a call meets on several shards, predicted from its text.
 //!
-//! A parent whose children live on other shards does not go, no row moves to another shard, and a row that a query gives is inserted where
-//! that query has run. Each is refused at run time, when such a row is met (`exec/write`), with the error that is made here.
+//! With several shards, a parent with children on other shards cannot be deleted, a row cannot move to another shard, and rows of INSERT
+//! … SELECT must live where the query runs. Each case is refused at run time (`exec/write`), with the errors made here.
 
 use std::collections::BTreeSet;
 
@@ -34,11 +34,11 @@ pub fn moves(table: &str) -> SqlError {
     SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint("Delete the row and insert it anew.")
 }
 
-/// What happens to rows of a table.
+/// A change of a table's rows.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Change {
     Goes,
-    /// These columns get other values.
+    /// Assigns these columns.
     Gets(BTreeSet<ColumnIndex>),
 }
 
@@ -49,7 +49,7 @@ struct Foreseen<'a> {
     errors: Vec<SqlError>,
 }
 
-/// Of a procedure on several shards, each once, in the order of its statements.
+/// Possible refusals of a procedure on several shards, each once, in statement order.
 pub fn refusals(router: &Router<'_>, rules: &[TableRules], procedure: &Procedure) -> Vec<SqlError> {
     let mut foreseen = Foreseen { router, rules, seen: BTreeSet::new(), errors: Vec::new() };
     each_statement(&procedure.body, &mut |statement, _| foreseen.statement(statement));
@@ -105,7 +105,7 @@ impl Foreseen<'_> {
         self.change(table, Change::Gets(changed));
     }
 
-    /// Foreign keys pass it on to children.
+    /// Propagates a change to children through foreign keys.
     fn change(&mut self, table: TableId, change: Change) {
         if !self.seen.insert((table, change.clone())) {
             return;

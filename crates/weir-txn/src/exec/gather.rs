@@ -1,8 +1,8 @@
-//! A query over several shards. One that shards know by its text they run in part ([`super::split`]), and what they give is put together
-//! here. Of any other, and of one that finds its rows by their keys, rows are fetched and it is run on those.
+//! A query over several shards. If shards know it by its text, each runs parts of it ([`super::split`]), and the results are merged here.
+//! Otherwise, or if the query finds its rows by keys, the rows are fetched and the query runs on them here.
 //!
-//! Which rows: for every table of the query, those whose columns have the values that the query's
-//! equalities fix. Where they fix the partition column one shard is asked, else all.
+//! Fetched rows: for every table of the query, those with the column values that the query's equalities fix. If these fix the partition
+//! column, one shard is asked, else all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -32,7 +32,7 @@ use crate::ramp::message::{PartsRead, ReadQuery, ShardId, TableRead};
 use crate::storage::rows::NoRows;
 use crate::storage::{Rows, Schema, Storage, Timestamp};
 
-/// A query with variables, ready to be asked again and again.
+/// A prepared query with variables.
 #[derive(Clone, Debug)]
 pub struct Gather {
     compiled: Arc<CompiledQuery>,
@@ -40,22 +40,22 @@ pub struct Gather {
     cells: usize,
     tables: Arc<[GatherTable]>,
     rows_max: usize,
-    /// Of the schema that it was bound to.
+    /// Schema version that it was bound to.
     pub schema_version: u64,
-    /// Tables that no shard has.
+    /// Virtual tables that no shard stores.
     system: Option<Arc<Virtual>>,
     parts: Option<Arc<Parts>>,
-    /// It asks what time it is.
+    /// The query uses the current time.
     asks_time: bool,
-    /// What `now()` is, where whoever asks has said so; else the time at which it is run.
+    /// Value of `now()`, if the client has set it; else the time of the execution.
     time: Option<TransactionTime>,
 }
 
-/// What shards run of a query.
+/// Division of a query into parts that shards run.
 #[derive(Debug)]
 struct Parts {
     text: Arc<Text>,
-    /// As a CTE around it each has those that feed one.
+    /// The merging query; each part's rows are one of its CTEs.
     whole: CompiledMerge,
     parts: Vec<QueryPart>,
 }
@@ -69,31 +69,31 @@ struct QueryPart {
     feeds: Feeds,
 }
 
-/// Which shards run a part.
+/// Shards that run a part.
 #[derive(Debug)]
 enum Asked {
     Any,
     All,
     By(Vec<CompiledExpr>),
-    /// Those of any of these keys.
+    /// Shards of any of these keys.
     Several(Vec<Vec<CompiledExpr>>),
-    /// Those of the elements of an array.
+    /// Shards of the elements of an array.
     Elements(CompiledExpr),
 }
 
-/// Tables whose rows whoever asks knows: what a schema says of itself.
+/// Tables whose rows the coordinator itself has: the system catalog.
 #[derive(Clone, Debug)]
 pub struct Virtual {
-    /// Those of the shards, and behind them these.
+    /// Tables of the shards, followed by the virtual ones.
     schema: Arc<Schema>,
-    /// The first of these.
+    /// The first virtual table.
     first: TableId,
-    /// Of each of them.
+    /// Rows of each virtual table.
     rows: Vec<Arc<[Vec<Value>]>>,
 }
 
 impl Virtual {
-    /// `catalog` has them from `first` on, behind those of the shards.
+    /// `catalog` contains the virtual tables from `first` on, after those of the shards.
     pub fn new(catalog: &Catalog, first: TableId, rows: Vec<Vec<Vec<Value>>>) -> Virtual {
         Virtual {
             schema: Arc::new(Schema::new(catalog)),
@@ -132,16 +132,16 @@ impl GatherTable {
     }
 }
 
-/// What shards answered, by shard and then by table of the query.
+/// Answers of shards, by shard and then by table of the query.
 pub type Fetched = Vec<(ShardId, Vec<Vec<Vec<Value>>>)>;
 
 impl Gather {
-    /// `variables`: how many the query uses, from 0.
+    /// `variables`: number of variables of the query, from 0.
     pub fn compile(query: &Query, variables: usize, program: &Program) -> Result<Gather, SqlError> {
         Gather::compile_over(query, variables, program, None)
     }
 
-    /// Of a query that was bound to the virtual tables, too.
+    /// Compiles a query that may also read virtual tables.
     pub fn compile_over(
         query: &Query,
         variables: usize,
@@ -190,7 +190,7 @@ impl Gather {
         })
     }
 
-    /// Of a query that shards know by its text. Where keys find its few rows, those are fetched.
+    /// Compiles a query that shards know by its text. If keys find its few rows, those are fetched instead.
     pub(super) fn compile_text(
         query: &Query,
         text: &Text,
@@ -242,7 +242,7 @@ impl Gather {
         Ok(Gather { parts, slots, cells, ..gather })
     }
 
-    /// Of each table it reads one row at most, found by a key.
+    /// Returns whether it reads at most one row of each table, by a key.
     pub fn is_look_up(&self, schema: &Schema) -> bool {
         self.tables.iter().all(|of| {
             let indexes = &schema.table(of.table).indexes;
@@ -253,12 +253,12 @@ impl Gather {
         })
     }
 
-    /// It reads that table.
+    /// Returns whether it reads that table.
     pub fn reads(&self, table: TableId) -> bool {
         self.tables.iter().any(|one| one.table == table)
     }
 
-    /// The same query where virtual tables have these rows.
+    /// The same query with these rows of virtual tables.
     pub fn with_rows(&self, given: impl IntoIterator<Item = (TableId, Vec<Vec<Value>>)>) -> Gather {
         let mut system = self.system.as_deref().cloned();
         for (table, rows) in given {
@@ -272,7 +272,7 @@ impl Gather {
         Gather { system: system.map(Arc::new), ..self.clone() }
     }
 
-    /// The same query where `now()` is that, for a session in that zone.
+    /// The same query with that value of `now()` and that session time zone.
     pub fn at(self: &Arc<Gather>, time: TransactionTime) -> Arc<Gather> {
         match self.asks_time || !time.zone.is_utc() {
             true => Arc::new(Gather { time: Some(time), ..(**self).clone() }),
@@ -280,25 +280,25 @@ impl Gather {
         }
     }
 
-    /// Whoever asks wants no more rows than these.
+    /// Limits the number of rows that the client accepts.
     pub fn at_most(self, rows_max: usize) -> Gather {
         Gather { rows_max, ..self }
     }
 
-    /// Of shards.
+    /// Returns whether it reads tables of the shards.
     pub fn reads_tables(&self) -> bool {
         self.tables.iter().any(|table| self.system_rows(table.table).is_none())
     }
 
-    /// Of a table that no shard has.
+    /// Rows of a virtual table.
     fn system_rows(&self, table: TableId) -> Option<&[Vec<Value>]> {
         self.system.as_ref()?.rows_of(table)
     }
 
-    /// What to ask of each shard.
+    /// Request for each shard.
     ///
     /// # Errors
-    /// What says where its rows live cannot be computed.
+    /// The value of a partition column cannot be computed.
     pub fn queries(
         &self,
         values: &[Value],
@@ -333,7 +333,7 @@ impl Gather {
 
     fn table_queries(&self, values: &[Value], program: &Program) -> BTreeMap<ShardId, Arc<ReadQuery>> {
         let mut by_shard: BTreeMap<ShardId, Vec<TableRead>> = BTreeMap::new();
-        // Where each table is read: the shard and its position there, if it is one shard only.
+        // For each table: shard and position there, if a single shard is asked.
         let mut places: Vec<Option<(ShardId, usize)>> = Vec::with_capacity(self.tables.len());
         for table in self.tables.iter() {
             if self.system_rows(table.table).is_some() {
@@ -346,7 +346,7 @@ impl Gather {
                 [shard] => Some(shard),
                 _ => None,
             };
-            // A join on one shard narrows what is fetched to the rows that it can use.
+            // On one shard a join restricts the fetched rows to those that match.
             let joined = single.and_then(|shard| {
                 let earlier = table
                     .joined
@@ -378,7 +378,7 @@ impl Gather {
             .collect()
     }
 
-    /// Which of its tables are read on that shard, in their order.
+    /// Positions of the query's tables that are read on that shard, in order.
     pub(super) fn places_on(&self, shard: ShardId, values: &[Value], program: &Program) -> Vec<usize> {
         let is_there = |table: &GatherTable| {
             self.system_rows(table.table).is_none()
@@ -387,17 +387,17 @@ impl Gather {
         self.tables.iter().enumerate().filter(|(_, table)| is_there(table)).map(|(at, _)| at).collect()
     }
 
-    /// It can be run anywhere, without a word to anybody.
+    /// Returns whether the coordinator can run it without asking a shard.
     pub fn reads_no_table(&self) -> bool {
         self.tables.is_empty() && self.parts.is_none() && self.system.is_none()
     }
 
-    /// It reads tables of the system catalog.
+    /// Returns whether it reads tables of the system catalog.
     pub fn is_of_system(&self) -> bool {
         self.system.is_some()
     }
 
-    /// Runs the query on what was fetched. `now`: in microseconds since 2000, of the clock; `seed`: of what it asks of chance.
+    /// Runs the query on the fetched rows. `now`: clock in microseconds since 2000; `seed`: for random functions.
     pub fn rows(
         &self,
         values: &[Value],
@@ -424,7 +424,7 @@ impl Gather {
                 let replicated = program.partition(read.table).is_none();
                 for row in rows {
                     let (Value::Int(number), columns) = (&row[0], &row[1..]) else { continue };
-                    // A copy is one row wherever it was read.
+                    // A row of a replicated table counts once, wherever it was read.
                     if seen.insert((read.table, if replicated { 0 } else { shard }, *number)) {
                         storage.insert(read.table, columns, Timestamp::default())?;
                     }
@@ -446,7 +446,7 @@ impl Gather {
         Ok(found)
     }
 
-    /// Puts together what shards have given of the parts.
+    /// Merges the results of the parts.
     fn whole_of(
         &self,
         of: &Parts,
@@ -496,7 +496,7 @@ impl Gather {
             .of(given, &mut Cx { frame: &mut frame, rows, transaction_time, environment: &mut environment })
     }
 
-    /// By part. `None`: it reads tables as they are.
+    /// Table accesses of each part. `None`: the query reads whole tables.
     pub(super) fn tables_of_parts(&self) -> Option<Vec<Vec<&TableAccess>>> {
         Some(self.parts.as_ref()?.parts.iter().map(|part| part.query.tables()).collect())
     }
@@ -505,7 +505,7 @@ impl Gather {
         self.parts.as_ref().is_some_and(|of| usize::from(at) < of.parts.len())
     }
 
-    /// At a shard: the rows of one part. `None`: there is no such part.
+    /// On a shard: the rows of one part. `None`: there is no such part.
     pub(crate) fn run_part(
         &self,
         at: u16,
@@ -522,7 +522,7 @@ impl Gather {
 }
 
 impl QueryPart {
-    /// Where it is run: at one shard at least, since an aggregate of no rows is a row, too.
+    /// Shards that run it; at least one, since an aggregate over no rows is a row too.
     fn shards(
         &self,
         values: &[Value],

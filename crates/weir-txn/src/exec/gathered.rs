@@ -1,7 +1,7 @@
-//! A query whose rows live on several shards: what each of them does of it, and what is made of all that they give.
+//! A query whose rows live on several shards: the part that each shard runs, and the merge of the results.
 //!
-//! Every pair of functions here takes a query apart into a *part*, which shards run over their own rows, and the *whole*, which
-//! has the parts' rows as a CTE of a query around it.
+//! Every function here splits a query into a *part*, which shards run over their own rows, and the *whole*, which reads the parts' rows
+//! as a CTE of a query around it.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use super::slots::{CellId, SlotAllocator};
 use super::walk;
 use crate::storage::Schema;
 
-/// Where the whole finds the rows of a part.
+/// Reference from the whole to the rows of a part.
 #[derive(Clone, Copy)]
 pub(super) struct PartSource {
-    /// A relation that the statement does not have.
+    /// A relation number that the statement does not use.
     pub relation: RelationId,
-    /// How many queries are around the one that reads them, that one included.
+    /// Number of queries around the reading one, that one included.
     pub level: usize,
-    /// Which of the parts it is.
+    /// Index of the part.
     pub index: usize,
 }
 
@@ -47,7 +47,7 @@ impl PartSource {
         Select::plain(outputs, vec![self.item()], None)
     }
 
-    /// What one shard has done as a whole.
+    /// The whole for a query that one shard has run completely.
     pub(super) fn query(self, query: &Query) -> Query {
         let output = |column: &OutputColumn| Expr {
             kind: ExprKind::Literal(Value::Null),
@@ -64,8 +64,8 @@ fn columns_of(outputs: &[Expr]) -> Vec<OutputColumn> {
     outputs.iter().map(column).collect()
 }
 
-/// Rows stay rows: DISTINCT, ORDER BY, OFFSET and LIMIT are of those of all shards, and each gives its first ones, with what they are
-/// sorted by.
+/// Splits a query without grouping. DISTINCT, ORDER BY, OFFSET and LIMIT apply to the rows of all shards; each shard returns its first
+/// rows, with their sort keys.
 pub(super) fn of_rows(query: &Query, given: PartSource) -> Option<(Query, Query)> {
     let QueryBody::Select(select) = &query.body else { return None };
     let mut part = query.clone();
@@ -93,14 +93,14 @@ pub(super) fn of_rows(query: &Query, given: PartSource) -> Option<(Query, Query)
     Some((part, Query { body, locks: Vec::new(), ctes: Vec::new(), ..query.clone() }))
 }
 
-/// OFFSET NULL is none.
+/// Replaces OFFSET NULL by 0.
 fn or_none(offset: &Expr) -> Expr {
     let none = Expr { kind: ExprKind::Literal(Value::Int(0)), ty: SqlType::Int8, span: offset.span };
     let kind = ExprKind::Coalesce(vec![offset.clone(), none]);
     Expr { kind, ty: SqlType::Int8, span: offset.span }
 }
 
-/// Groups of rows of several shards: each aggregates its own. `None`: some aggregate cannot be made of aggregates.
+/// Splits a grouped query: each shard aggregates its own rows. `None`: some aggregate cannot be computed from partial aggregates.
 pub(super) fn of_groups(query: &Query, given: PartSource) -> Option<(Query, Query)> {
     let QueryBody::Select(select) = &query.body else { return None };
     if select.outputs.iter().any(walk::has_window) {
@@ -116,7 +116,7 @@ pub(super) fn of_groups(query: &Query, given: PartSource) -> Option<(Query, Quer
         None => None,
     };
     let Groups { keys, partial, .. } = groups;
-    // The keys come first, now that it is known how many there are.
+    // Keys come first in the part's outputs; their number is known only now.
     let mut place = |expr: &mut Expr| {
         if let ExprKind::Column { relation, column } = &mut expr.kind
             && *relation == given.relation
@@ -151,25 +151,25 @@ pub(super) fn of_groups(query: &Query, given: PartSource) -> Option<(Query, Quer
     Some((part, Query { body, locks: Vec::new(), ctes: Vec::new(), ..query.clone() }))
 }
 
-/// Columns of the part from here on are partial aggregates, until it is known how many keys there are.
+/// First provisional column number of partial aggregates, until the number of keys is known.
 const PARTIAL: ColumnIndex = ColumnIndex::MAX / 2;
 
 struct Groups {
     given: PartSource,
-    /// What is grouped by, and whatever follows from that.
+    /// Grouping expressions, and columns that depend on them.
     keys: Vec<Expr>,
     partial: Vec<Expr>,
 }
 
 impl Groups {
-    /// The expression over what the parts give.
+    /// Rewrites an expression over the part's outputs.
     fn merged(&mut self, expr: &Expr) -> Option<Expr> {
         if let Some(at) = self.keys.iter().position(|key| print::same(key, expr)) {
             return Some(self.given.column(at, expr));
         }
         match &expr.kind {
             ExprKind::Aggregate(aggregate) => self.aggregate(aggregate, expr),
-            // It is the same for all rows of a group.
+            // Constant within a group.
             ExprKind::Column { .. } => {
                 self.keys.push(expr.clone());
                 Some(self.given.column(self.keys.len() - 1, expr))
@@ -223,7 +223,7 @@ impl Groups {
         }
     }
 
-    /// The column of the part that has this.
+    /// Column of the part's output with this expression.
     fn part(
         &mut self,
         aggregate: &Aggregate,
@@ -248,7 +248,7 @@ fn aggregate_of(function: AggregateFunction, of: Expr, ty: SqlType) -> Expr {
     Expr { kind: ExprKind::Aggregate(Box::new(aggregate)), ty, span }
 }
 
-/// With the type that PostgreSQL gives the sum of such values.
+/// Sum, with the type that PostgreSQL gives it.
 fn sum_of(of: Expr) -> Expr {
     let ty = match of.ty.base() {
         SqlType::Int2 | SqlType::Int4 => SqlType::Int8,
@@ -266,16 +266,16 @@ fn cast(operand: Expr, to: SqlType) -> Expr {
     Expr { kind: ExprKind::Cast { operand: Box::new(operand), explicit: false }, ty: to, span }
 }
 
-/// A query of rows that others have found.
+/// A query over rows that shards have returned.
 #[derive(Debug)]
 pub struct CompiledMerge {
     query: CompiledQuery,
-    /// By part.
+    /// Cell of the rows of each part.
     rows: Vec<CellId>,
 }
 
 impl CompiledMerge {
-    /// `query` has the rows of so many parts as the CTEs of a query around it.
+    /// `query` reads the rows of that many parts as the CTEs of a query around it.
     pub(super) fn compile(
         query: &Query,
         parts: usize,
@@ -291,7 +291,7 @@ impl CompiledMerge {
         Ok(CompiledMerge { query, rows })
     }
 
-    /// `parts`: the rows of each.
+    /// `parts`: the rows of each part.
     pub(super) fn of(
         &self,
         parts: Vec<Vec<Vec<Value>>>,

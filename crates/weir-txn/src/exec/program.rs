@@ -1,4 +1,4 @@
-//! A compiled application: what every shard and every coordinator shares and nobody changes.
+//! A compiled application: immutable, shared by all shards and coordinators.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,23 +31,23 @@ use crate::storage::Schema;
 pub struct Program {
     pub schema: Arc<Schema>,
     pub shards: u16,
-    /// By table: its partition columns; `None` is a copy on every shard.
+    /// By table: its partition columns; `None` if it is replicated on every shard.
     pub partitions: Vec<Option<Vec<ColumnIndex>>>,
-    /// By table: CHECKs, foreign keys, and who refers to it.
+    /// By table: CHECKs, foreign keys, and references from other tables.
     pub rules: Vec<TableRules>,
     pub procedures: Vec<CompiledProcedure>,
     /// Every UPDATE of the procedures and of their parts, by number.
     pub updates: Vec<Arc<CompiledUpdate>>,
     pub sequences: Vec<weir_sql::catalog::Sequence>,
-    /// Some table's rows live where a UUID says.
+    /// Some table's rows are placed by UUIDs.
     pub placed_by_uuids: bool,
-    /// Statements that are none of the procedures'; none: they are not taken.
+    /// Compiler and cache of ad-hoc statements; none: they are rejected.
     pub(super) texts: Option<Box<Texts>>,
-    /// Of the schema, which is 0 until somebody changes it.
+    /// Schema version; 0 until the first definition.
     pub schema_version: u64,
-    /// Some foreign key may be looked at when its transaction ends.
+    /// Some foreign key is deferrable.
     pub defers: bool,
-    /// What it was compiled from; none: its schema does not change.
+    /// Application and description that it was compiled from; none: its schema cannot change.
     pub(super) described: Option<(Arc<Application>, Arc<Description>)>,
 }
 
@@ -62,29 +62,30 @@ pub struct CompiledProcedure {
     pub cells: usize,
     pub found: Slot,
     pub body: Vec<CompiledStep>,
-    /// What participants run that do not decide; empty with one shard only.
+    /// Slice for participants that do not decide; empty with one shard.
     pub part: CompiledPart,
     pub returns_set: bool,
-    /// A function with a RETURN value (not one that answers through OUT parameters).
+    /// A function with a RETURN value (not one that returns OUT parameters).
     pub returns_value: bool,
     pub participants: Participants,
     pub read_only: bool,
-    /// The plan asks for a guard somewhere in it.
+    /// The plan requires a guard in it.
     pub guarded: bool,
-    /// It is a statement that no procedure holds.
+    /// It is an ad-hoc statement.
     pub by_itself: bool,
     pub admission: Admission,
-    /// Its plan is `ordered` or `general`. It runs to completion on one shard, which is an order; so never in an open transaction.
+    /// Its plan is `ordered` or `general`. It runs to completion on one shard, which orders it; so it is not allowed in an interactive
+    /// transaction.
     pub in_order: bool,
 }
 
 impl Program {
-    /// A foreign key of the table refers to the table.
+    /// Returns whether a foreign key of the table references the table itself.
     fn refers_to_itself(&self, table: TableId) -> bool {
         self.rules[table.0 as usize].foreign_keys.iter().any(|key| key.parent == table)
     }
 
-    /// How many rows the tables of a shard have now, by table.
+    /// Reports the current row counts of a shard, by table.
     pub(crate) fn count(&self, rows: impl Iterator<Item = usize>) {
         if let Some(texts) = &self.texts {
             texts.count(rows);
@@ -93,7 +94,7 @@ impl Program {
 }
 
 impl CompiledProcedure {
-    /// Of a call that runs no statement.
+    /// A procedure without statements.
     pub(super) fn nothing() -> Box<CompiledProcedure> {
         let (keys, met) = (Vec::new(), Vec::new());
         let participants = Participants { keys, everywhere: true, unsupported: None, met };
@@ -118,14 +119,14 @@ impl CompiledProcedure {
         })
     }
 
-    /// An INSERT of one row by itself: it may be run for many rows of arguments at once.
+    /// Returns whether it is an ad-hoc INSERT of one row, which may run for many rows of arguments at once.
     pub fn takes_rows(&self) -> bool {
         let is_insert = |step: &CompiledStep| matches!(step.kind, CompiledStepKind::Insert { .. });
         let is_count = |step: &CompiledStep| matches!(step.kind, CompiledStepKind::GetRowCount { .. });
         matches!(&self.body[..], [insert, count] if is_insert(insert) && is_count(count))
     }
 
-    /// It inserts rows, and whether one may be inserted depends on those before and after it in the statement.
+    /// Returns whether it inserts rows, and the validity of one row depends on the other rows of the statement.
     pub fn has_statement_checks(&self, program: &Program) -> bool {
         let depends = |step: &CompiledStep| match &step.kind {
             CompiledStepKind::Insert { insert, .. } => {
@@ -138,13 +139,13 @@ impl CompiledProcedure {
     }
 }
 
-/// A procedure's [`super::slice`].
+/// The [`super::slice`] of a procedure.
 #[derive(Debug, Default)]
 pub struct CompiledPart {
     pub body: Vec<CompiledStep>,
-    /// The variables that it reads; the others are not even initialised.
+    /// Variables that it reads; others are not initialised.
     pub reads: Vec<Slot>,
-    /// Those of them that are inputs: indexes into the procedure's.
+    /// Variables among these that are inputs, as indexes into the procedure's inputs.
     pub inputs: Vec<usize>,
 }
 
@@ -163,21 +164,21 @@ pub struct VariableRules {
     pub not_null: bool,
 }
 
-/// Which shards a call needs, from its arguments alone.
+/// Computes the shards of a call from its arguments alone.
 #[derive(Debug)]
 pub struct Participants {
-    /// Partition keys: one list of sources per partition column. The first decides.
+    /// Partition keys: for each one source list per partition column. The first key decides.
     pub keys: Vec<Vec<Vec<Source>>>,
     /// A statement without a known partition key runs on every shard.
     pub everywhere: bool,
-    /// Why calls that need several shards cannot be run by merging or RAMP.
+    /// Reason why calls over several shards cannot be run by merging or RAMP.
     pub unsupported: Option<String>,
-    /// On several shards, calls that meet certain rows are refused so ([`super::foreseen`]).
+    /// Errors with which calls over several shards are refused if they meet certain rows ([`super::foreseen`]).
     pub met: Vec<SqlError>,
 }
 
 impl Participants {
-    /// Every call is on one shard, whatever its arguments.
+    /// Returns whether every call is on one shard, whatever its arguments.
     pub fn is_one_shard(&self, shards: u16) -> bool {
         let is_one = |sources: &Vec<Source>| matches!(&sources[..], [one] if !one.is_elements());
         let keys = || match &self.keys[..] {
@@ -188,7 +189,7 @@ impl Participants {
         shards == 1 || !self.everywhere && self.unsupported.is_none() && keys()
     }
 
-    /// In the order in which they are asked: the one that decides is last. Never empty.
+    /// Participants in the order in which they are asked; the deciding one is last. Never empty.
     pub fn of(&self, args: &[Value], shards: u16) -> Vec<ShardId> {
         if shards == 1 {
             return vec![0];
@@ -210,11 +211,11 @@ impl Participants {
             });
         }
         if found.is_empty() {
-            // Whoever takes it generates the ids that its rows live by: one is as good as another.
+            // The deciding shard generates the ids by which its rows are placed, so any shard will do.
             let own = self.keys.iter().flatten().flatten().any(|source| *source == Source::Own);
             found.push(if own { shard_of_arguments(args, shards) } else { 0 });
         }
-        // The first key's shard decides; the rest are asked in their own order, the same for everybody.
+        // The shard of the first key decides; the others are asked in ascending order, the same for all calls.
         let decides = found.remove(0);
         found.sort_unstable();
         found.push(decides);
@@ -256,16 +257,16 @@ fn each_value(source: &Source, args: &[Value], visit: &mut dyn FnMut(&Value)) {
     }
 }
 
-/// Where a statement's work is done, at run time.
+/// Where a statement runs, at run time.
 #[derive(Debug)]
 pub enum CompiledRoute {
     Anywhere,
     By {
         keys: Vec<CompiledExpr>,
-        /// Variables that become unknown on a shard that passes the statement over.
+        /// Variables that become unknown on a shard that skips the statement.
         unknown: Vec<Slot>,
     },
-    /// On the deciding shard, which generates the id that its rows live by.
+    /// On the deciding shard, which generates the id by which the rows are placed.
     Own {
         unknown: Vec<Slot>,
     },
@@ -294,7 +295,7 @@ pub enum CompiledStepKind {
         query: Box<CompiledQuery>,
         to: Destination,
         route: CompiledRoute,
-        /// What is made of the rows of all shards.
+        /// Merge of the rows of all shards.
         merged: Option<Box<CompiledMerge>>,
     },
     Insert {
@@ -312,7 +313,7 @@ pub enum CompiledStepKind {
         to: Destination,
         route: CompiledRoute,
     },
-    /// `effects` of each arm tell what to do where the condition is not known here.
+    /// `effects` of each arm apply where the condition is unknown on this shard.
     If {
         branches: Vec<(CompiledExpr, Vec<CompiledStep>)>,
         otherwise: Vec<CompiledStep>,
@@ -393,12 +394,12 @@ pub enum CompiledStepKind {
     Null,
 }
 
-/// In a slice: where the rounds of a loop work. A round without the shard's own key among them is idle there.
+/// In a slice: the shards on which the rounds of a loop have work. A round none of whose keys belongs to this shard is skipped.
 #[derive(Debug)]
 pub struct Homes {
     /// Partition keys that are the same in every round.
     pub fixed: Vec<Vec<CompiledExpr>>,
-    /// Arrays of which the loop variable's element is the partition key.
+    /// Arrays whose element at the loop variable is a partition key.
     pub elements: Vec<Slot>,
 }
 
@@ -409,18 +410,18 @@ pub struct Target {
     pub name: String,
     pub ty: SqlType,
     pub not_null: bool,
-    /// The type that comes, where it must be cast.
+    /// Type of the assigned value, if a cast is needed.
     pub from: Option<SqlType>,
 }
 
-/// Where the rows of a statement go.
+/// Destination of the rows of a statement.
 #[derive(Debug)]
 pub enum Destination {
-    /// Nowhere: it is of interest only how many there are.
+    /// Discarded; only their number matters.
     Nowhere,
-    /// The first into variables.
+    /// The first row goes into variables.
     Variables(CompiledInto),
-    /// To the caller, all of them, of so many columns: RETURNING without INTO.
+    /// All rows go to the caller, with `width` columns: RETURNING without INTO.
     Caller { width: usize },
 }
 
@@ -428,18 +429,18 @@ pub enum Destination {
 pub struct CompiledInto {
     pub targets: Vec<Target>,
     pub strict: bool,
-    /// Of a statement that writes: more than one row is an error even without STRICT.
+    /// The statement writes: more than one row is an error even without STRICT.
     pub writes: bool,
-    /// Nothing in the slice reads the targets: they are somebody else's answers and nothing more.
+    /// The slice does not read the targets; they only serve as answers for the deciding shard.
     pub unread: bool,
 }
 
-/// What steps that may or may not run would change.
+/// Effects of steps that may or may not run.
 #[derive(Clone, Debug, Default)]
 pub struct Effects {
     /// Variables that they assign.
     pub assigned: Vec<Slot>,
-    /// They hold a statement on rows of some shard.
+    /// They contain a statement on rows of some shard.
     pub touches_rows: bool,
     /// They may leave the block, the loop or the procedure other than by an error.
     pub leaves: bool,
@@ -457,13 +458,12 @@ pub struct CompiledRaise {
 }
 
 impl Program {
-    /// Compiles an application under its plan for so many shards.
+    /// Compiles an application under its plan for that number of shards.
     pub fn compile(application: &Application, plan: &Plan, shards: u16) -> Result<Program, CompileError> {
         super::compile::program(application, plan, shards, usize::MAX)
     }
 
-    /// The same of an application whose schema changes: of tables that are declared in this file or behind it, rows may go whatever
-    /// its procedures do.
+    /// Compiles an application whose schema may change: tables declared in this file or later may lose rows whatever the procedures do.
     pub(super) fn compile_open(
         application: &Application,
         plan: &Plan,
@@ -473,7 +473,7 @@ impl Program {
         super::compile::program(application, plan, shards, open_from)
     }
 
-    /// Takes statements by themselves, and definitions: it was compiled from these.
+    /// Enables ad-hoc statements and definitions, compiled against this application and description.
     pub(super) fn with_description(
         mut self,
         application: Arc<Application>,
@@ -487,7 +487,7 @@ impl Program {
         self
     }
 
-    /// What it was compiled from.
+    /// Application and description that it was compiled from.
     pub fn described(&self) -> Option<(&Arc<Application>, &Arc<Description>)> {
         self.described.as_ref().map(|(application, description)| (application, description))
     }
@@ -496,18 +496,18 @@ impl Program {
         self.partitions[table.0 as usize].as_deref()
     }
 
-    /// The parents that this foreign key of the table asks for may live on other shards than its rows.
+    /// Returns whether parents of this foreign key may live on other shards than the child rows.
     pub fn asks_other_shards(&self, table: TableId, key: usize) -> bool {
         let rule = &self.rules[table.0 as usize].foreign_keys[key];
         self.shards > 1 && !rule.together && rule.parent_partition.is_some()
     }
 
-    /// Takes statements by themselves, too: those of the application under whose plan it was compiled.
+    /// Enables ad-hoc statements, compiled against this application and plan.
     pub fn with_texts(self, application: &Application, plan: &Plan) -> Program {
         self.with_texts_and_bugs(application, plan, PlantedBugs::default())
     }
 
-    /// The same with deliberate bugs.
+    /// Like [`Program::with_texts`], with planted bugs.
     pub fn with_texts_and_bugs(
         mut self,
         application: &Application,
@@ -519,10 +519,10 @@ impl Program {
         self
     }
 
-    /// A statement by itself.
+    /// Compiles an ad-hoc statement.
     ///
     /// # Errors
-    /// What is wrong with it, what is not supported, or whom it would endanger.
+    /// It is invalid or not supported, or the procedures could not run correctly beside it.
     pub fn text(&self, text: &Text) -> Result<Arc<CompiledText>, CompileError> {
         match &self.texts {
             Some(texts) => texts.get(self, text),
@@ -533,7 +533,7 @@ impl Program {
         }
     }
 
-    /// Why a statement by itself is planned as it is.
+    /// Explains the plan of an ad-hoc statement.
     ///
     /// # Errors
     /// As `text`.
@@ -544,10 +544,10 @@ impl Program {
         }
     }
 
-    /// A query by itself.
+    /// Compiles an ad-hoc query.
     ///
     /// # Errors
-    /// What is wrong with it, or not supported.
+    /// It is invalid or not supported.
     pub fn query(&self, text: &Text) -> Result<Arc<Gather>, CompileError> {
         match &self.texts {
             Some(texts) => texts.query(self, text),
@@ -558,7 +558,7 @@ impl Program {
         }
     }
 
-    /// A statement that has been run.
+    /// Compiles a statement that has been admitted before.
     pub(super) fn text_again(&self, text: &Text) -> Result<Arc<CompiledText>, CompileError> {
         match &self.texts {
             Some(texts) => texts.again(self, text),
@@ -566,7 +566,7 @@ impl Program {
         }
     }
 
-    /// What a call runs.
+    /// Code that a call runs.
     ///
     /// # Errors
     /// As [`Program::text`], and that there is no such procedure.
@@ -590,7 +590,7 @@ impl Program {
         }
     }
 
-    /// The tables whose rows another build may have placed elsewhere.
+    /// Tables whose rows another build may have placed on other shards.
     pub fn placed_anew(&self) -> impl Iterator<Item = TableId> {
         let is_anew = |table: &TableId| {
             let types = &self.schema.table(*table).types;
@@ -600,7 +600,7 @@ impl Program {
         (0..self.partitions.len() as u32).map(TableId).filter(is_anew)
     }
 
-    /// Where a row lives; `None` is everywhere.
+    /// Shard of a row; `None` if it is replicated.
     pub fn home(&self, table: TableId, value: &dyn Fn(ColumnIndex) -> Value) -> Option<ShardId> {
         let columns = self.partition(table)?;
         if let [column] = columns {
@@ -610,7 +610,7 @@ impl Program {
         Some(shard_of(&values, self.shards))
     }
 
-    /// The shards of a call, the one that decides last; or why it cannot run on several.
+    /// Participants of a call, the deciding one last; or the error why it cannot run on several shards.
     pub fn participants(&self, call: &Call) -> Result<Vec<ShardId>, SqlError> {
         if call.schema_version != self.schema_version {
             return Err(schema_has_changed());
@@ -622,7 +622,7 @@ impl Program {
             return Ok(vec![shard]);
         }
         let procedure = self.callee(&call.callee)?;
-        // Many rows go where the first one lives.
+        // A call with many rows goes to the shard of the first row.
         let args = match procedure.inputs.len() {
             width if width > 0 && call.args.len() > width => &call.args[..width],
             _ => &call.args[..],
@@ -632,10 +632,10 @@ impl Program {
         Ok(shards)
     }
 
-    /// The same of a call in an open transaction.
+    /// Participants of a call in an interactive transaction.
     ///
     /// # Errors
-    /// As [`Program::participants`], and what runs by itself alone.
+    /// As [`Program::participants`], and that it can only run outside of transactions.
     pub fn participants_within(&self, call: &Call) -> Result<Vec<ShardId>, SqlError> {
         let shards = self.participants(call)?;
         match &call.callee {
@@ -646,7 +646,7 @@ impl Program {
         }
     }
 
-    /// The procedures that are refused whatever their arguments, and why.
+    /// Procedures that are refused whatever their arguments, with the error.
     pub fn refused(&self) -> impl Iterator<Item = (usize, &SqlError)> {
         let all = self.procedures.iter().enumerate();
         all.filter_map(|(at, procedure)| Some((at, procedure.admission.refused()?)))
@@ -657,14 +657,14 @@ impl Program {
     }
 }
 
-/// What the executor cannot run, and where it stands.
+/// Error of the compiler, with its position.
 #[derive(Clone, Debug)]
 pub struct CompileError {
     pub span: Span,
     pub error: SqlError,
 }
 
-/// The statements that take a guard, by their place.
+/// Statements that take a guard, by their position.
 pub fn guarded_statements(plan: &Plan, procedure: usize) -> BTreeMap<Span, GuardKind> {
     let transaction = plan.transactions.iter().find(|transaction| transaction.procedure == procedure);
     transaction

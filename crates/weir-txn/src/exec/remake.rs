@@ -1,7 +1,7 @@
-//! Rows of one schema version as rows of the next: which tables are made anew, with which values, and whether they keep
-//! what the schema now says of them (docs/internals/server.md, "Definitions").
+//! Converts the rows of one schema version into those of the next: which tables are rebuilt, with which values, and whether they satisfy
+//! new constraints (docs/internals/server.md, "Definitions").
 //!
-//! Decides nothing about when: a shard does that while nobody else writes.
+//! The caller chooses the time: a shard does this while no other transaction writes.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use super::write::operation::NoEnvironment;
 use crate::ramp::message::ShardId;
 use crate::storage::{MergedRows, NoRows, Remade, Remake, Rows as _, Schema, TableSchema};
 
-/// The tables of one program's schema as those of another.
+/// Conversion of the tables of one program's schema to another's.
 pub struct Remaking<'a> {
     pub before: &'a Application,
     pub after: &'a Application,
@@ -32,7 +32,7 @@ pub struct Remaking<'a> {
 }
 
 impl Remaking<'_> {
-    /// The tables of the next schema version. Nothing has changed yet; [`Storage::exchange`] does it.
+    /// Builds the tables of the next schema version. They are not in place until [`Storage::exchange`].
     ///
     /// # Errors
     /// A value does not fit its new type, or two rows have the same key.
@@ -55,7 +55,7 @@ impl Remaking<'_> {
                 remade.push(Remake::Same(was));
                 continue;
             }
-            // Rows whose values of these columns stay as they are stay where they are.
+            // Rows whose partition columns do not change stay on their shard.
             let places = self.program.partition(table.id).filter(|_| self.program.shards > 1);
             let moves = places
                 .is_some_and(|columns| columns.iter().any(|at| !matches!(sources[*at], Source::Column(_))));
@@ -97,10 +97,10 @@ impl Remaking<'_> {
         table.columns.iter().enumerate().map(source).collect()
     }
 
-    /// What is new of the schema's constraints, checked on the rows as they are now.
+    /// Checks the rows in place against the constraints that are new.
     ///
     /// # Errors
-    /// The first that does not hold, and the row that breaks it.
+    /// The first violated constraint; the error names a violating row.
     pub fn check(&self, rows: MergedRows<'_>) -> Result<(), SqlError> {
         for table in &self.after.catalog.tables {
             if rows.row_count(table.id) == 0 {
@@ -146,7 +146,7 @@ impl Remaking<'_> {
         }
         for (at, key) in table.foreign_keys.iter().enumerate() {
             let had = old.is_some_and(|old| old.foreign_keys.iter().any(|was| was.span == key.span));
-            // Whoever defines asks all shards of parents that may live on another one.
+            // Parents that may live on other shards are checked by the coordinator of the definition, on all shards.
             if (!had || has_new_types) && !self.program.asks_other_shards(table.id, at) {
                 let parent = self.after.catalog.table(key.parent);
                 let names = |table: &Table, columns: &[ColumnIndex]| -> Vec<String> {
@@ -159,8 +159,7 @@ impl Remaking<'_> {
         all
     }
 
-    /// Partitions are folded into their table: a table that becomes one would have to bring its rows along, and one that is dropped
-    /// would have to take its rows with it.
+    /// Partitions are stored in their parent table, so attaching a table or dropping a partition would have to move its rows.
     ///
     /// # Errors
     /// 0A000.
@@ -188,7 +187,7 @@ impl Remaking<'_> {
         Ok(())
     }
 
-    /// Where a row's new place is on another shard: it stays where it is.
+    /// Rejects a definition under which a row would belong on another shard.
     ///
     /// # Errors
     /// 0A000.
@@ -223,7 +222,7 @@ fn not_supported(what: &str, hint: &str) -> SqlError {
     SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("not supported: {what}")).with_hint(hint)
 }
 
-/// How a violation is told.
+/// Wording of a violation.
 enum Say {
     Null,
     Check,
@@ -264,7 +263,7 @@ impl Say {
     }
 }
 
-/// PostgreSQL has other words where the key was there first and the index comes later.
+/// PostgreSQL words the error differently if the index is created after the rows.
 fn duplicated(error: SqlError, table: &TableSchema) -> SqlError {
     let name = error.fields().constraint.clone().unwrap_or_default();
     if error.state() != SqlState::UNIQUE_VIOLATION || !table.indexes.iter().any(|index| index.name == name) {
@@ -277,14 +276,14 @@ fn duplicated(error: SqlError, table: &TableSchema) -> SqlError {
         .with_constraint(name)
 }
 
-/// Where the value of a column comes from.
+/// Source of a column's value.
 enum Source {
     Column(ColumnIndex),
     Cast(ColumnIndex, SqlType, SqlType),
     /// `ALTER TYPE … RENAME VALUE`.
     Relabelled(ColumnIndex, Arc<EnumType>, Arc<EnumType>),
     Computed(Computed),
-    /// The same over the old row.
+    /// An expression over the old row.
     Retyped(Computed),
     Null,
 }
@@ -322,7 +321,7 @@ impl Computed {
     }
 }
 
-/// The columns of a table that are computed from the row's others, for rows that come whole and not by INSERT.
+/// Generated columns of a table, for rows that are not written by INSERT.
 pub struct GeneratedColumns {
     columns: Vec<(ColumnIndex, Computed)>,
     frame: Frame,
@@ -384,7 +383,7 @@ fn relabelled(value: &Value, was: &EnumType, now: &EnumType) -> Value {
     }
 }
 
-/// Nothing of the table has to be made anew: names and rules may differ, bytes and keys do not.
+/// Returns whether the table need not be rebuilt: names and rules may differ, bytes and keys do not.
 fn is_alike(was: &TableSchema, now: &TableSchema, sources: &[Source]) -> bool {
     let same = |(at, source): (usize, &Source)| matches!(source, Source::Column(from) if *from == at);
     let indexes = |schema: &TableSchema| {

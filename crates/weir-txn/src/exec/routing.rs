@@ -1,8 +1,7 @@
-//! Which shard each statement of a procedure belongs to, and which shards a call will need.
+//! Which shard each statement of a procedure belongs to, and which shards a call needs.
 //!
-//! A statement belongs where its partition columns say: they must be bound, by equality, to expressions
-//! that no row decides. What binds them is traced back to parameters, so that a coordinator knows a
-//! call's participants from its arguments alone, without running anything.
+//! A statement belongs to the shard that its partition columns name. They must be bound by equality to expressions that are independent
+//! of rows. These are traced back to parameters, so that a coordinator computes a call's participants from its arguments alone.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -28,32 +27,32 @@ use super::sequences::generates_id;
 use super::walk;
 use crate::ramp::message::ShardId;
 
-/// Where a statement runs.
+/// Shards on which a statement runs.
 #[derive(Clone, Debug)]
 pub enum Route {
-    /// It touches replicated tables only: any shard gives the same answer.
+    /// It reads replicated tables only: any shard gives the same result.
     Anywhere,
-    /// On the shard that these values of the partition columns name.
+    /// The shard named by these values of the partition columns.
     By(Vec<Expr>),
-    /// Wherever the call is decided: the key is an id that is generated there, and so names that shard.
+    /// The deciding shard: the key is an id generated there, which therefore names that shard.
     Own,
-    /// On every shard, each over its own rows.
+    /// Every shard, each over its own rows.
     Everywhere,
 }
 
-/// Values of the partition columns of all rows that a query wants.
+/// Partition column values of all rows that a query needs.
 pub(super) enum Homes {
     Keys(Vec<Vec<Expr>>),
-    /// Each element of an array is the value of the only partition column.
+    /// Each element of an array is a value of the only partition column.
     Elements(Expr),
 }
 
-/// Each of its rows comes from one row of one table.
+/// Returns whether each result row comes from one row of one table.
 fn is_row_by_row(query: &Query) -> bool {
     is_of_one_table(query) && query.limit.is_none() && query.offset.is_none() && !query.with_ties
 }
 
-/// The same, but for LIMIT and OFFSET.
+/// Like [`is_row_by_row`], but LIMIT and OFFSET are allowed.
 fn is_of_one_table(query: &Query) -> bool {
     let QueryBody::Select(select) = &query.body else { return false };
     let mut has_subquery = false;
@@ -67,16 +66,16 @@ fn is_of_one_table(query: &Query) -> bool {
         && !select.outputs.iter().any(walk::has_window)
 }
 
-/// Where the value of a partition column comes from.
+/// Source of the value of a partition column.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
     Parameter(usize),
     /// Every element of an array parameter.
     Elements(usize),
     Constant(Value),
-    /// An id that the deciding shard generates in the call.
+    /// An id that the deciding shard generates during the call.
     Own,
-    /// What a cast makes of it: the same value every time.
+    /// A deterministic cast of the value.
     Cast(Box<Source>, Coercion),
 }
 
@@ -89,7 +88,7 @@ pub struct Coercion {
 }
 
 impl Coercion {
-    /// What a cast of the expression does, unless it depends on settings.
+    /// Coercion of a cast of the expression, unless it depends on settings.
     fn of(operand: &Expr, to: &SqlType, explicit: bool) -> Option<Coercion> {
         let is_plain = |ty: &SqlType| {
             ty.is_string()
@@ -100,7 +99,7 @@ impl Coercion {
         is_known.then(|| Coercion { from: operand.ty.clone(), to: to.clone(), explicit })
     }
 
-    /// A value that is none of the type stays as it is: wherever it is used that is an error.
+    /// Casts a value; one that does not fit remains unchanged, and its use will fail.
     pub fn of_value(&self, value: &Value) -> Value {
         let context = if self.explicit { CastContext::Explicit } else { CastContext::Assignment };
         cast(value, &self.from, &self.to, context).unwrap_or_else(|_| value.clone())
@@ -108,7 +107,7 @@ impl Coercion {
 }
 
 impl Source {
-    /// Several values come of it.
+    /// Returns whether it yields several values.
     pub fn is_elements(&self) -> bool {
         match self {
             Source::Elements(_) => true,
@@ -118,7 +117,7 @@ impl Source {
     }
 }
 
-/// Equal values are placed alike: 1.5 and 1.50 are one number.
+/// Normalises a value so that equal values have the same placement: 1.5 and 1.50 are one number.
 fn placed(value: &Value) -> Cow<'_, Value> {
     match value {
         Value::Numeric(numeric) => Cow::Owned(Value::Numeric(numeric.trim_scale())),
@@ -126,7 +125,7 @@ fn placed(value: &Value) -> Cow<'_, Value> {
         Value::Float8(float) if *float == 0.0 => Cow::Owned(Value::Float8(0.0)),
         Value::Interval(interval) => Cow::Owned(Value::Text(interval.span_microseconds().to_string().into())),
         Value::Jsonb(json) => Cow::Owned(Value::Jsonb(Arc::new(json.with_plain_numbers()))),
-        // Equal arrays may be of different element types: varchar(3) and text.
+        // Equal arrays may have different element types: varchar(3) and text.
         Value::Array(array) => {
             let values = array.values.iter().map(|value| placed(value).into_owned()).collect();
             Cow::Owned(Value::Array(Arc::new(Array { element: SqlType::Unknown, values })))
@@ -139,20 +138,20 @@ fn placed(value: &Value) -> Cow<'_, Value> {
     }
 }
 
-/// Builds before equal values were placed alike have placed rows with such keys otherwise.
+/// Returns whether earlier builds placed rows with such keys differently, because equal values did not have the same placement.
 pub fn is_placed_anew(ty: &SqlType) -> bool {
     use SqlType::{Array, Float4, Float8, Interval, Jsonb, Numeric};
     matches!(ty.base(), Numeric(_) | Float4 | Float8 | Interval | Jsonb | Array(_))
 }
 
-/// The shard of these partition values. One integer is taken modulo the number of shards, so that
-/// consecutive warehouses lie on different shards.
+/// Shard of these partition values. A single integer is taken modulo the number of shards, so that consecutive warehouses are on
+/// different shards.
 pub fn shard_of(values: &[Value], shards: u16) -> ShardId {
     if let [Value::Int(value)] = values {
         return shard_of_integer(*value, shards);
     }
     let shards = u64::from(shards);
-    // FNV-1a over the values' text: the same on every machine and in every version.
+    // FNV-1a over the text of the values: the same on every machine and in every version.
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for value in values {
         for byte in format!("{:?}", placed(value)).bytes().chain([0]) {
@@ -162,7 +161,7 @@ pub fn shard_of(values: &[Value], shards: u16) -> ShardId {
     (hash % shards) as ShardId
 }
 
-/// Some shard, the same for the same arguments.
+/// An arbitrary shard that depends only on the arguments.
 pub fn shard_of_arguments(args: &[Value], shards: u16) -> ShardId {
     if args.is_empty() { 0 } else { shard_of(args, shards) }
 }
@@ -180,32 +179,32 @@ pub fn shard_of_integer(value: i64, shards: u16) -> ShardId {
 pub struct Router<'a> {
     pub catalog: &'a Catalog,
     pub plan: &'a Plan,
-    /// Of the procedure whose statements are routed.
+    /// Facts proven about the procedure whose statements are routed.
     pub proven: &'a Proven,
 }
 
-/// Union-find over columns and the expressions that no row decides.
+/// Union-find over columns and expressions that are independent of rows.
 #[derive(Clone, Default)]
 struct Equalities<'a> {
     classes: BTreeMap<(RelationId, ColumnIndex), usize>,
-    /// By class: the class it was merged into, and an expression that it equals.
+    /// By class: the class it was merged into, and an expression that equals it.
     parents: Vec<usize>,
     known: Vec<Option<&'a Expr>>,
     tables: Vec<(RelationId, TableId)>,
-    /// What rows need not satisfy: what holds within says nothing of the rows around.
+    /// Nested parts whose conditions do not restrict the outer rows.
     within: Vec<Within<'a>>,
 }
 
-/// A part of a query that has rows of its own.
+/// A part of a query with rows of its own.
 #[derive(Clone, Copy)]
 enum Within<'a> {
     Query(&'a Query),
-    /// A side of an outer join that may be NULL, and the condition of the join; none where the other side may be NULL, too.
+    /// A nullable side of an outer join, and the join condition; none if the other side is nullable too.
     Side(&'a FromItem, Option<&'a Expr>),
 }
 
 impl<'a> Within<'a> {
-    /// What holds outside holds within, too.
+    /// Adds the part's equalities; those of the outer query hold as well.
     fn take_in(self, equalities: &mut Equalities<'a>) {
         match self {
             Within::Query(query) => equalities.query(query),
@@ -220,7 +219,7 @@ impl<'a> Within<'a> {
     }
 }
 
-/// Whoever is in its result is in rows that satisfy its WHERE: an aggregate over nothing is a row, too.
+/// Returns whether every result row comes from rows that satisfy WHERE; an aggregate without GROUP BY returns a row over no rows too.
 fn is_of_rows(query: &Query) -> bool {
     match &query.body {
         QueryBody::Select(select) => !select.aggregates || !select.group_by.is_empty(),
@@ -228,7 +227,7 @@ fn is_of_rows(query: &Query) -> bool {
     }
 }
 
-/// An output that only rows have whose column has its value, so that whoever wants other values of it can do without those rows.
+/// Returns the SELECT if rows with another value of the output column do not affect the other result rows.
 fn passes_on<'a>(query: &'a Query, output: &Expr) -> Option<&'a Select> {
     let QueryBody::Select(select) = &query.body else { return None };
     let all = query.limit.is_none() && query.offset.is_none() && !matches!(select.distinct, Distinct::On(_));
@@ -300,7 +299,7 @@ impl<'a> Equalities<'a> {
         }
     }
 
-    /// Takes in the query's tables and equalities, at every depth.
+    /// Adds the query's tables and equalities, at every depth.
     fn query(&mut self, query: &'a Query) {
         self.within.extend(query.ctes.iter().map(|cte| Within::Query(&cte.query)));
         match &query.body {
@@ -371,7 +370,7 @@ impl<'a> Equalities<'a> {
         }
     }
 
-    /// The queries of a condition that every row satisfies.
+    /// Adds the subqueries of a condition that every row satisfies.
     fn required(&mut self, filter: &'a Expr) {
         for conjunct in walk::conjuncts(filter) {
             match &conjunct.kind {
@@ -387,7 +386,7 @@ impl<'a> Equalities<'a> {
         }
     }
 
-    /// The queries of an expression that rows need not satisfy.
+    /// Adds the subqueries of an expression that rows need not satisfy.
     fn subqueries(&mut self, expr: &'a Expr) {
         walk::parts(expr).into_iter().for_each(|part| self.subqueries(part));
         self.within.extend(walk::subquery(expr).map(Within::Query));
@@ -422,15 +421,14 @@ impl Router<'_> {
         self.partition(table).is_some()
     }
 
-    /// Wherever the query reads rows of a partitioned table, at any depth, those live where the others live that they are put together
-    /// with.
+    /// Returns whether all partitioned rows that the query combines, at any depth, live on the same shard.
     pub fn is_local(&self, query: &Query) -> bool {
         let mut equalities = Equalities::default();
         equalities.query(query);
         self.is_of_one_home(&mut equalities, &mut None)
     }
 
-    /// `home`: the classes of the partition columns of a table around, and their types.
+    /// `home`: classes of the partition columns of an outer table, and their types.
     fn is_of_one_home(
         &self,
         equalities: &mut Equalities<'_>,
@@ -451,7 +449,7 @@ impl Router<'_> {
                 Some(_) => return false,
             }
         }
-        // Classes within are none of those around.
+        // Nested classes are distinct from the outer ones.
         home.is_some()
             && std::mem::take(&mut equalities.within).into_iter().all(|within| {
                 let mut inner = equalities.clone();
@@ -473,8 +471,8 @@ impl Router<'_> {
         self.resolve(&equalities)
     }
 
-    /// Where the rows live that a query over all shards wants, if a list of its WHERE says so. It is asked of queries that each shard
-    /// answers for its own rows.
+    /// Partition values of the rows needed by a query over all shards, if a list in its WHERE determines them. Used for queries that each
+    /// shard answers for its own rows.
     pub(super) fn homes(&self, query: &Query) -> Option<Homes> {
         let QueryBody::Select(select) = &query.body else { return None };
         let mut equalities = Equalities::default();
@@ -489,7 +487,7 @@ impl Router<'_> {
         select.filter.iter().flat_map(walk::conjuncts).find_map(of_conjunct)
     }
 
-    /// The values of the partition columns that a condition lists, those that are fixed beside it included.
+    /// Partition values listed by a condition, combined with the columns that are fixed.
     fn listed(
         &self,
         relation: RelationId,
@@ -552,7 +550,7 @@ impl Router<'_> {
         }
     }
 
-    /// For an expression that holds subqueries.
+    /// Route of an expression that contains subqueries.
     pub fn expr(&self, expr: &Expr) -> Route {
         let mut equalities = Equalities::default();
         equalities.subqueries(expr);
@@ -565,7 +563,7 @@ impl Router<'_> {
         route
     }
 
-    /// Where all of this and the route can be done together.
+    /// Restricts the route to shards that can also answer for all these tables.
     fn add_to(&self, route: &mut Route, equalities: &Equalities<'_>) {
         for &(relation, table) in &equalities.tables {
             let Some(columns) = self.partition(table) else { continue };
@@ -606,11 +604,11 @@ impl Router<'_> {
         }
     }
 
-    /// By row: the partition keys of an INSERT whose rows live on several shards, where each shard can tell its own.
+    /// Partition key of each row of an INSERT whose rows live on several shards, if each shard can recognise its own rows.
     pub fn spread(&self, insert: &Insert) -> Option<Vec<Vec<Expr>>> {
         let columns = self.partition(insert.table)?;
         let InsertSource::Values(rows) = &insert.source else { return None };
-        // Rows that come back have the order of VALUES.
+        // RETURNING preserves the order of VALUES.
         if !insert.returning.is_empty() || !matches!(self.inserted(insert), Route::Everywhere) {
             return None;
         }
@@ -621,7 +619,7 @@ impl Router<'_> {
         rows.iter().map(key).collect()
     }
 
-    /// All rows come to live where the statement runs, whatever the data.
+    /// Returns whether all inserted rows live where the statement runs, whatever the data.
     pub fn keeps_home(&self, insert: &Insert) -> bool {
         let Some(columns) = self.partition(insert.table) else { return true };
         let query = match &insert.source {
@@ -662,10 +660,10 @@ impl Router<'_> {
         }
     }
 
-    /// Where its rows come to live.
+    /// Route of the inserted rows.
     fn inserted(&self, insert: &Insert) -> Route {
         let Some(columns) = self.partition(insert.table) else {
-            // A replicated table is written on all copies.
+            // A replicated table is written on all shards.
             return Route::Everywhere;
         };
         let key = |row: &[Expr]| -> Option<Vec<Expr>> {
@@ -700,8 +698,8 @@ impl Router<'_> {
         }
     }
 
-    /// It asks for rows of a partitioned table beside those that it writes which may live elsewhere than these, or has a source that is
-    /// not worked out row by row: no shard alone can answer that for rows of all shards.
+    /// Returns whether a write also reads partitioned rows that may live on other shards than the written ones, or has a source that is
+    /// not computed row by row. No shard alone can run such a statement for the rows of all shards.
     pub fn asks_elsewhere(&self, statement: &Statement) -> bool {
         let is_partitioned = |table: &TableId| self.partition(*table).is_some();
         if matches!(statement, Statement::Update(_) | Statement::Delete(_))
@@ -741,14 +739,13 @@ impl Router<'_> {
         asked.tables.iter().any(|(_, table)| is_partitioned(table))
     }
 
-    /// The row's shard is named by an id that is generated with it.
+    /// Returns whether the row's shard is named by an id generated with the row.
     fn is_own(&self, insert: &Insert, row: &[Expr]) -> bool {
         let Some([column]) = self.partition(insert.table) else { return false };
         inserted(insert, row, *column).is_some_and(generates_id)
     }
 
-    /// The parents of inserted rows that live by a partition key and are not seen by the call itself: the foreign
-    /// key, the row, the parent's key.
+    /// Parents of inserted rows that are placed by a partition key and not read by the call itself: foreign key, row, key of the parent.
     pub fn parents<'i>(&self, insert: &'i Insert) -> Vec<(&ForeignKey, &'i [Expr], Vec<Expr>)> {
         let InsertSource::Values(rows) = &insert.source else { return Vec::new() };
         let keys = self.catalog.table(insert.table).foreign_keys.iter().enumerate();
@@ -757,8 +754,8 @@ impl Router<'_> {
         pairs.filter_map(|(key, row)| Some((key, row, self.parent(insert, row, key)?))).collect()
     }
 
-    /// Where the parent row of a foreign key lives, as far as the inserted values say: `None` if it is a
-    /// replicated table (every shard can look).
+    /// Partition key of a foreign key's parent row, as far as the inserted values determine it; `None` if the parent table is replicated,
+    /// so that every shard can check.
     pub fn parent(&self, insert: &Insert, row: &[Expr], key: &ForeignKey) -> Option<Vec<Expr>> {
         let columns = self.partition(key.parent)?;
         columns
@@ -771,7 +768,7 @@ impl Router<'_> {
     }
 }
 
-/// What a query, an UPDATE or a DELETE says of its columns.
+/// Equalities of the columns of a query, UPDATE or DELETE.
 fn equalities_of(statement: &Statement) -> Equalities<'_> {
     let mut equalities = Equalities::default();
     let (target, others, filter, returning) = match statement {
@@ -802,13 +799,13 @@ fn equalities_of(statement: &Statement) -> Equalities<'_> {
     equalities
 }
 
-/// A table of a query, and what the query's equalities say of its columns.
+/// A table of a query, and the query's equalities on its columns.
 pub struct KnownTable<'a> {
     pub relation: RelationId,
     pub table: TableId,
-    /// Fixed to something that no row decides.
+    /// Columns equal to expressions that are independent of rows.
     pub fixed: Vec<(ColumnIndex, &'a Expr)>,
-    /// Equal to a column of an earlier table: own column, its position, its column.
+    /// Columns equal to a column of an earlier table: own column, position of the table, its column.
     pub joined: Vec<(ColumnIndex, usize, ColumnIndex)>,
 }
 
@@ -822,7 +819,7 @@ pub fn known_columns(query: &Query) -> Vec<KnownTable<'_>> {
     known
 }
 
-/// `tables`: those of `known`, at the same places; a query within may refer to all of them.
+/// `tables`: those of `known`, at the same positions; nested queries may refer to all of them.
 fn add_known<'a>(
     equalities: Equalities<'a>,
     tables: &mut Vec<(RelationId, TableId)>,
@@ -855,7 +852,7 @@ fn add_known<'a>(
     }
 }
 
-/// What a plain UPDATE or SELECT of one table fixes of the rows that it is about.
+/// Columns that a plain UPDATE or SELECT of one table fixes by equality.
 pub(super) fn fixed_columns(statement: &Statement) -> Option<(TableId, Vec<(ColumnIndex, &Expr)>)> {
     let mut equalities = Equalities::default();
     let filter = match statement {
@@ -879,7 +876,7 @@ pub(super) fn fixed_columns(statement: &Statement) -> Option<(TableId, Vec<(Colu
     Some((table, known.collect()))
 }
 
-/// What an INSERT writes to a column.
+/// Expression that an INSERT assigns to a column.
 pub(super) fn inserted<'a>(insert: &'a Insert, row: &'a [Expr], column: ColumnIndex) -> Option<&'a Expr> {
     match insert.columns.iter().position(|&given| given == column) {
         Some(at) => row.get(at).map(without_integer_cast),
@@ -890,7 +887,7 @@ pub(super) fn inserted<'a>(insert: &'a Insert, row: &'a [Expr], column: ColumnIn
     }
 }
 
-/// `INSERT … RETURNING id` of a new id.
+/// Returns whether the statement is `INSERT … RETURNING id` of a newly generated id.
 fn returns_own_id(statement: &Statement, at: usize) -> bool {
     let Statement::Insert(insert) = statement else { return false };
     let Some((_, returned)) = insert.returning.get(at) else { return false };
@@ -903,7 +900,7 @@ fn returns_own_id(statement: &Statement, at: usize) -> bool {
     }
 }
 
-/// The same expressions, wherever they stand in the text.
+/// Returns whether the expressions are equal, ignoring their positions in the text.
 pub(super) fn same(left: &[Expr], right: &[Expr]) -> bool {
     left.len() == right.len() && left.iter().zip(right).all(|(left, right)| same_expr(left, right))
 }

@@ -1,4 +1,4 @@
-//! The shard's sequences, and what else an expression may ask of the world.
+//! Sequences of a shard, and the other external inputs of expressions.
 
 use std::collections::BTreeMap;
 
@@ -17,37 +17,37 @@ use crate::ramp::message::{ShardId, TxnId};
 use crate::ramp::participant::{Claim, Claims};
 use crate::storage::{RowRef, Rows, Schema};
 
-/// The shard's sequences: of `n` shards each hands out every n-th value, so ids are unique without a word
-/// to anybody (coordination-avoidance.txt §5.1, "grant some unique id"). They are those whose rows live on the
-/// shard where they are the partition key ("server-specific unique ids", operation-partitioning.txt §6).
+/// State of the shard's sequences. Of `n` shards each hands out every n-th value, so ids are unique without communication
+/// (coordination-avoidance.txt §5.1, "grant some unique id"). If the value is a partition key, the shard hands out those that place rows
+/// on itself ("server-specific unique ids", operation-partitioning.txt §6).
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sequences {
-    /// How many of its share each has given; under `base_of`, from which value on, if that is not where its definition says.
+    /// Number of values handed out of each share; under `base_of` the start value, if setval has changed it.
     given: BTreeMap<SequenceId, i64>,
     random: u64,
-    /// Something has been given since somebody last asked.
+    /// Set if a value was handed out since the last [`Sequences::take_changed`].
     #[serde(skip)]
     has_given: bool,
 }
 
-/// Where setval's value stands: the numbers of sequences stay far below.
+/// Key for the start value set by setval; sequence numbers stay far below it.
 fn base_of(sequence: SequenceId) -> SequenceId {
     SequenceId(sequence.0 | 1 << 31)
 }
 
-/// The last value that a sequence has given to one call.
+/// The last value that a sequence handed out to one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequenceValue {
     pub sequence: SequenceId,
     pub value: i64,
-    /// Of the statement that has taken it, in its text.
+    /// Position in its text of the statement that took the value.
     place: u32,
 }
 
 impl SequenceValue {
     const WIDTH: usize = 3;
 
-    /// None: nothing has been given.
+    /// Encodes the values as one record. None: there are no values.
     pub(crate) fn record(all: &[SequenceValue]) -> Option<Value> {
         let values = |one: &SequenceValue| {
             [i64::from(one.place), i64::from(one.sequence.0), one.value].map(Value::Int)
@@ -67,7 +67,7 @@ impl SequenceValue {
         values.chunks(SequenceValue::WIDTH).map(one).collect()
     }
 
-    /// Those of several shards, in the order of the statements that have taken them.
+    /// Merges the values of several shards, in the order of the statements that took them.
     pub(super) fn joined(parts: impl Iterator<Item = Vec<SequenceValue>>) -> Vec<SequenceValue> {
         let mut all: Vec<SequenceValue> = Vec::new();
         for one in parts.flatten() {
@@ -86,7 +86,7 @@ impl SequenceValue {
 #[derive(Clone, Copy)]
 struct Share<'a> {
     definition: &'a Sequence,
-    /// The first value of all shares.
+    /// First value of all shares.
     start: i64,
     /// Which of the sequence's first `shards` values is the shard's own.
     first: i128,
@@ -108,12 +108,12 @@ impl<'a> Share<'a> {
     }
 }
 
-/// The expression is an id that the shard which evaluates it has for itself.
+/// Returns whether the expression generates an id that lives on the shard which evaluates it.
 pub(super) fn generates_id(expr: &Expr) -> bool {
     matches!(expr.kind, ExprKind::NextValue(_) | ExprKind::Volatile(VolatileFunction::GenRandomUuid))
 }
 
-/// Whether among `shards` values that follow each other one lives on each shard.
+/// Returns whether any `shards` consecutive values include one for each shard.
 pub fn has_a_share_for_each(definition: &Sequence, shards: u16) -> bool {
     let (mut a, mut b) = (definition.increment.unsigned_abs(), u64::from(shards));
     while b != 0 {
@@ -127,31 +127,31 @@ pub struct CallEnvironment<'a> {
     definitions: &'a [Sequence],
     here: ShardId,
     shards: u16,
-    /// Rows are placed by UUIDs: those that are made here live here.
+    /// Rows are placed by UUIDs, so UUIDs generated here must live here.
     homed_uuids: bool,
     transaction_time: TransactionTime,
-    /// The row that RETURNING is about was there: ON CONFLICT has updated it.
+    /// The row of RETURNING existed already: ON CONFLICT DO UPDATE has updated it.
     pub(super) has_updated: bool,
-    /// What sequences have given since it began, the last at the end.
+    /// Values handed out since the call began, the latest last.
     given: Vec<SequenceValue>,
-    /// Of the statement that runs.
+    /// Position of the current statement.
     place: u32,
-    /// Of a transaction: what others hold.
+    /// Row locks; only in a transaction.
     locks: Option<Locks<'a>>,
 }
 
-/// The rows that others hold, and those that a query wants to hold.
+/// Rows held by other transactions, and rows that queries lock.
 struct Locks<'a> {
     claims: &'a Claims,
     txn: TxnId,
     schema: &'a Schema,
     wanted: Vec<(TableId, u32, LockStrength)>,
-    /// It has waited, and had chosen these before.
+    /// Rows chosen before the statement had to wait.
     chosen: Option<&'a Chosen>,
 }
 
 impl<'a> CallEnvironment<'a> {
-    /// Queries of this transaction may hold rows.
+    /// Allows queries of this transaction to lock rows.
     pub fn of_transaction(
         self,
         program: &'a Program,
@@ -162,7 +162,7 @@ impl<'a> CallEnvironment<'a> {
         CallEnvironment { locks: Some(locks), ..self }
     }
 
-    /// A statement begins.
+    /// Begins a statement.
     pub(super) fn begin(&mut self, statement: Span) {
         self.place = statement.start;
     }
@@ -171,23 +171,23 @@ impl<'a> CallEnvironment<'a> {
         std::mem::take(&mut self.given)
     }
 
-    /// Where the statement stands that runs.
+    /// Position of the current statement in its text.
     pub(super) fn place(&self) -> u32 {
         self.place
     }
 
-    /// The statement that runs may take the row, as far as it depends on what it has chosen before it waited.
+    /// Returns whether the current statement may take the row, considering the rows chosen before it waited.
     pub(super) fn is_chosen(&self, table: TableId, row: u32) -> bool {
         let chosen = self.locks.as_ref().and_then(|locks| locks.chosen);
         chosen.is_none_or(|chosen| chosen.has(self.place, table, row))
     }
 
-    /// Queries have wanted to hold rows since somebody last asked.
+    /// Returns whether queries have requested row locks since the last [`CallEnvironment::take_wanted`].
     pub(super) fn wants_rows(&self) -> bool {
         self.locks.as_ref().is_some_and(|locks| !locks.wanted.is_empty())
     }
 
-    /// The rows that queries have wanted to hold since somebody last asked.
+    /// Takes the row locks requested by queries.
     pub(super) fn take_wanted(&mut self) -> Option<Vec<(TableId, u32, LockStrength)>> {
         let locks = self.locks.as_mut().filter(|locks| !locks.wanted.is_empty())?;
         Some(std::mem::take(&mut locks.wanted))
@@ -228,7 +228,7 @@ impl Environment for CallEnvironment<'_> {
     }
 
     fn current_value(&mut self, sequence: SequenceId) -> Result<Value, SqlError> {
-        // What others have been given is none of its business.
+        // currval depends only on this session's own values.
         match self.given.iter().find(|one| one.sequence == sequence) {
             Some(given) => Ok(Value::Int(given.value)),
             None => {
@@ -285,12 +285,12 @@ impl Environment for CallEnvironment<'_> {
 }
 
 impl Sequences {
-    /// Nobody's: those of whoever puts a query together.
+    /// Without shares: for a coordinator that merges a query.
     pub fn seeded(seed: u64) -> Sequences {
         Sequences { random: seed, ..Sequences::default() }
     }
 
-    /// What the shard has of the sequence.
+    /// The shard's share of the sequence.
     fn share<'a>(
         &self,
         definition: &'a Sequence,
@@ -301,7 +301,7 @@ impl Sequences {
         Share::of(definition, start, here, shards)
     }
 
-    /// The shard's share goes on from that value, or behind it.
+    /// setval: the share continues from that value, or after it.
     pub fn set(
         &mut self,
         program: &Program,
@@ -312,13 +312,13 @@ impl Sequences {
         self.given.insert(base_of(sequence), value);
         let definition = &program.sequences[sequence.0 as usize];
         let share = self.share(definition, sequence, (here, program.shards));
-        // It is one shard's that has the value itself.
+        // Only one shard's share contains the value itself.
         let has_given = is_given && share.first == 0;
         self.given.insert(sequence, i64::from(has_given));
         self.has_given = true;
     }
 
-    /// What one call, or one statement outside of calls, may ask.
+    /// Environment of one call, or of one statement outside of calls.
     pub fn environment<'a>(
         &'a mut self,
         program: &'a Program,
@@ -339,8 +339,8 @@ impl Sequences {
         }
     }
 
-    /// Of each that has given a value here, or was set: its number, the last value, and how many it has given since; if none, the value
-    /// that it was set to.
+    /// State of each sequence that has handed out a value here or was set: number, last value, and count since; with a count of zero the
+    /// set value.
     pub(crate) fn standing(&self, program: &Program, here: ShardId) -> Vec<Value> {
         let mut values = Vec::new();
         for (&sequence, &given) in &self.given {
@@ -358,7 +358,7 @@ impl Sequences {
         values
     }
 
-    /// The same for a schema in which they have other numbers; `restarted` begin again.
+    /// State under a schema in which sequences have other numbers; those in `restarted` begin again.
     pub fn renumbered(&self, was: &[Option<SequenceId>], restarted: &[SequenceId]) -> Sequences {
         let stays = |(at, was): (usize, &Option<SequenceId>)| {
             let id = SequenceId(at as u32);
@@ -375,15 +375,14 @@ impl Sequences {
         Sequences { given, random: self.random, has_given: true }
     }
 
-    /// As they are, if they have given anything since they were last asked for: what must survive with the rows that
-    /// bear it.
+    /// A copy if values were handed out since the last call: it must become durable with the rows that use the values.
     pub fn take_changed(&mut self) -> Option<Box<Sequences>> {
         std::mem::take(&mut self.has_given).then(|| Box::new(self.clone()))
     }
 
-    /// The other one will give nothing that this one gave and that was written down.
+    /// Returns whether the other state will not hand out a value again that this one has handed out and logged.
     pub fn gave_no_more_than(&self, other: &Sequences) -> bool {
-        // What setval has put elsewhere gives what it gives.
+        // Shares with another start value are not comparable.
         let is_same = |id: &SequenceId| {
             base_of(*id) != *id && self.given.get(&base_of(*id)) == other.given.get(&base_of(*id))
         };
@@ -393,7 +392,7 @@ impl Sequences {
         self.has_given || self.given.iter().all(|(id, given)| gave(id, given))
     }
 
-    /// Gives no value from here on that is not behind this one, which a row already has.
+    /// Skips all values up to `value`, which rows already use.
     pub fn go_beyond(&mut self, program: &Program, here: ShardId, sequence: SequenceId, value: i64) {
         let definition = &program.sequences[sequence.0 as usize];
         let share = self.share(definition, sequence, (here, program.shards));

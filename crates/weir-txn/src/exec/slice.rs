@@ -1,10 +1,9 @@
-//! What a participant that does not decide has to run of a procedure: a program slice (Weiser 1981).
+//! The part of a procedure that non-deciding participants run: a program slice (Weiser 1981).
 //!
-//! Its statements on partitioned rows must run, and whatever they depend on. Left out are the statements
-//! that belong to the deciding shard, since that is always another one; and RAISE, reads of replicated
-//! tables and computations that only those need: the deciding shard does all of them, and an error of a
-//! participant counts only when it gets there (see [`crate::ramp::message::Answers`]). An order of ten
-//! lines from four shards is then ten look-ups on each, not forty of everything.
+//! The slice contains the statements on partitioned rows and all that they depend on. It omits statements of the deciding shard, which is
+//! always another one; and RAISE, reads of replicated tables and computations that only those need: the deciding shard runs all of them,
+//! and an error of a participant counts only when the deciding shard reaches it (see [`crate::ramp::message::Answers`]). So an order of
+//! ten lines from four shards costs ten look-ups on each, not forty of everything.
 
 use std::collections::BTreeSet;
 
@@ -17,15 +16,15 @@ use super::walk;
 struct Slice<'a> {
     router: &'a Router<'a>,
     origins: Origins,
-    /// Where the partition key of the deciding shard comes from, if one call has one.
+    /// Sources of the deciding shard's partition key, if each call has one.
     decides: Option<&'a Vec<Vec<Source>>>,
     found: VariableId,
     needed: BTreeSet<VariableId>,
-    /// A loop may end by RAISE only, so RAISE stays.
+    /// A loop may end only by RAISE, so RAISE is kept.
     unbounded: bool,
 }
 
-/// The procedure as participants that do not decide run it, and the variables that it reads.
+/// Slice of the procedure, and the variables that it reads.
 pub fn of(
     router: &Router<'_>,
     procedure: &Procedure,
@@ -40,7 +39,7 @@ pub fn of(
         needed: BTreeSet::new(),
         unbounded: has_unbounded_loop(&procedure.body),
     };
-    // A step that is kept may need variables of steps before it, or of the loop's last round.
+    // A kept step may need variables of earlier steps, or of the previous round of a loop.
     loop {
         let before = slice.needed.len();
         let body = slice.steps(&procedure.body);
@@ -87,7 +86,7 @@ impl Slice<'_> {
         self.needed.contains(&variable)
     }
 
-    /// What is left of the step, if anything; its inputs are needed then.
+    /// Remainder of the step, if any; its inputs become needed.
     fn step(&mut self, step: &StepKind) -> Option<StepKind> {
         match step {
             StepKind::Assign { variable, value } => {
@@ -124,7 +123,7 @@ impl Slice<'_> {
             }
             StepKind::Raise(_) | StepKind::Assert { .. } if !self.unbounded => None,
             StepKind::Null => None,
-            // What a part cannot run anyway, or what ends it, stays as it is with all that it reads.
+            // Steps that a part cannot run, or that end it, are kept with everything that they read.
             StepKind::Raise(_)
             | StepKind::Assert { .. }
             | StepKind::Return { .. }
@@ -139,7 +138,7 @@ impl Slice<'_> {
         }
     }
 
-    /// A loop whose body is left of it, with its bounds.
+    /// A loop with a non-empty remainder of its body, and its bounds.
     fn loop_step(&mut self, step: &StepKind) -> Option<StepKind> {
         let mut left = step.clone();
         let body = match &mut left {
@@ -183,7 +182,7 @@ impl Slice<'_> {
         walk::each_expr_of_query(query, &mut |expr| self.need_here(expr));
     }
 
-    /// `each_statement_expr` visits every expression, nested ones too.
+    /// `each_statement_expr` visits every expression, including nested ones.
     fn need_here(&mut self, expr: &Expr) {
         if let ExprKind::Variable(variable) = expr.kind {
             self.needed.insert(variable);
@@ -204,7 +203,7 @@ impl Slice<'_> {
         }
     }
 
-    /// Whether the statement is left. `assigns`: something needs what it assigns.
+    /// Returns whether the statement is kept. `assigns`: its targets are needed.
     fn statement(&mut self, statement: &Statement, assigns: bool) -> bool {
         let route = self.origins.settled(self.router.statement(statement));
         if let (Route::Anywhere, false) = (&route, assigns) {
@@ -216,8 +215,8 @@ impl Slice<'_> {
             _ => None,
         };
         if let Some(keys) = deciders {
-            // It is passed over, but what it assigns becomes known as "not known here", and the parents of
-            // what it inserts may live here.
+            // The statement itself is skipped, but its targets become "not known here", and the parents of its inserted rows may live
+            // here.
             let parents = self.need_distant_parents(statement, keys);
             keys.iter().for_each(|key| self.need(key));
             return assigns || parents;
@@ -231,8 +230,8 @@ impl Slice<'_> {
         sources.is_some() && sources.as_ref() == self.decides
     }
 
-    /// Whether a parent of an inserted row may live on another shard than the row; the values that name
-    /// such parents are needed.
+    /// Returns whether a parent of an inserted row may live on another shard than the row; the values that name such parents become
+    /// needed.
     fn need_distant_parents(&mut self, statement: &Statement, own: &[Expr]) -> bool {
         let Statement::Insert(insert) = statement else { return false };
         let mut found = false;
@@ -249,16 +248,16 @@ impl Slice<'_> {
     }
 }
 
-/// Partition keys of what a loop's body works on.
+/// Partition keys of the rows that a loop's body works on.
 pub struct Homes {
-    /// The same in every round.
+    /// Keys that are the same in every round.
     pub fixed: Vec<Vec<Expr>>,
-    /// Arrays whose element of the loop variable is the key.
+    /// Arrays whose element at the loop variable is the key.
     pub elements: BTreeSet<VariableId>,
 }
 
-/// One of these keys must be the shard's own for a round of the loop to do anything there; `None` if it
-/// cannot be told so easily, or a round does more. `read`: what the slice reads.
+/// Keys of which one must belong to the shard for a round of the loop to have work there; `None` if that is not so simple. `read`:
+/// variables that the slice reads.
 pub fn homes(
     router: &Router<'_>,
     variable: VariableId,
@@ -285,7 +284,7 @@ pub fn homes(
 }
 
 impl Homes {
-    /// `variable`: the loop's.
+    /// `variable`: the loop variable.
     fn note(&mut self, keys: Vec<Expr>, variable: VariableId) -> Option<()> {
         if let [key] = keys.as_slice()
             && let ExprKind::Subscript { array, index } = &without_integer_cast(key).kind

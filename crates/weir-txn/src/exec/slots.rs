@@ -57,13 +57,13 @@ impl SlotAllocator {
         walk::each_statement_expr(statement, &mut |expr| self.note(expr));
     }
 
-    /// The same for a query by itself.
+    /// Begins a query that is a statement of its own.
     pub fn begin_query(&mut self, query: &Query) {
         self.begin();
         walk::each_expr_of_query(query, &mut |expr| self.note(expr));
     }
 
-    /// The same for an expression by itself (an assignment's right side, a CHECK).
+    /// Begins an expression of its own (an assignment's right side, a CHECK).
     pub fn begin_expr(&mut self, expr: &Expr) {
         self.begin();
         walk::each_expr(expr, &mut |expr| self.note(expr));

@@ -1,5 +1,5 @@
-//! Which parts of a query shards run themselves, and which shards: as much of it as one shard can answer, or as each can answer for its
-//! own rows; of the tables that are left, the rows that the query's conditions let through.
+//! Splits a query into parts that shards run, with their shards: parts that one shard can answer, or that each shard can answer for its
+//! own rows; for the remaining tables, the rows that satisfy the query's conditions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,12 +23,12 @@ pub(super) struct Part {
     pub feeds: Feeds,
 }
 
-/// What becomes of a part's rows.
+/// Destination of a part's rows.
 #[derive(Clone, Debug)]
 pub(super) enum Feeds {
-    /// They are those of a CTE around the whole.
+    /// A CTE around the whole.
     Cte,
-    /// They are rows of the table: which one it is, and these columns.
+    /// These columns of a table.
     Table { table: TableId, columns: Vec<ColumnIndex> },
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Split {
     pub whole: Query,
 }
 
-/// `one_shard`: there is only one.
+/// `one_shard`: the cluster has only one.
 pub(super) fn split(query: &Query, router: Router<'_>, schema: &Schema, one_shard: bool) -> Split {
     let mut next = 0;
     let mut has_ctes = false;
@@ -60,12 +60,12 @@ struct Splitter<'a> {
     has_ctes: bool,
     next: u32,
     parts: Vec<Part>,
-    /// Tables that nothing else reads, with what is so of all the rows that are wanted.
+    /// Tables that the whole reads row by row, with conditions that all needed rows satisfy.
     leaves: Vec<(RelationId, TableId, Vec<Expr>)>,
 }
 
 impl Splitter<'_> {
-    /// What is left of a query that so many are around.
+    /// Remainder of a query at nesting level `depth`.
     fn query(&mut self, query: &Query, depth: usize) -> Query {
         let limited = with_limit_within(query);
         let query = limited.as_ref().unwrap_or(query);
@@ -87,7 +87,7 @@ impl Splitter<'_> {
         }
         let mut left = query.clone();
         for cte in &mut left.ctes {
-            // What refers to itself is worked out where all of its rows are.
+            // A recursive query is evaluated where all of its rows are.
             cte.query = match cte.recursive {
                 true => self.within(&cte.query, depth + 1),
                 false => self.query(&cte.query, depth + 1),
@@ -97,7 +97,7 @@ impl Splitter<'_> {
         left
     }
 
-    /// The same of a query that is no part by itself.
+    /// Remainder of a query that is not a part itself.
     fn within(&mut self, query: &Query, depth: usize) -> Query {
         let mut left = query.clone();
         match &mut left.body {
@@ -134,7 +134,7 @@ impl Splitter<'_> {
         }
     }
 
-    /// `conditions`: what is so of all rows of the item that are wanted.
+    /// `conditions`: hold for all needed rows of the item.
     fn item(&mut self, item: &mut FromItem, conditions: &[Expr], depth: usize) {
         match item {
             FromItem::Table { relation, table, .. } => {
@@ -170,11 +170,11 @@ impl Splitter<'_> {
         }
     }
 
-    /// What each shard can do of the query for its own rows.
+    /// Split of the query into a part that each shard runs over its own rows, and the whole.
     fn over_shards(&self, query: &Query, given: PartSource) -> Option<(Query, Query)> {
         let QueryBody::Select(select) = &query.body else { return None };
         let plain = query.ctes.is_empty() && !self.has_ctes && !select.outputs.iter().any(walk::has_window);
-        // The order of what is read is that of the whole, where that has none of its own.
+        // Without its own ORDER BY the query must preserve the order of its source.
         let is_sorted =
             |item: &FromItem| matches!(item, FromItem::Subquery { query, .. } if !query.order_by.is_empty());
         let keeps_order = query.order_by.is_empty() && select.from.iter().any(is_sorted);
@@ -199,7 +199,8 @@ impl Splitter<'_> {
         Some(drives)
     }
 
-    /// Whether each row of the item comes from one shard and no other; `Some(false)`: every shard finds all of them. `None`: neither.
+    /// Returns `Some(true)` if each row of the item comes from exactly one shard, `Some(false)` if every shard finds all rows, `None`
+    /// otherwise.
     fn drives(&self, item: &FromItem) -> Option<bool> {
         match item {
             FromItem::Table { table, .. } => Some(self.router.is_partitioned(*table)),
@@ -231,7 +232,7 @@ impl Splitter<'_> {
         }
     }
 
-    /// No group has rows of several shards: what they are grouped by says where they live.
+    /// Returns whether no group contains rows of several shards: the grouping columns determine the shard.
     fn groups_at_home(&self, select: &Select) -> bool {
         let mut tables = Vec::new();
         select.from.iter().for_each(|item| kept_tables(item, &mut tables));
@@ -247,7 +248,7 @@ impl Splitter<'_> {
         })
     }
 
-    /// Of the tables that the whole reads row by row.
+    /// Parts for the tables that the whole reads row by row.
     fn leaf_parts(&mut self, query: &Query, schema: &Schema) -> Vec<Part> {
         if self.leaves.is_empty() {
             return Vec::new();
@@ -258,7 +259,7 @@ impl Splitter<'_> {
         for (relation, table, _) in &self.leaves {
             let columns = wanted.entry(*table).or_default();
             columns.extend(used.remove(relation).unwrap_or_default());
-            // What is indexed here, too, must be there.
+            // Columns of the table's indexes are needed here too.
             for index in &schema.table(*table).indexes {
                 let exprs = index.columns.iter().map(|column| &column.expr).chain(&index.predicate);
                 for expr in exprs {
@@ -318,7 +319,7 @@ impl Splitter<'_> {
     }
 }
 
-/// `SELECT … FROM (SELECT … ORDER BY …) s LIMIT n`: no more than these rows are wanted of the query within, either.
+/// `SELECT … FROM (SELECT … ORDER BY …) s LIMIT n`: moves the limit into the subquery.
 fn with_limit_within(query: &Query) -> Option<Query> {
     let QueryBody::Select(select) = &query.body else { return None };
     let [FromItem::Subquery { query: inner, .. }] = &select.from[..] else { return None };
@@ -342,7 +343,7 @@ fn with_limit_within(query: &Query) -> Option<Query> {
     Some(whole)
 }
 
-/// The tables of which every row of the item has one.
+/// Tables that contribute a row to every row of the item.
 fn kept_tables(item: &FromItem, tables: &mut Vec<(RelationId, TableId)>) {
     match item {
         FromItem::Table { relation, table, .. } => tables.push((*relation, *table)),

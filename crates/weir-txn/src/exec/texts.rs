@@ -1,8 +1,8 @@
-//! Statements that are none of the program's procedures: each is judged and compiled when it comes first (design.md §4, "the world
-//! is never assumed closed"; soundness S1).
+//! Ad-hoc statements: each is checked against the procedures and compiled at its first use (design.md §4, "the world is never assumed
+//! closed"; soundness S1).
 //!
-//! What comes of a text follows from the text, the application and its plan alone, so every process finds the same, and
-//! what is kept here is a cache.
+//! The result is a function of the text, the application and its plan, so every process gets the same one, and this module only caches
+//! it.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -26,16 +26,16 @@ use super::write::CompiledUpdate;
 use crate::exec::counts::RowCounts;
 use crate::node::PlantedBugs;
 
-/// A statement that shards run.
+/// An ad-hoc statement that shards run.
 #[derive(Debug)]
 pub struct CompiledText {
     pub procedure: CompiledProcedure,
     pub plan: TransactionPlan,
-    /// By number: every UPDATE of it and of its part.
+    /// Every UPDATE of the statement and of its slice, by number.
     pub updates: Vec<Arc<CompiledUpdate>>,
 }
 
-/// What a call runs.
+/// Code that a call runs.
 #[derive(Debug)]
 pub enum Runs<'p> {
     Procedure(&'p CompiledProcedure),
@@ -55,22 +55,22 @@ impl Deref for Runs<'_> {
     }
 }
 
-/// No longer text is taken: it is judged by a shard that has others waiting.
+/// Longest accepted text: it is compiled on a shard's thread while other requests wait.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// So many texts are kept at least once they have been met, and twice as many at most: those met last.
+/// Number of recently used texts that are kept at least; at most twice as many are kept.
 const KEPT: usize = 1_024;
 
 #[derive(Debug)]
 pub struct Texts {
     application: Arc<Application>,
     plan: Plan,
-    /// What the program was compiled upon.
+    /// Closed-world assumptions of the compiled program.
     closed: Closed,
     world: OnceLock<OpenWorld>,
     bugs: PlantedBugs,
     known: Mutex<Recent<Text, Judged>>,
-    /// What has been run before, and is compiled without being judged: a log names the same text again and again.
+    /// Statements compiled without being checked, because they have been admitted before: a log names the same text again and again.
     trusted: Mutex<Recent<Text, Judged>>,
     queries: Mutex<Recent<Text, Compiled>>,
     counts: RowCounts,
@@ -80,7 +80,7 @@ type Compiled = Result<Arc<Gather>, CompileError>;
 type Judged = Result<Arc<CompiledText>, CompileError>;
 
 impl Texts {
-    /// `closed`: of the program.
+    /// `closed`: assumptions of the program.
     pub(super) fn new(
         application: Arc<Application>,
         plan: &Plan,
@@ -100,10 +100,10 @@ impl Texts {
         }
     }
 
-    /// A query, which writes nothing and is not judged.
+    /// Compiles a query. It writes nothing, so it needs no admission.
     ///
     /// # Errors
-    /// What is wrong with the text, or not supported.
+    /// The text is invalid or not supported.
     pub(super) fn query(&self, program: &Program, text: &Text) -> Compiled {
         let known = || self.queries.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(compiled) = known().get(text) {
@@ -114,7 +114,7 @@ impl Texts {
         compiled
     }
 
-    /// How many rows the tables have now: queries may want other plans.
+    /// Reports current row counts; queries are compiled again if their plans may change.
     pub(super) fn count(&self, rows: impl Iterator<Item = usize>) {
         if self.counts.tell(rows) {
             *self.queries.lock().unwrap_or_else(PoisonError::into_inner) = Recent::new(KEPT);
@@ -137,19 +137,19 @@ impl Texts {
         let bound = bind_statement(&self.application.catalog, &text.sql, Some(&text.types));
         let (mut statement, types) = bound.map_err(unbound)?;
         if folding::may_fold(&statement) {
-            // What fails fails where its client plans it.
+            // An error in a constant is reported by the client's side, where the query is planned.
             let _ = folding::fold(&mut statement);
         }
         Ok((statement, types))
     }
 
     /// # Errors
-    /// What is wrong with the text, what is not supported, or whom it would endanger.
+    /// The text is invalid or not supported, or the procedures could not run correctly beside it.
     pub(super) fn get(&self, program: &Program, text: &Text) -> Judged {
         if let Some(judged) = self.known().get(text) {
             return judged.clone();
         }
-        // Others may do the same meanwhile, and find the same.
+        // Another thread may do this at the same time, with the same result.
         let judged = self.judge(program, text, self.bugs).map(Arc::new);
         self.known().put(text.clone(), judged.clone());
         judged
@@ -159,7 +159,7 @@ impl Texts {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What has been run: judged no more, for operations need no guard.
+    /// Compiles a statement that has been admitted before, without checking it: its operations need no guard.
     pub(super) fn again(&self, program: &Program, text: &Text) -> Judged {
         if let Some(Ok(judged)) = self.known().get(text) {
             return Ok(judged.clone());
@@ -174,7 +174,7 @@ impl Texts {
         compiled
     }
 
-    /// As a procedure of its own.
+    /// Binds the statement as a procedure of its own.
     fn bind_write(&self, text: &Text, bugs: PlantedBugs) -> Result<Procedure, CompileError> {
         let catalog = &self.application.catalog;
         if is_block(&text.sql) {
@@ -204,7 +204,7 @@ impl Texts {
         self.compile(program, text, procedure, bugs)
     }
 
-    /// Why it is planned as it is.
+    /// Reasons of the statement's plan.
     pub(super) fn reasons(&self, text: &Text) -> Result<Vec<Reason>, CompileError> {
         Ok(reasons::of_statement(self.world(), self.bind_write(text, self.bugs)?))
     }
@@ -230,7 +230,7 @@ impl Texts {
             |refusal| CompileError { span, error: admission::of_statement(&procedure.name, &refusal) };
         let mut plan = judged.map_err(refused)?;
         let takes = |step: &Step| matches!(&step.kind, StepKind::Sql { statement, .. } if matches!(&**statement, Statement::Query(query) if query.takes_values()));
-        // What has given a value is written down.
+        // Handing out a sequence value must be logged.
         plan.read_only &= !procedure.body.iter().any(takes);
         let alone = Plan { placement: self.plan.placement.clone(), transactions: vec![plan.clone()] };
         let (procedure, updates) =
@@ -238,7 +238,7 @@ impl Texts {
         Ok(CompiledText { procedure, plan, updates })
     }
 
-    /// What the program does not expect, for no procedure of the application does it.
+    /// Rejects a statement that breaks an assumption of the compiled procedures.
     fn refuse_what_was_excluded(&self, statement: &Statement) -> Result<(), CompileError> {
         let catalog = &self.application.catalog;
         let (table, span) = match statement {

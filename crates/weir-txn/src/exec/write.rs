@@ -1,5 +1,5 @@
-//! INSERT, UPDATE and DELETE: rows are found first and written after, constraints are checked row by
-//! row, and each write is also said as an operation where somebody may fold it again.
+//! INSERT, UPDATE and DELETE: rows are found first and written after; constraints are checked row by row; and each write is also recorded
+//! as an operation where it may have to be folded.
 
 mod check;
 mod children;
@@ -26,12 +26,12 @@ use crate::ramp::participant::Write;
 use crate::storage::layout::Packed;
 use crate::storage::{ColumnChange, ColumnOperation, IndexId, Operation, RowRef, Rows, UpdateName};
 
-/// What every row of a table must satisfy.
+/// Constraints on every row of a table.
 #[derive(Debug, Default)]
 pub struct TableRules {
     pub checks: Vec<CheckRule>,
     pub foreign_keys: Vec<ForeignKeyRule>,
-    /// Foreign keys of other tables that point here.
+    /// Foreign keys of other tables that reference this one.
     pub referenced_by: Vec<Reference>,
 }
 
@@ -48,14 +48,14 @@ pub struct CheckRule {
 pub struct ForeignKeyRule {
     pub name: String,
     pub parent: TableId,
-    /// The parent's unique index, and the child's columns in its order.
+    /// The parent's unique index; `key_columns` are the child's columns in its order.
     pub parent_index: IndexId,
     pub key_columns: Vec<ColumnIndex>,
-    /// The child's columns that name the parent's shard; `None`: a copy of the parent is everywhere.
+    /// Child columns that name the parent's shard; `None`: the parent table is replicated.
     pub parent_partition: Option<Vec<ColumnIndex>>,
-    /// The parent always lives where the child does.
+    /// Parent and child always live on the same shard.
     pub together: bool,
-    /// Some procedure deletes parents, so a child must hold on to its own (S12).
+    /// Some procedure deletes parents, so a child must lock its parent (S12).
     pub parent_may_go: bool,
     pub deferral: Deferral,
 }
@@ -72,7 +72,7 @@ pub struct Reference {
     pub child_index: Option<IndexId>,
     pub together: bool,
     pub deferral: Deferral,
-    /// The same foreign key, among the child's.
+    /// Number of the same foreign key among the child's.
     pub rule: usize,
 }
 
@@ -84,17 +84,17 @@ pub struct CompiledInsert {
     pub defaults: Vec<(ColumnIndex, CompiledExpr)>,
     pub on_conflict: Option<CompiledConflict>,
     pub returning: Vec<CompiledExpr>,
-    /// Its rows belong to the command of the INSERT before it.
+    /// Its rows belong to the same command as the preceding INSERT.
     pub continues: bool,
-    /// Where RETURNING and DO UPDATE read the row.
+    /// Slots through which RETURNING and DO UPDATE read the row.
     pub row_slots: Vec<(ColumnIndex, Slot)>,
     pub excluded_slots: Vec<(ColumnIndex, Slot)>,
-    /// Foreign keys that hold for every row, as the call has seen the parents.
+    /// Foreign keys satisfied by every row, because the call has read the parents.
     pub parents_seen: Vec<usize>,
     /// For foreign keys whose parent may live elsewhere: the values of the rule's columns, by row.
     pub distant_parents: Vec<DistantParent>,
-    /// By row of VALUES: its partition key. Every shard has the statement, and inserts the rows that live there. Empty: all rows of it
-    /// live where it runs.
+    /// Partition key of each row of VALUES. Every shard runs the statement and inserts its own rows. Empty: all rows live where the
+    /// statement runs.
     pub spread: Vec<Vec<CompiledExpr>>,
 }
 
@@ -113,7 +113,7 @@ pub enum CompiledSource {
 }
 
 impl CompiledUpdate {
-    /// All that its answer tells of the row is that it is there: what it becomes nobody is told.
+    /// Returns whether its answer reveals only that the row exists, not the new values.
     fn asks_existence(&self, access: &TableAccess) -> bool {
         let tells_nothing = self.returning.is_empty() && !self.checked && !self.assignments.is_empty();
         tells_nothing && access.is_by_given_key()
@@ -122,7 +122,7 @@ impl CompiledUpdate {
 
 #[derive(Debug)]
 pub struct CompiledConflict {
-    /// The index that arbitrates; `None` is any.
+    /// The arbiter index; `None` is any.
     pub index: Option<IndexId>,
     /// `None` is DO NOTHING.
     pub update: Option<ConflictUpdate>,
@@ -142,12 +142,12 @@ pub struct CompiledUpdate {
     pub rows: Matches,
     pub assignments: Vec<Assignment>,
     pub returning: Vec<CompiledExpr>,
-    /// Where RETURNING finds the row's columns, if it does not read them in place.
+    /// Slots through which RETURNING reads the row, if not in place.
     pub row_slots: Vec<(ColumnIndex, Slot)>,
     pub guarded: bool,
-    /// The variables that the assignments read, where nothing else but the row decides what they do.
+    /// Variables that the assignments read, if they depend on nothing else but the row.
     pub captures: Option<Vec<Slot>>,
-    /// Some assigned column is constrained by more than its type.
+    /// Some assigned column has constraints other than its type.
     pub checked: bool,
     pub slots: usize,
     pub cells: usize,
@@ -171,7 +171,7 @@ pub enum Matches {
 }
 
 impl Matches {
-    /// Columns that nothing reads are not loaded; every expression of the statement has been compiled.
+    /// Drops unused columns. Called when every expression of the statement has been compiled.
     pub(super) fn prune(&mut self, slots: &SlotAllocator) {
         match self {
             Matches::Access(access) => access.prune(slots),
@@ -187,15 +187,15 @@ pub struct Assignment {
     pub kind: AssignmentKind,
 }
 
-/// Which operation the assignment is (design: "the operation kind is inferred from the SQL").
+/// Kind of operation of the assignment (design: "the operation kind is inferred from the SQL").
 #[derive(Debug)]
 pub enum AssignmentKind {
     Assign,
-    /// What is added.
+    /// The addend.
     Add(CompiledExpr),
     Max(CompiledExpr),
     Min(CompiledExpr),
-    /// Another expression over this row: the columns and the variables that it reads.
+    /// Another expression over this row, with the columns and variables that it reads.
     Apply {
         columns: Arc<[(ColumnIndex, Slot)]>,
         variables: Vec<Slot>,
@@ -262,7 +262,7 @@ impl Run<'_> {
         Ok(count)
     }
 
-    /// Begins a row with its defaults.
+    /// Starts a new row with its default values.
     fn blank_row(&mut self, insert: &CompiledInsert) -> Result<(), SqlError> {
         self.new_row.resize(self.fragment.program.schema.table(insert.table).types.len(), Value::Null);
         self.new_row.iter_mut().for_each(|value| value.put(Value::Null));
@@ -313,7 +313,7 @@ impl Run<'_> {
         self.look_later(table, row, &unseen);
         if self.fragment.keep_writes && self.fragment.storage.own().is_none() {
             self.inserted.push((table, row, self.ran.writes.len()));
-            // The row as it will be at the end of the run is filled in then.
+            // The final row is filled in at the end of the run.
             self.ran.writes.push(Write { table, row: None, operation: Operation::Delete });
         }
         if !insert.returning.is_empty() {
@@ -326,14 +326,14 @@ impl Run<'_> {
         Ok(1)
     }
 
-    /// An INSERT … ON CONFLICT DO UPDATE has written the row.
+    /// Records a row written by INSERT … ON CONFLICT DO UPDATE.
     fn upserts(&mut self, insert: &CompiledInsert, row: u32) {
         if insert.on_conflict.as_ref().is_some_and(|conflict| conflict.update.is_some()) {
             self.upserted.insert((insert.table, row));
         }
     }
 
-    /// What this run inserted, as it is now: an insert that was updated or deleted later is one operation.
+    /// Replaces the writes of inserted rows by their final state: an insert that was updated or deleted later is one operation.
     pub(super) fn final_inserts(&mut self) {
         if let Some(own) = self.fragment.storage.own().filter(|_| self.fragment.keep_writes) {
             let insert = |packed: &Packed| Operation::Insert(packed.clone());
@@ -357,13 +357,13 @@ impl Run<'_> {
         }
     }
 
-    /// The transaction has inserted the row.
+    /// Returns whether the transaction has inserted the row.
     fn is_own(&self, table: TableId, row: u32) -> bool {
         self.fragment.storage.is_new(table, row)
             || self.inserted.iter().any(|&(of, at, _)| of == table && at == row)
     }
 
-    /// The existing row that an ON CONFLICT is about.
+    /// Finds the existing row that conflicts with an INSERT … ON CONFLICT.
     fn conflicting(
         &mut self,
         table: TableId,
@@ -390,7 +390,7 @@ impl Run<'_> {
         values: &[Value],
         update: &ConflictUpdate,
     ) -> Result<u64, Stop> {
-        // Its new values are worked out from what it is now.
+        // The new values depend on the current ones.
         self.claim_row(insert.table, row, LockStrength::NoKeyUpdate)?;
         for &(column, slot) in &insert.row_slots {
             let old = self.fragment.storage.value(insert.table, RowRef { shard: 0, row }, column);
@@ -447,7 +447,7 @@ impl Run<'_> {
             Matches::Access(access) => {
                 let mut rows = self.with_cx(|cx| access.collect_matches(cx))?;
                 rows.retain(|row| self.fragment.environment.is_chosen(update.table, row.row));
-                // What was looked at last is in the frame, whether it matched or not.
+                // The frame contains the row examined last, whether it matched or not.
                 for &row in &rows {
                     check()?;
                     self.with_cx(|cx| access.load(row, cx));
@@ -469,7 +469,7 @@ impl Run<'_> {
         }
     }
 
-    /// Each row once, with the frame of its first match (as PostgreSQL: one of them, unspecified which).
+    /// Matching rows, each once, with the frame of its first match (in PostgreSQL any one of them, unspecified which).
     fn join_matches(
         &mut self,
         table: TableId,
@@ -497,7 +497,7 @@ impl Run<'_> {
         })
     }
 
-    /// The row's columns are in the frame.
+    /// Updates a row whose columns are in the frame.
     fn update_row(&mut self, update: &Arc<CompiledUpdate>, row: u32) -> Result<(), Stop> {
         if update.guarded || self.holds_rows() {
             self.claim_row(update.table, row, LockStrength::NoKeyUpdate)?;
@@ -516,7 +516,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Checks and writes an update of one row; `operation` where somebody wants to know it as one.
+    /// Checks and writes an update of one row; `operation` if it must be recorded as one.
     fn write_update(
         &mut self,
         table: TableId,
@@ -541,7 +541,7 @@ impl Run<'_> {
             }
             self.check_moved(table, row, &new)?;
             let mut unseen = self.check_row(table, &new, &touched, &[])?;
-            // A key that stays as it was is as good as it was.
+            // An unchanged foreign key need not be checked again.
             let rules = &self.fragment.program.rules[table.0 as usize].foreign_keys;
             let old = |column| self.fragment.storage.value(table, RowRef { shard: 0, row }, column);
             unseen.retain(|at| rules[at].key_columns.iter().any(|&column| old(column) != new[column]));
@@ -587,7 +587,7 @@ impl Run<'_> {
     }
 
     pub(super) fn delete(&mut self, delete: &CompiledDelete) -> Result<u64, Stop> {
-        // RETURNING sees what the row was joined with.
+        // RETURNING reads the columns that the row was joined with.
         let mut frames: Vec<Vec<Value>> = Vec::new();
         let rows: Vec<u32> = match &delete.rows {
             Matches::Access(access) => {
@@ -618,7 +618,7 @@ impl Run<'_> {
         }
         for &row in &rows {
             check()?;
-            // A cascade of an earlier row of this statement may have taken it along.
+            // A cascade from an earlier row of this statement may have deleted it.
             if self.fragment.storage.packed(delete.table, row).is_none() {
                 continue;
             }

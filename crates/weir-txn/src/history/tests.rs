@@ -1,20 +1,20 @@
-//! A shard that writes, starts anew, is copied and put back, beside one that has heard of it: data is refused exactly where something
-//! is missing of what was heard. Rules that look at less are caught.
+//! A shard that writes, restarts, is copied and restored, and a peer that has seen marks of it: data is rejected exactly if it lacks
+//! something that the peer has seen. Weaker rules are caught.
 
 use super::*;
 
 const SHARD: ShardId = 1;
 const OTHER: ShardId = 0;
 
-/// What decides whether data is refused.
+/// Rule that decides whether data is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     Ours,
-    /// As if the log's position alone said how new the data is.
+    /// Wrong: compares the log positions alone.
     PositionsOnly,
-    /// As if a run that is known had been seen whole.
+    /// Wrong: assumes that a known run is contained completely.
     RunsOnly,
-    /// As if there were nothing to remember.
+    /// Wrong: remembers nothing.
     Trusting,
 }
 
@@ -30,12 +30,12 @@ impl Chance {
     }
 }
 
-/// A disk, and what is true of it.
+/// A disk, and the oracle's knowledge about it.
 #[derive(Clone, Debug, Default)]
 struct Disk {
     notes: Vec<Note>,
     end: u64,
-    /// What was written, by number: the oracle's.
+    /// Numbers of the writes on it, for the oracle.
     written: Vec<u64>,
 }
 
@@ -81,7 +81,7 @@ impl Running {
     }
 }
 
-/// Says how many copies were refused, or what was served that should not have been, or refused without need.
+/// Returns the number of rejected copies, or an error for data that was wrongly served or wrongly rejected.
 fn history_of(seed: u64, rule: Rule) -> Result<usize, String> {
     let mut chance = Chance(seed);
     let mut below = |n: u64| chance.below(n);
@@ -90,7 +90,7 @@ fn history_of(seed: u64, rule: Rule) -> Result<usize, String> {
     let mut copies: Vec<Disk> = vec![Disk::default()];
     let other = Seen::default();
     other.start(OTHER, Past::default(), 1_000);
-    // The newest that the other has heard of.
+    // Newest write that the peer has seen.
     let mut heard: Vec<u64> = Vec::new();
     for _ in 0..60 {
         match below(8) {

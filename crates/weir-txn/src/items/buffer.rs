@@ -1,4 +1,4 @@
-//! The writes that a transaction has not sent yet, and what its own reads make of them.
+//! Buffered writes of a transaction, and their effect on its own reads.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use super::reader::ReadSet;
 use super::write::{Content, Write};
 use crate::items::ItemRead;
 
-/// One write of each item.
+/// Buffered writes, at most one for each item.
 #[derive(Clone, Debug, Default)]
 pub struct Buffer {
     writes: BTreeMap<Key, Write>,
 }
 
-/// Two writes of one item that no single one has the effect of.
+/// Error: two writes of one item that cannot be combined into one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotOneWrite {
     pub key: Key,
@@ -35,10 +35,10 @@ impl Buffer {
         self.writes.is_empty()
     }
 
-    /// Adds a write behind those that are there.
+    /// Adds a write after the buffered ones.
     ///
     /// # Errors
-    /// Two merges that are not one. Nothing has changed then.
+    /// Two merges that cannot be combined; nothing has changed then.
     pub fn write(&mut self, key: Key, write: Write) -> Result<(), NotOneWrite> {
         let both = match self.writes.get(&key) {
             Some(first) => both(first, &write).ok_or_else(|| NotOneWrite { key: key.clone() })?,
@@ -52,7 +52,7 @@ impl Buffer {
         self.writes.into_iter().collect()
     }
 
-    /// What was read becomes what it is with the buffered writes on top. Stamps stay those of what was read.
+    /// Applies the buffered writes to what was read; the stamps remain those of the read values.
     pub fn show_in(&self, keys: &[Key], ranges: &[KeyRange], read: &mut ReadSet) {
         if self.is_empty() {
             return;
@@ -84,7 +84,7 @@ fn with(value: Option<Bytes>, write: &Write) -> Option<Bytes> {
     content.value()
 }
 
-/// One write with the effect of two.
+/// Combines two writes into one with the same effect.
 fn both(first: &Write, second: &Write) -> Option<Write> {
     if second.overwrites() {
         return Some(second.clone());
@@ -107,7 +107,7 @@ mod tests {
         Bytes::new(&number.to_be_bytes())
     }
 
-    /// A transaction sees what its writes will make of the item.
+    /// A transaction sees the effect that its writes will have on the item.
     #[test]
     fn two_writes_as_one() {
         let check = |before: Option<&str>, first: Write, second: Write| {
@@ -142,7 +142,7 @@ mod tests {
         }
     }
 
-    /// A set is read as its members, and what is inserted goes among them.
+    /// Members are inserted into a set that was read in its serialised form.
     #[test]
     fn members_go_into_a_set_that_was_read() {
         let mut set = Content::Absent;

@@ -1,8 +1,8 @@
 //! The versions of one item.
 //!
-//! What every reader sees is folded into the base; above it are the writes that some reader may still have
-//! to tell apart. Where nobody reads, an overwrite becomes the base at once: a *fresh* base, of which readers to come
-//! are told what else its transaction wrote until it is drained.
+//! The base contains the writes that every reader sees; the versions above it are writes that some readers may not see. Without readers
+//! an overwrite becomes the base at once: a *fresh* base. Until its transaction is drained, later readers of a fresh base are told which
+//! other items it wrote.
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -18,7 +18,7 @@ pub struct Version {
     pub stamp: Stamp,
     pub write: Write,
     pub committed_at: Position,
-    /// What its transaction wrote on all shards; none if it wrote on this one alone.
+    /// Sketch of all keys that its transaction wrote on all shards; empty if it wrote on this one alone.
     pub written: Sketch,
 }
 
@@ -26,18 +26,18 @@ pub struct Version {
 pub struct Chain {
     base: Content,
     base_stamp: BaseStamp,
-    /// Committed, by stamp. Few items have any, hence a thin pointer; and of those few have more than one.
+    /// Committed versions above the base, in stamp order. Most items have none and few have more than one, hence a thin pointer.
     versions: Option<Box<SmallVec<[Version; 1]>>>,
 }
 
-/// The stamp of a base, and whether it is fresh, in one bit of its sequence, for items are many and their size is their speed.
-/// Written down without that bit, which [`Chain::refresh`] puts back.
+/// Stamp of a base, with the fresh flag in one bit of its sequence, to keep items small. Serialised without that bit, which
+/// [`Chain::refresh`] restores.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(from = "Stamp", into = "Stamp")]
 struct BaseStamp(Stamp);
 
 impl BaseStamp {
-    /// No sequence comes so far: one that does is refused (`crate::exposed`).
+    /// Larger sequences are rejected (`crate::exposed`), so the bit is free.
     const FRESH: u64 = 1 << 63;
 
     fn fresh(stamp: Stamp) -> BaseStamp {
@@ -67,12 +67,12 @@ impl From<BaseStamp> for Stamp {
     }
 }
 
-/// Which committed versions a read sees.
+/// Defines which committed versions a read sees.
 #[derive(Clone, Copy, Debug)]
 pub struct Sight<'a> {
-    /// Those that were committed by then…
+    /// Versions committed up to this position…
     pub position: Position,
-    /// …and these, in order.
+    /// …and those of these transactions, in order.
     pub naming: &'a [TxnId],
 }
 
@@ -84,17 +84,17 @@ impl Sight<'_> {
     }
 }
 
-/// Versions above the base that a read sees, by stamp, from the newest overwrite on.
+/// Versions above the base that a read sees, in stamp order, from the newest overwrite on.
 type Contained<'a> = SmallVec<[&'a Version; 2]>;
 
-/// What a read sees of an item.
+/// Value of an item for a read, with its versions.
 #[derive(Debug)]
 pub struct Seen<'a> {
     pub item: ItemRead,
-    /// It is made of several writes.
+    /// The value combines several writes.
     pub merged: bool,
     pub contained: Contained<'a>,
-    /// Of a fresh base that it contains, too.
+    /// Stamp of a fresh base that the value also contains.
     pub fresh: Option<Stamp>,
 }
 
@@ -109,8 +109,8 @@ impl Chain {
         self.versions.as_ref().map_or(&[], |versions| versions)
     }
 
-    /// Adds a committed write at its place. One that is older than the base has no effect any more: whatever
-    /// it could have changed has been overwritten for every reader.
+    /// Adds a committed write in stamp order. A write older than the base has no effect: for every reader its effect has been
+    /// overwritten.
     pub fn commit(&mut self, version: Version) {
         let stamp = version.stamp;
         if stamp <= self.base_stamp() {
@@ -122,8 +122,8 @@ impl Chain {
         versions.insert(at, version);
     }
 
-    /// Shows an overwrite while nobody reads, who could need what was there before: it becomes the base at once.
-    /// `fresh`: other shards may not have it yet. False if it is not the newest: then it has to be committed.
+    /// Makes an overwrite the base at once; allowed only without readers, which might need the earlier value. `fresh`: other shards may
+    /// not have committed the transaction yet. Returns false if it is not the newest write: then it must be committed as a version.
     pub fn commit_to_base(&mut self, stamp: Stamp, value: &Bytes, fresh: bool) -> bool {
         debug_assert!(self.base_stamp() != stamp, "committed twice");
         let newest = self.above().last().map_or(self.base_stamp(), |version| version.stamp);
@@ -136,18 +136,18 @@ impl Chain {
         true
     }
 
-    /// The stamp of a fresh base.
+    /// Stamp of the base, if it is fresh.
     #[inline]
     pub fn fresh(&self) -> Option<Stamp> {
         self.base_stamp.is_fresh().then(|| self.base_stamp())
     }
 
-    /// The base is drained: of that it was fresh nobody has to know any more.
+    /// Clears the fresh flag: the base's transaction is drained.
     pub fn age(&mut self) {
         self.base_stamp = self.base_stamp().into();
     }
 
-    /// The base is fresh if it is of this transaction, which is not drained.
+    /// Sets the fresh flag if the base is of this undrained transaction.
     pub fn refresh(&mut self, stamp: Stamp) {
         if self.base_stamp() == stamp {
             self.base_stamp = BaseStamp::fresh(stamp);
@@ -181,7 +181,7 @@ impl Chain {
         Seen { item: ItemRead { value, stamp: newest.stamp }, merged, contained, fresh }
     }
 
-    /// Nearly always there is nothing above the base, or the newest is an overwrite that the read sees.
+    /// Fast path: nearly always there is no version above the base, or the newest is an overwrite that the read sees.
     pub fn contained(&self, sight: Sight<'_>) -> Contained<'_> {
         let mut contained = Contained::new();
         for version in self.above().iter().rev().filter(|version| sight.sees(version)) {
@@ -201,14 +201,14 @@ impl Chain {
         content
     }
 
-    /// The transaction with this stamp is drained: every reader sees it. An overwrite becomes the base and
-    /// buries what is below it. Merges are folded in order of their stamps, as far as they are drained and
-    /// below the floor, under which no write can come any more (S6).
+    /// Called when the transaction with this stamp is drained, so that every reader sees it. An overwrite becomes the base and replaces
+    /// older versions. Merges are folded in stamp order, as far as they are drained and below the floor, under which no write can arrive
+    /// any more (S6).
     pub fn collect(&mut self, drained: Stamp, floor: u64, is_drained: impl Fn(Stamp) -> bool) {
         let above = self.above();
         let written = above.binary_search_by(|version| version.stamp.cmp(&drained)).ok();
         if let Some(mut at) = written.filter(|at| above[*at].write.overwrites()) {
-            // A hot item may have thousands, if a reader was silent: those that have drained together go together.
+            // A hot item may have thousands of versions after a silent reader: those that have drained together are removed together.
             let goes = |version: &Version| version.write.overwrites() && is_drained(version.stamp);
             while above.get(at + 1).is_some_and(goes) {
                 at += 1;
@@ -218,9 +218,9 @@ impl Chain {
         self.fold_while(|stamp| stamp.clock < floor && is_drained(stamp));
     }
 
-    /// Folds the oldest versions into the base, as far as they may be.
+    /// Folds the oldest versions into the base while `foldable` holds.
     pub fn fold_while(&mut self, foldable: impl Fn(Stamp) -> bool) {
-        // Who reads what is merged into a fresh base must be told of both.
+        // Readers of a merge into a fresh base must be told of both transactions.
         if self.fresh().is_some_and(|stamp| !foldable(stamp)) {
             return;
         }
@@ -244,18 +244,18 @@ impl Chain {
         }
     }
 
-    /// Of the newest write in the base; what is older has no effect any more.
+    /// Stamp of the newest write in the base; older writes have no effect any more.
     #[inline]
     pub fn base_stamp(&self) -> Stamp {
         self.base_stamp.stamp()
     }
 
-    /// Nothing is left of the item but the stamp of its deletion.
+    /// Stamp of the deletion, if nothing else is left of the item.
     pub fn is_tombstone(&self) -> Option<Stamp> {
         (self.versions.is_none() && self.base == Content::Absent).then_some(self.base_stamp())
     }
 
-    /// How many versions are kept above the base.
+    /// Number of versions above the base.
     pub fn versions(&self) -> usize {
         self.above().len()
     }
@@ -265,7 +265,7 @@ impl Chain {
 mod tests {
     use super::*;
 
-    /// That a base is fresh leaves its stamp as it is, up to the last clock and sequence that are taken.
+    /// The fresh flag does not change the stamp, up to the largest accepted clock and sequence.
     #[test]
     fn a_fresh_base_has_its_stamp() {
         for (clock, sequence) in [(1, 1), (u64::MAX / 4 * 3, u64::MAX / 2)] {
@@ -284,7 +284,7 @@ mod tests {
         }
     }
 
-    /// Each by itself would move all that are left, and a hot item may have tens of thousands.
+    /// Removing versions one by one would move all later ones, and a hot item may have tens of thousands.
     #[test]
     fn what_has_drained_together_goes_with_the_first_of_it() {
         let version = |clock| Version {

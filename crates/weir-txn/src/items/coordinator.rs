@@ -1,9 +1,8 @@
 //! The client's side of RAMP over items: PUT_ALL, GET_ALL, and transactions that read and then write.
 //!
-//! From the moment when all participants have prepared a transaction is committed, whatever happens (S3). Its
-//! client is answered when all have committed; with one-phase writes (ramp.txt §4.7) already then, after COMMIT
-//! has gone out. On links that keep their order a client's next read arrives behind it; on others it names what
-//! it must see.
+//! A transaction is committed from the moment when all participants have prepared (S3). The client is answered when all have committed;
+//! with one-phase writes (ramp.txt §4.7) already after all have prepared and COMMIT has been sent. On ordered links the client's next
+//! read arrives after COMMIT; on others the read names the transactions that it must see.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,36 +29,34 @@ pub struct Transaction {
     pub writes: Vec<(Key, Write)>,
 }
 
-/// What a client is told.
+/// Result for a client.
 #[derive(Clone, Debug)]
 pub enum Done {
     Committed {
         read: ReadSet,
-        /// Of its writes, if there were any.
+        /// Stamp of its writes, if there were any.
         stamp: Option<Stamp>,
-        /// Rounds of messages of its read and its write.
+        /// Message rounds of the read and of the write.
         rounds: (u32, u32),
     },
     /// A shard had promised that it would never commit: nothing of it is visible.
     Aborted,
-    /// A row that it has written under a guard is no longer as it saw it, or not everywhere yet: nothing of it is
-    /// visible, and its client may begin it again.
+    /// A guarded row has changed since it was read, or is not visible everywhere yet. Nothing of the transaction is visible; the client
+    /// may retry it.
     Conflict,
-    /// What it was to read from one shard is more than a message carries. Nothing has happened; a transaction of several
-    /// statements has ended.
+    /// The rows of one shard exceed a message. Nothing has happened; an interactive transaction has ended.
     TooLarge,
-    /// A statement of a transaction of several.
+    /// Result of a statement of an interactive transaction.
     Read { read: ReadSet, rounds: u32 },
-    /// The transaction of several statements has ended without any effect, since what it was reading is not kept any
-    /// more: its client may begin it again.
+    /// The interactive transaction has ended without effect, because its cut is not kept any more; the client may retry it.
     Restart,
 }
 
-/// What is known of a transaction that has been given up.
+/// Outcome of a transaction that the client has abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GivenUp {
     NothingHappened,
-    /// It has happened, or will, or will not.
+    /// It may or may not take effect.
     Unknown,
 }
 
@@ -68,15 +65,15 @@ pub enum GivenUp {
 pub struct Options {
     pub variant: Variant,
     pub shards: ShardId,
-    /// Requests to a shard arrive in the order in which they are sent, and all of them: not so where a shard may crash
-    /// and start again. Then no write is sent twice, and none is kept to be sent again.
+    /// Requests to a shard arrive completely and in the order in which they are sent. Not so if a shard may crash and restart; on ordered
+    /// links no write is kept for resending.
     pub links_keep_order: bool,
-    /// Clients are answered once all have prepared: one round trip less, at the price that docs/internals/items.md states.
+    /// Answers clients once all participants have prepared: saves one round trip, at the cost stated in docs/internals/items.md.
     pub one_phase: bool,
     pub bugs: PlantedBugs,
 }
 
-/// Deliberate bugs of the client's side: the checks must catch every one of them.
+/// Planted bugs of the client's side: the checks must catch every one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlantedBugs {
     /// Writes are stamped by the client's own count (S9).
@@ -85,19 +82,19 @@ pub struct PlantedBugs {
     pub reads_once: bool,
     /// A reader of ranges does not say that it may read anything elsewhere.
     pub sketch_forgets_ranges: bool,
-    /// What is sent again goes out under a new number, so no shard recognises it.
+    /// Resent requests get a new number, so no shard recognises the repetition.
     pub resends_are_new: bool,
-    /// COMMIT goes out as soon as one participant has prepared.
+    /// COMMIT is sent as soon as one participant has prepared.
     pub commits_early: bool,
-    /// Reads do not name what the client has written, although links may reorder.
+    /// Reads do not name the client's own writes, although links may reorder messages.
     pub forgets_own_writes: bool,
-    /// Each statement of a transaction reads of another cut.
+    /// Each statement of a transaction reads from a new cut.
     pub forgets_what_it_saw: bool,
-    /// What one shard has of a cut is not asked for on the others.
+    /// A cut does not add the transactions of one shard to the others.
     pub cut_names_nothing: bool,
     /// A transaction that all have prepared is aborted if its COMMIT is not answered in time (S3).
     pub aborts_after_prepared: bool,
-    /// Who gives up a write is told that nothing has happened (S3).
+    /// The client of an abandoned write is told that nothing has happened (S3).
     pub denies_what_goes_on: bool,
 }
 
@@ -106,12 +103,12 @@ pub struct Coordinator {
     pub(super) options: Options,
     writes: Flights<Put>,
     pub(super) reads: Flights<ReadFlight>,
-    /// Transactions of several statements, by tag.
+    /// Interactive transactions, by tag.
     pub(super) interactive: BTreeMap<u64, Interactive>,
-    /// How it is registered as a reader, by shard.
+    /// Sessions under which this reader is registered, by shard.
     pub(super) sessions: Vec<u64>,
     pub(super) drains: Drains,
-    /// By shard: transactions that all participants have committed, not told yet.
+    /// By shard: transactions committed by all participants that have not been reported yet.
     settled: Vec<Vec<u64>>,
     clock: u64,
     is_retired: bool,
@@ -119,17 +116,17 @@ pub struct Coordinator {
 
 struct Put {
     tag: u64,
-    /// In order of keys as they were given, to be sent again; none where links lose nothing. Participants get copies: what two
-    /// threads share costs both.
+    /// In the order of the given keys, kept for resending; empty on lossless links. Participants get copies: sharing between two threads
+    /// is slower.
     writes: Vec<(Key, Write)>,
     guards: Vec<Guard>,
     parts: SmallVec<[PutPart; 4]>,
-    /// What the clock showed when it began.
+    /// Coordinator's clock when the transaction began.
     begun_ms: u64,
-    /// Bound when all have prepared.
+    /// Assigned when all have prepared.
     stamp: Option<Stamp>,
     prepared_clock: u64,
-    /// None: there is one participant, or nothing will be sent again.
+    /// None: a single participant, or no resending.
     siblings: Option<Arc<Siblings>>,
     read: ReadSet,
     read_rounds: u32,
@@ -138,18 +135,18 @@ struct Put {
 
 struct PutPart {
     shard: ShardId,
-    /// Of the writes, which may be none: whoever only decides a guard takes part too.
+    /// Indexes of its writes; empty for a participant that only checks a guard.
     slots: Slots,
     answered: bool,
 }
 
-/// A read under way.
+/// A read in flight.
 #[expect(clippy::large_enum_variant, reason = "nearly all are of the large kind, and none is ever moved")]
 pub(super) enum ReadFlight {
     Get(Get),
-    /// A transaction of several statements is told what it will read.
+    /// An interactive transaction is taking its cut.
     Opening(Box<OpeningFlight>),
-    /// It reads that from time to time.
+    /// An interactive transaction holds its cut.
     Held,
 }
 
@@ -158,17 +155,16 @@ pub(super) struct Get {
     pub(super) machine: Read,
     pub(super) writes: Vec<(Key, Write)>,
     pub(super) sent: Sent,
-    /// Rounds of reads that had to begin anew.
+    /// Message rounds of earlier attempts.
     pub(super) earlier_rounds: u32,
-    /// It is a statement of a transaction of several.
+    /// It is a statement of an interactive transaction.
     pub(super) of_several: bool,
 }
 
 pub(super) type Out = Orders<Request, Done>;
 
 impl Coordinator {
-    /// `base`: the first sequence number. A coordinator that starts again under an old id must begin above all
-    /// that it has ever used.
+    /// `base`: the first sequence number. A coordinator that restarts under an old id must begin above all numbers used before.
     pub fn new(id: CoordinatorId, base: u64, options: Options) -> Coordinator {
         assert!(options.shards > 0, "a cluster has shards");
         Coordinator {
@@ -185,18 +181,17 @@ impl Coordinator {
         }
     }
 
-    /// For reports: from its oldest transactions and reads under way to its newest, and how many transactions it has not told
-    /// to be settled.
+    /// For reports: distance from the oldest operation in flight to the newest, and number of settled transactions not reported yet.
     pub fn kept(&self) -> (usize, usize) {
         (self.writes.window() + self.reads.window(), self.settled.iter().map(Vec::len).sum())
     }
 
-    /// The id of the next transaction that writes.
+    /// Id of the next transaction that writes.
     pub(super) fn next_txn(&self) -> TxnId {
         TxnId { coordinator: self.id, sequence: self.writes.next() }
     }
 
-    /// The transaction that writes what was begun under the tag, if it is not answered.
+    /// Unanswered transaction of the write that was begun under the tag.
     pub fn txn_of(&mut self, tag: u64) -> Option<TxnId> {
         let (coordinator, one_phase) = (self.id, self.options.one_phase);
         let unanswered = |put: &Put| put.tag == tag && !(one_phase && put.stamp.is_some());
@@ -204,8 +199,7 @@ impl Coordinator {
         Some(TxnId { coordinator, sequence })
     }
 
-    /// Its client waits no longer. What has only read has had no effect, and will have none; a write goes on, and who gave it up
-    /// does not know what becomes of it.
+    /// Abandons the operation under the tag. A read has no effect; a write continues, and its outcome is unknown to the client.
     pub fn give_up(&mut self, tag: u64) -> GivenUp {
         if self.is_open(tag) {
             self.roll_back(tag);
@@ -221,11 +215,11 @@ impl Coordinator {
         if self.options.bugs.denies_what_goes_on {
             return GivenUp::NothingHappened;
         }
-        // A write goes on: its participants may find out among themselves that all have prepared, and commit it (S3).
+        // Its participants may find out that all have prepared, and commit it (S3).
         GivenUp::Unknown
     }
 
-    /// Gives the number of the read.
+    /// Begins a read; returns its number.
     pub(super) fn begin_get(
         &mut self,
         now_ms: u64,
@@ -246,13 +240,13 @@ impl Coordinator {
         self.reads.begin(ReadFlight::Get(get))
     }
 
-    /// What reads must name of their own client's writes.
+    /// The client's own writes that reads must name.
     pub(super) fn own_to_name(&mut self) -> BTreeMap<ShardId, Vec<Stamp>> {
         let in_order = self.options.links_keep_order || self.options.bugs.forgets_own_writes;
         if in_order { BTreeMap::new() } else { self.own_commits() }
     }
 
-    /// Own transactions that have been told to the client and may not have arrived, by participant.
+    /// Own transactions that the client knows of and that may not have arrived at all participants, by participant.
     fn own_commits(&mut self) -> BTreeMap<ShardId, Vec<Stamp>> {
         let mut own: BTreeMap<ShardId, Vec<Stamp>> = BTreeMap::new();
         for (_, put) in self.writes.iter_mut() {
@@ -281,11 +275,11 @@ impl Coordinator {
             let shard = shard_of_hash(hash, self.options.shards);
             part_at(&mut by_shard, shard, Slots::new).push(slot as u32);
         }
-        // Whoever only decides a guard takes part too.
+        // A shard that only checks a guard is a participant too.
         for guard in &guards {
             part_at(&mut by_shard, shard_of(&guard.key, self.options.shards), Slots::new);
         }
-        // Readers need them only where there are any.
+        // Readers need siblings only with several participants.
         let siblings = (by_shard.len() > 1).then(|| {
             let variant = self.options.variant;
             let written = if variant == Variant::Small { Sketch::ALL } else { written };
@@ -363,7 +357,7 @@ impl Coordinator {
         out.done.push((put.tag, Done::Committed { read: put.read, stamp: Some(stamp), rounds }));
     }
 
-    /// A participant has promised that it never commits; `told` says why.
+    /// Handles a participant's promise never to commit; `told` is the result for the client.
     fn on_refused(&mut self, txn: TxnId, told: Done, out: &mut Out) {
         let Some(put) = self.writes.get_mut(txn.sequence) else { return };
         assert!(put.stamp.is_none(), "all had prepared {txn:?}, and one refuses it");
@@ -389,7 +383,7 @@ impl Coordinator {
         match step {
             Step::Wait => {}
             Step::Done(read_set) => {
-                // What is written from now on comes after what has been seen.
+                // Later writes get higher clocks than everything read.
                 self.clock = self.clock.max(read_set.newest_clock());
                 if flight.of_several {
                     let get = self.end_get(read);
@@ -440,7 +434,7 @@ impl Coordinator {
         get
     }
 
-    /// Of the planted bugs: writes without an answer for too long, before or after all have prepared.
+    /// For planted bugs: writes that have waited too long for an answer, before or after all have prepared.
     fn late_writes(&mut self, now_ms: u64, are_prepared: bool) -> Vec<u64> {
         let late = |put: &Put| put.stamp.is_some() == are_prepared && put.sent.is_late(now_ms);
         self.writes.iter_mut().filter(|(_, put)| late(put)).map(|(sequence, _)| sequence).collect()
@@ -560,18 +554,18 @@ impl machine::Coordinator for Coordinator {
 }
 
 impl Put {
-    /// Notes an answer to the round under way; false if it has come before.
+    /// Records an answer of the current round; false if it is a repetition.
     fn answer(&mut self, shard: ShardId) -> bool {
         let part = self.parts.iter_mut().find(|part| part.shard == shard && !part.answered);
         part.map(|part| part.answered = true).is_some()
     }
 
-    /// Somebody has not answered the round under way.
+    /// Returns whether a participant has not answered the current round.
     fn is_waiting(&self) -> bool {
         self.parts.iter().any(|part| !part.answered)
     }
 
-    /// Sends (again) what is not answered.
+    /// Sends all unanswered requests (again).
     fn send(&self, txn: TxnId, shards: ShardId, out: &mut Vec<(ShardId, Request)>) {
         for part in self.parts.iter().filter(|part| !part.answered) {
             let request = match self.stamp {
@@ -585,7 +579,7 @@ impl Put {
         }
     }
 
-    /// Sends the first round, and keeps nothing to send it again.
+    /// Sends the first round without keeping anything for resending.
     fn send_away(&mut self, txn: TxnId, shards: ShardId, out: &mut Vec<(ShardId, Request)>) {
         let mut writes = std::mem::take(&mut self.writes);
         let mut take =
@@ -594,11 +588,11 @@ impl Put {
             let theirs = part.slots.iter().map(&mut take).collect();
             out.push((part.shard, self.first(txn, part, shards, theirs)));
         }
-        // Its count is the participants', who may be other threads.
+        // The reference count is shared with the participants, which may run on other threads.
         self.siblings = None;
     }
 
-    /// What a participant is asked first.
+    /// First request to a participant.
     fn first(&self, txn: TxnId, part: &PutPart, shards: ShardId, writes: Writes) -> Request {
         let here = |guard: &&Guard| shard_of(&guard.key, shards) == part.shard;
         let guards = self.guards.iter().filter(here).cloned().collect();

@@ -1,7 +1,7 @@
-//! The state of all shards that a transaction of several statements reads: excluded are all later writers.
+//! A consistent state of all shards that an interactive transaction reads: later writers are excluded.
 //!
-//! Only says which state that is; asking for items of it is a read's second round (`reader.rs`). The argument is in
-//! docs/internals/items.md; the positions and names are those of S5.
+//! This module only determines the state; reading items of it is round two of a read (`reader.rs`). The argument is in docs/internals/items.md;
+//! positions and names are those of S5.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::message::{Participants, Position, Reply, Request, Shards, Stamp};
 use super::partition::{Committed, Partition};
 use crate::ramp::ShardId;
 
-/// For each shard, the state at a position plus the transactions that it must show beside.
+/// For each shard: the state at a position plus the named transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
     shards: Vec<ShardCut>,
@@ -17,7 +17,7 @@ pub struct Cut {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShardCut {
-    /// How the reader was registered at the shard when it answered.
+    /// Session under which the reader was registered at the shard's answer.
     pub session: u64,
     pub position: Position,
     pub naming: Vec<Stamp>,
@@ -28,7 +28,7 @@ impl Cut {
         &self.shards[usize::from(shard)]
     }
 
-    /// Deliberate bug: what one shard has is not looked for on the others.
+    /// Planted bug: transactions of one shard are not added to the others.
     pub fn forget_names(&mut self) {
         self.shards.iter_mut().for_each(|shard| shard.naming.clear());
     }
@@ -37,7 +37,7 @@ impl Cut {
 /// A cut that is being taken: every shard is asked once.
 #[derive(Debug)]
 pub struct Opening {
-    /// Transactions of its own that the cut must have, by shard.
+    /// Own transactions that the cut must contain, by shard.
     own: BTreeMap<ShardId, Vec<Stamp>>,
     asked: Vec<bool>,
     cut: Cut,
@@ -46,7 +46,7 @@ pub struct Opening {
     again: bool,
 }
 
-/// What an opening has come to.
+/// State of an opening after an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Opened {
     Wait,
@@ -67,7 +67,7 @@ impl Opening {
         }
     }
 
-    /// Sends (again) what is not answered.
+    /// Sends all unanswered requests (again).
     pub fn send_pending(&self, read: u64, out: &mut Vec<(ShardId, Request)>) {
         for (shard, ShardCut { session, .. }) in (0..).zip(&self.cut.shards) {
             if self.asked[usize::from(shard)] {
@@ -77,7 +77,7 @@ impl Opening {
         }
     }
 
-    /// What that shard has; an answer that has come before changes nothing.
+    /// Records a shard's answer; repetitions are ignored.
     pub fn on_opened(&mut self, shard: ShardId, position: Position, undrained: Vec<Participants>) -> Opened {
         if self.answer(shard) {
             self.cut.shards[usize::from(shard)].position = position;
@@ -112,7 +112,7 @@ impl Opening {
 }
 
 impl Partition {
-    /// All that may be missing elsewhere, also what no item shows any more: it may be merged elsewhere.
+    /// All transactions that may be missing on other shards, including those that no item shows any more: they may be merged elsewhere.
     pub(super) fn on_open(&self, read: u64) -> Reply {
         let over_several = |one: &Committed| {
             let shards = one.siblings.as_ref()?.participants.clone();

@@ -1,7 +1,7 @@
-//! What a shard believes of parties in other processes.
+//! Checks of requests from other processes to a shard of items.
 //!
-//! The cluster's secret says that they belong to it, not that they are right. What gets past here may write and read as it
-//! likes; it cannot make the shard fail.
+//! The cluster's secret proves that a peer belongs to the cluster, not that it is correct. An accepted request may read and write
+//! anything, but it cannot make the shard fail.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::machine::{CoordinatorId, Exposed, Sender};
 use crate::ramp::{ShardId, TxnId};
 use crate::termination::Says as _;
 
-/// Of so few, each is compared with each.
+/// Up to this number, duplicates are found by comparing all pairs.
 const FEW: usize = 16;
 
 impl Exposed for Partition {
@@ -81,7 +81,7 @@ impl Partition {
     }
 }
 
-/// The transaction that it is about; reads have numbers of their own.
+/// Transaction that the request is about; reads have separate numbers.
 fn txn_of(request: &Request) -> Option<TxnId> {
     match request {
         Request::Write { txn, .. }

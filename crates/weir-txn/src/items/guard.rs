@@ -1,7 +1,6 @@
 //! Guards: conditions of a write that the shard of the item decides when it prepares (soundness S17; docs/internals/items.md).
 //!
-//! A guard is held from the prepare to the decision, in `Partition::guarded`; nobody waits for it, and a prepare that it is in the way of
-//! is refused.
+//! A guard is held from the prepare to the decision, in `Partition::guarded`. No request waits for it: a conflicting prepare is refused.
 
 use super::message::Guard;
 use super::partition::Partition;

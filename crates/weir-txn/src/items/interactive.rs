@@ -1,8 +1,8 @@
-//! Transactions of several statements: reads that are not known in advance, then the writes that were buffered meanwhile
-//! (design.md §5; soundness S14; docs/internals/items.md).
+//! Interactive transactions: reads that are not known in advance, then the writes that were buffered meanwhile (design.md §5; soundness
+//! S14; docs/internals/items.md).
 //!
-//! The part of the coordinator that knows which statements belong together. All of one transaction read the same cut,
-//! and the transaction is one read under way from its opening to its end, so shards keep what the cut needs.
+//! The part of the coordinator that groups statements. All statements of a transaction read the same cut, and the transaction counts as
+//! one read in flight from its opening to its end, so shards keep what the cut needs.
 
 use super::buffer::{Buffer, NotOneWrite};
 use super::bytes::Key;
@@ -14,12 +14,12 @@ use super::reader::{Read, ReadSet};
 use super::write::Write;
 use crate::machine::{Sent, is_late};
 
-/// What the statements of a transaction have in common.
+/// Isolation between the statements of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
-    /// All that it reads is of one cut: of every other transaction it sees all or nothing, whichever statement looks.
+    /// All statements read one cut: of every other transaction they see all or nothing.
     ReadAtomic,
-    /// So does each statement by itself.
+    /// Each statement reads its own cut.
     ReadCommitted,
 }
 
@@ -28,19 +28,19 @@ pub(super) struct Interactive {
     isolation: Isolation,
     buffer: Buffer,
     cut: Option<Cut>,
-    /// The read that stays under way until the transaction has ended.
+    /// Read that remains in flight until the transaction has ended.
     held: Option<u64>,
-    /// When that began.
+    /// When that read began.
     held_ms: u64,
-    /// What waits for the cut.
+    /// Statement that waits for the cut.
     waiting: Option<(Vec<Key>, Vec<KeyRange>)>,
-    /// The statement that is being read.
+    /// Number of the read of the current statement.
     reading: Option<u64>,
-    /// Its client has seen something of the cut.
+    /// The client has received data of the cut.
     told: bool,
-    /// The cut is no longer kept by all shards.
+    /// Some shard has dropped the cut.
     lost: bool,
-    /// Rounds of the statement under way that were in vain, or took the cut.
+    /// Rounds of the current statement that failed, or took the cut.
     rounds: u32,
 }
 
@@ -59,7 +59,7 @@ impl Interactive {
 }
 
 impl Coordinator {
-    /// Begins a transaction of several statements under that tag, which must not be in use. Nothing is sent.
+    /// Begins an interactive transaction under that tag, which must be unused. Sends nothing.
     pub fn open(&mut self, tag: u64, isolation: Isolation) {
         let transaction = Interactive {
             isolation,
@@ -77,13 +77,13 @@ impl Coordinator {
         assert!(earlier.is_none(), "tag {tag} is in use");
     }
 
-    /// Whether a transaction of several statements is open under that tag.
+    /// Returns whether an interactive transaction is open under that tag.
     pub fn is_open(&self, tag: u64) -> bool {
         self.interactive.contains_key(&tag)
     }
 
-    /// Reads; one statement at a time. The answer is `Done::Read`, or `Done::Restart`, with which the transaction has
-    /// ended. One that is not open is told to restart.
+    /// Reads; one statement at a time. The answer is `Done::Read`, or `Done::Restart`, which ends the transaction. A transaction that is
+    /// not open is answered with a restart.
     pub fn read(&mut self, now_ms: u64, tag: u64, keys: Vec<Key>, ranges: Vec<KeyRange>, out: &mut Out) {
         let Some(transaction) = self.interactive.get_mut(&tag).filter(|transaction| !transaction.lost) else {
             self.roll_back(tag);
@@ -106,10 +106,10 @@ impl Coordinator {
         }
     }
 
-    /// Buffers a write. It goes out at the commit; what the transaction reads until then has it.
+    /// Buffers a write. It is sent at the commit; reads of the transaction see it before.
     ///
     /// # Errors
-    /// It does not make one write with what the transaction has already written to the item. Nothing has changed then.
+    /// The write cannot be combined with the transaction's earlier write of the item; nothing has changed then.
     pub fn write(&mut self, tag: u64, key: Key, write: Write) -> Result<(), NotOneWrite> {
         let transaction = self.interactive.get_mut(&tag);
         transaction.map_or(Ok(()), |transaction| transaction.buffer.write(key, write))
@@ -119,13 +119,12 @@ impl Coordinator {
         self.interactive.get_mut(&tag).expect("it is open").reading = Some(reading);
     }
 
-    /// Ends the transaction and writes what it has buffered. The answer is that of any other transaction, or
-    /// `Done::Restart` for one that is not open.
+    /// Ends the transaction and sends the buffered writes. The answer is that of any transaction, or `Done::Restart` if it is not open.
     pub fn commit(&mut self, now_ms: u64, tag: u64, out: &mut Out) {
         self.commit_guarded(now_ms, tag, Vec::new(), out);
     }
 
-    /// The same, if the guards hold; else the answer is `Done::Conflict`.
+    /// Commits if the guards hold; else the answer is `Done::Conflict`.
     pub fn commit_guarded(&mut self, now_ms: u64, tag: u64, guards: Vec<Guard>, out: &mut Out) {
         let Some(transaction) = self.end_interactive(tag) else {
             return out.done.push((tag, Done::Restart));
@@ -133,7 +132,7 @@ impl Coordinator {
         self.write_all(now_ms, tag, (transaction.buffer.into_writes(), guards), out);
     }
 
-    /// Ends the transaction and writes this, if the guards hold.
+    /// Ends the transaction and sends these writes, conditional on the guards.
     pub(super) fn commit_with(
         &mut self,
         now_ms: u64,
@@ -147,7 +146,7 @@ impl Coordinator {
         }
     }
 
-    /// Writes this, if the guards hold.
+    /// Sends these writes, conditional on the guards.
     pub(super) fn write_all(
         &mut self,
         now_ms: u64,
@@ -162,7 +161,7 @@ impl Coordinator {
         self.begin_write(now_ms, tag, (writes, guards), ReadSet::default(), 0, out);
     }
 
-    /// Ends the transaction, if it is open, as if it had written nothing. There is no answer.
+    /// Ends the transaction, if it is open, without writing. There is no answer.
     pub fn roll_back(&mut self, tag: u64) {
         self.end_interactive(tag);
     }
@@ -178,7 +177,7 @@ impl Coordinator {
         self.drains.on_ended(self.reads.base());
     }
 
-    /// Asks all shards what the transaction is to read.
+    /// Asks all shards for the cut.
     fn take_cut(&mut self, now_ms: u64, tag: u64, out: &mut Out) {
         let own = self.own_to_name();
         let opening = Opening::new(&self.sessions, own);
@@ -217,7 +216,7 @@ impl Coordinator {
         }
     }
 
-    /// Reads what waits for the cut.
+    /// Reads the statement that waits for the cut.
     fn begin_statement(&mut self, now_ms: u64, tag: u64, out: &mut Out) {
         let transaction = self.interactive.get_mut(&tag).expect("it is open");
         let cut = transaction.cut.as_ref().expect("the cut has been taken");
@@ -236,24 +235,24 @@ impl Coordinator {
             get.machine.send_pending(self.reads.next(), &mut out.sends);
             self.reads.begin(ReadFlight::Get(get));
         } else {
-            // Nothing was asked for.
+            // An empty statement.
             self.tell_statement(get, ReadSet::default(), out);
         }
     }
 
-    /// A statement has been read. Its flight is over.
+    /// Answers a statement whose read has ended.
     pub(super) fn tell_statement(&mut self, get: Get, mut read: ReadSet, out: &mut Out) {
         let Get { tag, machine, earlier_rounds, .. } = get;
         let transaction = self.interactive.get_mut(&tag).expect("its statement was under way");
         transaction.reading = None;
         transaction.told = true;
         transaction.buffer.show_in(&machine.keys, &machine.ranges, &mut read);
-        // The first statement took the cut before; that was a round, and its own is a second.
+        // The first statement took the cut in one round and was read in a second one.
         let own = if transaction.cut.is_some() { 1 } else { machine.rounds };
         out.done.push((tag, Done::Read { read, rounds: earlier_rounds + own }));
     }
 
-    /// A shard has let the reader go: it takes another cut, if nobody has seen anything of this one.
+    /// A shard has dropped the reader: takes a new cut, unless the client has seen data of the old one.
     pub(super) fn lose_cut(&mut self, now_ms: u64, get: Get, out: &mut Out) {
         let Get { tag, machine, .. } = get;
         let transaction = self.interactive.get_mut(&tag).expect("its statement was under way");
@@ -268,7 +267,7 @@ impl Coordinator {
         self.take_cut(now_ms, tag, out);
     }
 
-    /// Lets go of cuts that shards would not keep for longer either.
+    /// Releases cuts that shards are about to drop too.
     pub(super) fn end_long_reads(&mut self, now_ms: u64, out: &mut Out) {
         let is_long =
             |one: &Interactive| one.held.is_some() && is_late(now_ms, one.held_ms, READER_DELAY_MS_MAX);

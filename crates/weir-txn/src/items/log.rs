@@ -1,7 +1,6 @@
-//! What a shard writes down, and how it starts again from that (docs/internals/items.md; soundness S16).
+//! The log of a shard of items, and recovery from it (docs/internals/items.md; soundness S16).
 //!
-//! Says what must be durable; writing and waiting for it is the driver's. A shard without a log builds no
-//! records.
+//! This module says which records must be durable; the driver writes and syncs them. A shard without a log builds no records.
 
 use super::bytes::Key;
 use super::chain::Chain;
@@ -15,10 +14,10 @@ use crate::ramp::{ShardId, TxnId};
 use crate::readers::OverOf;
 use serde::{Deserialize, Serialize};
 
-/// One line of a shard's log.
+/// One record of a shard's log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Record {
-    /// The shard has started, for that time.
+    /// The shard has started, for the `incarnation`-th time.
     Started {
         incarnation: u64,
     },
@@ -34,7 +33,7 @@ pub enum Record {
     Committed {
         stamp: Stamp,
     },
-    /// It never commits: what was prepared is void, and what was not never will be.
+    /// It never commits here: a prepared transaction is void, and an unprepared one will not be accepted.
     Aborted {
         txn: TxnId,
     },
@@ -42,11 +41,11 @@ pub enum Record {
     Retired {
         coordinator: CoordinatorId,
     },
-    /// All that came before, as it stands.
+    /// Replaces all earlier records.
     Snapshot(Box<Snapshot>),
 }
 
-/// A shard without what only its readers of this moment need.
+/// State of a shard, without the bookkeeping that only its current readers need.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Snapshot {
     incarnation: u64,
@@ -85,7 +84,7 @@ impl Durable for Partition {
             clock: self.clock.last(),
             position: self.position,
             items: self.table.iter().map(|(key, chain)| (key.clone(), chain.clone())).collect(),
-            // In the order of their clocks, so that the same shard always gives the same snapshot.
+            // In clock order, so that equal shards have equal snapshots.
             prepared: self.undecided.iter().map(|(_, txn)| (txn, self.prepared[&txn].clone())).collect(),
             committed,
             promises: self.promises.iter().copied().collect(),
@@ -97,8 +96,8 @@ impl Durable for Partition {
 }
 
 impl Partition {
-    /// Starts a shard with a log: for the first time without records, else from those that are durable. What it
-    /// has promised, prepared and committed is as it was, and so is what it answers; only its readers begin anew.
+    /// Starts a shard with a log: empty without records, else recovered from the durable ones. Promised, prepared and committed state and
+    /// the recorded answers are restored; only readers begin anew.
     pub fn recover(
         id: ShardId,
         bugs: PlantedBugs,
@@ -122,7 +121,7 @@ impl Partition {
         shard
     }
 
-    /// What it knows is gone with the process.
+    /// Turns logging off: a restart loses everything.
     pub fn without_log(self) -> Partition {
         Partition { log: None, ..self }
     }
@@ -149,7 +148,7 @@ impl Partition {
                 }
             }
             Record::Retired { coordinator } => {
-                // Nothing of it was left, so what it committed was settled.
+                // The coordinator has no unfinished transactions, so its commits were settled.
                 let of_it = self.committed.iter_mut().filter(|(txn, _)| txn.coordinator == coordinator);
                 of_it.for_each(|(_, one)| one.settled = true);
                 self.forget_coordinator(coordinator);
@@ -189,7 +188,7 @@ impl Partition {
         self.readers.restore(snapshot.over);
     }
 
-    /// Nobody reads here yet, so all that is settled drains in the first epoch.
+    /// Puts all settled transactions into the first drain epoch: there are no readers yet.
     fn drain_what_is_settled(&mut self) {
         let epoch = self.readers.epoch();
         let settled = self.committed.iter().filter(|(_, one)| one.settled);

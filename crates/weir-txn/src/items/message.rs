@@ -1,4 +1,4 @@
-//! What coordinators and shards of RAMP over items say to each other (ramp.txt, Algorithms 1 to 3).
+//! Messages between coordinators and shards of RAMP over items (ramp.txt, Algorithms 1 to 3).
 
 use std::sync::Arc;
 
@@ -12,8 +12,7 @@ use super::write::Write;
 use crate::ramp::{ShardId, TxnId};
 pub use crate::termination::Fate;
 
-/// A transaction's place in the order of writes to an item: the clock that was bound at commit (S9), then
-/// the id.
+/// Position of a transaction in the order of writes to an item: the clock assigned at commit (S9), then the id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Stamp {
     pub clock: u64,
@@ -21,11 +20,11 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Of an item that nobody has written: older than every write.
+    /// Stamp of an item without writes: older than every write.
     pub const NONE: Stamp = Stamp { clock: 0, txn: TxnId { coordinator: 0, sequence: 0 } };
 }
 
-/// A shard's count of its commits.
+/// Number of commits of a shard.
 pub type Position = u64;
 
 /// Keys from `from` on and before `to`.
@@ -41,46 +40,46 @@ impl KeyRange {
     }
 }
 
-/// What a read wants of one shard.
+/// Part of a read on one shard.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Wanted {
     pub keys: ThinVec<Key>,
     pub ranges: ThinVec<KeyRange>,
 }
 
-/// The shards that a transaction writes on, in place: several threads keep them.
+/// Shards that a transaction writes on; stored inline, because several threads keep copies.
 pub type Shards = SmallVec<[ShardId; 8]>;
 
 pub type Writes = Arc<[(Key, Write)]>;
 
-/// What one part of a transaction over several shards knows of the whole, the same for all of them.
+/// Description of a multi-shard transaction, the same for all of its parts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Siblings {
     pub metadata: Metadata,
-    /// Of all its keys, on all shards.
+    /// Sketch of all its keys, on all shards.
     pub written: Sketch,
     /// For termination (ramp.txt §4.6).
     pub participants: Shards,
 }
 
-/// A condition of a write, decided by the shard of the item: the item is still as the writer has seen it, everybody sees it
-/// so, and nobody else is about to change it under a guard.
+/// Condition of a write, checked by the shard of the item: the item has not changed since the writer read it, its last write is visible
+/// everywhere, and no other transaction has prepared a guarded write of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guard {
     pub key: Key,
     pub seen: Stamp,
-    /// It was absent, since whichever deletion.
+    /// The item was absent, whichever transaction deleted it.
     pub absent: bool,
 }
 
-/// Small, with thin vectors where there is nearly never anything: a batch of requests is copied from place to place.
+/// Kept small, with thin vectors for fields that are nearly always empty: batches of requests are moved often.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Request {
-    /// The only participant: prepare and commit in one message.
+    /// To the only participant: prepares and commits in one message.
     Write {
         txn: TxnId,
         writes: Writes,
-        /// What the coordinator's clock showed when the transaction began.
+        /// Coordinator's clock when the transaction began.
         begun_ms: u64,
         guards: ThinVec<Guard>,
     },
@@ -97,12 +96,12 @@ pub enum Request {
     Abort {
         txn: TxnId,
     },
-    /// Round one. `session`: what the reader knew when it began. `naming`: transactions of its own that it must see.
+    /// Round one. `session`: under which the reader is registered. `naming`: own transactions that the read must see.
     Get {
         read: u64,
         session: u64,
         wanted: Wanted,
-        /// Of what it reads on other shards.
+        /// Sketch of the keys that it reads on other shards.
         elsewhere: Sketch,
         stamps_only: bool,
         naming: ThinVec<Stamp>,
@@ -115,46 +114,46 @@ pub enum Request {
         position: Position,
         naming: ThinVec<Stamp>,
     },
-    /// A transaction of several statements begins: which state of the shard is it to read? All that is not drained is
-    /// told, so that the cut is the same everywhere. `naming`: as with `Get`.
+    /// Opens an interactive transaction: asks for the shard's position. The answer names all undrained transactions, so that the cut is
+    /// consistent. `naming`: as in `Get`.
     Open {
         read: u64,
         session: u64,
         naming: ThinVec<Stamp>,
     },
-    /// One participant asks another what has become of a transaction whose coordinator is silent, and says what
-    /// it knows itself (termination).
+    /// A participant asks another one for the outcome of a transaction whose coordinator is silent, and reports its own state
+    /// (termination).
     Ask {
         txn: TxnId,
         fate: Fate,
     },
-    /// The answer.
+    /// Reply to `Ask`.
     Tell {
         txn: TxnId,
         fate: Fate,
     },
 }
 
-/// An item as it was read.
+/// Value of an item at a read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemRead {
     pub value: Option<Bytes>,
-    /// Of the newest write that the value contains.
+    /// Stamp of the newest write in the value.
     pub stamp: Stamp,
 }
 
 impl ItemRead {
-    /// Nobody has written it.
+    /// An item without writes.
     pub const ABSENT: ItemRead = ItemRead { value: None, stamp: Stamp::NONE };
 }
 
-/// What a reader has to know of an answer to tell which writes are in it; nearly always nothing.
+/// Metadata of a read item from which the reader determines which writes it contains; nearly always empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// The value is made of several writes, so a newer stamp does not mean that it contains an older one.
+    /// The value combines several writes, so a newer stamp does not imply that it contains an older write.
     pub merged: bool,
-    /// Writes that it contains, that may not be everywhere yet, and that may be in what is read elsewhere. An answer has the
-    /// metadata of each transaction once; where else it is named, only its stamp.
+    /// Contained writes that may not be on all shards yet and may concern items read elsewhere. An answer contains the metadata of each
+    /// transaction once; further occurrences have only the stamp.
     pub unsettled: SmallVec<[Unsettled; 1]>,
 }
 
@@ -212,8 +211,8 @@ pub enum Reply {
         txn: TxnId,
         shard: ShardId,
     },
-    /// The coordinator was silent for so long that its shards have forgotten it: it must not write any more, and what
-    /// it has under way may have committed or not. Whoever drives it begins a new one, under a new id.
+    /// The coordinator was silent for so long that the shards have forgotten it: its writes are rejected, and the outcome of its
+    /// transactions in flight is unknown. Its driver begins a new coordinator under a new id.
     Retired {
         shard: ShardId,
     },
@@ -221,15 +220,15 @@ pub enum Reply {
         txn: TxnId,
         shard: ShardId,
     },
-    /// What RAMP-Small wants of round one: the transactions in it that may not be everywhere yet, each once.
+    /// Round one of RAMP-Small: undrained transactions of the read items, each once.
     Told {
         read: u64,
         shard: ShardId,
         position: Position,
         stamps: Vec<Stamp>,
     },
-    /// By key, with notes by place where there is something to note; then by range: keys in order, with items
-    /// that are absent for a transaction that may not be everywhere yet.
+    /// By key, with notes by position where there are any; then by range: items in key order, including items that are absent because of
+    /// an undrained deletion.
     Got {
         read: u64,
         shard: ShardId,
@@ -240,35 +239,35 @@ pub enum Reply {
         notes: ThinVec<(u32, Note)>,
         ranges: ThinVec<Vec<(Key, Answer)>>,
     },
-    /// The answer to `Open`: the transactions over several shards that are committed here and not drained.
+    /// Reply to `Open`: multi-shard transactions that are committed here and not drained.
     Opened {
         read: u64,
         shard: ShardId,
         position: Position,
         undrained: Vec<Participants>,
     },
-    /// The shard does not know this reader, or has let it go: begin again, with this session.
+    /// The shard does not know this reader, or has dropped it: it must begin again under this session.
     Again {
         read: u64,
         shard: ShardId,
         session: u64,
     },
-    /// What was asked for is there, and is too much for one message.
+    /// The requested items exceed a message.
     TooLarge {
         read: u64,
         shard: ShardId,
     },
 }
 
-/// What each batch of requests says of its coordinator.
+/// Progress of a coordinator, sent with each batch of requests.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Progress {
-    /// All its transactions below are over everywhere: what comes again is dropped.
+    /// All its transactions below are over everywhere: repetitions are dropped.
     pub below: u64,
-    /// Its transactions that all participants have committed since it last said so; only those that wrote here.
+    /// Its transactions that all participants have committed since the last report; only those that wrote on this shard.
     pub settled: Vec<u64>,
     /// All its reads that were active when it saw this drain epoch have ended.
     pub drained: u64,
-    /// The highest clock that it knows.
+    /// Highest clock that it knows.
     pub clock: u64,
 }

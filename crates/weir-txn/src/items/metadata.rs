@@ -1,4 +1,4 @@
-//! What a write carries so that readers can tell which other items its transaction wrote (ramp.txt, Table 1).
+//! Metadata of a write, from which readers determine the other items of its transaction (ramp.txt, Table 1).
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -10,14 +10,14 @@ use triomphe::ThinArc;
 use super::bytes::Key;
 use super::place::hash_of;
 
-/// Which of the paper's three algorithms.
+/// One of the paper's three algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// The keys of the write set: reads need a second round only when they have raced.
+    /// The keys of the write set: reads need a second round only after a race.
     Fast,
-    /// Nothing: reads always take two rounds.
+    /// Only the stamp: reads always take two rounds.
     Small,
-    /// A Bloom filter of the keys: a second round when they have raced, or seem to.
+    /// A Bloom filter of the keys: a second round after a race, or a false positive.
     Hybrid { bits: u32, hashes: u32 },
 }
 
@@ -25,7 +25,7 @@ impl Variant {
     /// 256 bits and four hashes, as in ramp.txt §5.1.
     pub const HYBRID: Variant = Variant::Hybrid { bits: 256, hashes: 4 };
 
-    /// `ramp-hybrid:BITS:HASHES` is RAMP-Hybrid with another filter than the paper's.
+    /// `ramp-hybrid:BITS:HASHES` is RAMP-Hybrid with a filter of another size than the paper's.
     pub fn by_name(name: &str) -> Option<Variant> {
         match name {
             "ramp-fast" => Some(Variant::Fast),
@@ -48,7 +48,7 @@ impl Variant {
         }
     }
 
-    /// What a transaction with this write set attaches to each of its writes.
+    /// Metadata of the writes of a transaction with this write set.
     pub fn metadata<'a>(self, keys: impl ExactSizeIterator<Item = &'a Key>) -> Metadata {
         match self {
             Variant::Small => Metadata::Stamp,
@@ -61,7 +61,7 @@ impl Variant {
     }
 }
 
-/// As `by_name` reads it.
+/// Inverse of [`Variant::by_name`].
 impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
@@ -72,12 +72,11 @@ impl fmt::Display for Variant {
     }
 }
 
-/// A filter travels with each write: eight kilobytes are more than anybody wants.
+/// Limit on the size of a filter, eight kilobytes: it travels with each write.
 const FILTER_BITS_MAX: u32 = 65_536;
 const HASHES_MAX: u32 = 64;
 
-/// Readers who race with a write of RAMP-Fast are told its keys, up to so many; of more, a filter that is wrong about one key
-/// in two thousand.
+/// Number of keys up to which RAMP-Fast lists a write set; larger ones use a filter with a false-positive rate of one in two thousand.
 pub const LISTED_MAX: usize = 1_024;
 const BITS_OF_A_KEY: usize = 16;
 const HASHES_OF_A_KEY: u32 = 11;
@@ -90,7 +89,7 @@ fn filter_of<'a>(keys: impl Iterator<Item = &'a Key>, bits: u32, hashes: u32) ->
     Metadata::Filter(Arc::new(filter))
 }
 
-/// All parties must hash alike.
+/// The same on all nodes, which must hash alike.
 const SEED: u128 = 0x5765_6972;
 
 fn empty_filter(bits: u32, hashes: u32) -> BloomFilter {
@@ -99,15 +98,15 @@ fn empty_filter(bits: u32, hashes: u32) -> BloomFilter {
 
 /// A set of keys in 64 bits, one bit a key: sets that have a key in common share a bit.
 ///
-/// A read of RAMP-Fast and -Hybrid says what it reads on other shards, and a write what it writes; where the two do
-/// not meet, the reader has no use for the write's metadata, and is not told. Only to spare work: who is
-/// told in vain finds nothing to ask for.
+/// A read of RAMP-Fast and -Hybrid carries a sketch of its keys on other shards, and a write a sketch of its keys. If the two are
+/// disjoint, the reader does not need the write's metadata and does not get it. An optimisation only: superfluous metadata leads to no
+/// request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sketch(u64);
 
 impl Sketch {
     pub const NONE: Sketch = Sketch(0);
-    /// Of keys that nobody has listed.
+    /// Sketch of an unknown set of keys.
     pub const ALL: Sketch = Sketch(u64::MAX);
 
     #[cfg(test)]
@@ -115,17 +114,17 @@ impl Sketch {
         keys.fold(Sketch::NONE, |sketch, key| sketch.and(Sketch::of_hash(hash_of(key))))
     }
 
-    /// Of one key, by the low bits of its hash: the high ones are alike for the keys of a shard.
+    /// Sketch of one key, by the low bits of its hash: the high ones are alike for the keys of a shard.
     pub(super) fn of_hash(hash: u64) -> Sketch {
         Sketch(1 << (hash % 64))
     }
 
-    /// Of the keys of both.
+    /// Union of both.
     pub fn and(self, other: Sketch) -> Sketch {
         Sketch(self.0 | other.0)
     }
 
-    /// There may be a key in both.
+    /// Returns whether the sets may have a key in common.
     pub fn meets(self, other: Sketch) -> bool {
         self.0 & other.0 != 0
     }
@@ -141,7 +140,7 @@ pub enum Metadata {
 }
 
 impl Metadata {
-    /// Whether the transaction may have written the item. Only a filter errs, and only on the side of yes.
+    /// Returns whether the transaction may have written the item. Only filters have false positives; there are no false negatives.
     pub fn may_contain(&self, key: &Key) -> bool {
         match self {
             Metadata::Stamp => true,
@@ -150,7 +149,7 @@ impl Metadata {
         }
     }
 
-    /// Bytes that it adds to a version, beside the stamp.
+    /// Bytes that it adds to a version, excluding the stamp.
     pub fn bytes(&self) -> usize {
         match self {
             Metadata::Stamp => 0,
@@ -160,7 +159,7 @@ impl Metadata {
     }
 }
 
-/// The keys of a write set, shared by all who tell or are told of it.
+/// Keys of a write set, shared by reference.
 #[derive(Clone)]
 pub struct Names(ThinArc<OnceLock<Box<[u64]>>, Key>);
 
@@ -173,7 +172,7 @@ impl Names {
         &self.0.slice
     }
 
-    /// The hashes of the keys. They are computed once: where many long reads meet many long writes, that is most of the work.
+    /// Hashes of the keys, computed once: with many long reads and writes this dominates the work.
     pub fn hashes(&self) -> &[u64] {
         self.0.header.header.get_or_init(|| self.keys().iter().map(hash_of).collect())
     }
@@ -197,7 +196,7 @@ impl<'de> Deserialize<'de> for Names {
     }
 }
 
-/// A filter on its way: how many hashes, and its bits. What does not come from `metadata` is refused.
+/// Serialised form of a filter: number of hashes, and bits. Filters that `metadata` cannot have produced are rejected.
 mod filter {
     use serde::de::Error;
 
@@ -287,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_filter_for_four_keys_is_rarely_wrong() {
-        // The hash says on which shard a key is, too: those of one shard of a hundred have its high bits in common.
+        // The shard is determined by the hash too: keys of one shard of a hundred share its high bits.
         for shards in [1, 100] {
             let keys = (0..).map(|n| Key::from(format!("user{n}").as_str()));
             let mut keys = keys.filter(|key| shard_of(key, shards) == 0);

@@ -1,10 +1,9 @@
 //! RAMP over items: read-atomic transactions over keys and values on many shards, in the paper's three
 //! variants.
 //!
-//! Source: ramp.txt, Algorithms 1 to 3 and §4.5 to §4.7, with soundness S3, S5, S6, S9 and S10. Guarantees: all of a
-//! transaction's writes become visible together, to reads of keys and of ranges; nobody waits for anybody
-//! else's transaction; only the shards of the items are asked. What it never does: order transactions that
-//! write the same items, beyond the stamps that decide which write wins.
+//! Source: ramp.txt, Algorithms 1 to 3 and §4.5 to §4.7, with soundness S3, S5, S6, S9 and S10. Guarantees: all of a transaction's writes
+//! become visible together, to reads of keys and of ranges; no transaction waits for another one; only the shards of the items are asked.
+//! Not provided: an order of transactions that write the same items, beyond the stamps that decide which write wins.
 //!
 //! The design is docs/internals/items.md.
 

@@ -15,16 +15,16 @@ mod statements;
 
 const VARIANTS: [Variant; 3] = [Variant::Fast, Variant::Small, Variant::HYBRID];
 
-/// Two shards and some clients; nothing arrives before the test says so.
+/// Two shards and some clients; messages arrive only when the test delivers them.
 struct Stage {
     shards: Vec<Partition>,
     clients: Vec<Coordinator>,
-    /// By shard, in milliseconds.
+    /// Clock of each shard, in milliseconds.
     clocks: Vec<u64>,
     sent: Vec<(usize, ShardId, Request)>,
     done: Vec<(u64, Done)>,
     begun: u64,
-    /// What has arrived, a line each.
+    /// Delivered messages, one line each.
     story: String,
 }
 
@@ -62,7 +62,7 @@ impl Stage {
         stage
     }
 
-    /// What has happened since the beginning is what the file says.
+    /// Compares the delivered messages with the file.
     fn check_story(&self, name: &str) {
         let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/scenarios");
         let path = format!("{directory}/{name}.txt");
@@ -101,7 +101,7 @@ impl Stage {
         self.done.extend(out.done);
     }
 
-    /// What the client has sent to the shard by now arrives, and so do the replies. Says what arrived.
+    /// Delivers the client's messages to the shard, and the replies. Returns the names of the delivered messages.
     fn deliver(&mut self, client: usize, shard: ShardId) -> Vec<&'static str> {
         let (arriving, waiting) = std::mem::take(&mut self.sent)
             .into_iter()
@@ -139,7 +139,7 @@ impl Stage {
         }
     }
 
-    /// What was told under the tag, if it was.
+    /// Removes and returns the result under the tag, if there is one.
     fn told(&mut self, tag: u64) -> Option<(ReadSet, (u32, u32))> {
         let at = self.done.iter().position(|(one, _)| *one == tag)?;
         match self.done.remove(at).1 {
@@ -157,7 +157,7 @@ impl Stage {
         }
     }
 
-    /// A read that nothing gets in the way of: values, and rounds of messages.
+    /// A read without a race: values, and number of message rounds.
     fn read_now(&mut self, client: usize, names: &[&str]) -> (Vec<String>, u32) {
         let tag = self.read(client, names);
         self.deliver_all();
@@ -165,7 +165,7 @@ impl Stage {
         (values(&read), rounds.0)
     }
 
-    /// Lets progress and epochs travel until nothing more comes of it.
+    /// Exchanges progress and epochs until nothing changes.
     fn let_drain(&mut self, clients: &[usize]) {
         for _ in 0..6 {
             for client in clients {
@@ -333,7 +333,7 @@ fn table_1_round_trips() {
     }
 }
 
-/// Table 1, metadata beside the stamp: the write set; nothing; 256 bits. Nothing at all once all have it.
+/// Table 1, metadata in addition to the stamp: the write set; nothing; 256 bits. Nothing once all shards have committed.
 #[test]
 fn table_1_metadata() {
     let names = ["x", "y", "xa", "ya"];
@@ -405,7 +405,7 @@ fn partition_independence() {
     }
 }
 
-/// §3.3, synchronization independence: a client that stops in the middle holds up nobody who writes and reads the same items.
+/// §3.3, synchronization independence: a client that stops in the middle delays no other client of the same items.
 #[test]
 fn synchronization_independence() {
     for variant in VARIANTS {

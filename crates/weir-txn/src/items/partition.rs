@@ -1,7 +1,7 @@
-//! One shard of the items: takes requests, runs each to completion, hands out replies.
+//! One shard of the items as a state machine: takes requests, runs each to completion, hands out replies.
 //!
-//! Never waits: a reader that names a transaction which is only prepared here commits it (faster commit
-//! detection, ramp.txt §4.7), because whoever names it has seen it committed elsewhere.
+//! It never waits: if a reader names a transaction that is only prepared here, the shard commits it (faster commit detection, ramp.txt
+//! §4.7), because the reader has seen it committed elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -28,49 +28,49 @@ use crate::ramp::{ShardId, TxnId};
 use crate::readers::Readers;
 use crate::termination::{Inquiries, Terminates as _, Timeouts};
 
-/// A slow reader holds up collection for no longer than this, then begins anew.
+/// Longest delay of garbage collection by a slow reader; after it the reader must begin anew.
 pub const READER_DELAY_MS_MAX: u64 = 5_000;
 
-/// Deliberate bugs: the checks must catch every one of them.
+/// Planted bugs: the checks must catch every one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlantedBugs {
-    /// Metadata goes as soon as all participants have committed, whoever is still reading (S10).
+    /// Metadata is dropped as soon as all participants have committed, despite active readers (S10).
     pub metadata_goes_at_once: bool,
-    /// Old versions go as soon as they are overwritten.
+    /// Old versions are dropped as soon as they are overwritten.
     pub versions_go_at_once: bool,
-    /// Overwrites become the bases of their items although somebody reads.
+    /// Overwrites become bases of their items despite active readers.
     pub folds_while_read: bool,
-    /// Of a fresh base readers are told nothing.
+    /// Readers of a fresh base get no metadata.
     pub fresh_is_silent: bool,
     /// A named transaction that is only prepared here is not found.
     pub prepared_is_hidden: bool,
     /// A repeated request takes effect again.
     pub takes_effect_twice: bool,
-    /// A range answer says nothing of deletions.
+    /// Range answers omit deletions.
     pub tombstones_are_silent: bool,
     /// Round two reads the newest state instead of the one of round one (S5).
     pub round_two_reads_newest: bool,
-    /// Neither commits nor what coordinators know advance the clock, so later writes may be buried (S9).
+    /// The clock advances neither at commits nor from coordinators, so later writes may be buried (S9).
     pub clock_ignores_commits: bool,
-    /// Merged writes are folded although an older one may still come (S6).
+    /// Merges are folded although an older one may still arrive (S6).
     pub floor_ignores_prepared: bool,
-    /// A clock that is far ahead is taken over (S9).
+    /// A request whose clock is far ahead moves the shard's clock (S9).
     pub accepts_any_clock: bool,
-    /// An abort promise is not written down before it is answered (S3).
+    /// An abort promise is answered before it is logged (S3).
     pub promise_is_not_recorded: bool,
-    /// Whoever holds something newer says that a transaction which it does not know has committed.
+    /// A shard with a newer version answers that a transaction unknown to it has committed.
     pub newer_means_committed: bool,
-    /// A shard that has finished what a coordinator left does not look when one falls silent again.
+    /// A shard that has terminated transactions of a coordinator does not look again when that one falls silent again.
     pub looks_for_the_silent_once: bool,
     /// Termination stamps a transaction with the shard's own prepare clock (S9).
     pub own_stamp_at_termination: bool,
-    /// A shard that starts again has no abort promises.
+    /// A restarted shard has forgotten its abort promises.
     pub recovery_forgets_promises: bool,
-    /// Guards are not looked at: writers of one row add to its sums what they have computed from one old row (S17).
+    /// Guards are not checked: writers of one row add deltas to its sums that were computed from an outdated row (S17).
     pub stale_delta: bool,
-    /// Collection waits for a slow reader as long as it likes, even if it is dead.
+    /// Garbage collection waits for a slow reader without limit, even if it is dead.
     pub waits_for_readers: bool,
-    /// A shard that starts again has nothing prepared.
+    /// A restarted shard has forgotten its prepared transactions.
     pub recovery_forgets_prepared: bool,
 }
 
@@ -79,65 +79,65 @@ pub struct Partition {
     pub(super) id: ShardId,
     pub(super) table: Table<Chain>,
     pub(super) clock: HybridClock,
-    /// The clock that the present batch's coordinator knows is too far ahead.
+    /// The clock reported by the current batch's coordinator is too far ahead.
     pub(super) clock_is_wrong: bool,
     pub(super) position: Position,
     pub(super) prepared: FxHashMap<TxnId, Prepared>,
-    /// The clocks of the prepared transactions: the first is the floor.
+    /// Clocks of the prepared transactions; the lowest is the floor.
     pub(super) undecided: Undecided,
-    /// Of the prepared transactions: the items whose guards they hold.
+    /// Items of the guards held by prepared transactions.
     pub(super) guarded: BTreeSet<Key>,
     /// Committed transactions that are not drained.
     pub(super) committed: FxHashMap<TxnId, Committed>,
-    /// Settled transactions, with the epoch in which they were.
+    /// Settled transactions, each with the epoch in which it settled.
     pub(super) draining: VecDeque<(u64, TxnId)>,
-    /// Deleted items, to be forgotten once no older write can come.
+    /// Deleted items, removed once no older write can arrive.
     pub(super) tombstones: VecDeque<(Stamp, Key)>,
     pub(super) readers: Readers,
-    /// What the other participants have said of transactions whose coordinators are silent.
+    /// Answers of other participants about transactions of silent coordinators.
     pub(super) inquiries: Inquiries,
     /// Transactions that will never prepare here.
     pub(super) promises: BTreeSet<TxnId>,
-    /// The clocks of transactions that the shards have settled among themselves, until their coordinators know.
+    /// Clocks of transactions that shards have terminated, until their coordinators know.
     pub(super) outcomes: BTreeMap<TxnId, u64>,
     /// Coordinators that were silent for too long.
     pub(super) retired: BTreeSet<CoordinatorId>,
     pub(super) timeouts: Timeouts,
-    /// What the driver has not written down yet; none: there is no log.
+    /// Records that the driver has not taken yet; none: there is no log.
     pub(super) log: Option<Vec<Record>>,
-    /// How often the shard has started.
+    /// Number of starts of the shard.
     pub(super) incarnation: u64,
     pub(super) bugs: PlantedBugs,
     pub counts: Counts,
 }
 
-/// What has happened, for reports and tests.
+/// Counters for reports and tests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// Metadata bytes handed to readers.
+    /// Metadata bytes sent to readers.
     pub metadata_bytes: u64,
     /// Transactions committed because a reader named them.
     pub committed_by_readers: u64,
-    /// Readers that were let go for being slow.
+    /// Readers that were dropped for being slow.
     pub readers_expired: u64,
-    /// Transactions committed, and aborted, because the other participants were asked.
+    /// Number of transactions committed, and aborted, by asking the other participants.
     pub terminated: (u64, u64),
-    /// Writes refused because what they were computed from has changed, or is not everywhere yet.
+    /// Writes rejected because a row that they depend on has changed, or is not visible everywhere yet.
     pub guards_failed: u64,
-    /// Transactions whose writes needed no versions, because nobody read.
+    /// Transactions whose writes needed no versions, because there were no readers.
     pub folded_at_once: u64,
-    /// Writes refused because some clock was too far ahead.
+    /// Writes rejected because a clock was too far ahead.
     pub clocks_refused: u64,
 }
 
-/// What a shard keeps of a transaction until it is decided.
+/// State of a transaction that is not decided.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Prepared {
-    /// What the coordinator is answered.
+    /// Clock sent to the coordinator.
     pub clock: u64,
     pub writes: Writes,
     pub siblings: Arc<Siblings>,
-    /// Items here that nobody else may prepare to write under a guard.
+    /// Items on this shard that no other transaction may prepare a guarded write of.
     pub guarded: ThinVec<Key>,
 }
 
@@ -145,16 +145,16 @@ pub struct Prepared {
 pub(super) struct Committed {
     pub(super) stamp: Stamp,
     pub(super) writes: Writes,
-    /// None: only this shard.
+    /// None: it wrote on this shard only.
     pub(super) siblings: Option<Arc<Siblings>>,
     /// All participants have committed it.
     pub(super) settled: bool,
-    /// What it wrote is in the bases of its items: nothing of it has to be folded.
+    /// Its writes are all in the bases of their items: nothing has to be folded.
     #[serde(skip)]
     pub(super) folded: bool,
 }
 
-/// The clock of a write or a prepare, which may have been prepared or committed before.
+/// Clock for a write or a prepare, which may have been prepared or committed before.
 struct Admitted {
     clock: u64,
     is_new: bool,
@@ -184,7 +184,7 @@ impl Shard for Partition {
             }
         };
         progress.settled.into_iter().for_each(&mut settle);
-        // A word of settled transactions may have been lost; this one is repeated.
+        // A report of settled transactions may have been lost; this watermark is sent with every batch.
         self.readers.on_progress(coordinator, progress.below, progress.drained, settle);
         self.clock_is_wrong =
             ms_of(progress.clock) > now_ms + CLOCK_AHEAD_MS_MAX && !self.bugs.accepts_any_clock;
@@ -234,11 +234,11 @@ impl Shard for Partition {
             }
             Request::Abort { txn } => {
                 if !self.abort(txn) && self.fate(txn).is_none() {
-                    // Its prepare may arrive later than this.
+                    // The prepare of this transaction may arrive later than its abort.
                     self.promise(txn);
                 }
             }
-            // Only shards ask each other; from a coordinator it means nothing.
+            // Only shards send these to each other; a coordinator's are ignored.
             Request::Ask { .. } | Request::Tell { .. } => {}
             Request::Get { read, session, .. }
             | Request::GetAt { read, session, .. }
@@ -312,18 +312,18 @@ impl Partition {
         }
     }
 
-    /// How much is remembered beside the items: prepared, committed but not drained, and deleted.
+    /// Number of prepared transactions, of committed but undrained ones, and of deleted items.
     pub fn remembered(&self) -> (usize, usize, usize) {
         (self.prepared.len(), self.committed.len(), self.tombstones.len())
     }
 
-    /// The highest clock that it has given or seen.
+    /// Highest clock that this shard has issued or seen.
     pub fn last_clock(&self) -> u64 {
         self.clock.last()
     }
 
-    /// Answers a repetition as the first time; refuses what must not take effect any more, and what some clock is
-    /// too wrong for.
+    /// Admits a write or prepare. A repetition is answered as the first time; requests that must not take effect any more, or whose clock
+    /// is wrong, are rejected.
     fn admit(&mut self, now_ms: u64, txn: TxnId, begun_ms: u64, guards: &[Guard]) -> Result<Admitted, Reply> {
         let shard = self.id;
         let known = |clock| Ok(Admitted { clock, is_new: false });
@@ -331,8 +331,8 @@ impl Partition {
             return known(prepared.clock);
         }
         if self.repeats(txn) {
-            // To a coordinator that does not know yet that it has committed, its stamp is as good as the clock of a
-            // prepare: it is the highest of them.
+            // A coordinator that does not know yet that the transaction has committed treats the stamp's clock like that of a prepare: it
+            // is the highest of them.
             return match self.fate(txn) {
                 Some(Fate::Committed { clock }) => known(clock),
                 _ => Err(Reply::Refused { txn, shard }),
@@ -357,7 +357,7 @@ impl Partition {
         Ok(Admitted { clock: self.clock.tick(now_ms).clock, is_new: true })
     }
 
-    /// The clock that a write would get now, the shard's time and the coordinator's are not too far apart.
+    /// Returns whether the shard's clock, the physical clock and the coordinator's are near each other.
     fn are_clocks_near(&self, now_ms: u64, begun_ms: u64) -> bool {
         let near = self.clock.is_near(now_ms, begun_ms) && !self.clock_is_wrong;
         near || self.bugs.accepts_any_clock
@@ -394,7 +394,7 @@ impl Partition {
         Some(prepared)
     }
 
-    /// Commits what is prepared here; says whether something was.
+    /// Commits a prepared transaction. Returns whether there was one.
     pub(super) fn commit(&mut self, stamp: Stamp) -> bool {
         let Some(prepared) = self.release(stamp.txn) else { return false };
         if let Some(log) = &mut self.log {
@@ -407,7 +407,7 @@ impl Partition {
         true
     }
 
-    /// Forgets what is prepared here, for good; says whether something was.
+    /// Discards a prepared transaction for good. Returns whether there was one.
     pub(super) fn abort(&mut self, txn: TxnId) -> bool {
         let was = self.release(txn).is_some();
         if was && let Some(log) = &mut self.log {
@@ -416,7 +416,7 @@ impl Partition {
         was
     }
 
-    /// A transaction that has not prepared here never will.
+    /// Promises that an unprepared transaction will never prepare here.
     pub(super) fn promise(&mut self, txn: TxnId) {
         self.promises.insert(txn);
         self.readers.know(txn.coordinator);
@@ -427,7 +427,7 @@ impl Partition {
         }
     }
 
-    /// What is known here of a transaction; none: nothing has been heard of it.
+    /// Fate of a transaction on this shard; none: unknown.
     pub(super) fn fate(&self, txn: TxnId) -> Option<Fate> {
         if let Some(prepared) = self.prepared.get(&txn) {
             return Some(Fate::Prepared { clock: prepared.clock });
@@ -436,7 +436,7 @@ impl Partition {
         if let Some(clock) = committed.or_else(|| self.outcomes.get(&txn).copied()) {
             return Some(Fate::Committed { clock });
         }
-        // Of what has committed everywhere nobody asks who could still act on the answer.
+        // If the transaction has committed everywhere, no asking shard can still act on this answer.
         let refused = self.promises.contains(&txn)
             || self.retired.contains(&txn.coordinator)
             || self.readers.is_over(txn.coordinator, txn.sequence);
@@ -490,14 +490,14 @@ impl Partition {
             && stamp.clock < floor
         {
             let (stamp, key) = self.tombstones.pop_front().expect("there is a first");
-            // Unless it has been written since.
+            // Unless the item has been written since.
             if self.table.get(&key).is_some_and(|chain| chain.is_tombstone() == Some(stamp)) {
                 self.table.remove(&key);
             }
         }
     }
 
-    /// Every reader sees the transaction: its metadata goes, and what it overwrote.
+    /// Garbage collection for a transaction that every reader sees: drops its metadata, and the versions that it overwrote.
     fn collect(&mut self, done: Committed) {
         let floor = self.floor();
         for (key, _) in done.writes.iter() {
@@ -510,8 +510,7 @@ impl Partition {
         }
     }
 
-    /// No write with a lower clock can come any more: each undecided transaction gets at least the clock
-    /// that it was answered, each later one a higher.
+    /// No write with a lower clock can arrive: each undecided transaction gets at least its prepare clock, each later one a higher clock.
     fn floor(&self) -> u64 {
         if self.bugs.floor_ignores_prepared {
             return self.clock.last();
@@ -519,7 +518,7 @@ impl Partition {
         self.undecided.first().unwrap_or(self.clock.last() + 1)
     }
 
-    /// Round one of RAMP-Small.
+    /// Answers round one of RAMP-Small.
     fn tell(&self, read: u64, wanted: &Wanted) -> Reply {
         let mut stamps: Vec<Stamp> = Vec::new();
         let keys = wanted.keys.iter().filter_map(|key| self.table.get(key));
@@ -554,7 +553,7 @@ impl Partition {
         naming.sort_unstable();
         let at_cut = Sight { position, naming: &naming };
         let sight = if self.bugs.round_two_reads_newest { Sight::NEWEST } else { at_cut };
-        // There is no third round that siblings would have to be known for.
+        // There is no third round, so round two needs no siblings.
         let (items, notes) = self.answer_keys(&wanted.keys, sight, Sketch::NONE);
         let ranges = self.answer_ranges(&wanted.ranges, sight);
         Reply::Got { read, shard: self.id, round: 2, position, items, notes, ranges }
@@ -591,7 +590,7 @@ impl Partition {
         (items, notes)
     }
 
-    /// Looks whether a base is still fresh, so that the next read does not have to.
+    /// Clears the fresh flag if the transaction is drained, so that later reads need not test it.
     fn age(&mut self, key: &Key) {
         if let Some(chain) = self.table.get_mut(key)
             && chain.fresh().is_some_and(|stamp| !self.committed.contains_key(&stamp.txn))
@@ -619,8 +618,8 @@ impl Partition {
     }
 }
 
-/// The transactions whose metadata an answer has already: of an answer with many items hot ones would have it many times.
-/// None where there are so few items that nothing comes twice.
+/// Transactions whose metadata the answer contains already, since hot items would repeat it. None for answers with so few items that
+/// nothing repeats.
 struct Told(Option<FxHashSet<TxnId>>);
 
 impl Told {
@@ -639,8 +638,8 @@ impl Told {
     }
 }
 
-/// What the reader has to know of what it sees, if it reads that elsewhere. What the answer has told already is named by its
-/// stamp alone.
+/// Metadata of a seen value, limited to transactions that may concern items read elsewhere. A transaction whose metadata the answer
+/// contains already is named by its stamp alone.
 fn note(
     committed: &FxHashMap<TxnId, Committed>,
     seen: &Seen<'_>,
@@ -656,7 +655,7 @@ fn note(
             continue;
         }
         let siblings = committed.get(&stamp.txn).and_then(|committed| committed.siblings.as_ref());
-        // Of a fresh base it is not said with the base what else was written.
+        // The other items of a fresh base's transaction are not stored with the base.
         let Some(siblings) = siblings.filter(|siblings| siblings.written.meets(elsewhere)) else { continue };
         counts.metadata_bytes += siblings.metadata.bytes() as u64;
         note.unsettled.push(Unsettled { stamp, metadata: siblings.metadata.clone() });

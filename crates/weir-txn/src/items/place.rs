@@ -1,4 +1,4 @@
-//! Which shard an item is on, and what a transaction wants of each shard.
+//! Placement of items on shards, and grouping of requests by shard.
 
 use std::hash::BuildHasher;
 
@@ -14,28 +14,28 @@ pub fn shard_of(key: &Key, shards: ShardId) -> ShardId {
     shard_of_hash(hash_of(key), shards)
 }
 
-/// Not the hash that the table of a shard uses, or its keys would crowd in a part of that table.
+/// Hash for placement. It must differ from the hash of a shard's table, or a shard's keys would cluster there.
 pub(super) fn hash_of(key: &Key) -> u64 {
     FxBuildHasher.hash_one((0x9E37_79B9_u32, key))
 }
 
-/// Two parties with the same fingerprint place items alike, and set the same bits of filters for them: it changes with the hash.
+/// Fingerprint of the hash function: nodes with the same one place items alike and set the same filter bits.
 pub fn fingerprint() -> u64 {
     hash_of(&Key::from("where an item lives, and which bits it sets"))
 }
 
-/// By its high bits.
+/// Shard by the high bits of the hash.
 pub(super) fn shard_of_hash(hash: u64, shards: ShardId) -> ShardId {
     ((u128::from(hash) * u128::from(shards)) >> 64) as ShardId
 }
 
-/// Something for each of some shards, in the order in which the shards came up.
+/// Values for some of the shards, in order of first use.
 pub type ByShard<T> = SmallVec<[(ShardId, T); 4]>;
 
-/// Places in a list of keys.
+/// Positions in a list of keys.
 pub type Slots = SmallVec<[u32; 4]>;
 
-/// What is for that shard, made if nothing was.
+/// Entry of that shard, created by `make` if missing.
 pub fn part_at<T>(parts: &mut ByShard<T>, shard: ShardId, make: impl FnOnce() -> T) -> &mut T {
     let at = parts.iter().position(|(one, _)| *one == shard).unwrap_or_else(|| {
         parts.push((shard, make()));
@@ -44,7 +44,7 @@ pub fn part_at<T>(parts: &mut ByShard<T>, shard: ShardId, make: impl FnOnce() ->
     &mut parts[at].1
 }
 
-/// Which of the keys are on which shard; a range is on all shards.
+/// Positions of the keys by shard; a range is on all shards.
 pub fn slots_by_shard(keys: &[Key], with_ranges: bool, shards: ShardId) -> ByShard<Slots> {
     let mut parts = ByShard::new();
     if with_ranges {

@@ -1,8 +1,8 @@
 //! One read of many items: GET_ALL of the three algorithms, and of ranges.
 //!
-//! Round one asks every shard for its newest state. What of the answers may not be everywhere is looked for
-//! in the others; round two asks the shards that lack something for exactly what they answered, plus the
-//! named transactions (S5). There is no third round.
+//! Round one asks every shard for its newest state. Transactions in the answers that may not be on all shards are searched for in the
+//! other answers; round two asks the shards that lack one for exactly their first state plus the named transactions (S5). There is no
+//! third round.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use super::metadata::{Metadata, Names, Sketch, Variant};
 use super::place::{ByShard, Slots, hash_of, part_at, shard_of, shard_of_hash};
 use crate::ramp::ShardId;
 
-/// What a read gave, in the order in which it was asked for.
+/// Result of a read, in the order of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadSet {
     pub items: Vec<ItemRead>,
@@ -24,39 +24,39 @@ pub struct ReadSet {
 }
 
 impl ReadSet {
-    /// So many items and ranges, of which nothing has been read.
+    /// A result for that many items and ranges, all absent.
     pub fn absent(items: usize, ranges: usize) -> ReadSet {
         ReadSet { items: vec![ItemRead::ABSENT; items], ranges: vec![Vec::new(); ranges] }
     }
 
-    /// Adds what one shard has of each range.
+    /// Adds a shard's entries to each range.
     pub fn add_ranges(&mut self, answered: Vec<Vec<(Key, ItemRead)>>) {
         for (entries, answered) in self.ranges.iter_mut().zip(answered) {
             entries.extend(answered);
         }
     }
 
-    /// What is there of the ranges, one after the other.
+    /// Existing entries of all ranges, one range after another.
     pub fn into_entries(self) -> Vec<(Key, Bytes)> {
         let entries = self.ranges.into_iter().flatten();
         entries.filter_map(|(key, item)| Some((key, item.value?))).collect()
     }
 
-    /// Puts the entries of each range in order of keys, once all shards have answered.
+    /// Sorts the entries of each range by key, once all shards have answered.
     pub fn sort_ranges(&mut self) {
         for entries in &mut self.ranges {
             entries.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         }
     }
 
-    /// Of all stamps in it.
+    /// Highest clock of all stamps.
     pub fn newest_clock(&self) -> u64 {
         let ranges = self.ranges.iter().flatten().map(|(_, item)| item);
         self.items.iter().chain(ranges).map(|item| item.stamp.clock).max().unwrap_or(0)
     }
 }
 
-/// Of so few keys, each is compared with each.
+/// Up to this number of keys a linear search is used.
 const FEW: usize = 4;
 
 #[derive(Debug)]
@@ -66,55 +66,55 @@ pub struct Read {
     pub keys: Vec<Key>,
     pub ranges: Vec<KeyRange>,
     parts: SmallVec<[Part; 4]>,
-    /// Made when the first answer comes.
+    /// Allocated at the first answer.
     items: Vec<ItemRead>,
-    /// By slot, of the answers of round one; there are few.
+    /// Notes of round one by slot; there are few.
     notes: ThinVec<(u32, Note)>,
-    /// Nearly no read has any of it, and the others are small: hundreds are under way, and stay in the cache.
+    /// Rarely used fields, boxed so that the hundreds of reads in flight stay in the cache.
     rare: Option<Box<Rare>>,
     pub rounds: u32,
-    /// Deliberate bugs: there is no second round; a sketch says nothing of ranges.
+    /// Planted bugs: no second round; sketches ignore ranges.
     pub looks_once: bool,
     pub sketch_forgets_ranges: bool,
 }
 
-/// What only some reads have.
+/// State that only some reads need.
 #[derive(Debug, Default)]
 struct Rare {
-    /// By range.
+    /// Entries of each range.
     entries: Vec<BTreeMap<Key, Answer>>,
-    /// Transactions of its own that it must see, by shard.
+    /// Own transactions that the read must see, by shard.
     own: BTreeMap<ShardId, Vec<Stamp>>,
-    /// What a read of a cut names, by shard.
+    /// Transactions that a read of a cut names, by shard.
     of_cut: BTreeMap<ShardId, Vec<Stamp>>,
-    /// What RAMP-Small was told in round one.
+    /// Stamps of round one of RAMP-Small.
     told: Vec<Stamp>,
-    /// What the answers of round one lack.
+    /// Transactions missing in the answers of round one.
     lacking: ByShard<Lack>,
 }
 
-/// What is asked of one shard.
+/// Request state of one shard.
 #[derive(Debug)]
 struct Part {
     shard: ShardId,
-    /// It has been asked and has not answered.
+    /// The request has been sent and not answered.
     asked: bool,
     session: u64,
     position: Position,
-    /// Which of the read's keys are on the shard.
+    /// Positions of the read's keys on this shard.
     slots: Slots,
     keys: Sketch,
 }
 
-/// How what many keys are asked for again and again is found, each made when it is first wanted: a read of a hundred items may
-/// meet a hundred transactions that have written a hundred items each.
+/// Lookup tables for reads of many keys, each built at its first use: a read of a hundred items may meet a hundred transactions that have
+/// written a hundred items each.
 #[derive(Debug, Default)]
 struct Ways {
-    /// By slot: one more than the place of its note.
+    /// By slot: position of its note plus one.
     noted: Vec<u32>,
-    /// By hash, with gaps: some bits of the hash, and one more than the slot.
+    /// Open-addressing hash table: some bits of the hash, and the slot plus one.
     places: Vec<(u32, u32)>,
-    /// By slot, as filters want them.
+    /// By slot: hash for filters.
     hashes: Vec<u64>,
 }
 
@@ -126,10 +126,10 @@ impl Ways {
         }
     }
 
-    /// The slots of keys that have that hash, and of a few others.
+    /// Slots of keys with that hash, and a few false positives.
     fn slots_of(&mut self, hash: u64, keys: &[Key]) -> impl Iterator<Item = u32> {
         if self.places.is_empty() {
-            // So many that a key which is not there is nearly always seen not to be at its first place.
+            // Large enough that an absent key is nearly always recognised at its first position.
             self.places.resize((4 * keys.len()).next_power_of_two(), (0, 0));
             for (slot, key) in keys.iter().enumerate() {
                 let (at, mark) = self.place_of(hash_of(key));
@@ -142,7 +142,7 @@ impl Ways {
         taken.filter(move |(one, _)| *one == mark).map(|(_, slot)| slot - 1)
     }
 
-    /// Where it is looked for first, and what marks it there.
+    /// First position of a hash, and its tag there.
     fn place_of(&self, hash: u64) -> (usize, u32) {
         (hash as usize & (self.places.len() - 1), (hash >> 32) as u32)
     }
@@ -161,27 +161,27 @@ impl Ways {
     }
 }
 
-/// What round two asks of one shard.
+/// Request of round two to one shard.
 #[derive(Debug, Default)]
 struct Lack {
     stamps: BTreeSet<Stamp>,
     slots: BTreeSet<u32>,
-    /// Of ranges.
+    /// Keys that belong to ranges.
     keys: BTreeSet<Key>,
     ranges: bool,
 }
 
-/// What the coordinator is to do.
+/// Next step of the coordinator.
 #[derive(Debug)]
 pub enum Step {
     Wait,
     Done(ReadSet),
-    /// A shard did not know the reader, or has let it go.
+    /// A shard did not know the reader, or has dropped it.
     Again,
 }
 
 impl Read {
-    /// Groups the keys by shard. `session` says how the coordinator is registered at a shard.
+    /// Groups the keys by shard. `session`: registration of the coordinator at a shard.
     pub fn begin(
         variant: Variant,
         shards: ShardId,
@@ -226,14 +226,14 @@ impl Read {
         }
     }
 
-    /// Which transactions of the coordinator's own it must see, by shard.
+    /// Sets the own transactions that the read must see, by shard.
     pub fn name_own(&mut self, own: BTreeMap<ShardId, Vec<Stamp>>) {
         if !own.is_empty() {
             self.rare.get_or_insert_default().own = own;
         }
     }
 
-    /// A read of a state that is known: all of it is round two.
+    /// A read of a known cut: consists of round two only.
     pub fn at_cut(
         variant: Variant,
         shards: ShardId,
@@ -260,7 +260,7 @@ impl Read {
         self.send_pending(read, out);
     }
 
-    /// Sends (again) what is not answered.
+    /// Sends all unanswered requests (again).
     pub fn send_pending(&self, read: u64, out: &mut Vec<(ShardId, Request)>) {
         let pending = self.parts.iter().filter(|part| part.asked);
         out.extend(pending.map(|part| (part.shard, self.request(read, part))));
@@ -288,7 +288,7 @@ impl Read {
         Request::GetAt { read, session, wanted, position, naming }
     }
 
-    /// What the shard's answer of round one lacked.
+    /// Transactions missing in the shard's answer of round one.
     fn lack_of(&self, shard: ShardId) -> Option<&Lack> {
         let lacking = &self.rare.as_ref()?.lacking;
         lacking.iter().find(|(lacking, _)| *lacking == shard).map(|(_, lack)| lack)
@@ -300,7 +300,7 @@ impl Read {
         Wanted { keys, ranges }
     }
 
-    /// What is read of other shards: all that a range may have on them.
+    /// Sketch of the keys read on other shards; everything if the read has ranges.
     fn elsewhere(&self, shard: ShardId) -> Sketch {
         if self.variant == Variant::Small || (!self.ranges.is_empty() && !self.sketch_forgets_ranges) {
             return Sketch::ALL;
@@ -309,7 +309,7 @@ impl Read {
         others.fold(Sketch::NONE, |sketch, part| sketch.and(part.keys))
     }
 
-    /// Takes an answer; one that has come before changes nothing.
+    /// Handles an answer; repetitions are ignored.
     pub fn on_reply(&mut self, read: u64, reply: Reply, out: &mut Vec<(ShardId, Request)>) -> Step {
         let (shard, round) = match &reply {
             Reply::Got { shard, round, .. } => (*shard, *round),
@@ -361,12 +361,12 @@ impl Read {
         Step::Done(self.finish())
     }
 
-    /// An answer is awaited.
+    /// Returns whether an answer is awaited.
     pub fn is_waiting(&self) -> bool {
         self.parts.iter().any(|part| part.asked)
     }
 
-    /// Items in the order in which round two asked for them.
+    /// Takes the items of round two, in the order of the request.
     fn take_second(&mut self, shard: ShardId, answered: ThinVec<ItemRead>) {
         let rare = self.rare.get_or_insert_default();
         let Some((_, lack)) = rare.lacking.iter().find(|(lacking, _)| *lacking == shard) else {
@@ -377,7 +377,7 @@ impl Read {
         for (slot, item) in lack.slots.iter().zip(answered.by_ref()) {
             self.items[*slot as usize] = item;
         }
-        // Keys of ranges, fetched on their own.
+        // Keys of ranges that were requested individually.
         for (key, item) in lack.keys.iter().zip(answered) {
             for (_, entries) in
                 self.ranges.iter().zip(&mut rare.entries).filter(|(range, _)| range.contains(key))
@@ -387,10 +387,10 @@ impl Read {
         }
     }
 
-    /// Decides what round two has to ask for.
+    /// Determines the requests of round two.
     fn repair(&mut self) {
         match self.variant {
-            // Every item again, with all that round one told of.
+            // Requests every item again, with all transactions named in round one.
             Variant::Small => {
                 let told = &mut self.rare.get_or_insert_default().told;
                 told.sort_unstable();
@@ -408,14 +408,14 @@ impl Read {
         self.notes.sort_unstable_by_key(|(slot, _)| *slot);
         let of_items = self.notes.iter().map(|(_, note)| note);
         let of_ranges = self.entries().iter().flat_map(BTreeMap::values).map(|answer| &answer.note);
-        // Each transaction once, with its metadata: an answer has that once, and then the stamp alone.
+        // Each transaction once, with its metadata: an answer contains that once, and otherwise only the stamp.
         let all = || of_items.clone().chain(of_ranges.clone()).flat_map(|note| &note.unsettled);
         let is_bare = |unsettled: &&Unsettled| matches!(unsettled.metadata, Metadata::Stamp);
         let mut named: SmallVec<[&Unsettled; 4]> = all().filter(|unsettled| !is_bare(unsettled)).collect();
         named.sort_unstable_by_key(|unsettled| unsettled.stamp);
         named.dedup_by_key(|unsettled| unsettled.stamp);
         let known = |stamp: Stamp| named.binary_search_by_key(&stamp, |unsettled| unsettled.stamp).is_ok();
-        // Of others, written while the cluster was of RAMP-Small, anything may have been written.
+        // Undrained transactions written while the cluster ran RAMP-Small have no metadata: they may have written anything.
         let mut bare: SmallVec<[&Unsettled; 4]> =
             all().filter(is_bare).filter(|unsettled| !known(unsettled.stamp)).collect();
         bare.sort_unstable_by_key(|unsettled| unsettled.stamp);
@@ -443,12 +443,12 @@ impl Read {
         }
     }
 
-    /// By range.
+    /// Entries of each range.
     fn entries(&self) -> &[BTreeMap<Key, Answer>] {
         self.rare.as_ref().map_or(&[], |rare| &rare.entries)
     }
 
-    /// The item was read without the write of that transaction, or may have been.
+    /// Returns whether the item was possibly read without the write of that transaction.
     fn lacks(&self, slot: usize, stamp: Stamp, ways: &Ways) -> bool {
         let item = &self.items[slot];
         if self.notes.is_empty() {
@@ -466,7 +466,7 @@ impl Read {
         &self.keys[slot as usize]
     }
 
-    /// Where the read wants that item. Of few keys it is as fast to look at each.
+    /// Slots of the read for that item; a few keys are compared directly.
     fn slots_of(&self, names: &Names, at: usize, ways: &mut Ways) -> Slots {
         let item = &names.keys()[at];
         if self.keys.len() <= FEW {
@@ -475,7 +475,7 @@ impl Read {
         ways.slots_of(names.hashes()[at], &self.keys).filter(|slot| self.key(*slot) == item).collect()
     }
 
-    /// RAMP-Fast knows the items by name, those of a range included that are missing from its answer.
+    /// RAMP-Fast: searches the listed items, including those missing from a range's answer.
     fn look_for_items(&self, stamp: Stamp, names: &Names, ways: &mut Ways, lacking: &mut ByShard<Lack>) {
         for (at, item) in names.keys().iter().enumerate() {
             for slot in self.slots_of(names, at, ways) {
@@ -497,8 +497,8 @@ impl Read {
         }
     }
 
-    /// RAMP-Hybrid asks the filter about every item, and cannot ask it about items of a range that it does not
-    /// know: the name goes to all shards of the range (S5).
+    /// RAMP-Hybrid: tests every item with the filter. Unknown items of a range cannot be tested, so the transaction is named to all
+    /// shards of the range (S5).
     fn look_for_filter(
         &self,
         stamp: Stamp,
@@ -512,7 +512,7 @@ impl Read {
             let mut is_named = lack.ranges;
             for slot in &part.slots {
                 if is_named && lack.slots.len() == part.slots.len() {
-                    // Full filters of long writes name everything: there is no more to be found out.
+                    // Full filters of long writes match everything, so further tests are useless.
                     break;
                 }
                 let at = *slot as usize;
@@ -551,7 +551,7 @@ fn lacks(item: &ItemRead, note: Option<&Note>, stamp: Stamp) -> bool {
     !contained && (item.stamp < stamp || note.is_some_and(|note| note.merged))
 }
 
-/// How often a key was looked at, for the test that the work does not grow with the square of the keys.
+/// Counts key comparisons, for the test that the work is not quadratic in the number of keys.
 mod steps {
     #[cfg(test)]
     thread_local! {
@@ -581,8 +581,8 @@ mod tests {
         (0..count).map(|n| Key::from(format!("user{n}").as_str())).collect()
     }
 
-    /// A read of so many keys of which one shard has so many writes of all of them, and the other none. Gives how often a key was
-    /// looked at, and how many are asked for again.
+    /// A race: one shard has `writers` writes of all `count` keys, and the other shard none. Returns the number of key comparisons, and
+    /// the number of items requested again.
     fn race(variant: Variant, count: usize, writers: u64) -> (u64, usize) {
         let keys = keys(count);
         let stamp_of = |sequence| Stamp { clock: 9, txn: TxnId { coordinator: 1, sequence } };
@@ -595,7 +595,7 @@ mod tests {
             let Request::Get { wanted, .. } = request else { panic!("{request:?}") };
             let newest = ItemRead { value: None, stamp: stamp_of(writers) };
             let item = if shard == 0 { newest } else { ItemRead::ABSENT };
-            // An answer has the metadata once.
+            // An answer contains the metadata once.
             let note = |at: u32| {
                 let metadata = if at == 0 { metadata.clone() } else { Metadata::Stamp };
                 let of = |sequence| Unsettled { stamp: stamp_of(sequence), metadata: metadata.clone() };

@@ -23,7 +23,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Of several shards.
+    /// Sum of the sizes of several shards.
     pub fn and(self, other: Sizes) -> Sizes {
         Sizes {
             items: self.items + other.items,

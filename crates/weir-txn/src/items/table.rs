@@ -1,4 +1,4 @@
-//! What a shard keeps by key, and in order of keys.
+//! Values of a shard by key, also in key order.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -11,7 +11,7 @@ use super::message::KeyRange;
 #[derive(Debug)]
 pub struct Table<V> {
     rows: FxHashMap<Key, V>,
-    /// Touched only when a key appears or goes.
+    /// Changes only when a key is added or removed.
     order: BTreeSet<Key>,
 }
 
@@ -30,7 +30,7 @@ impl<V: Default> Table<V> {
         self.rows.get_mut(key)
     }
 
-    /// What is kept under the key, which appears if need be.
+    /// Value of the key, inserted if missing.
     pub fn at(&mut self, key: &Key) -> &mut V {
         let order = &mut self.order;
         self.rows.entry(key.clone()).or_insert_with(|| {
@@ -45,14 +45,14 @@ impl<V: Default> Table<V> {
         }
     }
 
-    /// Everything, in order of keys.
+    /// All entries in key order.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &V)> {
         self.order.iter().map(|key| (key, &self.rows[key]))
     }
 
-    /// In order of keys.
+    /// Entries of the range in key order.
     pub fn range(&self, range: &KeyRange) -> impl Iterator<Item = (&Key, &V)> {
-        // A range that ends before it begins is empty, not a programmer's error.
+        // A range that ends before it begins is empty, not an error.
         let to = if range.to < range.from { &range.from } else { &range.to };
         let keys = self.order.range::<Key, _>((Bound::Included(&range.from), Bound::Excluded(to)));
         keys.map(|key| (key, &self.rows[key]))

@@ -122,7 +122,7 @@ impl Partition {
         self.retired.insert(coordinator);
     }
 
-    /// What is prepared, committed and not drained, or remembered of that coordinator's transactions.
+    /// State left of that coordinator's transactions: prepared, committed and not drained, and remembered outcomes.
     pub fn left_of(&self, coordinator: CoordinatorId) -> Left {
         let of_it = |txn: &&TxnId| txn.coordinator == coordinator;
         Left {
@@ -135,7 +135,7 @@ impl Partition {
 
 says_words!(Request);
 
-/// How much a shard still holds of one coordinator.
+/// Size of the state that a shard holds for one coordinator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Left {
     pub prepared: usize,
@@ -152,7 +152,7 @@ mod tests {
 
     const TXN: TxnId = TxnId { coordinator: 7, sequence: 1 };
 
-    /// Two shards with logs, and what they have written.
+    /// Two shards with logs, and their records.
     struct Pair {
         shards: [Partition; 2],
         logs: [Vec<Record>; 2],
@@ -165,7 +165,7 @@ mod tests {
             Pair { shards: [start(0), start(1)], logs: [Vec::new(), Vec::new()], now_ms: 1_000 }
         }
 
-        /// Sends one request of the coordinator, and gives the replies.
+        /// Sends a request of the coordinator; returns the replies.
         fn ask(&mut self, shard: usize, request: Request) -> Vec<Reply> {
             let mut out = Effects::default();
             self.shards[shard].on_progress(self.now_ms, TXN.coordinator, Default::default());
@@ -185,7 +185,7 @@ mod tests {
             self.ask(shard, Request::Prepare { txn, writes, siblings, begun_ms, guards })
         }
 
-        /// The coordinator is silent for so long; what the shards say to each other arrives.
+        /// Lets that time pass without the coordinator; messages between the shards arrive.
         fn let_pass(&mut self, ms: u64) {
             for _ in 0..ms / 100 {
                 self.now_ms += 100;
@@ -205,7 +205,7 @@ mod tests {
             }
         }
 
-        /// Both crash, with their logs on disk, and start again.
+        /// Restarts both shards from their logs.
         fn restart(&mut self) {
             for (at, log) in self.logs.iter_mut().enumerate() {
                 log.extend(self.shards[at].take_records());
@@ -215,7 +215,7 @@ mod tests {
             }
         }
 
-        /// The same from a snapshot alone.
+        /// Restarts both shards from a snapshot alone.
         fn restart_from_snapshots(&mut self) {
             self.logs = [0, 1].map(|at| vec![self.shards[at].snapshot()]);
             self.shards.iter_mut().for_each(|shard| drop(shard.take_records()));
@@ -276,7 +276,7 @@ mod tests {
         }
     }
 
-    /// One that has come back and falls silent again has left something new.
+    /// A coordinator that has come back and falls silent again has left new transactions.
     #[test]
     fn a_second_silence_is_seen() {
         let mut pair = Pair::new();
@@ -289,12 +289,12 @@ mod tests {
         }
     }
 
-    /// A coordinator that is silent for very long is forgotten, and told so if it comes back.
+    /// A coordinator that is silent for very long is forgotten, and is told so if it returns.
     #[test]
     fn the_silent_are_retired() {
         let mut pair = Pair::new();
         pair.prepare(0);
-        // The second shard has only heard of it by the question of the first.
+        // The second shard has learned of it only from the first one's question.
         pair.let_pass(Timeouts::default().terminate_ms + Timeouts::default().retire_ms + 500);
         assert!(pair.shards.iter().all(|shard| shard.left_of(TXN.coordinator) == Left::default()));
         for _ in 0..2 {
@@ -303,7 +303,7 @@ mod tests {
         }
     }
 
-    /// S9: a clock that is far ahead is refused, and what was refused stays so.
+    /// S9: a clock that is far ahead is rejected, and a rejected transaction stays so.
     #[test]
     fn a_clock_that_is_far_ahead_is_refused() {
         let mut pair = Pair::new();

@@ -9,7 +9,7 @@ use crate::ramp::TxnId;
 
 #[derive(Clone, Debug, Default)]
 pub struct Undecided {
-    /// Those that have been decided are gaps; the first is none.
+    /// Entries in clock order; decided ones are `None`. Invariant: the first is not.
     queue: VecDeque<(u64, Option<TxnId>)>,
 }
 

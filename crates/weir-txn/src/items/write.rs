@@ -1,47 +1,46 @@
-//! What a transaction does to an item, and what a sequence of writes makes of it.
+//! Writes of an item, and the content that a sequence of them produces.
 //!
-//! Overwriting is the paper's default; the others are the merges that a user may choose instead (ramp.txt
-//! §4.5, "Overwrites"). All are total: none fails, whatever it meets (S8).
+//! Overwriting is the paper's default; the others are merges that a user may choose instead (ramp.txt §4.5, "Overwrites"). All are total:
+//! none fails on any content (S8).
 
 use std::collections::BTreeSet;
 
 use super::bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// One write. All but `Put` and `Delete` merge with what others write at the same time.
+/// One write. All but `Put` and `Delete` merge with concurrent writes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Write {
     Put(Bytes),
     Delete,
     /// Adds to a number, wrapping around; an absent item counts as 0. The value reads as eight bytes, big-endian.
     Add(i64),
-    /// Puts one member into a set; an absent item is the empty set, and a value that reads as a set is that set.
+    /// Inserts a member into a set; an absent item is the empty set, and a value in the form of a set is that set.
     Insert(Bytes),
-    /// The greater of two strings of bytes; an absent item is less than any.
+    /// The greater of two byte strings; an absent item is less than any.
     Max(Bytes),
 }
 
 impl Write {
-    /// It does not depend on what was there before.
+    /// Returns whether its result is independent of the earlier content.
     pub fn overwrites(&self) -> bool {
         matches!(self, Write::Put(_) | Write::Delete)
     }
 }
 
-/// What an item is after some writes.
+/// Content of an item after some writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Content {
     #[default]
     Absent,
     Value(Bytes),
     Number(i64),
-    /// Behind a pointer, so that the others take no more room than a string of bytes.
+    /// Boxed, so that the other variants need no more space than a byte string.
     Set(Box<BTreeSet<Bytes>>),
 }
 
 impl Content {
-    /// Applies the next write in order of stamps. What a write cannot use (a set under an `Add`) counts as
-    /// absent.
+    /// Applies the next write in stamp order. Content of a type that the write cannot use (a set under an `Add`) counts as absent.
     pub fn apply(&mut self, write: &Write) {
         match write {
             Write::Put(value) => *self = Content::Value(value.clone()),
@@ -73,7 +72,7 @@ impl Content {
         }
     }
 
-    /// Of a value that reads as a set does, its members; of any other there are none.
+    /// Members of a value in the form of a set; empty for any other value.
     fn members(&self) -> BTreeSet<Bytes> {
         let Content::Value(bytes) = self else { return BTreeSet::new() };
         let (mut members, mut rest) = (BTreeSet::new(), &**bytes);
@@ -87,8 +86,7 @@ impl Content {
         if rest.is_empty() { members } else { BTreeSet::new() }
     }
 
-    /// What a reader gets; none for an absent item. A set reads as its members in order, each behind its
-    /// length (four bytes, big-endian).
+    /// Value for readers; none for an absent item. A set reads as its members in order, each after its length (four bytes, big-endian).
     pub fn value(&self) -> Option<Bytes> {
         match self {
             Content::Absent => None,

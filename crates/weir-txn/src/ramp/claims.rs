@@ -1,7 +1,6 @@
-//! Who holds what at a shard: rows in PostgreSQL's four strengths, keys and advisory locks one transaction at a time
-//! (docs/internals/row-locks.md).
+//! Claims held at a shard: rows in PostgreSQL's four lock strengths; keys and advisory locks exclusively (docs/internals/row-locks.md).
 //!
-//! Only a table: who waits, withdraws or ends for whom is decided by [`crate::node::Node`].
+//! A table only: [`crate::node::Node`] decides which transaction waits, withdraws or ends.
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -12,16 +11,16 @@ use weir_sql::catalog::TableId;
 use super::message::{AdvisoryKey, TxnId};
 use crate::storage::{IndexId, KeyBytes};
 
-/// What a transaction takes. It is written to logs: new kinds come last.
+/// A lock that a transaction takes. Logged, so new variants are added at the end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Claim {
     /// A key of a unique index that is about to be inserted.
     Key(TableId, IndexId, KeyBytes),
-    /// A row for this transaction alone ([`LockStrength::Update`]).
+    /// A row, held exclusively ([`LockStrength::Update`]).
     Row(TableId, u32),
-    /// What its users have agreed to mean by it.
+    /// An advisory lock; applications define its meaning.
     Advisory(AdvisoryKey),
-    /// A row in one of the weaker strengths.
+    /// A row in one of the three weaker strengths.
     WeakRow(TableId, u32, LockStrength),
 }
 
@@ -42,19 +41,19 @@ impl Claim {
     }
 }
 
-/// Transactions that hold the same thing, each once, in ascending order.
+/// Transactions that hold the same claim, each once, in ascending order.
 pub type Holders = SmallVec<[TxnId; 1]>;
 
-/// Of one row; most rows have one at most.
+/// Holders of one row; most rows have at most one.
 type Holds = SmallVec<[(TxnId, LockStrength); 1]>;
 
-/// Who holds what. No two transactions hold what is in conflict.
+/// All claims and their holders. Invariant: no two transactions hold conflicting claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
-    /// Keys and advisory locks.
+    /// Holders of keys and advisory locks.
     alone: FxHashMap<Claim, TxnId>,
-    /// Rows with whoever holds them, in ascending order. A transaction may hold a row in several strengths: each goes when the statement
-    /// that took it is rolled back.
+    /// Holders of rows, in ascending order. A transaction may hold a row in several strengths: each is released when the statement that
+    /// took it is rolled back.
     rows: FxHashMap<(TableId, u32), Holds>,
 }
 
@@ -63,7 +62,7 @@ impl Claims {
         self.alone.is_empty() && self.rows.is_empty()
     }
 
-    /// The others that hold what keeps `txn` from taking the claim.
+    /// Other transactions whose claims conflict with `claim`.
     pub fn against(&self, claim: &Claim, txn: TxnId) -> Holders {
         let Some((row, strength)) = claim.as_row() else {
             return self.alone.get(claim).filter(|holder| **holder != txn).copied().into_iter().collect();
@@ -76,12 +75,12 @@ impl Claims {
         holders
     }
 
-    /// Who holds a key or an advisory lock.
+    /// Holder of a key or an advisory lock.
     pub fn holder(&self, claim: &Claim) -> Option<TxnId> {
         self.alone.get(claim).copied()
     }
 
-    /// The transaction holds it from now on; says whether it did not before.
+    /// Records that the transaction holds the claim. Returns whether it did not hold it before.
     pub fn take(&mut self, claim: &Claim, txn: TxnId) -> bool {
         let against = self.against(claim, txn);
         assert!(against.is_empty(), "{txn:?} takes {claim:?}, which {against:?} hold");
@@ -110,7 +109,7 @@ impl Claims {
         }
     }
 
-    /// Those of the transactions that it is true of.
+    /// The claims of the transactions for which `is_meant` holds.
     pub fn of(&self, is_meant: impl Fn(TxnId) -> bool) -> Claims {
         let mut of = self.clone();
         of.alone.retain(|_, txn| is_meant(*txn));

@@ -1,8 +1,7 @@
-//! A coordinator: many transactions and reads at once, each a small machine, over ordered links to the
-//! shards.
+//! A coordinator: many concurrent transactions and reads, each a small state machine, over ordered links to the shards.
 //!
-//! Keeps what the shards need to know of it: below which sequence everything is settled, and up to which
-//! drain epoch its reads have ended (S10).
+//! Tracks what shards need from it: the sequence below which all its transactions are settled, and the drain epoch up to which its reads
+//! have ended (S10).
 
 mod at_snapshot;
 mod within;
@@ -32,11 +31,11 @@ use crate::machine::{self, CoordinatorId, Orders, Sent};
 pub use at_snapshot::OfSnapshot;
 use at_snapshot::Snapshot;
 
-/// After so many withdrawals at guards a transaction gives up (40001) where it comes back at once. Where it rests in between, it waits for
-/// as long as whoever began it does.
+/// Number of withdrawals at guards after which a transaction without pauses gives up (40001). A transaction that pauses between attempts
+/// is bounded by its client's time-out instead.
 const RETRIES_MAX: u32 = 10_000;
 
-/// How transactions over several shards are run.
+/// Commit protocol of transactions over several shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// Guarded RAMP-Fast.
@@ -62,45 +61,44 @@ impl Protocol {
     }
 }
 
-/// What is begun.
+/// An operation that a client begins.
 #[derive(Debug)]
 pub enum Begin {
     Call(Call),
     /// The query for these values.
     Read(Arc<Gather>, Vec<Value>),
-    /// The same, and every shard says whether it has the schema version that the query is bound to.
+    /// The same read, sent to every shard, so that each confirms the schema version that the query is bound to.
     Check(Arc<Gather>, Vec<Value>),
-    /// The schema is that of this program from here on.
+    /// Adopts the program of a changed schema for all that is begun later.
     Adopt(Arc<Program>),
-    /// Something of the open transaction of that name, which the first statement begins. After one that has failed nothing but its end is
-    /// taken.
+    /// An order for the open transaction of that name; the first order begins the transaction. After a failed statement only its end is
+    /// accepted.
     Within(u64, Order),
-    /// Something of the snapshot of that name.
+    /// An order for the snapshot of that name.
     Snapshot(u64, OfSnapshot),
 }
 
-/// What is wanted of an open transaction.
+/// An order for an open transaction.
 #[derive(Debug)]
 pub enum Order {
     Call(Call),
     Read(Arc<Gather>, Vec<Value>),
-    /// So many milliseconds its statements wait for others from here on; none: as long as it takes.
+    /// Sets the lock time-out of its statements in milliseconds; none: no limit.
     LockTimeout(Option<u64>),
-    /// What is done from here on can be taken back without the rest.
+    /// Defines a savepoint.
     Savepoint,
-    /// The savepoints behind the first so many are forgotten.
+    /// Releases all savepoints but the first `usize`.
     Release(usize),
-    /// To the savepoint of that place, which stays.
+    /// Rolls back to the savepoint at that position, which remains defined.
     RollBackTo(usize),
-    /// Changes the schema, after the statements before: with what the program is then.
-    /// For a session in that zone.
+    /// Changes the schema after the earlier statements. Carries the program of the new schema version, and the time zone of the session.
     Define(Arc<Definition>, Arc<Program>, SessionZone),
-    /// Holds the key until its end; one that does not wait may not get it.
+    /// Takes an advisory lock until the end of the transaction; without `waits` it may fail to get it.
     AdvisoryLock {
         key: AdvisoryKey,
         waits: bool,
     },
-    /// Where the sequences of that shard stand.
+    /// Asks that shard for the state of its sequences.
     Sequences(ShardId),
     /// SET CONSTRAINTS.
     Constraints(Setting),
@@ -108,40 +106,40 @@ pub enum Order {
     RollBack,
 }
 
-/// What whoever began it is told.
+/// A result that the client is notified of.
 #[derive(Debug)]
 pub enum Event {
     /// A call has its answer.
     Answered(Result<Output, SqlError>),
-    /// A read has ended: the rows of its query, and how many were fetched and looked at for it.
+    /// A read has ended: its rows, and the number of rows fetched and examined for it.
     ReadDone { result: Result<Vec<Vec<Value>>, SqlError>, rounds: u32, fetched: usize, examined: usize },
 }
 
-/// One coordinator of SQL calls and of the reads that audit them.
+/// A coordinator of SQL calls and reads.
 pub struct Coordinator {
     id: CoordinatorId,
     program: Arc<Program>,
     protocol: Protocol,
-    /// Messages may be lost, and shards may start again.
+    /// Requests are sent again until answered: messages may be lost, and shards may restart.
     resends: bool,
     flights: Flights<Flight>,
-    /// How it is registered as a reader, by shard.
+    /// Sessions under which this reader is registered, by shard.
     sessions: Vec<u64>,
     is_retired: bool,
-    /// Sequences of reads, in order; the first is active.
+    /// Sequences of reads in order; the first belongs to an active read.
     reads: VecDeque<u64>,
     drains: Drains,
     /// Sequences of open transactions, by name.
     open: BTreeMap<u64, u64>,
-    /// Those that have been taken, by name.
+    /// Snapshots that have been taken, by name.
     snapshots: BTreeMap<u64, Snapshot>,
     waits: Waits,
-    /// Calls that have met a guard again and again, and when they begin anew.
+    /// Calls that have withdrawn several times, each with the time at which it begins anew.
     resting: Vec<(u64, Resting)>,
     actions: Vec<Action>,
     read_actions: Vec<ReadAction>,
     traces: Traces,
-    /// What ends statements while it is at them itself, by their tags.
+    /// Interrupts for statements that this coordinator evaluates itself, by tag.
     interrupts: Arc<Interrupts>,
 }
 
@@ -160,9 +158,9 @@ enum Flight {
         gather: Arc<Gather>,
         values: Vec<Value>,
         within: Option<Within>,
-        /// Shards that it reads nothing of are asked for their schema version.
+        /// Also asks shards without rows for the query, to check their schema version.
         asks_all: bool,
-        /// Of the schema version that it was bound to.
+        /// Program of the schema version that the read is bound to.
         program: Arc<Program>,
         sent: Sent,
     },
@@ -174,12 +172,12 @@ enum Flight {
         program: Arc<Program>,
         sent: Sent,
     },
-    /// `tag`: of what is under way of it.
+    /// `tag` of the statement in progress.
     Open {
         tag: u64,
         name: u64,
         machine: Interactive,
-        /// Of the schema versions that it has made itself.
+        /// Programs of the schema versions that the transaction itself has made.
         programs: Vec<Arc<Program>>,
         sent: Sent,
     },
@@ -187,8 +185,8 @@ enum Flight {
 
 type EndedRead = (u64, Read, Arc<Gather>, Vec<Value>, Option<Within>, Arc<Program>);
 
-/// Shards that have another schema version say so, whether they are asked for rows or not. A definition that has been acknowledged is known to the
-/// one that has decided it.
+/// Adds an empty query for each shard that is not asked for rows, so that all shards report a different schema version. At least the
+/// shard that decided an acknowledged definition knows it.
 fn of_all(
     mut queries: BTreeMap<ShardId, Arc<ReadQuery>>,
     schema_version: u64,
@@ -201,7 +199,7 @@ fn of_all(
     queries
 }
 
-/// How a coordinator names what it is at itself for what was begun under the tag.
+/// Statement id of the coordinator's own evaluation for `tag`.
 pub fn own_statement(tag: u64) -> StatementId {
     (0, tag, 0)
 }
@@ -215,14 +213,14 @@ struct Resting {
     retries: u32,
 }
 
-/// So often a call that meets a guard begins again at once; then it lets whoever holds it have a pause.
+/// Number of attempts without a pause for a call that meets a guard; later attempts pause, so that the holder can proceed.
 const RETRIES_AT_ONCE: u32 = 8;
 
-/// The first pause, and the longest.
+/// Shortest and longest pause.
 const PAUSE_MS: [u64; 2] = [2, 64];
 
 impl Coordinator {
-    /// For links that lose nothing, to shards that never end.
+    /// A coordinator for lossless links to shards that never restart.
     pub fn new(id: CoordinatorId, program: Arc<Program>, protocol: Protocol) -> Coordinator {
         Coordinator {
             id,
@@ -245,17 +243,17 @@ impl Coordinator {
         }
     }
 
-    /// Statements that it is at itself are ended by these: each is named by `own_statement`.
+    /// Sets the interrupts for statements that the coordinator evaluates itself, each named by [`own_statement`].
     pub fn interrupted_by(self, interrupts: Arc<Interrupts>) -> Coordinator {
         Coordinator { interrupts, ..self }
     }
 
-    /// Somebody wants to know what takes place under the tag, which is begun next.
+    /// Records a [`trace`](super::trace) of the operation that is begun next under `tag`.
     pub fn trace(&mut self, tag: u64) {
         self.traces.begin(tag);
     }
 
-    /// Which open transactions wait, by their names: for which other one, if that is this coordinator's, and since when.
+    /// Waiting open transactions by name; for each the name of its holder, if this coordinator's own, and the time since when.
     pub fn waits(&mut self) -> Vec<(u64, Option<u64>, u64)> {
         let all: Vec<(TxnId, TxnId, u64)> = self.waits.all().collect();
         let mut name = |txn: TxnId| match self.flights.get_mut(txn.sequence) {
@@ -269,20 +267,19 @@ impl Coordinator {
         self.traces.take(tag)
     }
 
-    /// The same where messages are lost and shards start again: what is not answered is sent again, by
-    /// [`machine::Coordinator::on_timer`].
+    /// A coordinator for lossy links and shards that restart: unanswered requests are sent again by [`machine::Coordinator::on_timer`].
     pub fn resending(id: CoordinatorId, program: Arc<Program>, protocol: Protocol) -> Coordinator {
         Coordinator { resends: true, ..Coordinator::new(id, program, protocol) }
     }
 
-    /// The schema has been changed: what is begun from here on is bound to this. What is under way ends by the schema version that it began
-    /// with, or is told that this is over.
+    /// Adopts a changed schema for all that is begun later. Operations in flight end under the schema version that they began with, or
+    /// fail because it is gone.
     fn adopt(&mut self, program: Arc<Program>) {
         assert_eq!(program.shards, self.program.shards, "the shards of a cluster do not change");
         self.program = program;
     }
 
-    /// Of that schema version, which the open transaction may have made.
+    /// Program of that schema version, which the open transaction may have made itself.
     fn program_of(&mut self, schema_version: u64, open: Option<u64>) -> Option<Arc<Program>> {
         if schema_version == self.program.schema_version {
             return Some(self.program.clone());
@@ -295,7 +292,7 @@ impl Coordinator {
         }
     }
 
-    /// The call that was begun under the tag, if it is not answered.
+    /// Id of the unanswered call that was begun under `tag`.
     pub fn txn_of(&mut self, tag: u64) -> Option<TxnId> {
         self.machine_of(tag).map(|machine| machine.txn())
     }
@@ -309,7 +306,7 @@ impl Coordinator {
         })
     }
 
-    /// The shards that keep what is under way under the tag from going on; none: that is not known.
+    /// Shards whose answers the operation under `tag` waits for; none: unknown.
     pub fn awaited(&mut self, tag: u64) -> Option<Vec<ShardId>> {
         if self.resting.iter().any(|(_, resting)| resting.tag == tag) {
             return Some(Vec::new());
@@ -323,7 +320,7 @@ impl Coordinator {
         })
     }
 
-    /// Nobody waits any longer for the call that was begun under the tag. Says whether it is sure that nothing happens; else it may.
+    /// Abandons the operation under `tag`. Returns true if it certainly has no effect; otherwise it may still commit.
     pub fn give_up(&mut self, now_ms: u64, tag: u64, out: &mut Orders<Request, Event>) -> bool {
         if let Some(at) = self.resting.iter().position(|(_, resting)| resting.tag == tag) {
             self.resting.remove(at);
@@ -346,7 +343,7 @@ impl Coordinator {
         is_over
     }
 
-    /// Whoever began what is under way under the tag wishes that it does not happen, and is told this error if it does not.
+    /// Cancels the operation under `tag`. If it then has no effect, the client receives `error`.
     pub fn cancel(&mut self, now_ms: u64, tag: u64, error: SqlError, out: &mut Orders<Request, Event>) {
         if let Some(at) = self.resting.iter().position(|(_, resting)| resting.tag == tag) {
             self.resting.remove(at);
@@ -390,13 +387,13 @@ impl Coordinator {
         }
     }
 
-    /// Begins a call; its answer comes under `tag`.
+    /// Begins a call; its answer is reported under `tag`.
     fn begin_call(&mut self, now_ms: u64, tag: u64, call: Call, out: &mut Orders<Request, Event>) {
         let age = Age { sequence: self.flights.next(), coordinator: self.id };
         self.begin_aged(now_ms, tag, call, (age, 0), out);
     }
 
-    /// `age`: with how often it has withdrawn.
+    /// `age`: also tells how often the call has withdrawn.
     fn begin_aged(
         &mut self,
         now_ms: u64,
@@ -412,7 +409,7 @@ impl Coordinator {
         };
         let sequence = self.flights.next();
         let txn = TxnId { coordinator: self.id, sequence };
-        // Only guards make a call come back.
+        // Only guards make a call begin anew.
         let kept = Some(call.clone()).filter(|_| {
             self.resends
                 || participants.len() > 1
@@ -433,7 +430,7 @@ impl Coordinator {
         self.perform(now_ms, sequence, out);
     }
 
-    /// Begins a read of the query for these values; its answer comes under `tag`.
+    /// Begins a read of the query with these values; its answer is reported under `tag`.
     fn begin_read(
         &mut self,
         now_ms: u64,
@@ -452,7 +449,7 @@ impl Coordinator {
         read: (Arc<Gather>, Vec<Value>, Option<Within>),
         out: &mut Orders<Request, Event>,
     ) {
-        // What the system catalog says follows from the schema version alone.
+        // Contents of the system catalog depend on the schema version alone.
         let asks_all = read.0.is_of_system();
         self.begin_read_of(now_ms, tag, read, asks_all, out);
     }
@@ -568,7 +565,7 @@ impl Coordinator {
         out.done.push((tag, Event::ReadDone { result, rounds, fetched, examined }));
     }
 
-    /// Another one for every read: the coordinator's name is chance.
+    /// Random seed of a read: differs for each read, because coordinator ids are random.
     fn seed(&self, sequence: u64) -> u64 {
         self.id ^ sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
@@ -583,7 +580,7 @@ impl Coordinator {
         (tag, machine, gather, values, within, program)
     }
 
-    /// Some read has ended.
+    /// Removes ended reads from the front of the queue.
     fn pass_reads(&mut self) {
         while let Some(first) = self.reads.front()
             && self.flights.get_mut(*first).is_none()
@@ -593,7 +590,7 @@ impl Coordinator {
         self.drains.on_ended(self.oldest_read());
     }
 
-    /// Whoever began the read is told that error.
+    /// Ends a read with that error.
     fn give_up_read(&mut self, sequence: u64, error: &SqlError, out: &mut Orders<Request, Event>) {
         let (tag, machine, ..) = self.end_read(sequence);
         machine.end(&mut self.read_actions);
@@ -686,7 +683,7 @@ impl machine::Coordinator for Coordinator {
                     self.end_reads_of(txn, &error, out);
                 }
             }
-            // It has ended, or begun anew.
+            // It has ended, or has been begun anew.
             None => {}
         }
     }
@@ -725,7 +722,7 @@ impl machine::Coordinator for Coordinator {
         self.keep_snapshots(now_ms, out);
         self.end_who_waits_for_others(now_ms, out);
         self.end_who_has_waited_too_long(now_ms, out);
-        // The clock may have been set back.
+        // A wall clock may have been set back.
         let is_due = |(at_ms, _): &mut (u64, Resting)| *at_ms <= now_ms || *at_ms > now_ms + PAUSE_MS[1];
         let due: Vec<(u64, Resting)> = self.resting.extract_if(.., is_due).collect();
         for (_, Resting { tag, call, age, retries }) in due {

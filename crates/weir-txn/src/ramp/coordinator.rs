@@ -1,10 +1,9 @@
 //! The coordinator's side of one transaction: PREPARE everywhere but at the last participant, let that
 //! one decide, then COMMIT at the rest.
 //!
-//! The last participant commits without preparing: once all others have prepared, its own commit is the
-//! moment at which "all prepared" becomes true (S3), and it is the owner that S4 wants first. It saves
-//! one message of ramp.txt's Algorithm 1 and keeps its promise: nobody commits before everybody else has
-//! prepared.
+//! The last participant commits without preparing: once all others have prepared, its own commit is the moment at which "all prepared"
+//! becomes true (S3), and it is the owner that S4 wants first. This saves one message of ramp.txt's Algorithm 1 and keeps its guarantee:
+//! no participant commits before all others have prepared.
 
 use std::sync::Arc;
 
@@ -15,15 +14,15 @@ use super::exposed::too_large;
 use super::message::{Answers, Begun, Call, Callee, Decision, Output, Reply, Request, ShardId, TxnId};
 use crate::storage::Timestamp;
 
-/// What the coordinator wants done.
+/// An effect of the coordinator's state machine.
 #[derive(Debug)]
 pub enum Action {
     Send(ShardId, Request),
-    /// The client may have its answer; the transaction itself may still have COMMITs under way.
+    /// Answers the client; COMMITs of the transaction may still be in flight.
     Answer(Result<Output, SqlError>),
     /// A guard asked for a retry: begin again under a new id and the same age.
     Retry,
-    /// Committed (or aborted) at every participant: nothing is under way any more.
+    /// Every participant has committed or aborted: nothing is in flight any more.
     Settled,
 }
 
@@ -32,20 +31,20 @@ pub struct Transaction {
     txn: TxnId,
     begun: Begun,
     call: Arc<Call>,
-    /// The last one decides.
+    /// In the order in which they are asked; the last one decides.
     participants: Arc<[ShardId]>,
     phase: Phase,
     /// No prepare and no atomic visibility: the comparator `none` (NWNR), which keeps the counter.
     atomic: bool,
-    /// What is not answered may have to be sent again.
+    /// Unanswered requests may have to be sent again.
     resends: bool,
-    /// Why it is not to happen, if it has not yet: the client wishes so, or waits no longer.
+    /// Error of a transaction that the client has cancelled or abandoned before the decision was known.
     cancelled: Option<SqlError>,
 }
 
 #[derive(Debug)]
 enum Phase {
-    /// With the call, where it may have to be sent again.
+    /// With the call, if it may have to be sent again.
     Executing(Option<Box<Call>>),
     Preparing {
         waiting: Shards,
@@ -53,31 +52,32 @@ enum Phase {
         above: Timestamp,
         failure: Option<Failure>,
     },
-    /// With the decision, where it may have to be sent again.
+    /// With the decision, if it may have to be sent again.
     Deciding(Option<Box<Decision>>),
     Committing {
         waiting: Shards,
         timestamp: Timestamp,
     },
-    /// The client has its answer, or has begun anew. Until they know it, who has prepared holds claims that others wait for.
+    /// The client has its answer, or a new attempt has begun. Participants that have prepared still hold their claims until they receive
+    /// ABORT.
     Aborting {
         waiting: Shards,
     },
     Over,
 }
 
-/// Who has not answered.
+/// Shards that have not answered.
 type Shards = SmallVec<[ShardId; 8]>;
 
-/// All answers of a call's parts travel to who decides in one message, beside the call itself.
+/// Limit on the answers of all parts: they travel with the call in one message to the deciding shard.
 const ANSWERS_BYTES_MAX: usize = 8 << 20;
 
-/// About how many bytes these take in a message.
+/// Approximate size of the answers in a message, in bytes.
 fn bytes_of(answers: &Answers) -> usize {
     answers.values.iter().map(|value| 16 + value.content_bytes()).sum()
 }
 
-/// Takes a shard out; false if it has answered before.
+/// Removes the shard from `waiting`; false if it has answered before.
 fn answers(waiting: &mut Shards, shard: ShardId) -> bool {
     let at = waiting.iter().position(|one| *one == shard);
     at.map(|at| waiting.swap_remove(at)).is_some()
@@ -103,7 +103,7 @@ impl Transaction {
         let participants: Arc<[ShardId]> = participants.into();
         let (&last, first) = participants.split_last().expect("a transaction has a participant");
         if first.is_empty() {
-            // The call is not needed again unless a guard asks for a retry, which the client repeats.
+            // A retry repeats the call from the client's copy, so the call is kept only for resending.
             let kept = resends.then(|| Box::new(call.clone()));
             out.push(Action::Send(last, Request::Execute { txn, begun, call: Box::new(call) }));
             let callee = Callee::Procedure(0);
@@ -137,22 +137,22 @@ impl Transaction {
         self.txn
     }
 
-    /// What is sent from here on is sent now: shards compare their clocks with that.
+    /// Sets the time that later requests carry: shards check their clocks against it.
     pub fn set_time(&mut self, now_ms: u64) {
         self.begun.at_ms = now_ms;
     }
 
-    /// The client waits for it.
+    /// Returns whether the client still waits for an answer.
     pub fn is_unanswered(&self) -> bool {
         !matches!(self.phase, Phase::Committing { .. } | Phase::Aborting { .. } | Phase::Over)
     }
 
-    /// Sends (again) what is not answered.
+    /// Sends all unanswered requests (again).
     pub fn send(&self, out: &mut Vec<Action>) {
         let (txn, begun) = (self.txn, self.begun);
         let last = *self.participants.last().expect("a transaction has a participant");
         match &self.phase {
-            // Whoever decides says which of both it is.
+            // The deciding shard answers whether it has committed or aborted.
             Phase::Executing(_) | Phase::Deciding(_) if self.cancelled.is_some() => {
                 out.push(Action::Send(last, Request::Abort { txn }));
             }
@@ -186,7 +186,7 @@ impl Transaction {
         }
     }
 
-    /// What comes twice, or of a phase that is over, is nothing new.
+    /// Handles a reply. Repetitions, and replies to an earlier phase, are ignored.
     pub fn on_reply(&mut self, reply: Reply, out: &mut Vec<Action>) {
         match reply {
             Reply::Executed { result, .. } if matches!(self.phase, Phase::Executing(_)) => {
@@ -297,7 +297,7 @@ impl Transaction {
         }
         let (answers, above) = (std::mem::take(all), *above);
         let last = *self.participants.last().expect("a transaction has a participant");
-        // Without participants nobody is told of siblings.
+        // Without a list of participants no sibling is reported to readers.
         let participants = if self.atomic { self.participants.clone() } else { Arc::new([]) };
         let call = self.call.clone();
         let decision = Box::new(Decision { call, participants, answers, above });
@@ -305,7 +305,7 @@ impl Transaction {
         out.push(Action::Send(last, Request::Decide { txn: self.txn, begun: self.begun, decision }));
     }
 
-    /// The last participant, or the only one, did not commit.
+    /// Handles the refusal of the last, or only, participant.
     fn on_undecided(&mut self, failure: Failure, out: &mut Vec<Action>) {
         let failure = self.cancelled.take().map_or(failure, Failure::Error);
         let prepared = self.participants[..self.participants.len() - 1].to_vec();
@@ -313,7 +313,7 @@ impl Transaction {
     }
 
     fn abort(&mut self, prepared: &[ShardId], failure: Failure, out: &mut Vec<Action>) {
-        // What `none` has applied stays applied.
+        // The comparator `none` cannot undo applied parts.
         let prepared = if self.atomic { prepared } else { &[] };
         self.phase = Phase::Aborting { waiting: prepared.into() };
         self.send(out);
@@ -321,7 +321,7 @@ impl Transaction {
             Failure::Error(error) => out.push(Action::Answer(Err(error))),
             Failure::Busy => out.push(Action::Retry),
         }
-        // Nothing is lost where nothing is sent again.
+        // Without resending the ABORTs cannot be lost.
         if prepared.is_empty() || !self.resends {
             self.phase = Phase::Over;
             out.push(Action::Settled);
@@ -339,9 +339,9 @@ impl Transaction {
         }
     }
 
-    /// Whoever began it waits no longer. Before the last participant is asked to decide, those that were asked to prepare are told to
-    /// abort: then nobody commits, and it says so. After that, or where the only participant decides at once, nobody can know; whoever
-    /// decides is told not to, in case it has not.
+    /// Abandons the transaction; the client waits no longer. Before the last participant has been asked to decide, the prepared ones are
+    /// sent ABORT, and the result is true: it certainly does not commit. Later, or with a single participant, the outcome is unknown: the
+    /// deciding shard is asked to abort if it has not decided, and the result is false.
     pub fn give_up(&mut self, out: &mut Vec<Action>) -> bool {
         if !matches!(self.phase, Phase::Preparing { .. }) {
             let error = SqlError::new(SqlState::QUERY_CANCELED, "nobody waits for it any longer");
@@ -354,8 +354,8 @@ impl Transaction {
         true
     }
 
-    /// Whoever began it wishes that it does not happen, and is told this error if it does not. What has been sent to who decides may
-    /// happen; that one says which.
+    /// Cancels the transaction; the client receives `error` if it does not commit. Once the decision has been requested, the deciding
+    /// shard's answer tells which.
     pub fn cancel(&mut self, error: SqlError, out: &mut Vec<Action>) {
         if matches!(self.phase, Phase::Preparing { .. }) {
             self.give_up(out);
@@ -365,7 +365,7 @@ impl Transaction {
         }
     }
 
-    /// Whoever decides is asked not to, if it has not: it may wait for others for as long as these please.
+    /// Asks the deciding shard to abort if it has not decided yet: it may be waiting for claims without a bound.
     fn forbid(&mut self, error: SqlError, out: &mut Vec<Action>) {
         if self.resends && matches!(self.phase, Phase::Executing(_) | Phase::Deciding(_)) {
             self.cancelled = Some(error);
@@ -373,7 +373,7 @@ impl Transaction {
         }
     }
 
-    /// The shards whose answers it waits for.
+    /// Shards whose answers it waits for.
     pub fn awaited(&self) -> Vec<ShardId> {
         match &self.phase {
             Phase::Executing(_) | Phase::Deciding(_) => {
@@ -393,7 +393,7 @@ impl Transaction {
     }
 }
 
-/// What a transaction becomes that met a guard again and again until its deadline (S7).
+/// Error of a call that withdrew at a guard until its deadline (S7).
 pub fn gave_up() -> SqlError {
     SqlError::new(SqlState::SERIALIZATION_FAILURE, "could not take a guard before the deadline")
         .with_hint("Other transactions hold the same value or row; try again.")

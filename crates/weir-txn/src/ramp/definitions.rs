@@ -1,5 +1,5 @@
-//! Definitions at a shard (docs/internals/server.md, "Definitions"): a transaction that changes the schema keeps out everybody else who writes, from
-//! its definition to its end; until it commits, what it has defined is there for its own statements alone.
+//! Definitions at a shard (docs/internals/server.md, "Definitions"): a transaction that changes the schema keeps out all other writers from its
+//! definition to its end. Until it commits, only its own statements see the new schema.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use crate::exec::program::Program;
 use crate::node::{Effects, Node};
 use crate::storage::{LoggedRow, MergedRows, Timestamp, WriteSet};
 
-/// A definition that has been made, and the schema version that is not in place: the next one or, while that is, the one before.
+/// A definition made by an open transaction. `schema_version` is the version that is not in place: the new one, or the previous one while
+/// the new one is in place.
 #[derive(Debug)]
 pub(crate) struct Defined {
     definition: Arc<Definition>,
@@ -24,7 +25,7 @@ pub(crate) struct Defined {
 }
 
 impl Defined {
-    /// Of the schema version that is not in place.
+    /// Program of the schema version that is not in place.
     pub(crate) fn program(&self) -> &Arc<Program> {
         &self.schema_version.program
     }
@@ -34,21 +35,21 @@ impl Defined {
     }
 }
 
-/// What a transaction that changes the schema has done, one after the other, as it is written down.
+/// One step of a transaction that changes the schema, as it is logged; steps are in execution order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Step {
     Rows(Vec<LoggedRow>),
     Define { definition: Arc<Definition>, transaction_time: TransactionTime },
 }
 
-/// What a transaction that changes the schema has made, and the same as it is written down.
+/// Schema versions made by a transaction, and the same changes in their logged form.
 #[derive(Debug)]
 pub struct Definitions {
     pub(crate) versions: Versions,
     pub(crate) steps: Vec<Step>,
 }
 
-/// Whom everybody else has to wait for, or withdraws for.
+/// The transaction that changes the schema: other writers wait for it, or withdraw.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Barrier {
     pub(crate) txn: TxnId,
@@ -56,7 +57,7 @@ pub(crate) struct Barrier {
 }
 
 impl Node {
-    /// Hands back what may go on; anything else waits, or withdraws.
+    /// Returns the request if it may proceed; otherwise it is queued, or answered with a withdrawal.
     pub(crate) fn pass_barrier(&mut self, request: Request, out: &mut Effects) -> Option<Request> {
         let Some(Barrier { txn: holder, age }) = self.barrier else { return Some(request) };
         let (txn, shard) = (request.txn(), self.shard);
@@ -64,12 +65,12 @@ impl Node {
             return Some(request);
         }
         match &request {
-            // It holds nothing elsewhere.
+            // Such a request holds nothing on other shards, so it may wait.
             Request::Execute { .. } => self.waiting.entry(holder).or_default().push(request),
             Request::Prepare { .. } | Request::Decide { .. } | Request::Apply { .. } => {
                 self.answer(txn, Reply::Busy { txn, shard }, out);
             }
-            // A lock that has nothing to do with tables.
+            // Advisory locks are independent of tables.
             Request::Work { work, .. } if matches!(work.call.callee, Callee::AdvisoryLock { .. }) => {
                 return Some(request);
             }
@@ -82,7 +83,7 @@ impl Node {
                 }
                 self.wait_with_work(smallvec![holder], request, out);
             }
-            // It is bound to what is to come.
+            // Bound to a schema version that is not committed yet.
             Request::Read { query, within: None, .. }
                 if query.schema_version != self.program.schema_version
                     && self.participant.prepared.contains_key(&holder) =>
@@ -94,7 +95,7 @@ impl Node {
         None
     }
 
-    /// Keeps others out for a definition; gives whom it has to wait for itself.
+    /// Raises the barrier for a definition. Returns a transaction that it has to wait for first.
     pub(crate) fn raise_barrier(&mut self, txn: TxnId, age: Age) -> Option<TxnId> {
         match self.barrier {
             Some(barrier) if barrier.txn != txn => return Some(barrier.txn),
@@ -112,7 +113,8 @@ impl Node {
         }
     }
 
-    /// Makes the definition and puts it in place; gives what is left of the write set then.
+    /// Applies the definition and puts the new schema version in place. Returns the part of the write set that remains uncommitted on top
+    /// of it.
     pub(crate) fn define(
         &mut self,
         definition: &Arc<Definition>,
@@ -141,7 +143,7 @@ impl Node {
         }
     }
 
-    /// Puts the schema version in place, or the one before back.
+    /// Swaps the schema version in place with the one kept in `defined`.
     pub(crate) fn exchange(&mut self, defined: &mut Defined) {
         let SchemaVersion { program, tables, sequences } = &mut defined.schema_version;
         self.storage.exchange(tables);
@@ -149,11 +151,11 @@ impl Node {
         std::mem::swap(&mut self.sequences, sequences);
     }
 
-    /// Does for good what a transaction with definitions has done. Nobody else has anything under way but reads: these begin again.
+    /// Commits a transaction with definitions. Only reads can be in flight then; they begin again.
     pub(crate) fn commit_definitions(&mut self, versions: Versions, timestamp: Timestamp) {
         let Versions { all, own } = versions;
         for Version { mut defined, below } in all {
-            // Its rows are in the tables that have been made anew, or in the write set on top.
+            // Its rows are in the rebuilt tables, or in the write set on top of them.
             drop(below);
             self.forget_all();
             self.exchange(&mut defined);
@@ -165,7 +167,7 @@ impl Node {
         self.has_new_description = true;
     }
 
-    /// The same from a log.
+    /// Replays the logged steps of a committed transaction with definitions.
     pub(crate) fn replay_steps(&mut self, steps: Vec<Step>, timestamp: Timestamp) -> Result<(), SqlError> {
         if steps.is_empty() {
             return Ok(());
@@ -187,7 +189,7 @@ impl Node {
         Ok(())
     }
 
-    /// What was prepared when the shard ended, as it was.
+    /// Rebuilds the definitions of a transaction that was prepared when the shard ended.
     pub(crate) fn prepare_again(&mut self, steps: Vec<Step>) -> Result<Definitions, SqlError> {
         let mut versions = Versions::default();
         for step in &steps {
@@ -204,7 +206,7 @@ impl Node {
         Ok(Definitions { versions, steps })
     }
 
-    /// Nobody who reads may go back to what was before.
+    /// Drops all history: no reader may go back to a state before the schema change.
     fn forget_all(&mut self) {
         self.readers.clear();
         self.snapshots.on_definition();
@@ -215,7 +217,7 @@ impl Node {
     }
 }
 
-/// Whether a request defines something.
+/// Returns the definition that a request carries.
 pub(crate) fn definition_of(callee: &Callee) -> Option<&Arc<Definition>> {
     match callee {
         Callee::Definition(definition) => Some(definition),

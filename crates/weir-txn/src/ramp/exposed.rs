@@ -1,8 +1,7 @@
-//! What a shard of SQL calls believes of parties in other processes (see [`crate::exposed`]).
+//! Checks of requests from other processes to a shard of SQL calls (see [`crate::exposed`]).
 //!
-//! A call must be one of the program's, with values of its parameters' types, and its participants those that the program
-//! gives, in that order: the last decides, and is told one answer of each of the others. What these answers say is their
-//! coordinator's word, and is taken.
+//! A call must be one of the program's, with values of its parameters' types. Its participants must be those that the program computes,
+//! in that order: the last one decides, and receives one answer of each of the others. The contents of these answers are trusted.
 
 use std::sync::Arc;
 
@@ -21,9 +20,9 @@ use crate::node::Node;
 use crate::storage::{Rows as _, TableSchema};
 use crate::termination::Says as _;
 
-/// From this version on [`Reply::Raised`] is understood.
+/// First protocol version that knows [`Reply::Raised`].
 const RAISED_FROM: u16 = 3;
-/// From this version on [`Reply::WaitsBesides`] is.
+/// First protocol version that knows [`Reply::WaitsBesides`].
 const WAITS_BESIDES_FROM: u16 = 4;
 
 impl Exposed for Node {
@@ -122,7 +121,7 @@ impl Exposed for Node {
 
     fn instead_of(reply: &Reply) -> Option<Reply> {
         match reply {
-            // Whoever takes it for an error of the call reads in it that the call has run.
+            // A client that takes this for an error of the call finds in its text that the call has run.
             Reply::Executed { txn, result: Ok(_) } => {
                 Some(Reply::Executed { txn: *txn, result: Err(too_large(true)) })
             }
@@ -135,7 +134,7 @@ impl Exposed for Node {
             Reply::ReadRows { read, shard, .. } => {
                 Some(Reply::TooLarge { txn: *read, shard: *shard, committed: None })
             }
-            // Better no word beside it than no answer.
+            // An answer without its notices is better than none.
             Reply::Raised { reply, .. } => Some((**reply).clone()),
             _ => None,
         }
@@ -144,7 +143,7 @@ impl Exposed for Node {
     fn of_version(reply: Reply, version: u16) -> Reply {
         match reply {
             Reply::Raised { reply, .. } if version < RAISED_FROM => *reply,
-            // Who hears of one of them alone sees some circles later.
+            // A coordinator that learns of one holder only detects some deadlocks later.
             Reply::WaitsBesides { txn, shard, holders } if version < WAITS_BESIDES_FROM => {
                 let holder = *holders.last().expect("there are others");
                 Reply::Waits { txn, shard, holder }
@@ -154,7 +153,7 @@ impl Exposed for Node {
     }
 
     fn take_description(&mut self) -> Option<Arc<Description>> {
-        // Asked after every step: only a new one is worth making.
+        // Called after every step, so it must cost nothing while the schema is unchanged.
         std::mem::take(&mut self.has_new_description).then(|| self.changed_description()).flatten()
     }
 
@@ -163,7 +162,7 @@ impl Exposed for Node {
     }
 }
 
-/// What a client is told whose answer is more than a message carries.
+/// Error of a client whose answer exceeds the size of a message.
 pub(super) fn too_large(has_run: bool) -> SqlError {
     let hint = match has_run {
         true => "The call has run, and what it did is done. Ask for less at a time.",
@@ -174,8 +173,7 @@ pub(super) fn too_large(has_run: bool) -> SqlError {
 }
 
 impl Node {
-    /// A call that would carry a clock far ahead is refused (S9), where clocks are not those of one process. Read-only
-    /// procedures carry none.
+    /// Rejects a call whose clock is too far ahead (S9), where clocks belong to different processes. Read-only procedures carry no clock.
     pub(crate) fn refuses_clock(&self, now_ms: u64, request: &Request) -> Option<Reply> {
         let begun_ms =
             request.begun_ms().filter(|_| self.outcomes.is_some() && !self.bugs.accepts_any_clock)?;
@@ -210,7 +208,7 @@ impl Node {
         if let Some(why) = refuses_clock(above.clock).or_else(|| self.refuses_call(txn, call, participants)) {
             return Some(why);
         }
-        // The call has participants, or it would have been refused.
+        // A call without participants has been rejected before.
         let (last, others) = participants.split_last()?;
         if *last != self.id() {
             return Some("a decision that is another participant's");
@@ -239,7 +237,7 @@ impl Node {
         (!(0..query.tables.len()).all(is_one)).then_some("a read of what there is not")
     }
 
-    /// What is bound to another schema version is told so when its turn comes; it is not run.
+    /// Program of that schema version. A request bound to another version is not run: it is answered with that error when its turn comes.
     fn program_of(&self, schema_version: u64, txn: Option<TxnId>) -> Option<&Arc<Program>> {
         let own = || {
             self.open.get(&txn?)?.schema_versions().find(|program| program.schema_version == schema_version)
@@ -261,7 +259,7 @@ impl Node {
             return Some("a call of what cannot be run");
         };
         let fit = |(value, input): (&Value, &crate::exec::program::Input)| is_of(value, &input.ty);
-        // Where each of many rows lives is looked at when it is inserted.
+        // With many rows each row's home is checked when it is inserted.
         let is_fit = match procedure.inputs.len() {
             0 => call.args.is_empty(),
             width if call.args.len() == width => true,
@@ -294,7 +292,7 @@ fn refuses_siblings(including: &[Sibling], shards: ShardId) -> Option<&'static s
     including.iter().any(beyond).then_some("siblings that cannot be")
 }
 
-/// What the executor was compiled for is what it gets.
+/// Checks that a value has the type that the executor was compiled for.
 fn is_of(value: &Value, ty: &SqlType) -> bool {
     match (ty, value) {
         (_, Value::Null) => true,

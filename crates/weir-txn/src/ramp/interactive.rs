@@ -1,6 +1,5 @@
-//! The coordinator's side of a transaction of several statements (docs/internals/server.md, "Interactive transactions"): each statement is
-//! worked by its shards, the last of them with the answers of the others; the end is that of a call of all the shards that have
-//! worked.
+//! The coordinator's side of an interactive transaction (docs/internals/server.md, "Interactive transactions"): the shards of each statement work
+//! in order, the last one with the answers of the others. The transaction ends like a call over all shards that have worked.
 
 use std::sync::Arc;
 
@@ -17,40 +16,39 @@ use crate::storage::Timestamp;
 pub struct Interactive {
     txn: TxnId,
     begun: Begun,
-    /// Of the last step.
+    /// Number of the last step.
     number: u32,
-    /// Shards that have worked, in the order in which they were met first, and how often each had started then; the first decides.
-    /// None: it has been asked, and whoever works in it does not wait for the answer any more.
+    /// Shards that have worked, in the order of their first statement, each with its incarnation then; the first one decides. No
+    /// incarnation: the shard was asked, and the client abandoned that statement before its answer came.
     open: Vec<(ShardId, Option<u64>)>,
     phase: Phase,
     /// The number of the last step before each savepoint, the innermost at the end.
     savepoints: Vec<u32>,
-    /// Why it has been aborted, or nothing is taken but its end and a roll-back to a savepoint: whoever works in it must hear of it
-    /// before it is forgotten.
+    /// Error after which only the end, or a rollback to a savepoint, is accepted. The client must receive it before it is cleared.
     failed: Option<Failed>,
-    /// Whoever works in it has ended it.
+    /// The client has ended the transaction.
     is_ended: bool,
-    /// It commits when the statement under way has ended well.
+    /// COMMIT follows as soon as the statement in progress has succeeded.
     commits_next: bool,
-    /// How long a statement waits for another transaction.
+    /// Lock time-out of its statements.
     lock_timeout_ms: Option<u64>,
 }
 
 #[derive(Debug)]
 struct Failed {
     error: SqlError,
-    /// What was done before the innermost savepoint stands.
+    /// The work before the innermost savepoint is intact, so a rollback to it is possible.
     can_go_back: bool,
 }
 
-/// Who has not answered.
+/// Shards that have not answered.
 type Shards = SmallVec<[ShardId; 8]>;
 
 #[derive(Debug)]
 enum Phase {
     /// Between statements.
     Idle,
-    /// All participants of a statement but the last work.
+    /// All participants of a statement but the last are working.
     Parts {
         call: Arc<Call>,
         participants: Arc<[ShardId]>,
@@ -58,17 +56,17 @@ enum Phase {
         answers: Vec<(ShardId, Answers)>,
         error: Option<SqlError>,
     },
-    /// The last, or the only one.
+    /// The last, or only, participant is working.
     Last {
         call: Arc<Call>,
         participants: Arc<[ShardId]>,
         answers: Vec<(ShardId, Answers)>,
     },
-    /// Back to the state after that step.
+    /// Rolling back to the state after step `after`.
     RollingBack {
         after: u32,
         waiting: Shards,
-        /// Whoever works in it waits for that; else a statement has failed.
+        /// The client waits for the rollback; otherwise a failed statement caused it.
         is_awaited: bool,
     },
     Binding {
@@ -110,7 +108,7 @@ impl Interactive {
         self.txn
     }
 
-    /// The statement under way, or the last one, as shards name it.
+    /// Identity of the statement in progress, or of the last one, at the shards.
     pub fn statement_id(&self) -> StatementId {
         (self.txn.coordinator, self.txn.sequence, self.number)
     }
@@ -119,7 +117,7 @@ impl Interactive {
         matches!(self.phase, Phase::Idle)
     }
 
-    /// What the coordinator's clock shows when it is asked for something (S9).
+    /// Sets the coordinator's clock, which later requests carry (S9).
     pub fn set_time(&mut self, now_ms: u64) {
         self.begun.at_ms = now_ms;
     }
@@ -128,32 +126,32 @@ impl Interactive {
         self.lock_timeout_ms
     }
 
-    /// None: as long as it takes.
+    /// Sets the lock time-out; none: no limit.
     pub fn set_lock_timeout(&mut self, lock_timeout_ms: Option<u64>) {
         self.lock_timeout_ms = lock_timeout_ms;
     }
 
-    /// A statement is under way, which may wait for others.
+    /// Returns whether a statement is in progress, which may wait for other transactions.
     pub fn works(&self) -> bool {
         matches!(self.phase, Phase::Parts { .. } | Phase::Last { .. })
     }
 
-    /// Where it has worked.
+    /// Shards that have worked in it, with their incarnations.
     pub fn open(&self) -> Vec<(ShardId, u64)> {
         self.open.iter().filter_map(|(shard, opened)| Some((*shard, (*opened)?))).collect()
     }
 
-    /// Why no statement is taken.
+    /// Error for which no statement is accepted.
     pub fn failed(&self) -> Option<&SqlError> {
         self.failed.as_ref().map(|failed| &failed.error)
     }
 
-    /// Why nothing but its end is to come.
+    /// Error for which only the end is accepted.
     pub fn aborted(&self) -> Option<&SqlError> {
         self.failed.as_ref().filter(|failed| !failed.can_go_back).map(|failed| &failed.error)
     }
 
-    /// `participants` in the order in which they are asked. At least one.
+    /// Begins a statement. `participants` in the order in which they are asked; at least one.
     pub fn statement(&mut self, call: Call, participants: Vec<ShardId>, out: &mut Vec<Action>) {
         assert!(self.is_between_statements(), "one statement after the other");
         self.number += 1;
@@ -167,18 +165,18 @@ impl Interactive {
         self.send(out);
     }
 
-    /// What is done from here on can be taken back without the rest.
+    /// Defines a savepoint.
     pub fn savepoint(&mut self) {
         assert!(self.is_between_statements(), "a statement is under way");
         self.savepoints.push(self.number);
     }
 
-    /// The savepoints behind the first so many are forgotten; what was done since stays.
+    /// Releases all savepoints but the first `keep`; their changes remain.
     pub fn release(&mut self, keep: usize) {
         self.savepoints.truncate(keep);
     }
 
-    /// Takes back what was done after the savepoint of that place, which stays.
+    /// Rolls back to the savepoint at that position, which remains defined.
     pub fn roll_back_to(&mut self, at: usize, out: &mut Vec<Action>) {
         if let Some(error) = self.aborted() {
             return out.push(Action::Answer(Err(error.clone())));
@@ -189,7 +187,7 @@ impl Interactive {
         let innermost = self.savepoints.len() - 1;
         self.savepoints.truncate(at + 1);
         match &mut self.phase {
-            // It was begun when the statement failed.
+            // The failed statement has started this rollback already.
             Phase::RollingBack { is_awaited, .. } if at == innermost => *is_awaited = true,
             Phase::Idle if self.number == after => {
                 self.failed = None;
@@ -219,13 +217,14 @@ impl Interactive {
             out.push(Action::Answer(Ok(Output::default())));
         }
         self.phase = Phase::Idle;
-        // Nothing that was done between the two is left anywhere.
+        // No shard keeps anything of the steps in between.
         if let Some(innermost) = self.savepoints.last_mut() {
             *innermost = self.number;
         }
     }
 
-    /// `look`: what is to be run first wherever it has worked, unless it has failed; if that fails, the transaction has.
+    /// Commits. `look`: deferred checks, run first on every shard that has worked, unless the transaction has failed; if they fail, it
+    /// aborts.
     pub fn commit(&mut self, look: Option<Call>, out: &mut Vec<Action>) {
         self.is_ended = true;
         if let Some(Failed { error, can_go_back }) = &self.failed {
@@ -261,7 +260,7 @@ impl Interactive {
         self.send(out);
     }
 
-    /// Whatever is under way, nothing of it happens; but a commit that has been sent to who decides may. Says whether it is sure.
+    /// Rolls back, also in the middle of a statement. Returns false if a COMMIT has been sent to the deciding shard: it may still commit.
     pub fn roll_back(&mut self, out: &mut Vec<Action>) -> bool {
         self.is_ended = true;
         match &self.phase {
@@ -281,7 +280,7 @@ impl Interactive {
         }
     }
 
-    /// Sends (again) what is not answered.
+    /// Sends all unanswered requests (again).
     pub fn send(&mut self, out: &mut Vec<Action>) {
         let txn = self.txn;
         let mut send = |shard, request| out.push(Action::Send(shard, request));
@@ -345,7 +344,7 @@ impl Interactive {
         Request::Work { txn: self.txn, begun: self.begun, work: Box::new(work) }
     }
 
-    /// What comes twice, or of a phase that is over, is nothing new.
+    /// Handles a reply. Repetitions, and replies to an earlier phase, are ignored.
     pub fn on_reply(&mut self, reply: Reply, out: &mut Vec<Action>) {
         match (reply, &mut self.phase) {
             (Reply::Worked { shard, number, incarnation, result, .. }, phase) if number == self.number => {
@@ -386,7 +385,7 @@ impl Interactive {
                 waiting.retain(|one| *one != shard);
                 self.end_if_told(out);
             }
-            // A shard has forgotten it, or refuses its end.
+            // A shard has forgotten the transaction, or refuses to end it.
             (Reply::Refused { error, .. }, phase) if !is_ending(phase) => self.fail_for_good(error, out),
             (Reply::Busy { .. }, phase) if !is_ending(phase) => self.fail_for_good(forgotten(), out),
             _ => {}
@@ -400,7 +399,7 @@ impl Interactive {
         }
     }
 
-    /// A shard that has been asked and has not answered may work yet.
+    /// Adds the shards that were asked and have not answered: they may still work.
     fn note_asked(&mut self) {
         let asked = match &self.phase {
             Phase::Parts { participants, .. } => &participants[..participants.len() - 1],
@@ -444,12 +443,12 @@ impl Interactive {
                 *phase = Phase::Idle;
                 out.push(Action::Answer(Ok(output)));
             }
-            // Others may have done their share of it.
+            // Other shards may have done their share of the statement.
             (_, Err(error)) => self.fail(error, out),
         }
     }
 
-    /// The shards whose answers its statement waits for.
+    /// Shards whose answers the statement waits for.
     pub fn awaited(&self) -> Vec<ShardId> {
         match &self.phase {
             Phase::Parts { waiting, .. } => waiting.to_vec(),
@@ -458,7 +457,7 @@ impl Interactive {
         }
     }
 
-    /// Nobody waits any longer for what is under way. Says whether it is sure that nothing of it happens; else it may.
+    /// Abandons the statement in progress. Returns true if nothing of it takes effect; false if it may.
     pub fn give_up(&mut self, out: &mut Vec<Action>) -> bool {
         let error = SqlError::new(SqlState::QUERY_CANCELED, "a statement of this transaction was given up")
             .with_hint("Nothing of it has happened. Try it again.");
@@ -477,24 +476,25 @@ impl Interactive {
         true
     }
 
-    /// Ends what it does, in the middle of a statement.
+    /// Fails the statement in progress with that error.
     pub fn interrupt(&mut self, error: SqlError, out: &mut Vec<Action>) {
         if self.works() {
             self.fail(error, out);
         }
     }
 
-    /// A statement has failed, and whoever waits is told why.
+    /// Fails the statement and answers the client.
     fn fail(&mut self, error: SqlError, out: &mut Vec<Action>) {
         out.push(Action::Answer(Err(error.clone())));
         self.fail_quietly(error, out);
     }
 
-    /// What was done since the innermost savepoint is taken back at once, with its locks, as PostgreSQL does; without one, everything.
+    /// Undoes everything since the innermost savepoint at once, with its locks, as PostgreSQL does; without a savepoint, the whole
+    /// transaction.
     fn fail_quietly(&mut self, mut error: SqlError, out: &mut Vec<Action>) {
-        // It has been heard.
+        // Its notices have been delivered.
         error.notices_mut().clear();
-        // A COMMIT that fails is the end.
+        // A failed COMMIT ends the transaction.
         let innermost = self.savepoints.last().copied().filter(|_| !self.commits_next);
         self.failed = Some(Failed { error, can_go_back: innermost.is_some() });
         match innermost {
@@ -503,7 +503,7 @@ impl Interactive {
         }
     }
 
-    /// It is over, and whoever waits is told why.
+    /// Ends the transaction and answers a waiting client with the error.
     fn fail_for_good(&mut self, error: SqlError, out: &mut Vec<Action>) {
         let is_awaited = match &self.phase {
             Phase::Idle => false,
@@ -544,12 +544,12 @@ fn no_savepoint() -> SqlError {
     SqlError::new(SqlState::INVALID_SAVEPOINT_SPECIFICATION, "savepoint does not exist")
 }
 
-/// What a statement has become that has waited for a lock for as long as it may.
+/// Error of a statement that has waited for a lock longer than its time-out.
 pub fn lock_timeout() -> SqlError {
     SqlError::new(SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout")
 }
 
-/// Why the youngest of those that wait for each other ends.
+/// Error of the youngest transaction of a deadlock.
 pub fn deadlock() -> SqlError {
     SqlError::new(SqlState::DEADLOCK_DETECTED, "deadlock detected")
         .with_hint("Transactions wait for each other, and this one has begun last. Try it again.")

@@ -1,7 +1,7 @@
-//! What a shard of SQL calls writes down, and how it starts again from that (docs/ramp.md; soundness S3, S4, S16).
+//! The log of a shard of SQL calls, and recovery from it (docs/ramp.md; soundness S3, S4, S16).
 //!
-//! Says what must be durable; writing and waiting for it is the driver's. Reading a log back runs no call: rows are put
-//! back as they became, in their slots, so whatever prepared transactions say of rows stays true.
+//! This module says which records must be durable; the driver writes and syncs them. Recovery runs no calls: it puts row images back into
+//! their slots, so that the row numbers in prepared transactions stay valid.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,22 +24,22 @@ use crate::readers::OverOf;
 use crate::storage::{Image, LoggedOperation, LoggedRow, Position, Rows as _, SavedRows, Storage, Timestamp};
 use crate::termination::Timeouts;
 
-/// One line of a shard's log.
+/// One record of a shard's log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Record {
-    /// The shard has started, for that time.
+    /// The shard has started, for the `incarnation`-th time.
     Started { incarnation: u64 },
-    /// Its operations, its claims and what its coordinator was answered, until COMMIT.
+    /// The transaction has prepared: its operations, its claims and its coordinator's answer, kept until COMMIT.
     Prepared { txn: TxnId, prepared: Box<LoggedPrepared>, sequences: Option<Box<Sequences>> },
-    /// The rows as it left them, prepared before or not.
+    /// The transaction has committed, with the resulting row images, whether it had prepared or not.
     Committed(Box<LoggedCommit>),
-    /// It has not committed here, and never will.
+    /// The transaction has not committed here and never will.
     Refused { txn: TxnId, reply: Option<Box<Reply>> },
     /// Nothing of this coordinator is accepted any more.
     Retired { coordinator: CoordinatorId },
-    /// All that came before, as it stands.
+    /// Replaces all earlier records.
     Snapshot(Box<Snapshot>),
-    /// Rows that a snapshot had, which has come before without rows.
+    /// Rows of the preceding snapshot, which was written without rows.
     Rows(Box<SavedRows>),
 }
 
@@ -47,16 +47,16 @@ pub enum Record {
 pub struct LoggedCommit {
     txn: TxnId,
     timestamp: Timestamp,
-    /// Of a transaction over several shards that has not prepared here; else empty.
+    /// Participants of a multi-shard transaction that has not prepared here; else empty.
     participants: Arc<[ShardId]>,
     rows: Vec<LoggedRow>,
     reply: Option<Box<Reply>>,
     sequences: Option<Box<Sequences>>,
-    /// Of a transaction that changes the schema, and has not prepared here: instead of rows.
+    /// Steps of a transaction that changes the schema and has not prepared here; replaces `rows`.
     steps: Vec<Step>,
 }
 
-/// [`Prepared`] as it is written down.
+/// Logged form of [`Prepared`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LoggedPrepared {
     age: Age,
@@ -69,20 +69,20 @@ pub struct LoggedPrepared {
     steps: Vec<Step>,
 }
 
-/// A shard without what only its readers of this moment need.
+/// State of a shard, without the bookkeeping that only its current readers need.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Snapshot {
     incarnation: u64,
     clock: u64,
     image: Image,
-    /// With the number of the image's changes that were made before it prepared.
+    /// Each with the number of changes in the image that were made before it prepared.
     prepared: Vec<(TxnId, Position, LoggedPrepared)>,
     unsettled: Vec<(TxnId, Timestamp, Arc<[ShardId]>, bool)>,
     over: Vec<(TxnId, Over)>,
     below: Vec<OverOf>,
     retired: Vec<CoordinatorId>,
     sequences: Sequences,
-    /// Of a schema that has been changed.
+    /// Present if the schema has been changed.
     description: Option<Box<Description>>,
 }
 
@@ -137,7 +137,7 @@ impl Durable for Node {
             self.snapshot_is_void = false;
             let defines = |prepared: &Prepared| prepared.definitions.is_some();
             if self.participant.prepared.values().any(defines) {
-                // They are done again when the log is read, on the rows.
+                // Definitions of open transactions are replayed on these rows when the log is read.
                 return Some((self.snapshot(), false));
             }
             let head = self.snapshot_with(false);
@@ -175,7 +175,7 @@ impl Durable for Node {
 }
 
 impl Node {
-    /// All that it must not forget, or all but its rows.
+    /// Everything that must survive a restart, with or without rows.
     fn snapshot_with(&self, rows: bool) -> Record {
         let nothing = OutcomeTable::default();
         let outcomes = self.outcomes.as_deref().unwrap_or(&nothing);
@@ -209,8 +209,8 @@ impl Node {
 }
 
 impl Node {
-    /// Starts a shard with a log: for the first time without records, else from those that are durable. What it has
-    /// promised, prepared and committed is as it was, and so is what it answers; only its readers begin anew.
+    /// Starts a shard with a log: empty without records, else recovered from the durable ones. Committed, prepared and promised state and
+    /// the recorded answers are restored; only readers begin anew.
     ///
     /// # Panics
     /// As [`Node::try_recover`] errs.
@@ -225,10 +225,10 @@ impl Node {
             .expect("definitions in a log are read by who wrote them")
     }
 
-    /// The same of a log that another build may have written.
+    /// Recovers from a log that another build may have written.
     ///
     /// # Errors
-    /// A definition in it cannot be made again.
+    /// A definition in the log cannot be applied again.
     pub fn try_recover(
         shard: ShardId,
         program: Arc<Program>,
@@ -260,7 +260,7 @@ impl Node {
         Ok(node)
     }
 
-    /// A row that this build looks for on another shard would be found by nobody.
+    /// Rejects tables whose rows this build would look for on another shard.
     fn check_homes(&self) -> Result<(), SqlError> {
         for table in self.program.placed_anew().filter(|_| self.program.shards > 1) {
             let all = TableRead { table, equals: Vec::new(), joined: None };
@@ -284,8 +284,8 @@ impl Node {
         Ok(())
     }
 
-    /// What the other one lacks or has beside this one's state, but for what only readers of this moment need, and for what
-    /// coordinators will say again: none, if that one has been recovered from the records of this one.
+    /// Names a difference between this shard and the one recovered from its log; none if they agree. Bookkeeping of current readers, and
+    /// what coordinators send again, is not compared.
     pub fn lost_by(&self, recovered: &Node) -> Option<String> {
         let tables = (0..self.program.partitions.len() as u32).map(TableId);
         let print = |node: &Node, table| (node.storage.fingerprint(table), node.storage.row_count(table));
@@ -304,7 +304,7 @@ impl Node {
                 return Some(format!("what is prepared: {one} became {two}"));
             }
         }
-        // Those of open transactions go with them.
+        // Claims of open transactions are lost with them.
         let claims = own.claims.of(|txn| !self.open.contains_key(&txn));
         if claims != other.claims {
             return Some(format!("claims {claims:?}"));
@@ -338,13 +338,13 @@ impl Node {
                 self.participant.readers.know(txn.coordinator);
                 self.release(txn);
                 self.lower_barrier(txn);
-                // The snapshot before may have been written when its coordinator had said that it was over.
+                // The preceding snapshot may have been written after the coordinator reported the transaction as over.
                 if !self.participant.readers.is_below(txn.coordinator, txn.sequence) {
                     self.outcomes_mut().over.insert(txn, Over { clock: None, reply });
                 }
             }
             Record::Retired { coordinator } => {
-                // Nothing of it was left, so what it committed was settled.
+                // The coordinator has no unfinished transactions, so its commits were settled.
                 self.participant.forget_coordinator(coordinator);
                 self.outcomes_mut().forget_coordinator(coordinator);
             }
@@ -355,7 +355,8 @@ impl Node {
         Ok(())
     }
 
-    /// What it knows is gone with the process; it answers repetitions and finishes what the silent have left all the same.
+    /// Turns logging off: a restart loses everything, but repetitions are still answered, and transactions of silent coordinators still
+    /// terminated.
     pub fn without_log(mut self) -> Node {
         let outcomes = self.outcomes_mut();
         (outcomes.is_logged, outcomes.log) = (false, Vec::new());
@@ -468,7 +469,7 @@ impl Node {
         Ok(())
     }
 
-    /// Writes down what has become of a transaction, and what a repetition of it is answered.
+    /// Logs a commit, and remembers the answer for repetitions.
     pub(crate) fn note_commit(
         &mut self,
         txn: TxnId,
@@ -480,7 +481,7 @@ impl Node {
         self.note_commit_of(txn, timestamp, (begin, Vec::new()), participants, reply);
     }
 
-    /// The same of one that has changed the schema, in these steps.
+    /// Logs the commit of a transaction that has changed the schema in these steps.
     pub(crate) fn note_commit_of(
         &mut self,
         txn: TxnId,
@@ -506,21 +507,21 @@ impl Node {
         outcomes.log.push(Record::Committed(Box::new(commit)));
     }
 
-    /// The same of one that has not committed and never will.
+    /// Logs that a transaction has not committed and never will.
     pub(crate) fn note_refusal(&mut self, txn: TxnId, reply: Option<&Reply>) {
         self.drop_open(txn);
         let Some(outcomes) = &mut self.outcomes else { return };
         let reply = reply.cloned().map(Box::new);
         self.participant.readers.know(txn.coordinator);
-        // What its coordinator knows to be over need not be remembered.
+        // Outcomes that the coordinator knows already need not be remembered.
         if !self.participant.readers.is_below(txn.coordinator, txn.sequence) {
             outcomes.over.insert(txn, Over { clock: None, reply: reply.clone() });
         }
-        // Whoever is told that there is no room does not ask again for the same; and there is no room for that word.
+        // A refusal because the disk is full is not logged: its client does not repeat the request, and there is no room for the record.
         let needs_room =
             matches!(reply.as_deref(), Some(Reply::Executed { .. })) && self.storage.room.disk_is_full;
         if needs_room {
-            // It rests on what it has met, and what waits for room need not be waited for.
+            // The reply depends only on what it has read; records that wait for disk space need not be waited for.
             self.row_replies += 1;
         } else if outcomes.is_logged && !self.bugs.refusal_is_not_recorded {
             outcomes.log.push(Record::Refused { txn, reply });

@@ -1,5 +1,5 @@
-//! What coordinators and participants of guarded RAMP say to each other (ramp.txt, Algorithm 1, with
-//! what SQL needs: calls instead of values, guards, answers of round one).
+//! Messages between coordinators and participants of guarded RAMP (ramp.txt, Algorithm 1, with the additions for SQL: calls instead of
+//! values, guards, answers of round one).
 
 use std::sync::Arc;
 
@@ -21,48 +21,48 @@ use crate::termination::Fate;
 /// Number of a shard of the cluster, from 0.
 pub type ShardId = u16;
 
-/// Names a transaction; orders nothing (S9). Sequences of one coordinator ascend.
+/// Identifies a transaction. Sequences of one coordinator ascend; ids imply no order between coordinators (S9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TxnId {
     pub coordinator: CoordinatorId,
     pub sequence: u64,
 }
 
-/// Who waits for whom at a guard (S7): the older transaction waits, the younger withdraws. A transaction
-/// that withdrew comes back under a new id and its old age.
+/// Priority at a guard (S7): the older transaction waits, the younger one withdraws. A transaction that withdrew is retried under a new
+/// id and its old age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Age {
     pub sequence: u64,
     pub coordinator: CoordinatorId,
 }
 
-/// Since when a transaction wants what it wants.
+/// Age of a transaction, and the time when it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Begun {
     pub age: Age,
-    /// What the coordinator's clock showed (S9).
+    /// Clock of the coordinator (S9), in milliseconds.
     pub at_ms: u64,
 }
 
-/// What a call runs.
+/// The code that a call runs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Callee {
     /// A procedure of the program, by its index.
     Procedure(usize),
-    /// A statement by itself.
+    /// An ad-hoc statement.
     Text(Arc<Text>),
-    /// A change of the schema, on all shards; only in a transaction of several statements.
+    /// A change of the schema, on all shards; only in an interactive transaction.
     Definition(Arc<Definition>),
-    /// Holds what its users have agreed to mean by the key, on the shard of that; only in a transaction of several statements.
-    /// Gives whether it does: one that does not wait may not.
+    /// An advisory lock, taken on the home shard of its key; only in an interactive transaction. Returns whether the lock is held:
+    /// without `waits` it may not be.
     AdvisoryLock { key: AdvisoryKey, waits: bool },
-    /// SET CONSTRAINTS, and the look that comes before COMMIT; only in a transaction of several statements.
+    /// SET CONSTRAINTS, or the deferred checks before COMMIT; only in an interactive transaction.
     Constraints(Setting),
-    /// Asks a shard where its sequences stand; only in a transaction of several statements. Gives three values for each that has given
-    /// one: its number, the last value, and how many it has given.
+    /// Asks a shard for the state of its sequences; only in an interactive transaction. Returns three values for each sequence used
+    /// there: its number, its last value, and how many values it has handed out.
     Sequences,
-    /// setval, at one shard: its share of the sequence goes on from that value, or behind it if it has been given. Takes effect at once,
-    /// whatever becomes of the transaction that it is said in.
+    /// setval at one shard: its share of the sequence continues from `value`, or after it if `is_given`. Takes effect at once, also if
+    /// the surrounding transaction rolls back.
     SetSequence { shard: ShardId, sequence: SequenceId, value: i64, is_given: bool },
 }
 
@@ -75,7 +75,7 @@ impl Callee {
     }
 }
 
-/// What is locked by pg_advisory_lock. The two kinds have nothing to do with each other.
+/// Key of an advisory lock. Keys of the two kinds never conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum AdvisoryKey {
     One(i64),
@@ -83,7 +83,7 @@ pub enum AdvisoryKey {
 }
 
 impl AdvisoryKey {
-    /// The shard that knows who holds it.
+    /// Shard that holds the locks of this key.
     pub fn home(self, shards: ShardId) -> ShardId {
         match self {
             AdvisoryKey::One(key) => shard_of_integer(key, shards),
@@ -94,47 +94,47 @@ impl AdvisoryKey {
     }
 }
 
-/// One call of a procedure, or of a statement by itself.
+/// One call of a procedure, or one ad-hoc statement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Call {
     pub callee: Callee,
-    /// Of a statement by itself that inserts one row, there may be those of many rows, one after the other (docs/internals/server.md, "Many
+    /// Arguments. For an ad-hoc statement that inserts one row, the arguments of many rows may follow each other (docs/internals/server.md, "Many
     /// rows at once").
     pub args: Vec<Value>,
-    /// What `now()` says, and the zone of the session.
+    /// Value of `now()`, and the time zone of the session.
     pub transaction_time: TransactionTime,
-    /// Of the schema that it was bound to ([`crate::exec::definition`]).
+    /// Schema version that it was bound to ([`crate::exec::definition`]).
     pub schema_version: u64,
 }
 
-/// What a fragment's statements gave, in the order of execution: what the statements of the last
-/// participant may need (round one of the design). A statement gives FOUND, its row count and its INTO
-/// values; a loop over a query the number of rows, then their values.
+/// Results of the statements of a fragment in execution order, as far as statements of the last participant may need them (round one of
+/// the design). A statement yields FOUND, its row count and its INTO values; a loop over a query yields the number of rows, then their
+/// values.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Answers {
     pub values: Vec<Value>,
-    /// The statement after those failed. The last participant fails with it when it comes to that
-    /// statement, and not if it fails earlier: the error is the one of a serial execution.
+    /// Error of the statement that follows the answers. The last participant raises it when it reaches that statement, unless it fails
+    /// earlier: so the client gets the error of a serial execution.
     pub error: Option<SqlError>,
 }
 
-/// What the client gets.
+/// Result of a call for the client.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Output {
     /// OUT and INOUT parameters, or a function's value.
     pub values: Vec<Value>,
     /// Rows of a set-returning function.
     pub rows: Vec<Vec<Value>>,
-    /// What sequences have given, the last at the end. In a message it is a record behind `values` ([`SequenceValue::record`]).
+    /// Values handed out by sequences, the latest last. In a message they are one record after `values` ([`SequenceValue::record`]).
     #[serde(skip)]
     pub given: Vec<SequenceValue>,
-    /// What it has said. It travels beside its reply ([`Reply::Raised`]), and is not written down.
+    /// Notices raised by the call. They travel in [`Reply::Raised`] and are not logged.
     #[serde(skip)]
     pub notices: Vec<Notice>,
 }
 
 impl Output {
-    /// As it comes out of a message.
+    /// Restores the output from its form in a message.
     pub(super) fn unpacked(mut self) -> Output {
         if let Some(given) = self.values.last().and_then(SequenceValue::of_record) {
             self.given = given;
@@ -144,14 +144,14 @@ impl Output {
     }
 }
 
-/// What the last participant is told.
+/// Request to the last participant to decide.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Decision {
     pub call: Arc<Call>,
-    /// All of them, itself last; none where nobody is to be told of siblings (the comparator `none`).
+    /// All participants, itself last; none if siblings are not reported to readers (the comparator `none`).
     pub participants: Arc<[ShardId]>,
     pub answers: Vec<(ShardId, Answers)>,
-    /// Its timestamp must exceed this.
+    /// Lower bound, exclusive, of its timestamp.
     pub above: Timestamp,
 }
 
@@ -170,7 +170,7 @@ pub enum Request {
         call: Arc<Call>,
         participants: Arc<[ShardId]>,
     },
-    /// The last participant: all others have prepared, so this one decides by running its part.
+    /// To the last participant, when all others have prepared: it decides by running its part.
     Decide {
         txn: TxnId,
         begun: Begun,
@@ -189,16 +189,15 @@ pub enum Request {
     Abort {
         txn: TxnId,
     },
-    /// Round one of a read: `query` of the program's reads, with its arguments. `session`: what the reader knew when it
-    /// began.
+    /// Round one of a read: one of the program's queries, with its arguments. `session`: as which the reader is registered.
     Read {
         read: TxnId,
         session: u64,
         query: Arc<ReadQuery>,
-        /// The open transaction that asks, and sees what it has written; see [`Work::opened`].
+        /// Open transaction whose uncommitted writes the read sees; see [`Work::opened`].
         within: Option<(TxnId, u64)>,
     },
-    /// Round two (S5): exactly the state at `position` plus the named transactions.
+    /// Round two (S5): reads exactly the state at `position` plus the named transactions.
     ReadAt {
         read: TxnId,
         session: u64,
@@ -207,80 +206,80 @@ pub enum Request {
         including: Vec<Sibling>,
         within: Option<(TxnId, u64)>,
     },
-    /// The read is over: its position may be forgotten.
+    /// The read is over: the history at its position may be dropped.
     EndRead {
         read: TxnId,
     },
-    /// One participant asks another what has become of a transaction whose coordinator is silent, and says what
-    /// it knows itself (termination).
+    /// A participant asks another one for the outcome of a transaction whose coordinator is silent, and reports its own state
+    /// (termination).
     Ask {
         txn: TxnId,
         fate: Fate,
     },
-    /// The answer.
+    /// Reply to `Ask`.
     Tell {
         txn: TxnId,
         fate: Fate,
     },
-    /// This shard's share of a statement of a transaction that stays open (interactive): what it writes is seen by the
-    /// transaction alone, and held until its end.
+    /// This shard's share of a statement of an interactive transaction. Its writes are visible to the transaction alone, and its locks
+    /// are held until the end.
     Work {
         txn: TxnId,
         begun: Begun,
         work: Box<Work>,
     },
-    /// Ends an open transaction of several participants, for all but the last: from here on it is prepared.
+    /// Prepares an open transaction of several participants, on all shards but the last.
     Bind {
         txn: TxnId,
         begun: Begun,
         participants: Arc<[ShardId]>,
         opened: u64,
     },
-    /// Ends an open transaction: its only participant commits, or the last one, when all others have prepared.
+    /// Commits an open transaction: on its only participant, or on the last one when all others have prepared.
     Finish {
         txn: TxnId,
         begun: Begun,
-        /// As in [`Decision`]; none where nobody else takes part.
+        /// As in [`Decision`]; none if there are no other participants.
         participants: Arc<[ShardId]>,
         above: Timestamp,
         opened: u64,
     },
-    /// Forgets what an open transaction has done here after that step of it, with the locks that it has taken since, and what it
-    /// waits with. It is a step itself.
+    /// Undoes the work of an open transaction on this shard after that step, releases the locks taken since, and cancels its waiting
+    /// request. Counts as a step.
     RollBackTo {
         txn: TxnId,
         age: Age,
         number: u32,
         after: u32,
-        /// As in [`Work`]; none: whether it has worked here is not known.
+        /// As in [`Work`]; none: it is not known whether the transaction has worked here.
         opened: Option<u64>,
     },
-    /// First round of a snapshot (docs/internals/snapshots.md): the shard's position, which is told as of a read without rows. From then
-    /// on the shard holds its messages back. `session`: as in `Read`.
+    /// Round one of a snapshot (docs/internals/snapshots.md): the shard replies with its position, as to a read without rows, and holds
+    /// back its messages from then on. `session`: as in `Read`.
     OpenSnapshot {
         read: TxnId,
         session: u64,
-        /// Of the schema.
+        /// Schema version that the snapshot is taken of.
         schema_version: u64,
     },
-    /// Second round: the state at that position plus the named transactions stays to be read, under the name of `read`.
+    /// Round two: keeps the state at `position` plus the named transactions readable, under the id `read`.
     KeepSnapshot {
         read: TxnId,
         session: u64,
         position: Position,
         including: Vec<Sibling>,
     },
-    /// A read of that snapshot.
+    /// Reads from that snapshot.
     ReadSnapshot {
         read: TxnId,
         snapshot: TxnId,
         query: Arc<ReadQuery>,
     },
-    /// The snapshot must not be forgotten.
+    /// Keep-alive of a snapshot.
     SnapshotIsRead {
         snapshot: TxnId,
     },
-    /// Nobody reads the snapshot any more, or its cut is over.
+    /// Ends a snapshot, or its cut.
     EndSnapshot {
         snapshot: TxnId,
     },
@@ -289,15 +288,15 @@ pub enum Request {
 /// One shard's share of one statement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Work {
-    /// Of the step in its transaction, from 1: a statement, or a roll-back to a savepoint.
+    /// Number of the step in its transaction, from 1. Steps are statements and rollbacks to savepoints.
     pub number: u32,
-    /// The transaction has worked here before, as the shard had started so often. One that has started again since has forgotten it;
-    /// what comes late of its first statement must not begin it anew.
+    /// Incarnation of the shard when the transaction first worked here; none before that. A shard that has restarted since has lost the
+    /// transaction, and must not begin it anew on a late first statement.
     pub opened: Option<u64>,
     pub call: Arc<Call>,
-    /// Of the statement, in the order in which they are asked.
+    /// Participants of the statement, in the order in which they are asked.
     pub participants: Arc<[ShardId]>,
-    /// What the others have said, for the last.
+    /// Answers of the other participants; only for the last one.
     pub answers: Vec<(ShardId, Answers)>,
 }
 
@@ -328,7 +327,7 @@ impl Request {
         }
     }
 
-    /// In which it is evaluated.
+    /// Time zone in which it is evaluated.
     pub fn zone(&self) -> SessionZone {
         let time = match self {
             Request::Execute { call, .. } => Some(call.transaction_time),
@@ -343,7 +342,7 @@ impl Request {
         time.map_or(SessionZone::UTC, |time| time.zone)
     }
 
-    /// It is of a read.
+    /// Returns whether the request belongs to a read.
     pub fn reads(&self) -> bool {
         matches!(
             self,
@@ -356,14 +355,14 @@ impl Request {
         )
     }
 
-    /// What may be interrupted: a statement of an open transaction has a number there.
+    /// Identity for interrupts; a statement of an open transaction includes its number.
     pub fn statement(&self) -> StatementId {
         let TxnId { coordinator, sequence } = self.txn();
         let number = if let Request::Work { work, .. } = self { work.number } else { 0 };
         (coordinator, sequence, number)
     }
 
-    /// When its transaction began; none: it does not give the transaction a timestamp.
+    /// When its transaction began; none if the request does not assign a timestamp.
     pub fn begun_ms(&self) -> Option<u64> {
         match self {
             Request::Execute { begun, .. }
@@ -378,37 +377,37 @@ impl Request {
     }
 }
 
-/// Which rows a read wants of one shard.
+/// Rows that a read asks of one shard.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReadQuery {
     pub tables: Vec<TableRead>,
-    /// Instead of tables.
+    /// Reads parts of a query instead of whole tables.
     pub parts: Option<Box<PartsRead>>,
-    /// Of the schema that it was bound to.
+    /// Schema version that it was bound to.
     pub schema_version: u64,
 }
 
-/// Parts of a query that the shard knows by its text.
+/// Parts of a query, which the shard compiles from the query's text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PartsRead {
     pub text: Arc<Text>,
-    /// Of its parameters.
+    /// Values of the query's parameters.
     pub values: Vec<Value>,
     pub parts: Vec<u16>,
     pub transaction_time: TransactionTime,
 }
 
-/// Rows of one table whose named columns have the given values; all rows where there are none.
+/// Rows of one table whose named columns equal the given values; all rows if no column is named.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TableRead {
     pub table: TableId,
     pub equals: Vec<(ColumnIndex, Value)>,
-    /// Only rows that match one of an earlier table of the same query: its position, and the pairs of own
-    /// and its columns that are equal. The second statement of a read then sees what the first one saw.
+    /// Restricts to rows that match a row of an earlier table of the same query: position of that table, and pairs of own and its columns
+    /// that must be equal. Thus the second statement of a read depends on the rows of the first.
     pub joined: Option<(usize, Vec<(ColumnIndex, ColumnIndex)>)>,
 }
 
-/// A transaction that a reader has seen at one shard and must see at its other participants.
+/// A transaction that a reader has seen at one shard and must see at the other participants.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sibling {
     pub txn: TxnId,
@@ -416,8 +415,8 @@ pub struct Sibling {
     pub participants: Arc<[ShardId]>,
 }
 
-/// What each batch of requests says of its coordinator: all its transactions below `settled_below` are over
-/// everywhere, and all its reads that were active when it saw drain epoch `drained` have ended.
+/// Progress of a coordinator, sent with each batch of requests: its transactions below `settled_below` are over everywhere, and its reads
+/// that were active when it saw drain epoch `drained` have ended.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Progress {
     pub settled_below: u64,
@@ -442,7 +441,7 @@ pub enum Reply {
         shard: ShardId,
         error: SqlError,
     },
-    /// Withdraw and retry under the old age (S7).
+    /// The transaction must withdraw and retry under its old age (S7).
     Busy {
         txn: TxnId,
         shard: ShardId,
@@ -456,8 +455,8 @@ pub enum Reply {
         txn: TxnId,
         shard: ShardId,
     },
-    /// `siblings`: transactions that the state contains and that may not be everywhere yet; `examined`: how
-    /// many rows were looked at.
+    /// `siblings`: transactions contained in the state that may not have reached all participants yet; `examined`: number of rows
+    /// examined.
     ReadRows {
         read: TxnId,
         shard: ShardId,
@@ -468,58 +467,58 @@ pub enum Reply {
         examined: usize,
         siblings: Vec<Sibling>,
     },
-    /// The position is forgotten, or the shard does not know this reader: begin again, with this session (the paper's
-    /// rule; never a null).
+    /// The history at that position is gone, or the reader is not registered: it must begin again under this session (the paper's rule;
+    /// never a null).
     ReadAgain {
         read: TxnId,
         shard: ShardId,
         session: u64,
     },
-    /// The coordinator was silent for so long that its shards have forgotten it: it must not write any more, and what
-    /// it has under way may have committed or not. Whoever drives it begins a new one, under a new id.
+    /// The coordinator was silent for so long that the shards have forgotten it: its writes are rejected, and the outcome of its
+    /// transactions in flight is unknown. Its driver begins a new coordinator under a new id.
     Retired {
         txn: TxnId,
         shard: ShardId,
     },
-    /// What it was to be answered is more than a message carries. A call has committed then, at that timestamp.
+    /// The answer exceeds the size of a message. `committed`: timestamp of a call that has committed nevertheless.
     TooLarge {
         txn: TxnId,
         shard: ShardId,
         committed: Option<Timestamp>,
     },
-    /// The word of the abort has come. Said where it may be lost.
+    /// Acknowledges ABORT; sent only where messages may be lost.
     Aborted {
         txn: TxnId,
         shard: ShardId,
     },
-    /// What a shard's share of a statement has given; if it failed, nothing of it is left.
+    /// Result of a shard's share of a statement; after an error nothing of that share remains.
     Worked {
         txn: TxnId,
         shard: ShardId,
         number: u32,
-        /// How often the shard has started.
+        /// Incarnation of the shard: how often it has started.
         incarnation: u64,
         result: Result<(Answers, Output), SqlError>,
     },
-    /// A statement waits there for what another transaction holds.
+    /// A statement waits on the shard for a claim of another transaction.
     Waits {
         txn: TxnId,
         shard: ShardId,
         holder: TxnId,
     },
-    /// What was done after a savepoint is not there any more.
+    /// Acknowledges a rollback to a savepoint.
     RolledBack {
         txn: TxnId,
         shard: ShardId,
         number: u32,
         incarnation: u64,
     },
-    /// What the call has said until it ended, well or not, and what is answered.
+    /// Notices that the call raised until it ended, in success or failure, and the actual reply.
     Raised {
         notices: Vec<Notice>,
         reply: Box<Reply>,
     },
-    /// Whom else a statement waits for beside whoever was told last.
+    /// Further holders that a statement waits for, in addition to the one reported last.
     WaitsBesides {
         txn: TxnId,
         shard: ShardId,
@@ -528,7 +527,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// As it is sent: with what was said, which is no part of what is kept.
+    /// Form for sending: notices, which are not part of a kept reply, move to [`Reply::Raised`].
     pub(crate) fn spoken(mut self) -> Reply {
         match self.notices_mut().map(std::mem::take) {
             Some(notices) if !notices.is_empty() => Reply::Raised { notices, reply: Box::new(self) },
@@ -536,7 +535,7 @@ impl Reply {
         }
     }
 
-    /// As it was before it was sent.
+    /// Inverse of [`Reply::spoken`].
     pub(super) fn heard(self) -> Reply {
         let Reply::Raised { notices, mut reply } = self else { return self };
         if let Some(place) = reply.notices_mut() {

@@ -2,7 +2,7 @@
 //!
 //! Source: ramp.txt, Algorithm 1 (RAMP-Fast), and design.md §5. Guarantees: all of a transaction's
 //! writes become visible together; readers never wait for writers; writers wait only at their guards.
-//! What it never does: abort because of another transaction's ordinary write.
+//! A transaction never aborts because of an ordinary write of another one.
 
 pub mod claims;
 pub mod client;

@@ -1,9 +1,9 @@
 //! Transactions of several statements at a shard, from their first statement to their end (docs/internals/server.md, "Interactive
 //! transactions"; docs/internals/write-sets.md).
 //!
-//! What an open transaction has written is in its write set, beside the tables: its own statements read both, nobody else sees it, and
-//! its end applies it once. It holds every row that it has written and every key that it has inserted. It is volatile: a shard that
-//! starts again has forgotten it, and says so.
+//! The writes of an open transaction are in its write set, separate from the tables: its own statements read both, no other transaction
+//! sees them, and COMMIT applies them once. It holds every row that it has written and every key that it has inserted. All of it is
+//! volatile: a restarted shard has forgotten the transaction, and says so.
 
 mod advisory;
 mod end;
@@ -28,20 +28,20 @@ use crate::storage::{Mark, Timestamp, WriteSet};
 
 pub(crate) use versions::{Version, Versions};
 
-/// Unique keys that a transaction claims one by one. Those beyond are looked for in its write set by whoever is about to take them.
+/// Number of unique keys that a transaction claims one by one. Other inserters look for further keys in its write set.
 pub(crate) const KEYS_CLAIMED_MAX: usize = 4_096;
 
-/// A transaction that has worked here and has not been asked to end.
+/// A transaction that has worked on this shard and has not been asked to end.
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) age: Age,
-    /// In their order.
+    /// Its statements, in execution order.
     done: Vec<Done>,
-    /// The last step's number, and what it was answered.
+    /// Number of the last step, and its reply.
     answered: (u32, Reply),
-    /// What it has made of rows. Its tables are those of the last of its schema versions.
+    /// Uncommitted row changes; its tables are those of the transaction's latest schema version.
     pub(crate) own: WriteSet,
-    /// Unique keys among its claims. At [`KEYS_CLAIMED_MAX`] it is among those that [`Node::loading`] names.
+    /// Number of unique keys among its claims. From [`KEYS_CLAIMED_MAX`] on the transaction is listed in [`Node::loading`].
     keys_claimed: usize,
 }
 
@@ -51,49 +51,49 @@ impl Open {
         Open { age, done: Vec::new(), answered, own: WriteSet::default(), keys_claimed: 0 }
     }
 
-    /// What its statements have left to be looked at; with a setting, what that is about.
+    /// Deferred checks left by its statements; with a setting, only those that it concerns.
     fn pending(&self, last: Option<&Setting>, program: &Program) -> Vec<Later> {
         pending(self.done.iter().map(|done| (done.setting.as_ref(), &done.later[..])), last, program)
     }
 
-    /// Something that it has done has not been looked at.
+    /// Returns whether a deferred check is outstanding.
     fn has_pending(&self, program: &Program) -> bool {
         self.done.iter().any(|done| !done.later.is_empty()) && !self.pending(None, program).is_empty()
     }
 
-    /// It changes the schema.
+    /// Returns whether it changes the schema.
     pub(crate) fn defines(&self) -> bool {
         self.done.iter().any(|done| done.version.is_some())
     }
 
-    /// Those that it has made.
+    /// Programs of the schema versions that it has made.
     pub(crate) fn schema_versions(&self) -> impl Iterator<Item = &Arc<Program>> {
         self.done.iter().filter_map(|done| done.version.as_ref()).map(|version| version.defined.program())
     }
 }
 
-/// What one statement has done.
+/// Effects of one statement, kept so that it can be rolled back.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
     number: u32,
-    /// Those that it was the first to take.
+    /// Claims that this statement was the first to take.
     claims: Vec<Claim>,
-    /// Where the write set was before it.
+    /// State of the write set before the statement.
     mark: Mark,
-    /// Its operations on rows that were there before the transaction.
+    /// Its operations on rows that existed before the transaction.
     writes: Vec<Write>,
-    /// It has changed the schema, and nothing else.
+    /// The schema version that it has made; such a statement does nothing else.
     version: Option<Box<Version>>,
-    /// What it has said of constraints, and nothing else.
+    /// Its SET CONSTRAINTS; such a statement does nothing else.
     setting: Option<Setting>,
-    /// What it has left to be looked at.
+    /// Deferred checks that it has left.
     later: Vec<Later>,
-    /// It is a batch of a statement: the rows that this has inserted or updated by ON CONFLICT DO UPDATE so far.
+    /// For a batch of a statement: rows inserted or updated by ON CONFLICT DO UPDATE in this and the earlier batches.
     upserted: Vec<(TableId, u32)>,
 }
 
 impl Node {
-    /// The step has been done, or must not be done any more: then it is answered here.
+    /// Returns whether the step is done already, or must not be done any more; then this function has answered it.
     fn is_old_step(&mut self, txn: TxnId, number: u32, opened: Option<u64>, out: &mut Effects) -> bool {
         let is_of_this_start = opened.is_none_or(|opened| opened == self.incarnation());
         if let Some(open) = self.open.get(&txn).filter(|open| open.answered.0 >= number && is_of_this_start) {
@@ -163,7 +163,7 @@ impl Node {
                 let setting = work.call.callee.setting().cloned();
                 let (writes, later) = (ran.writes, ran.later);
                 if let Some(before) = open.done.last_mut().filter(|_| !ran.upserted.is_empty()) {
-                    // Those of the batch before are among them.
+                    // The later list includes the rows of the earlier batch.
                     before.upserted = Vec::new();
                 }
                 let upserted = ran.upserted;
@@ -193,7 +193,7 @@ impl Node {
         self.worked(txn, open, (number, result), out);
     }
 
-    /// Runs a statement on what the transaction has done here before. Of one that fails, or has to wait, nothing is left.
+    /// Runs a statement on top of the transaction's earlier work. A statement that fails or has to wait leaves no change.
     fn run_statement(
         &mut self,
         open: &mut Open,
@@ -228,7 +228,7 @@ impl Node {
         out: &mut Effects,
     ) {
         let (shard, incarnation) = (self.shard, self.incarnation());
-        // An error may be of more than rows, and so is what a transaction does that has changed the schema.
+        // An error, or a reply of a transaction that has changed the schema, may depend on more than rows that were read.
         self.row_replies += usize::from(result.is_ok() && !open.defines());
         let reply = Reply::Worked { txn, shard, number, incarnation, result }.spoken();
         open.answered = (number, reply.clone());
@@ -236,8 +236,8 @@ impl Node {
         out.replies.push((txn.coordinator, reply));
     }
 
-    /// `step`: its own number, and that of the last one that stays. A transaction that has not worked here is open from now on, so that
-    /// what comes late of its statements does nothing.
+    /// `step`: its own number, and that of the last step to keep. A transaction unknown here becomes open, so that its late statements do
+    /// nothing.
     pub(crate) fn on_roll_back_to(
         &mut self,
         txn: TxnId,
@@ -260,19 +260,19 @@ impl Node {
         open.answered = (if self.bugs.rolled_back_comes_again { after } else { number }, reply.clone());
         let claims = self.roll_back_done(&mut open, stays);
         if self.barrier.is_some_and(|barrier| barrier.txn == txn) && !open.defines() {
-            // What it kept others out for is taken back, or has not been made.
+            // The definition behind the barrier is rolled back, or was never made.
             self.lower_barrier(txn);
         }
         self.open.insert(txn, open);
         self.release_claims(txn, claims);
         if self.waits_besides.values().any(|holders| holders.contains(&txn)) {
-            // It is there and does not hold what they wait for: their coordinators must hear that.
+            // The transaction still exists but may no longer hold the claims: the coordinators of waiting requests must be notified.
             self.ended.extend(self.waiting.keys());
         }
         out.replies.push((txn.coordinator, reply));
     }
 
-    /// Who holds what a run has stopped at. At least one.
+    /// Transactions whose claims or pins have stopped a run; at least one.
     pub(crate) fn holders(&self, stop: Stop) -> Holders {
         match stop {
             Stop::Held(holders) => holders,
@@ -288,7 +288,7 @@ impl Node {
         }
     }
 
-    /// The transaction is open as it was when it was told so: the shard has not started again since.
+    /// Returns whether the transaction is open since that incarnation of the shard.
     pub(crate) fn has_open(&self, txn: TxnId, opened: u64) -> bool {
         (opened == self.incarnation() || self.bugs.opens_again) && self.open.contains_key(&txn)
     }
@@ -301,7 +301,7 @@ impl Node {
         self.answer(txn, Reply::Refused { txn, shard: self.shard, error: forgotten() }, out)
     }
 
-    /// Whoever waits for the transaction tries again.
+    /// Releases claims; requests that wait for the transaction are retried.
     fn release_claims(&mut self, txn: TxnId, claims: Vec<Claim>) {
         for claim in claims {
             self.participant.claims.release(&claim, txn);
@@ -309,7 +309,7 @@ impl Node {
         self.ended.push(txn);
     }
 
-    /// What silent coordinators have open nobody will end.
+    /// Drops the open transactions of silent coordinators, which would never be ended otherwise.
     pub(crate) fn drop_open_of(&mut self, silent: &[CoordinatorId]) {
         let of_them = |txn: &&TxnId| silent.contains(&txn.coordinator);
         let left: Vec<TxnId> = self.open.keys().filter(of_them).copied().collect();
@@ -317,7 +317,7 @@ impl Node {
     }
 }
 
-/// A transaction has left constraints to be looked at, and goes on as if it had not.
+/// Error of an operation that is not possible while deferred checks are outstanding.
 fn pending_checks() -> SqlError {
     SqlError::new(
         SqlState::OBJECT_IN_USE,
@@ -326,7 +326,7 @@ fn pending_checks() -> SqlError {
     .with_hint("Say SET CONSTRAINTS ALL IMMEDIATE first.")
 }
 
-/// What a transaction is told that a shard no longer knows.
+/// Error of a transaction that the shard no longer knows.
 pub fn forgotten() -> SqlError {
     SqlError::new(
         SqlState::SERIALIZATION_FAILURE,

@@ -1,7 +1,7 @@
-//! What a shard remembers where messages are lost and processes die: what has become of each transaction until its
-//! coordinator knows, and what is to be written down (docs/ramp.md, the log and termination).
+//! Outcomes that a shard remembers where messages may be lost and processes may die: each transaction's until its coordinator knows it,
+//! and the records to be logged (docs/ramp.md, the log and termination).
 //!
-//! Only bookkeeping, and only where it is wanted: the embedded cluster loses nothing, so its shards have none.
+//! Bookkeeping only, and optional: the embedded cluster loses no messages, so its shards have no such table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -15,42 +15,42 @@ use crate::termination::{Inquiries, Timeouts};
 
 #[derive(Debug, Default)]
 pub struct OutcomeTable {
-    /// Its driver writes down what it says.
+    /// The driver writes `log` to disk.
     pub is_logged: bool,
-    /// What the driver has not written down yet.
+    /// Records that the driver has not taken yet.
     pub log: Vec<Record>,
-    /// How many records the driver has taken since the start.
+    /// Number of records that the driver has taken since the start.
     pub taken: u64,
-    /// Rows have been loaded: what is written down next is everything.
+    /// Initial rows have been loaded: the next record must be a full snapshot.
     pub has_loaded: bool,
-    /// How often the shard has started.
+    /// Number of starts of the shard.
     pub incarnation: u64,
-    /// Transactions that are over here, until their coordinators say that they are over everywhere.
+    /// Transactions that are over on this shard, until their coordinators report them as over everywhere.
     pub over: BTreeMap<TxnId, Over>,
     /// Coordinators that were silent for too long.
     pub retired: BTreeSet<CoordinatorId>,
     pub inquiries: Inquiries,
     pub timeouts: Timeouts,
-    /// Transactions committed, and aborted, because the other participants were asked.
+    /// Number of transactions committed, and aborted, by asking the other participants.
     pub terminated: (u64, u64),
 }
 
-/// What has become of a transaction here.
+/// Outcome of a transaction on this shard.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Over {
-    /// Of its timestamp; none: it has not committed, and never will.
+    /// Clock of its commit timestamp; none: it has not committed and never will.
     pub clock: Option<u64>,
-    /// What a repetition of its last request is answered.
+    /// Reply to a repetition of its last request.
     pub reply: Option<Box<Reply>>,
 }
 
 impl OutcomeTable {
-    /// How many records there have been since the start.
+    /// Number of log records noted since the start.
     pub fn noted(&self) -> u64 {
         self.taken + self.log.len() as u64
     }
 
-    /// Transactions of that coordinator are over everywhere.
+    /// Forgets transactions of a coordinator that are over everywhere.
     pub fn forget(&mut self, below: Range<TxnId>) {
         while let Some((&txn, _)) = self.over.range(below.clone()).next() {
             self.over.remove(&txn);
@@ -62,18 +62,18 @@ impl OutcomeTable {
         self.retired.insert(coordinator);
     }
 
-    /// What a repetition of a request is answered, if it is one.
+    /// Reply to a repeated request. None: the request is new; `Some(None)`: it is repeated and needs no reply.
     pub fn answer_again(&self, request: &Request, shard: super::ShardId) -> Option<Option<Reply>> {
         let txn = request.txn();
         let over = self.over.get(&txn)?;
         Some(match (request, over) {
             (Request::Commit { .. }, Over { clock: Some(_), .. }) => Some(Reply::Committed { txn, shard }),
-            // It comes too late.
+            // The abort comes too late: the transaction has committed.
             (Request::Abort { .. }, Over { clock: Some(_), reply: Some(reply) }) => Some((**reply).clone()),
             (Request::Abort { .. }, _) => Some(Reply::Aborted { txn, shard }),
             (Request::Commit { .. }, _) => None,
             (_, Over { reply: Some(reply), .. }) => Some((**reply).clone()),
-            // What was committed had all answers that it needs.
+            // A committed transaction had received all the answers that it needs.
             (_, Over { clock: Some(_), .. }) => None,
             (_, Over { clock: None, .. }) => Some(Reply::Busy { txn, shard }),
         })

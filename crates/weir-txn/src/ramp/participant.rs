@@ -1,7 +1,7 @@
-//! What a shard remembers of transactions that are not over: prepared ones, the claims they hold, and
-//! committed ones that may not have reached their other participants yet.
+//! Transactions that are not over on this shard: prepared ones with their claims, and committed ones that may not have reached their
+//! other participants yet.
 //!
-//! Only bookkeeping: [`crate::node::Node`] runs the calls and touches storage.
+//! Bookkeeping only: [`crate::node::Node`] runs the calls and accesses storage.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -16,10 +16,10 @@ use crate::machine::CoordinatorId;
 use crate::readers::Readers;
 use crate::storage::{Operation, Position, Timestamp, WriteSet};
 
-/// A slow reader holds up what is to be forgotten for no longer than this, then begins anew.
+/// Longest delay of garbage collection by a slow reader; after it the reader must begin anew.
 const READER_DELAY_MS_MAX: u64 = 5_000;
 
-/// One write of a prepared transaction; `row` is where it was found, an insert has none.
+/// One write of a prepared transaction. `row` is the slot that was found; none for an insert.
 #[derive(Clone, Debug)]
 pub struct Write {
     pub table: TableId,
@@ -31,29 +31,29 @@ pub struct Write {
 pub struct Prepared {
     pub age: Age,
     pub writes: Arc<[Write]>,
-    /// What it made of rows; applied at COMMIT but for rows of `pins` that have been touched meanwhile, where its operations are folded in.
-    /// None: the shard has started again since, and folds all of its operations.
+    /// Row changes, applied at COMMIT. Rows of `pins` that were changed meanwhile are folded instead: the operations are redone on the
+    /// current row. None after a restart of the shard: then all operations are redone.
     pub own: Option<WriteSet>,
-    /// The rows that it will write, each once, with what [`crate::storage::Storage::pin`] said.
+    /// The rows that it will write, each once, with the result of [`crate::storage::Storage::pin`].
     pub pins: Vec<(TableId, u32, u32)>,
     pub claims: Vec<Claim>,
     pub participants: Arc<[ShardId]>,
-    /// The shard's position then: what lies before it has lower timestamps.
+    /// Position of the shard at the prepare: everything before it has lower timestamps.
     pub at: Position,
-    /// What its coordinator was answered, where it may ask again.
+    /// Answer to its coordinator, kept where requests may be repeated.
     pub answer: Option<Box<(Answers, Timestamp)>>,
-    /// It was open: nobody writes a row that it has written (S14).
+    /// It was an open transaction: no other transaction writes its rows (S14).
     pub holds_rows: bool,
-    /// It changes the schema; then all that it does is here.
+    /// Set if it changes the schema; then it contains all changes of the transaction.
     pub definitions: Option<Box<Definitions>>,
 }
 
-/// A committed transaction with other participants, until it is known that no reader needs to be told.
+/// A committed transaction with other participants, kept until no reader needs it as a sibling.
 #[derive(Debug)]
 pub struct Unsettled {
     pub timestamp: Timestamp,
     pub participants: Arc<[ShardId]>,
-    /// The shard's position after the commit.
+    /// Position of the shard after the commit.
     pub position: Position,
     pub prepared_at: Position,
     /// Kept while a reader may ask for an older state plus this transaction (S5).
@@ -77,15 +77,13 @@ impl Unsettled {
 #[derive(Debug, Default)]
 pub struct Participant {
     pub prepared: BTreeMap<TxnId, Prepared>,
-    /// Transactions in the order in which they prepared, so that positions ascend; the first is still
-    /// prepared.
+    /// Prepared transactions in prepare order, so that positions ascend. Invariant: the first entry is still prepared.
     order: VecDeque<(Position, TxnId)>,
     pub claims: Claims,
-    /// How many of the prepared transactions hold their rows.
+    /// Number of prepared transactions that hold their rows.
     pub hold_rows: usize,
     pub unsettled: BTreeMap<TxnId, Unsettled>,
-    /// Settled transactions whose metadata a read that began before may still need (S10), with the drain
-    /// epoch in which they settled.
+    /// Settled transactions whose metadata an earlier read may still need (S10), with the drain epoch in which they settled.
     draining: VecDeque<(u64, TxnId)>,
     pub readers: Readers,
 }
@@ -115,7 +113,7 @@ impl Participant {
         Some(prepared)
     }
 
-    /// The oldest position from which a prepared transaction may have to be folded in.
+    /// Oldest position from which a prepared transaction may have to be folded in.
     pub fn oldest_prepare(&self) -> Option<Position> {
         self.order.front().map(|(at, _)| *at)
     }
@@ -124,7 +122,7 @@ impl Participant {
         self.prepared.get(&txn).map(|prepared| prepared.age)
     }
 
-    /// What a reader that stands at `position` must be told.
+    /// Siblings for a reader that stands at the current position.
     pub fn siblings(&self) -> Vec<Sibling> {
         let sibling = |(txn, unsettled): (&TxnId, &Unsettled)| Sibling {
             txn: *txn,
@@ -134,9 +132,8 @@ impl Participant {
         self.unsettled.iter().map(sibling).collect()
     }
 
-    /// A coordinator's word, carried by every batch: all its transactions below `settled_below` are over
-    /// everywhere, and all its reads that had begun when it saw epoch `drained` have ended. Gives those that were not
-    /// known to be over.
+    /// Applies a coordinator's progress, which every batch carries: its transactions below `settled_below` are over everywhere, and its
+    /// reads that had begun when it saw epoch `drained` have ended. Returns the transactions that were not known to be over.
     pub fn on_progress(
         &mut self,
         now_ms: u64,
@@ -160,14 +157,14 @@ impl Participant {
         news
     }
 
-    /// All participants have committed it, which its coordinator may not know.
+    /// Marks a transaction as committed by all participants, which its coordinator may not know yet.
     pub fn settle(&mut self, txn: TxnId) {
         let Some(one) = self.unsettled.get_mut(&txn).filter(|one| !one.settled) else { return };
         one.settled = true;
         self.draining.push_back((self.readers.epoch(), txn));
     }
 
-    /// Lets go of the readers that have held up what is to be forgotten for longer than the bound.
+    /// Drops readers that have delayed garbage collection for longer than the bound.
     pub fn expire(&mut self, now_ms: u64) {
         if !self.draining.is_empty() {
             self.readers.expire(now_ms, READER_DELAY_MS_MAX);
@@ -175,13 +172,13 @@ impl Participant {
         }
     }
 
-    /// Nothing of that coordinator is left, here or anywhere.
+    /// Forgets a coordinator that has nothing left on any shard.
     pub fn forget_coordinator(&mut self, coordinator: CoordinatorId) {
         self.readers.forget(coordinator);
         self.unsettled.retain(|txn, _| txn.coordinator != coordinator);
     }
 
-    /// The shard has started again: nobody reads here yet, so all that is settled drains in the first epoch.
+    /// Restarts the bookkeeping: there are no readers yet, so all settled transactions drain in the first epoch.
     pub fn restart(&mut self, incarnation: u64) {
         self.readers.restart(incarnation);
         let (epoch, readers) = (self.readers.epoch(), &self.readers);
@@ -194,7 +191,7 @@ impl Participant {
         }
     }
 
-    /// The shard's drain epoch, sent with every batch of replies.
+    /// Drain epoch of the shard, sent with every batch of replies.
     pub fn epoch(&self) -> u64 {
         self.readers.epoch()
     }

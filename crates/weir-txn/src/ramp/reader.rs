@@ -14,17 +14,17 @@ use super::exposed::too_large;
 use super::message::{ReadQuery, Reply, Request, ShardId, Sibling, TxnId};
 use crate::storage::Position;
 
-/// An open transaction, and where it has worked.
+/// An open transaction, and the shards on which it has worked.
 pub type Within = (TxnId, Vec<(ShardId, u64)>);
 
-/// What a read is to give.
+/// Result that a read asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     /// Rows.
     Rows,
     /// A snapshot of all shards, under its own name (docs/internals/snapshots.md).
     Snapshot,
-    /// Rows of that snapshot, in one round.
+    /// Rows at that snapshot, in one round.
     RowsOf(TxnId),
 }
 
@@ -32,16 +32,16 @@ enum Purpose {
 pub struct Read {
     read: TxnId,
     purpose: Purpose,
-    /// The open transaction that it is a statement of, and the shards where that has worked.
+    /// Open transaction that the read is a statement of, and the shards on which that has worked.
     within: Option<Within>,
-    /// With the session that the reader has at that shard.
+    /// Query of each shard, with the reader's session there.
     queries: BTreeMap<ShardId, (Arc<ReadQuery>, u64)>,
     answers: BTreeMap<ShardId, Answer>,
-    /// Who has not answered the round under way; in round two, with what is missing.
+    /// Shards that have not answered the current round; in round two with the siblings that they must add.
     pending: BTreeMap<ShardId, Vec<Sibling>>,
-    /// Message delays so far.
+    /// Number of message rounds so far.
     pub rounds: u32,
-    /// Rows that shards looked at so far.
+    /// Number of rows examined by the shards so far.
     pub examined: usize,
 }
 
@@ -55,11 +55,11 @@ struct Answer {
 #[derive(Debug)]
 pub enum ReadAction {
     Send(ShardId, Request),
-    /// By shard, as [`super::message::Reply::ReadRows`] has them.
+    /// Rows by shard, in the form of [`super::message::Reply::ReadRows`].
     Done(Vec<(ShardId, Vec<Vec<Vec<Value>>>)>),
-    /// What one shard has is more than a message carries, or the schema has changed.
+    /// The rows of a shard exceed a message, or the schema has changed.
     Failed(SqlError),
-    /// A shard has forgotten the position: begin again under a new id.
+    /// A shard no longer has the history at the position: the read must begin again under a new id.
     Again,
 }
 
@@ -73,7 +73,7 @@ impl ReadAction {
 }
 
 impl Read {
-    /// Takes a snapshot of that schema version of all shards.
+    /// Begins a snapshot of that schema version on all shards.
     pub fn begin_snapshot(
         read: TxnId,
         schema_version: u64,
@@ -83,7 +83,7 @@ impl Read {
         let nothing = Arc::new(ReadQuery { tables: Vec::new(), parts: None, schema_version });
         let queries = (0..).zip(sessions).map(|(shard, session)| (shard, (nothing.clone(), *session)));
         let (queries, answers): (BTreeMap<_, _>, _) = (queries.collect(), BTreeMap::new());
-        // The first one alone: of several who do so at once, one goes on.
+        // Asks the first shard alone at first: if several snapshots begin at once, one of them proceeds.
         let pending = queries.keys().take(1).map(|shard| (*shard, Vec::new())).collect();
         let purpose = Purpose::Snapshot;
         let begun = Read { read, purpose, within: None, queries, answers, pending, rounds: 1, examined: 0 };
@@ -91,7 +91,7 @@ impl Read {
         begun
     }
 
-    /// Reads that snapshot.
+    /// Begins a read of that snapshot.
     pub fn begin_at_snapshot(
         read: TxnId,
         snapshot: TxnId,
@@ -101,7 +101,7 @@ impl Read {
         Read::begin_for(Purpose::RowsOf(snapshot), read, None, queries, |_| 0, out)
     }
 
-    /// `session`: as what the reader is registered at each shard.
+    /// `session`: under which the reader is registered at each shard.
     pub fn begin(
         read: TxnId,
         within: Option<Within>,
@@ -135,18 +135,18 @@ impl Read {
         };
         begun.send(out);
         if begun.pending.is_empty() {
-            // It reads no table.
+            // The query reads no table.
             begun.on_round(out);
         }
         begun
     }
 
-    /// What each shard was asked for.
+    /// Query that each shard was asked.
     pub fn queries(&self) -> BTreeMap<ShardId, Arc<ReadQuery>> {
         self.queries.iter().map(|(shard, (query, _))| (*shard, query.clone())).collect()
     }
 
-    /// Sends (again) what is not answered.
+    /// Sends all unanswered requests (again).
     pub fn send(&self, out: &mut Vec<ReadAction>) {
         let read = self.read;
         for (&shard, including) in &self.pending {
@@ -177,13 +177,13 @@ impl Read {
     pub fn on_reply(&mut self, reply: Reply, out: &mut Vec<ReadAction>) {
         match reply {
             Reply::ReadRows { shard, round, position, rows, examined, siblings, .. } => {
-                // What comes twice is as good as what came first, but only that has been used.
+                // Repeated answers are equivalent, but only the first one has been used.
                 if round != self.rounds || self.pending.remove(&shard).is_none() {
                     return;
                 }
                 self.examined += examined;
                 match self.answers.get_mut(&shard) {
-                    // Round two: the siblings of round one have done their work.
+                    // Round two: the siblings of round one are no longer needed.
                     Some(answer) => answer.rows = rows,
                     None => drop(self.answers.insert(shard, Answer { position, rows, siblings })),
                 }
@@ -215,7 +215,7 @@ impl Read {
             if !self.pending.is_empty() {
                 return self.send(out);
             }
-            // Those that lack nothing are told so: they hold their messages back.
+            // Shards that lack nothing must still be told to keep the cut: they hold back their messages until then.
             for shard in self.queries.keys() {
                 missing.entry(*shard).or_default();
             }
@@ -235,9 +235,9 @@ impl Read {
         self.send(out);
     }
 
-    /// By shard: what others' states contain and its own does not (as far as is known).
+    /// Siblings by shard: transactions contained in another shard's state and, as far as known, not in its own.
     fn missing(&self) -> BTreeMap<ShardId, Vec<Sibling>> {
-        // After a restart there are thousands whose coordinators have not come back: each is looked up, never searched for.
+        // After a restart there may be thousands of siblings whose coordinators have not returned, so each is looked up in a hash set.
         let mut known: BTreeMap<ShardId, FxHashSet<TxnId>> = self
             .answers
             .iter()
@@ -254,7 +254,7 @@ impl Read {
         missing
     }
 
-    /// Its shards need not keep anything for it.
+    /// Ends the read: its shards need not keep history for it.
     pub fn end(&self, out: &mut Vec<ReadAction>) {
         let read = self.read;
         let over = match self.purpose {

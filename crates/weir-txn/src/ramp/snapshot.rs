@@ -1,7 +1,7 @@
-//! Snapshots at a shard (docs/internals/snapshots.md): a state that many reads see, however much is committed meanwhile.
+//! Snapshots at a shard (docs/internals/snapshots.md): a state that many reads see, regardless of later commits.
 //!
-//! A *cut* is a snapshot of which the shard has told its position. Until it is told what to keep, or the cut is over, its messages are
-//! held back: nobody acts on anything that is not in the cut before all other shards have told theirs.
+//! A *cut* is a snapshot whose position the shard has reported. The shard holds back its messages until it learns what to keep, or until
+//! the cut ends. So no party acts on a change outside the cut before all other shards have reported their positions.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,26 +15,27 @@ use crate::machine::CoordinatorId;
 use crate::node::{Effects, Node};
 use crate::storage::{Position, Timestamp};
 
-/// A shard goes back over no more changes than this, and keeps no more bytes of them, for a snapshot.
+/// Limits of the history kept for one snapshot: number of changes, and their bytes.
 const CHANGES_MAX: u64 = 1 << 20;
 const BYTES_MAX: usize = 256 << 20;
 
-/// A snapshot of which its coordinator says nothing for so long is forgotten.
+/// A snapshot without a keep-alive for this long is forgotten.
 const SILENCE_MS_MAX: u64 = 60_000;
 
-/// So often a coordinator says that a snapshot is still read.
+/// Interval of a coordinator's keep-alives for a snapshot.
 pub(super) const STILL_READ_MS: u64 = 10_000;
 
-/// Messages are held back for no longer than this: what the dead have left is resolved within two time-outs of a second all the same.
+/// Longest time for which messages are held back; short enough that transactions of dead coordinators are still resolved within two
+/// time-outs of a second.
 const HOLD_MS_MAX: u64 = 500;
 
-/// A cut that waits for another one, and is not sent again for so long, is nobody's any more.
+/// A waiting cut that is not requested again for this long is dropped.
 const WAIT_MS_MAX: u64 = 1_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
     cut: Option<Cut>,
-    /// Cuts that wait for that one, each with the shard's age when it came last.
+    /// Cuts that wait for the current one, each with the shard's age when it was requested last.
     waiting: VecDeque<(u64, Request)>,
     held: Held,
     snapshots: BTreeMap<TxnId, Snapshot>,
@@ -43,13 +44,13 @@ pub(crate) struct Snapshots {
 #[derive(Debug)]
 struct Cut {
     read: TxnId,
-    /// Nothing has been sent since the shard stood there.
+    /// Position of the shard; no message has been sent since.
     position: Position,
-    /// The shard's age when it began.
+    /// Age of the shard when the cut began.
     began_ms: u64,
 }
 
-/// What was to be sent since the cut.
+/// Messages held back since the cut.
 #[derive(Debug, Default)]
 struct Held {
     replies: Vec<(CoordinatorId, Reply)>,
@@ -59,24 +60,24 @@ struct Held {
 #[derive(Debug)]
 enum Snapshot {
     Kept(Kept),
-    /// Why its reads are refused.
+    /// Error for its reads.
     Gone(SqlError),
 }
 
 #[derive(Debug)]
 struct Kept {
     position: Position,
-    /// What it contains that has become visible here later.
+    /// Transactions in the snapshot that became visible on this shard after `position`.
     missing: Arc<[Missing]>,
-    /// History is kept from here on: not behind `position`, nor behind where a missing transaction prepared.
+    /// Oldest history to keep: `position`, or an earlier prepare of a missing transaction.
     needs: Position,
-    /// The shard's age when its coordinator was last heard of it.
+    /// Age of the shard at the last message about the snapshot.
     heard_ms: u64,
-    /// Bytes of the changes from `needs` to the second one.
+    /// Bytes of the changes from `needs` up to the position in the second field.
     bytes: (usize, Position),
 }
 
-/// A transaction that a state at an older position is to contain.
+/// A transaction to be added to the state at an older position.
 #[derive(Debug)]
 pub(crate) struct Missing {
     pub(crate) writes: Arc<[Write]>,
@@ -89,7 +90,7 @@ impl Snapshots {
         self.cut.is_some()
     }
 
-    /// The oldest position that one of them needs.
+    /// Oldest position that a snapshot needs.
     pub(crate) fn oldest(&self) -> Option<Position> {
         let needs = |snapshot: &Snapshot| match snapshot {
             Snapshot::Kept(kept) => Some(kept.needs),
@@ -98,7 +99,7 @@ impl Snapshots {
         self.snapshots.values().filter_map(needs).min()
     }
 
-    /// Nobody goes back to what was before the schema changed.
+    /// Drops all snapshots: no read goes back to a state before a schema change.
     pub(crate) fn on_definition(&mut self) {
         for snapshot in self.snapshots.values_mut() {
             *snapshot = Snapshot::Gone(schema_changed());
@@ -107,7 +108,7 @@ impl Snapshots {
 }
 
 impl Node {
-    /// The shard tells its position, and what it sends after that waits.
+    /// Reports the shard's position, and holds back later messages.
     pub(crate) fn on_cut(&mut self, read: TxnId, session: u64, schema_version: u64, out: &mut Effects) {
         let holds_another = self.snapshots.cut.as_ref().is_some_and(|cut| cut.read != read);
         let age_ms = self.participant.readers.age_ms();
@@ -140,7 +141,7 @@ impl Node {
         Reply::ReadRows { read, shard, round, position, rows, examined, siblings }
     }
 
-    /// The state at the position plus the named transactions, which are committed first, stays to be read.
+    /// Keeps the state at `position` plus the named transactions readable; those not committed here yet are committed first.
     pub(crate) fn on_keep(
         &mut self,
         (read, session): (TxnId, u64),
@@ -166,13 +167,13 @@ impl Node {
         }
         let reachable = self.storage.history_begins()..=self.storage.position();
         if !has_held_back || !self.readers.contains_key(&read) || !reachable.contains(&position) {
-            // A late repetition may have begun another one.
+            // A late repetition may have registered a reader.
             self.readers.remove(&read);
             return self.read_again(read, out);
         }
         let missing = self.commit_missing(position, including);
         if self.readers.remove(&read).is_none() {
-            // One of them has changed the schema.
+            // One of the named transactions has changed the schema.
             return self.refuse_read(read, schema_has_changed(), out);
         }
         let Some(missing) = missing else { return self.read_again(read, out) };
@@ -181,13 +182,13 @@ impl Node {
         let heard_ms = self.participant.readers.age_ms();
         let kept = Kept { position, missing: missing.into(), needs, heard_ms, bytes: (0, needs) };
         self.snapshots.snapshots.insert(read, Snapshot::Kept(kept));
-        // What it contains is durable before it is read: this rests on all that has been written down.
+        // The reply depends on all records written so far, so the snapshot is durable before it is read.
         out.replies.push((read.coordinator, self.told(read, 2, position, Vec::new())));
     }
 
-    /// Commits the transactions that are not here yet; gives those that the state at the position lacks, in order. None: what some of them
-    /// has written is not known any more. It was not kept while a reader of whom nothing was heard was let go, and a late
-    /// repetition of its first round has registered it again; or the schema has changed.
+    /// Commits the named transactions that are not committed here yet. Returns those missing from the state at `position`, in order. None
+    /// if the writes of one are gone: they were dropped when a silent reader was expired and a late repetition of its first round has
+    /// registered it again, or the schema has changed.
     pub(crate) fn commit_missing(
         &mut self,
         position: Position,
@@ -204,7 +205,7 @@ impl Node {
                     }
                     None => are_known = false,
                 },
-                // Contained already, or settled before this read began.
+                // Contained in the state already, or settled before this read began.
                 _ => {}
             }
         }
@@ -239,7 +240,7 @@ impl Node {
             Ok(fetched) => fetched,
             Err(error) => return self.refuse_read(read, error, out),
         };
-        // It was durable when the snapshot was kept.
+        // The snapshot was durable when it was kept.
         self.row_replies += 1;
         let shard = self.shard;
         let siblings = Vec::new();
@@ -263,7 +264,7 @@ impl Node {
         self.end_cut(snapshot, out);
     }
 
-    /// Lets messages go, if they are held back for that cut, and has the next one begin.
+    /// Ends a cut: sends the messages held back for it, and begins the next waiting cut.
     fn end_cut(&mut self, read: TxnId, out: &mut Effects) {
         if self.snapshots.cut.take_if(|cut| cut.read == read).is_none() {
             return;
@@ -281,14 +282,14 @@ impl Node {
         }
     }
 
-    /// Takes back what a step has sent, from there on, but for the answer to who makes the cut.
+    /// Moves the messages that this step has added to the held ones, except the reply to the cut's own coordinator.
     pub(crate) fn hold_back(&mut self, (replies, peers): (usize, usize), out: &mut Effects) {
         let Snapshots { cut: Some(cut), held, .. } = &mut self.snapshots else { return };
         held.replies.extend(out.replies.extract_if(replies.., |(_, reply)| reply.txn() != cut.read));
         held.peers.extend(out.peers.drain(peers..));
     }
 
-    /// Forgets what is beyond the bounds.
+    /// Drops snapshots that exceed the limits.
     pub(crate) fn bound_snapshots(&mut self, out: &mut Effects) {
         let age_ms = self.participant.readers.age_ms();
         let late = self.snapshots.cut.as_ref().filter(|cut| age_ms - cut.began_ms >= HOLD_MS_MAX);
@@ -326,7 +327,7 @@ fn schema_changed() -> SqlError {
     SqlError::new(SqlState::SERIALIZATION_FAILURE, message).with_hint("Try it again.")
 }
 
-/// What a transaction is told whose snapshot nobody knows.
+/// Error of a transaction whose snapshot the shard does not know.
 pub fn forgotten_snapshot() -> SqlError {
     let message = "a shard has forgotten the snapshot of this transaction: it has started again, or has not heard of its coordinator";
     SqlError::new(SqlState::SERIALIZATION_FAILURE, message).with_hint("Try it again.")

@@ -1,5 +1,5 @@
-//! Termination of SQL calls: the last participant's commit is the decision (docs/decisions/0003), so whoever has prepared
-//! asks it, and the others, who may have been told. The protocol is [`crate::termination`]; S3, S4.
+//! Termination of SQL calls. The commit of the last participant is the decision (docs/decisions/0003), so a prepared participant asks it,
+//! and the others, who may have received COMMIT. The protocol is [`crate::termination`]; S3, S4.
 
 use smallvec::SmallVec;
 
@@ -59,13 +59,13 @@ impl Terminates for Node {
         if let Some(over) = outcomes.over.get(&txn) {
             return Some(over.clock.map_or(Fate::Refused, |clock| Fate::Committed { clock }));
         }
-        // Of what has committed everywhere nobody asks who could still act on the answer.
+        // If the transaction has committed everywhere, no asking shard can still act on this answer.
         let refused = outcomes.retired.contains(&txn.coordinator)
             || self.participant.readers.is_below(txn.coordinator, txn.sequence);
         refused.then_some(Fate::Refused)
     }
 
-    /// The last participant never prepares: until it has committed, nothing is decided.
+    /// The last participant never prepares: until it has committed, there is no decision.
     fn clock_of_all_prepared(&self, _txn: TxnId, _others: &[u64]) -> Option<u64> {
         None
     }
@@ -97,7 +97,7 @@ impl Terminates for Node {
         self.participant.settle(txn);
     }
 
-    /// [`Node::on_progress`] does it at once.
+    /// [`Node::on_progress`] does this at once.
     fn forget_what_is_below(&mut self) {}
 
     fn has_left(&self, coordinator: CoordinatorId) -> bool {
@@ -120,12 +120,12 @@ impl Terminates for Node {
 }
 
 impl Node {
-    /// How many transactions it has committed, and aborted, because the other participants were asked.
+    /// Number of transactions that this shard has committed, and aborted, by asking the other participants.
     pub fn terminated_by_asking(&self) -> (u64, u64) {
         self.outcomes.as_deref().map_or((0, 0), |outcomes| outcomes.terminated)
     }
 
-    /// What is prepared, committed and not drained, and remembered of that coordinator's transactions.
+    /// State left of that coordinator's transactions: prepared, committed and not drained, and remembered outcomes.
     pub fn left_of(&self, coordinator: CoordinatorId) -> Left {
         let of_it = |txn: &&TxnId| txn.coordinator == coordinator;
         let over = self.outcomes.as_deref().map_or(0, |outcomes| outcomes.over.keys().filter(of_it).count());
@@ -137,7 +137,7 @@ impl Node {
     }
 }
 
-/// How much a shard still holds of one coordinator.
+/// Size of the state that a shard holds for one coordinator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Left {
     pub prepared: usize,

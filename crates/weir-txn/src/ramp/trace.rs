@@ -1,26 +1,26 @@
-//! What transactions and reads of a coordinator take that somebody wants to know of: EXPLAIN ANALYZE. Nobody else is looked at.
+//! Costs of traced transactions and reads of a coordinator, for EXPLAIN ANALYZE. Others are not measured.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::message::ShardId;
 
-/// What came to pass until the answer.
+/// Costs of one operation until its answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// Times that something was sent and an answer came.
+    /// Number of times that requests were sent and answers came.
     pub round_trips: u32,
-    /// Requests, and their answers.
+    /// Number of requests and replies.
     pub messages: u32,
     pub shards: BTreeSet<ShardId>,
-    /// It began anew, because another transaction held what it wanted.
+    /// Number of restarts because another transaction held a claim.
     pub retries: u32,
-    /// A shard said that it waits for another transaction.
+    /// Number of reports that the operation waits for another transaction.
     pub waits: u32,
-    /// Something has been sent since the last answer.
+    /// A request has been sent since the last reply.
     is_asking: bool,
 }
 
-/// Those that are looked at, by tag.
+/// Traced operations, by tag.
 #[derive(Debug, Default)]
 pub struct Traces(BTreeMap<u64, Trace>);
 
@@ -29,12 +29,12 @@ impl Traces {
         self.0.insert(tag, Trace::default());
     }
 
-    /// It has been answered.
+    /// Removes and returns the trace of an answered operation.
     pub fn take(&mut self, tag: u64) -> Option<Trace> {
         self.0.remove(&tag)
     }
 
-    /// None for nearly all, and at once.
+    /// Almost always none; that case must cost nothing.
     #[inline]
     fn of(&mut self, tag: u64) -> Option<&mut Trace> {
         if self.0.is_empty() { None } else { self.0.get_mut(&tag) }

@@ -1,29 +1,29 @@
-//! Whose open transactions wait for whom, as their coordinator has heard.
+//! Waits-for graph of a coordinator's open transactions, as shards report it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::message::{Age, ShardId, TxnId};
 
-/// For whom transactions of one coordinator wait at each shard, and since when.
+/// Outgoing edges of each waiting transaction, by shard.
 #[derive(Debug, Default)]
 pub struct Waits(BTreeMap<TxnId, Edges>);
 
-/// Those that one waits for, at each shard at least one.
+/// Holders that one transaction waits for and the time since when; at least one for each shard.
 type Edges = BTreeMap<ShardId, Vec<(TxnId, u64)>>;
 
 impl Waits {
-    /// A shard says, perhaps again, that a transaction waits there. Gives the youngest of those that wait for each other, if that one
-    /// does.
+    /// Records a report, perhaps repeated, that a transaction waits on a shard. If the graph then has a circle through it, returns the
+    /// youngest transaction of the circle.
     pub fn note(&mut self, now_ms: u64, txn: TxnId, shard: ShardId, holder: TxnId) -> Option<TxnId> {
         let edges = self.0.entry(txn).or_default().entry(shard).or_default();
-        // Clocks are set back, too.
+        // Wall clocks may be set back.
         let is_known = |edge: &&(TxnId, u64)| edge.0 == holder && edge.1 <= now_ms;
         let since_ms = edges.iter().find(is_known).map_or(now_ms, |(_, since_ms)| *since_ms);
         *edges = vec![(holder, since_ms)];
         self.youngest_of_circle(txn)
     }
 
-    /// The same of the others that it waits for there.
+    /// Records further holders that the transaction waits for there.
     pub fn note_besides(
         &mut self,
         now_ms: u64,
@@ -43,12 +43,12 @@ impl Waits {
         circle.max_by_key(|one| one.sequence).filter(|_| behind.contains(&txn))
     }
 
-    /// It does not wait any more.
+    /// Removes a transaction that waits no longer.
     pub fn end(&mut self, txn: TxnId) {
         self.0.remove(&txn);
     }
 
-    /// Who waits for whom, and since when.
+    /// All edges: waiting transaction, holder, and the time since when.
     pub fn all(&self) -> impl Iterator<Item = (TxnId, TxnId, u64)> {
         let of = |(txn, edges): (&TxnId, &Edges)| {
             let txn = *txn;
@@ -58,7 +58,7 @@ impl Waits {
         self.0.iter().flat_map(of)
     }
 
-    /// Those that wait, and since when for one that they wait for longest.
+    /// Waiting transactions, each with the time since when it has waited for its longest-awaited holder.
     pub fn longest(&self) -> impl Iterator<Item = (TxnId, u64)> {
         let since = |(txn, edges): (&TxnId, &Edges)| {
             Some((*txn, edges.values().flatten().map(|(_, since_ms)| *since_ms).min()?))
@@ -66,7 +66,7 @@ impl Waits {
         self.0.iter().filter_map(since)
     }
 
-    /// Those that have waited since before then for an older one, and, in the end, for one of another coordinator.
+    /// Transactions that have waited since before `before_ms` for an older one and, transitively, for one of another coordinator.
     pub fn may_be_on_circles(&self, before_ms: u64) -> Vec<TxnId> {
         let age = |txn: TxnId| Age { sequence: txn.sequence, coordinator: txn.coordinator };
         let is_one = |txn: TxnId, (holder, since_ms): (TxnId, u64)| {
@@ -80,7 +80,7 @@ impl Waits {
         of.map(|(txn, _)| *txn).collect()
     }
 
-    /// For whom it waits, and they, and so on.
+    /// Transactions reachable from `from` in the graph.
     fn reached(&self, from: TxnId) -> BTreeSet<TxnId> {
         let (mut reached, mut todo) = (BTreeSet::new(), vec![from]);
         while let Some(next) = todo.pop() {

@@ -1,4 +1,4 @@
-//! The changes that may still have to be taken back or folded again, in commit order.
+//! Changes that may still have to be undone or folded again, in commit order.
 
 use std::collections::VecDeque;
 
@@ -11,12 +11,12 @@ use super::operation::{Operation, Timestamp, fold};
 /// Number of changes since the shard began; a shard's position is the number after its last commit.
 pub type Position = u64;
 
-/// A row as it was before a change, or as it became by one that was taken back.
+/// State of a row before a change, or after a change that was undone.
 #[derive(Debug)]
 pub enum RowState {
     Absent,
     Row(Packed),
-    /// Like the present one but for this. Only of rows that nobody has pinned.
+    /// The current row with these bytes patched. Only for rows that no transaction has pinned.
     Patched(Patch),
 }
 
@@ -24,9 +24,9 @@ pub enum RowState {
 pub struct Change {
     pub table: TableId,
     pub row: u32,
-    /// What the row was before.
+    /// State of the row before the change.
     pub before: RowState,
-    /// Kept where a prepared transaction may have to be folded in below this change.
+    /// Kept if a prepared transaction may have to be folded in before this change.
     pub operation: Option<Box<Operation>>,
     pub timestamp: Timestamp,
 }
@@ -46,12 +46,12 @@ impl History {
         self.begin + self.changes.len() as u64
     }
 
-    /// In order.
+    /// Changes since `position`, in order.
     pub fn since(&self, position: Position) -> impl DoubleEndedIterator<Item = &Change> {
         self.changes.range((position - self.begin) as usize..)
     }
 
-    /// Of the changes from there on, about.
+    /// Approximate size of the changes since `position`.
     pub fn bytes(&self, position: Position) -> usize {
         let before = |change: &Change| match &change.before {
             RowState::Row(row) => row.len(),
@@ -81,8 +81,8 @@ impl History {
 
     /// The row with `operation` folded in at its place among the changes since `prepared_at`.
     ///
-    /// What the row was then holds only operations below `operation`'s timestamp, since that exceeds
-    /// every answer to its prepare (S9). Cost: the changes since then.
+    /// The state of the row at `prepared_at` contains only operations below `operation`'s timestamp, since that exceeds every answer to
+    /// its prepare (S9). Cost: the number of changes since then.
     pub fn refold(
         &self,
         layout: &Layout,

@@ -22,7 +22,7 @@ pub struct IndexTree {
     pub row_in_key: bool,
 }
 
-/// A place in an index, for whoever asks for keys in their order.
+/// A position in an index, for searches in key order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cursor {
     /// None: nothing has been asked for.
@@ -241,7 +241,7 @@ impl IndexTree {
         }
     }
 
-    /// The same forwards, from the cursor if the range lies ahead of it; that is where the range begins then.
+    /// Ascending range that starts at the cursor if the range is ahead of it; sets the cursor to the start of this range.
     pub fn range_ahead(
         &self,
         range: &KeyRange,

@@ -1,8 +1,8 @@
-//! What of storage goes into a log: rows as a transaction left them, operations that somebody may still have to fold,
-//! and the whole of it.
+//! Storage in its logged form: row images after a transaction, operations that may have to be folded later, and a full image of the
+//! shard.
 //!
-//! Rows are written down in their slots, byte by byte as they became, so reading a log back runs nothing and decides
-//! nothing. Only plain data here: functions of a row are named by their statement in the program.
+//! Rows are logged with their slots, byte by byte, so recovery executes no statement. This module contains plain data only: a function of
+//! a row is named by its statement in the program.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use super::layout::{Layout, Packed};
 use super::operation::{ColumnChange, ColumnOperation, Functions, Operation, RowName, Timestamp};
 use super::{Position, Storage};
 
-/// [`Operation`] as it is written down.
+/// Logged form of [`Operation`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum LoggedOperation {
     Insert(#[serde(with = "serde_bytes")] Vec<u8>),
@@ -26,7 +26,7 @@ pub enum LoggedOperation {
     Delete,
 }
 
-/// [`ColumnChange`] as it is written down.
+/// Logged form of [`ColumnChange`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum LoggedChange {
     Assign(Value),
@@ -59,7 +59,7 @@ impl LoggedOperation {
         }
     }
 
-    /// The operation again. A log is read by the program that wrote it: who reads it has seen to that.
+    /// Inverse of [`LoggedOperation::of`]. A log must be read by the program that wrote it; the caller has checked that.
     pub fn to_operation(&self, functions: &dyn Functions) -> Operation {
         let change = |change: &LoggedChange| match change {
             LoggedChange::Assign(value) => ColumnChange::Assign(value.clone()),
@@ -85,13 +85,13 @@ impl LoggedOperation {
     }
 }
 
-/// A row as a transaction left it.
+/// Image of a row after a transaction.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LoggedRow {
     pub table: TableId,
     pub row: u32,
     after: After,
-    /// What was done to it, where a prepared transaction may have to be folded in below.
+    /// Operations on the row, kept if a prepared transaction may have to be folded in before them.
     operations: Vec<LoggedOperation>,
 }
 
@@ -99,7 +99,7 @@ pub struct LoggedRow {
 enum After {
     Absent,
     Whole(#[serde(with = "serde_bytes")] Vec<u8>),
-    /// Like before but for its clock and the bytes between those that are the same at both ends.
+    /// The earlier row with another clock and another middle part; prefix and suffix are equal.
     Changed {
         clock: u64,
         prefix: u32,
@@ -110,22 +110,22 @@ enum After {
 }
 
 impl LoggedRow {
-    /// A row that has become that, whatever it was before.
+    /// A full image, independent of the row's earlier state.
     pub(super) fn whole(table: TableId, row: u32, after: Option<Packed>) -> LoggedRow {
         let after = after.map_or(After::Absent, |packed| After::Whole(packed.into_vec()));
         LoggedRow { table, row, after, operations: Vec::new() }
     }
 
-    /// What the row is then; `before`: what it was.
+    /// Row after the change; `before`: the row before it.
     pub(super) fn after(self, before: Option<&[u8]>) -> Option<Packed> {
         self.after.apply(before)
     }
 }
 
-/// Of these many bytes at once it is asked whether they are the same.
+/// Number of bytes compared at once.
 const CHUNK: usize = 16;
 
-/// How many bytes are the same until the first that are not.
+/// Length of the common prefix, in bytes.
 fn common<'b>(
     chunks: impl Iterator<Item = (&'b [u8], &'b [u8])>,
     bytes: impl Iterator<Item = (&'b u8, &'b u8)>,
@@ -167,7 +167,7 @@ impl After {
     }
 }
 
-/// All rows of a shard, and the changes that a prepared transaction may have to be folded in below.
+/// All rows of a shard, and the changes that a prepared transaction may have to be folded in before.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Image {
     tables: Vec<Vec<Option<ByteBuf>>>,
@@ -185,13 +185,12 @@ struct LoggedStep {
 }
 
 impl Storage {
-    /// What the rows have become by all changes since `position`, each once, in the order in which they were first
-    /// touched.
+    /// Images of the rows changed since `position`, each row once, in the order of their first changes.
     pub fn logged_since(&self, position: Position) -> Vec<LoggedRow> {
         let row = |change: &Change| (change.table, change.row);
         let since = || self.history.since(position);
         if since().is_sorted_by(|one, next| row(one) < row(next)) {
-            // Each row once, and in order: what was loaded.
+            // The changes are in row order and touch each row once, as after an initial load.
             return since().filter_map(|change| self.logged(&[(0, change)])).collect();
         }
         let mut changes: Vec<(usize, &Change)> = since().enumerate().collect();
@@ -203,7 +202,7 @@ impl Storage {
         rows.into_iter().map(|(_, row)| row).collect()
     }
 
-    /// What a row has become by these changes of it, which are the last ones. None: it has come and gone.
+    /// Image of a row after `own`, which are its latest changes. None: the row was inserted and deleted again.
     fn logged(&self, own: &[(usize, &Change)]) -> Option<LoggedRow> {
         let (_, Change { table, row, .. }) = own[0];
         let before = self.before(own);
@@ -216,7 +215,7 @@ impl Storage {
         Some(LoggedRow { table: *table, row: *row, after, operations })
     }
 
-    /// What a row was before these changes of it, which are the last ones.
+    /// State of a row before these changes, which are its latest ones.
     fn before<'c>(&self, changes: &[(usize, &'c Change)]) -> Option<Cow<'c, [u8]>> {
         let is_patched = |(_, change): &&(usize, &Change)| matches!(change.before, RowState::Patched(_));
         let patched = changes.iter().take_while(is_patched).count();
@@ -234,9 +233,9 @@ impl Storage {
         })
     }
 
-    /// Makes the rows what a transaction made them.
+    /// Restores the row images of a transaction.
     pub fn replay_logged(&mut self, rows: Vec<LoggedRow>, timestamp: Timestamp, functions: &dyn Functions) {
-        // All that goes first, so that no key is there twice on the way.
+        // Deleted rows are removed first, so that no unique key occurs twice in between.
         let mut placed = Vec::with_capacity(rows.len());
         for LoggedRow { table, row, after, operations } in rows {
             let schema = &self.schema.tables[table.0 as usize];
@@ -244,7 +243,7 @@ impl Storage {
             let before: Option<Packed> = store.row(row).map(Packed::from);
             let after = after.apply(before.as_deref());
             for (at, operation) in operations.iter().enumerate() {
-                // What several operations made of it is told as of the first; only the last state is known.
+                // Of several operations only the last state is known, so the whole change is attributed to the first.
                 let before = if at == 0 { &before } else { &after };
                 self.history.push(Change {
                     table,
@@ -272,8 +271,8 @@ impl Storage {
         }
     }
 
-    /// Everything, as of now, or all but the rows. `since`: for each row that prepared transactions will write, where the first of them
-    /// prepared. Also gives, for a position, how many of the changes in the image were before it.
+    /// Image of the current state, with or without its rows. `since`: for each row that prepared transactions will write, the position of
+    /// the first of these prepares. Also returns a function from a position to the number of changes in the image before it.
     pub fn image(
         &self,
         since: &BTreeMap<(TableId, u32), Position>,
@@ -304,7 +303,7 @@ impl Storage {
         (Image { tables, changes }, positions)
     }
 
-    /// Takes over an image. Positions count its changes from 0.
+    /// Replaces the state by an image. Positions count the changes of the image from 0.
     pub fn restore(&mut self, image: Image, functions: &dyn Functions) {
         *self = Storage::new(self.schema.clone());
         for (at, rows) in image.tables.into_iter().enumerate() {
@@ -322,7 +321,7 @@ impl Storage {
         }
     }
 
-    /// The log has been read: slots without a row are free, but for those that prepared transactions will write.
+    /// Ends recovery: empty slots become free, except those that prepared transactions will fill.
     pub fn end_replay(&mut self) {
         for (at, store) in self.tables.iter_mut().enumerate() {
             let table = TableId(at as u32);

@@ -1,9 +1,8 @@
-//! Storage of one shard: rows, their ordered indexes, and what is needed to go back in time.
+//! Storage of one shard: rows, their ordered indexes, and the history needed to go back in time.
 //!
-//! A change is applied in place and its inverse is kept in the *history* for as long as somebody may
-//! still need it: the transaction that is running (to undo itself), a reader that may ask for the state
-//! at its position (S5), or a prepared transaction whose operations may have to be folded in below later
-//! ones (S6, S9). With neither, the history is empty. So memory is the data plus what is in flight.
+//! A change is applied in place, and its inverse is kept in the *history* as long as it may be needed: by the running transaction (to
+//! undo itself), by a reader that may ask for the state at its position (S5), or by a prepared transaction whose operations may have to
+//! be folded in before later ones (S6, S9). Otherwise the history is empty, so memory is the data plus the work in flight.
 
 mod history;
 mod index;
@@ -59,24 +58,24 @@ pub struct Storage {
     schema: Arc<Schema>,
     tables: Vec<TableStore>,
     history: History,
-    /// Rows that prepared transactions will write, with how many of them: later changes to such a row
-    /// keep their operations, because one of those transactions may have to be folded in below them.
+    /// Rows that prepared transactions will write, with the number of these transactions. Later changes to such a row keep their
+    /// operations, because a prepared transaction may have to be folded in before them.
     prepared: Pins,
-    /// What the log has not made durable yet.
+    /// Changes that are not durable yet.
     unsynced: Unsynced,
     pub room: Room,
 }
 
 type Pins = HashMap<(TableId, u32), Pin, FxBuildHasher>;
 
-/// A row that prepared transactions will write.
+/// Pin of a row that prepared transactions will write.
 #[derive(Debug, Default)]
 struct Pin {
-    /// How many of them.
+    /// Number of these transactions.
     transactions: u32,
-    /// How often the row has been changed since it was pinned.
+    /// Number of changes of the row since it was pinned.
     changes: u32,
-    /// Some of them deletes it or changes a key of it.
+    /// Set if one of the transactions deletes the row or changes one of its keys.
     takes_key: bool,
 }
 
@@ -84,7 +83,7 @@ fn is_pinned(pins: &Pins, table: TableId, row: u32) -> bool {
     !pins.is_empty() && pins.contains_key(&(table, row))
 }
 
-/// Notes a change; whether the row is pinned.
+/// Records a change; returns whether the row is pinned.
 fn touch(pins: &mut Pins, table: TableId, row: u32) -> bool {
     if pins.is_empty() {
         return false;
@@ -103,7 +102,7 @@ impl Storage {
         Storage::of(schema, |_| true)
     }
 
-    /// Nobody may look at the other tables.
+    /// Storage without the other tables, which must not be read.
     pub fn of(schema: Arc<Schema>, has: impl Fn(TableId) -> bool) -> Storage {
         let tables = schema.tables.iter().zip(0..).map(|(table, id)| match has(TableId(id)) {
             true => TableStore::new(table),
@@ -114,7 +113,7 @@ impl Storage {
         Storage { schema, tables, history, prepared, unsynced, room: Room::default() }
     }
 
-    /// Adds a row. The error is a violated key (23505), or that there is no room; nothing has changed then.
+    /// Inserts a row. Errors: unique violation (23505), or out of memory; then nothing has changed.
     pub fn insert(
         &mut self,
         table: TableId,
@@ -123,7 +122,7 @@ impl Storage {
     ) -> Result<u32, SqlError> {
         self.check_disk()?;
         self.check_memory()?;
-        // That nobody has the key may be news.
+        // The caller learns that the key is absent, which may depend on an unsynced delete.
         self.unsynced.look_at(table);
         let schema = &self.schema.tables[table.0 as usize];
         let store = &mut self.tables[table.0 as usize];
@@ -135,8 +134,8 @@ impl Storage {
         Ok(row)
     }
 
-    /// Writes the new values of some columns. `operation` says what the change is as an operation; it must
-    /// be there where [`Storage::is_pinned`] says that somebody may need to fold it again.
+    /// Assigns columns of a row. `operation` describes the change as an operation; it is required if [`Storage::is_pinned`], because the
+    /// change may have to be folded again.
     pub fn update(
         &mut self,
         table: TableId,
@@ -187,8 +186,8 @@ impl Storage {
         self.history.push(Change { table, row, before: RowState::Row(before), operation, timestamp });
     }
 
-    /// Applies an operation that was prepared at `prepared_at`, in its place in timestamp order (S9).
-    /// `row` is where the row was then; an insert finds its own place.
+    /// Applies an operation that was prepared at `prepared_at`, at its place in timestamp order (S9). `row` is the slot at the prepare;
+    /// an insert chooses its slot.
     pub fn apply(
         &mut self,
         table: TableId,
@@ -203,8 +202,8 @@ impl Storage {
             let Operation::Insert(packed) = operation else { unreachable!("only an insert has no row yet") };
             let mut packed = packed.clone();
             Layout::set_timestamp(&mut packed, timestamp.clock);
-            // The key was claimed when the transaction prepared, so nobody else can have taken it; total all
-            // the same (S8): on a key that is there, an insert changes nothing.
+            // The key has been claimed since the prepare, so no other row can have it. Total nevertheless (S8): an insert with an
+            // existing key changes nothing.
             if let Ok(row) = store.insert(schema, packed) {
                 self.history.push(Change {
                     table,
@@ -233,28 +232,28 @@ impl Storage {
         let pinned = touch(&mut self.prepared, table, row);
         let before = match after {
             Some(after) => {
-                // A key column may change only by an operation that took the key's claim when it prepared.
+                // A key column changes only by an operation whose transaction claimed the key when it prepared.
                 store.replace(schema, row, after, |_| true).expect("a claimed key is free")
             }
             None => store.remove(schema, row, !pinned),
         };
-        // Kept in any case: the same transaction may have another operation on the row.
+        // Always kept: the same transaction may have another operation on the row.
         let operation = Some(Box::new(operation.clone()));
         self.history.push(Change { table, row, before: RowState::Row(before), operation, timestamp });
     }
 
-    /// What is said of a row that has the key of another.
+    /// Error of a row whose key another row has.
     pub fn unique_violation(&self, table: TableId, index: IndexId, values: &[Value]) -> SqlError {
         let (store, schema) = (&self.tables[table.0 as usize], self.schema.table(table));
         store.unique_violation(schema, index, &|column| values[column].clone())
     }
 
-    /// A prepared transaction will write this row.
+    /// Returns whether a prepared transaction will write this row.
     pub fn is_pinned(&self, table: TableId, row: u32) -> bool {
         is_pinned(&self.prepared, table, row)
     }
 
-    /// A prepared transaction will write this row in a way that whoever wants to hold it so has to wait for.
+    /// Returns whether a prepared transaction will write this row in a way that conflicts with a lock of that strength.
     pub fn pin_conflicts(&self, table: TableId, row: u32, strength: LockStrength) -> bool {
         let written = |pin: &Pin| match pin.takes_key {
             true => LockStrength::Update,
@@ -264,19 +263,18 @@ impl Storage {
             && self.prepared.get(&(table, row)).is_some_and(|pin| written(pin).conflicts_with(strength))
     }
 
-    /// The row's bytes, if it is there.
+    /// Bytes of the row, if it exists.
     pub fn packed(&self, table: TableId, row: u32) -> Option<&[u8]> {
         self.tables[table.0 as usize].row(row)
     }
 
-    /// The row's key in an index, as it is stored there.
+    /// Key of the row in an index, in its stored form.
     pub fn index_key(&self, table: TableId, index: IndexId, row: u32) -> KeyBytes {
         let store = &self.tables[table.0 as usize];
         store.key(self.schema.table(table), index, store.row(row).expect("a row that was just found"), row)
     }
 
-    /// From now on later changes to this row keep their operations. Returns what [`Storage::is_untouched`]
-    /// asks for.
+    /// Pins a row: later changes to it keep their operations. Returns the number of changes for [`Storage::is_untouched`].
     pub fn pin(&mut self, table: TableId, row: u32, takes_key: bool) -> u32 {
         let pin = self.prepared.entry((table, row)).or_default();
         pin.transactions += 1;
@@ -284,7 +282,7 @@ impl Storage {
         pin.changes
     }
 
-    /// Nobody else has pinned the row, and nothing has changed it since.
+    /// Returns whether the row has no other pin, and no change since the pin returned `changes`.
     pub fn is_untouched(&self, table: TableId, row: u32, changes: u32) -> bool {
         self.prepared.get(&(table, row)).is_some_and(|pin| pin.transactions == 1 && pin.changes == changes)
     }
@@ -298,8 +296,8 @@ impl Storage {
         }
     }
 
-    /// Finds the rows with these whole keys and touches their bytes, so that they are in the processor's
-    /// caches when they are asked for. No look-up depends on another: memory answers several at a time.
+    /// Prefetches the rows with these full keys into the processor's caches. The look-ups are independent, so their memory accesses
+    /// overlap.
     pub fn look_ahead(&self, keys: &[(TableId, IndexId, KeyBytes)]) {
         const CACHE_LINE_BYTES: usize = 64;
         let row = |(table, index, key): &(TableId, IndexId, KeyBytes)| {
@@ -314,22 +312,22 @@ impl Storage {
         std::hint::black_box(rows.iter().map(touch).fold(0, |all, byte| all ^ byte));
     }
 
-    /// How many changes there have been: the shard's position when nothing is half done.
+    /// Number of changes so far; between two requests this is the shard's position.
     pub fn position(&self) -> Position {
         self.history.end()
     }
 
-    /// The oldest position that [`Storage::rewind`] can still reach.
+    /// Oldest position that [`Storage::rewind`] can reach.
     pub fn history_begins(&self) -> Position {
         self.history.begin()
     }
 
-    /// Bytes of the changes since `position`, about.
+    /// Approximate size of the changes since `position`.
     pub fn history_bytes(&self, position: Position) -> usize {
         self.history.bytes(position)
     }
 
-    /// Undoes everything after `position`, for good.
+    /// Undoes all changes after `position`, permanently.
     pub fn rollback(&mut self, position: Position) {
         while self.history.end() > position {
             let Change { table, row, before, .. } =
@@ -338,7 +336,7 @@ impl Storage {
         }
     }
 
-    /// Undoes everything after `position` for a moment; [`Storage::replay`] brings it back.
+    /// Undoes all changes after `position` temporarily; [`Storage::replay`] restores them.
     pub fn rewind(&mut self, position: Position) -> Vec<Undone> {
         assert!(position >= self.history.begin(), "history no longer reaches back to the position");
         let mut undone = Vec::with_capacity((self.history.end() - position) as usize);
@@ -347,7 +345,7 @@ impl Storage {
                 self.history.pop().expect("history reaches back to the position");
             let store = &self.tables[table.0 as usize];
             let is_free = matches!(before, RowState::Row(_)) && store.is_free(row);
-            // The slot stays reserved: what is applied in the meantime must not take it.
+            // The slot stays reserved: operations applied in the meantime must not use it.
             let after = self.put(table, row, before, false);
             undone.push(Undone { table, row, after, is_free, operation, timestamp });
         }
@@ -361,7 +359,7 @@ impl Storage {
         }
     }
 
-    /// Makes the row what `state` says; returns what undoes that.
+    /// Sets the row to `state`; returns the inverse.
     fn put(&mut self, table: TableId, row: u32, state: RowState, recycle: bool) -> RowState {
         let schema = &self.schema.tables[table.0 as usize];
         let store = &mut self.tables[table.0 as usize];
@@ -381,12 +379,12 @@ impl Storage {
         }
     }
 
-    /// Nobody will ask for a state before `position` any more.
+    /// Drops the history before `position`; the caller guarantees that no earlier state is needed.
     pub fn forget(&mut self, position: Position) {
         self.history.forget(position);
     }
 
-    /// What has changed since `position` is in this record, which is not durable yet.
+    /// Records that the changes since `position` are in `record`, which is not durable yet.
     pub fn note_unsynced(&mut self, position: Position, record: u64) {
         let changes = (self.history.end() - position) as usize;
         for change in self.history.since(position) {
@@ -402,64 +400,64 @@ impl Storage {
         }
     }
 
-    /// The record has changed more than rows.
+    /// Records that `record`, not durable yet, has changed more than rows.
     pub fn note_all_unsynced(&mut self, record: u64) {
         self.unsynced.note_all(record);
     }
 
-    /// Records up to this one are durable.
+    /// Marks the records up to this one as durable.
     pub fn on_durable(&mut self, record: u64) {
         self.unsynced.on_durable(record);
     }
 
-    /// From here on, or no longer, no more is asked of rows that are found than whether they are there.
+    /// Sets whether found rows are tested for existence only, so that updates of them are no read dependency.
     pub fn ask_existence(&self, does: bool) {
         self.unsynced.ask_existence(does);
     }
 
-    /// Whatever is met from here on is met by a new step.
+    /// Starts tracking the read dependency of a new step.
     pub fn begin_step(&mut self) {
         self.unsynced.begin_step();
     }
 
-    /// The newest record that the step has met in what it has looked at, of those that are not durable; 0: none.
+    /// Newest non-durable record that the step has read from; 0: none.
     pub fn read_dependency(&self) -> u64 {
         self.unsynced.met()
     }
 
-    /// How many rows the tables have, by table.
+    /// Number of rows of each table.
     pub fn row_counts(&self) -> impl Iterator<Item = usize> {
         self.tables.iter().map(TableStore::row_count)
     }
 
-    /// Bytes that the table's rows and indexes take.
+    /// Bytes of the table's rows and indexes.
     pub fn memory_bytes(&self, table: TableId) -> usize {
         self.tables[table.0 as usize].memory_bytes()
     }
 
-    /// The same, from some of the rows.
+    /// Estimate of [`Storage::memory_bytes`] from a sample of rows.
     pub fn about_bytes(&self, table: TableId) -> usize {
         self.tables[table.0 as usize].about_bytes()
     }
 
-    /// Bytes of the table's values alone.
+    /// Bytes of the table's values without overhead.
     pub fn raw_bytes(&self, table: TableId) -> usize {
         self.tables[table.0 as usize].raw_bytes()
     }
 
-    /// The same for the same rows, whatever order they came in.
+    /// Hash of the table's rows, independent of their order.
     pub fn fingerprint(&self, table: TableId) -> u64 {
         self.tables[table.0 as usize].fingerprint()
     }
 }
 
-/// A change that [`Storage::rewind`] took back.
+/// A change that [`Storage::rewind`] has undone.
 #[derive(Debug)]
 pub struct Undone {
     table: TableId,
     row: u32,
     after: RowState,
-    /// The row was gone, and its slot free.
+    /// The row was deleted, and its slot was free.
     is_free: bool,
     operation: Option<Box<Operation>>,
     timestamp: Timestamp,

@@ -1,9 +1,7 @@
-//! Operations on one row, and the fold that turns a bag of them into the row (design: "a bag of
-//! operations, merged by union").
+//! Operations on one row, and the fold that turns a set of them into the row (design: "a bag of operations, merged by union").
 //!
-//! Every operation is total (S8): on an absent row, or where its arithmetic fails on the state that it
-//! meets, it changes nothing. So the fold of a set of operations in timestamp order is the same wherever
-//! and whenever it is done, which makes merge commutative, associative and idempotent.
+//! Every operation is total (S8): on an absent row, or where its arithmetic fails, it changes nothing. So the fold of a set of operations
+//! in timestamp order has the same result wherever and whenever it is computed, and merging is commutative, associative and idempotent.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +28,7 @@ pub struct Timestamp {
 pub enum Operation {
     Insert(Packed),
     Update(Arc<[ColumnOperation]>),
-    /// An update whose columns are worked out only if somebody folds it.
+    /// An update whose column values are computed only if the operation is folded.
     Statement(Arc<dyn RowStatement>),
     Delete,
 }
@@ -47,44 +45,44 @@ pub enum ColumnChange {
     Add(Value),
     Max(Value),
     Min(Value),
-    /// Any other expression over the same row, with what it captured of the transaction.
+    /// Any other expression over the same row, with the values captured from the transaction.
     Apply(Arc<dyn RowFunction>),
 }
 
-/// Which UPDATE: all that it takes to compile it again.
+/// Identifies an UPDATE, so that it can be compiled again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum UpdateName {
-    /// By its number in the program.
+    /// Its number in the program.
     Program(u32),
-    /// Of a statement that is none of the program's, by its number there.
+    /// An UPDATE of an ad-hoc statement, with its number there.
     Text(Arc<Text>, u32),
 }
 
-/// An UPDATE with what an execution captured: all that it takes to have its functions again.
+/// An UPDATE and the values that an execution captured: enough to rebuild its functions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RowName {
     pub update: UpdateName,
     pub captured: Vec<Value>,
-    /// With the zone in which it is evaluated whenever it is.
+    /// Transaction time and zone with which it is always evaluated.
     pub transaction_time: TransactionTime,
 }
 
-/// Who knows functions by their names: the program.
+/// Resolves functions by their names; implemented by the program.
 pub trait Functions {
     fn statement(&self, name: &RowName) -> Arc<dyn RowStatement>;
     fn function(&self, assignment: u32, name: &RowName) -> Arc<dyn RowFunction>;
 }
 
-/// An UPDATE of one row, with what it captured of the transaction.
+/// An UPDATE of one row, with the values captured from the transaction.
 pub trait RowStatement: fmt::Debug + Send + Sync {
     fn name(&self) -> RowName;
     fn columns(&self) -> Result<Vec<ColumnOperation>, SqlError>;
-    /// Whether it assigns one of those columns.
+    /// Returns whether it assigns one of the columns for which `is_meant` holds.
     fn assigns(&self, is_meant: &dyn Fn(ColumnIndex) -> bool) -> bool;
 }
 
 impl Operation {
-    /// The row goes, or one of those columns is assigned.
+    /// Returns whether it deletes the row, or assigns one of the columns for which `is_meant` holds.
     pub fn takes(&self, is_meant: &dyn Fn(ColumnIndex) -> bool) -> bool {
         match self {
             Operation::Insert(_) | Operation::Delete => true,
@@ -96,12 +94,12 @@ impl Operation {
 
 /// A pure function of one row.
 pub trait RowFunction: fmt::Debug + Send + Sync {
-    /// Which of the statement's assignments it is.
+    /// Number of the assignment in its statement, and the statement's name.
     fn name(&self) -> (u32, RowName);
     fn evaluate(&self, read: &dyn Fn(ColumnIndex) -> Value) -> Result<Value, SqlError>;
 }
 
-/// One step of the fold. `types` are the table's column types.
+/// Applies one operation to a row. `types`: the table's column types.
 pub fn fold(
     layout: &Layout,
     types: &[SqlType],
@@ -116,7 +114,7 @@ pub fn fold(
             Some(packed)
         }
         (Operation::Delete, _) | (Operation::Update(_) | Operation::Statement(_), None) => None,
-        // Total (S8): what fails changes nothing.
+        // Total (S8): an error leaves the row unchanged.
         (Operation::Statement(statement), Some(row)) => match statement.columns() {
             Ok(columns) => Some(update(layout, types, row, &columns, timestamp)),
             Err(_) => Some(row),
@@ -136,7 +134,7 @@ fn update(
     layout.changed(&row, timestamp.clock, &changes)
 }
 
-/// What an update does to this row; columns whose arithmetic fails on it stay as they are.
+/// Assignments that an update makes on this row. Columns whose arithmetic fails keep their values.
 pub fn evaluate(
     layout: &Layout,
     types: &[SqlType],
@@ -170,7 +168,7 @@ fn add(ty: &SqlType, current: &Value, delta: &Value) -> Option<Value> {
     weir_types::cast::cast(&sum, &base, ty, weir_types::cast::CastContext::Assignment).ok()
 }
 
-/// `greatest`/`least`: NULLs are passed over.
+/// `greatest`/`least`: NULLs are ignored.
 fn extreme(current: &Value, value: &Value, replace_when: std::cmp::Ordering) -> Value {
     let replace = current.is_null() || (!value.is_null() && compare(current, value) == replace_when);
     if replace { value.clone() } else { current.clone() }

@@ -1,7 +1,7 @@
-//! The tables of one schema put in the place of another's, and back: a definition that others must not see yet is done and taken
-//! back for each statement of its transaction, so both ways cost nothing but the number of tables.
+//! Replaces the tables of one schema by those of another, and back. An uncommitted definition is put in place and taken out for each
+//! statement of its transaction, so either direction costs only the number of tables.
 //!
-//! Who says which rows a table has then is `exec/remake.rs`.
+//! `exec/remake.rs` computes the rows of the new tables.
 
 use std::sync::Arc;
 
@@ -15,35 +15,35 @@ use super::schema::{Schema, TableSchema};
 use super::table::TableStore;
 use super::write_set::MergedRows;
 
-/// The tables of a schema, which are not in place, or those that they have replaced.
+/// Tables of a schema that is not in place, or those that it has replaced.
 #[derive(Debug)]
 pub struct Remade {
     schema: Arc<Schema>,
-    /// By table of the new schema: which old one it is as it stands.
+    /// For each table of the new schema: the old table that it takes over unchanged.
     same: Vec<Option<TableId>>,
-    /// Stores that are not in place: the new schema's by their table or, once it is in place, the old one's.
+    /// Tables that are not in place, by table: the new schema's; or the old one's once the new one is in place.
     aside: Vec<Option<TableStore>>,
     is_in_place: bool,
 }
 
-/// Where a table of the new schema comes from.
+/// Origin of a table of the new schema.
 #[derive(Clone, Copy, Debug)]
 pub enum Remake {
-    /// It is that table as it stands.
+    /// The old table, unchanged.
     Same(TableId),
     Empty,
 }
 
-/// Makes a row's values of those that it had.
+/// Computes the values of a new row from those of the old one.
 pub type MakeRow<'a> = &'a mut dyn FnMut(&[Value]) -> Result<Vec<Value>, SqlError>;
 
 impl Remade {
-    /// Its tables are to be pushed, all of them, in their order.
+    /// Starts with no tables; the caller pushes all of them in order.
     pub fn new(schema: Arc<Schema>) -> Remade {
         Remade { schema, same: Vec::new(), aside: Vec::new(), is_in_place: false }
     }
 
-    /// Which table of the new schema that one of the old schema is as it stands.
+    /// Table of the new schema that takes over that old table unchanged.
     pub fn becomes(&self, was: TableId) -> Option<TableId> {
         let at = self.same.iter().position(|same| *same == Some(was))?;
         Some(TableId(at as u32))
@@ -62,10 +62,10 @@ impl Remade {
         self.aside.push(store);
     }
 
-    /// The next table has the rows of that one, each as `make` has it from its values, in their slots.
+    /// Pushes a table with the rows of an old one, each converted by `make`, in the same slots.
     ///
     /// # Errors
-    /// What `make` says, or two rows have the same key (23505).
+    /// Those of `make`, or two rows have the same key (23505).
     pub fn push_rows(
         &mut self,
         rows: MergedRows<'_>,
@@ -100,7 +100,7 @@ impl Remade {
 }
 
 impl Storage {
-    /// The tables of the same schema, of which these are empty.
+    /// The tables of the same schema, of which the named ones are empty.
     pub fn emptied(&self, tables: &[TableId]) -> Remade {
         let mut remade = Remade::new(self.schema.clone());
         for at in 0..self.tables.len() as u32 {
@@ -110,14 +110,14 @@ impl Storage {
         remade
     }
 
-    /// Puts them in place, or the others back. The history before must not be gone through while they are.
+    /// Swaps the tables in place with those in `remade`. The history from before must not be traversed in between.
     pub fn exchange(&mut self, remade: &mut Remade) {
         std::mem::swap(&mut self.schema, &mut remade.schema);
         let mut here: Vec<Option<TableStore>> =
             std::mem::take(&mut self.tables).into_iter().map(Some).collect();
         let mut there = std::mem::take(&mut remade.aside);
         if remade.is_in_place {
-            // `there` are the old ones; those that stayed stand under their new numbers.
+            // `there` holds the old tables; unchanged ones move to their new numbers.
             for (now, was) in remade.same.iter().enumerate() {
                 if let Some(was) = was {
                     there[was.0 as usize] = here[now].take();

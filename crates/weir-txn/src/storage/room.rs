@@ -1,24 +1,24 @@
-//! What there is no room for is refused before it happens: reads go on, and what takes no room.
+//! Limits of disk and memory. A write that would exceed them is rejected before it happens; reads and shrinking writes proceed.
 
 use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState};
 
 use super::Storage;
 
-/// What keeps a shard from taking writes.
+/// Limits that make a shard reject writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Room {
-    /// There may be no room for what has to be written down.
+    /// The disk may have no space for further log records.
     pub disk_is_full: bool,
-    /// Rows and their indexes may take so many bytes.
+    /// Limit of the bytes of rows and their indexes.
     pub bytes_max: Option<usize>,
-    /// What they took when that was looked at last, if it was too much.
+    /// Bytes at the last measurement, if above the limit.
     bytes_over: Option<usize>,
 }
 
 impl Storage {
-    /// Looks at what rows and indexes take, if that is bounded, and so many bytes beside them. It is done every so often, for it is no work
-    /// of a write.
+    /// Measures the bytes of rows and indexes, plus `beside` more, if a limit is set. Called periodically, because it is too slow for
+    /// each write.
     pub fn look_at_memory(&mut self, beside: usize) {
         let Some(most) = self.room.bytes_max else { return };
         let rows: usize = (0..self.tables.len() as u32).map(|at| self.about_bytes(TableId(at))).sum();
@@ -26,7 +26,7 @@ impl Storage {
         self.room.bytes_over = Some(bytes).filter(|bytes| *bytes >= most);
     }
 
-    /// A write may be begun.
+    /// Checks that a write may begin.
     ///
     /// # Errors
     /// 53100.
@@ -34,7 +34,7 @@ impl Storage {
         if self.room.disk_is_full { Err(disk_full()) } else { Ok(()) }
     }
 
-    /// Rows may take more room than now.
+    /// Checks that rows may grow.
     ///
     /// # Errors
     /// 53200.

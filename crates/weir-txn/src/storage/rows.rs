@@ -1,7 +1,6 @@
-//! What the executor may ask of storage: rows by index or by scan, and their columns.
+//! The interface of storage to the executor: rows by index or by scan, and their columns.
 //!
-//! One shard's storage implements it, and so does a set of shards that is looked at as a whole (the
-//! check of the invariants after a run).
+//! Implemented by one shard's storage, and by a set of shards that is read as a whole (the check of the invariants after a run).
 
 use std::ops::ControlFlow;
 
@@ -13,10 +12,10 @@ use super::index::Cursor;
 use super::key::{KeyBytes, KeyRange};
 use super::schema::{IndexId, Schema};
 
-/// A row of one table: valid until that table is next written.
+/// Reference to a row of one table; valid until that table is next written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RowRef {
-    /// Which of the shards that are looked at together; 0 where there is one.
+    /// Number among the shards that are read together; 0 for a single one.
     pub shard: u16,
     pub row: u32,
 }
@@ -27,10 +26,10 @@ pub type Visit<'a> = &'a mut dyn FnMut(RowRef) -> Result<ControlFlow<()>, SqlErr
 pub trait Rows: Sync {
     fn schema(&self) -> &Schema;
 
-    /// The row that has exactly this key in a unique index.
+    /// The row with exactly this key in a unique index.
     fn get(&self, table: TableId, index: IndexId, key: &KeyBytes) -> Option<RowRef>;
 
-    /// The rows whose index key lies in the range, in key order (descending if `reverse`).
+    /// Visits the rows whose index key is in the range, in key order (descending if `reverse`).
     fn range(
         &self,
         table: TableId,
@@ -40,8 +39,8 @@ pub trait Rows: Sync {
         visit: Visit<'_>,
     ) -> Result<ControlFlow<()>, SqlError>;
 
-    /// The same forwards for ranges that come in the order of their keys, if they do: `cursor` is where the last one ended, and nothing
-    /// else is asked with it.
+    /// Like an ascending [`Rows::range`], faster for ranges that come in key order. `cursor` remembers the start of the previous range; it
+    /// must be used for one index only.
     fn range_ahead(
         &self,
         table: TableId,
@@ -53,24 +52,24 @@ pub trait Rows: Sync {
         self.range(table, index, range, false, visit)
     }
 
-    /// All rows of the table, in no promised order (but the same order for the same history).
+    /// Visits all rows of the table. The order is unspecified but deterministic for the same history.
     fn scan(&self, table: TableId, visit: Visit<'_>) -> Result<ControlFlow<()>, SqlError>;
 
     fn value(&self, table: TableId, row: RowRef, column: ColumnIndex) -> Value;
 
-    /// The bytes of a text column without a copy; `None` is NULL. Only for text, varchar and char(n).
+    /// Bytes of a text column without a copy; `None` is NULL. Only for text, varchar and char(n).
     fn text(&self, table: TableId, row: RowRef, column: ColumnIndex) -> Option<&str>;
 
-    /// How many rows the table has, for join order and buffer sizes.
+    /// Number of rows of the table, for join order and buffer sizes.
     fn row_count(&self, table: TableId) -> usize;
 
-    /// Somebody has prepared a write of the row that whoever wants to hold it so has to wait for.
+    /// Returns whether a prepared write of the row conflicts with a lock of that strength.
     fn is_pinned_against(&self, _table: TableId, _row: RowRef, _strength: LockStrength) -> bool {
         false
     }
 }
 
-/// No rows at all: for expressions that read nothing but their frame.
+/// An empty set of tables, for expressions that read only their frame.
 pub struct NoRows;
 
 impl Rows for NoRows {

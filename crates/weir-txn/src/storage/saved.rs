@@ -1,5 +1,5 @@
-//! The rows of one moment, read part by part while they go on changing: whoever changes a row that has not been read yet leaves
-//! behind what it was.
+//! Incremental copy of the rows of one moment while writes continue: the first change of a row that has not been copied yet saves its old
+//! state.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use super::Storage;
 use super::layout::Packed;
 use super::table::TableStore;
 
-/// Of a table.
+/// Copy in progress of one table.
 #[derive(Debug)]
 pub(super) struct Saved {
-    /// The slots before are read.
+    /// Slots below this one have been copied.
     from: u32,
-    /// There were no more then.
+    /// Number of slots at the moment of the copy.
     until: u32,
-    /// What slots that have changed since had.
+    /// Old contents of slots that have changed since that moment.
     before: BTreeMap<u32, Option<Packed>>,
 }
 
@@ -41,7 +41,7 @@ impl Saved {
 }
 
 impl TableStore {
-    /// As many rows as have so many bytes together, at least one; none: all are read.
+    /// Copies the next rows, about `bytes_max` bytes and at least one row; none: all are copied.
     fn saved_rows(&mut self, table: TableId, bytes_max: usize) -> Option<SavedRows> {
         let mut saved = self.saved.take()?;
         let first = saved.from;
@@ -61,7 +61,7 @@ impl TableStore {
 }
 
 impl Storage {
-    /// All rows are to be read as they are now.
+    /// Begins a copy of all rows as they are now.
     pub fn begin_saving(&mut self) {
         for store in &mut self.tables {
             let until = store.slots();
@@ -69,23 +69,23 @@ impl Storage {
         }
     }
 
-    /// There are rows to be read.
+    /// Returns whether rows remain to be copied.
     pub fn is_saving(&self) -> bool {
         self.tables.iter().any(|store| store.saved.is_some())
     }
 
-    /// The next of them, of about so many bytes.
+    /// Copies the next rows, about `bytes_max` bytes.
     pub fn saved_rows(&mut self, bytes_max: usize) -> Option<SavedRows> {
         let (at, store) = self.tables.iter_mut().enumerate().find(|(_, store)| store.saved.is_some())?;
         store.saved_rows(TableId(at as u32), bytes_max)
     }
 
-    /// The others need not be read.
+    /// Abandons the copy.
     pub fn end_saving(&mut self) {
         self.tables.iter_mut().for_each(|store| store.saved = None);
     }
 
-    /// Puts rows where they were.
+    /// Restores copied rows into their slots.
     pub fn restore_saved(&mut self, saved: SavedRows) {
         let SavedRows { table, first, rows } = saved;
         let (schema, store) = (&self.schema.tables[table.0 as usize], &mut self.tables[table.0 as usize]);

@@ -1,4 +1,4 @@
-//! Tables and indexes as storage sees them: column types, key columns, row layout.
+//! Tables and indexes as storage needs them: column types, key columns, row layout.
 
 use weir_sql::bound::{Expr, ExprKind};
 use weir_sql::catalog::{Catalog, ColumnIndex, TableId};
@@ -9,7 +9,7 @@ pub type IndexId = usize;
 
 #[derive(Clone, Debug)]
 pub struct Schema {
-    /// By [`TableId`].
+    /// Tables by [`TableId`].
     pub tables: Vec<TableSchema>,
 }
 
@@ -20,9 +20,9 @@ pub struct TableSchema {
     pub column_names: Vec<String>,
     pub types: Vec<SqlType>,
     pub not_null: Vec<bool>,
-    /// Nobody is shown them.
+    /// By column: not visible to users.
     pub hidden: Vec<bool>,
-    /// Columns of keys that a foreign key may refer to, as PostgreSQL has it: of unique indexes of columns, of all rows.
+    /// By column: part of a key that a foreign key may reference, as in PostgreSQL: of a unique, non-partial index on plain columns.
     pub in_keys: Vec<bool>,
     /// The primary key first (if there is one), then UNIQUE constraints, then CREATE INDEX.
     pub indexes: Vec<IndexSchema>,
@@ -33,14 +33,14 @@ pub struct TableSchema {
 pub struct IndexSchema {
     pub name: String,
     pub columns: Vec<IndexColumn>,
-    /// No two rows with the same key, unless a column of it is NULL and nulls are distinct.
+    /// No two rows have the same key, unless a column of the key is NULL and nulls are distinct.
     pub unique: bool,
     pub nulls_not_distinct: bool,
-    /// Rows for which it is not true are not in the index. Columns are of relation 0.
+    /// Rows for which the predicate is not true are not in the index. Its columns are of relation 0.
     pub predicate: Option<Expr>,
-    /// So many of its columns are told of a key that is there twice.
+    /// Number of leading columns that the message of a unique violation shows.
     pub told: usize,
-    /// Some statement finds rows by whole keys, or a foreign key does: worth a hash table.
+    /// Some statement or foreign key looks up full keys, so a hash table pays off.
     pub looked_up: bool,
 }
 
@@ -48,7 +48,7 @@ pub struct IndexSchema {
 pub struct IndexColumn {
     /// `None` for an expression index.
     pub column: Option<ColumnIndex>,
-    /// Columns are of relation 0.
+    /// The expression; its columns are of relation 0.
     pub expr: Expr,
     pub ty: SqlType,
     /// A NULL may occur, so every key carries a marker byte.
@@ -62,7 +62,7 @@ impl Schema {
         Schema { tables: catalog.tables.iter().map(TableSchema::new).collect() }
     }
 
-    /// Says which indexes are asked for whole keys.
+    /// Marks the indexes that are looked up by full keys.
     pub fn look_up(&mut self, indexes: impl IntoIterator<Item = (TableId, IndexId)>) {
         for (table, index) in indexes {
             self.tables[table.0 as usize].indexes[index].looked_up = true;
@@ -103,7 +103,7 @@ impl TableSchema {
         for index in &table.indexes {
             let is_column =
                 |key: &weir_sql::catalog::IndexKey| matches!(key.expr.kind, ExprKind::Column { .. });
-            // An index on an expression would say nothing but where to look first, and nothing looks there yet.
+            // A non-unique index on an expression would only speed up searches, and no search uses it yet.
             if !index.unique && !index.keys.iter().all(is_column) {
                 continue;
             }
@@ -130,7 +130,7 @@ impl TableSchema {
                     .collect(),
                 unique: index.unique,
                 nulls_not_distinct: index.nulls_not_distinct,
-                // One that is partial has all rows here: nobody is told of more by it.
+                // The predicate of such a partial index holds for all rows here, so it can be omitted.
                 predicate: None,
                 told: index.written_keys().len(),
                 looked_up: false,

@@ -1,6 +1,6 @@
-//! One table of one shard: packed rows in numbered slots, and their indexes.
+//! One table of one shard: packed rows in numbered slots, and indexes on them.
 //!
-//! Knows nothing of transactions; [`super::Storage`] records what is needed to undo each change.
+//! Independent of transactions; [`super::Storage`] records the inverse of each change.
 
 use weir_sql::catalog::ColumnIndex;
 use weir_types::{SqlError, SqlState, Value};
@@ -19,7 +19,7 @@ pub struct TableStore {
     free: Vec<u32>,
     pub indexes: Vec<IndexTree>,
     live: usize,
-    /// Rows of an earlier moment are being read.
+    /// Copy of the rows of an earlier moment, if one is in progress.
     pub(super) saved: Option<Box<Saved>>,
 }
 
@@ -35,7 +35,7 @@ impl TableStore {
         }
     }
 
-    /// Of a table that nobody looks at.
+    /// Placeholder of a table that is never read.
     pub fn absent() -> TableStore {
         TableStore {
             layout: Layout::new(&[]),
@@ -55,7 +55,7 @@ impl TableStore {
         self.layout.read(self.rows[row as usize].as_deref().expect("a row that was just found"), column)
     }
 
-    /// The row is about to change.
+    /// Saves the state of a row that is about to change, for a copy in progress.
     fn keep(&mut self, row: u32) {
         if let Some(saved) = &mut self.saved
             && saved.is_wanted(row)
@@ -64,12 +64,12 @@ impl TableStore {
         }
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn row_count(&self) -> usize {
         self.live
     }
 
-    /// One past the highest slot in use: what a scan runs to.
+    /// One past the highest slot in use: the end of a scan.
     pub fn slots(&self) -> u32 {
         self.rows.len() as u32
     }
@@ -86,7 +86,7 @@ impl TableStore {
         key
     }
 
-    /// None: the index is not unique, or a NULL keeps the row out of uniqueness.
+    /// Key of the row in a unique index. None: the index is not unique, or a NULL exempts the row.
     pub fn unique_key(&self, schema: &TableSchema, index: IndexId, packed: &[u8]) -> Option<KeyBytes> {
         let index = Some(&schema.indexes[index]).filter(|index| index.unique)?;
         let mut key = KeyBytes::new();
@@ -100,17 +100,17 @@ impl TableStore {
         Some(key)
     }
 
-    /// Puts a row in a slot of its own choice. `Err` is the index whose key another row has.
+    /// Inserts a row into a free slot. `Err` is the index in which another row has the key.
     pub fn insert(&mut self, schema: &TableSchema, packed: Packed) -> Result<u32, IndexId> {
         let row = self.reserve();
         self.place(schema, row, packed).inspect_err(|_| self.free.push(row))?;
         Ok(row)
     }
 
-    /// Takes an empty slot for a row that is to come ([`TableStore::fill`]) or not ([`TableStore::release`]).
+    /// Reserves an empty slot; the caller must [`fill`](TableStore::fill) or [`release`](TableStore::release) it.
     pub fn reserve(&mut self) -> u32 {
         while let Some(row) = self.free.pop() {
-            // One that was reserved when a log was read has been filled since.
+            // The free list may contain slots that recovery has filled since.
             if self.rows[row as usize].is_none() {
                 return row;
             }
@@ -119,64 +119,64 @@ impl TableStore {
         (self.rows.len() - 1) as u32
     }
 
-    /// There is a slot of that number.
+    /// Extends the slots so that `row` exists.
     pub fn make_slot(&mut self, row: u32) {
         if self.rows.len() <= row as usize {
             self.rows.resize_with(row as usize + 1, || None);
         }
     }
 
-    /// Puts a row into a slot that was reserved for it.
+    /// Puts a row into its reserved slot.
     pub fn fill(&mut self, schema: &TableSchema, row: u32, packed: Packed) {
         self.place(schema, row, packed).expect("keys were told apart when the row was written");
     }
 
-    /// The slot is empty, and nobody has reserved it.
+    /// Returns whether the slot is empty and not reserved.
     pub fn is_free(&self, row: u32) -> bool {
         self.row(row).is_none() && self.free.contains(&row)
     }
 
-    /// Gives back a slot that was reserved.
+    /// Frees a reserved slot.
     pub fn release(&mut self, row: u32) {
         self.free.push(row);
     }
 
-    /// Every unique index has the row under the same key if it becomes that.
+    /// Returns whether the new row has the same keys in all unique indexes as the old one.
     pub fn has_same_unique_keys(&self, schema: &TableSchema, row: u32, packed: &[u8]) -> bool {
         let old = self.rows[row as usize].as_deref().expect("a row that was just found");
         (0..self.indexes.len())
             .all(|index| self.unique_key(schema, index, old) == self.unique_key(schema, index, packed))
     }
 
-    /// Puts a row back in the slot that it had.
+    /// Restores a row into its former slot.
     pub fn insert_at(&mut self, schema: &TableSchema, row: u32, packed: Packed) {
         if let Some(at) = self.free.iter().rposition(|&free| free == row) {
             self.free.swap_remove(at);
         }
-        // A shard that reads its log has no more slots than that has told of so far.
+        // During recovery the table has only the slots seen so far.
         self.make_slot(row);
         self.place(schema, row, packed).expect("undo restores a state whose keys were unique");
     }
 
-    /// Puts a row where a log says that it was; slots are freed when the log has been read.
+    /// Restores a logged row; free slots are computed at the end of recovery.
     pub fn restore(&mut self, schema: &TableSchema, row: u32, packed: Packed) {
         self.try_restore(schema, row, packed).expect("keys were unique when the log was written");
     }
 
-    /// The same where keys may clash: `Err` is the index whose key another row has.
+    /// Like [`TableStore::restore`], but keys may clash: `Err` is the index in which another row has the key.
     pub fn try_restore(&mut self, schema: &TableSchema, row: u32, packed: Packed) -> Result<(), IndexId> {
         self.make_slot(row);
         self.place(schema, row, packed)
     }
 
-    /// Every index has the row under the same key if it becomes that.
+    /// Returns whether the new row has the same keys in all indexes as the old one.
     pub fn has_same_keys(&self, schema: &TableSchema, row: u32, packed: &[u8]) -> bool {
         let old = self.rows[row as usize].as_deref().expect("a row that was just found");
         let key = |index, packed| self.key(schema, index, packed, row);
         (0..self.indexes.len()).all(|index| key(index, old) == key(index, packed))
     }
 
-    /// Who looks where the row was before the change finds nothing.
+    /// Returns whether a search under the row's earlier keys no longer finds the row.
     pub fn is_missed(&self, schema: &TableSchema, row: u32, before: &RowState) -> bool {
         match before {
             RowState::Absent | RowState::Patched(_) => false,
@@ -184,18 +184,18 @@ impl TableStore {
         }
     }
 
-    /// Exchanges the row's bytes, which no index notices.
+    /// Replaces the bytes of a row; no index key may change.
     pub fn overwrite(&mut self, row: u32, packed: Packed) {
         self.put(row, packed);
     }
 
-    /// Exchanges what is in the slot.
+    /// Replaces the contents of a slot; returns the old contents.
     fn put(&mut self, row: u32, packed: Packed) -> Packed {
         self.keep(row);
         self.rows[row as usize].replace(packed).expect("a row that was just found")
     }
 
-    /// Slots without a row are free if `may_be` says so.
+    /// Frees the empty slots for which `may_be` holds.
     pub fn free_all(&mut self, may_be: impl Fn(u32) -> bool) {
         let empty = (0..self.slots()).filter(|&row| self.rows[row as usize].is_none());
         self.free = empty.filter(|&row| may_be(row)).collect();
@@ -224,7 +224,7 @@ impl TableStore {
         Ok(())
     }
 
-    /// For a unique index in which NULLs are distinct: another row with the same non-null key.
+    /// For a unique index with distinct NULLs: returns whether another row has the same non-null key.
     fn clashes(&self, schema: &TableSchema, index: IndexId, packed: &[u8], key: &KeyBytes) -> bool {
         let null = |column: &super::schema::IndexColumn| {
             column.column.is_some_and(|column| self.layout.is_null(packed, column))
@@ -233,7 +233,7 @@ impl TableStore {
             && self.indexes[index].get(&KeyBytes::from(&key[..key.len() - 4])).is_some()
     }
 
-    /// Takes the row out; `recycle` frees its slot for others.
+    /// Removes a row; `recycle` frees its slot.
     pub fn remove(&mut self, schema: &TableSchema, row: u32, recycle: bool) -> Packed {
         self.keep(row);
         let packed = self.rows[row as usize].take().expect("a row that was just found");
@@ -249,15 +249,15 @@ impl TableStore {
         packed
     }
 
-    /// Frees the slot of a row that was removed without being recycled.
+    /// Frees the slot of a row that was removed without `recycle`.
     pub fn recycle(&mut self, row: u32) {
         if self.rows[row as usize].is_none() && !self.free.contains(&row) {
             self.free.push(row);
         }
     }
 
-    /// Exchanges the row's bytes; `touched` are the columns that may differ. `Err` is the index that
-    /// refuses, with the row unchanged.
+    /// Replaces the bytes of a row; `touched` are the columns that may differ. `Err` is the index in which another row has the new key;
+    /// then the row is unchanged.
     pub fn replace(
         &mut self,
         schema: &TableSchema,
@@ -287,13 +287,13 @@ impl TableStore {
         Ok(self.put(row, packed))
     }
 
-    /// Puts a patch into the row, and the row's own bytes into the patch. No index column may be touched.
+    /// Swaps the bytes of a patch with those of the row. No indexed column may be touched.
     pub fn exchange(&mut self, row: u32, patch: &mut Patch) {
         self.keep(row);
         patch.exchange(self.rows[row as usize].as_deref_mut().expect("a row that was just found"));
     }
 
-    /// Whether any index has one of these columns.
+    /// Returns whether an index contains one of these columns.
     pub fn is_indexed(schema: &TableSchema, touched: impl Fn(ColumnIndex) -> bool) -> bool {
         let columns = schema.indexes.iter().flat_map(|index| &index.columns);
         columns.into_iter().any(|column| column.column.is_none_or(&touched))
@@ -322,7 +322,7 @@ impl TableStore {
         Ok(())
     }
 
-    /// PostgreSQL's 23505 for this row and index.
+    /// The unique violation (23505) of this row and index, as in PostgreSQL.
     pub fn unique_violation(
         &self,
         schema: &TableSchema,
@@ -346,12 +346,12 @@ impl TableStore {
         .with_constraint(index.name.clone())
     }
 
-    /// Bytes of the values alone.
+    /// Bytes of the values without overhead.
     pub fn raw_bytes(&self) -> usize {
         self.rows.iter().flatten().map(|row| self.layout.raw_bytes(row)).sum()
     }
 
-    /// A sum over rows, so that their order does not matter.
+    /// Hash of all rows: a sum, so that their order does not matter.
     pub fn fingerprint(&self) -> u64 {
         // FNV-1a of each row, without its timestamp.
         let hash = |row: &Packed| {
@@ -370,7 +370,7 @@ impl TableStore {
             + self.indexes.iter().map(|index| index.memory_bytes(usize::MAX)).sum::<usize>()
     }
 
-    /// The same, as if all rows and keys were as large as some of them are.
+    /// Estimate of [`TableStore::memory_bytes`] from a sample of rows and keys.
     pub fn about_bytes(&self) -> usize {
         const LOOKED_AT: usize = 256;
         let step = (self.rows.len() / LOOKED_AT).max(1);
@@ -387,7 +387,7 @@ impl TableStore {
     }
 }
 
-/// With its allocation.
+/// Bytes of a row with its allocation.
 fn bytes_of(row: &Packed) -> usize {
     row.len().div_ceil(16) * 16 + 8
 }

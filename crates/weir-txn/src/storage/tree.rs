@@ -267,7 +267,7 @@ impl<K: Copy + Ord + Default> Tree<K> {
         self.range_from(from, upper, visit)
     }
 
-    /// The same forwards. `leaf`: where the last range began; if this one begins there or in the next leaf, it is found at once.
+    /// Ascending range. `leaf`: start of the previous range; if this one starts there or in the next leaf, it is found without a descent.
     pub fn range_ahead<E>(
         &self,
         lower: Bound<K>,

@@ -1,7 +1,7 @@
-//! Which rows hold what is not durable yet, and whether the step under way has met any of it (soundness S16).
+//! Rows with changes that are not durable yet, and whether the current step has read any of them (soundness S16).
 //!
-//! An answer that rests on durable rows alone may leave at once, whatever else the log still has to write. What is not found
-//! is told apart, too: a row that a record which is not durable has taken away, or given another key, is missed where it was.
+//! A reply that depends on durable rows alone may leave at once, whatever the log still has to write. Absence counts too: a row that a
+//! non-durable record has deleted or re-keyed is tracked where a search would have found it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use rustc_hash::FxBuildHasher;
 use weir_sql::catalog::TableId;
 
-/// Above so many rows of one record its tables count as a whole.
+/// Number of changed rows of one record above which its tables are tracked as a whole.
 pub const ROWS_MAX: usize = 4_096;
 
 /// The records that have changed a row.
@@ -23,14 +23,14 @@ struct Changed {
 #[derive(Debug, Default)]
 pub struct Unsynced {
     rows: HashMap<(TableId, u32), Changed, FxBuildHasher>,
-    /// By table: the last record that is seen by whoever looks for anything there.
+    /// By table: the last record that every search in the table depends on.
     tables: HashMap<TableId, u64, FxBuildHasher>,
-    /// The last record that is seen by whoever looks for anything at all.
+    /// The last record that every search in any table depends on.
     all: u64,
     /// Rows in the order of the records.
     in_order: VecDeque<(u64, TableId, u32)>,
     durable: u64,
-    /// The newest of the records that the step has met. Only one thread looks at a time; whoever audits may, too, and harms nothing.
+    /// The newest non-durable record that the step has read from. Accessed by one thread at a time; a concurrent audit is harmless.
     met: AtomicU64,
     /// All that is asked of a row is whether it is there.
     asks_existence: AtomicBool,

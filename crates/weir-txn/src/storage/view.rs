@@ -1,5 +1,4 @@
-//! Several shards' storages looked at as one database, while nobody writes: the check of the invariants
-//! after a load and after a run.
+//! Storages of several shards read as one database while no shard writes: for the check of the invariants after a load and after a run.
 
 use std::ops::ControlFlow;
 

@@ -1,5 +1,5 @@
-//! What one run of a call or a statement reads and writes: the tables themselves, where it ends with its commit or is undone at once, or
-//! the write set of its transaction beside them.
+//! Target of one run of a call or statement: the tables themselves, if the run commits or is undone at once; or its transaction's write
+//! set on top of the tables.
 
 use std::ops::ControlFlow;
 
@@ -14,7 +14,7 @@ use super::schema::{IndexId, Schema};
 use super::write_set::{MergedRows, WriteSet};
 use super::{Operation, Storage, Timestamp};
 
-/// Invariant: with a write set, no row, index or history of the tables changes; only slots are reserved there.
+/// Invariant: with a write set, a run changes no row, index or history of the tables; it only reserves slots there.
 #[derive(Debug)]
 pub struct Workspace<'a> {
     base: &'a mut Storage,
@@ -22,12 +22,12 @@ pub struct Workspace<'a> {
 }
 
 impl<'a> Workspace<'a> {
-    /// Writes change the tables at once.
+    /// A workspace whose writes change the tables at once.
     pub fn in_place(base: &'a mut Storage) -> Workspace<'a> {
         Workspace { base, own: None }
     }
 
-    /// Writes go to the write set.
+    /// A workspace whose writes go to the write set.
     pub fn beside(base: &'a mut Storage, own: &'a mut WriteSet) -> Workspace<'a> {
         Workspace { base, own: Some(own) }
     }
@@ -37,7 +37,7 @@ impl<'a> Workspace<'a> {
         self.base
     }
 
-    /// What queries read. Where there is no write set they need not ask for each row whether there is one.
+    /// Rows that queries read. Without a write set they are the tables, so that no row access tests for one.
     pub fn rows(&self) -> &dyn Rows {
         match self.own {
             None => &*self.base,
@@ -54,12 +54,12 @@ impl<'a> Workspace<'a> {
         Some(MergedRows { base: self.base, own: self.own.as_deref()? })
     }
 
-    /// The transaction has inserted the row; of one that writes in place nobody knows.
+    /// Returns whether the transaction has inserted the row; always false for writes in place.
     pub fn is_new(&self, table: TableId, row: u32) -> bool {
         self.own.as_deref().is_some_and(|own| own.is_new(table, row))
     }
 
-    /// Adds a row. The error is a violated key (23505), or that there is no room; nothing has changed then.
+    /// Inserts a row. Errors: unique violation (23505), or out of memory; then nothing has changed.
     pub fn insert(
         &mut self,
         table: TableId,
@@ -72,7 +72,7 @@ impl<'a> Workspace<'a> {
         }
     }
 
-    /// Writes the new values of some columns; see [`Storage::update`].
+    /// Assigns columns of a row; see [`Storage::update`].
     pub fn update(
         &mut self,
         table: TableId,
@@ -94,7 +94,7 @@ impl<'a> Workspace<'a> {
         }
     }
 
-    /// A write may be begun.
+    /// Checks that a write may begin.
     ///
     /// # Errors
     /// 53100.
@@ -102,7 +102,7 @@ impl<'a> Workspace<'a> {
         self.base.check_disk()
     }
 
-    /// The row's bytes, if it is there.
+    /// Bytes of the row, if it exists.
     pub fn packed(&self, table: TableId, row: u32) -> Option<&[u8]> {
         match self.merged() {
             None => self.base.packed(table, row),
@@ -110,7 +110,7 @@ impl<'a> Workspace<'a> {
         }
     }
 
-    /// Whoever changes the row in place says its operation.
+    /// Returns whether an update must pass its operation: a write in place of a pinned row.
     pub fn wants_operation(&self, table: TableId, row: u32) -> bool {
         self.own.is_none() && self.base.is_pinned(table, row)
     }

@@ -1,9 +1,9 @@
-//! The write set of a transaction that has not committed: what it has made of rows, beside the tables (docs/internals/write-sets.md).
+//! Write set of an uncommitted transaction: its row changes, stored separately from the tables (docs/internals/write-sets.md).
 //!
-//! Nobody else sees it. Its transaction reads through [`MergedRows`], which merges it into what the tables and their indexes give;
-//! COMMIT applies it once ([`Storage::apply_write_set`]). A savepoint is a mark in its undo log.
+//! Visible to its own transaction only, which reads through [`MergedRows`]: the tables and indexes merged with the write set. COMMIT
+//! applies it once ([`Storage::apply_write_set`]). A savepoint is a mark in its undo log.
 //!
-//! Rows that the transaction inserts have slots of their tables from the beginning, reserved until it ends: so a row has one name all the time.
+//! Inserted rows reserve slots in their tables from the start until the transaction ends, so the name of a row never changes.
 
 mod apply;
 mod merged;
@@ -23,42 +23,42 @@ use super::schema::{IndexId, TableSchema};
 use super::table::TableStore;
 use super::{Storage, Timestamp};
 
-/// Up to so many rows of a table are looked through one by one; with more, they are found by maps.
+/// Up to this number of rows of a table are searched linearly; more are found by maps.
 const FEW_ROWS: usize = 16;
 
-/// A place in the undo log of a write set.
+/// Position in the undo log of a write set.
 pub type Mark = usize;
 
 #[derive(Debug, Default)]
 pub struct WriteSet {
-    /// In the order in which they were first written. Tables are shared with the write sets that a definition has left behind.
+    /// In the order of first writes. Tables are shared with write sets that lie below a definition.
     tables: Vec<(TableId, Arc<TableWrites>)>,
-    /// One step a write, in order.
+    /// One undo step for each write, in order.
     undo: Vec<UndoStep>,
 }
 
-/// What the transaction has made of the rows of one table.
+/// Changes of the transaction to the rows of one table.
 #[derive(Debug, Default)]
 struct TableWrites {
-    /// Each row once, in the order in which they were first written.
+    /// Changed rows, each once, in the order of first writes.
     entries: Vec<Entry>,
-    /// Where the entries are, once there are more than [`FEW_ROWS`].
+    /// Positions of the entries, once there are more than [`FEW_ROWS`].
     places: Option<Places>,
-    /// By index of the table: the entries that its own index does not have under the keys that they have now. Made when it is first asked
-    /// for, and kept up from then on.
+    /// By index of the table: entries that the table's index does not contain under their current keys. Built at the first use, and
+    /// maintained from then on.
     indexes: Vec<OnceLock<IndexTree>>,
-    /// Rows that the table has more with the write set than without it.
+    /// Difference in the number of rows that the write set makes.
     rows_more: i64,
-    /// Bytes of the rows.
+    /// Total bytes of the rows.
     bytes: usize,
 }
 
 #[derive(Clone, Debug)]
 struct Entry {
     row: u32,
-    /// The row as it is now; none: it has been deleted.
+    /// The current row; none: deleted.
     after: Option<Packed>,
-    /// The transaction has inserted it: the table has an empty slot there.
+    /// Inserted by the transaction: the table has reserved an empty slot.
     is_new: bool,
 }
 
@@ -66,14 +66,14 @@ struct Entry {
 struct UndoStep {
     table: TableId,
     row: u32,
-    /// None: the write set did not have the row.
+    /// Earlier entry of the row; none: there was no entry.
     before: Option<Option<Packed>>,
 }
 
-/// Positions of entries by row. Rows in consecutive slots that were first written one after the other are one run.
+/// Positions of entries by row. Rows in consecutive slots that were first written consecutively form one run.
 #[derive(Clone, Debug, Default)]
 struct Places {
-    /// By first slot: position of its entry, and length.
+    /// By first slot: position of its entry, and length of the run.
     runs: BTreeMap<u32, (u32, u32)>,
 }
 
@@ -89,7 +89,7 @@ impl Places {
         (row - first < length).then(|| (at + row - first) as usize)
     }
 
-    /// `at` is behind all others.
+    /// Adds a position, which must exceed all others.
     fn add(&mut self, row: u32, at: u32) {
         if let Some((first, (begin, length))) = self.runs.range_mut(..row).next_back()
             && first + *length == row
@@ -101,7 +101,7 @@ impl Places {
         }
     }
 
-    /// Takes out the last one that was added.
+    /// Removes the entry that was added last.
     fn remove_last(&mut self, row: u32) {
         let (&first, (_, length)) = self.runs.range_mut(..=row).next_back().expect("it was added");
         *length -= 1;
@@ -112,7 +112,7 @@ impl Places {
 }
 
 impl Clone for TableWrites {
-    /// Without its indexes, which are made again when they are asked for.
+    /// Copies without the indexes, which are rebuilt at their next use.
     fn clone(&self) -> TableWrites {
         let indexes = std::iter::repeat_with(OnceLock::new).take(self.indexes.len()).collect();
         let (entries, places) = (self.entries.clone(), self.places.clone());
@@ -141,7 +141,7 @@ impl TableWrites {
         self.places.is_none()
     }
 
-    /// The entry is not where the table's own index has its row, if that has it at all.
+    /// Returns whether the table's own index does not lead to the entry's current key.
     fn is_displaced(&self, store: &TableStore, schema: &TableSchema, index: IndexId, entry: &Entry) -> bool {
         let Some(after) = &entry.after else { return false };
         match store.row(entry.row).filter(|_| !entry.is_new) {
@@ -153,20 +153,20 @@ impl TableWrites {
         }
     }
 
-    /// The write set's own index. Making it takes as long as there are entries.
+    /// Index of the write set. The first call takes time proportional to the number of entries.
     fn index(&self, store: &TableStore, schema: &TableSchema, index: IndexId) -> &IndexTree {
         self.indexes[index].get_or_init(|| {
             let mut tree = IndexTree::new(&schema.indexes[index]);
             for entry in self.entries.iter().filter(|entry| self.is_displaced(store, schema, index, entry)) {
                 let after = entry.after.as_deref().expect("what is displaced is there");
-                // Unique keys were told apart when the rows were written.
+                // Uniqueness was checked when the rows were written.
                 let _ = tree.insert(&store.key(schema, index, after, entry.row), entry.row);
             }
             tree
         })
     }
 
-    /// The entry at `at` becomes `after`; gives what it was.
+    /// Sets the row of the entry at `at` to `after`; returns the old row.
     fn exchange(
         &mut self,
         (store, schema): (&TableStore, &TableSchema),
@@ -197,7 +197,7 @@ impl TableWrites {
         self.index_again((store, schema), at);
     }
 
-    /// Takes out the last entry.
+    /// Removes the last entry.
     fn pop(&mut self, (store, schema): (&TableStore, &TableSchema)) -> Entry {
         self.unindex((store, schema), self.entries.len() - 1);
         let entry = self.entries.pop().expect("there is a last one");
@@ -217,12 +217,12 @@ impl TableWrites {
 
     fn index_again(&mut self, of: (&TableStore, &TableSchema), at: usize) {
         self.each_key(of, at, |tree, key, row| {
-            // Unique keys were told apart before.
+            // Uniqueness was checked before.
             let _ = tree.insert(key, row);
         });
     }
 
-    /// The indexes that have been made and have, or are to have, the entry, with its key.
+    /// Visits the built indexes that contain, or are to contain, the entry, each with the entry's key.
     fn each_key(
         &mut self,
         (store, schema): (&TableStore, &TableSchema),
@@ -242,7 +242,7 @@ impl TableWrites {
         }
     }
 
-    /// Another row than `row` has the unique key, in the table as the transaction sees it.
+    /// Returns whether a row other than `row` has the unique key, in the table as the transaction sees it.
     fn has_key(
         &self,
         (store, schema): (&TableStore, &TableSchema),
@@ -269,27 +269,27 @@ impl TableWrites {
 }
 
 impl WriteSet {
-    /// Nothing has been written.
+    /// Returns whether nothing has been written.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty()
     }
 
-    /// Where a later [`WriteSet::roll_back`] goes back to.
+    /// Current position for a later [`WriteSet::roll_back`].
     pub fn mark(&self) -> Mark {
         self.undo.len()
     }
 
-    /// Bytes of its rows.
+    /// Bytes of the changed rows.
     pub fn bytes(&self) -> usize {
         self.tables.iter().map(|(_, writes)| writes.bytes).sum()
     }
 
-    /// How many rows it has written.
+    /// Number of changed rows.
     pub fn row_count(&self) -> usize {
         self.tables.iter().map(|(_, writes)| writes.entries.len()).sum()
     }
 
-    /// The same with indexes that are made anew: the tables are not as they were when those were made.
+    /// Copy whose indexes are rebuilt, for use after the tables have changed.
     pub fn reindexed(&self) -> WriteSet {
         let copy = |(table, writes): &(TableId, Arc<TableWrites>)| (*table, Arc::new((**writes).clone()));
         WriteSet { tables: self.tables.iter().map(copy).collect(), undo: Vec::new() }
@@ -311,12 +311,12 @@ impl WriteSet {
         self.table(table)?.get(row)
     }
 
-    /// Its transaction has inserted the row.
+    /// Returns whether the transaction has inserted the row.
     pub fn is_new(&self, table: TableId, row: u32) -> bool {
         self.entry(table, row).is_some_and(|entry| entry.is_new)
     }
 
-    /// Some row that the transaction has inserted, or has given another key, has that unique key. Others ask, who are about to insert it.
+    /// Returns whether an inserted or re-keyed row has that unique key. Called for other transactions that are about to insert the key.
     pub fn takes_key(&self, base: &Storage, table: TableId, index: IndexId, key: &KeyBytes) -> bool {
         let Some(writes) = self.table(table) else { return false };
         let (store, schema) = (&base.tables[table.0 as usize], base.schema.table(table));
@@ -330,7 +330,7 @@ impl WriteSet {
         }
     }
 
-    /// The rows that it has inserted and that are there, in the order in which they came.
+    /// Existing rows that the transaction has inserted, in insertion order.
     pub fn inserted(&self) -> impl Iterator<Item = (TableId, u32, &Packed)> {
         self.tables.iter().flat_map(|(table, writes)| {
             let new = writes.entries.iter().filter(|entry| entry.is_new);
@@ -338,7 +338,7 @@ impl WriteSet {
         })
     }
 
-    /// The keys of unique indexes that rows have taken which it has inserted.
+    /// Unique keys of the inserted rows.
     pub fn inserted_keys(&self, base: &Storage) -> Vec<(TableId, IndexId, KeyBytes)> {
         let keys = self.inserted().flat_map(|(table, _, packed)| {
             let (store, schema) = (&base.tables[table.0 as usize], base.schema.table(table));
@@ -348,7 +348,7 @@ impl WriteSet {
         keys.collect()
     }
 
-    /// Adds a row. The error is a violated key (23505), or that there is no room; nothing has changed then.
+    /// Inserts a row. Errors: unique violation (23505), or out of memory; then nothing has changed.
     pub(super) fn insert(
         &mut self,
         base: &mut Storage,
@@ -358,7 +358,7 @@ impl WriteSet {
     ) -> Result<u32, SqlError> {
         base.check_disk()?;
         base.check_memory()?;
-        // That nobody has the key may be news.
+        // The caller learns that the key is absent, which may depend on an unsynced delete.
         base.unsynced.look_at(table);
         let schema = base.schema.table(table);
         let store = &mut base.tables[table.0 as usize];
@@ -376,7 +376,7 @@ impl WriteSet {
         Ok(row)
     }
 
-    /// Writes the new values of some columns of a row that is there. The errors are those of [`WriteSet::insert`].
+    /// Assigns columns of an existing row. Errors as in [`WriteSet::insert`].
     pub(super) fn update(
         &mut self,
         base: &mut Storage,
@@ -419,7 +419,7 @@ impl WriteSet {
         self.put(base, table, row, None);
     }
 
-    /// The row becomes that.
+    /// Sets the row.
     fn put(&mut self, base: &Storage, table: TableId, row: u32, after: Option<Packed>) {
         let schema = base.schema.table(table);
         let of = (&base.tables[table.0 as usize], schema);
@@ -434,7 +434,7 @@ impl WriteSet {
         self.undo.push(UndoStep { table, row, before });
     }
 
-    /// Takes back what has been written since the mark, and gives back the slots of rows that were inserted since.
+    /// Undoes the writes since the mark, and frees the slots of rows inserted since.
     pub fn roll_back(&mut self, base: &mut Storage, mark: Mark) {
         while self.undo.len() > mark {
             let UndoStep { table, row, before } = self.undo.pop().expect("it is longer than the mark");
@@ -456,8 +456,8 @@ impl WriteSet {
         }
     }
 
-    /// What is left for the schema version after a definition: the rows of tables that stay as they are, under the numbers that those have
-    /// then. Rows of other tables have become rows of the new ones.
+    /// Part that remains on top of a definition's schema version: changes of tables that the definition leaves unchanged, under their new
+    /// numbers. Changed rows of other tables are part of the rebuilt tables.
     pub(crate) fn carried_over(&self, becomes: impl Fn(TableId) -> Option<TableId>) -> WriteSet {
         let carried =
             |(table, writes): &(TableId, Arc<TableWrites>)| Some((becomes(*table)?, writes.clone()));

@@ -4,7 +4,7 @@ use super::zone::Zone;
 use super::*;
 use crate::numeric::Numeric;
 
-/// What can be taken out of, or truncated to.
+/// Field of a date or time, for extraction and truncation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
     Microseconds,
@@ -133,7 +133,7 @@ fn from_civil(field: Field, days: i64) -> Option<i64> {
     })
 }
 
-/// What infinity has of a field: infinity if the field grows forever, else NULL (`None`).
+/// Field of infinity: infinity if the field grows without bound, else NULL (`None`).
 fn of_infinity(field: Field, negative: bool) -> Option<Numeric> {
     use Field::*;
     matches!(field, Year | Decade | Century | Millennium | IsoYear | Epoch | Julian)
@@ -157,7 +157,7 @@ pub fn extract_date(name: &str, date: i32) -> Result<Option<Numeric>, SqlError> 
 }
 
 /// `extract(field FROM timestamp)`; `None` is NULL.
-/// Of an instant (`zoned`), by what the clocks of the session's zone show.
+/// Extracts a field of an instant (`zoned`), in the session's time zone.
 pub fn extract_timestamp(name: &str, timestamp: i64, zoned: bool) -> Result<Option<Numeric>, SqlError> {
     let type_name = if zoned { "timestamp with time zone" } else { "timestamp without time zone" };
     let field = Field::parse(name).ok_or_else(|| unrecognized(name, type_name))?;
@@ -274,7 +274,7 @@ pub fn truncate_timestamp(name: &str, timestamp: i64, zoned: bool) -> Result<i64
     timestamp_from_day(days_from_civil(start), 0).ok_or_else(timestamp_out_of_range)
 }
 
-/// Of an instant, by the clocks of a zone (none: UTC). What is within a day keeps its offset; a day and more begin when the clocks show it.
+/// Truncates an instant in a time zone (none: UTC). Units below a day keep the offset; a day or more begins at the zone's local time.
 pub fn truncate_instant(name: &str, instant: i64, zone: Option<&Zone>) -> Result<i64, SqlError> {
     use Field::*;
     let Some(zone) = zone.filter(|_| !is_infinite_timestamp(instant)) else {

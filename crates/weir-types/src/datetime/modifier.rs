@@ -1,4 +1,4 @@
-//! What the modifiers of `timestamp(p)` and of intervals (`interval day to hour`, `interval second(3)`) do to values.
+//! Effect of the modifiers of `timestamp(p)` and of intervals (`interval day to hour`, `interval second(3)`) on values.
 //!
 //! A modifier is PostgreSQL's `atttypmod`: of a timestamp the digits behind the second; of an interval the digits in the lower 16 bits
 //! and the mask of its fields above them.
@@ -61,7 +61,7 @@ fn rounded(microseconds: i64, precision: i32) -> Option<i64> {
         return Some(microseconds);
     }
     let scale = 10_i64.pow((PRECISION_MAX - precision) as u32);
-    // Half of it away from zero, as PostgreSQL.
+    // Rounds half away from zero, as PostgreSQL does.
     let size = microseconds.checked_abs()?.checked_add(scale / 2)? / scale * scale;
     Some(if microseconds < 0 { -size } else { size })
 }
@@ -128,7 +128,7 @@ pub fn with_unit(text: &str, modifier: i32) -> Cow<'_, str> {
     }
 }
 
-/// What stands behind `interval`: `day to hour`, `second(3)`.
+/// Text after `interval`: `day to hour`, `second(3)`.
 pub fn shown_of_interval(modifier: i32) -> String {
     let range = range_of(modifier);
     let fields =

@@ -18,9 +18,9 @@ use super::zone::Zone;
 use super::{MICROSECONDS_PER_SECOND, date_from_timestamp, is_infinite_timestamp};
 use crate::error::{SqlError, SqlState};
 
-/// A process knows so many zones that are none of the tz database: their names come from clients, and are kept.
+/// Largest number of zones outside the tz database: their names come from clients, and are kept forever.
 const SPECIFIED_MAX: usize = 20_000;
-/// A POSIX specification has at most so many bytes.
+/// Longest POSIX specification, in bytes.
 const NAME_BYTES_MAX: usize = 255;
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ thread_local! {
 /// The zone of a session that several threads may carry, one at a time.
 #[derive(Debug, Default)]
 pub struct ZoneCell {
-    /// UTC is told without a lock.
+    /// Fast path without a lock for UTC.
     is_other: AtomicBool,
     zone: Mutex<SessionZone>,
 }
@@ -175,7 +175,7 @@ impl SessionZone {
         self.0.map_or("UTC", |known| &known.name)
     }
 
-    /// Of the evaluation that is under way on this thread.
+    /// Zone of the evaluation on this thread.
     #[inline]
     pub fn current() -> SessionZone {
         ASKED.set(true);
@@ -206,7 +206,7 @@ impl SessionZone {
         }
     }
 
-    /// What its clocks show; it may be beyond all timestamps by less than a week.
+    /// Local time of an instant; it may exceed the range of timestamps by less than a week.
     #[inline]
     pub fn shown_at(self, instant: i64) -> i64 {
         match self.0 {
@@ -234,7 +234,7 @@ impl SessionZone {
         date_from_timestamp(self.shown_at(instant))
     }
 
-    /// What its clocks are called at that instant: CEST.
+    /// Abbreviation of the zone at that instant: CEST.
     pub fn abbreviation_at(self, instant: i64) -> String {
         match self.0 {
             Some(known) => {

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use crate::datetime::parse;
 
-    /// What PostgreSQL 15 gives.
+    /// The same output as PostgreSQL 15.
     #[test]
     fn intervals_are_printed_in_each_style() {
         let check = |text: &str, verbose: &str, iso_8601: &str| {

@@ -36,7 +36,7 @@ static ABBREVIATIONS: LazyLock<BTreeMap<&str, i64>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Zones of the tz database that somebody has asked for, by their names in it.
+/// Zones of the tz database that have been used, by their names in it.
 static KNOWN: RwLock<BTreeMap<&'static str, TimeZone>> = RwLock::new(BTreeMap::new());
 
 impl Zone {
@@ -53,7 +53,7 @@ impl Zone {
         })
     }
 
-    /// The same, and `+2`, `-08:30`, which are east of UTC here.
+    /// Zone of that name; also accepts `+2` and `-08:30`, which are east of UTC here.
     ///
     /// # Errors
     /// As [`Zone::named`].
@@ -74,7 +74,7 @@ impl Zone {
         Some((upper, zone))
     }
 
-    /// What clocks are called there at that second since 2000-01-01; `name`: that of the zone.
+    /// Abbreviation at that second since 2000-01-01; `name` of the zone.
     pub(super) fn abbreviation_at(&self, second: i64, name: &str) -> String {
         match self {
             Zone::Fixed(_) => match name.strip_prefix('<') {
@@ -161,7 +161,7 @@ fn ruled_second(second: i64) -> i64 {
     (second - cycles * CYCLE).max(years(YEAR_FIRST))
 }
 
-/// The POSIX specification of a zone that is always so many seconds east of UTC, as PostgreSQL names it.
+/// POSIX specification of a zone with a fixed offset in seconds east of UTC, named as in PostgreSQL.
 pub(super) fn name_of_offset(east: i64) -> String {
     let seconds = east.abs();
     let mut shown = format!("{:02}", seconds / 3600);

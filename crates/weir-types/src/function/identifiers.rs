@@ -12,7 +12,7 @@ type Evaluated = Result<Value, SqlError>;
 
 pub(super) static FUNCTIONS: &[Function] = &[
     Function::new("parse_ident", &[Text, Bool], TextArray, parse_ident).optional(1),
-    // For regclass and its like; nobody can name it by chance.
+    // For regclass and similar types; the name cannot be called from SQL by accident.
     Function::new("parts of name", &[Text], TextArray, |a, _| {
         let parts = parts(text(&a[0])?, true)
             .map_err(|_| SqlError::new(SqlState::INVALID_NAME, "invalid name syntax"))?;

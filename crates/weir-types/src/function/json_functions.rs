@@ -104,7 +104,7 @@ fn keys(value: &Value) -> Result<impl Iterator<Item = &str>, SqlError> {
     }))
 }
 
-/// What a path of keys and positions leads to.
+/// Value at a path of keys and positions.
 fn at_path(args: &[Value]) -> Result<Option<&Json>, SqlError> {
     let mut at = jsonb(&args[0])?;
     for key in &array(&args[1])?.values {
@@ -259,7 +259,7 @@ fn strip_nulls(json: &Json) -> Json {
     }
 }
 
-/// What a path's end does.
+/// Change at the end of a path.
 #[derive(Clone, Copy, PartialEq)]
 enum Change {
     Set { create: bool },

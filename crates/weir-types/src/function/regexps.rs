@@ -51,7 +51,7 @@ fn invalid(message: String) -> SqlError {
     SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
 }
 
-/// Of a function that the option g says nothing to.
+/// Regular expression of a function that does not accept the option g.
 fn one_of(args: &[Value], name: &str, flags: Option<&Value>) -> Result<Rc<Regex>, SqlError> {
     match regex_of(&args[1], flags)? {
         (_, true) => {

@@ -8,7 +8,7 @@ use crate::sql_type::SqlType;
 #[derive(Clone, Debug)]
 pub struct Resolved {
     pub function: &'static Function,
-    /// What each argument is to be cast to.
+    /// Type that each argument must be cast to.
     pub args: Vec<SqlType>,
     pub result: SqlType,
 }

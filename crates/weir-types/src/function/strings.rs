@@ -343,9 +343,9 @@ struct Specifier {
 
 enum Width {
     Fixed(usize),
-    /// Of the next argument.
+    /// Width given by the next argument.
     Next,
-    /// Of this argument.
+    /// Width given by this argument.
     Argument(usize),
 }
 

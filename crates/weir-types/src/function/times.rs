@@ -107,7 +107,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     Function::new("interval", &[Interval, Int4], Interval, |a, _| {
         modifier::fit_interval(interval(&a[0])?, typmod(&a[1])?).map(Value::interval)
     }),
-    // For format_type; nobody can name it by chance.
+    // For format_type; the name cannot be called from SQL by accident.
     Function::new("interval fields", &[Int4], Text, |a, _| {
         Ok(Value::text(modifier::shown_of_interval(typmod(&a[0])?)))
     }),
@@ -161,7 +161,7 @@ fn to_date(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     Ok(Value::Date(datetime::date_from_timestamp(timestamp(&args[0])?)))
 }
 
-/// Of `AT TIME ZONE INTERVAL '-08:00'`.
+/// Time zone of `AT TIME ZONE INTERVAL '-08:00'`.
 fn zone_of_interval(east: &Span) -> Result<Zone, SqlError> {
     if east.months != 0 || east.days != 0 {
         let shown = crate::datetime::print::interval(east);

@@ -182,7 +182,7 @@ impl Numeric {
         let (argument, base) = (self.logarithm_argument()?, base.logarithm_argument()?);
         let ((x, x_scale), (b, b_scale)) = match (argument, base) {
             (Some(argument), Some(base)) => (argument, base),
-            // Of an infinite base the logarithm of anything finite is 0, and that of infinity none.
+            // To an infinite base the logarithm of a finite number is 0, and that of infinity is undefined.
             (Some(_), None) if !base_is_nan => return Ok(Numeric::from(0_i64)),
             (None, Some(_)) if !self.is_nan() => return Ok(self.clone()),
             _ => return Ok(Numeric::nan()),

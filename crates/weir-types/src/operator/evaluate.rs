@@ -1,4 +1,4 @@
-//! What operators compute. [`specialise`] picks a function once, for the executor to call per row.
+//! Evaluation of operators. [`specialise`] picks a function once, for the executor to call per row.
 
 use super::BinaryOp;
 use super::on_json::{json_concat, json_delete, json_exists, json_get, json_get_text};
@@ -101,7 +101,7 @@ numeric_operators! {
     numeric_power: power;
 }
 
-/// An integer operand that nobody has cast is as good as a numeric.
+/// Integer operands without a cast are treated as numeric.
 #[cold]
 fn numeric_others(
     left: &Value,

@@ -5,9 +5,8 @@ use crate::cast::{CastContext, can_cast};
 use crate::error::{SqlError, SqlState};
 use crate::sql_type::SqlType;
 
-/// What the operands are to be cast to (explicitly, where the types differ), and the result's type.
-/// Integers of different widths keep their types, as do strings that are compared: their values need no
-/// cast.
+/// Types that the operands must be cast to (explicitly, where they differ), and the type of the result. Integers of different widths, and
+/// strings in comparisons, keep their types: their values need no cast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BinarySignature {
     pub left: SqlType,
@@ -201,7 +200,7 @@ fn comparison(left: &SqlType, right: &SqlType) -> Option<BinarySignature> {
     }
 }
 
-/// Of date, timestamp and timestamptz, the one that both convert to.
+/// The common type of two of date, timestamp and timestamptz.
 fn later(left: &SqlType, right: &SqlType) -> SqlType {
     let rank = |ty: &SqlType| match ty {
         SqlType::Date => 1,

@@ -194,7 +194,7 @@ impl Automaton {
     }
 }
 
-/// The same for the `regex` crate; false where it has no such thing.
+/// Writes the pattern in the syntax of the `regex` crate; false if that cannot express it.
 pub(super) fn in_crate(ast: &Ast, out: &mut String) -> bool {
     match ast {
         Ast::Empty => true,

@@ -126,7 +126,7 @@ impl Class {
         }
     }
 
-    /// The same as a class of the `regex` crate.
+    /// The class in the syntax of the `regex` crate.
     fn in_crate(self) -> &'static str {
         match self {
             Class::Alnum => r"[\p{Alphabetic}\p{N}]",
@@ -150,7 +150,7 @@ impl Class {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Item {
     Range(char, char),
-    /// The class, or what is not of it.
+    /// A class, or its complement.
     Class(Class, bool),
 }
 
@@ -218,7 +218,7 @@ impl Assert {
     }
 }
 
-/// What is matched, whatever is preferred.
+/// Pattern without preferences.
 #[derive(Clone, Debug)]
 enum Ast {
     Empty,

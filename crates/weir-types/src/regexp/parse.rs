@@ -5,7 +5,7 @@
 use super::{Assert, Ast, Class, Flags, Item, Newlines, Op, Set, Sub};
 use crate::error::{SqlError, SqlState};
 
-/// Of a bound, as PostgreSQL has it.
+/// Largest bound, as in PostgreSQL.
 const REPEATS_MAX: u32 = 255;
 /// Parentheses and what stands behind them, before the expression is too complex.
 const DEPTH_MAX: usize = 200;
@@ -14,7 +14,7 @@ const DEPTH_MAX: usize = 200;
 pub(super) const LONGER: u8 = 1;
 /// It prefers the shortest match.
 pub(super) const SHORTER: u8 = 2;
-/// Parts of it have another preference.
+/// Parts of it have different preferences.
 const MIXED: u8 = 4;
 const CAPTURES: u8 = 8;
 const REFERS: u8 = 16;
@@ -258,7 +258,7 @@ impl Parser {
         Ok(Sub { op: Op::Plain, flags, ast: Ast::Concat(plain) })
     }
 
-    /// What is before the atom, the atom as often as it is wanted, and the rest of the branch.
+    /// Parts before the atom, the repeated atom, and the rest of the branch.
     fn rest(
         &mut self,
         (plain, flags): (Vec<Ast>, u8),
@@ -575,7 +575,7 @@ fn repeated(ast: Ast, min: u32, max: Option<u32>) -> Ast {
     }
 }
 
-/// What it may match elsewhere: what holds at its own place need not hold there.
+/// The pattern without constraints that hold only at its original position.
 fn unconstrained(ast: &Ast) -> Ast {
     match ast {
         Ast::Assert(_) | Ast::Look { .. } => Ast::Empty,

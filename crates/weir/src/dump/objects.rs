@@ -1,4 +1,4 @@
-//! What a database has beside its rows, as the statements that make it again.
+//! Objects of a database, besides rows, as the statements that recreate them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,16 +13,16 @@ pub struct Objects {
     pub tables: Vec<Table>,
     /// Which columns sequences belong to.
     pub owners: Vec<String>,
-    /// What Weir has to know before there are rows.
+    /// Comments that Weir needs before the rows.
     pub early_comments: Vec<String>,
     pub indexes: Vec<String>,
     pub views: Vec<String>,
     pub routines: Vec<String>,
     pub comments: Vec<String>,
-    /// Sequences as literals, and the value that each gives next.
+    /// Sequences as literals, and the next value of each.
     pub places: Vec<(String, i64)>,
     pub remarks: Vec<String>,
-    /// The same about where sequences go on.
+    /// Remarks on the positions of sequences.
     pub sequence_remarks: Vec<String>,
 }
 
@@ -36,9 +36,9 @@ pub struct Table {
 
 pub struct Column {
     pub name: String,
-    /// What follows its name.
+    /// Definition after the name.
     pub definition: String,
-    /// Nobody may give it a value.
+    /// Generated: it accepts no values.
     pub is_generated: bool,
 }
 
@@ -49,7 +49,7 @@ pub struct Constraint {
     pub parent: Option<i64>,
 }
 
-/// The same without quotes, where it needs none: some functions of Weir take no others.
+/// Name without quotes if it needs none: some functions of Weir accept no quoted names.
 fn unquoted(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_.\"".contains(c);
     if name.chars().all(is_plain) { name.replace('"', "") } else { name.to_owned() }
@@ -111,7 +111,7 @@ impl Objects {
                 let mut parents = table.constraints.iter().filter_map(|one| one.parent);
                 parents.any(|parent| parent != table.oid && !placed.contains(&parent))
             };
-            // In a circle somebody has to be the first.
+            // Breaks a cycle at the first table.
             let next = left.iter().position(|table| !waits(table)).unwrap_or(0);
             let table = left.remove(next);
             placed.insert(table.oid);
@@ -120,7 +120,7 @@ impl Objects {
         order
     }
 
-    /// Those that may be there before the rows, which come in that order; or the others.
+    /// Foreign keys that can be created before the rows, which come in that order; or the others.
     pub fn foreign_keys(&self, are_early: bool) -> Vec<(&Table, &Constraint)> {
         let mut placed: BTreeSet<i64> = BTreeSet::new();
         let mut keys = Vec::new();
@@ -136,7 +136,7 @@ impl Objects {
     }
 }
 
-/// What `Sequence::of` reads of `pg_sequence s`.
+/// Columns of `pg_sequence s` that `Sequence::of` reads.
 const SEQUENCE: &str = "s.seqstart, s.seqincrement, s.seqmin, s.seqmax, s.seqcycle";
 
 #[derive(Clone, Copy)]
@@ -349,7 +349,7 @@ impl Reader<'_, '_> {
         Ok(next)
     }
 
-    /// Those that are not columns' own, which goes on where their columns are; and which columns they belong to.
+    /// Sequences that are not owned by identity columns, whose positions are set with their columns; and the columns that own them.
     fn sequences(&mut self, used: &Used) -> Result<(Vec<String>, Vec<String>), postgres::Error> {
         let rows = self.rows(
             &format!("SELECT {SEQUENCE}, n.nspname::text, c.relname::text, format_type(s.seqtypid, NULL)
@@ -436,7 +436,7 @@ impl Reader<'_, '_> {
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
-    /// Those that say where rows live, before there are rows; and all, with the assertions, when there are.
+    /// Comments about placement, which come before the rows; and all others, with the assertions, after them.
     fn comments(&mut self) -> Result<(Vec<String>, Vec<String>), postgres::Error> {
         let rows = self.rows(
             "SELECT n.nspname::text, c.relname::text, c.relkind::text, a.attname::text, d.description FROM pg_description d
@@ -505,7 +505,7 @@ fn is_directive(comment: &str) -> bool {
     comment.trim_start().get(..5).is_some_and(|start| start.eq_ignore_ascii_case("weir:"))
 }
 
-/// What a comment says of where rows live: it comes first where it comes from here, and alone if it comes alone.
+/// Placement directive in a comment: it comes first in dumps of Weir, and alone in others.
 fn placement(comment: &str) -> Option<String> {
     let says = comment.trim_start().get(5..).filter(|_| is_directive(comment))?;
     let parts = says.split(';').map(str::trim);

@@ -74,7 +74,7 @@ WHERE (t.typtype IN ('e', 'd', 'r') OR t.typtype = 'c' AND c.relkind = 'c' OR t.
     " ORDER BY t.oid"
 );
 
-/// What a sequence counts, in the words of CREATE SEQUENCE and of identity columns alike.
+/// Options of a sequence, in the syntax shared by CREATE SEQUENCE and identity columns.
 macro_rules! sequence_options {
     () => {
         "format('START WITH %s INCREMENT BY %s MINVALUE %s MAXVALUE %s%s', s.seqstart, s.seqincrement, s.seqmin, \
@@ -232,7 +232,7 @@ WHERE ",
     " ORDER BY p.oid"
 );
 
-/// Those that fire in ordinary sessions.
+/// Triggers that fire in ordinary sessions.
 const TRIGGERS: &str = concat!(
     "
 SELECT format('%I on %s', g.tgname, c.oid::regclass), pg_get_triggerdef(g.oid)

@@ -88,7 +88,7 @@ impl From<postgres::Error> for Problem {
     }
 }
 
-/// What each object is called, and the statement that creates it.
+/// Name of each object, and the statement that creates it.
 fn fetch(config: &Config, timeout: Duration) -> Result<Vec<(String, String)>, Problem> {
     let mut client: Client = config.connect(NoTls)?;
     let snapshot = client.build_transaction().read_only(true).isolation_level(IsolationLevel::RepeatableRead);

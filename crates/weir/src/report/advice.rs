@@ -1,5 +1,5 @@
-//! What the analysis says beside verdicts and plan: anomalies, suggestions, active-active replication, and what could
-//! not be read.
+//! Results of the analysis besides verdicts and plan: anomalies, suggestions, active-active replication, and parts that could not be
+//! read.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use super::diamond::Diamond;
 use super::document::Document;
 use super::html::{escape, list, plain, text};
 
-/// Bytes of the figures of one section; what is beyond is told without them.
+/// Limit on the bytes of figures in one section; further findings have none.
 const BYTES_MAX: usize = 3 << 20;
 
 pub fn suggestions(document: &Document<'_>) -> String {

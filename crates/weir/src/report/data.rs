@@ -1,6 +1,6 @@
-//! What the matrix is made of, for the page's script: every pair that touches, with its words, once each.
+//! Data of the matrix for the page's script: every pair that touches, with its texts stored once.
 //!
-//! The script puts it in as text, never as markup.
+//! The script inserts texts as text, never as markup.
 
 use std::collections::BTreeMap;
 

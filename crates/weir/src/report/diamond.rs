@@ -23,7 +23,7 @@ pub const ARROWS: &str = "<svg class=\"arrows\" aria-hidden=\"true\">\
 const FORK: &str = "<svg aria-hidden=\"true\"><use href=\"#fork\"/></svg>";
 const JOIN: &str = "<svg aria-hidden=\"true\"><use href=\"#join\"/></svg>";
 
-/// What stands in the four corners and around them, all of it markup already.
+/// Contents of the four corners and around them, already as markup.
 pub struct Diamond {
     pub class: &'static str,
     pub attributes: String,
@@ -192,7 +192,7 @@ fn declaration(document: &Document<'_>, invariant: &str) -> String {
     )
 }
 
-/// What the other transaction does to the same invariant.
+/// Operation of the other transaction on the same invariant.
 fn partner_operation(document: &Document<'_>, verdict: &Value) -> Option<String> {
     let invariant = document.invariant(&verdict["invariant"])?;
     let partner = document.verdict(document.transaction(&verdict["with"])?, invariant)?;

@@ -9,11 +9,11 @@ use super::document::Document;
 use super::html::{escape, list, text};
 use super::layout::{Half, Point, layout};
 
-/// More nodes than this nobody can read; those with the most conflicts between servers are drawn.
+/// Largest number of nodes drawn: those with the most conflicts between servers.
 const NODES_MAX: usize = 48;
-/// Of more edges only those between servers are drawn.
+/// Number of edges beyond which only those between servers are drawn.
 const EDGES_MAX: usize = 250;
-/// Of more edges than this all are thin.
+/// Number of edges beyond which all are thin.
 const DENSE: usize = 100;
 const CHARACTER: f64 = 7.3;
 const NAME_MAX: usize = 28;
@@ -27,7 +27,7 @@ pub struct Edge<'a> {
     pub left: usize,
     pub right: usize,
     pub local: bool,
-    /// What it costs if it is between servers: both weights (Algorithm 1).
+    /// Cost if it is between servers: the sum of both weights (Algorithm 1).
     pub cost: f64,
     pub value: &'a Value,
 }
@@ -61,7 +61,7 @@ pub fn figure(document: &Document<'_>, edges: &[Edge<'_>]) -> String {
         shown.retain(|edge| !edge.local);
         shown.truncate(EDGES_MAX);
     }
-    // Those between servers lie on top.
+    // Edges between servers are drawn on top.
     shown.sort_by_key(|edge| !edge.local);
     let names: Vec<String> =
         drawn.iter().map(|&node| short_name(&text(&document.transactions[node], "name"))).collect();

@@ -65,7 +65,7 @@ pub fn header(title: &str, document: &Document<'_>, run: Option<&RunReport>) -> 
     )
 }
 
-/// Counts of pairs, of what the plan does about them, and of what nobody declared.
+/// Numbers of pairs, of measures of the plan, and of undeclared assumptions.
 fn analysis_tiles(document: &Document<'_>, tile: &mut dyn FnMut(&str, String, String)) {
     let mut pairs = [0usize; 6];
     for verdict in list(document.value, "verdicts") {
@@ -93,7 +93,7 @@ fn analysis_tiles(document: &Document<'_>, tile: &mut dyn FnMut(&str, String, St
     tile("", anomalies.to_string(), format!("{what} that no invariant forbids"));
 }
 
-/// What was run, in one line.
+/// Configuration of the run, in one line.
 fn run_line(run: &RunReport) -> String {
     let mut line = format!("{:.1} s{}", run.seconds, if run.interrupted { ", interrupted," } else { "" });
     if run.setup.shards > 0 {
@@ -212,7 +212,7 @@ pub fn invariants(run: &RunReport) -> String {
     section
 }
 
-/// What the filters are set by; the script shows it.
+/// Controls of the filters, made visible by the script.
 pub fn bar(document: &Document<'_>, sections: &[(&str, &str)]) -> String {
     let links: String = sections.iter().map(|(id, title)| format!("<a href=\"#{id}\">{title}</a>")).collect();
     let options = |names: &[Value], field: &str| -> String {

@@ -11,11 +11,11 @@ use super::Shown;
 const MARK: &str = "weir:allow";
 
 struct Allow {
-    /// What the comment names.
+    /// Word in the comment.
     word: String,
     reason: String,
     span: Span,
-    /// The line that it speaks of.
+    /// Line that it refers to.
     line: u32,
     used: bool,
 }

@@ -22,7 +22,7 @@ impl Threshold {
 /// One word of the list.
 ///
 /// # Errors
-/// What the words are.
+/// The word is not a threshold; lists the valid ones.
 pub fn parse(word: &str) -> Result<Threshold, String> {
     match word.trim().to_ascii_lowercase().as_str() {
         "note" | "any" => return Ok(Threshold::Severity(Severity::Note)),

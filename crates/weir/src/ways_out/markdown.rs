@@ -71,7 +71,7 @@ pub fn document(loaded: &Loaded, outcome: &Outcome) -> String {
     text
 }
 
-/// What would end a cell, or be taken for HTML, is written so that it shows.
+/// Escapes characters that would end a cell or be taken for HTML.
 fn cell(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('|', "\\|");
     text.split_whitespace().collect::<Vec<_>>().join(" ")

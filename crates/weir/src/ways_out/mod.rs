@@ -1,5 +1,5 @@
-//! What `weir analyze` tells a CI: findings that were let through or known before are marked, the rest may fail the
-//! build, and everything can be written as SARIF, as GitHub's annotations or as Markdown.
+//! Output of `weir analyze` for CI: suppressed and known findings are marked, the others may fail the build, and all can be written as
+//! SARIF, as GitHub's annotations or as Markdown.
 //!
 //! Decides nothing about the application: the findings are the analysis'.
 
@@ -109,7 +109,7 @@ impl Outcome {
         markdown::document(loaded, self)
     }
 
-    /// What the JSON document has besides the plan.
+    /// Adds the fields of the JSON document besides the plan.
     pub fn add_to(&self, app: &Application, plan: &mut Value) {
         let finding = |one: &Shown| {
             let reported = &one.reported;

@@ -1,5 +1,5 @@
-//! What blocked writes cost (ramp.txt §5.3): some clients stop after all have prepared, and the shards find out by
-//! themselves what has become of their transactions.
+//! Cost of blocked writes (ramp.txt §5.3): some clients stop after all participants have prepared, and the shards terminate their
+//! transactions.
 //!
 //! A share of the writes goes through *doomed* coordinators: their clients are answered when all have prepared, their COMMITs are
 //! never sent, and after a while nothing more is heard of them. As in the paper that is worse than a death, for their clients go

@@ -24,7 +24,7 @@ type Failure = (String, String);
 const CLIENTS: u64 = 512;
 /// A doomed coordinator begins transactions for so long.
 const DOOMED_MS: u64 = 500;
-/// By so many transactions the two may be apart from what the share says: what one wake-up brings.
+/// Tolerance between the two loops, in transactions: the size of one wake-up.
 const APART_MAX: f64 = 4_000.0;
 
 /// Nodes with items in them.
@@ -79,11 +79,11 @@ fn failed(why: String) -> Failure {
     (why, "the machine must have sockets and threads for five nodes and two clients".to_owned())
 }
 
-/// Who may begin a transaction: the second loop a share of all, the first the others.
+/// Admission of transactions: the second loop begins its share, the first one the others.
 #[derive(Default)]
 struct Tickets {
     share: f64,
-    /// Of the first loop and of the second.
+    /// Transactions begun by the first loop and by the second.
     begun: [AtomicU64; 2],
     answered: AtomicU64,
     stop: AtomicBool,
@@ -143,7 +143,7 @@ impl Loops {
             if self.under_way > 0 {
                 return;
             }
-            // All its clients have been answered: nothing more is heard of it.
+            // All its clients have been answered: it is silent from now on.
             let Ok(id) = new_id() else { return };
             self.coordinator = Coordinator::new(id, 0, self.options);
             self.since_ms = now_ms;

@@ -18,7 +18,7 @@ const CLIENTS: u64 = 256;
 const TIMER_MS: u64 = 40;
 /// A doomed coordinator begins transactions for so long.
 const DOOMED_MS: u64 = 100;
-/// What the shards bear: the second of a real cluster, and five until a coordinator is forgotten.
+/// Time-outs of the shards: the second of a real cluster, and five until a coordinator is forgotten.
 const PATIENCE: Timeouts = Timeouts { terminate_ms: 1_000, retire_ms: 5_000 };
 
 /// Transactions answered, a second of the thread's own time: what else the machine does is not counted. Two time-outs go by
@@ -137,7 +137,7 @@ impl Stage {
         }
         let (_, living, orders) = &mut self.coordinators[0];
         living.on_timer(now_ms, orders);
-        // All clients of the doomed but the last have been answered long ago: nothing more is heard of them.
+        // All clients of the doomed coordinators but the last have been answered: these are silent.
         let doomed = self.coordinators.len().saturating_sub(1);
         if doomed > 3 {
             self.coordinators.drain(1..doomed - 2);
@@ -171,7 +171,7 @@ impl Stage {
             }
         }
         for (id, shard, reply) in replies {
-            // Nobody is there to hear what is said to the dead.
+            // Messages to dead coordinators are dropped.
             let Some((_, coordinator, orders)) = self.coordinators.iter_mut().find(|one| one.0 == id) else {
                 continue;
             };

@@ -1,4 +1,4 @@
-//! A snapshot that is written beside the log, by a thread of its own, while the shard and its log go on.
+//! Writing of a snapshot by a separate thread, while the shard and its log continue.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -13,7 +13,7 @@ use super::files::{Files, finish, snapshot_path, unfinished};
 use super::format::{HEAD_BYTES, Kind, Preamble, seal};
 use super::{begin_batch, new_salt};
 
-/// So many parts wait to be written.
+/// Largest number of parts waiting to be written.
 const WAITING_MAX: usize = 4;
 
 /// Where a shard puts the parts of its snapshot. None: that was all. If it goes without that word, there will be no snapshot.
@@ -30,7 +30,7 @@ impl<R> Parts<R> {
     pub fn put(&self, part: Option<R>) -> Result<(), Option<R>> {
         match self.0.try_send(part) {
             Err(TrySendError::Full(part)) => Err(part),
-            // If nobody takes it, the log says why.
+            // If the receiver is gone, the log reports the reason.
             Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
         }
     }

@@ -10,20 +10,20 @@ use super::format::VERSION;
 #[derive(Debug)]
 pub enum LogError {
     Io(PathBuf, io::Error),
-    /// What was durable cannot be read any more.
+    /// Durable data cannot be read any more.
     Damaged {
         file: PathBuf,
         offset: u64,
         why: String,
         is_snapshot: bool,
     },
-    /// A file that there was is not there.
+    /// A file is missing.
     Missing(PathBuf, String),
     /// A later version of Weir has written it.
     Newer(PathBuf, u8),
     /// It is the log of that shard, and was taken for another's.
     Misplaced(PathBuf, ShardId),
-    /// Others have seen more of it than there is; why.
+    /// Others have seen newer data than the log contains; with the reason.
     Outdated(String),
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::error::LogError;
 use super::format::STEP_BYTES;
 
-/// Makes what there is not of a path. When it comes back, all of it is durable.
+/// Creates the missing parts of a path; they are durable when it returns.
 pub fn make_directory(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -31,7 +31,7 @@ pub fn segment_path(directory: &Path, number: u64) -> PathBuf {
     directory.join(format!("{number:06}.log"))
 }
 
-/// Of the snapshot of what was before that segment.
+/// Snapshot of everything before that segment.
 pub fn snapshot_path(directory: &Path, number: u64) -> PathBuf {
     directory.join(format!("{number:06}.snapshot"))
 }
@@ -52,12 +52,12 @@ pub fn at(path: &Path) -> impl Fn(io::Error) -> LogError + use<> {
     move |error| LogError::Io(path.clone(), error)
 }
 
-/// What there is in a log's directory, by number.
+/// Files of a log's directory, by number.
 #[derive(Debug, Default)]
 pub struct Files {
     pub segments: BTreeSet<u64>,
     pub snapshots: BTreeSet<u64>,
-    /// A node was killed before they were whole.
+    /// Incomplete files of a node that was killed.
     pub unfinished: Vec<PathBuf>,
 }
 

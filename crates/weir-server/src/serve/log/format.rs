@@ -8,18 +8,19 @@ use weir_txn::ramp::ShardId;
 
 use super::error::LogError;
 
-/// What a file begins with. The version follows; a salt; from version 2 on the shard whose log it is; and the checksum of it all.
+/// Magic number of a file. Followed by the version; a salt; from version 2 on the shard; and the checksum of all of it.
 const SEGMENT: [u8; 7] = *b"WEIRLOG";
 const SNAPSHOT: [u8; 7] = *b"WEIRSNP";
 /// Of the files that are begun. All before it are read: in 1 and 2 a segment that is not the first begins with a snapshot, and none
 /// has room reserved at its end; claims of rows in the weaker strengths are in none before 4, zones of sessions in none before 5.
 pub(super) const VERSION: u8 = 5;
-/// By version, from 1 on.
+/// Length of the preamble, by version, from 1 on.
 const PREAMBLE_BYTES: [usize; 5] = [20, 22, 22, 22, 22];
-/// What a newer version is believed to be, and not damage.
+/// Higher values of the version byte are treated as damage, not as a newer version.
 const VERSION_MAX: u8 = 15;
 
-/// Of a batch: `MARK`, the length of its body, the checksum, up to where the segment was durable when it was written.
+/// Start of a batch. Followed by the length of its body, the checksum, and the position up to which the segment was durable when it was
+/// written.
 const MARK: [u8; 4] = *b"wlb\x1e";
 pub(super) const HEAD_BYTES: usize = 20;
 
@@ -32,18 +33,18 @@ pub(super) enum Kind {
     Snapshot,
 }
 
-/// What a file begins with.
+/// Beginning of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Preamble {
     pub salt: u64,
-    /// Version 1 does not say.
+    /// None in version 1.
     shard: Option<ShardId>,
     pub length: usize,
     pub version: u8,
 }
 
 impl Preamble {
-    /// Of a file that is begun.
+    /// Preamble of a new file.
     pub fn new(kind: Kind, shard: ShardId, salt: u64) -> (Preamble, Vec<u8>) {
         let name = if kind == Kind::Segment { SEGMENT } else { SNAPSHOT };
         let mut bytes = [&name[..], &[VERSION], &salt.to_le_bytes(), &shard.to_le_bytes()].concat();
@@ -51,7 +52,7 @@ impl Preamble {
         (Preamble { salt, shard: Some(shard), length: bytes.len(), version: VERSION }, bytes)
     }
 
-    /// Of the shard's file that begins with these bytes.
+    /// Reads the preamble of a file of that shard.
     pub fn of(kind: Kind, bytes: &[u8], shard: ShardId, file: &Path) -> Result<Preamble, LogError> {
         let name = if kind == Kind::Segment { SEGMENT } else { SNAPSHOT };
         let version = bytes.strip_prefix(&name).and_then(|rest| rest.first().copied());

@@ -33,7 +33,7 @@ use reading::Segment;
 /// Unless it is said: so much log is written before the next snapshot. A segment has no more than that.
 pub const SNAPSHOT_AFTER: u64 = 64 << 20;
 
-/// So much is reserved on the disk ahead of what is written: what has been let in finds room.
+/// Disk space reserved ahead of the end, so that admitted writes find room.
 const RESERVE_BYTES: u64 = if cfg!(test) { 64 << 10 } else { 4 << 20 };
 
 /// And twice the largest batch so far, up to this.
@@ -68,33 +68,33 @@ pub struct Log {
     durability: Durability,
     batch: Vec<u8>,
     batch_bytes_max: u64,
-    /// What a segment has, and the least log before a snapshot.
+    /// Length of a segment, and minimal size of the log before a snapshot.
     snapshot_after: u64,
-    /// The next segment is begun when this one is so long.
+    /// Length at which the next segment is begun.
     length_max: u64,
-    /// Of the newest snapshot.
+    /// Size of the newest snapshot.
     snapshot_bytes: u64,
-    /// Of the segments since, but for this one.
+    /// Size of the earlier segments since that snapshot.
     log_bytes: u64,
     /// There has to be so much log before the next snapshot: the last one failed.
     log_bytes_min: u64,
-    /// Of those that the snapshot which is being written makes needless.
+    /// Size of the segments that the snapshot in progress will replace.
     log_bytes_before: u64,
     /// Nothing may be let in that has to be written down.
     is_full: bool,
-    /// What it says of histories, and what it has said of them before it was opened.
+    /// Notes on histories: those to be written, and those read when it was opened.
     notes: Notes,
     past: Past,
     figures: Arc<LogFigures>,
 }
 
-/// What goes into a log beside its records.
+/// State of the notes that a log contains in addition to records.
 #[derive(Debug, Default)]
 struct Notes {
-    /// None: nothing does.
+    /// None: it contains no notes.
     seen: Option<Arc<Seen>>,
     written: Written,
-    /// Where the word is that the run has begun, and the end of the newest batch of records.
+    /// Position of the note that the run has begun, and end of the newest batch of records.
     begun: u64,
     end: u64,
 }
@@ -109,10 +109,10 @@ impl Notes {
     }
 }
 
-/// What a log has done since it was opened.
+/// Counters of a log since it was opened.
 #[derive(Debug, Default)]
 pub struct LogFigures {
-    /// Of batches, without snapshots.
+    /// Bytes of batches, without snapshots.
     pub bytes: Counter,
     pub batches: Counter,
     pub syncs: Histogram,
@@ -120,7 +120,7 @@ pub struct LogFigures {
 }
 
 impl Log {
-    /// Goes on where a log ends.
+    /// Continues at the end of an existing log.
     fn go_on<R>(
         reading: &Reading<R>,
         last: &Segment,
@@ -218,7 +218,7 @@ impl Log {
         })
     }
 
-    /// What it has said of histories so far.
+    /// Notes on histories that it contained when it was opened.
     pub fn past(&self) -> &Past {
         &self.past
     }
@@ -234,7 +234,7 @@ impl Log {
         self.number << OFFSET_BITS | offset
     }
 
-    /// Writes down what there is to say of histories, if there is room. What others are told of this log does not change with it.
+    /// Writes pending notes on histories, if there is room. Does not change the mark reported to others.
     ///
     /// # Errors
     /// The system's, but for a full disk.
@@ -260,7 +260,7 @@ impl Log {
         }
     }
 
-    /// A batch of records has been written: what is durable of the run is told.
+    /// Reports the durable position after a batch of records.
     fn tell(&mut self) {
         let Some(seen) = &self.notes.seen else { return };
         let durable = self.position(self.synced);
@@ -272,7 +272,7 @@ impl Log {
     /// Writes records down. When it comes back, they count as written down.
     ///
     /// # Errors
-    /// The system's. Then nobody may be answered from the shard any more.
+    /// An error of the system. The shard must not answer any more after it.
     pub fn append<R: Serialize>(&mut self, records: &[R]) -> Result<(), LogError> {
         match self.append_if_room(records)? {
             None => Ok(()),
@@ -331,7 +331,7 @@ impl Log {
         Ok(batch)
     }
 
-    /// Goes on in the next segment; where there is no room for one, in this. Says whether it does.
+    /// Begins the next segment; without disk space for it continues in the current one. Returns whether it has begun one.
     fn begin_next(&mut self) -> Result<bool, LogError> {
         let notes = self.notes.all(self.shard);
         let next = match Log::begin(
@@ -349,7 +349,7 @@ impl Log {
             }
             next => next?,
         };
-        // Of this segment all is durable from here on, and it says that another one follows.
+        // Everything in this segment is durable now, and it records that another one follows.
         self.file.sync_data().map_err(at(&self.path))?;
         self.synced = self.length;
         self.write(vec![0; HEAD_BYTES])?;
@@ -403,7 +403,7 @@ impl Log {
         Ok(!self.is_full)
     }
 
-    /// Makes what is written next quick to be durable. Nobody need wait for it.
+    /// Prepares later writes to become durable quickly; never waited for.
     ///
     /// # Errors
     /// The system's, but for a full disk.

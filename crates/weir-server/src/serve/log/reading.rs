@@ -1,6 +1,6 @@
-//! What a log has, record by record: the newest snapshot, and the segments that follow it.
+//! Reads a log record by record: the newest snapshot, and the segments after it.
 //!
-//! Judges as it goes: what was durable and cannot be read is named, never passed over; what was never durable is cut off.
+//! Validates while reading: unreadable data that was durable is an error, never skipped; data that was never durable is cut off.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -16,19 +16,19 @@ use super::files::{Files, at, make_directory, segment_path, snapshot_path};
 use super::format::{HEAD_BYTES, Kind, Preamble, STEP_BYTES, batch_at, batch_length, durable_after, seal};
 use super::{Durability, Log};
 
-/// Of the log of a shard in a directory.
+/// Reader of a shard's log in a directory.
 #[derive(Debug)]
 pub struct Reading<R> {
     pub(super) directory: PathBuf,
     pub(super) shard: ShardId,
     is_new: bool,
-    /// What is before that number is not needed.
+    /// Segments before this number are not needed.
     base: u64,
-    /// Those that are to come.
+    /// Segments to be read.
     segments: VecDeque<u64>,
     snapshot: Option<SnapshotFile>,
     segment: Option<Segment>,
-    /// The one before has no word of where it goes on: then nothing was written there yet.
+    /// Previous segment, if it lacks the record that another one follows: then the next one must be empty.
     unsealed: Option<Segment>,
     last: Option<Segment>,
     batch: std::vec::IntoIter<R>,
@@ -99,12 +99,12 @@ impl<R: DeserializeOwned> Reading<R> {
         self.is_new
     }
 
-    /// What is there cannot be read; [`Reading::end`] says why.
+    /// Returns whether reading has failed; [`Reading::end`] returns the error.
     pub fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// What has been read so far.
+    /// Number of bytes read so far.
     pub fn bytes(&self) -> u64 {
         self.snapshot_bytes + self.log_bytes
     }
@@ -157,7 +157,7 @@ impl<R: DeserializeOwned> Reading<R> {
     /// All has been read: the log, to go on with; and how many bytes at its end were never durable, and are cut off.
     ///
     /// # Errors
-    /// What has ended the reading too early, or the system's.
+    /// The error that ended the reading, or one of the system.
     pub fn end(mut self, durability: Durability, snapshot_after: u64) -> Result<(Log, u64), LogError> {
         if let Some(failed) = self.failed.take() {
             return Err(failed);
@@ -224,11 +224,11 @@ pub(super) struct Segment {
     pub number: u64,
     pub preamble: Preamble,
     bytes: Vec<u8>,
-    /// Of the last batch.
+    /// Notes of the last batch.
     notes: Vec<Note>,
     /// How long the file is.
     pub size: u64,
-    /// What is whole of it.
+    /// Length of the intact part.
     pub length: u64,
     is_sealed: bool,
     torn: u64,
@@ -248,7 +248,7 @@ impl Segment {
         Ok(Segment { path, number, preamble, bytes, notes, size, length, is_sealed: false, torn: 0 })
     }
 
-    /// What the last batch has said of histories.
+    /// Takes the notes of the last batch.
     pub(super) fn take_notes(&mut self) -> impl Iterator<Item = Note> {
         std::mem::take(&mut self.notes).into_iter()
     }

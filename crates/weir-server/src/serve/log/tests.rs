@@ -41,8 +41,7 @@ fn written(directory: &Path, batches: &[&[&str]]) -> PathBuf {
     log.path
 }
 
-/// What a log says of histories is in each of its segments; and a segment that was begun when the one before it did not say so yet is
-/// read.
+/// Each segment contains all notes on histories; and a segment is readable whose predecessor did not record yet that another one follows.
 #[test]
 fn histories_go_with_the_log() {
     let place = tempfile::tempdir().unwrap();
@@ -92,7 +91,7 @@ fn with_segment(bytes: &[u8], size: u64) -> TempDir {
     place
 }
 
-/// What is in a segment, without the room at its end; and how long it is with that.
+/// Contents of a segment without the reserved room at its end; and its length with it.
 fn content(path: &Path) -> (Vec<u8>, u64) {
     let mut bytes = fs::read(path).unwrap();
     let size = bytes.len() as u64;
@@ -110,7 +109,7 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// A snapshot that has begun: where its parts go, and where its end is told.
+/// Begins a snapshot; returns the sender of its parts and the receiver of its result.
 fn begin_snapshot(log: &mut Log) -> (Parts<String>, Receiver<Result<Option<u64>, LogError>>) {
     let (parts, taken) = Parts::new();
     let (says, ended) = channel();
@@ -125,7 +124,7 @@ fn put(parts: &Parts<String>, part: Option<&str>) {
     }
 }
 
-/// Writes these parts beside the log.
+/// Writes a snapshot of these parts.
 fn snapshot(log: &mut Log, all: &[&str]) {
     let (parts, ended) = begin_snapshot(log);
     all.iter().for_each(|part| put(&parts, Some(part)));
@@ -192,7 +191,7 @@ fn a_node_that_is_killed_between_two_segments_goes_on() {
     let mut log = open(place.path()).unwrap().log;
     assert!(log.begin_next().unwrap());
     drop(log);
-    // The first one has not been told that there is another.
+    // The first segment does not record that another one follows.
     fs::write(segment_path(place.path(), 1), &one).unwrap();
     written(place.path(), &[&["b"]]);
     assert_eq!(open(place.path()).unwrap().records, ["a", "b"]);
@@ -226,7 +225,7 @@ fn what_power_takes_is_a_whole_number_of_batches_that_were_not_synced() {
         let mut log = open(place.path()).unwrap().log;
         let (mut records, mut durable, mut synced) = (Vec::new(), 0, Vec::new());
         for batch in 0..4 {
-            // Of the last ones nothing is synced.
+            // The last batches are not synced.
             log.durability = if batch < 2 { Durability::Sync } else { Durability::Relaxed };
             let batch: Vec<String> =
                 (0..1 + below(3)).map(|one| format!("{one}-{:0900}", below(1000))).collect();
@@ -278,7 +277,7 @@ fn a_damaged_middle_is_named_and_never_passed_over() {
     let said = refusal(with_segment(&damaged, size).path());
     assert!(said.contains(&format!("damaged at byte {second}")), "{said}");
     assert!(said.contains(&format!("truncate --size={second} FILE")), "{said}");
-    // Whoever does what it says has what was before.
+    // Following its hint restores the earlier contents.
     let place = with_segment(&damaged[..second], size);
     assert_eq!(open(place.path()).unwrap().records, ["first"]);
 }

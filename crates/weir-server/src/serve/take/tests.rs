@@ -24,7 +24,7 @@ const SHARDS: ShardId = 3;
 const HERE: ShardId = 1;
 const NOW_MS: u64 = 1_000_000;
 
-/// A shard that writes whatever it is told to write: the damage must show.
+/// A shard that writes whatever it is sent, so that damage shows.
 struct Credulous(Partition);
 
 impl Shard for Credulous {
@@ -92,7 +92,7 @@ impl Chance {
     }
 }
 
-/// What one coordinator says to one shard in a run without damage: bodies of frames. `begin` begins its transactions.
+/// Bodies of the frames from one coordinator to one shard in an undamaged run. `begin` begins its transactions.
 fn record<S, C>(
     shards: &mut [S],
     coordinator: &mut C,
@@ -130,7 +130,7 @@ where
     said
 }
 
-/// Of transactions over items.
+/// Frames of transactions over items.
 fn conversation(variant: Variant) -> Vec<Vec<u8>> {
     let mut shards: Vec<Partition> = (0..SHARDS).map(|id| Partition::new(id, Default::default())).collect();
     let options = Options {
@@ -168,7 +168,7 @@ BEGIN
 END $$;
 ";
 
-/// A program, and what a coordinator of its calls says to one shard of it.
+/// A program, and the frames from a coordinator of its calls to one shard.
 fn calls() -> (Arc<Program>, Vec<Vec<u8>>) {
     let mut sources = Sources::default();
     sources.add("accounts.sql", ACCOUNTS);
@@ -213,7 +213,7 @@ fn damage(body: &mut Vec<u8>, other: &[u8], chance: &mut Chance) {
     }
 }
 
-/// Says a damaged conversation to a shard. Gives how much of it was believed.
+/// Sends damaged frames to a shard. Returns the number of those accepted.
 fn say<S>(shard: &mut S, said: &[Vec<u8>], seed: u64) -> usize
 where
     S: Exposed,

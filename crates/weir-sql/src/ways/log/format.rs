@@ -136,7 +136,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// What stands behind the prefix of an entry, or of a further part of one.
+/// Labels after the prefix of an entry, or of a continuation of one.
 const LABELS: [&str; 19] = [
     "LOG",
     "ERROR",
@@ -223,7 +223,7 @@ fn labelled(line: &str) -> Option<(&str, &'static str, &str)> {
     Some((&line[..colon - label.len()], label, &line[colon + 3..]))
 }
 
-/// What tells connections apart in a prefix: `%c`, or the number of the process in brackets or alone.
+/// Connection identity in a prefix: `%c`, or the process number, in brackets or alone.
 fn session_of(prefix: &str) -> String {
     let words =
         || prefix.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '[' | ']' | '-' | ':')));

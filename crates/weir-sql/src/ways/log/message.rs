@@ -1,6 +1,6 @@
-//! What a message of the log says of a statement: its text, its parameters, and whether it has run already.
+//! Statements in log messages: text, parameters, and whether the statement has finished.
 
-/// What a session did, as far as transactions go.
+/// Transactional event of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// A text of the simple protocol: perhaps several statements, with their constants in them.

@@ -28,19 +28,19 @@ const TEMPLATES_MAX: usize = 100;
 /// Remarks of different kinds that are kept.
 const REMARKS_MAX: usize = 50;
 
-/// What a log says of an application.
+/// Workload extracted from a log.
 #[derive(Debug, Default)]
 pub struct Log {
-    /// The transactions, as a source to be loaded behind the schema.
+    /// The transactions, as a source to be loaded after the schema.
     pub text: String,
-    /// How often each was called, by name: transactions of `text`, and routines of the schema.
+    /// Number of calls of each, by name: transactions of `text`, and routines of the schema.
     pub calls: BTreeMap<String, u64>,
     pub committed: u64,
     /// Rolled back, failed, or not finished when the connection ended.
     pub aborted: u64,
-    /// What was passed over or not understood; `file` of a span counts the logs.
+    /// Skipped or unparsed entries; the `file` of a span counts the logs.
     notes: Vec<Diagnostic>,
-    /// Where the transactions in `text` end, and where each was first seen.
+    /// End of each transaction in `text`, and position of its first occurrence.
     origins: Vec<(u32, Span)>,
 }
 
@@ -172,8 +172,8 @@ impl Reading {
 }
 
 impl Log {
-    /// Adds what was passed over to the application's notes, and moves notes on the `generated` source, which
-    /// nobody has written, to the places in the logs. `files`: the logs, as sources of the application.
+    /// Adds the log's notes to the application's notes, and moves notes on the `generated` source to the positions in the logs. `files`:
+    /// the logs, as sources of the application.
     pub fn settle(&self, notes: &mut Vec<Diagnostic>, generated: u32, files: &[u32]) {
         let in_log =
             |place: Span| Span { file: files.get(place.file as usize).copied().unwrap_or(0), ..place };

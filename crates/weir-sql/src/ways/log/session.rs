@@ -13,7 +13,7 @@ use crate::source::Span;
 pub(super) struct Transaction {
     pub statements: Vec<Executed>,
     pub serializable: bool,
-    /// Of its first statement in the log.
+    /// Position of its first statement in the log.
     pub place: Span,
     /// More statements than are kept.
     pub cut: bool,
@@ -21,14 +21,14 @@ pub(super) struct Transaction {
     failed: bool,
 }
 
-/// Loops are found with bodies of up to so many statements.
+/// Longest loop body that is detected, in statements.
 const LOOP_MAX: usize = 8;
 /// A transaction with more statements, loops taken away, is a batch job.
 pub(super) const STATEMENTS_MAX: usize = 200;
 
 impl Transaction {
-    /// What is repeated stands twice: so it is seen that it meets more than one row, and its number of turns
-    /// makes no difference.
+    /// Appends a statement. Repetitions are reduced to two occurrences: this shows that more than one row is affected, independent of the
+    /// number of rounds.
     fn push(&mut self, statement: Executed, shapes: &Shapes) {
         if self.statements.len() >= STATEMENTS_MAX {
             self.cut = true;
@@ -61,11 +61,11 @@ struct Session {
 pub(super) struct Remark {
     pub message: String,
     pub hint: &'static str,
-    /// The analysis does not know of it.
+    /// The statement is unknown to the analysis.
     pub missing: bool,
 }
 
-/// What the sessions hand out.
+/// Receiver of the sessions' transactions.
 pub(super) trait Sink {
     fn committed(&mut self, transaction: Transaction);
     fn aborted(&mut self);
@@ -124,7 +124,7 @@ impl Sessions {
         }
     }
 
-    /// What one message brought: outside of BEGIN and COMMIT its statements are a transaction together.
+    /// Handles one message: outside of BEGIN and COMMIT its statements form a transaction.
     fn run(
         &mut self,
         session: &str,

@@ -41,7 +41,7 @@ pub(super) struct Executed {
 }
 
 impl Executed {
-    /// In the place of what the grammar does not take: a statement that it takes, and that nobody understands, of the same words.
+    /// Substitute for a text that the grammar rejects: an opaque statement with the same words.
     pub fn stand_in(&self) -> Executed {
         let says_what_it_writes = !targets(&self.text).is_empty();
         let anything = if says_what_it_writes { "" } else { "EXECUTE " };
@@ -54,7 +54,7 @@ impl Executed {
     }
 }
 
-/// What all statements are that differ in values only.
+/// Common form of statements that differ in values only.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
     pub fingerprint: String,
@@ -66,7 +66,7 @@ pub(super) struct Shape {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Control(Control),
-    /// Reads or writes tables, or does both by a call inside of it.
+    /// Reads or writes tables, or both by a call inside of it.
     Statement,
     /// Calls this routine and does nothing else.
     Call(String),
@@ -74,7 +74,7 @@ pub(super) enum Kind {
     Nothing,
     /// Another command, by name.
     PassedOver(String),
-    /// What the grammar says.
+    /// Error of the grammar.
     Broken(String),
 }
 

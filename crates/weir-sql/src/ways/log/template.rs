@@ -94,7 +94,7 @@ pub(super) fn only_call<'s>(transaction: &Transaction, shapes: &'s Shapes) -> Op
 
 const NAME_PARTS_MAX: usize = 3;
 
-/// What it does first, and digits that are those of its statements in every log.
+/// Name made of its first actions, and of digits that depend only on its statements.
 fn name((fingerprints, serializable): &Key, statements: &[Executed], shapes: &Shapes) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for statement in statements {
@@ -115,7 +115,7 @@ fn name((fingerprints, serializable): &Key, statements: &[Executed], shapes: &Sh
     format!("{words}_{:06x}", hash & 0xff_ffff)
 }
 
-/// What tells whether two holes of one call have the same value; unknown values only equal themselves.
+/// Identity of a hole's value, equal for equal values of one call; unknown values only equal themselves.
 fn identity(statement: usize, hole: &super::statement::Hole) -> (usize, String) {
     match (&hole.value, hole.parameter) {
         (Some(value), _) => (0, value.clone()),
@@ -174,7 +174,7 @@ impl Template {
                 continue;
             }
             let own = self.statements[slot.statement].holes[slot.hole].parameter;
-            // Of equal slots that always had one value it is not known that they mean the same.
+            // Equal slots that always had one value may have different meanings.
             let key = match (slot.lost, slot.varies, own) {
                 (false, true, _) => (0, slot.class, slot.number),
                 (_, _, Some(parameter)) => (slot.statement + 1, parameter, true),

@@ -1,7 +1,7 @@
-//! Which index serves a table's conditions best.
+//! Choice of the index that serves a table's conditions best.
 //!
-//! The estimate knows how much of a key is bound: a whole unique key is one row, nothing bound is all of the table, which of a procedure
-//! that is being compiled is any number.
+//! Cost estimate by bound key columns: a full unique key gives one row; no bound column gives the whole table, whose size is unknown when
+//! a procedure is compiled.
 
 use weir_sql::bound::{BinaryOp, Expr, ExprKind, RelationId};
 use weir_sql::catalog::{ColumnIndex, TableId};
@@ -16,13 +16,13 @@ use crate::exec::folding::is_never;
 use crate::exec::walk::{self, Relations};
 use crate::storage::{IndexColumn, IndexId, IndexSchema};
 
-/// A condition of the form `column test value`, seen from the column.
+/// A condition of the form `column test value`, normalised to the column's side.
 #[derive(Clone, Copy)]
 struct Term<'a> {
     column: ColumnIndex,
     test: Comparison,
     value: &'a Expr,
-    /// Its position among the conditions; BETWEEN gives two terms with different positions.
+    /// Position among the conditions; BETWEEN yields two terms, with different positions.
     position: usize,
 }
 
@@ -40,13 +40,13 @@ enum ListValues<'a> {
     Array(&'a Expr),
 }
 
-/// An array whose length is not known is taken to hold so many.
+/// Assumed number of elements of an array of unknown length.
 const ARRAY_VALUES: f64 = 10.0;
 
-/// A disjunction of more alternatives is not looked up one by one.
+/// Largest number of alternatives of a disjunction that are looked up one by one.
 const ALTERNATIVES_MAX: usize = 10_000;
 
-/// An index and the conditions that it serves; still in terms of the bound expressions.
+/// A chosen index and the conditions that it serves, before compilation.
 pub struct Choice {
     table: TableId,
     relation: RelationId,
@@ -71,7 +71,7 @@ enum PlannedList {
     Array(Expr),
 }
 
-/// What conditions say of single columns.
+/// Conditions on single columns.
 #[derive(Clone, Default)]
 struct Terms<'a> {
     singles: Vec<Term<'a>>,
@@ -108,7 +108,7 @@ pub fn choose(
     };
     let mut consumed = vec![false; conditions.len()];
     best.consumed.iter().for_each(|&position| consumed[position] = true);
-    // What the path leaves over thins out further.
+    // The remaining conditions reduce the rows further.
     let mut rows_expected = best.rows;
     for term in terms.singles.iter().filter(|term| !consumed[term.position]) {
         rows_expected *= if term.test == Comparison::Equal { 0.1 } else { 0.5 };
@@ -163,7 +163,7 @@ impl<'a> Terms<'a> {
     }
 }
 
-/// The alternatives of a disjunction, each as its conjuncts.
+/// Alternatives of a disjunction, each as a list of conjuncts.
 fn alternatives(condition: &Expr) -> Option<Vec<Vec<&Expr>>> {
     fn add<'a>(condition: &'a Expr, all: &mut Vec<Vec<&'a Expr>>) {
         match &condition.kind {
@@ -176,7 +176,7 @@ fn alternatives(condition: &Expr) -> Option<Vec<Vec<&Expr>>> {
     (2..=ALTERNATIVES_MAX).contains(&all.len()).then_some(all)
 }
 
-/// A table whose rows are wanted.
+/// A table for which a path is chosen.
 struct OfTable<'s> {
     table_rows: f64,
     indexes: &'s [IndexSchema],
@@ -185,7 +185,7 @@ struct OfTable<'s> {
 }
 
 impl OfTable<'_> {
-    /// The path with the fewest rows: by one index, or by a look-up for each alternative of a disjunction.
+    /// Path with the fewest expected rows: by one index, or by one look-up for each alternative of a disjunction.
     fn best(&self, terms: &Terms<'_>, conditions: &[&Expr]) -> Candidate {
         let mut best = self.by_one_index(terms);
         for condition in conditions {
@@ -209,8 +209,8 @@ impl OfTable<'_> {
         best
     }
 
-    /// Each alternative is found by an index of its own, where that is fewer rows than `rows_max`. It consumes nothing: the disjunction
-    /// is asked again of each row.
+    /// Union of one index path for each alternative, if its expected rows are fewer than `rows_max`. Consumes no condition: the
+    /// disjunction is tested again on each row.
     fn union(&self, terms: &Terms<'_>, alternatives: Vec<Vec<&Expr>>, rows_max: f64) -> Option<Candidate> {
         let (mut plans, mut rows) = (Vec::with_capacity(alternatives.len()), 0.0);
         for conjuncts in alternatives {
@@ -231,7 +231,7 @@ impl OfTable<'_> {
     }
 }
 
-/// The column under casts that keep the order and the bytes of its key.
+/// Column below casts that preserve the order and the bytes of its key.
 fn column_of(expr: &Expr, relation: RelationId) -> Option<ColumnIndex> {
     match &expr.kind {
         ExprKind::Column { relation: of, column } if *of == relation => Some(*column),
@@ -281,7 +281,7 @@ fn candidate(
         return Some(Candidate { plan, consumed, rows });
     }
     let next = &schema.columns[bound];
-    // Rows of one key of which so many columns are known.
+    // Expected rows of one key with `known` bound columns.
     let rows_of = |known: usize| match known == total {
         true if schema.unique => 1.0,
         true => 10.0,

@@ -1,4 +1,4 @@
-//! Keys and key ranges from the values of one execution.
+//! Keys and key ranges computed from the values of one execution.
 
 use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlType, Value};
@@ -9,12 +9,12 @@ use crate::exec::expr::CompiledExpr;
 use crate::storage::key::push_key;
 use crate::storage::{Boundary, IndexColumn, IndexId, KeyBytes, KeyRange, RowRef};
 
-/// A row's identity as a value.
+/// Encodes a row's identity as a value.
 pub fn pack_row(row: RowRef) -> Value {
     Value::Int(i64::from(row.shard) << 32 | i64::from(row.row))
 }
 
-/// What [`pack_row`] packed.
+/// Inverse of [`pack_row`].
 pub fn unpack_row(value: &Value) -> Option<RowRef> {
     match value {
         Value::Int(packed) => Some(RowRef { shard: (packed >> 32) as u16, row: *packed as u32 }),
@@ -22,7 +22,7 @@ pub fn unpack_row(value: &Value) -> Option<RowRef> {
     }
 }
 
-/// Where an integer lies beside a column's range.
+/// Position of an integer relative to a column's range.
 enum Fit {
     Fits,
     Below,
@@ -44,14 +44,14 @@ fn fit(value: &Value, ty: &SqlType) -> Fit {
     }
 }
 
-/// The byte that precedes every non-null value of a nullable column, as `push_key` writes it.
+/// Pushes the byte that precedes every non-null value of a nullable column, as `push_key` does.
 fn push_present(key: &mut KeyBytes, column: &IndexColumn) {
     if column.nullable {
         key.push(if column.descending { !1 } else { 1 });
     }
 }
 
-/// Appends the key columns from `first` on; false if a value can match nothing.
+/// Appends the key columns from `first` on; false if a value cannot match any row.
 pub fn push_keys(
     table: TableId,
     index: IndexId,
@@ -78,7 +78,7 @@ pub fn push_keys(
     Ok(true)
 }
 
-/// Appends one key column; false if the value can match nothing.
+/// Appends one key column; false if the value cannot match any row.
 pub(super) fn push_value(column: &IndexColumn, value: &Value, key: &mut KeyBytes) -> bool {
     let matches = !is_no_key(value) && matches!(fit(value, &column.ty), Fit::Fits);
     if matches {
@@ -88,7 +88,7 @@ pub(super) fn push_value(column: &IndexColumn, value: &Value, key: &mut KeyBytes
 }
 
 impl TableAccess {
-    /// The range in bytes; `None` if nothing can match.
+    /// The range in bytes; `None` if no row can match.
     pub(super) fn key_range(&self, range: &Range, cx: &mut Cx<'_>) -> Result<Option<KeyRange>, SqlError> {
         let mut prefix = KeyBytes::new();
         if !push_keys(self.table, range.index, 0, &range.prefix, &mut prefix, cx)? {

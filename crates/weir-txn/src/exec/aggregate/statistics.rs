@@ -1,5 +1,5 @@
-//! Variances, regressions and percentiles, in the order of operations that PostgreSQL has (`float.c`, `numeric.c`,
-//! `orderedsetaggs.c`), so that the digits are the same.
+//! Variances, regressions and percentiles, computed in PostgreSQL's order of operations (`float.c`, `numeric.c`, `orderedsetaggs.c`), so
+//! that all digits agree.
 
 use weir_sql::bound::{AggregateFunction, Regression};
 use weir_types::compare::compare;
@@ -60,7 +60,7 @@ impl Moments {
     }
 }
 
-/// Of a sample; the square root of it.
+/// Returns whether the function is over a sample, and whether it takes the square root.
 fn kind(function: AggregateFunction) -> (bool, bool) {
     match function {
         AggregateFunction::VarianceSample => (true, false),
@@ -70,7 +70,7 @@ fn kind(function: AggregateFunction) -> (bool, bool) {
     }
 }
 
-/// The variance of floats.
+/// Variance of floats.
 pub fn of_floats(sum: &FloatSum, function: AggregateFunction) -> Value {
     let (sample, root) = kind(function);
     let count = sum.count - i64::from(sample);
@@ -81,7 +81,7 @@ pub fn of_floats(sum: &FloatSum, function: AggregateFunction) -> Value {
     Value::Float8(if root { variance.sqrt() } else { variance })
 }
 
-/// Youngs and Cramer's sums of two columns.
+/// Sums over two columns, by the algorithm of Youngs and Cramer.
 #[derive(Clone, Debug, Default)]
 pub struct Pairs {
     count: f64,
@@ -105,7 +105,7 @@ impl Pairs {
             self.yy += dy * dy * scale;
             self.xy += dx * dy * scale;
         } else {
-            // Not a number stays one.
+            // NaN is preserved.
             let strange = |value: f64| if value.is_finite() { 0.0 } else { f64::NAN };
             (self.xx, self.yy) = (strange(x), strange(y));
             self.xy = self.xx + self.yy;
@@ -140,7 +140,7 @@ impl Pairs {
     }
 }
 
-/// What comes most often of sorted values, the first of those.
+/// Most frequent of sorted values; the first one of a tie.
 pub fn mode(values: &[Value]) -> Value {
     let mut best: (usize, Option<&Value>) = (0, None);
     for run in values.chunk_by(|left, right| compare(left, right).is_eq()) {
@@ -151,7 +151,7 @@ pub fn mode(values: &[Value]) -> Value {
     best.1.cloned().unwrap_or_default()
 }
 
-/// The value at a fraction of sorted values; between two of them where `continuous`.
+/// Value at a fraction of sorted values; interpolated if `continuous`.
 pub fn percentile(
     fraction: &Value,
     values: &[Value],

@@ -9,7 +9,7 @@ use super::{Role, Run, Stop};
 use crate::exec::expr::{CompiledExpr, Truth};
 use crate::exec::program::{CompiledRaise, Target};
 
-/// The value as the variable has it after the assignment.
+/// Converts a value to the type of the assigned variable.
 #[inline]
 pub(super) fn assigned(target: &Target, value: Value) -> Result<Value, SqlError> {
     let value = match (&target.from, value) {
@@ -18,7 +18,7 @@ pub(super) fn assigned(target: &Target, value: Value) -> Result<Value, SqlError>
             if can_cast(from, &target.ty, CastContext::Assignment) {
                 cast(&value, from, &target.ty, CastContext::Assignment)?
             } else {
-                // PL/pgSQL's way where SQL has no cast: by the value's text.
+                // As in PL/pgSQL: where SQL has no cast, the value is converted through its text.
                 parse_text(&to_text(&value, from), &target.ty)?
             }
         }
@@ -42,7 +42,7 @@ impl Run<'_> {
 
     pub(super) fn raise(&mut self, raise: &CompiledRaise) -> Result<(), Stop> {
         let severity = raise.level.severity();
-        // Who decides says it, once.
+        // Only the deciding shard raises it.
         if severity.is_some() && matches!(self.fragment.role, Role::Part) {
             return Ok(());
         }
@@ -82,7 +82,7 @@ impl Run<'_> {
         Ok(error)
     }
 
-    /// What stands behind USING.
+    /// Value of an option after USING.
     fn option(&mut self, expr: &CompiledExpr) -> Result<String, SqlError> {
         match self.eval(expr)? {
             Value::Null => {
@@ -122,7 +122,7 @@ fn shown(value: Value) -> String {
     }
 }
 
-/// `a[i] := v`; an array grows by NULLs to reach its new end.
+/// Assigns `a[i] := v`; an array is extended with NULLs to its new end.
 pub(super) fn assign_element(
     array: &mut Value,
     element: &weir_types::SqlType,
@@ -164,7 +164,7 @@ pub(super) fn assign_element(
     match array.values.get_mut(at - 1) {
         Some(element) => element.put(value),
         None => {
-            // Arrays are mostly built element by element.
+            // Reserves space: arrays are mostly built element by element.
             if array.values.is_empty() {
                 array.values.reserve(at.max(FIRST_ROOM));
             }

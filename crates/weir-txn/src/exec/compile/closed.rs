@@ -1,4 +1,5 @@
-//! What no statement of a set does: what is compiled is right as long as nobody else does it either.
+//! Closed-world assumptions: changes that no statement of a set makes. Compiled code is valid only while no other statement makes them
+//! either.
 
 use std::collections::BTreeSet;
 
@@ -10,17 +11,17 @@ use super::each_statement;
 use crate::exec::routing::inserted;
 use crate::exec::sequences::generates_id;
 
-/// What some statements do that others must reckon with.
+/// Changes that some statements make and that others must take into account.
 #[derive(Clone, Debug, Default)]
 pub struct Closed {
-    /// Tables that they delete from, or change the keys of, be it by a foreign key's action.
+    /// Tables from which they delete, or whose keys they change, including through foreign-key actions.
     pub deleted: BTreeSet<TableId>,
-    /// Columns that they set to something else than a new id.
+    /// Columns that they set to a value other than a newly generated id.
     pub chosen: BTreeSet<(TableId, ColumnIndex)>,
 }
 
 impl Closed {
-    /// Of all procedures.
+    /// Changes made by all procedures.
     pub fn of(application: &Application) -> Closed {
         let mut closed = Closed::default();
         for procedure in &application.procedures {
@@ -32,8 +33,8 @@ impl Closed {
         closed
     }
 
-    /// The same, but that rows of tables which are declared in this source or behind it may go, and have any values, whatever the
-    /// procedures do: nobody has planned for a world in which they stay.
+    /// Like [`Closed::of`], but tables declared in this source or a later one may lose rows and hold any values, whatever the procedures
+    /// do: no plan assumes otherwise.
     pub fn open_from(application: &Application, source: usize) -> Closed {
         let mut closed = Closed::of(application);
         let is_open = |table: &&Table| table.span.file as usize >= source;
@@ -89,7 +90,7 @@ impl Closed {
         }
     }
 
-    /// Children of what goes may go with it.
+    /// Adds children that foreign-key actions may delete.
     fn follow(&mut self, catalog: &Catalog) {
         let mut reached: Vec<TableId> = self.deleted.iter().copied().collect();
         while let Some(parent) = reached.pop() {

@@ -1,4 +1,4 @@
-//! Constraints as the executor checks them, and which of them it refuses.
+//! Compiles constraints for the executor, and rejects those that cannot be enforced.
 
 use crate::exec::compiler::Compiler;
 use crate::exec::expr::CompiledExpr;
@@ -13,8 +13,8 @@ use weir_sql::catalog::{Catalog, ColumnIndex, Deferral, ForeignKey, ForeignKeyAc
 use super::{Closed, unsupported};
 use std::collections::BTreeSet;
 
-/// A key is unique in the whole database only if rows with the same key meet on one shard, or if all values are
-/// generated, of which no two shards have the same (coordination-avoidance.txt §5.1, "choose some value").
+/// Rejects unique keys that cannot be checked locally. A key is unique across shards only if rows with the same key live on one shard, or
+/// if all values are generated, of which no two shards have the same (coordination-avoidance.txt §5.1, "choose some value").
 pub(super) fn check_unique_keys(
     catalog: &Catalog,
     partitions: &[Option<Vec<ColumnIndex>>],
@@ -56,7 +56,7 @@ pub(super) fn check_unique_keys(
     Ok(())
 }
 
-/// A parent must be found from its child's columns, and every shard must have ids that live on it.
+/// Rejects placements under which a parent cannot be located from its child's columns, or a shard generates no ids that live on it.
 pub(super) fn check_homes(
     catalog: &Catalog,
     partitions: &[Option<Vec<ColumnIndex>>],
@@ -110,7 +110,7 @@ fn has_columns_alone(index: &weir_sql::catalog::Index) -> bool {
     index.keys.iter().all(|key| matches!(key.expr.kind, ExprKind::Column { .. }))
 }
 
-/// What a foreign key writes to a child is written as it is: nothing that is computed of it is worked out along.
+/// Rejects foreign-key actions on the sources of computed columns: an action writes child columns without recomputing others.
 fn check_computed(table: &weir_sql::catalog::Table) -> Result<(), CompileError> {
     let writes = |key: &&weir_sql::catalog::ForeignKey| {
         let deletes = matches!(key.on_delete, ForeignKeyAction::SetNull | ForeignKeyAction::SetDefault);
@@ -142,7 +142,7 @@ fn check_computed(table: &weir_sql::catalog::Table) -> Result<(), CompileError> 
 pub(super) fn check_indexes(catalog: &Catalog) -> Result<(), CompileError> {
     for table in &catalog.tables {
         for index in &table.indexes {
-            // Others only make queries faster: storage has what it can of them.
+            // Other indexes only speed up queries: storage builds what it supports.
             let plain = index.predicate.is_none() && has_columns_alone(index);
             if index.unique && !plain {
                 return Err(unsupported(
@@ -242,7 +242,7 @@ pub(super) fn foreign_key(
     }
 }
 
-/// A child's shard is its parent's, whatever the values.
+/// Returns whether child and parent always live on the same shard.
 pub(super) fn lives_together(
     partitions: &[Option<Vec<ColumnIndex>>],
     child: TableId,

@@ -69,7 +69,7 @@ impl CompiledExpr {
         matches!(self, CompiledExpr::Slot(_) | CompiledExpr::Constant(_) | CompiledExpr::Element { .. })
     }
 
-    /// The same expression, if its value need not be computed.
+    /// Copy of the expression, if its value need not be computed.
     pub(crate) fn copy_at_hand(&self) -> Option<CompiledExpr> {
         match self {
             CompiledExpr::Slot(slot) => Some(CompiledExpr::Slot(*slot)),

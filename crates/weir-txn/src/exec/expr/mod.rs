@@ -19,7 +19,7 @@ pub use truth::Truth;
 use super::query::subquery::{ArraySubquery, ExistsSubquery, QuantifiedSubquery, ScalarSubquery};
 use super::slots::Slot;
 
-/// Of two values that are neither NULL nor deferred.
+/// Function of two values that are neither NULL nor deferred.
 pub type BinaryFunction = fn(&Value, &Value) -> Result<Value, SqlError>;
 
 #[derive(Debug)]
@@ -95,7 +95,7 @@ pub enum CompiledExpr {
     NextValue(SequenceId),
     CurrentValue(SequenceId),
     TransactionTime,
-    /// The same as clocks in the session's zone show it.
+    /// Transaction time as local time in the session's time zone.
     TransactionLocalTime,
     TransactionDate,
     Volatile(VolatileFunction),

@@ -1,15 +1,15 @@
-//! Three-valued logic, and the fourth value of a fragment that does not know yet.
+//! Three-valued logic, and a fourth value for fragments that do not know yet.
 
 use weir_types::Value;
 
-/// What a condition says.
+/// Value of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Truth {
     True,
     False,
     /// NULL.
     Unknown,
-    /// Another shard knows.
+    /// Known by another shard.
     Deferred,
 }
 
@@ -29,7 +29,7 @@ impl Truth {
         self == Truth::True
     }
 
-    /// FALSE wins, then what is not known yet, then NULL.
+    /// FALSE dominates, then Deferred, then NULL.
     #[inline]
     pub fn and(self, other: Truth) -> Truth {
         match (self, other) {
@@ -40,7 +40,7 @@ impl Truth {
         }
     }
 
-    /// TRUE wins, then what is not known yet, then NULL.
+    /// TRUE dominates, then Deferred, then NULL.
     #[inline]
     pub fn or(self, other: Truth) -> Truth {
         self.not().and(other.not()).not()

@@ -13,7 +13,7 @@ type Key = Box<[Value]>;
 #[derive(Clone, Debug, Default)]
 pub struct ValueSet {
     rows: std::collections::HashSet<Key, Fixed>,
-    /// Those of the rows that have a NULL in them.
+    /// Rows that contain a NULL.
     with_null: Vec<Key>,
 }
 

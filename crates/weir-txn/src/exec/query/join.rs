@@ -1,8 +1,7 @@
 //! Join order and join methods of a FROM clause.
 //!
-//! Greedy: first the item with the fewest expected rows, then always the connected item with the fewest.
-//! An item is looked up per row where an index serves it, in that index's order if the rows can come in it (a merge join); else the
-//! smaller side is hashed once.
+//! Greedy: starts with the item of fewest expected rows, then always adds the connected item with the fewest. An item is looked up per
+//! row if an index serves it, in index order if the rows can come in that order (a merge join); else the smaller side is hashed once.
 
 use weir_sql::bound::{Expr, ExprKind, FromItem, JoinKind, TableFunction};
 use weir_types::operator::BinaryOp;
@@ -19,10 +18,10 @@ use crate::exec::expr::compile::compile_list;
 use crate::exec::folding::is_never;
 use crate::exec::walk::{self, Relations};
 
-/// What an item that is no table is assumed to hold.
+/// Assumed number of rows of an item that is not a table.
 const OTHER_ROWS: f64 = 1_000.0;
 
-/// A FROM clause, or a part of it, ready to run.
+/// Executable plan of a FROM clause, or of a part of it.
 pub struct Plan {
     pub node: Node,
     pub rows: f64,
@@ -39,12 +38,11 @@ struct Condition<'a> {
 struct Leaf<'a> {
     item: &'a FromItem,
     relations: Relations,
-    /// Relations of this FROM clause that it needs first (LATERAL).
+    /// Relations of this FROM clause that must come before it (LATERAL).
     needs: Relations,
 }
 
-/// Plans items that are joined with each other under the conditions. Relations that are not among the
-/// items are taken to be in the frame.
+/// Plans the join of the items under the conditions. Columns of other relations are expected in the frame.
 pub fn plan_from(
     items: &[&FromItem],
     conditions: Vec<&Expr>,
@@ -110,7 +108,7 @@ pub fn plan_from(
     Ok(plan)
 }
 
-/// Inner joins dissolve into their items and conditions.
+/// Flattens inner joins into their items and conditions.
 fn flatten<'a>(item: &'a FromItem, leaves: &mut Vec<Leaf<'a>>, conditions: &mut Vec<&'a Expr>) {
     if let FromItem::Join { kind: JoinKind::Inner | JoinKind::Cross, left, right, on } = item {
         flatten(left, leaves, conditions);
@@ -157,7 +155,7 @@ fn cheapest(
             FromItem::Join { .. } => 10_000.0,
             _ => OTHER_ROWS,
         };
-        // A single row costs nothing even where nothing connects it.
+        // A single row may come first even if no condition connects it.
         let key = (blocked, !connected && rows > 1.0, rows);
         if key < best.1 {
             best = (position, key);
@@ -170,7 +168,7 @@ fn unknown(local: &Relations, known: &Relations, own: &Relations) -> Relations {
     local.iter().filter(|relation| !known.contains(relation) && !own.contains(relation)).copied().collect()
 }
 
-/// `left = right` between the two sides, as (key of the known side, key of the new one).
+/// Splits a condition `left = right` between the two sides into (key of the known side, key of the new side).
 fn equality<'a>(
     condition: &Condition<'a>,
     new: &Relations,
@@ -242,7 +240,7 @@ fn attach(
         conditions.into_iter().filter(|c| !c.reads.is_subset(&leaf.relations)).collect();
     let constant = item_is_constant(leaf.item, &own);
     let rows = plan.rows.max(inner_rows);
-    // The smaller side is the one that is kept, unless the other can be kept for many runs.
+    // The smaller side is hashed, unless the other one can be kept for many runs.
     let exchanged = 2.0 * plan.rows < inner_rows && !compiler.runs_again;
     let (outer, inner, new, constant) = match exchanged {
         true => (inner, plan.node, &plan.relations, false),
@@ -253,7 +251,7 @@ fn attach(
     Ok(Plan { node, rows, relations })
 }
 
-/// A side that is so small had better be hashed than looked up in.
+/// False if the outer side is so much larger that the inner one should be hashed instead of looked up.
 fn is_worth_merging(outer_rows: f64, inner_rows: f64) -> bool {
     2.0 * inner_rows >= outer_rows
 }
@@ -269,7 +267,7 @@ fn nested(outer: Node, inner: Node) -> Node {
     }
 }
 
-/// What a hash join has to know about its two sides.
+/// Input of a hash join.
 struct Sides<'a, 'c> {
     joint: Vec<Condition<'c>>,
     new: &'a Relations,
@@ -301,7 +299,7 @@ fn hash_join(
     Ok(Node::Hash(Box::new(join)))
 }
 
-/// Nothing outside of the item decides its rows, so one evaluation serves the whole statement.
+/// Returns whether the item's rows depend on nothing outside it, so that one evaluation serves the whole statement.
 fn item_is_constant(item: &FromItem, conditions: &[&Expr]) -> bool {
     let mut volatile = false;
     let mut read = Relations::new();
@@ -319,7 +317,7 @@ fn item_is_constant(item: &FromItem, conditions: &[&Expr]) -> bool {
     !volatile && read.is_subset(&defined)
 }
 
-/// One item with conditions over it (and over what is in the frame).
+/// Plans one item with conditions over it and over columns in the frame.
 fn leaf_node(
     item: &FromItem,
     conditions: &[&Expr],
@@ -374,7 +372,7 @@ fn leaf_node(
     Ok((Node::Rows(RowSource { kind, targets, filter }), rows))
 }
 
-/// LEFT, RIGHT and FULL JOIN under the conditions of the WHERE clause around it.
+/// Plans a LEFT, RIGHT or FULL JOIN under the conditions of the surrounding WHERE clause.
 fn outer_join(
     kind: JoinKind,
     left: &FromItem,
@@ -393,7 +391,7 @@ fn outer_join(
         |expr: &Expr| -> Relations { walk::relations_read(expr).intersection(&local).copied().collect() };
     let on_conditions: Vec<&Expr> = on.into_iter().flat_map(walk::conjuncts).collect();
     let full = kind == JoinKind::Full;
-    // Conditions over the kept side alone can go below the join; the others see its NULLs.
+    // Conditions on the preserved side alone can move below the join; the others see its NULLs.
     let (below, above): (Vec<&Expr>, Vec<&Expr>) =
         conditions.iter().partition(|expr| !full && reads(expr).is_subset(&outer_relations));
     let outer = plan_from(&[left], below, compiler)?;
@@ -439,7 +437,7 @@ fn left_join(
         }
     });
     let equalities = joint.iter().any(|condition| equality(condition, &new, local).is_some());
-    // Conditions that do not read the right side at all belong to the join, not to its right side.
+    // Conditions that do not read the right side belong to the join itself, not below it.
     let own: Vec<&Expr> =
         joint.iter().filter(|c| !c.reads.is_empty() && c.reads.is_subset(&new)).map(|c| c.expr).collect();
     let looks_up = match right {

@@ -1,5 +1,5 @@
-//! Queries, compiled and run push-style: every source calls its sink once per row, with the row's columns
-//! in the frame; the body hands finished rows on.
+//! Queries, compiled and run push-style: every source calls its sink once per row, with the row's columns in the frame; the body pushes
+//! finished rows on.
 
 pub(crate) mod hash;
 mod join;
@@ -33,7 +33,7 @@ use super::walk;
 use crate::exec::counts::RowCounts;
 use crate::storage::Schema;
 
-/// Takes finished rows; it may take the values out of them.
+/// Receives finished rows; it may move the values out of them.
 pub type RowSink<'a> = &'a mut dyn FnMut(&mut Cx<'_>, &mut Vec<Value>) -> Flow;
 
 #[derive(Debug)]
@@ -41,18 +41,18 @@ pub struct CompiledQuery {
     ctes: Vec<CompiledCte>,
     body: Body,
     order_by: Vec<(usize, SortOrder)>,
-    /// The source delivers in this order already.
+    /// The source already delivers the rows in ORDER BY's order.
     presorted: bool,
     distinct_on: Option<Vec<usize>>,
     limit: Option<CompiledExpr>,
     offset: Option<CompiledExpr>,
-    /// What sorts like the last row within the limit comes, too.
+    /// FETCH … WITH TIES: rows that sort equal to the last row within the limit are included.
     with_ties: bool,
-    /// What is computed once for each run of the query, and again where a CTE has other rows.
+    /// Cells computed once for each run of the query, and again when the rows of a CTE change.
     cells: Range<CellId>,
-    /// Visible columns; the body may have hidden ones behind.
+    /// Number of visible columns; hidden ones may follow.
     width: usize,
-    /// Whose rows it holds: their identities are the body's last outputs, from `identities` on.
+    /// Row locks of FOR UPDATE. The identities of the locked rows are the body's last outputs, from `identities` on.
     locks: Vec<RowLock>,
     identities: usize,
 }
@@ -61,12 +61,12 @@ pub struct CompiledQuery {
 struct CompiledCte {
     cell: CellId,
     query: CompiledQuery,
-    /// Its rows are the same whenever the statement asks.
+    /// The rows are the same throughout the statement.
     constant: bool,
     recursive: bool,
 }
 
-/// A recursive query that has given so many rows will not end.
+/// Limit on the rows of a recursive query; beyond it the recursion is assumed to be endless.
 const RECURSION_ROWS_MAX: usize = 4_000_000;
 
 #[derive(Debug)]
@@ -77,7 +77,7 @@ enum Body {
 }
 
 impl CompiledQuery {
-    /// A query that is a statement by itself. Its columns are noted with the allocator here.
+    /// Compiles a query that is a statement of its own, and registers its columns with the allocator.
     pub fn compile(
         query: &Query,
         schema: &Schema,
@@ -86,7 +86,7 @@ impl CompiledQuery {
         CompiledQuery::compile_counted(query, (schema, None), slots)
     }
 
-    /// The same for tables of about so many rows.
+    /// Compiles such a query for tables of about these sizes.
     pub(crate) fn compile_counted(
         query: &Query,
         (schema, counts): (&Schema, Option<&RowCounts>),
@@ -99,7 +99,7 @@ impl CompiledQuery {
         Ok(compiled)
     }
 
-    /// Ends the compilation of the statement that the query is: columns that nothing reads are not loaded.
+    /// Ends the compilation of a query that is a statement of its own: drops unused columns.
     pub(crate) fn prune(&mut self, slots: &SlotAllocator) {
         self.ctes.iter_mut().for_each(|cte| cte.query.prune(slots));
         match &mut self.body {
@@ -112,7 +112,7 @@ impl CompiledQuery {
         }
     }
 
-    /// A query inside of a statement.
+    /// Compiles a query inside a statement.
     pub(crate) fn compile_in(query: &Query, compiler: &mut Compiler<'_>) -> Result<CompiledQuery, SqlError> {
         compiler.ctes.push(Vec::new());
         let compiled = compile_scoped(query, compiler);
@@ -120,7 +120,7 @@ impl CompiledQuery {
         compiled
     }
 
-    /// Runs it as a statement by itself: caches of subqueries live from here to the end.
+    /// Runs the query as a statement of its own: clears the caches of subqueries first.
     pub fn run(
         &self,
         cx: &mut Cx<'_>,
@@ -132,7 +132,7 @@ impl CompiledQuery {
         result.map(|_| ())
     }
 
-    /// The rows of its WITH queries, for whatever of the query reads them.
+    /// Computes the rows of the WITH queries.
     fn compute_ctes(&self, cx: &mut Cx<'_>) -> Result<(), SqlError> {
         for cte in &self.ctes {
             if cte.constant && matches!(cx.cell(cte.cell), Cell::Rows(_)) {
@@ -142,14 +142,14 @@ impl CompiledQuery {
                 true => cte.recurse(cx)?,
                 false => cte.query.collect(cx)?,
             };
-            // What others have computed of its rows before is no longer so.
+            // Values cached from earlier rows of the CTE are stale.
             self.forget(cx);
             *cx.cell(cte.cell) = Cell::Rows(Arc::new(rows));
         }
         Ok(())
     }
 
-    /// The table and the outputs of a query that finds at most one row by its key and does nothing else.
+    /// Table and outputs of a query that only looks up at most one row by its key.
     pub(crate) fn as_look_up(&self) -> Option<(&TableAccess, &[CompiledExpr])> {
         let Body::Select(select) = &self.body else { return None };
         let plain = self.ctes.is_empty()
@@ -161,7 +161,7 @@ impl CompiledQuery {
         select.as_look_up().filter(|(_, outputs)| plain && outputs.len() == self.width)
     }
 
-    /// Runs it as a part of a statement that has begun.
+    /// Runs the query as a part of a statement that has begun.
     pub fn execute(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Flow {
         self.compute_ctes(cx)?;
         let skip = row_count(self.offset.as_ref(), "OFFSET", SqlState::INVALID_ROW_COUNT_IN_OFFSET, cx)?;
@@ -216,13 +216,13 @@ impl CompiledQuery {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// It holds all rows that it finds, and no query within it is asked to hold any in its place.
+    /// Returns whether it locks every row that it finds, directly and not through a subquery.
     pub(in crate::exec) fn holds_all(&self) -> bool {
         !self.locks.is_empty() && self.limit.is_none() && self.offset.is_none()
     }
 
-    /// Holds the rows that this one is made of; not if one of them is passed over, since somebody else has it. In the order in which
-    /// rows come, before OFFSET and LIMIT count them.
+    /// Locks the rows that an output row is made of; false if one of them is skipped because another transaction holds it. Called in
+    /// output order, before OFFSET and LIMIT count the row.
     fn holds(&self, cx: &mut Cx<'_>, row: &[Value]) -> Result<bool, SqlError> {
         for (lock, identity) in self.locks.iter().zip(&row[row.len().min(self.identities)..]) {
             if let Some(of) = unpack_row(identity)
@@ -234,7 +234,7 @@ impl CompiledQuery {
         Ok(true)
     }
 
-    /// What is kept for the query's own expressions, but for the rows of its CTEs.
+    /// Clears the cells of the query's own expressions, but not those of its CTEs.
     fn forget(&self, cx: &mut Cx<'_>) {
         let kept: Vec<CellId> = self.ctes.iter().map(|cte| cte.cell).collect();
         for cell in self.cells.clone().filter(|cell| !kept.contains(cell)) {
@@ -275,7 +275,7 @@ impl CompiledQuery {
         }
     }
 
-    /// All rows at once.
+    /// Collects all rows.
     pub fn collect(&self, cx: &mut Cx<'_>) -> Result<Vec<Vec<Value>>, SqlError> {
         let mut rows = Vec::new();
         let _ = self.execute(cx, &mut |_, row| {
@@ -286,8 +286,7 @@ impl CompiledQuery {
         Ok(rows)
     }
 
-    /// Every access to a table, those in subqueries in FROM and in WITH included. Subqueries inside of
-    /// expressions are not.
+    /// All table accesses, including those in subqueries of FROM and WITH, but not those in subqueries of expressions.
     pub fn tables(&self) -> Vec<&TableAccess> {
         let mut tables = Vec::new();
         self.each_table(&mut |access| tables.push(access));
@@ -308,7 +307,7 @@ impl CompiledQuery {
 }
 
 impl CompiledCte {
-    /// The rows of the left side, then again and again what the right side makes of those that came last.
+    /// Computes a recursive CTE: the rows of the left side, then repeatedly the right side over the rows of the previous round.
     fn recurse(&self, cx: &mut Cx<'_>) -> Result<Vec<Vec<Value>>, SqlError> {
         let Body::SetOperation { all, left, right, .. } = &self.query.body else {
             return self.query.collect(cx);
@@ -339,16 +338,16 @@ impl CompiledCte {
     }
 }
 
-/// What OFFSET and LIMIT still let through.
+/// State of OFFSET and LIMIT.
 struct Window<'q> {
     skip: usize,
     left: Option<usize>,
     width: usize,
-    /// The one who takes the rows wants no more.
+    /// The sink has asked to stop.
     enough: bool,
-    /// WITH TIES: what the rows are sorted by.
+    /// WITH TIES: sort keys of the rows.
     ties: Option<&'q [(usize, SortOrder)]>,
-    /// The sort keys of the last row within the limit.
+    /// Sort keys of the last row within the limit.
     last: Option<Vec<Value>>,
 }
 
@@ -380,7 +379,7 @@ impl Window<'_> {
         }
     }
 
-    /// Reaching the limit ends this query, not the one around it.
+    /// Reaching the limit ends this query, not the surrounding one.
     fn outcome(&self, flow: ControlFlow<()>) -> ControlFlow<()> {
         if self.left == Some(0) && !self.enough { ControlFlow::Continue(()) } else { flow }
     }
@@ -406,7 +405,7 @@ fn compile_scoped(query: &Query, compiler: &mut Compiler<'_>) -> Result<Compiled
     let mut ctes = Vec::with_capacity(query.ctes.len());
     for cte in &query.ctes {
         let cell = compiler.slots.fresh_cell();
-        // Only a recursive one may name itself.
+        // Only a recursive CTE may refer to itself.
         if let (Some(scope), true) = (compiler.ctes.last_mut(), cte.recursive) {
             scope.push(cell);
         }
@@ -485,7 +484,7 @@ fn identity(lock: &RowLock) -> Expr {
     Expr { kind, ty: SqlType::Int8, span: Span::default() }
 }
 
-/// UNION, INTERSECT [ALL] and EXCEPT [ALL]: rows in order of first appearance.
+/// UNION, INTERSECT [ALL] and EXCEPT [ALL]; rows in order of first appearance.
 fn set_operation(
     op: SetOperator,
     all: bool,

@@ -27,7 +27,7 @@ pub struct CompiledSelect {
     outputs: Vec<CompiledExpr>,
     grouping: Option<Grouping>,
     windows: Vec<CompiledWindow>,
-    /// What outputs and windows read of a row (or of a group): it is kept while windows are computed.
+    /// Slots of a row (or group) that outputs and windows read; saved while windows are computed.
     saved: Vec<Slot>,
     distinct: bool,
 }
@@ -36,11 +36,10 @@ pub struct CompiledSelect {
 struct Grouping {
     keys: Vec<CompiledExpr>,
     aggregates: Vec<CompiledAggregate>,
-    /// Columns that outputs read outside of aggregates: the same for every row of a group, so the first
-    /// row's are kept.
+    /// Columns that outputs read outside of aggregates. They are constant within a group, so those of its first row are kept.
     kept: Vec<Slot>,
     having: Option<CompiledExpr>,
-    /// `min` or `max` over an index: the first value that is not NULL is the answer.
+    /// `min` or `max` over an index: the first non-null value is the result.
     first_value_decides: bool,
 }
 
@@ -93,7 +92,7 @@ impl CompiledSelect {
         Ok(compiled)
     }
 
-    /// `SELECT max(k)` over a range of an index that is ordered by `k` looks at one end of it.
+    /// `SELECT max(k)` over a range of an index ordered by `k` reads only one end of it.
     fn use_index_end(&mut self, select: &Select, schema: &Schema) {
         let Some(grouping) = &mut self.grouping else { return };
         let ([aggregate], true) = (&grouping.aggregates[..], grouping.keys.is_empty()) else { return };
@@ -117,7 +116,7 @@ impl CompiledSelect {
         grouping.first_value_decides = access.deliver_in_order(&[(*column, order)], true, true, schema);
     }
 
-    /// Makes the source deliver in ORDER BY's order, if it can. `limited`: only a few rows are wanted.
+    /// Makes the source deliver rows in ORDER BY's order, if it can. `limited`: only a few rows are needed.
     pub fn deliver_in_order(
         &mut self,
         select: &Select,
@@ -196,7 +195,7 @@ impl CompiledSelect {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Every row of the source, or every group that HAVING lets through, in the frame.
+    /// Visits every row of the source, or every group that satisfies HAVING, in the frame.
     fn each(&self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
         match &self.grouping {
             None => self.source.run(cx, sink),
@@ -282,7 +281,7 @@ impl Grouping {
     }
 }
 
-/// The slots of this SELECT's columns that its outputs and HAVING read outside of aggregates.
+/// Slots of this SELECT's columns that its outputs and HAVING read outside of aggregates.
 fn kept_columns(select: &Select, compiler: &mut Compiler<'_>) -> Vec<Slot> {
     let mut local = Relations::new();
     select.from.iter().for_each(|item| local.extend(walk::item_relations(item)));
@@ -307,7 +306,7 @@ fn outside_aggregates<'a>(expr: &'a Expr, visit: &mut dyn FnMut(&'a Expr)) {
 }
 
 impl TableAccess {
-    /// Makes the access deliver rows in this order, if an index gives it.
+    /// Makes the access deliver rows in this order, if an index provides it.
     pub(crate) fn deliver_in_order(
         &mut self,
         order: &[(usize, SortOrder)],

@@ -1,11 +1,11 @@
-//! The rows of set-returning functions but series, all at once.
+//! Rows of set-returning functions other than series, computed all at once.
 
 use weir_sql::bound::TableFunction;
 use weir_types::function::{self, CallTypes};
 use weir_types::value::Json;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
-/// What the function gives for these arguments: a column or two for each row.
+/// Rows of the function for these arguments, each of one or two columns.
 pub fn rows(of: TableFunction, args: &[Value]) -> Result<Vec<Vec<Value>>, SqlError> {
     if args.iter().any(Value::is_deferred) {
         let message = "a set of what another shard computes in the same statement";

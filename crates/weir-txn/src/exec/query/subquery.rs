@@ -1,8 +1,7 @@
 //! Subqueries in expressions.
 //!
-//! One that depends on nothing outside is computed once per statement. One that depends on the row outside
-//! is run for that row, by an index; where no index serves it and it is asked more than a few times, it is
-//! computed at once for all keys (decorrelated), so that a check over a large table stays linear.
+//! An uncorrelated subquery is computed once per statement. A correlated one runs for each outer row, by an index; if no index serves it
+//! and it runs more than a few times, it is computed once for all keys (decorrelated), so that a check over a large table stays linear.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -21,22 +20,22 @@ use crate::exec::expr::{BinaryTest, CompiledExpr, Truth};
 use crate::exec::slots::CellId;
 use crate::exec::walk::{self, Relations};
 
-/// So many runs row by row before a correlated subquery is computed for all keys.
+/// Number of row-by-row runs before a correlated subquery is computed for all keys.
 const RUNS_BEFORE_HASH: u32 = 3;
 
 /// A correlated subquery that can be computed for all keys at once.
 #[derive(Debug)]
 struct Decorrelated {
     cell: CellId,
-    /// The key, from the row outside.
+    /// Key expressions over the outer row.
     outer: Vec<CompiledExpr>,
-    /// Delivers the key, then the value.
+    /// Query that returns the key columns, then the value.
     grouped: CompiledQuery,
-    /// The value for a key without rows.
+    /// Query for the value of a key without rows.
     empty: Option<CompiledQuery>,
 }
 
-/// `inner = outer` conditions apart from the rest.
+/// Conditions `inner = outer`, separated from the others.
 struct Correlation<'a> {
     inner: Vec<&'a Expr>,
     outer: Vec<&'a Expr>,
@@ -47,7 +46,7 @@ struct Correlation<'a> {
 #[derive(Debug)]
 pub struct ScalarSubquery {
     query: CompiledQuery,
-    /// For one that depends on nothing outside.
+    /// Cell of an uncorrelated subquery.
     cell: Option<CellId>,
     decorrelated: Option<Decorrelated>,
 }
@@ -72,7 +71,7 @@ pub struct QuantifiedSubquery {
     query: CompiledQuery,
     test: BinaryTest,
     all: bool,
-    /// `IN` and `NOT IN`: a hash set answers.
+    /// `IN` or `NOT IN`, evaluated by a hash set.
     membership: bool,
     cell: Option<CellId>,
 }
@@ -83,13 +82,13 @@ impl std::fmt::Debug for QuantifiedSubquery {
     }
 }
 
-/// A cell for a subquery that gives the same rows whenever the statement asks.
+/// Cell for a subquery that returns the same rows throughout the statement.
 fn constant_cell(query: &Query, compiler: &mut Compiler<'_>) -> Option<CellId> {
     let constant = walk::outer_relations(query).is_empty() && !walk::query_is_volatile(query);
     constant.then(|| compiler.slots.fresh_cell())
 }
 
-/// Splits off the correlation, if it is nothing but equalities in the WHERE clause.
+/// Separates the correlation, if it consists only of equalities in the WHERE clause.
 fn correlation(query: &Query) -> Option<Correlation<'_>> {
     let outer_relations = walk::outer_relations(query);
     let QueryBody::Select(select) = &query.body else { return None };
@@ -142,7 +141,7 @@ fn correlation(query: &Query) -> Option<Correlation<'_>> {
     Some(correlation)
 }
 
-/// The query over all keys: the key columns first, then `outputs`.
+/// The query over all keys: key columns first, then `outputs`.
 fn grouped_query(query: &Query, correlation: &Correlation<'_>, outputs: &[Expr], group: bool) -> Query {
     let keys: Vec<Expr> = correlation.inner.iter().map(|&expr| expr.clone()).collect();
     let rest: Vec<Expr> = correlation.rest.iter().map(|&expr| expr.clone()).collect();
@@ -180,7 +179,7 @@ fn select_query(select: Select, like: &Query) -> Query {
     Query::of_select(select, columns, like.span)
 }
 
-/// The outputs over no rows at all: `count(*)` is 0, `sum(x)` NULL.
+/// Query for the outputs over no rows: `count(*)` is 0, `sum(x)` NULL.
 fn empty_query(query: &Query, select: &Select) -> Query {
     let never = Expr { kind: ExprKind::Literal(Value::Bool(false)), ty: SqlType::Bool, span: query.span };
     let select = Select::plain(select.outputs.clone(), Vec::new(), Some(never));
@@ -188,7 +187,7 @@ fn empty_query(query: &Query, select: &Select) -> Query {
 }
 
 impl Decorrelated {
-    /// The keys and the value of every row (or group) at once.
+    /// Computes keys and values of all rows (or groups).
     fn fill(&self, cx: &mut Cx<'_>) -> Result<Arc<ValueMap>, SqlError> {
         let mut map = ValueMap::default();
         let keys = self.outer.len();
@@ -202,7 +201,7 @@ impl Decorrelated {
         Ok(Arc::new(map))
     }
 
-    /// The map once it pays; until then `None`, and the subquery runs for its row.
+    /// The map, once computing it pays; before that `None`, and the subquery runs row by row.
     fn map(&self, cx: &mut Cx<'_>) -> Option<Arc<ValueMap>> {
         match cx.cell(self.cell) {
             Cell::Map(map) => return Some(map.clone()),
@@ -217,7 +216,7 @@ impl Decorrelated {
                 return None;
             }
         }
-        // An error may lie in a group that nobody asks for: then it stays with row by row.
+        // An error may occur in a group that is never asked for: then evaluation stays row by row.
         match self.fill(cx) {
             Ok(map) => {
                 *cx.cell(self.cell) = Cell::Map(map.clone());
@@ -230,7 +229,7 @@ impl Decorrelated {
         }
     }
 
-    /// The key of the row outside; `None` if nothing can match it.
+    /// Key of the outer row; `None` if it cannot match.
     fn key(&self, cx: &mut Cx<'_>) -> Result<Option<Vec<Value>>, SqlError> {
         let mut key = Vec::with_capacity(self.outer.len());
         for expr in &self.outer {
@@ -332,7 +331,7 @@ impl ExistsSubquery {
         if let QueryBody::Select(select) = &mut query.body
             && !select.aggregates
         {
-            // Only whether there is a row matters.
+            // Only the existence of a row matters.
             select.outputs.clear();
             select.distinct = Distinct::All;
             query.columns.clear();
@@ -473,7 +472,7 @@ impl QuantifiedSubquery {
         quantified(self.test, &left, rows.iter().filter_map(|row| row.first()), self.all)
     }
 
-    /// `left IN (query)`.
+    /// Evaluates `left IN (query)`.
     fn is_member(&self, left: &[Value], cx: &mut Cx<'_>) -> Result<Truth, SqlError> {
         if left.iter().any(Value::is_deferred) {
             return Ok(Truth::Deferred);
@@ -509,7 +508,7 @@ impl QuantifiedSubquery {
     }
 }
 
-/// `(a, b) = (c, d)`: false where one pair differs, whatever the others are.
+/// Compares `(a, b) = (c, d)`: false if one pair differs, whatever the others are.
 fn row_equals(left: &[Value], right: &[Value]) -> Truth {
     left.iter().zip(right).fold(Truth::True, |truth, (left, right)| {
         truth.and(match (left, right) {
@@ -520,7 +519,7 @@ fn row_equals(left: &[Value], right: &[Value]) -> Truth {
     })
 }
 
-/// For all that it knows it runs for each row.
+/// Compiles a subquery that may run for each outer row.
 fn compile_again(query: &Query, compiler: &mut Compiler<'_>) -> Result<CompiledQuery, SqlError> {
     compiler.again(|compiler| CompiledQuery::compile_in(query, compiler))
 }

@@ -1,4 +1,4 @@
-//! Window functions: over all rows that a SELECT has found (and grouped), partition by partition.
+//! Window functions over all rows (or groups) of a SELECT, partition by partition.
 
 use std::ops::Range;
 
@@ -30,9 +30,9 @@ pub struct CompiledWindow {
     start: Bound,
     end: Bound,
     exclusion: FrameExclusion,
-    /// How a RANGE goes back from the sort key, and on from it.
+    /// Functions that subtract a RANGE offset from the sort key, and add it.
     steps: Option<(BinaryFunction, BinaryFunction)>,
-    /// Where the result goes.
+    /// Slot of the result.
     pub output: Slot,
 }
 
@@ -50,7 +50,7 @@ impl std::fmt::Debug for CompiledWindow {
     }
 }
 
-/// What one row brings to one window.
+/// Input of one row to one window function.
 #[derive(Debug)]
 pub struct Input {
     partition: Vec<Value>,
@@ -59,15 +59,15 @@ pub struct Input {
     passes: bool,
 }
 
-/// The rows of one partition in its order.
+/// Rows of one partition, in window order.
 struct Partition<'a> {
     rows: Vec<&'a Input>,
-    /// By row: the number of its peers' group.
+    /// By row: number of its peer group.
     group: Vec<usize>,
     groups: Vec<Range<usize>>,
 }
 
-/// The offsets of a frame, which are the same for all rows.
+/// Frame offsets, which are constant for all rows.
 struct Offsets {
     start: Option<Value>,
     end: Option<Value>,
@@ -128,7 +128,7 @@ impl CompiledWindow {
         })
     }
 
-    /// Of the row in the frame.
+    /// Input of the row in the frame.
     pub fn input(&self, cx: &mut Cx<'_>) -> Result<Input, SqlError> {
         let mut values = |list: &[CompiledExpr]| -> Result<Vec<Value>, SqlError> {
             let values: Result<Vec<Value>, SqlError> = list.iter().map(|expr| expr.eval(cx)).collect();
@@ -152,7 +152,7 @@ impl CompiledWindow {
         Ok(Input { partition, order, args, passes })
     }
 
-    /// The value for each row.
+    /// Result for each row.
     pub fn compute(&self, inputs: &[Input], cx: &mut Cx<'_>) -> Result<Vec<Value>, SqlError> {
         let plain = vec![SortOrder { descending: false, nulls_first: false }; self.partition.len()];
         let mut order: Vec<usize> = (0..inputs.len()).collect();
@@ -233,7 +233,7 @@ impl CompiledWindow {
         (0..count).map(value).collect()
     }
 
-    /// The rows that the frame of a row has, without those that it excludes.
+    /// Rows in the frame of a row, without the excluded ones.
     fn seen<'p>(
         &'p self,
         partition: &'p Partition<'_>,
@@ -260,7 +260,7 @@ impl CompiledWindow {
         };
         let mut results: Vec<Value> = Vec::with_capacity(partition.rows.len());
         let mut accumulator = aggregate.start();
-        // What has been added, while frames only grow at their end.
+        // Range accumulated so far, while frames only grow at their end.
         let mut added = 0..0;
         for row in 0..partition.rows.len() {
             check()?;
@@ -286,7 +286,7 @@ impl CompiledWindow {
         Ok(results)
     }
 
-    /// The frame of a row: never beyond the partition, and never ending before it begins.
+    /// Frame of a row: within the partition, and never ending before it begins.
     fn frame(&self, partition: &Partition<'_>, row: usize, offsets: &Offsets) -> Range<usize> {
         let (count, group) = (partition.rows.len(), partition.group[row]);
         let number = |offset: &Option<Value>| match offset {
@@ -337,7 +337,7 @@ impl CompiledWindow {
         start..end.min(count).max(start)
     }
 
-    /// Where the rows begin (or end) whose sort keys are so far from the row's.
+    /// Start (or end) of the rows whose sort keys are within the offset of the row's key.
     fn in_range(
         &self,
         partition: &Partition<'_>,
@@ -350,7 +350,7 @@ impl CompiledWindow {
         let (Some((back, on)), Some(offset), Some(order)) = (self.steps, offset, self.orders.first()) else {
             return if begins { own.start } else { own.end };
         };
-        // NULL is at no distance from anything but NULL.
+        // NULL is only within distance of NULL.
         if key(row).is_null() {
             return if begins { own.start } else { own.end };
         }
@@ -415,7 +415,7 @@ fn ntile(partition: &Partition<'_>) -> Result<Vec<Value>, SqlError> {
     Ok((0..count).map(|row| Value::Int(bucket(row))).collect())
 }
 
-/// Of a frame: NULL and less than nothing are errors.
+/// Evaluates a frame offset; NULL and negative values are errors.
 fn offset(bound: &Bound, which: &str, cx: &mut Cx<'_>) -> Result<Option<Value>, SqlError> {
     let (Bound::Preceding(expr) | Bound::Following(expr)) = bound else { return Ok(None) };
     let value = expr.eval(cx)?;
@@ -437,7 +437,7 @@ fn offset(bound: &Bound, which: &str, cx: &mut Cx<'_>) -> Result<Option<Value>, 
     }
 }
 
-/// What the sort key of a RANGE is computed in.
+/// Type in which the sort key of a RANGE is computed.
 fn key_type(ty: &SqlType) -> SqlType {
     match ty {
         SqlType::Int2 | SqlType::Int4 => SqlType::Int8,
@@ -447,7 +447,7 @@ fn key_type(ty: &SqlType) -> SqlType {
     }
 }
 
-/// A key as [`key_type`] has it.
+/// Converts a sort key to its [`key_type`].
 fn widen(key: &mut Value) {
     const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
     match key {

@@ -111,7 +111,7 @@ impl Run<'_> {
 
     /// Whether the row that the foreign key names is here, and will stay.
     pub(super) fn has_parent(&mut self, rule: &ForeignKeyRule, key: KeyBytes) -> Result<bool, Stop> {
-        // The lines of an order all have the same parent; where nobody deletes parents, one look is enough.
+        // The lines of an order all have the same parent; if no procedure deletes parents, one check is enough.
         let last = self.parent_seen.as_ref();
         if last.is_some_and(|(table, index, seen)| {
             (*table, *index, seen) == (rule.parent, rule.parent_index, &key)

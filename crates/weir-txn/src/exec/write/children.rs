@@ -1,4 +1,4 @@
-//! What happens to the children of a row that goes or changes its key.
+//! Foreign-key actions on the children of a row that is deleted or changes its key.
 
 use std::ops::ControlFlow;
 
@@ -16,7 +16,7 @@ use crate::storage::{
 };
 
 impl Run<'_> {
-    /// A parent row goes (`new` is `None`) or changes: its children are looked after.
+    /// Applies the actions when a parent row is deleted (`new` is `None`) or changed.
     pub(super) fn on_parent_change(
         &mut self,
         table: TableId,
@@ -51,7 +51,7 @@ impl Run<'_> {
             }
             let children = self.children(reference, &old_key);
             if is_late && !children.is_empty() {
-                // The statement may take them away, too, or make another parent of that key.
+                // The statement may still delete the children, or create another parent with that key.
                 self.unmet.push(Later::Parent { table, reference: at, key: old_key });
                 continue;
             }
@@ -90,7 +90,7 @@ impl Run<'_> {
                 .into());
             }
         };
-        // Who changes another part of one of its keys holds it, too.
+        // A transaction that changes another part of the key locks the child too.
         self.claim_row(reference.child, child, LockStrength::NoKeyUpdate)?;
         let columns = changes.iter().map(|(column, value)| ColumnOperation {
             column: *column,

@@ -1,5 +1,5 @@
-//! What a write may not do to other shards and other transactions: rows stay at home, and guarded rows and
-//! new keys are taken by one transaction at a time (S7).
+//! Limits of a write with respect to other shards and transactions: rows stay on their shard, and guarded rows and new keys are claimed
+//! by one transaction at a time (S7).
 
 use smallvec::{SmallVec, smallvec};
 use weir_sql::bound::LockStrength;
@@ -14,7 +14,7 @@ use crate::ramp::participant::Claim;
 use crate::storage::{IndexSchema, KeyBytes, RowRef, Rows, WriteSet, key::push_key};
 
 impl Run<'_> {
-    /// An inserted row must live here: its route said so before its values were known.
+    /// Checks that an inserted row lives on this shard: the route was chosen before its values were known.
     pub(super) fn check_home(&self, table: TableId, values: &[Value]) -> Result<(), Stop> {
         if self.fragment.program.shards == 1 {
             return Ok(());
@@ -27,7 +27,7 @@ impl Run<'_> {
         }
     }
 
-    /// An update must not move a row to another shard.
+    /// Checks that an update does not move a row to another shard.
     pub(super) fn check_moved(&self, table: TableId, row: u32, new: &[Value]) -> Result<(), Stop> {
         let old = |column| self.fragment.storage.value(table, RowRef { shard: 0, row }, column);
         let program = self.fragment.program;
@@ -39,22 +39,22 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Every row that is written is asked for: by an open transaction, or where there are any.
+    /// Returns whether every written row must be claimed: in an open transaction, or while there are any.
     pub(super) fn holds_rows(&self) -> bool {
         self.fragment.open.is_some() || self.fragment.has_locks
     }
 
-    /// Takes a row so, or stops at who has it (docs/internals/row-locks.md).
+    /// Locks a row, or stops with its holders (docs/internals/row-locks.md).
     pub(super) fn claim_row(&mut self, table: TableId, row: u32, strength: LockStrength) -> Result<(), Stop> {
         self.claim(|| Claim::row(table, row, strength))?;
-        // What is prepared without a claim will change the row, too (S14).
+        // A prepared transaction without a claim will change the row too (S14).
         if self.fragment.open.is_some() && self.fragment.storage.pin_conflicts(table, row, strength) {
             return Err(Stop::Pinned { table, row });
         }
         Ok(())
     }
 
-    /// The row gets another key: nobody may rest on the one that it has. As in PostgreSQL a key that is assigned and stays is not changed.
+    /// Claims the current keys of a row that is about to change them. As in PostgreSQL, an assigned but unchanged key is not a change.
     pub(super) fn claim_keys_of_row(
         &mut self,
         table: TableId,
@@ -75,7 +75,7 @@ impl Run<'_> {
         }
     }
 
-    /// What queries want to hold. In procedures the plan says what that takes, unless a transaction stays open.
+    /// Locks the rows that queries have requested. In procedures outside of interactive transactions the plan decides about locks.
     pub(in crate::exec) fn claim_wanted(&mut self) -> Result<(), Stop> {
         match self.fragment.environment.take_wanted() {
             Some(wanted) => self.claim_all(wanted),
@@ -97,13 +97,13 @@ impl Run<'_> {
         })
     }
 
-    /// The unique keys of a row that is about to be inserted.
+    /// Claims the unique keys of a row that is about to be inserted.
     pub(super) fn claim_keys(&mut self, table: TableId, values: &[Value]) -> Result<(), Stop> {
         let claims = self.keys_where(table, &|_| true, &|column| values[column].clone());
         claims.into_iter().try_for_each(|claim| self.claim(|| claim))
     }
 
-    /// The unique keys that a row is about to get instead of others.
+    /// Claims the new unique keys of a row that is about to change them.
     pub(super) fn claim_changed_keys(
         &mut self,
         table: TableId,
@@ -174,7 +174,7 @@ impl Run<'_> {
         if self.fragment.bugs.no_guards {
             return Ok(());
         }
-        // Only a part that waits for its COMMIT holds claims; the others are over before anybody looks.
+        // Only a part that waits for its COMMIT keeps claims; other runs end before the next request.
         let holds = self.fragment.role.is_prepared() || self.fragment.open.is_some();
         if !holds && self.nobody_holds() {
             return Ok(());
@@ -193,12 +193,12 @@ impl Run<'_> {
             if self.fragment.open.is_some() {
                 self.keys_claimed += 1;
                 if self.keys_claimed > KEYS_CLAIMED_MAX {
-                    // Others look for it in the write set.
+                    // Other inserters find the key in the write set.
                     return Ok(());
                 }
             }
         }
-        // One that is there twice does no harm: a run of many rows must not look through all of them for each.
+        // Duplicates are harmless, and a run of many rows must not search all claims for each row.
         let recent = &self.ran.claims[self.ran.claims.len().saturating_sub(CLAIMS_LOOKED_THROUGH)..];
         if holds && !recent.contains(&claim) {
             self.ran.claims.push(claim);
@@ -209,7 +209,7 @@ impl Run<'_> {
 
 const CLAIMS_LOOKED_THROUGH: usize = 64;
 
-/// The key of a row in an index; `None` if a NULL keeps it out of uniqueness.
+/// Key of the row in an index; `None` if a NULL exempts it from uniqueness.
 pub(super) fn key_of(schema: &IndexSchema, value: &dyn Fn(ColumnIndex) -> Value) -> Option<KeyBytes> {
     let mut key = KeyBytes::new();
     for column in &schema.columns {

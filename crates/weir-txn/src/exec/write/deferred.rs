@@ -1,4 +1,4 @@
-//! What a run leaves to be looked at when its transaction ends, and the look.
+//! Deferred checks of a run, and their execution.
 
 use smallvec::SmallVec;
 use weir_sql::catalog::{Deferral, TableId};
@@ -8,12 +8,12 @@ use crate::exec::call::{Run, Stop};
 use crate::exec::deferred::{Later, Setting, is_batch, waits};
 use crate::storage::{KeyBytes, RowRef, Rows, key::push_key};
 
-/// Foreign keys of a row that is about to be written, by their numbers.
+/// Foreign keys that could not be checked for a row about to be written, by number.
 #[derive(Debug, Default)]
 pub(super) struct Unseen {
-    /// They are to be looked at later.
+    /// Deferred to the end of the transaction.
     pub later: SmallVec<[usize; 2]>,
-    /// The parent is not there, but may be when the statement has ended.
+    /// The parent is missing but may exist at the end of the statement.
     pub unmet: SmallVec<[usize; 2]>,
 }
 
@@ -25,17 +25,17 @@ impl Unseen {
 }
 
 impl Run<'_> {
-    /// What SET CONSTRAINTS has said in the transaction.
+    /// SET CONSTRAINTS of the transaction so far.
     fn said(&self) -> &[&Setting] {
         self.fragment.open.map_or(&[], |open| open.said)
     }
 
-    /// Further batches of the same statement may come.
+    /// Returns whether further batches of the same statement may follow.
     pub(in crate::exec) fn is_batch(&self) -> bool {
         is_batch(self.said().iter().copied())
     }
 
-    /// Whether the constraint is to be looked at later.
+    /// Returns whether the constraint is deferred.
     pub(super) fn waits(&self, deferral: Deferral, name: &str) -> bool {
         deferral != Deferral::Never && waits(deferral, name, self.said().iter().copied())
     }
@@ -46,7 +46,7 @@ impl Run<'_> {
         self.unmet.extend(unseen.unmet.iter().map(child));
     }
 
-    /// The statement has ended: what did not hold in the middle of it has to hold now.
+    /// Runs at the end of the statement: checks that failed during the statement must hold now.
     pub(in crate::exec) fn look_at_unmet(&mut self) -> Result<(), Stop> {
         if self.unmet.is_empty() {
             return Ok(());
@@ -59,10 +59,10 @@ impl Run<'_> {
         self.look(&all)
     }
 
-    /// Looks now.
+    /// Runs the checks.
     ///
     /// # Errors
-    /// 23503; or who holds a parent that is needed.
+    /// 23503; or the holders of a parent that is needed.
     pub(in crate::exec) fn look(&mut self, all: &[Later]) -> Result<(), Stop> {
         all.iter().try_for_each(|one| match one {
             Later::Child { table, row, rule } => self.look_for_parent(*table, *row, *rule),
@@ -74,7 +74,7 @@ impl Run<'_> {
     fn look_for_parent(&mut self, table: TableId, row: u32, rule: usize) -> Result<(), Stop> {
         let (program, storage) = (self.fragment.program, &self.fragment.storage);
         if storage.packed(table, row).is_none() {
-            // It has been deleted since.
+            // The row has been deleted since.
             return Ok(());
         }
         let columns = program.schema.table(table).types.len();
@@ -99,7 +99,7 @@ impl Run<'_> {
         }
     }
 
-    /// A row that has the key again is as good as the one that had it.
+    /// A new row with the same key satisfies the children.
     fn look_for_children(&mut self, table: TableId, reference: usize, key: &[Value]) -> Result<(), Stop> {
         let program = self.fragment.program;
         let reference = &program.rules[table.0 as usize].referenced_by[reference];

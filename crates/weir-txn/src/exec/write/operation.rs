@@ -1,4 +1,4 @@
-//! What an update of a row is as an operation: what others fold, later and without this transaction.
+//! Operations of updates: what other transactions fold later, independent of this one.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::storage::{
     ColumnChange, ColumnOperation, Functions, Operation, RowFunction, RowName, RowStatement, UpdateName,
 };
 
-/// An `Apply` with what it captured.
+/// An `Apply` with its captured values.
 #[derive(Debug)]
 struct RowApply {
     update: UpdateName,
@@ -30,11 +30,11 @@ struct RowApply {
     transaction_time: TransactionTime,
 }
 
-/// An UPDATE of one row that nobody may have to fold, so that its operations are not worked out yet.
+/// An UPDATE of one row whose operations are computed only if they have to be folded.
 #[derive(Debug)]
 struct CapturedUpdate {
     update: Arc<CompiledUpdate>,
-    /// By `update.captures`.
+    /// Values of `update.captures`.
     values: SmallVec<[Value; 4]>,
     transaction_time: TransactionTime,
 }
@@ -65,7 +65,7 @@ impl RowStatement for CapturedUpdate {
 }
 
 impl CompiledUpdate {
-    /// The operation of its `at`-th assignment; `eval` evaluates where the row is found or, later, alone.
+    /// Operation of the `at`-th assignment. `eval` evaluates either when the row is found, or later without the statement.
     fn change(
         &self,
         at: usize,
@@ -139,7 +139,7 @@ impl Functions for Program {
     }
 }
 
-/// An expression over one row asks for no sequence and no chance.
+/// Environment of expressions over one row, which use no sequence and no randomness.
 pub(in crate::exec) struct NoEnvironment;
 
 impl Environment for NoEnvironment {
@@ -156,7 +156,7 @@ impl Environment for NoEnvironment {
     }
 }
 
-/// Evaluates an expression that reads nothing but the frame.
+/// Evaluates an expression that reads only the frame.
 pub(in crate::exec) fn eval_alone(
     expr: &CompiledExpr,
     frame: &mut Frame,
@@ -192,7 +192,7 @@ impl RowFunction for RowApply {
 }
 
 impl Run<'_> {
-    /// `changes`: what the assignments gave.
+    /// `changes`: results of the assignments.
     pub(super) fn operation(
         &mut self,
         update: &Arc<CompiledUpdate>,

@@ -11,7 +11,7 @@ impl Stage {
         self.take(client, out);
     }
 
-    /// A statement of one item that nothing gets in the way of: values, and rounds of messages.
+    /// A statement of one item without a race: values, and number of message rounds.
     fn statement(&mut self, client: usize, tag: u64, name: &str) -> Option<(Vec<String>, u32)> {
         self.begin_statement(client, tag, name);
         for _ in 0..3 {
@@ -20,7 +20,7 @@ impl Stage {
         self.told(tag).map(|(read, rounds)| (values(&read), rounds.0))
     }
 
-    /// The same where it has to begin again: how often it is told so.
+    /// Number of restarts that the statement is answered with.
     fn restarted(&mut self, client: usize, tag: u64, name: &str) -> usize {
         self.begin_statement(client, tag, name);
         std::mem::take(&mut self.done).iter().filter(|(_, done)| matches!(done, Done::Restart)).count()
@@ -53,7 +53,7 @@ fn a_second_statement_agrees_with_the_first() {
     }
 }
 
-/// Each statement by itself.
+/// Read committed: each statement is atomic, independent of the others.
 #[test]
 fn read_committed_is_atomic_per_statement() {
     for variant in VARIANTS {
@@ -74,7 +74,7 @@ fn read_committed_is_atomic_per_statement() {
     }
 }
 
-/// Its own writes go on top of what it reads, and out at the commit.
+/// A transaction reads its own buffered writes, and sends them at the commit.
 #[test]
 fn a_transaction_sees_what_it_has_buffered() {
     let mut stage = Stage::new(Variant::Fast, 1);
@@ -91,11 +91,11 @@ fn a_transaction_sees_what_it_has_buffered() {
     stage.deliver_all();
     assert!(stage.told(tag).is_some() && !stage.clients[0].is_open(tag));
     assert_eq!(stage.read_now(0, &["x"]).0, ["5"]);
-    // Whatever is asked of it now, it has to begin again.
+    // Every further statement is answered with a restart.
     assert_eq!(stage.restarted(0, tag, "x"), 1);
 }
 
-/// Nobody waits for a transaction that stays open: what it read is kept no longer than the bound.
+/// An idle interactive transaction delays no other one: its cut is kept no longer than the bound.
 #[test]
 fn an_idle_transaction_is_let_go() {
     let mut stage = Stage::new(Variant::Fast, 1);

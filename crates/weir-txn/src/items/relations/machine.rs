@@ -10,19 +10,19 @@ use crate::items::{Isolation, Progress, Reply, Request};
 use crate::machine::{self, CoordinatorId, Orders};
 use crate::ramp::{ShardId, TxnId};
 
-/// Under this tag it deletes what counts for nothing.
+/// Tag of the deletions of stale entries.
 const CLEANING: u64 = u64::MAX;
 
-/// So many of these writes at a time; what is left is met again by the next look-up.
+/// Largest number of concurrent deletions of stale entries; remaining entries are found again by the next look-up.
 const CLEANS_MAX: usize = 8;
 
-/// A coordinator of transactions over rows. A transaction begins with the first order under a tag and ends when its client is told
-/// so; tags are below `u64::MAX`.
+/// A coordinator of transactions over rows. A transaction begins with the first order under a tag and ends with the answer that says so;
+/// tags are below `u64::MAX`.
 pub struct Relations {
     items: Coordinator,
     schema: Arc<Schema>,
     works: BTreeMap<u64, Work>,
-    /// Deletions of stale entries under way.
+    /// Number of deletions of stale entries in flight.
     cleans: usize,
     bugs: PlantedBugs,
 }
@@ -32,18 +32,18 @@ impl Relations {
         Relations { items, schema, works: BTreeMap::new(), cleans: 0, bugs }
     }
 
-    /// The transaction that writes what was begun under the tag, if it is not answered.
+    /// Unanswered transaction of the write that was begun under the tag.
     pub fn txn_of(&mut self, tag: u64) -> Option<TxnId> {
         self.items.txn_of(tag)
     }
 
-    /// Nobody waits for what was begun under the tag any more; see [`Coordinator::give_up`].
+    /// Abandons the operation under the tag; see [`Coordinator::give_up`].
     pub fn give_up(&mut self, tag: u64) -> GivenUp {
         self.works.remove(&tag);
         self.items.give_up(tag)
     }
 
-    /// Ends a transaction as if it had done nothing, if it is open. There is no answer.
+    /// Ends a transaction, if it is open, without effect. There is no answer.
     pub fn roll_back(&mut self, tag: u64) {
         self.works.remove(&tag);
         self.items.roll_back(tag);
@@ -74,7 +74,7 @@ impl Relations {
         }
     }
 
-    /// Has the items do something, and makes of their answers what clients are told.
+    /// Calls the coordinator of items and translates its answers for clients.
     fn with_items(
         &mut self,
         now_ms: u64,

@@ -9,7 +9,7 @@ const HEADER: usize = 32;
 /// Stands for the transaction that is being made, which has no id yet.
 pub(super) const OWN: TxnId = TxnId { coordinator: u64::MAX, sequence: u64::MAX };
 
-/// Of a row without a parent.
+/// Parent transaction of a row without a parent.
 pub(super) const NOBODY: TxnId = TxnId { coordinator: 0, sequence: 0 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]

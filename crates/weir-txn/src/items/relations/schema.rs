@@ -1,7 +1,8 @@
-//! What is declared of rows, and which items stand for it.
+//! Declarations of relations, and their mapping to items.
 //!
-//! Every key begins with a name and a slash: rows with the relation's, entries with that of the relation and the index or view,
-//! and a dot between. Parts within a key end with 0 1, and a 0 in them is 0 255, so that they order as their bytes do.
+//! Every key begins with a name and a slash: for rows the relation's name; for entries the relation's and the index's or view's,
+//! separated by a dot. Parts within a key end with the bytes 0 1, and a 0 within them is encoded as 0 255, so that they sort by their
+//! bytes.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,16 +11,16 @@ use super::row::txn_bytes;
 use crate::items::{Bytes, Key, KeyRange};
 use crate::ramp::TxnId;
 
-/// Under which keys an index has a row, by the row's key and value.
+/// Index keys of a row, computed from the row's key and value.
 pub type IndexKeys = fn(&Key, &Bytes) -> Vec<Bytes>;
 
-/// What a row adds to which groups.
+/// Groups and the amounts that a row adds to them.
 pub type Contributions = fn(&Key, &Bytes) -> Vec<(Bytes, i64)>;
 
-/// The key of the parent's row; none for a row without one.
+/// Key of the parent's row; none for a row without a parent.
 pub type ParentOf = fn(&Key, &Bytes) -> Option<Key>;
 
-/// What is selected of a row; none for a row that is not in the view.
+/// Projection of a row in a view; none for a row that is not in the view.
 pub type Projection = fn(&Key, &Bytes) -> Option<Bytes>;
 
 #[derive(Clone, Debug)]
@@ -28,7 +29,7 @@ pub struct Index {
     pub keys: IndexKeys,
 }
 
-/// A foreign key: rows go with their parents.
+/// A foreign key with cascading deletes.
 #[derive(Clone, Debug)]
 pub struct Reference {
     pub parent: ParentOf,
@@ -60,14 +61,14 @@ pub struct Schema {
     relations: Vec<Relation>,
 }
 
-/// What is declared wrongly.
+/// Error in a declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SchemaError {
     /// A name that is empty, or has a dot or a slash in it.
     Name(&'static str),
-    /// Two relations, or two indexes and views of one, have this name.
+    /// Duplicate name of relations, or of indexes and views of one relation.
     Twice(String),
-    /// What is hidden with its parent would be in its views.
+    /// A relation with a parent must not have views: they would contain rows that are hidden with their parent.
     ViewsOfChildren(&'static str),
 }
 
@@ -90,12 +91,12 @@ impl fmt::Display for SchemaError {
 
 impl std::error::Error for SchemaError {}
 
-/// The index that every relation with a parent has: children by the keys of their parents.
+/// Index that every relation with a parent has: children by the keys of their parents.
 const CHILDREN: &str = "parent";
 
 impl Schema {
     /// # Errors
-    /// A declaration that could not be kept.
+    /// A declaration is not supported.
     pub fn new(relations: Vec<Relation>) -> Result<Schema, SchemaError> {
         let mut names = BTreeSet::new();
         for relation in &relations {
@@ -128,26 +129,26 @@ impl Schema {
         self.relations.iter().find(|relation| relation.name.as_bytes() == &key[..end])
     }
 
-    /// Relations whose rows may be children.
+    /// Relations with a parent.
     pub(super) fn children(&self) -> impl Iterator<Item = &Relation> {
         self.relations.iter().filter(|relation| relation.reference.is_some())
     }
 }
 
 impl Relation {
-    /// Without indexes, parents and views.
+    /// A relation without indexes, parent and views.
     pub fn plain(name: &'static str) -> Relation {
         Relation { name, indexes: Vec::new(), reference: None, views: Vec::new() }
     }
 
-    /// The key of its row with that id.
+    /// Key of the row with that id.
     pub fn key(&self, id: &[u8]) -> Key {
         let mut key = format!("{}/", self.name).into_bytes();
         key.extend_from_slice(id);
         Key::new(&key)
     }
 
-    /// All its rows.
+    /// Range of all its rows.
     pub fn rows(&self) -> KeyRange {
         range_of(format!("{}/", self.name).into_bytes())
     }
@@ -156,7 +157,7 @@ impl Relation {
         self.reference.as_ref().and_then(|reference| (reference.parent)(key, value))
     }
 
-    /// Under which keys that index has a row; none if there is no such index.
+    /// Keys of a row in that index; none if there is no such index.
     pub(super) fn index_keys(&self, index: &str, key: &Key, value: &Bytes) -> Option<Vec<Bytes>> {
         if index == CHILDREN && self.reference.is_some() {
             return Some(self.parent_of(key, value).into_iter().collect());
@@ -169,7 +170,7 @@ impl Relation {
         (index == CHILDREN && self.reference.is_some()) || self.indexes.iter().any(|one| one.name == index)
     }
 
-    /// The entries of a row that this transaction has written.
+    /// Index entries of a row that this transaction has written.
     pub(super) fn entries(&self, key: &Key, value: &Bytes, txn: TxnId) -> Vec<Key> {
         let of_parent = self.parent_of(key, value).map(|parent| (CHILDREN, parent));
         let of_indexes = self
@@ -186,17 +187,17 @@ impl Relation {
         all.into_iter().map(entry).collect()
     }
 
-    /// The entries of one index key.
+    /// Range of the entries of one index key.
     pub(super) fn entries_of(&self, index: &str, of: &[u8]) -> KeyRange {
         range_of(self.before(index, of))
     }
 
-    /// The entries of the children of a row.
+    /// Range of the entries of a row's children.
     pub(super) fn children_of(&self, parent: &Key) -> KeyRange {
         self.entries_of(CHILDREN, parent)
     }
 
-    /// The row that an entry of that range stands for.
+    /// Row of an entry in that range.
     pub(super) fn row_of(&self, index: &str, of: &[u8], entry: &Key) -> Option<Key> {
         let part = entry.strip_prefix(&self.before(index, of)[..])?;
         let end = part.windows(2).position(|two| two == [0, 1])?;
@@ -215,17 +216,17 @@ impl Relation {
         self.row_of(CHILDREN, parent, entry)
     }
 
-    /// The item that has a group's sum.
+    /// Item that contains a group's sum.
     pub(super) fn group(&self, view: &str, group: &[u8]) -> Key {
         Key::new(&self.before(view, group))
     }
 
-    /// The item that has what a view selects of a row.
+    /// Item that contains a view's projection of a row.
     pub(super) fn selected(&self, view: &str, row: &Key) -> Key {
         Key::new(&[format!("{}.{view}/", self.name).as_bytes(), row].concat())
     }
 
-    /// All of these.
+    /// Range of all projections of a view.
     pub(super) fn all_selected(&self, view: &str) -> KeyRange {
         range_of(format!("{}.{view}/", self.name).into_bytes())
     }
@@ -247,7 +248,7 @@ fn push_part(key: &mut Vec<u8>, part: &[u8]) {
     key.extend([0, 1]);
 }
 
-/// All keys with that beginning, whose last byte is not 255.
+/// All keys with that prefix, whose last byte is not 255.
 fn range_of(from: Vec<u8>) -> KeyRange {
     let mut to = from.clone();
     if let Some(last) = to.last_mut() {

@@ -203,7 +203,7 @@ fn a_row_with_views_is_computed_from_the_one_before() {
     bank.commit(0);
     assert_eq!(bank.order(1, Order::Commit), Told::Conflict);
     assert_eq!((bank.sum(2, "ulm"), bank.sum(2, "bonn")), (Told::Sum(5), Told::Sum(0)));
-    // While somebody reads a state without the last version there is no next one.
+    // While a reader uses a state without the last version, there is no next version.
     bank.commit(2);
     assert_eq!(bank.scan(2, "account"), "account/1=ulm:5");
     bank.put(1, "account/1", "ulm:6");

@@ -1,6 +1,6 @@
-//! One transaction over rows: what it has seen of its cut, what it makes of it, and the order that it is carrying out.
+//! State of one transaction over rows: what it has read of its cut, its changes, and the order in progress.
 //!
-//! Asks for items and is given them; knows neither shards nor messages.
+//! Requests items and receives them; independent of shards and messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::schema::{Relation, Schema, ViewKind};
 use crate::items::{Bytes, Guard, ItemRead, Key, KeyRange, ReadSet, Stamp, Write};
 use crate::ramp::TxnId;
 
-/// What a client asks for; one order at a time, and a transaction ends with a commit or whenever it is told so.
+/// Order of a client. One order at a time; a transaction ends with a commit, or with an answer that says so.
 #[derive(Clone, Debug)]
 pub enum Order {
     /// Inserts or updates a row.
@@ -17,7 +17,7 @@ pub enum Order {
         key: Key,
         value: Bytes,
     },
-    /// Deletes a row, and the children that are seen.
+    /// Deletes a row, and its visible children.
     Delete {
         key: Key,
     },
@@ -27,7 +27,7 @@ pub enum Order {
     Scan {
         relation: &'static str,
     },
-    /// The children of a row are in the index `parent`, by its key.
+    /// Looks up rows by an index; the index `parent` contains the children of a row, by its key.
     LookUp {
         relation: &'static str,
         index: &'static str,
@@ -45,36 +45,37 @@ pub enum Order {
     Commit,
 }
 
-/// What it is told.
+/// Answer to an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// It will be written at the commit.
+    /// Will be written at the commit.
     Changed,
-    /// Not done: there is no row to delete. The transaction goes on.
+    /// Not done: the row to delete does not exist. The transaction continues.
     Absent,
-    /// Not done: the parent is not to be seen. The transaction goes on.
+    /// Not done: the parent is not visible. The transaction continues.
     NoParent,
-    /// Not done: there is no relation, index or view of that name. The transaction goes on.
+    /// Not done: no relation, index or view has that name. The transaction continues.
     Unknown,
-    /// In order of keys.
+    /// Rows in key order.
     Rows(Vec<(Key, Bytes)>),
     Sum(i64),
     /// The transaction has ended.
     Committed(Option<Stamp>),
-    /// It has ended without effect: a row with views was written by somebody else, or not everybody sees yet what it was.
+    /// The transaction has ended without effect: a row with views was changed by another transaction, or its last write is not visible
+    /// everywhere yet.
     Conflict,
-    /// It has ended without effect, by termination.
+    /// The transaction has ended without effect, by termination.
     Aborted,
-    /// It has ended without effect: its cut is not kept any more.
+    /// The transaction has ended without effect: its cut is not kept any more.
     Restart,
 }
 
-/// Deliberate bugs: the checks must catch every one of them.
+/// Planted bugs: the checks must catch every one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlantedBugs {
-    /// A look-up shows what entries say, whatever the rows do.
+    /// A look-up trusts index entries without reading the rows.
     pub shows_stale_entries: bool,
-    /// A child is shown whether its parent is there or not.
+    /// A child is visible without its parent.
     pub shows_orphans: bool,
 }
 
@@ -88,9 +89,9 @@ struct Seen {
 pub(super) struct Work {
     /// Rows of the cut.
     seen: BTreeMap<Key, Seen>,
-    /// What is made of them; none: deleted.
+    /// Changes of rows; none: deleted.
     changes: BTreeMap<Key, Option<Row>>,
-    /// By row: entries that count for nothing any more.
+    /// By row: stale entries.
     stale: BTreeMap<Key, Vec<Key>>,
     doing: Option<Doing>,
     bugs: PlantedBugs,
@@ -104,18 +105,18 @@ struct Doing {
 
 #[derive(Debug)]
 enum Phase {
-    /// A range, or an item that is no row.
+    /// Reading a range, or an item that is not a row.
     Reading,
-    /// Rows that are wanted, and above them their parents; entries that led to them, with their stamps.
+    /// Reading the wanted rows and their ancestors; with the entries that led to them, and their stamps.
     Resolving { wanted: Vec<Key>, entries: Vec<(Key, Key, Stamp)>, asked: Vec<Key> },
-    /// A deletion goes down: what is to be deleted after this row.
+    /// Reading children for a cascading delete; `queue`: rows to delete after this one.
     Children { of: Key, queue: Vec<Key>, asked: Vec<Key>, entries: Option<Vec<(Key, Key, Stamp)>> },
 }
 
-/// Writes, and on what they depend.
+/// Writes, and the guards that they depend on.
 pub(super) type Guarded = (Vec<(Key, Write)>, Vec<Guard>);
 
-/// What is to be done next.
+/// Next step of the transaction.
 #[derive(Debug)]
 pub(super) enum Step {
     Read(Vec<Key>, Vec<KeyRange>),
@@ -175,7 +176,7 @@ impl Work {
         Step::Read(keys, ranges)
     }
 
-    /// What was asked for has been read.
+    /// Continues with the requested items.
     pub fn on_read(&mut self, schema: &Schema, read: ReadSet) -> Step {
         let Doing { order, phase } = self.doing.take().expect("something was asked for");
         match phase {
@@ -242,7 +243,7 @@ impl Work {
         }
     }
 
-    /// What a view selects, with what this transaction makes of it.
+    /// Contents of a view, including this transaction's changes.
     fn selected(
         &self,
         relation: &Relation,
@@ -264,7 +265,7 @@ impl Work {
         rows.into_iter().collect()
     }
 
-    /// The row as this transaction has it, seen or hidden.
+    /// Row as this transaction sees it, regardless of its parents.
     fn current(&self, key: &Key) -> Option<&Row> {
         match self.changes.get(key) {
             Some(changed) => changed.as_ref(),
@@ -276,7 +277,7 @@ impl Work {
         schema.relation_of(key)?.parent_of(key, &self.current(key)?.value)
     }
 
-    /// The row, if it is there, and its parent is, and so on; a row that is its own ancestor needs no other.
+    /// Returns the row if it and all its ancestors exist; a row that is its own ancestor needs no other.
     fn visible(&self, schema: &Schema, key: &Key) -> Option<&Row> {
         let row = self.current(key)?;
         let (mut at, mut below, mut passed) = (key.clone(), row, BTreeSet::new());
@@ -293,7 +294,7 @@ impl Work {
         Some(row)
     }
 
-    /// Rows that are needed and have not been read: of these, and of all their ancestors.
+    /// Rows among the wanted ones and their ancestors that have not been read.
     fn missing(&self, schema: &Schema, wanted: &[Key]) -> Vec<Key> {
         let (mut missing, mut passed) = (BTreeSet::new(), BTreeSet::new());
         for key in wanted {
@@ -350,7 +351,7 @@ impl Work {
         Told::Rows(keys.filter_map(shown).map(|(value, key)| (key, value)).collect())
     }
 
-    /// The rows of the entries that count, of rows that this transaction has not changed.
+    /// Rows of the valid entries, without rows that this transaction has changed.
     fn counting(&mut self, schema: &Schema, entries: &[(Key, Key, Stamp)]) -> Vec<Key> {
         let mut rows = Vec::new();
         for (row, entry, stamp) in entries {
@@ -366,7 +367,7 @@ impl Work {
         rows
     }
 
-    /// Rows of this transaction's making that the index has under that key.
+    /// Changed rows of this transaction that the index has under that key.
     fn own_in(&self, relation: &Relation, index: &str, of: &Bytes) -> Vec<Key> {
         let rows = relation.rows();
         let has = |(key, row): &(&Key, &Option<Row>)| {
@@ -385,7 +386,7 @@ impl Work {
                 Some(parent) => parent.born,
             },
         };
-        // What nobody sees has gone with its parent, and a new row comes.
+        // An orphan counts as deleted with its parent, so a new row is inserted.
         let born = self.visible(schema, key).map_or(OWN, |row| row.born);
         self.changes.insert(key.clone(), Some(Row { born, parent, value: value.clone() }));
         Told::Changed
@@ -430,7 +431,7 @@ impl Work {
                 queue.push(row);
             }
         }
-        // And those that it has itself written.
+        // Also the rows that the transaction has written itself.
         let own = self.changes.iter().filter(|(_, row)| row.is_some()).map(|(key, _)| key);
         let own: Vec<Key> =
             own.filter(|key| self.parent_of(schema, key).as_ref() == Some(&of)).cloned().collect();
@@ -438,7 +439,7 @@ impl Work {
         self.delete_next(schema, order, queue)
     }
 
-    /// What this transaction adds to the sums of a relation, by view and group.
+    /// Amounts that this transaction adds to the sums of a relation, by view and group.
     fn sums(&self, relation: &Relation) -> BTreeMap<(&'static str, Bytes), i64> {
         let mut sums: BTreeMap<(&'static str, Bytes), i64> = BTreeMap::new();
         for view in &relation.views {
@@ -457,7 +458,7 @@ impl Work {
         sums
     }
 
-    /// Everything that its rows entail, written by that transaction; and on what it depends.
+    /// All item writes of the transaction's row changes, and their guards.
     pub fn writes(&self, schema: &Schema, txn: TxnId) -> Guarded {
         let (mut writes, mut guards) = (BTreeMap::new(), Vec::new());
         let mut summed: BTreeSet<&str> = BTreeSet::new();
@@ -495,8 +496,8 @@ impl Work {
         (writes.into_iter().collect(), guards)
     }
 
-    /// Entries that it has met and that count for nothing, to be deleted row by row. Not before everybody sees what has replaced
-    /// the rows: a cut may have the deletion and not what its deleter saw.
+    /// Deletions of stale entries, row by row. They are guarded until the replacement of the row is visible everywhere: a cut may contain
+    /// the deletion without the write that made the entry stale.
     pub fn stale(&self) -> Vec<Guarded> {
         let of_row = |(row, entries): (&Key, &Vec<Key>)| {
             let seen = self.seen.get(row)?;

@@ -1,7 +1,6 @@
-//! What a coordinator does with its snapshots (docs/internals/snapshots.md): it takes them, reads them, says that they are still read, and
-//! ends them.
+//! Snapshots of a coordinator (docs/internals/snapshots.md): taking them, reading them, keeping them alive and ending them.
 //!
-//! A snapshot is no flight: what is over of its coordinator while it lasts is settled and forgotten as ever.
+//! A snapshot is not a flight: transactions that end while it exists are settled and forgotten as usual.
 
 use std::sync::Arc;
 
@@ -18,24 +17,24 @@ use crate::ramp::own_statement;
 use crate::ramp::reader::{Read, ReadAction};
 use crate::ramp::snapshot::{STILL_READ_MS, forgotten_snapshot};
 
-/// What is wanted of a snapshot.
+/// An order for a snapshot.
 #[derive(Debug)]
 pub enum OfSnapshot {
-    /// It is taken, of all shards, of that schema version.
+    /// Takes the snapshot on all shards, under that schema version.
     Take(Arc<Program>),
-    /// The query for these values, as of then.
+    /// A read of the query with these values, at the snapshot.
     Read(Arc<Gather>, Vec<Value>),
-    /// Nobody reads it any more.
+    /// Ends the snapshot.
     End,
 }
 
 /// A snapshot that has been taken.
 #[derive(Debug)]
 pub(super) struct Snapshot {
-    /// As shards know it.
+    /// Its id at the shards.
     id: TxnId,
     program: Arc<Program>,
-    /// When the shards were told last that it is read.
+    /// When the shards were last sent a keep-alive.
     told_ms: u64,
 }
 
@@ -74,7 +73,7 @@ impl Coordinator {
         let machine =
             Read::begin_snapshot(read, program.schema_version, &self.sessions, &mut self.read_actions);
         self.flights.begin(Flight::Snapshot { tag, name, machine, program, sent: Sent::at(now_ms) });
-        // It is a read until all shards keep it (S10).
+        // It counts as an active read until all shards keep the snapshot (S10).
         self.reads.push_back(sequence);
         self.perform_snapshot(now_ms, sequence, out);
     }
@@ -128,7 +127,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Be it one that is being taken.
+    /// Ends a snapshot, or one that is still being taken.
     fn end_snapshot(&mut self, name: u64, out: &mut Orders<Request, Event>) {
         if let Some(Snapshot { id, program, .. }) = self.snapshots.remove(&name) {
             let end = |shard| (shard, Request::EndSnapshot { snapshot: id });
@@ -141,7 +140,7 @@ impl Coordinator {
         }
     }
 
-    /// Whoever began to take it is told that error.
+    /// Ends the taking of a snapshot with that error.
     pub(super) fn give_up_snapshot(
         &mut self,
         sequence: u64,
@@ -155,7 +154,7 @@ impl Coordinator {
         out.done.push((tag, Event::Answered(Err(error.clone()))));
     }
 
-    /// Shards are told that snapshots are still read.
+    /// Sends keep-alives for the snapshots to all shards.
     pub(super) fn keep_snapshots(&mut self, now_ms: u64, out: &mut Orders<Request, Event>) {
         for Snapshot { id, program, told_ms } in self.snapshots.values_mut() {
             if is_late(now_ms, *told_ms, STILL_READ_MS) {

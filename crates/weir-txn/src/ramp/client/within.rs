@@ -1,4 +1,4 @@
-//! What a coordinator does with its open transactions: their statements, their savepoints, their end, and who of them waits for whom.
+//! Open transactions of a coordinator: statements, savepoints, end, and the waits between them.
 
 use super::{Coordinator, Event, Flight, Order};
 use crate::clock::transaction_time;
@@ -11,11 +11,11 @@ use crate::ramp::message::{Age, Begun, Call, Callee, Output, Request, TxnId};
 use weir_types::SqlError;
 use weir_types::datetime::TransactionTime;
 
-/// A transaction that waits for one of another coordinator may be on a circle after so long.
+/// Wait after which a transaction that waits for one of another coordinator is treated as deadlocked.
 const DEADLOCK_MS: u64 = 1_000;
 
 impl Coordinator {
-    /// Something of an open transaction.
+    /// Carries out an order for an open transaction.
     pub(super) fn within(
         &mut self,
         now_ms: u64,
@@ -136,7 +136,7 @@ impl Coordinator {
         }
     }
 
-    /// Foreign keys of a schema that the transaction has met may wait for its end.
+    /// Returns whether a schema version that the transaction uses has deferrable foreign keys.
     fn defers(&mut self, sequence: u64) -> bool {
         let of = |flight: &mut Flight| match flight {
             Flight::Open { programs, .. } => programs.iter().any(|program| program.defers),
@@ -175,15 +175,15 @@ impl Coordinator {
         }
     }
 
-    /// Circles over several coordinators are seen by nobody. In each of them somebody waits for one that is older, and, in the end, for
-    /// one of another coordinator: it ends after so long.
+    /// Deadlocks over several coordinators: no coordinator sees the whole circle. In each circle some transaction waits for an older one
+    /// and, transitively, for one of another coordinator; it ends after [`DEADLOCK_MS`].
     pub(super) fn end_who_waits_for_others(&mut self, now_ms: u64, out: &mut Orders<Request, Event>) {
         for txn in self.waits.may_be_on_circles(now_ms.saturating_sub(DEADLOCK_MS)) {
             self.interrupt(now_ms, txn, deadlock(), out);
         }
     }
 
-    /// A clock that was set back says nothing of how long it has been.
+    /// Ends statements that have waited longer than their lock time-out. A clock that was set back shortens no time-out.
     pub(super) fn end_who_has_waited_too_long(&mut self, now_ms: u64, out: &mut Orders<Request, Event>) {
         let longest: Vec<(TxnId, u64)> = self.waits.longest().collect();
         for (txn, since_ms) in longest {
@@ -210,7 +210,7 @@ impl Coordinator {
         }
     }
 
-    /// What an open transaction that is no more has asked.
+    /// Ends the reads of an open transaction that is over.
     pub(super) fn end_reads_of(&mut self, txn: TxnId, error: &SqlError, out: &mut Orders<Request, Event>) {
         let is_of =
             |flight: &Flight| matches!(flight, Flight::Read { within: Some((of, _)), .. } if *of == txn);

@@ -1,6 +1,6 @@
-//! Locks that mean what their users have agreed on (pg_advisory_lock). They are claims of an open transaction like those of rows, at the
-//! shard of their key, and go with it. Definitions do not wait for whoever holds nothing else: who migrates a schema holds one while it
-//! is changed.
+//! Advisory locks (pg_advisory_lock), whose meaning applications define. They are claims of an open transaction, like row locks, on the
+//! home shard of their key, and are released with the transaction. Definitions do not wait for a transaction that holds nothing else:
+//! migration tools hold one during the migration.
 
 use smallvec::smallvec;
 use weir_types::Value;

@@ -44,7 +44,7 @@ impl Node {
         None
     }
 
-    /// Why it cannot commit here. Whoever ends it has had everything looked at before.
+    /// Error if the transaction cannot commit here. The coordinator has run the deferred checks before.
     fn refuses_end(&self, open: &Open) -> Option<SqlError> {
         let is_unseen = || open.has_pending(&self.program) && !self.bugs.forgets_deferred;
         match self.storage.room.disk_is_full {

@@ -1,7 +1,8 @@
 //! The schema versions of an open transaction that changes the schema: one on top of the other, each with the write set of the rows that were
 //! written on the one below (docs/internals/write-sets.md, "Definitions").
 //!
-//! Between its statements the shard has the version that others see. Nobody else writes meanwhile: the transaction holds the barrier.
+//! Between its statements the shard has the schema version that others see. No other transaction writes meanwhile: this one holds the
+//! barrier.
 
 use std::sync::Arc;
 

@@ -83,7 +83,7 @@ impl WriteSet {
         written.filter_map(logged).collect()
     }
 
-    /// Takes up rows of a log. Nobody else reserves slots until its transaction has ended.
+    /// Applies logged rows to the write set. No other transaction reserves slots until this one has ended.
     pub fn take_logged(&mut self, base: &mut Storage, rows: Vec<LoggedRow>) {
         for logged in rows {
             let (table, row) = (logged.table, logged.row);

@@ -201,8 +201,8 @@ fn fill(storages: [&mut Storage; 2], chance: &mut Chance) {
     other.forget(other.position());
 }
 
-/// The write set, merged, is what the same writes in place are; so it is after savepoints, and after COMMIT; the tables themselves change
-/// at COMMIT alone; and whoever goes back before it finds what was there.
+/// The merged write set equals the same writes in place, also after savepoints and after COMMIT. The tables themselves change only at
+/// COMMIT, and reads at an earlier position find the old rows.
 #[test]
 fn a_write_set_is_what_the_same_writes_in_place_are() {
     let seeds = std::env::var("WEIR_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(400);

@@ -8,10 +8,10 @@ use crate::datetime::{
 };
 use crate::error::{SqlError, SqlState};
 
-/// What the template has found.
+/// Fields found by the template.
 #[derive(Default)]
 struct Found {
-    /// Of the ISO calendar, if [`Found::convention`] says so. What is 0 is not given.
+    /// Year; of the ISO calendar if [`Found::convention`] says so. 0: not given.
     year: i64,
     year_digits: usize,
     century: i64,
@@ -209,7 +209,7 @@ fn is_numeric(node: Option<&Node>) -> bool {
     }
 }
 
-/// What may stand between fields.
+/// Returns whether a character may separate fields.
 fn separates(c: char) -> bool {
     c.is_whitespace() || c.is_ascii_punctuation()
 }

@@ -20,7 +20,7 @@ fn in_case(text: &str, case: Case) -> String {
 
 struct Writer {
     fields: Fields,
-    /// Of an interval there is neither a weekday nor a name of the month.
+    /// An interval has neither a weekday nor a month name.
     is_interval: bool,
     /// Seconds east of UTC and what clocks are called there, of an instant.
     zone: Option<(i64, String)>,
