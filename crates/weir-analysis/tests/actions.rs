@@ -187,7 +187,7 @@ fn children_are_written() {
     assert!(analysis.verdicts.iter().all(|verdict| verdict.alone != Alone::No));
 }
 
-/// Whoever makes a row that refers to nothing needs no parent, and takes none from anybody.
+/// A row with a NULL reference needs no parent, and keeps no parent from being deleted.
 #[test]
 fn a_reference_that_is_null_names_nobody() {
     let schema = "CREATE TABLE parent (id bigint PRIMARY KEY);

@@ -73,7 +73,7 @@ fn readers_are_safe() {
     check(&["SELECT stock INTO x FROM item WHERE id = u;", "UPDATE item SET name = t WHERE id = u;"], &[]);
 }
 
-/// What Weir's merge keeps without coordination, replaced rows do not.
+/// Last-update-wins violates conditions that Weir's merge keeps without coordination.
 #[test]
 fn sums_that_rely_on_both_amounts() {
     let app = support::example("payroll", |_, text| text);

@@ -5,8 +5,7 @@ use crate::support;
 
 use weir_analysis::{InvariantId, analyze};
 
-/// What it is about, the schema, bodies of procedures with parameters `p`, `q` and `n`, and whether the
-/// first one's verdict on `claim` is yes.
+/// Title, schema, bodies of procedures with parameters `p`, `q` and `n`, and whether the first one's verdict on `claim` is confluent.
 type Case = (&'static str, &'static str, &'static [&'static str], bool);
 
 const NOBODYS: &str = "

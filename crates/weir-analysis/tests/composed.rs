@@ -5,8 +5,8 @@ use crate::support;
 
 use weir_analysis::analyze;
 
-/// What it is about, the schema, bodies of procedures with parameters `p`, `q` and `n`, the invariant, and whether the
-/// first one's verdict on it is yes.
+/// Title, schema, bodies of procedures with parameters `p`, `q` and `n`, the invariant, and whether the first one's verdict on it is
+/// confluent.
 type Case = (&'static str, &'static str, &'static [&'static str], &'static str, bool);
 
 const PAIR: &str =

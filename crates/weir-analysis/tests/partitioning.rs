@@ -128,7 +128,7 @@ fn as_the_paper_says() {
     ]);
 }
 
-/// What is not in the paper's sets.
+/// Accesses that the paper's sets omit.
 #[test]
 fn accesses_beyond_the_paper() {
     check(&[
@@ -480,7 +480,7 @@ fn declared_placements_are_fixed() {
     assert_eq!(home("COMMENT ON TABLE u IS 'weir: partition by (v)';"), Some(0));
 }
 
-/// What recursion hides may be anything.
+/// A recursive body that is not followed may access anything.
 #[test]
 fn what_is_not_followed_is_global() {
     let app = support::application(&[(

@@ -185,7 +185,7 @@ fn every_three() -> impl Iterator<Item = (Option<i64>, Option<i64>, Option<i64>)
     pairs.flat_map(|(a, b)| VALUES.iter().map(move |&c| (a, b, c)))
 }
 
-/// What the conflict says that some pair of calls refutes. `None`: no conflict at all.
+/// Claim of the conflict that some pair of calls refutes. `None`: no conflict was reported at all.
 fn refuted(conflict: Option<&Conflict>, left: &Meanings, right: &Meanings) -> Option<String> {
     for (row, (left, right)) in left.iter().zip(right).enumerate() {
         for (p, q) in left.iter().flat_map(|p| right.iter().map(move |q| (p, q))) {

@@ -180,7 +180,7 @@ fn a_column_that_a_statement_leaves_alone_does_not_differ() {
     assert_eq!(written_by("UPDATE t SET n = p_n WHERE id = p_id;"), every);
 }
 
-/// What DO UPDATE finds is not what the statement would have inserted, even where that is NULL.
+/// DO UPDATE may find other values than the statement would have inserted, even where those are NULL.
 #[test]
 fn an_upsert_may_change_every_column() {
     let upsert =

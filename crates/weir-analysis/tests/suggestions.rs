@@ -154,7 +154,7 @@ fn what_is_written_back_is_added() {
     );
 }
 
-/// What only order has kept is a margin of which every owner has a share.
+/// A condition that only order keeps becomes a margin of which every owner has a share.
 #[test]
 fn a_counter_that_escrow_can_bound() {
     let schema =

@@ -174,7 +174,7 @@ fn tpcw() {
     );
 }
 
-/// What the golden file says of two transactions of TPC-W.
+/// Verdicts of the golden file on two transactions of TPC-W.
 #[test]
 fn tpcw_without_its_administration() {
     let app =

@@ -20,7 +20,7 @@ struct Case {
     invariant: &'static str,
     confluent: bool,
     guard: Option<GuardKind>,
-    /// What decides.
+    /// Rule that decides.
     rule: Rule,
 }
 
@@ -386,7 +386,7 @@ fn load(case: &Case) -> Application {
     support::application(&[("schema.sql", case.schema), ("procedures.sql", &procedures)])
 }
 
-/// What is wrong with the analysis' verdict, if anything.
+/// Error in the verdict of the analysis, if any.
 fn verdict_error(case: &Case, app: &Application, analysis: &Analysis) -> Option<String> {
     let at = analysis.invariants.iter().position(|invariant| invariant.name == case.invariant)?;
     let verdict = analysis.verdict(0, InvariantId(at as u32));

@@ -282,7 +282,7 @@ fn golden_files() {
     assert!(failures.is_empty(), "WEIR_UPDATE=1 rewrites the files\n\n{}", failures.join("\n\n"));
 }
 
-/// What `pg_dump --schema-only` writes loads as it is; `source/` has the databases.
+/// Output of `pg_dump --schema-only` loads unchanged; `source/` has the databases.
 #[test]
 fn dumps_load_as_they_are() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/dumps");
@@ -309,7 +309,7 @@ fn dumps_load_as_they_are() {
     assert!(count > 0);
 }
 
-/// Whatever the text is, the answer is a value or a diagnostic.
+/// For any text the result is a value or a diagnostic.
 #[test]
 fn broken_input_never_panics() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/sql");

@@ -1,4 +1,4 @@
-//! What shards of SQL calls believe of others, and what is said where an answer is more than a message carries.
+//! Checks of shards of SQL calls on requests of other processes, and replacements for answers that exceed a message.
 
 use std::sync::Arc;
 
@@ -137,7 +137,7 @@ fn call(procedure: usize, args: &[i64]) -> Call {
     }
 }
 
-/// Who decides is told one answer of each other participant, and nothing else.
+/// The deciding shard receives exactly one answer of each other participant.
 #[test]
 fn a_decision_has_one_answer_of_each_other_participant() {
     let mut stage = Stage::new(PlantedBugs::default());
@@ -217,7 +217,7 @@ fn instead(reply: Reply, is_it: IsIt) -> Reply {
     if is_it(&reply) { Node::instead_of(&reply).expect("there is something to say instead") } else { reply }
 }
 
-/// What is said instead of a large answer, message by message: whether it has happened, and what the client reads.
+/// Replacements for large answers, by message: whether the call has taken effect, and the error for the client.
 #[test]
 fn an_answer_that_is_too_large_is_an_error_that_says_what_has_happened() {
     let large: [(IsIt, bool); 3] = [
@@ -330,7 +330,7 @@ fn a_clock_that_was_ahead_once_stops_nobody() {
     assert!(stage.call(1, &[a, b, 5]).unwrap_err().contains("55000"));
 }
 
-/// What a late decision brings is looked at too.
+/// The clock in a late decision is checked too.
 #[test]
 fn a_decision_above_a_clock_that_is_far_ahead_is_refused() {
     let mut stage = Stage::new(PlantedBugs::default());

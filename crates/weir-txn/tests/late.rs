@@ -1,5 +1,5 @@
-//! What comes twice, the second time too late: of a transaction of several statements that is bound or has committed nothing is taken
-//! back, and nobody is told that nothing of it has happened.
+//! Repetitions that arrive too late: an interactive transaction that is prepared or has committed is not undone, and no client is told
+//! that it had no effect.
 
 use std::sync::Arc;
 

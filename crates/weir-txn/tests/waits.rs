@@ -16,7 +16,7 @@ const COORDINATOR: u64 = 7;
 const BEGIN_MS: u64 = 1_000_000_000;
 /// As long as a call rests at most before it comes back.
 const TICK_MS: u64 = 64;
-/// So many ticks are between two that shards are told of.
+/// Number of ticks between two that shards receive.
 const SHARD_TICKS: u64 = 16;
 const MINUTE_MS: u64 = 60_000;
 /// The tag of the call that waits.
@@ -43,7 +43,7 @@ struct Stage {
     /// Two accounts, on different shards where there are several; who decides has the second.
     accounts: [i64; 2],
     orders: Orders<Request, Event>,
-    /// What has been answered, by tag.
+    /// Results by tag.
     answers: Vec<(u64, Result<(), SqlError>)>,
 }
 
@@ -142,7 +142,7 @@ impl Stage {
         Some(self.answers.swap_remove(at).1)
     }
 
-    /// What becomes of one who asks for a row that has been written twice if `happens`: nothing is left of who waits.
+    /// Checks that nothing is in flight or prepared, and that the waiting transaction has committed exactly if `happens`.
     fn check_what_is_left(&mut self, account: i64, happens: bool) {
         assert!(self.coordinator.is_idle() && self.shards.iter().all(Node::is_idle));
         let commits: u64 =

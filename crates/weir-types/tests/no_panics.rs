@@ -1,5 +1,4 @@
-//! Whatever the input, the answer is a value or an error, never a panic; and NULL and Deferred pass
-//! through strict operations.
+//! For any input the result is a value or an error, never a panic; and NULL and Deferred pass through strict operations.
 
 use weir_types::function::{self, Arg, CallTypes};
 use weir_types::operator::{BinaryOp, resolve_binary, specialise};

@@ -1,4 +1,4 @@
-//! What is wrong with the input is said once, with its place and a remedy; exit code 2, no stack trace.
+//! Invalid input is reported once, with its position and a remedy; exit code 2, no stack trace.
 
 use std::path::Path;
 use std::process::{Command, Output};

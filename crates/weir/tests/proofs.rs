@@ -1,4 +1,4 @@
-//! What z3 decides where the rules do not, case by case; and what is said where there is no z3.
+//! Cases that z3 decides where the rules do not, and the output where z3 is missing.
 
 use std::process::Command;
 

@@ -1,5 +1,4 @@
-//! What a CI gets of `weir analyze`: SARIF, annotations, Markdown, baselines, comments that let findings through,
-//! and exit codes.
+//! Output of `weir analyze` for CI: SARIF, annotations, Markdown, baselines, comments that let findings through, and exit codes.
 
 use std::collections::BTreeSet;
 use std::path::Path;

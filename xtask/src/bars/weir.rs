@@ -164,7 +164,7 @@ impl Weir {
     }
 }
 
-/// What is shown of what tests print: of those that fail, or all of it.
+/// Which output of tests is shown: that of failing ones, or all.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Captured {
     Yes,
@@ -188,7 +188,7 @@ impl Chosen {
         Chosen { target, names, is_release: true }
     }
 
-    /// Of the whole workspace: other features would build everything once more.
+    /// Arguments for the whole workspace: other features would build everything once more.
     fn arguments(&self) -> Vec<&'static str> {
         let mut arguments = if self.is_release { vec!["--release"] } else { Vec::new() };
         arguments.extend(["--workspace", "--test", self.target, "--"]);
@@ -207,7 +207,7 @@ impl fmt::Display for Chosen {
 pub struct Ran {
     pub passed: u64,
     pub failed: u64,
-    /// What cargo and the tests printed.
+    /// Output of cargo and the tests.
     pub text: String,
 }
 

@@ -1,4 +1,4 @@
-//! Figure 4 of ramp.txt (§5.4): as many servers as nobody here has, simulated, and beside them what this machine really holds.
+//! Figure 4 of ramp.txt (§5.4): a large number of servers, simulated, and for comparison real processes on this machine.
 
 use super::{Effort, Point, Setting, compare_with_none, keep_better, point, series};
 use crate::pace::Limit;

@@ -19,7 +19,7 @@ pub struct OnPostgres {
     _server: Server,
 }
 
-/// What the rows and the calls follow from.
+/// Seed of the rows and the calls.
 pub const SEED: u64 = 11;
 
 impl OnPostgres {

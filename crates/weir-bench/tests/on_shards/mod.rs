@@ -17,8 +17,8 @@ use weir_types::{SqlError, SqlState, SqlType, Value};
 
 pub type Row = Vec<Option<String>>;
 
-/// What a statement answers: names and types of its columns, rows in text and how many were given or written; or the SQLSTATE, with
-/// words for whoever reads the failure.
+/// Answer to a statement: names and types of its columns, rows in text and their number (or the number of rows written); or the SQLSTATE,
+/// with a message for the report of a failure.
 #[derive(Debug)]
 #[expect(dead_code, reason = "the words are for whoever reads a failure")]
 pub enum Answer {
@@ -163,7 +163,7 @@ impl OnShards {
         Ok(given(&statement.columns(), &output.rows, *count as u64))
     }
 
-    /// What is run, and the values of its parameters behind those of these types.
+    /// Text to run, and the values of its parameters after those of these types.
     fn text(
         &self,
         sql: &str,
@@ -187,7 +187,7 @@ impl OnShards {
         refusal(&own).map_or_else(|| Ok((own.clone(), Vec::new())), Err)
     }
 
-    /// What it asks for is read first; then it is given the rows.
+    /// Reads the remote rows first, and passes them to the statement.
     fn apart(&mut self, sql: &str, statement: &Statement) -> Result<Option<(Text, Vec<Value>)>, SqlError> {
         let is_partitioned = |table| self.program.partition(table).is_some();
         let apart = RemoteRead::of(&self.application.catalog, sql, (statement, &[]), &is_partitioned);

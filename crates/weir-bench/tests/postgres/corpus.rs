@@ -14,7 +14,7 @@ use crate::on_shards::{Answer, OnShards};
 use postgres::{Client, NoTls, SimpleQueryMessage};
 use weir_bench::postgres::Server;
 
-/// So many statements are answered alike, at least.
+/// Number of statements that must have equal answers, at least.
 const ALIKE_MIN: usize = 1_260;
 
 struct Case {
@@ -111,7 +111,7 @@ impl OnPostgres {
         Answer::Rows { columns, rows, count }
     }
 
-    /// What a refused statement gives, undone.
+    /// Answer of PostgreSQL to a statement that Weir refuses; its effects are rolled back.
     fn run_in_vain(&mut self, sql: &str) -> Answer {
         self.client.batch_execute("BEGIN").expect("a transaction begins");
         let answer = self.run(sql);
@@ -124,7 +124,7 @@ fn state_of(error: &postgres::Error) -> String {
     error.code().map_or_else(|| error.to_string(), |code| code.code().to_owned())
 }
 
-/// What is wrong with the case; nothing if both answer alike, or if Weir refuses what it shall.
+/// Error in the case; none if both answers are equal, or if Weir refuses a statement as expected.
 fn check(case: &Case, postgres: &mut OnPostgres, weir: &mut OnShards) -> Option<String> {
     if case.refused {
         let expected = postgres.run_in_vain(&case.sql);

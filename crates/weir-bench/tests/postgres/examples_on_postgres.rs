@@ -52,7 +52,7 @@ impl Example {
     }
 }
 
-/// What stands inside each `CREATE ASSERTION name CHECK (…);`.
+/// Condition of each `CREATE ASSERTION name CHECK (…);`.
 fn assertions(text: &str) -> Vec<(String, String)> {
     let code: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
     let code = code.join("\n");
@@ -151,7 +151,7 @@ fn payroll_keeps_its_invariants() {
 struct Run {
     name: &'static str,
     overrides: &'static [(&'static str, &'static str)],
-    /// What the application itself refuses, all of which must come up.
+    /// SQLSTATEs of the application's own refusals, all of which must occur.
     refused: &'static [&'static str],
     /// For each assertion, a damage that it alone must see.
     damages: &'static [(&'static str, &'static str)],

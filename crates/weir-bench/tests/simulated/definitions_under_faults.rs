@@ -97,7 +97,7 @@ impl Bank {
     }
 }
 
-/// What all sessions were told.
+/// Results of all sessions.
 #[derive(Debug, Default)]
 struct Told {
     wrong: Option<String>,
@@ -113,7 +113,7 @@ struct Told {
 }
 
 impl Told {
-    /// What is there in the end, and should not be, or the other way round.
+    /// Definition whose final state contradicts its reported outcome.
     fn missed(&self, report: &Report) -> Option<String> {
         let schema = report.schema.as_ref()?;
         let has = |text: &&String| schema.definitions().any(|one| one == *text);
@@ -142,7 +142,7 @@ impl SchemaVersion {
 #[derive(Default)]
 struct Session {
     name: Option<u64>,
-    /// What is to come, the next at the end.
+    /// Remaining steps, the next one last.
     script: Vec<Line>,
     under_way: Option<Line>,
     /// By its place in `made`: of its open transaction.

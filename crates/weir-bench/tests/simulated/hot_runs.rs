@@ -1,5 +1,5 @@
-//! What the engine is said to do with a transaction is what it does: every example, and applications as people write them, judged and then
-//! run hot ([`weir_bench::hot`]).
+//! The engine treats transactions as the analysis says: every example, and applications as people write them, are analysed and then run
+//! hot ([`weir_bench::hot`]).
 
 use crate::small;
 

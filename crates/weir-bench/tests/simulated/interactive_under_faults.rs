@@ -144,7 +144,7 @@ impl Bank {
     }
 }
 
-/// What all sessions were told.
+/// Results of all sessions.
 #[derive(Debug, Default)]
 struct Told {
     wrong: Option<String>,
@@ -154,7 +154,7 @@ struct Told {
     rolled_back: usize,
     deadlocks: usize,
     own_reads: usize,
-    /// What only grows: by account how often it was used, under 0 how many have been visited.
+    /// Counters that only grow: by account the number of uses, under 0 the number of visited accounts.
     grown: BTreeMap<i64, i64>,
     grown_reads: usize,
     /// To savepoints.
@@ -162,25 +162,25 @@ struct Told {
     taken_back_after_errors: usize,
 }
 
-/// What a session does.
+/// State of a session.
 #[derive(Debug, Default)]
 struct Session {
     /// Of its open transaction.
     name: Option<u64>,
-    /// What is to come, the next at the end.
+    /// Remaining steps, the next one last.
     script: Vec<Line>,
     under_way: Option<Line>,
-    /// What the transaction has read for writing.
+    /// Accounts that the transaction has read for writing.
     read: Vec<i64>,
     savepoints: usize,
     /// The entry that it has inserted.
     entry: Option<i64>,
-    /// What it has done since the innermost savepoint, to be done again after an error.
+    /// Steps since the innermost savepoint, to be repeated after an error.
     since: Vec<Line>,
     /// How often it may.
     timeouts: usize,
     has_failed: bool,
-    /// What anybody had been told when it asked.
+    /// Highest value known to any session when this one asked.
     at_least: i64,
 }
 
@@ -203,7 +203,7 @@ enum Line {
     },
     /// The balance is what was set at last.
     OwnRead(i64),
-    /// What somebody has been told is never less again (S16): of that account, or 0.
+    /// A value that was reported once must never decrease (S16): that account's, or the one under 0.
     Grown(i64),
     /// Inserts one row on its shard, and one twice on its own: nothing of it stays.
     Twice(i64),
@@ -501,7 +501,7 @@ fn no_money_is_lost_made_or_seen_on_its_way() {
     assert!(all.taken_back > 50 && all.taken_back_after_errors > 20, "{all:?}");
 }
 
-/// What a loss of power takes is what the log was told and has not synced: a shard may say nothing that follows from it.
+/// A loss of power loses records that were passed to the log and not synced: no message that depends on them may have left.
 #[test]
 fn answers_that_leave_before_they_are_durable_are_caught() {
     let bank = Bank::open();

@@ -54,7 +54,7 @@ const SHARED: i64 = 4;
 enum Line {
     /// A batch of a load.
     Load(&'static str, i64, i64),
-    /// Who loads so many rows of it sees them.
+    /// A transaction sees the rows that it has loaded: table and their number.
     OwnCount(i64, i64),
     Count(i64),
     Go(i64),

@@ -63,7 +63,7 @@ struct Bank {
     children: Arc<Gather>,
 }
 
-/// What all sessions were told.
+/// Results of all sessions.
 #[derive(Debug, Default)]
 struct Told {
     wrong: Option<String>,
@@ -102,7 +102,7 @@ enum Line {
 
 #[derive(Debug, Default)]
 struct Session {
-    /// What is to come, the next at the end.
+    /// Remaining steps, the next one last.
     script: Vec<Line>,
     under_way: Option<Line>,
     /// Of its open transaction, or its snapshot.

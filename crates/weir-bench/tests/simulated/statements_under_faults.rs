@@ -185,7 +185,7 @@ fn a_statement_that_endangers_a_procedure_is_refused_by_name() {
     assert!(!admitted.plan.guards.is_empty(), "{:?}", admitted.plan);
 }
 
-/// What would be wrong, or break what nobody checks, is refused with the reason.
+/// A statement that would be invalid, or would break an unchecked invariant, is refused with the reason.
 #[test]
 fn what_cannot_be_kept_is_refused() {
     let assertions = "
@@ -254,7 +254,7 @@ fn invariants_hold_whatever_is_sent() {
     assert_eq!(with_close.failure(&taken(&with_close), 0..12, PlantedBugs::default()), None);
 }
 
-/// What is unique has halves that statements change one by one, on all shards at once.
+/// Two halves of a unique key, which statements change one by one on all shards at once.
 const HALVES: &str = "
 CREATE TABLE pair (
     home integer NOT NULL,

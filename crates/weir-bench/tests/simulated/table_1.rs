@@ -35,7 +35,7 @@ impl<S: ItemShard> Message<S> {
     }
 }
 
-/// What one transaction took.
+/// Cost of one transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Took {
     /// It came to a point at which only somebody else's messages could help it on.
@@ -162,7 +162,7 @@ impl Measure {
         }
     }
 
-    /// So many deliveries for the writer, then one message of the next, and then the reader as far as it comes.
+    /// That number of deliveries for the writer, then one message of the next transaction, and then the reader as far as it can run.
     fn race<S: ItemShard, C: ItemCoordinator<S>>(&self, stage: &mut Stage<S, C>, hops: u32) -> Option<Took> {
         self.settle(stage);
         stage.begin(WRITER, self.write("raced"));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 struct Session<L> {
     /// Of its open transaction.
     name: Option<u64>,
-    /// What is to come, the next at the end.
+    /// Remaining steps, the next one last.
     script: Vec<L>,
     under_way: Option<L>,
 }
@@ -52,7 +52,7 @@ impl<L: Clone> Sessions<L> {
         self.of(session).name.is_some()
     }
 
-    /// What it has been told the result of.
+    /// Step whose result the session has received.
     pub fn told(&mut self, session: usize) -> L {
         self.of(session).under_way.take().expect("something was under way")
     }

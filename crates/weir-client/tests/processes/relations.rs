@@ -50,7 +50,7 @@ fn rows(client: &Client) -> Relations {
 
 const TOWNS: [&str; 3] = ["ulm", "bonn", "jena"];
 
-/// What the rows add up to is what index and views say, within one transaction. Gives how many rows there are.
+/// Checks that index and views agree with the rows, within one transaction. Returns the number of rows.
 fn look(mut seen: RowTransaction<'_>) -> Result<usize, Error> {
     let all = seen.scan("account")?;
     let mut by_town: BTreeMap<&[u8], Vec<(Key, Bytes)>> = BTreeMap::new();

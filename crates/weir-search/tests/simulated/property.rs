@@ -262,7 +262,7 @@ fn planted_flaws_are_found() {
     assert!(missed.is_empty(), "not found: {missed:?}");
 }
 
-/// So many merges must have been looked at before "no counterexample" says anything.
+/// Number of merges that must have been tried before "no counterexample" is meaningful.
 const MERGES_MIN: u64 = 4;
 
 #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::random::Chance;
 
-/// What an application is about. Each has one schema and some of the claims and statements.
+/// Topic of an application. Each has one schema and some of the claims and statements.
 struct Topic {
     schema: &'static str,
     claims: &'static [&'static str],

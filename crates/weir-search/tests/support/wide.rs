@@ -54,7 +54,7 @@ struct Maker {
     /// How many of the tables there are.
     tables: usize,
     aliases: usize,
-    /// What it is about: conditions and changes are of this table and column more often than not.
+    /// Table and column that most conditions and changes concern.
     focus: (usize, &'static str),
     /// Assertions that the engine can only analyse.
     with_recursion: bool,

@@ -1,5 +1,5 @@
-//! What shards and coordinators keep while a cluster runs at full speed: bounds in numbers, over virtual time.
-//! `weir sim items --hours 1` is the long form.
+//! State of shards and coordinators while a cluster runs at full speed: bounds in numbers, over virtual time. `weir sim items --hours 1`
+//! is the long form.
 
 use weir_sim::items::bounds::{Pace, Sample, first_excess, run_for};
 use weir_txn::items::{PlantedBugs, Variant};

@@ -4,7 +4,7 @@ use weir_sim::relations::{Setup, run};
 use weir_txn::items::Variant;
 
 const ALL: [Variant; 3] = [Variant::Fast, Variant::Small, Variant::HYBRID];
-/// What transactions of several statements do is the same with every variant, so one is run for longer.
+/// Interactive transactions behave the same with every variant, so one variant is run for longer.
 const SEEDS: [u64; 3] = [100, 20, 20];
 /// Every planted bug is caught within so many seeds.
 const CAUGHT_WITHIN: u64 = 100;

@@ -125,7 +125,7 @@ impl Calls {
         })
     }
 
-    /// What the application asserts holds on Weir afterwards.
+    /// Checks the application's assertions on Weir afterwards.
     pub fn check(&self, servers: &Servers) -> Result<(), Failure> {
         let Some(weir) = servers.get(&Target::Weir) else { return Ok(()) };
         let mut client = weir.address.connect()?;

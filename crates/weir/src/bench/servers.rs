@@ -17,10 +17,10 @@ use crate::output::Failure;
 /// A server that has not begun to listen within this never will.
 const STARTS_WITHIN: Duration = Duration::from_secs(120);
 
-/// What is listed where a target is wrong.
+/// List of targets, for errors about an invalid one.
 pub const TARGETS: &str = "the targets are: weir:, postgres, baseline:PROGRAM (an earlier Weir); each is started for the measurement";
 
-/// What is started and measured.
+/// A server that is started and measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// This program.
@@ -31,7 +31,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Of how it is written on the command line.
+    /// Parses a target of the command line.
     pub fn parse(workload: &str, text: &str) -> Result<Target, Failure> {
         let wrong = |what: &str, hint: &str| {
             Err(Failure::input(format!("weir bench {workload}: error: `{text}` {what}\nhint: {hint}")))
@@ -54,7 +54,7 @@ impl Target {
         }
     }
 
-    /// What runs and ratios call it.
+    /// Name in runs and ratios.
     pub fn label(&self) -> String {
         match self {
             Target::Weir => "weir".to_owned(),
@@ -64,7 +64,7 @@ impl Target {
     }
 }
 
-/// What goes wrong while it is measured.
+/// Failure during a measurement.
 pub fn failed(what: &str, error: &dyn std::fmt::Display) -> Failure {
     Failure::Check(Some(format!("weir bench: error: {what}: {error}")))
 }
@@ -104,7 +104,7 @@ impl Address {
         Client::connect(&self.url(), NoTls).map_err(|error| failed(&self.url(), &error))
     }
 
-    /// What pgbench prints; its logs go to the folder.
+    /// Runs pgbench; returns its output. Its logs go to the folder.
     pub fn pgbench(&self, programs: &Path, folder: &Path, arguments: &[&str]) -> Result<String, Failure> {
         let program = programs.join("pgbench");
         let port = self.port.to_string();
@@ -203,7 +203,7 @@ fn start_postgres() -> Result<(Postgres, Address), Failure> {
     Ok((server, Address { port, user: "postgres", database: "postgres" }))
 }
 
-/// What ends a server when it is dropped.
+/// Process of a server; dropping it ends the server.
 enum Process {
     Postgres { _server: Postgres },
     Weir { _server: WeirProcess },
@@ -255,7 +255,7 @@ impl Servers {
     }
 }
 
-/// One that nobody has at this moment.
+/// A port that is free at this moment.
 fn free_port() -> Result<u16, Failure> {
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
     free.map(|address| address.port()).map_err(|error| failed("a free port", &error))

@@ -30,9 +30,9 @@ const SHARDS_MAX: u16 = 64;
 
 /// A script that pgbench runs on the tables that `pgbench -i` makes.
 struct Script {
-    /// Of the workload, on the command line.
+    /// Name of the workload on the command line.
     name: &'static str,
-    /// What chooses it.
+    /// Arguments of pgbench that select the script.
     arguments: &'static [&'static str],
 }
 
@@ -59,11 +59,11 @@ pub fn is_meant(arguments: &BenchArguments) -> bool {
         || (arguments.workload != "ycsb" && !arguments.target.is_empty())
 }
 
-/// What every server does.
+/// Work of every server.
 enum Work {
     Pgbench {
         script: &'static Script,
-        /// Of PostgreSQL's programs.
+        /// Folder of PostgreSQL's programs.
         programs: PathBuf,
         /// How many times 100,000 accounts.
         scale: u32,
@@ -76,13 +76,13 @@ enum Work {
     Calls(Calls),
 }
 
-/// What is put on a server, and for how long.
+/// Load of a server: number of clients and duration.
 pub struct Load {
     pub clients: u32,
     pub seconds: f64,
 }
 
-/// What one server did in one repetition.
+/// Measurement of one server in one repetition.
 pub struct Measured {
     /// Transactions, rows or calls a second.
     pub throughput: f64,
@@ -98,7 +98,7 @@ struct Report {
     version: u32,
     workload: String,
     runs: Vec<Run>,
-    /// Of the first target to each other one.
+    /// Ratios of the first target to each other one.
     ratios: Vec<Ratio>,
 }
 
@@ -354,7 +354,7 @@ impl Work {
     }
 }
 
-/// What pgbench has logged, in microseconds; the logs go.
+/// Latencies logged by pgbench, in microseconds; removes the logs.
 fn times(folder: &Path) -> std::io::Result<Vec<f64>> {
     let mut times = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -368,7 +368,7 @@ fn times(folder: &Path) -> std::io::Result<Vec<f64>> {
     Ok(times)
 }
 
-/// Of the lines with which pgbench ends.
+/// Parses the final lines of pgbench.
 fn summary(said: &str, times_us: Vec<f64>) -> Option<Measured> {
     let after = |words: &str| {
         let rest = said.lines().find_map(|line| line.strip_prefix(words))?;

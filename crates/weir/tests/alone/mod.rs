@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 pub struct Alone {
     place: TempDir,
-    /// What a shell does first.
+    /// Commands that a shell runs before the server.
     before: String,
     arguments: Vec<String>,
     process: Child,
@@ -54,7 +54,7 @@ impl Alone {
         }
     }
 
-    /// What it has said since its last start.
+    /// Output since its last start.
     pub fn said(&self) -> String {
         std::fs::read_to_string(self.place.path().join("said.txt")).unwrap()
     }

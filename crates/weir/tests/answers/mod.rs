@@ -1,4 +1,4 @@
-//! What a server answers, in words.
+//! Answers of a server, as text.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -20,7 +20,7 @@ pub struct Browser {
     from: BufReader<ChildStdout>,
     session: String,
     sent: u64,
-    /// What went wrong in the pages so far, in words.
+    /// Errors in the pages so far.
     pub complaints: Vec<String>,
     /// The page's `load` events so far.
     loads: usize,

@@ -30,7 +30,7 @@ pub fn jdbc() -> PathBuf {
     place.join("postgresql-42.7.4.jar")
 }
 
-/// What it says, or why it has failed.
+/// Output of the command, or the reason of its failure.
 #[allow(dead_code, reason = "each test uses its part")]
 pub fn run(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;

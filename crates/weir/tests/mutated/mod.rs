@@ -32,7 +32,7 @@ impl AddAssign for Counts {
 /// Holds one conversation. `is_closed`: the server asks for a password, which nobody here has.
 ///
 /// # Errors
-/// What is wrong with the answers, with all that was said.
+/// The error in the answers, with the conversation.
 pub fn converse(address: SocketAddr, is_closed: bool, seed: u64, number: u64) -> Result<Counts, String> {
     let mut chance = Chance::of(seed, number);
     let when = match When::any(&mut chance) {
@@ -51,7 +51,7 @@ pub fn converse(address: SocketAddr, is_closed: bool, seed: u64, number: u64) ->
     Ok(Counts { messages: (said.len() + usize::from(hello.is_some())) as u64, ..counts })
 }
 
-/// What is answered up to the end, and whether the server has hung up before it had heard everything.
+/// Answers up to the end, and whether the server has closed the connection before it had read everything.
 fn exchange(address: SocketAddr, bytes: &[u8]) -> Result<(Vec<u8>, bool), String> {
     let failed = |error: std::io::Error| format!("{error}");
     let mut socket = TcpStream::connect(address).map_err(failed)?;
@@ -68,7 +68,7 @@ fn exchange(address: SocketAddr, bytes: &[u8]) -> Result<(Vec<u8>, bool), String
     Ok((answers, is_cut))
 }
 
-/// What of a message has not been read.
+/// Unread bytes of a message.
 struct Body<'b>(&'b [u8]);
 
 impl<'b> Body<'b> {

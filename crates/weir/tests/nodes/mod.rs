@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use weir_client::loopback;
 
-/// What tests of calls look at accounts with: a procedure with OUT parameters, and a function.
+/// Routines that read accounts in tests of calls: a procedure with OUT parameters, and a function.
 #[allow(dead_code, reason = "each test uses its part")]
 pub const LOOKS: &str = "
 CREATE PROCEDURE look(a integer, OUT who text, OUT balance numeric) LANGUAGE plpgsql AS $$
@@ -20,7 +20,7 @@ BEGIN SELECT balance INTO found_balance FROM account WHERE id = a; RETURN found_
 #[allow(dead_code, reason = "each test uses its part")]
 pub struct Nodes {
     pub place: TempDir,
-    /// What they run, if it is written here: it goes with them.
+    /// Directory of the application, if the test has written it; removed with the nodes.
     _application: Option<TempDir>,
     /// Without, nodes keep nothing.
     has_logs: bool,
@@ -31,7 +31,7 @@ pub struct Nodes {
 
 #[allow(dead_code, reason = "each test uses its part")]
 impl Nodes {
-    /// So many nodes with so many shards each. `more`: what the cluster file says beside them.
+    /// Starts that number of nodes with that number of shards each. `more`: further text of the cluster file.
     pub fn start(nodes: usize, shards: usize, more: &str, has_logs: bool) -> Nodes {
         Nodes::start_with(None, nodes, shards, more, has_logs)
     }
@@ -121,7 +121,7 @@ impl Nodes {
         self.place.path().join(format!("n{node}.txt"))
     }
 
-    /// What all nodes have said.
+    /// Output of all nodes.
     pub fn said(&self) -> String {
         let logs = (0..self.processes.len()).map(|node| std::fs::read_to_string(self.log_of(node)));
         logs.map(Result::unwrap_or_default).collect()

@@ -132,7 +132,7 @@ fn statements_by_themselves_are_judged_with_it() {
     }
 }
 
-/// What makes rows others, or takes them away, is looked at, too.
+/// Statements that change or delete rows of an assertion are checked too.
 #[test]
 fn what_changes_what_it_speaks_of_is_looked_at() {
     let weir = Alone::start(3);

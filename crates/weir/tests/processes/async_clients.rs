@@ -211,7 +211,7 @@ async fn queries(pool: &sqlx::PgPool) {
     pool.acquire().await.unwrap().ping().await.unwrap();
 }
 
-/// What everybody does at the moment, for whoever waits too long.
+/// Current activity of all sessions, for the report of a time-out.
 async fn watched(weir: &Alone) -> String {
     let client = client(weir).await;
     let mut all = String::new();

@@ -1,5 +1,5 @@
-//! What a database says of itself, beside PostgreSQL: the same schema there and here, and the same answers to what psql, drivers and
-//! people ask of pg_catalog and information_schema.
+//! The system catalog compared with PostgreSQL's: the same schema on both, and the same answers to queries of psql, drivers and people on
+//! pg_catalog and information_schema.
 
 use crate::installed;
 
@@ -39,7 +39,7 @@ const SCHEMA: &[&str] = &[
     "COMMENT ON INDEX emp_pay IS 'for the rich'",
 ];
 
-/// What psql is told is the same, byte for byte.
+/// The answers to psql's commands are equal byte for byte.
 const COMMANDS: &[&str] = &[
     r"\d",
     r"\dt",
@@ -335,7 +335,7 @@ fn what_clients_say_is_answered_alike_on_one_shard_and_on_three() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Somebody who sleeps is woken by a cancel, and keeps nobody else from anything.
+/// A cancel wakes a sleeping session, which delays no other session.
 #[test]
 fn a_sleeper_is_woken() {
     let ours = Alone::start(1);
@@ -397,7 +397,8 @@ fn the_metadata_of_jdbc_are_those_of_postgresql() {
     }
 }
 
-/// What pg_dump writes of a schema PostgreSQL takes, and what it then writes of its own is what it writes of the schema as it was given.
+/// PostgreSQL accepts the schema that pg_dump writes, and the schema that pg_dump then writes of PostgreSQL equals the one of the
+/// original schema.
 #[test]
 fn pg_dump_writes_a_schema_that_postgresql_takes() {
     let server = Server::start().unwrap();

@@ -1,4 +1,4 @@
-//! Who comes to the door of PostgreSQL's protocol: many, too many, with rubbish, and to cancel what another connection does.
+//! Connections of PostgreSQL's protocol: many, too many, with garbage, and cancel requests for other connections.
 //!
 //! `WEIR_WIRE_MESSAGES=N` says so many damaged messages (6,000 without), `WEIR_SEED=N` others.
 
@@ -98,7 +98,7 @@ fn number_from(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-/// What the process has of memory, in MiB.
+/// Memory of the process, in MiB.
 fn resident_mib(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();

@@ -43,7 +43,7 @@ impl Heard {
     }
 }
 
-/// What a text is answered: rows, counts, and what fails, with its SQLSTATE first.
+/// Answer to a text: rows, counts, and errors, beginning with the SQLSTATE.
 fn answer(driver: &mut Driver, text: &str) -> String {
     answer_or(driver, text, |error| format!("{} {error:?}", error.code().code()))
 }
@@ -279,7 +279,7 @@ CREATE TABLE t (k int PRIMARY KEY)
 SELECT * FROM t
 ";
 
-/// What only one shard takes, or has the same ids for.
+/// Statements that are accepted, or generate the same ids, on one shard only.
 const ON_ONE_SHARD: &str = "
 CREATE SEQUENCE seq START 5
 SELECT nextval('seq'), nextval('seq')
@@ -480,7 +480,7 @@ fn what_one_front_end_defines_the_other_sees() {
     assert_eq!(answer(&mut one, "SELECT * FROM a ORDER BY id"), "1|9 2|9 3|9 4|9 (4)");
 }
 
-/// What one front end says, and what the other one says next: it has not heard of the first by any statement of its own.
+/// A statement at one front end, and the next one at another, which has learned of the first by no statement of its own.
 const KNOWN_AT_ONCE: [(&str, &str); 16] = [
     ("CREATE TABLE a1 (id int PRIMARY KEY)", "COPY a1 TO STDOUT"),
     ("CREATE TABLE a2 (id int PRIMARY KEY)", "TRUNCATE a2"),
@@ -629,7 +629,7 @@ fn others_work_on_while_the_schema_changes() {
     assert_eq!(answer(&mut own, "SELECT sum(n) FROM c"), format!("{done} (1)"));
 }
 
-/// What kept others out goes with what it was for.
+/// The barrier of a definition is removed when the definition is rolled back.
 #[test]
 fn a_definition_that_is_taken_back_keeps_nobody_out() {
     for shards in [1, 3] {

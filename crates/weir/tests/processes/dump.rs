@@ -1,4 +1,4 @@
-//! What `weir dump` writes, PostgreSQL and a fresh Weir load, and have the same rows then.
+//! Output of `weir dump` loads into PostgreSQL and into a fresh Weir, which then have the same rows.
 
 use std::path::Path;
 use std::process::Command;
@@ -260,7 +260,7 @@ CREATE ASSERTION "Few of e" CHECK (NOT EXISTS (SELECT 1 FROM e WHERE v < 0));
 CREATE ASSERTION of_a CHECK (NOT EXISTS (SELECT 1 FROM a WHERE id > 1000));
 "#;
 
-/// What the catalog says of all objects, without numbers that are given anew, and without comments of tables that take up assertions.
+/// Catalog of all objects, without newly assigned numbers, and without comments that carry assertions.
 const CATALOG: [&str; 10] = [
     "SELECT nspname FROM pg_namespace ORDER BY 1",
     "SELECT typname, typtype, typnotnull, typdefault FROM pg_type WHERE typtype IN ('e', 'd') ORDER BY 1",

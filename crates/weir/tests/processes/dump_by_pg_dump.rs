@@ -1,5 +1,5 @@
-//! What pg_dump writes of a Weir server, in whole and in each of its formats, PostgreSQL and another Weir restore, and what PostgreSQL
-//! then has comes back; also while money moves. And transactions at REPEATABLE READ, READ ONLY, as PostgreSQL has them
+//! Output of pg_dump on a Weir server, in whole and in each of its formats, restores into PostgreSQL and into another Weir, and from that
+//! PostgreSQL back; also while money moves. And transactions at REPEATABLE READ, READ ONLY, as in PostgreSQL
 //! (docs/internals/snapshots.md).
 
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ const QUERIES: [&str; 12] = [
     "SELECT last_value, is_called FROM customer_id_seq",
 ];
 
-/// What keys, checks and sequences make of these.
+/// Writes that use the restored keys, checks and sequences.
 const WRITES: [&str; 7] = [
     "INSERT INTO customer (name) VALUES ('eve') RETURNING id",
     "INSERT INTO customer (name) VALUES ('ann')",

@@ -1,4 +1,4 @@
-//! What happens to a server's data when the disk, or somebody, does something to it, seen by clients of PostgreSQL's protocol.
+//! Damage to a server's data by the disk or by people, as seen by clients of PostgreSQL's protocol.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
@@ -92,7 +92,7 @@ fn what_is_damaged_or_missing_is_refused_with_its_place_and_what_to_do() {
     check(&|path| fs::remove_dir_all(path.parent().unwrap()).unwrap(), &["shard-0: is missing"]);
 }
 
-/// Who does what the message says has all that was written before the damage.
+/// Following the hint of the message restores everything that was written before the damage.
 #[test]
 fn a_log_that_is_cut_as_the_message_says_can_be_used_again() {
     let mut server = killed();

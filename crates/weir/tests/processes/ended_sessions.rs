@@ -24,7 +24,7 @@ fn pid(wire: &Wire) -> i32 {
     i32::from_be_bytes(wire.key[..4].try_into().unwrap())
 }
 
-/// What it is told up to the end.
+/// Messages received up to the end.
 fn last_words(wire: &mut Wire) -> String {
     let mut words = wire.hear(1);
     // PostgreSQL says of a query what it gives before it runs it.

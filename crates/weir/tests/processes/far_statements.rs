@@ -48,7 +48,7 @@ fn session(nodes: &Nodes) -> Wire {
     Wire::tcp(nodes.door(), "ann", "weir")
 }
 
-/// What is said until the server is ready, or gone: the SQLSTATE.
+/// SQLSTATE of the messages until the server is ready, or gone.
 fn state(wire: &mut Wire) -> String {
     let said = wire.hear(1);
     let error = said.iter().find_map(|one| one.strip_prefix("E "));

@@ -16,7 +16,7 @@ const SCHEMA: &str = "
     BEGIN UPDATE account SET balance = balance + amount WHERE id = whom; END $$;
     CREATE PROCEDURE never(whom bigint) LANGUAGE plpgsql AS $$ BEGIN DELETE FROM account WHERE id = whom; END $$;";
 
-/// What an application does, by both protocols.
+/// Work of an application, by both protocols.
 fn work(client: &mut Client) {
     for id in 1..=20i64 {
         client
@@ -169,7 +169,7 @@ fn a_log_without_statements_is_told_how_to_have_some() {
     let _ = std::fs::remove_dir_all(&folder);
 }
 
-/// What the document says of the invariants, by their names.
+/// Verdicts of the document on the invariants, by name.
 fn verdicts(schema: &Path, log: &Path) -> (BTreeMap<String, BTreeSet<String>>, usize) {
     let output = Command::new(env!("CARGO_BIN_EXE_weir"))
         .args(["analyze", "--format", "json"])

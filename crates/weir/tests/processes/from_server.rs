@@ -39,7 +39,7 @@ fn database(server: &Server, name: &str, texts: &[String]) -> String {
     address
 }
 
-/// What is decided, without the places and without the texts, which PostgreSQL prints in its own way.
+/// Decisions of the plan, without positions and texts, which PostgreSQL prints in its own way.
 fn decided(plan: &Value) -> Vec<Value> {
     let mut decided = Vec::new();
     let mut take = |part: &str, fields: &[&str]| {

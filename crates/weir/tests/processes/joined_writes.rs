@@ -115,7 +115,7 @@ fn drivers_prepare_them() {
     assert_eq!(own, expected, "PostgreSQL on the right");
 }
 
-/// Whoever waits for a row asks again whether it is one of those that it means, with the rows of the others that it has read.
+/// After waiting for a row, a statement tests its conditions again, with the rows of the other tables that it has read.
 #[test]
 fn conditions_are_asked_of_the_row_as_it_is_then() {
     let (weir, postgres) = (Alone::start(3), Postgres::start().unwrap());

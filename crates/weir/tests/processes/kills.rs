@@ -35,7 +35,7 @@ fn spawn_client(nodes: &Nodes) -> Child {
         .unwrap()
 }
 
-/// What the nodes say of clients that were killed: after how many milliseconds all that they had prepared was decided.
+/// Times reported by the nodes, in milliseconds, after which all prepared transactions of killed clients were decided.
 fn decided_after_ms(nodes: &Nodes) -> Vec<u64> {
     let after = |line: &str| line.split_once("after_ms=")?.1.split_whitespace().next()?.parse().ok();
     nodes.said().lines().filter_map(after).collect()

@@ -48,7 +48,7 @@ UNION ALL SELECT 'single', id, 0, 0, 0 FROM single
 UNION ALL SELECT 'district', id, last, 0, 0 FROM district
 UNION ALL SELECT 'order', district, number, who, 0 FROM orders";
 
-/// What a client knows of what it has done.
+/// A client's knowledge of the outcome of its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     Acknowledged,
@@ -116,7 +116,7 @@ impl Gate {
     }
 }
 
-/// What the server says with an error, if it may say that.
+/// Outcome implied by an error of the server; none if the error must not occur.
 fn fate_of(error: &Error) -> Option<Fate> {
     match error.code().map(|code| code.code()) {
         None | Some("08007") => Some(Fate::Unknown),
@@ -131,7 +131,7 @@ struct Session {
     /// How much it has done.
     count: i32,
     done: Vec<(Done, Fate)>,
-    /// What the server has said and should not have.
+    /// Wrong answers of the server.
     wrong: Option<String>,
 }
 
@@ -212,7 +212,7 @@ impl Session {
     }
 }
 
-/// What is in the tables.
+/// Contents of the tables.
 #[derive(Debug, Default)]
 struct Found {
     accounts: BTreeMap<i32, i32>,
@@ -239,7 +239,7 @@ impl Found {
         found
     }
 
-    /// What is wrong, if anything is.
+    /// Error in the contents, if any.
     fn check(&self, done: &[(Done, Fate)]) -> Result<(), String> {
         let mut expected: BTreeMap<i32, i32> = (1..=ACCOUNTS).map(|account| (account, BALANCE)).collect();
         for (a, b, x) in self.transfers.values() {

@@ -110,7 +110,7 @@ fn sequelize() {
     is_well(&mut node);
 }
 
-/// What was pushed is read again the second time, and found to be all there.
+/// The second push reads the schema of the first, and finds no difference.
 #[test]
 fn drizzle_kit() {
     let place = installed("drizzle", |place| {

@@ -1,5 +1,5 @@
-//! What procedures, functions and blocks say beside their answers (RAISE NOTICE and its like) is heard as from PostgreSQL: each once,
-//! in the body's order, before the answer, on one shard and on three.
+//! Notices of procedures, functions and blocks (RAISE NOTICE and the like) arrive as from PostgreSQL: each once, in the body's order,
+//! before the answer, on one shard and on three.
 
 use crate::answers;
 
@@ -207,7 +207,7 @@ fn what_was_said_is_not_said_again_after_a_crash() {
     assert_eq!((&*answered, notices.lock().unwrap().len()), ("1|7 2|23 (2)", 0));
 }
 
-/// Who decides has its own rows only, so a query in an argument is asked of one shard's rows alone, or not at all.
+/// The deciding shard has its own rows only, so a query in an argument is evaluated on one shard's rows, or refused.
 #[test]
 fn a_query_in_an_argument_is_answered_or_refused() {
     let counting = "CREATE PROCEDURE counting() LANGUAGE plpgsql AS $$

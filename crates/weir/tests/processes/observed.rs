@@ -1,4 +1,4 @@
-//! What a server tells of itself: figures and health by HTTP, its log, and views.
+//! Monitoring of a server: metrics and health by HTTP, its log, and views.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

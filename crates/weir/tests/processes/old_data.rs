@@ -22,7 +22,7 @@ fn connect(nodes: &Nodes) -> Client {
     Client::connect_with(&file(nodes), settings).unwrap()
 }
 
-/// So many that each shard has some.
+/// Keys, so many that each shard has some.
 fn keys() -> Vec<String> {
     (0..48).map(|n| format!("key{n}")).collect()
 }
@@ -47,7 +47,7 @@ fn copy(from: &Path, to: &Path) {
     assert!(copied.success());
 }
 
-/// What is there goes, and the copy takes its place.
+/// Replaces the data of a node by the copy.
 fn put_back(nodes: &Nodes, node: usize, copied: &Path) {
     let (data, kept) = (nodes.data_of(node), nodes.place.path().join(format!("kept-n{node}")));
     if !kept.exists() {
@@ -207,7 +207,7 @@ fn what_is_given_up_is_served_and_stays_so() {
     }
 }
 
-/// Nobody who knows better runs when it starts.
+/// No node with newer knowledge runs when it starts.
 #[test]
 fn older_data_ends_when_somebody_comes_who_knows_better() {
     let mut nodes = Nodes::start(NODES, 2, "", true);

@@ -1,4 +1,4 @@
-//! What was promised of an application is what is done with it: by a run, which says what it could not do, and by a server of its directory.
+//! An application is run as the analysis has promised: by `weir run`, which reports refused calls, and by a server of its directory.
 
 use std::process::{Command, Output};
 

@@ -11,7 +11,7 @@ use postgres::Client as Driver;
 /// Rows of a COPY.
 const ROWS: i64 = 5_000;
 
-/// What is in the segments, without the room at their ends.
+/// Contents of the segments, without the reserved room at their ends.
 fn log_bytes(data: &Path) -> u64 {
     let shards =
         std::fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());

@@ -216,7 +216,7 @@ fn names_that_look_like_markup_stay_text() {
     );
 }
 
-/// What the other tests rest on: an error in a page, and a script that is not the page's own, are noticed.
+/// Errors in a page, and scripts that are not the page's own, are noticed: the other tests depend on it.
 #[test]
 fn complaints_are_heard() {
     let page = example("auction");

@@ -55,7 +55,7 @@ impl Weir {
     }
 }
 
-/// What a session is answered: rows and counts, or the SQLSTATE.
+/// Answer to a session: rows and counts, or the SQLSTATE.
 fn said(driver: &mut Driver, sql: &str) -> String {
     answer_or(driver, sql, |error| error.code().code().to_owned())
 }

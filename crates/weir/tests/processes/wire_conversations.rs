@@ -584,7 +584,7 @@ const SETTINGS: [(&str, &[&str]); 34] = [
     ("work_mem", &["64", "4096", "1500kB", "1.5GB", "63", "1 apple"]),
 ];
 
-/// What they are at first is not the same with both.
+/// Settings whose defaults differ between the servers.
 const OWN_DEFAULTS: [&str; 2] = ["jit", "idle_in_transaction_session_timeout"];
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a session with another TimeZone than UTC does and says is what it does and says on PostgreSQL, on one shard and on three.
+//! Sessions with another TimeZone than UTC behave as on PostgreSQL, on one shard and on three.
 
 use crate::answers;
 
@@ -157,7 +157,7 @@ fn random_times_zones_and_operations_are_as_on_postgresql() {
     }
 }
 
-/// What COPY takes and gives, in text and CSV.
+/// Input and output of COPY, in text and CSV.
 #[test]
 fn a_copy_is_in_the_zone_of_its_session() {
     for shards in [1, 3] {
@@ -191,7 +191,7 @@ fn a_copy_is_in_the_zone_of_its_session() {
     }
 }
 
-/// What is worked out again from the log is worked out in the zones of the sessions that wrote it.
+/// Replay of the log evaluates times in the zones of the sessions that wrote them.
 #[test]
 fn a_log_gives_what_sessions_have_written_in_their_zones() {
     for shards in [1, 3] {

@@ -19,7 +19,7 @@ use weir_types::{SqlType, Value};
 
 use rows::{MemoryRows, NoEnvironment};
 
-/// What a statement answers: columns and rows in text, or the SQLSTATE.
+/// Answer to a statement: columns and rows in text, or the SQLSTATE.
 #[derive(Debug, PartialEq)]
 enum Answer {
     Rows { types: Vec<String>, rows: Vec<Vec<Option<String>>> },
@@ -116,7 +116,7 @@ impl Both {
         }
     }
 
-    /// What differs, in words; nothing if the answers agree.
+    /// Difference of the answers, in words; none if they agree.
     fn compare(&mut self, sql: &str) -> Option<String> {
         let (weir, ordered, message) = self.weir(sql);
         let postgres = self.postgres(sql, ordered);

@@ -10,7 +10,7 @@ use weir_types::{SqlType, Value};
 
 use super::random::Dice;
 
-/// What PostgreSQL says to a call with four texts, of which a NULL is left away: its answer, or the SQLSTATE.
+/// PostgreSQL's answer to a call with up to four texts (a NULL is omitted), or the SQLSTATE.
 const ASK: &str = "
 CREATE FUNCTION pg_temp.ask(call text, args text[]) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE answer text;

@@ -123,7 +123,7 @@ impl Run<'_> {
         claims.into_iter().try_for_each(|claim| self.claim(|| claim))
     }
 
-    /// The transactions that are about to delete the row, or to give it another key: until they end, nobody knows whether it keeps its keys.
+    /// Waits for transactions that are about to delete the row or to change its key: the key is undetermined until they end.
     pub(super) fn wait_for_key(&self, table: TableId, row: u32) -> Result<(), Stop> {
         if self.fragment.claims.is_empty() || self.fragment.bugs.no_guards {
             return Ok(());
@@ -133,7 +133,7 @@ impl Run<'_> {
         if holders.is_empty() { Ok(()) } else { Err(Stop::Held(holders)) }
     }
 
-    /// The same of whichever row has a key in a unique index that a row with these values would have.
+    /// Waits likewise for any row with a unique key that a row with these values would have.
     pub(super) fn wait_for_keys(
         &self,
         table: TableId,

@@ -45,7 +45,7 @@ fn state(answer: &str) -> &str {
     answer.split(' ').next().unwrap_or_default()
 }
 
-/// What differs in the file, on so many shards.
+/// Differences in the file, on that number of shards.
 fn differences(name: &str, text: &str, postgres: &Server, shards: u16) -> Vec<String> {
     let weir = Alone::start(shards);
     let mut own = weir.driver();

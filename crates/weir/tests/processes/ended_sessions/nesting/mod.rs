@@ -8,7 +8,7 @@ use weir_bench::postgres::Server as Postgres;
 
 use crate::alone::Alone;
 
-/// What stands before, is repeated before the middle, is the middle, is repeated after it, and stands behind.
+/// Prefix, text repeated before the middle, the middle, text repeated after it, and suffix.
 type Form = [&'static str; 5];
 
 const FORMS: [Form; 22] = [

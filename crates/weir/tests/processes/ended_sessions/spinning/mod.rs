@@ -33,7 +33,7 @@ const SPINNING: [&str; 17] = [
     "UPDATE big SET v = (SELECT count(*) FROM generate_series(1, 1000000000000) g WHERE g < big.id)",
 ];
 
-/// What is said until the server is ready, or gone: the SQLSTATE.
+/// SQLSTATE of the messages until the server is ready, or gone.
 fn state(wire: &mut Wire) -> String {
     let said = wire.hear(1);
     let error = said.iter().find_map(|one| one.strip_prefix("E "));
@@ -180,7 +180,7 @@ const LARGE: [&str; 13] = [
     "INSERT INTO kept SELECT g FROM generate_series(1, 10000000000) g",
 ];
 
-/// What the process has had at most.
+/// Peak memory of the process.
 fn most_resident_bytes(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

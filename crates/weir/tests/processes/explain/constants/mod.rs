@@ -160,7 +160,7 @@ fn said(driver: &mut Driver, text: &str) -> String {
     said
 }
 
-/// What PostgreSQL's planner does, statement by statement.
+/// Constant folding of PostgreSQL's planner, statement by statement.
 const STATEMENTS: &[&str] = &[
     "SELECT id FROM bare WHERE 1/0 = 1",
     "SELECT id FROM bare WHERE NULL > 1/0",
