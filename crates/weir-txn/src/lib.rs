@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod exec;
 mod exposed;
+pub mod faults;
 pub mod flights;
 pub mod history;
 pub mod invariant;

@@ -14,74 +14,18 @@ use crate::clock::HybridClock;
 use crate::exec::call::{self, Fragment, OpenStatement, Role, Stop};
 use crate::exec::chosen::Chosen;
 use crate::exec::definition::{Description, schema_has_changed};
-use crate::exec::fetch::{Found, fetch};
 use crate::exec::program::Program;
 use crate::exec::sequences::Sequences;
+pub use crate::faults::PlantedBugs;
 use crate::machine::{self, CoordinatorId, Done, Sender, Shard};
 use crate::ramp::definitions::Barrier;
-use crate::ramp::message::{
-    Age, Begun, Call, Callee, Decision, PartsRead, Progress, ReadQuery, Reply, Request, ShardId, Sibling,
-    TxnId,
-};
-use crate::ramp::open::{Open, forgotten};
+use crate::ramp::message::{Age, Begun, Call, Callee, Decision, Progress, Reply, Request, ShardId, TxnId};
+use crate::ramp::open::Open;
 use crate::ramp::outcomes::OutcomeTable;
 use crate::ramp::participant::{Holders, Participant, Prepared, Unsettled, Write};
-use crate::ramp::snapshot::{Missing, Snapshots};
-use crate::storage::{MergedRows, Position, Rows, Storage, Timestamp, Workspace, WriteSet};
+use crate::ramp::snapshot::Snapshots;
+use crate::storage::{Position, Storage, Timestamp, Workspace, WriteSet};
 use crate::termination::Terminates as _;
-
-/// Deliberate bugs, one for each claim: the checks must catch every one of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PlantedBugs {
-    /// A guarded statement reads in one step and writes in a later one, without holding its claim in between.
-    pub no_guards: bool,
-    /// Commits become visible shard by shard: replies to readers name no siblings.
-    pub no_siblings: bool,
-    /// A row-local update is written back as the value that it had when it was prepared.
-    pub overwrite: bool,
-    /// A repeated request takes effect again.
-    pub takes_effect_twice: bool,
-    /// Refusals, withdrawals and promises are answered before they are logged (S3).
-    pub refusal_is_not_recorded: bool,
-    /// A shard that is asked for the outcome of a transaction unknown to it answers "committed".
-    pub unknown_means_committed: bool,
-    /// A restarted shard has forgotten its prepared transactions.
-    pub recovery_forgets_prepared: bool,
-    /// A restarted shard holds no claims for its prepared transactions.
-    pub recovery_forgets_claims: bool,
-    /// A restarted shard hands out sequence values again that it has handed out before.
-    pub recovery_forgets_sequences: bool,
-    /// A restarted shard has forgotten which answers it gave.
-    pub recovery_forgets_answers: bool,
-    /// A request whose clock is far ahead moves the shard's clock (S9).
-    pub accepts_any_clock: bool,
-    /// Ad-hoc statements are not checked against the procedures (S1).
-    pub trusts_statements: bool,
-    /// Calls write rows that open transactions hold (S14).
-    pub ignores_open: bool,
-    /// The work of an open transaction need not exist any more after a restart of its shard.
-    pub opens_again: bool,
-    /// FOR UPDATE without a write takes no lock.
-    pub forgets_for_update: bool,
-    /// FOR NO KEY UPDATE holds rows as FOR KEY SHARE does.
-    pub shares_rows: bool,
-    /// A shard acknowledges ROLLBACK TO SAVEPOINT without rolling back.
-    pub keeps_what_is_rolled_back: bool,
-    /// A late statement takes effect after the rollback to the savepoint before it.
-    pub rolled_back_comes_again: bool,
-    /// Other transactions write while one transaction changes the schema.
-    pub ignores_definitions: bool,
-    /// Readers see uncommitted writes of an open transaction.
-    pub shows_uncommitted: bool,
-    /// Deferred foreign keys are not checked at the end of their transaction.
-    pub forgets_deferred: bool,
-    /// A reply that depends on rows which are not yet durable is sent without waiting for them (S16).
-    pub ignores_read_dependencies: bool,
-    /// Reads at a snapshot see the current state.
-    pub snapshot_advances: bool,
-    /// Messages are sent between the cuts of a snapshot.
-    pub holds_nothing_back: bool,
-}
 
 /// First protocol version in which a sequence is set by a request of its own.
 const SET_SEQUENCE_FROM: u16 = 4;
@@ -862,7 +806,7 @@ impl Node {
         true
     }
 
-    fn apply(&mut self, writes: &[Write], timestamp: Timestamp, prepared_at: Position) {
+    pub(crate) fn apply(&mut self, writes: &[Write], timestamp: Timestamp, prepared_at: Position) {
         for Write { table, row, operation } in writes {
             self.storage.apply(*table, *row, operation, timestamp, prepared_at);
         }
@@ -874,184 +818,11 @@ impl Node {
         }
     }
 
-    /// Returns whether the reader is registered under that session; if not, replies with the session to begin again with.
-    pub(crate) fn knows_reader(&mut self, read: TxnId, session: u64, out: &mut Effects) -> bool {
-        let is_known = self.participant.readers.begin_read(read.coordinator, session);
-        if !is_known {
-            self.read_again(read, out);
-        }
-        is_known
-    }
-
-    /// Returns whether the open transaction's writes are here; if not, replies that the transaction is over.
-    fn knows_open(&mut self, within: Option<(TxnId, u64)>, out: &mut Effects) -> bool {
-        let Some((txn, _)) = within.filter(|(txn, opened)| !self.has_open(*txn, *opened)) else {
-            return true;
-        };
-        let has_committed =
-            |outcomes: &OutcomeTable| outcomes.over.get(&txn).is_some_and(|over| over.clock.is_some());
-        if self.participant.prepared.contains_key(&txn) || self.outcomes.as_deref().is_some_and(has_committed)
-        {
-            // A late read, which the end of the transaction does not wait for.
-            return false;
-        }
-        out.replies.push((txn.coordinator, Reply::Refused { txn, shard: self.shard, error: forgotten() }));
-        false
-    }
-
-    pub(crate) fn read_again(&mut self, read: TxnId, out: &mut Effects) {
-        let session = self.participant.readers.register(read.coordinator);
-        // A restarted shard knows no readers, so this reply depends on no log record.
-        self.row_replies += 1;
-        out.replies.push((read.coordinator, Reply::ReadAgain { read, shard: self.shard, session }));
-    }
-
-    fn on_read(
-        &mut self,
-        (read, within): (TxnId, Option<(TxnId, u64)>),
-        session: u64,
-        query: &Arc<ReadQuery>,
-        out: &mut Effects,
-    ) {
-        if !self.knows_reader(read, session, out) || !self.knows_open(within, out) {
-            return;
-        }
-        let position = self.storage.position();
-        let undecided = self.participant.oldest_prepare().unwrap_or(position);
-        let fetched = self.fetch_within(within, query, false);
-        let (rows, examined) = match fetched {
-            Ok(fetched) => fetched,
-            Err(error) => return self.refuse_read(read, error, out),
-        };
-        // A repeated read may be answered at a later position, but the reader may use the position of the first answer.
-        self.readers.entry(read).or_insert(position.min(undecided));
-        let siblings = if self.bugs.no_siblings { Vec::new() } else { self.participant.siblings() };
-        // Other shards may be asked for the siblings, so their records must be durable before the reply.
-        let defines = within.and_then(|(txn, _)| self.open.get(&txn)).is_some_and(Open::defines);
-        self.row_replies += usize::from(siblings.is_empty() && !defines);
-        out.replies.push((
-            read.coordinator,
-            Reply::ReadRows { read, shard: self.shard, round: 1, position, rows, examined, siblings },
-        ));
-    }
-
-    /// S5: replies with exactly the state at `position` plus the named transactions; those that are not committed here yet are committed
-    /// first.
-    fn on_read_at(
-        &mut self,
-        (read, within): (TxnId, Option<(TxnId, u64)>),
-        session: u64,
-        query: &Arc<ReadQuery>,
-        position: Position,
-        including: Vec<Sibling>,
-        out: &mut Effects,
-    ) {
-        if !self.knows_reader(read, session, out) || !self.knows_open(within, out) {
-            return;
-        }
-        let reachable = self.storage.history_begins()..=self.storage.position();
-        if !self.readers.contains_key(&read) || !reachable.contains(&position) {
-            return self.read_again(read, out);
-        }
-        let missing = self.commit_missing(position, including);
-        if !self.readers.contains_key(&read) {
-            // One of the named transactions has changed the schema.
-            return self.refuse_read(read, schema_has_changed(), out);
-        }
-        let Some(missing) = missing else { return self.read_again(read, out) };
-        let fetched = self.fetch_at(position, &missing, within, query);
-        let (rows, examined) = match fetched {
-            Ok(fetched) => fetched,
-            Err(error) => return self.refuse_read(read, error, out),
-        };
-        out.replies.push((
-            read.coordinator,
-            Reply::ReadRows {
-                read,
-                shard: self.shard,
-                round: 2,
-                position,
-                rows,
-                examined,
-                siblings: Vec::new(),
-            },
-        ));
-    }
-
-    /// Rows of the state at `position` plus the missing transactions. The cost is proportional to the changes since `position`, which are
-    /// undone and redone.
-    pub(crate) fn fetch_at(
-        &mut self,
-        position: Position,
-        missing: &[Missing],
-        within: Option<(TxnId, u64)>,
-        query: &ReadQuery,
-    ) -> Result<Found, SqlError> {
-        let undone = self.storage.rewind(position);
-        for Missing { writes, timestamp, prepared_at } in missing {
-            self.apply(writes, *timestamp, (*prepared_at).min(position));
-        }
-        let fetched = self.fetch_within(within, query, true);
-        self.storage.rollback(position);
-        self.storage.replay(undone);
-        fetched
-    }
-
-    /// Runs a query, with the uncommitted writes of the open transaction that it belongs to, if any. `is_earlier`: the tables have been
-    /// set back to an earlier position.
-    pub(crate) fn fetch_within(
-        &mut self,
-        within: Option<(TxnId, u64)>,
-        query: &ReadQuery,
-        is_earlier: bool,
-    ) -> Result<Found, SqlError> {
-        let of = match within {
-            None if self.bugs.shows_uncommitted => self.open.keys().next().copied(),
-            of => of.map(|(txn, _)| txn),
-        };
-        let Some(mut open) = of.and_then(|txn| self.open.remove(&txn)) else {
-            let _watch = self.interrupts.watch(self.statement);
-            self.check_schema_version(query.schema_version)?;
-            return self.fetch(&self.storage, query);
-        };
-        let reindexed = is_earlier.then(|| open.own.reindexed());
-        self.put_versions(&mut open);
-        let fetched = {
-            let _watch = self.interrupts.watch(self.statement);
-            let rows = MergedRows { base: &self.storage, own: reindexed.as_ref().unwrap_or(&open.own) };
-            self.check_schema_version(query.schema_version).and_then(|()| self.fetch(&rows, query))
-        };
-        self.take_versions(&mut open);
-        self.open.extend(of.map(|txn| (txn, open)));
-        fetched
-    }
-
-    fn fetch(&self, rows: &dyn Rows, query: &ReadQuery) -> Result<Found, SqlError> {
-        match &query.parts {
-            None => Ok(fetch(rows, query)),
-            Some(parts) => self.run_parts(parts, rows),
-        }
-    }
-
-    fn run_parts(&self, read: &PartsRead, rows: &dyn Rows) -> Result<Found, SqlError> {
-        let gather = self.program.query(&read.text).map_err(|wrong| wrong.error)?;
-        let at = (&*self.program, read.transaction_time);
-        let run = |&part: &u16| gather.run_part(part, &read.values, rows, at).transpose();
-        let parts: Vec<_> =
-            read.parts.iter().filter_map(|part| run(part).transpose()).collect::<Result<_, _>>()?;
-        let count = parts.iter().map(Vec::len).sum();
-        Ok((parts, count))
-    }
-
     /// Bytes held by uncommitted write sets.
     fn write_sets_bytes(&self) -> usize {
         let open = self.open.values().map(|open| open.own.bytes());
         let prepared = self.participant.prepared.values().filter_map(|one| one.own.as_ref());
         open.chain(prepared.map(WriteSet::bytes)).sum()
-    }
-
-    pub(crate) fn refuse_read(&mut self, read: TxnId, error: SqlError, out: &mut Effects) {
-        out.replies.push((read.coordinator, Reply::Refused { txn: read, shard: self.shard, error }));
     }
 
     /// Drops history that no reader, snapshot or prepared transaction may need.

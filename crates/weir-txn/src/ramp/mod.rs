@@ -16,6 +16,7 @@ pub(crate) mod open;
 pub(crate) mod outcomes;
 pub mod participant;
 pub mod reader;
+mod reads;
 pub(crate) mod snapshot;
 mod termination;
 pub mod trace;
