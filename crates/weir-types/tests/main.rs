@@ -4,5 +4,5 @@
 mod no_panics;
 
 mod postgres {
-    mod postgres;
+    mod functions;
 }
