@@ -3,11 +3,14 @@
 //!
 //! Only immutable functions are folded (as PostgreSQL defines it): nothing that depends on time, sequences, randomness or the date style.
 
+use std::sync::{Arc, LazyLock};
+
 use weir_sql::bound::{Expr, ExprKind, FromItem, InsertSource, Query, QueryBody, Select, Statement};
 use weir_sql::walk::{parts_mut, subquery_mut};
 use weir_sql::{each_planned_expr, is_constant_operation};
 use weir_types::datetime::SessionZone;
-use weir_types::{SqlError, SqlType, Value};
+use weir_types::interrupt::{Interrupts, StatementId};
+use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use super::compiler::Compiler;
 use super::context::Frame;
@@ -253,6 +256,7 @@ impl Folder {
             match value {
                 // The session's time zone may change before the statement runs.
                 _ if is_of_zone => {}
+                Err(error) if is_of_bounds(&error) => {}
                 Ok(value) => expr.kind = ExprKind::Literal(value),
                 Err(error) if self.is_met => {
                     self.error.get_or_insert(error);
@@ -273,7 +277,25 @@ fn is_null_for_sure(expr: &Expr) -> bool {
     is_plain(&left.ty) && is_plain(&right.ty) && (is_null(left) || is_null(right))
 }
 
+/// Checks and bytes that one constant may take while it is folded. What takes more stays as it is: where it runs, it can be interrupted.
+const STEPS_MAX: u64 = 10_000;
+const MEMORY_BYTES_MAX: u64 = 4 << 20;
+
+static BOUNDS: LazyLock<Arc<Interrupts>> = LazyLock::new(|| {
+    let bounds = Interrupts::default();
+    bounds.set_steps_max(STEPS_MAX);
+    bounds.set_memory_max(MEMORY_BYTES_MAX);
+    Arc::new(bounds)
+});
+
+/// The evaluation was given up at a bound. The expression itself may be right.
+fn is_of_bounds(error: &SqlError) -> bool {
+    [SqlState::QUERY_CANCELED, SqlState::OUT_OF_MEMORY, SqlState::PROGRAM_LIMIT_EXCEEDED]
+        .contains(&error.state())
+}
+
 fn value_of(expr: &Expr) -> Result<Value, SqlError> {
+    let _watch = BOUNDS.watch(StatementId::default());
     let (schema, mut slots) = (Schema { tables: Vec::new() }, SlotAllocator::new(0));
     let compiled = CompiledExpr::compile(expr, &mut Compiler::new(&schema, &mut slots))?;
     let mut frame = Frame::default();
