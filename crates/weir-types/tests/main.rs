@@ -2,7 +2,4 @@
 //! in virtual time, `postgres` beside a PostgreSQL server, `processes` starts servers, drivers, browsers, and ends them.
 
 mod no_panics;
-
-mod postgres {
-    mod functions;
-}
+mod recorded_answers;

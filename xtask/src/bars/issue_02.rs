@@ -12,7 +12,7 @@ const DIFFERENTIAL: [Chosen; 2] = [
         "bench",
         &["postgres::differential::", "postgres::expressions::", "postgres::examples_on_postgres::"],
     ),
-    Chosen::of("types", &["postgres::functions::"]),
+    Chosen::of("types", &["recorded_answers::"]),
 ];
 
 pub const BARS: &[Bar] = &[
