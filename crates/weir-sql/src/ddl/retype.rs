@@ -21,15 +21,15 @@ use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
 use crate::{type_name, walk};
 
-/// Syntax of an expression that has been bound over a row.
-#[derive(Debug)]
+/// What has been bound over a row, as it is written.
+#[derive(Clone, Debug)]
 pub(super) struct Written {
     node: WrittenNode,
     file: u32,
     offset: u32,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum WrittenNode {
     Condition(Box<Node>),
     Index(Box<IndexStmt>),

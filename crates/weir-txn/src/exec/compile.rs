@@ -8,7 +8,7 @@ mod rules;
 pub use self::closed::Closed;
 use self::modify::same_representation;
 use self::proven::Proven;
-use self::rules::{check_homes, check_indexes, check_unique_keys, table_rules};
+use self::rules::{check_homes, check_indexes, check_unique_keys, children, table_rules};
 use super::admission::Admission;
 use super::ahead;
 use super::call::join_effects;
@@ -61,8 +61,9 @@ pub fn program(
     }
     check_indexes(catalog)?;
     let mut rules = Vec::new();
-    for table in &catalog.tables {
-        rules.push(table_rules(catalog, &schema, &partitions, &closed.deleted, table.id)?);
+    let children = children(catalog);
+    for (table, children) in catalog.tables.iter().zip(&children) {
+        rules.push(table_rules(catalog, &schema, &partitions, &closed.deleted, (table.id, children))?);
     }
     let parents = rules.iter().flat_map(|rules| &rules.foreign_keys);
     let mut looked_up: LookedUp = parents.map(|key| (key.parent, key.parent_index)).collect();

@@ -60,11 +60,16 @@ pub enum Change {
 
 /// A plan that is ignored by comparisons and hashes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PlanOf(pub Arc<Plan>);
+pub struct PlanOf {
+    plan: Arc<Plan>,
+    /// What the texts are read to, for whoever is told of the definition in the process that made it; others read them.
+    #[serde(skip)]
+    read: Option<Arc<Application>>,
+}
 
 impl PartialEq for PlanOf {
     fn eq(&self, other: &PlanOf) -> bool {
-        self.0 == other.0
+        self.plan == other.plan
     }
 }
 
@@ -125,14 +130,12 @@ impl Description {
         for (name, text) in &self.files {
             sources.add(name.clone(), text.clone());
         }
-        let application = weir_sql::load_running(sources).map_err(|(sources, wrong)| {
-            let first = wrong.first().map(|one| format!("{}: {}", sources.place(one.span), one.message));
-            unfit(&first.unwrap_or_default())
-        })?;
-        self.compile_with(application, shards).map_err(|wrong| wrong.error)
+        let application =
+            weir_sql::load_running(sources).map_err(|(sources, wrong)| unread(&sources, &wrong))?;
+        self.compile_with(Arc::new(application), shards).map_err(|wrong| wrong.error)
     }
 
-    fn compile_with(&self, application: Application, shards: ShardId) -> Result<Program, CompileError> {
+    fn compile_with(&self, application: Arc<Application>, shards: ShardId) -> Result<Program, CompileError> {
         let tables = &application.catalog.tables;
         let is_of = |(table, placement): (usize, &Placement)| match placement {
             Placement::Replicated => true,
@@ -148,8 +151,13 @@ impl Description {
             return Err(CompileError { span: Span::default(), error });
         }
         let program = Program::compile_open(&application, &self.plan, shards, self.began)?;
-        Ok(program.with_description(Arc::new(application), Arc::new(self.clone())))
+        Ok(program.with_description(application, Arc::new(self.clone())))
     }
+}
+
+fn unread(sources: &Sources, wrong: &[Diagnostic]) -> SqlError {
+    let first = wrong.first().map(|one| format!("{}: {}", sources.place(one.span), one.message));
+    unfit(&first.unwrap_or_default())
 }
 
 fn unfit(what: &str) -> SqlError {
@@ -195,7 +203,9 @@ impl Definition {
         let in_order = |name: &str| program.procedures.iter().any(|one| one.in_order && one.name == name);
         let plan = plan_anew(&after, &placement, since, &in_order).map_err(|refusal| refused(&refusal))?;
         let becomes = next_schema_version(upon, &text);
-        let change = Change::Schema { text, plan: PlanOf(Arc::new(plan)) };
+        let after = Arc::new(after);
+        let plan = PlanOf { plan: Arc::new(plan), read: Some(after.clone()) };
+        let change = Change::Schema { text, plan };
         let definition = Definition { upon, becomes, change };
         let description = description.after(&definition);
         let file = description.files.len() - 1;
@@ -215,14 +225,25 @@ impl Definition {
     /// # Errors
     /// It changes another schema version, or this build cannot have produced it.
     pub fn compile(&self, program: &Program) -> Result<Option<Program>, SqlError> {
-        let (_, description) = program.described().ok_or_else(schema_has_changed)?;
+        let (application, description) = program.described().ok_or_else(schema_has_changed)?;
         if description.schema_version != self.upon {
             return Err(schema_has_changed());
         }
-        match self.change {
-            Change::Schema { .. } => Ok(Some(description.after(self).compile(program.shards)?)),
-            Change::Truncate { .. } => Ok(None),
-        }
+        let (text, read) = match &self.change {
+            Change::Schema { text, plan } => (text, plan.read.clone()),
+            Change::Truncate { .. } => return Ok(None),
+        };
+        let after = description.after(self);
+        let is_of_files = application.sources.files.len() == description.files.len();
+        let next = match read {
+            Some(read) => read,
+            None if is_of_files => {
+                let read = weir_sql::load_next(application, &name_of(description), text);
+                Arc::new(read.map_err(|(sources, wrong)| unread(&sources, &wrong))?)
+            }
+            None => return Ok(Some(after.compile(program.shards)?)),
+        };
+        Ok(Some(after.compile_with(next, program.shards).map_err(|wrong| wrong.error)?))
     }
 }
 
@@ -295,7 +316,12 @@ impl Description {
         let Change::Schema { text, plan } = &definition.change else { return self.clone() };
         let mut files = self.files.clone();
         files.push((name_of(self), text.clone()));
-        Description { files, began: self.began, plan: (*plan.0).clone(), schema_version: definition.becomes }
+        Description {
+            files,
+            began: self.began,
+            plan: (*plan.plan).clone(),
+            schema_version: definition.becomes,
+        }
     }
 }
 
