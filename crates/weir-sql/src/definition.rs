@@ -262,6 +262,22 @@ fn numbered<T: Copy>(parts: impl Iterator<Item = (Span, T)>) -> BTreeMap<(Span, 
     parts.map(|(span, part)| ((span, number(span)), part)).collect()
 }
 
+/// By its place, which table of the one catalog is which of the other.
+fn matched(
+    before: &Catalog,
+    after: &Catalog,
+    numbered: impl Fn(&Catalog) -> BTreeMap<(Span, usize), TableId>,
+) -> Vec<(TableId, TableId)> {
+    let count = before.tables.len();
+    let spans = before.tables.iter().map(|table| table.span);
+    // Nearly every definition leaves the tables before it as they are.
+    if count <= after.tables.len() && spans.eq(after.tables.iter().take(count).map(|table| table.span)) {
+        return before.tables.iter().zip(&after.tables).map(|(was, now)| (now.id, was.id)).collect();
+    }
+    let old = numbered(before);
+    numbered(after).into_iter().filter_map(|(place, id)| Some((id, *old.get(&place)?))).collect()
+}
+
 impl Matching {
     pub fn new(before: &Catalog, after: &Catalog) -> Matching {
         let tables = |catalog: &Catalog| numbered(catalog.tables.iter().map(|one| (one.span, one.id)));
@@ -271,9 +287,7 @@ impl Matching {
             columns: after.tables.iter().map(|table| vec![None; table.columns.len()]).collect(),
             sequences: vec![None; after.sequences.len()],
         };
-        let (old, new) = (tables(before), tables(after));
-        for (place, id) in new {
-            let Some(&was) = old.get(&place) else { continue };
+        for (id, was) in matched(before, after, tables) {
             matching.tables[id.0 as usize] = Some(was);
             let (is, was_of) = (&after.table(id).columns, &before.table(was).columns);
             if is.iter().map(|column| column.span).eq(was_of.iter().map(|column| column.span)) {

@@ -36,6 +36,7 @@ mod statement;
 pub mod sub_statements;
 mod synthesise;
 pub mod system;
+mod tables;
 mod type_name;
 mod validation;
 pub mod walk;

@@ -92,9 +92,9 @@ pub(crate) struct Schema {
     pub passed_over: RefCell<Vec<Diagnostic>>,
     /// Texts of the files.
     pub texts: Vec<std::sync::Arc<str>>,
-    /// Syntax of conditions and keys over rows, by the position of their owner: expressions over a column are bound again when its type
-    /// changes.
-    written: BTreeMap<Span, retype::Written>,
+    /// Conditions and keys over rows as they are written, by the place of what has them: what is bound over a column is bound anew
+    /// when that has another type.
+    written: BTreeMap<Span, std::sync::Arc<retype::Written>>,
     /// Views that are not in the catalog, because they were not understood: their statements.
     pub unbound_views: BTreeMap<String, Span>,
     /// Views with triggers, which say what writing to them means, and the triggers' functions.

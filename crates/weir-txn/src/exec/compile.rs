@@ -90,9 +90,9 @@ pub fn program(
         schema,
         shards,
         partitions,
-        rules,
-        procedures,
-        updates,
+        rules: rules.into(),
+        procedures: procedures.into(),
+        updates: updates.into(),
         sequences,
         placed_by_uuids,
         texts: None,
@@ -110,7 +110,7 @@ pub fn text(
     (index, procedure): (usize, &Procedure),
     text: &Text,
 ) -> Result<(CompiledProcedure, Vec<Arc<CompiledUpdate>>), CompileError> {
-    let (schema, rules, shards) = (&*program.schema, program.rules.as_slice(), program.shards);
+    let (schema, rules, shards) = (&*program.schema, &*program.rules, program.shards);
     let text = Arc::new(text.clone());
     let within = Within { application, plan, schema, rules, shards, text: Some(&text) };
     let updates = RefCell::default();

@@ -6,7 +6,7 @@
 //! module touches no rows: [`super::remake`] does.
 
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
@@ -62,9 +62,9 @@ pub enum Change {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlanOf {
     plan: Arc<Plan>,
-    /// What the texts are read to, for whoever is told of the definition in the process that made it; others read them.
+    /// What comes of it, for whoever is told of the definition in the process that made it; others read the text and compile.
     #[serde(skip)]
-    read: Option<Arc<Application>>,
+    program: OnceLock<Arc<Program>>,
 }
 
 impl PartialEq for PlanOf {
@@ -203,20 +203,22 @@ impl Definition {
         let in_order = |name: &str| program.procedures.iter().any(|one| one.in_order && one.name == name);
         let plan = plan_anew(&after, &placement, since, &in_order).map_err(|refusal| refused(&refusal))?;
         let becomes = next_schema_version(upon, &text);
-        let after = Arc::new(after);
-        let plan = PlanOf { plan: Arc::new(plan), read: Some(after.clone()) };
+        let plan = PlanOf { plan: Arc::new(plan), program: OnceLock::new() };
         let change = Change::Schema { text, plan };
         let definition = Definition { upon, becomes, change };
         let description = description.after(&definition);
         let file = description.files.len() - 1;
-        let program = description.compile_with(after, program.shards).map_err(|wrong| {
-            // An error in another file has no position in this text.
+        let program = description.compile_with(Arc::new(after), program.shards).map_err(|wrong| {
+            // What stands in another file has no place in this text.
             let span = match wrong.span.file as usize == file {
                 true => Span { file: 0, ..wrong.span },
                 false => Span::default(),
             };
             Undefined { span, error: wrong.error }
         })?;
+        if let (Change::Schema { plan, .. }, Some(same)) = (&definition.change, program.share()) {
+            let _ = plan.program.set(Arc::new(same));
+        }
         Ok((definition, Some(program)))
     }
 
@@ -229,20 +231,20 @@ impl Definition {
         if description.schema_version != self.upon {
             return Err(schema_has_changed());
         }
-        let (text, read) = match &self.change {
-            Change::Schema { text, plan } => (text, plan.read.clone()),
+        let (text, plan) = match &self.change {
+            Change::Schema { text, plan } => (text, plan),
             Change::Truncate { .. } => return Ok(None),
         };
+        let compiled = plan.program.get().filter(|one| one.shards == program.shards);
+        if let Some(same) = compiled.and_then(|one| one.share()) {
+            return Ok(Some(same));
+        }
         let after = description.after(self);
-        let is_of_files = application.sources.files.len() == description.files.len();
-        let next = match read {
-            Some(read) => read,
-            None if is_of_files => {
-                let read = weir_sql::load_next(application, &name_of(description), text);
-                Arc::new(read.map_err(|(sources, wrong)| unread(&sources, &wrong))?)
-            }
-            None => return Ok(Some(after.compile(program.shards)?)),
-        };
+        if application.sources.files.len() != description.files.len() {
+            return Ok(Some(after.compile(program.shards)?));
+        }
+        let next = weir_sql::load_next(application, &name_of(description), text);
+        let next = Arc::new(next.map_err(|(sources, wrong)| unread(&sources, &wrong))?);
         Ok(Some(after.compile_with(next, program.shards).map_err(|wrong| wrong.error)?))
     }
 }
