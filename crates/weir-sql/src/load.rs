@@ -118,15 +118,13 @@ pub fn load_next(
     }
 }
 
-type Read = Result<Application, (Sources, Vec<Diagnostic>)>;
+/// The sources, and what is wrong with them.
+type Failed = (Sources, Vec<Diagnostic>);
+
+type Read = Result<Application, Failed>;
 
 /// None: the file changes what others say, so that all of them are to be read again.
-#[allow(clippy::type_complexity)]
-fn read_next(
-    mut sources: Sources,
-    before: &ReadSchema,
-    file: usize,
-) -> Result<Option<Read>, (Sources, Vec<Diagnostic>)> {
+fn read_next(mut sources: Sources, before: &ReadSchema, file: usize) -> Result<Option<Read>, Failed> {
     dollar_quote(&mut sources.files[file]);
     let mut schema = before.schema.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let mut said = before.said.clone();
@@ -160,7 +158,7 @@ fn dollar_quote(file: &mut SourceFile) {
     }
 }
 
-fn read(mut sources: Sources, reading: Reading) -> Result<Application, (Sources, Vec<Diagnostic>)> {
+fn read(mut sources: Sources, reading: Reading) -> Read {
     sources.files.iter_mut().for_each(dollar_quote);
     let mut schema = Schema::default();
     match reading {

@@ -32,12 +32,14 @@ impl Tables {
     }
 
     pub fn iter(&self) -> Iter<'_> {
-        self.0.iter().map(|table| &**table)
+        let table: fn(&Arc<Table>) -> &Table = |table| table;
+        self.0.iter().map(table)
     }
 
     /// Every table that is looked at becomes the catalog's own.
     pub fn iter_mut(&mut self) -> IterMut<'_> {
-        self.0.iter_mut().map(Arc::make_mut)
+        let own: fn(&mut Arc<Table>) -> &mut Table = Arc::make_mut;
+        self.0.iter_mut().map(own)
     }
 
     pub fn push(&mut self, table: Table) {
