@@ -6,7 +6,7 @@
 //! module touches no rows: [`super::remake`] does.
 
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
@@ -62,9 +62,10 @@ pub enum Change {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlanOf {
     plan: Arc<Plan>,
-    /// What comes of it, for whoever is told of the definition in the process that made it; others read the text and compile.
+    /// What comes of it, for whoever is told of the definition in the process that made it, while that has it; others read the text
+    /// and compile.
     #[serde(skip)]
-    program: OnceLock<Arc<Program>>,
+    program: OnceLock<Weak<Program>>,
 }
 
 impl PartialEq for PlanOf {
@@ -184,8 +185,8 @@ impl Definition {
     /// none if the statement leaves the schema unchanged.
     ///
     /// # Errors
-    /// The text is invalid, breaks something, or this program's schema cannot change.
-    pub fn of(program: &Program, text: &str) -> Result<(Definition, Option<Program>), Undefined> {
+    /// What is wrong with it, what it would break, or that this program's schema does not change.
+    pub fn of(program: &Program, text: &str) -> Result<(Definition, Option<Arc<Program>>), Undefined> {
         let zone = SessionZone::current();
         let _utc = SessionZone::UTC.enter();
         let (application, description) = program.described().ok_or_else(|| Undefined {
@@ -216,8 +217,9 @@ impl Definition {
             };
             Undefined { span, error: wrong.error }
         })?;
-        if let (Change::Schema { plan, .. }, Some(same)) = (&definition.change, program.share()) {
-            let _ = plan.program.set(Arc::new(same));
+        let program = Arc::new(program);
+        if let Change::Schema { plan, .. } = &definition.change {
+            let _ = plan.program.set(Arc::downgrade(&program));
         }
         Ok((definition, Some(program)))
     }
@@ -235,7 +237,7 @@ impl Definition {
             Change::Schema { text, plan } => (text, plan),
             Change::Truncate { .. } => return Ok(None),
         };
-        let compiled = plan.program.get().filter(|one| one.shards == program.shards);
+        let compiled = plan.program.get().and_then(Weak::upgrade).filter(|one| one.shards == program.shards);
         if let Some(same) = compiled.and_then(|one| one.share()) {
             return Ok(Some(same));
         }
