@@ -11,7 +11,7 @@ use crate::crosscheck::load_to_analyze;
 use crate::{random, topics, wide};
 
 /// Applications of each generator.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 25;
 
 fn check(text: &str, app: Application) -> usize {
     let placement = analyze(&app).plan.placement;
@@ -38,5 +38,5 @@ fn of_random_applications() {
             judged += check(&text, app) + check(&text, bare);
         }
     }
-    assert!(judged > 1_000, "{judged}");
+    assert!(judged > 500, "{judged}");
 }
