@@ -182,7 +182,7 @@ impl OpenWorld {
         (!judged.orders).then_some(judged)
     }
 
-    /// Where rules usually look: the tables that the statement touches, their parents and their children.
+    /// Where rules usually look: the tables that the statement touches, and the parents of those that it writes.
     fn first_near(&self, application: &mut Application, statement: &Procedure) -> BTreeSet<TableId> {
         application.procedures.push(statement.clone());
         let last = application.procedures.len() - 1;
