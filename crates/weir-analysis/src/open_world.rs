@@ -6,16 +6,21 @@
 //! the guards that it needs against every other.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_sql::bound::Procedure;
-use weir_sql::catalog::{ColumnIndex, Table, TableId};
+use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, ForeignKeyAction, Table, TableId};
 use weir_sql::{Application, Span};
 
 use crate::assertion::Shape;
-use crate::effects;
-use crate::invariant::{self, InvariantId, InvariantKind};
+use crate::dependents::Dependents;
+use crate::effects::{self, ProcedureEffects};
+use crate::invariant::{self, Invariant, InvariantKind};
 use crate::plan::{Mechanism, Placement, Plan, TransactionPlan};
+use crate::planted::PlantedFlaws;
 use crate::proof::Prover;
+use crate::rules::{Declared, Outcomes, Relevance};
 use crate::verdict::Alone;
 use crate::world::World;
 use crate::{planner, rules};
@@ -31,27 +36,49 @@ pub enum Refusal {
     Unchecked { procedure: String, assertion: String, operation: String },
 }
 
-/// Possible ad-hoc statements on the tables of a placed application.
-#[derive(Clone, Debug)]
+/// What ad-hoc statements may do to the tables of an application that has been placed.
+///
+/// A statement is judged among the ad-hoc statements that can write a table of which a rule asks who writes it; what no rule
+/// asks about does not change the answer ([`World::asked`]).
+#[derive(Debug)]
 pub struct OpenWorld {
-    /// The application with its own procedures only.
-    closed: Application,
+    application: Arc<Application>,
     placement: Vec<Placement>,
-    /// Plan of each procedure, by its index.
+    dependents: Arc<Dependents>,
+    invariants: Vec<Invariant>,
+    /// Of the invariants.
+    names: Vec<String>,
+    relevance: Relevance,
+    /// Tables whose ad-hoc statements may write any table, for a trigger runs with them.
+    firing: BTreeSet<TableId>,
+    /// Of each of the application's own procedures, by its index, where nobody is beside them.
     plans: Vec<TransactionPlan>,
-    /// Every kind of write of a row of any table. Refused statements are included: they may also occur as parts of other statements.
-    ad_hoc: Vec<Procedure>,
+    /// The application with its own procedures alone: a judgement takes a copy, adds to it, and puts it back.
+    copies: Mutex<Vec<Application>>,
 }
 
 impl OpenWorld {
-    /// Synthesised procedures of the application are ad-hoc statements.
-    pub fn new(application: &Application, placement: &[Placement]) -> OpenWorld {
-        let mut closed = application.clone();
-        closed.procedures.retain(|procedure| !procedure.synthesised);
-        let mut all = Application { procedures: Vec::new(), ..closed.clone() };
-        weir_sql::synthesise(&mut all);
-        let plans = judge(&closed, placement, 0).plans;
-        OpenWorld { closed, placement: placement.to_vec(), plans, ad_hoc: all.procedures }
+    /// Those procedures of the application that nobody wrote are ad-hoc statements.
+    pub fn new(application: &Arc<Application>, placement: &[Placement]) -> OpenWorld {
+        let invariants = invariant::invariants(application);
+        let shapes = shapes(application);
+        let with_triggers: BTreeSet<TableId> =
+            application.catalog.triggers.iter().map(|trigger| trigger.table).collect();
+        let mut world = OpenWorld {
+            placement: placement.to_vec(),
+            dependents: Arc::new(Dependents::new(&application.catalog)),
+            names: invariants.iter().map(|invariant| invariant.name.clone()).collect(),
+            relevance: Relevance::new(application, &shapes, &invariants),
+            invariants,
+            firing: with_parents(&application.catalog, with_triggers),
+            application: application.clone(),
+            plans: Vec::new(),
+            copies: Mutex::default(),
+        };
+        if application.procedures.iter().any(|procedure| !procedure.synthesised) {
+            world.plans = world.judge_in_full(&[]).plans;
+        }
+        world
     }
 
     /// The plan of a statement, as a procedure behind the application's.
@@ -59,46 +86,217 @@ impl OpenWorld {
     /// # Errors
     /// The statement would endanger a procedure, or nothing keeps an invariant that it may violate.
     pub fn admit(&self, statement: Procedure) -> Result<TransactionPlan, Refusal> {
-        let after = judge(&self.with(std::slice::from_ref(&statement)), &self.placement, 0).plans;
-        let changed =
-            |(before, after): &(&TransactionPlan, TransactionPlan)| Obeyed::of(before) != Obeyed::of(after);
-        if let Some((_, after)) = self.plans.iter().zip(after).find(changed) {
-            let procedure = self.closed.procedures[after.procedure].name.clone();
-            return Err(Refusal::Endangers { procedure, why: after.why });
-        }
+        self.endangers(&statement)?;
         self.plan(statement)
     }
 
-    /// The same, whomever it would endanger.
+    /// As `admit`, among all ad-hoc statements that there may be.
+    ///
+    /// # Errors
+    /// As `admit`.
+    pub fn admit_in_full(&self, statement: Procedure) -> Result<TransactionPlan, Refusal> {
+        self.endangers(&statement)?;
+        self.plan_in_full(statement)
+    }
+
+    fn endangers(&self, statement: &Procedure) -> Result<(), Refusal> {
+        if self.plans.is_empty() {
+            return Ok(());
+        }
+        let after = self.judge_in_full(std::slice::from_ref(statement)).plans;
+        let changed =
+            |(before, after): &(&TransactionPlan, TransactionPlan)| Obeyed::of(before) != Obeyed::of(after);
+        match self.plans.iter().zip(after).find(changed) {
+            Some((_, after)) => {
+                let own = self.application.procedures.iter().filter(|procedure| !procedure.synthesised);
+                let procedure = own.map(|procedure| procedure.name.clone()).nth(after.procedure);
+                Err(Refusal::Endangers { procedure: procedure.unwrap_or_default(), why: after.why })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The plan of a statement, whomever it would endanger.
     ///
     /// # Errors
     /// Nothing keeps what it may break.
     pub fn plan(&self, statement: Procedure) -> Result<TransactionPlan, Refusal> {
-        let all = self.with_strangers_and(statement);
-        let Judged { mut plans, open } = judge(&all, &self.placement, self.ad_hoc.len());
-        let Some(mut plan) = plans.pop() else { unreachable!("as many plans as procedures") };
+        match self.judge_near(&statement) {
+            Some(judged) => self.plan_of(judged),
+            None => self.plan_in_full(statement),
+        }
+    }
+
+    fn plan_in_full(&self, statement: Procedure) -> Result<TransactionPlan, Refusal> {
+        let mut others = self.all_ad_hoc();
+        let ad_hoc = others.len();
+        others.push(statement);
+        let mut application = self.copy();
+        let own = application.procedures.len();
+        application.procedures.extend(others);
+        let judged = self.judge_last(&application, own..own + ad_hoc);
+        self.put_back(application, own);
+        self.plan_of(judged)
+    }
+
+    fn plan_of(&self, Last { mut plan, own, open, .. }: Last) -> Result<TransactionPlan, Refusal> {
         if plan.mechanism.is_ordered_family() {
             return Err(Refusal::Unkept { why: plan.why });
         }
-        if let Some(one) = open.iter().find(|one| one.procedure + 1 == all.procedures.len()) {
-            return Err(one.refusal(&all));
+        if let Some(refusal) = open {
+            return Err(refusal);
         }
-        plan.procedure = self.closed.procedures.len();
+        plan.procedure = own;
         Ok(plan)
     }
 
-    /// The application's procedures, the ad-hoc statements, and this statement last.
-    pub(crate) fn with_strangers_and(&self, statement: Procedure) -> Application {
-        let mut others = self.ad_hoc.clone();
-        others.push(statement);
-        self.with(&others)
+    /// What anybody does to a row of any table; also what is refused: a statement that meets nothing else of its kind is no
+    /// ad-hoc statement to one that does half of it.
+    fn all_ad_hoc(&self) -> Vec<Procedure> {
+        self.application.catalog.tables.iter().flat_map(weir_sql::synthesised_of).collect()
     }
 
-    fn with(&self, others: &[Procedure]) -> Application {
-        let mut application = self.closed.clone();
+    /// The statement among those that write what matters to it; none: that is not enough to tell.
+    fn judge_near(&self, statement: &Procedure) -> Option<Last> {
+        let catalog = &self.application.catalog;
+        let mut application = self.copy();
+        let own = application.procedures.len();
+        let mut near = self.first_near(&mut application, statement);
+        let judged = loop {
+            application.procedures.truncate(own);
+            let mut writers = with_parents(catalog, near.clone());
+            writers.extend(&self.firing);
+            application
+                .procedures
+                .extend(writers.iter().flat_map(|table| weir_sql::synthesised_of(catalog.table(*table))));
+            let ad_hoc = own..application.procedures.len();
+            application.procedures.push(statement.clone());
+            let judged = self.judge_last(&application, ad_hoc);
+            if judged.asked.is_subset(&near) {
+                break judged;
+            }
+            near.extend(&judged.asked);
+        };
+        self.put_back(application, own);
+        // Whoever is ordered promotes others, and they further ones.
+        (!judged.orders).then_some(judged)
+    }
+
+    /// Where rules usually look: the tables that the statement touches, and the parents of those that it writes.
+    fn first_near(&self, application: &mut Application, statement: &Procedure) -> BTreeSet<TableId> {
+        application.procedures.push(statement.clone());
+        let last = application.procedures.len() - 1;
+        let own = effects::of_one(application, &self.dependents, last);
+        application.procedures.truncate(last);
+        let mut near: BTreeSet<TableId> = own.reads.iter().map(|read| read.table).collect();
+        for write in &own.writes {
+            let table = application.catalog.table(write.table);
+            near.insert(write.table);
+            near.extend(table.foreign_keys.iter().map(|key| key.parent));
+        }
+        near
+    }
+
+    /// All procedures of the application where rows live as they do, for the sake of the last one. Ad-hoc statements are there
+    /// for what they do; what they need themselves does not matter.
+    fn judge_last(&self, application: &Application, ad_hoc: Range<usize>) -> Last {
+        let all = self.effects_of(application);
+        let shapes = shapes(application);
+        let world =
+            World::with_dependents(application, &all, PlantedFlaws::default(), self.dependents.clone());
+        let declared = Declared { shapes: &shapes, invariants: &self.invariants, relevance: &self.relevance };
+        let prover = &mut Prover::new(None);
+        let of = |procedure: usize| match ad_hoc.contains(&procedure) {
+            true => Outcomes::new(),
+            false => rules::judge_one(&world, declared, prover, procedure),
+        };
+        let outcomes: Vec<Outcomes> = (0..all.len()).map(of).collect();
+        let own = ad_hoc.start;
+        let findings = &mut Vec::new();
+        let mut plans =
+            planner::transactions(&world, &self.names, &self.placement, None, ad_hoc, &outcomes, findings);
+        let orders = plans.iter().any(|plan| plan.mechanism.is_ordered_family());
+        let (Some(plan), Some(last)) = (plans.pop(), outcomes.last()) else {
+            unreachable!("as many plans as procedures")
+        };
+        let open = opens(&self.invariants, (plan.procedure, last)).next();
+        let open = open.map(|one| one.refusal(application));
+        Last { plan, own, open, asked: world.asked(), orders }
+    }
+
+    fn effects_of(&self, application: &Application) -> Vec<ProcedureEffects> {
+        let of = |procedure| effects::of_one(application, &self.dependents, procedure);
+        (0..application.procedures.len()).map(of).collect()
+    }
+
+    /// The application's own procedures and these, among nobody else.
+    fn judge_in_full(&self, others: &[Procedure]) -> Judged {
+        let mut application = self.copy();
+        let own = application.procedures.len();
         application.procedures.extend_from_slice(others);
+        let judged = judge(&application, &self.placement);
+        self.put_back(application, own);
+        judged
+    }
+
+    /// Everybody beside whom the statement is judged, and itself last.
+    pub(crate) fn with_strangers_and(&self, statement: Procedure) -> Application {
+        let mut application = self.copy();
+        application.procedures.extend(self.all_ad_hoc());
+        application.procedures.push(statement);
         application
     }
+
+    fn copy(&self) -> Application {
+        let kept = self.copies.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        kept.unwrap_or_else(|| {
+            let mut application = Application::clone(&self.application);
+            application.procedures.retain(|procedure| !procedure.synthesised);
+            application
+        })
+    }
+
+    fn put_back(&self, mut application: Application, own: usize) {
+        application.procedures.truncate(own);
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner).push(application);
+    }
+}
+
+/// What the judgement of a last procedure comes to.
+struct Last {
+    plan: TransactionPlan,
+    /// So many are the application's own.
+    own: usize,
+    /// An assertion that it is not shown to keep by itself.
+    open: Option<Refusal>,
+    /// The tables of which a rule has asked who writes them.
+    asked: BTreeSet<TableId>,
+    /// Somebody runs in order.
+    orders: bool,
+}
+
+/// With every table whose ad-hoc statements may write one of these: a row that goes or gets another key acts on its children.
+fn with_parents(catalog: &Catalog, tables: BTreeSet<TableId>) -> BTreeSet<TableId> {
+    let mut todo: Vec<TableId> = tables.iter().copied().collect();
+    let mut all = tables;
+    while let Some(table) = todo.pop() {
+        for key in catalog.table(table).foreign_keys.iter().filter(|key| acts(key)) {
+            if all.insert(key.parent) {
+                todo.push(key.parent);
+            }
+        }
+    }
+    all
+}
+
+/// It writes the child when the parent's row goes or gets another key.
+fn acts(key: &ForeignKey) -> bool {
+    let writes = |action| !matches!(action, ForeignKeyAction::NoAction | ForeignKeyAction::Restrict);
+    writes(key.on_delete) || writes(key.on_update)
+}
+
+fn shapes(application: &Application) -> Vec<Shape<'_>> {
+    application.assertions.iter().map(|assertion| Shape::of(&assertion.expr)).collect()
 }
 
 /// The plan of an application whose schema has changed while it runs. `stays`: by table, where its rows live already; any other
@@ -126,7 +324,10 @@ pub fn plan_anew(
     let placed =
         |table: &Table| stays.get(table.id.0 as usize).cloned().flatten().unwrap_or_else(|| new(table));
     let placement: Vec<Placement> = application.catalog.tables.iter().map(placed).collect();
-    let Judged { plans: transactions, open } = judge(application, &placement, 0);
+    if application.procedures.is_empty() {
+        return Ok(Plan { placement, transactions: Vec::new() });
+    }
+    let Judged { plans: transactions, open } = judge(application, &placement);
     let has_to = |plan: &&TransactionPlan| {
         plan.mechanism.is_ordered_family() && !runs_in_order(&application.procedures[plan.procedure].name)
     };
@@ -191,28 +392,27 @@ impl Open {
     }
 }
 
-/// Analyses all procedures under the placement. The `ad_hoc` procedures before the last one are ad-hoc statements, whose own plans are
-/// irrelevant.
-fn judge(application: &Application, placement: &[Placement], ad_hoc: usize) -> Judged {
+/// The assertions that a procedure with these outcomes is not shown to keep by itself.
+fn opens<'j>(
+    invariants: &'j [Invariant],
+    (procedure, outcomes): (usize, &'j Outcomes),
+) -> impl Iterator<Item = Open> + 'j {
+    outcomes.iter().filter_map(move |(id, outcome)| match invariants[id.0 as usize].kind {
+        InvariantKind::Assertion(assertion) if outcome.alone != Alone::Proved => {
+            Some(Open { procedure, assertion, operation: outcome.operation.clone() })
+        }
+        _ => None,
+    })
+}
+
+/// All procedures where rows live as they do.
+fn judge(application: &Application, placement: &[Placement]) -> Judged {
     let all = effects::of_all(application);
     let invariants = invariant::invariants(application);
     let world = World::new(application, &all);
-    let shapes: Vec<Shape<'_>> =
-        application.assertions.iter().map(|assertion| Shape::of(&assertion.expr)).collect();
-    let outcomes = rules::judge_all(&world, &shapes, &invariants, &mut Prover::new(None));
+    let outcomes = rules::judge_all(&world, &shapes(application), &invariants, &mut Prover::new(None));
     let names: Vec<String> = invariants.iter().map(|invariant| invariant.name.clone()).collect();
-    let last = all.len().saturating_sub(1);
-    let ad_hoc = last.saturating_sub(ad_hoc)..last;
-    let plans = planner::transactions(&world, &names, placement, None, ad_hoc, &outcomes, &mut Vec::new());
-    let open_of = |(procedure, outcomes): (usize, &rules::Outcomes)| {
-        let of = |(id, outcome): &(InvariantId, rules::Outcome)| match invariants[id.0 as usize].kind {
-            InvariantKind::Assertion(assertion) if outcome.alone != Alone::Proved => {
-                Some(Open { procedure, assertion, operation: outcome.operation.clone() })
-            }
-            _ => None,
-        };
-        outcomes.iter().filter_map(of).collect::<Vec<Open>>()
-    };
-    let open = outcomes.iter().enumerate().flat_map(open_of).collect();
+    let plans = planner::transactions(&world, &names, placement, None, 0..0, &outcomes, &mut Vec::new());
+    let open = outcomes.iter().enumerate().flat_map(|of| opens(&invariants, of)).collect();
     Judged { plans, open }
 }

@@ -59,7 +59,15 @@ pub fn transactions(
     let mut candidates: Vec<Candidate> = outcomes
         .iter()
         .enumerate()
-        .map(|(procedure, list)| candidate(world, placement, procedure, list))
+        .map(|(procedure, list)| {
+            // Which shards an ad-hoc statement reaches matters to others only where it locks what it reads.
+            let locks = || world.effects[procedure].reads.iter().any(|read| read.locked);
+            let reach = match ad_hoc.contains(&procedure) && !locks() {
+                true => Reach { single: true, scattered: false, dependent: false },
+                false => placement::reach(world, placement, procedure),
+            };
+            candidate(reach, list)
+        })
         .collect();
     locks::honour(world, &mut candidates, findings);
     candidates[ad_hoc].iter_mut().for_each(|ad_hoc| ad_hoc.unguarded.clear());
@@ -113,7 +121,7 @@ fn gap(app: &Application, partitioning: &Partitioning) -> Option<Finding> {
     })
 }
 
-fn candidate(world: &World<'_>, placement: &[Placement], procedure: usize, outcomes: &Outcomes) -> Candidate {
+fn candidate(reach: Reach, outcomes: &Outcomes) -> Candidate {
     let mut guards: Vec<Guard> = Vec::new();
     let mut unguarded = Vec::new();
     let mut broken = Vec::new();
@@ -129,7 +137,7 @@ fn candidate(world: &World<'_>, placement: &[Placement], procedure: usize, outco
         }
     }
     let touches = outcomes.iter().map(|(invariant, _)| *invariant).collect();
-    Candidate { reach: placement::reach(world, placement, procedure), guards, touches, broken, unguarded }
+    Candidate { reach, guards, touches, broken, unguarded }
 }
 
 fn add_guard(guards: &mut Vec<Guard>, draft: &GuardDraft, invariant: InvariantId) {

@@ -1,7 +1,9 @@
 //! Facts about all procedures together: which of them insert, delete and update which data, which columns never change, which numbers
 //! come from counters, and which rows a transaction claims.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use weir_sql::catalog::{ColumnIndex, SequenceId, Table, TableId};
 use weir_sql::{Application, Span};
@@ -18,7 +20,9 @@ pub struct World<'a> {
     pub effects: &'a [ProcedureEffects],
     /// By procedure.
     pub claims: Vec<Vec<ClaimedRow>>,
-    pub dependents: Dependents,
+    pub dependents: Arc<Dependents>,
+    /// The tables of which it has been asked who writes them: what it has answered follows from their writers.
+    asked: RefCell<BTreeSet<TableId>>,
     updated: BTreeMap<(TableId, ColumnIndex), BTreeSet<usize>>,
     inserted: BTreeMap<TableId, BTreeSet<usize>>,
     deleted: BTreeMap<TableId, BTreeSet<usize>>,
@@ -104,12 +108,23 @@ impl<'a> World<'a> {
     }
 
     pub fn flawed(app: &'a Application, effects: &'a [ProcedureEffects], flaws: PlantedFlaws) -> World<'a> {
+        World::with_dependents(app, effects, flaws, Arc::new(Dependents::new(&app.catalog)))
+    }
+
+    /// `dependents`: of the application's catalog.
+    pub fn with_dependents(
+        app: &'a Application,
+        effects: &'a [ProcedureEffects],
+        flaws: PlantedFlaws,
+        dependents: Arc<Dependents>,
+    ) -> World<'a> {
         let mut world = World {
             flaws,
             app,
             effects,
             claims: Vec::new(),
-            dependents: Dependents::new(&app.catalog),
+            dependents,
+            asked: RefCell::default(),
             own: effects.iter().map(Own::of).collect(),
             updated: BTreeMap::new(),
             inserted: BTreeMap::new(),
@@ -145,6 +160,15 @@ impl<'a> World<'a> {
         world
     }
 
+    /// The tables of which it has been asked who writes them, and how.
+    pub fn asked(&self) -> BTreeSet<TableId> {
+        self.asked.borrow().clone()
+    }
+
+    fn ask(&self, table: TableId) {
+        self.asked.borrow_mut().insert(table);
+    }
+
     pub fn table(&self, table: TableId) -> &'a Table {
         self.app.catalog.table(table)
     }
@@ -164,23 +188,28 @@ impl<'a> World<'a> {
     }
 
     pub fn inserters(&self, table: TableId) -> impl Iterator<Item = usize> + '_ {
+        self.ask(table);
         self.inserted.get(&table).into_iter().flatten().copied()
     }
 
     pub fn deleters(&self, table: TableId) -> impl Iterator<Item = usize> + '_ {
+        self.ask(table);
         self.deleted.get(&table).into_iter().flatten().copied()
     }
 
     pub fn updaters(&self, table: TableId, column: ColumnIndex) -> impl Iterator<Item = usize> + '_ {
+        self.ask(table);
         self.updated.get(&(table, column)).into_iter().flatten().copied()
     }
 
     pub fn is_written(&self, table: TableId) -> bool {
+        self.ask(table);
         self.by_table.contains_key(&table)
     }
 
     /// No procedure updates it after the insert.
     pub fn is_immutable(&self, table: TableId, column: ColumnIndex) -> bool {
+        self.ask(table);
         !self.updated.contains_key(&(table, column))
     }
 
@@ -191,6 +220,7 @@ impl<'a> World<'a> {
 
     /// Two branches that insert one row ON CONFLICT may give the column different values.
     pub fn is_replaced(&self, table: TableId, column: ColumnIndex) -> bool {
+        self.ask(table);
         self.replaced.contains(&(table, column))
     }
 
@@ -273,14 +303,30 @@ impl<'a> World<'a> {
 
     /// Writes of all procedures, with the procedure.
     pub fn writes(&self) -> impl Iterator<Item = (usize, &'a Write)> + '_ {
+        self.asked.borrow_mut().extend(self.app.catalog.tables.iter().map(|table| table.id));
+        self.all_writes()
+    }
+
+    fn all_writes(&self) -> impl Iterator<Item = (usize, &'a Write)> + '_ {
         self.effects
             .iter()
             .enumerate()
             .flat_map(|(procedure, effects)| effects.writes.iter().map(move |write| (procedure, write)))
     }
 
-    /// All writes of one table.
+    /// Those of some tables, procedure by procedure.
+    pub fn writes_to(
+        &self,
+        tables: impl IntoIterator<Item = TableId>,
+    ) -> impl Iterator<Item = (usize, &'a Write)> + '_ {
+        let tables: BTreeSet<TableId> = tables.into_iter().collect();
+        tables.iter().for_each(|table| self.ask(*table));
+        self.all_writes().filter(move |(_, write)| tables.contains(&write.table))
+    }
+
+    /// Those of one table.
     pub fn writes_of(&self, table: TableId) -> impl Iterator<Item = (usize, &'a Write)> + '_ {
+        self.ask(table);
         self.by_table.get(&table).into_iter().flatten().copied()
     }
 
@@ -374,6 +420,7 @@ impl<'a> World<'a> {
     /// sequences, may lead to one value, and so may a sequence that gives a number twice.
     pub fn is_generated(&self, procedure: usize, table: TableId, column: ColumnIndex, term: TermId) -> bool {
         let Some(made) = self.generated(procedure, term) else { return false };
+        self.ask(table);
         let mut ways = self.ways.get(&(table, column)).into_iter().flatten();
         ways.all(|way| way.1 == made.1 && way.0.zip(made.0).is_none_or(|(one, another)| one == another))
     }

@@ -16,6 +16,7 @@ mod composed;
 mod existence;
 mod families;
 mod golden;
+mod nearby;
 mod partitioning;
 mod partitioning_soundness;
 mod paths;

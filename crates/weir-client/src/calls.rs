@@ -89,8 +89,9 @@ impl Seeds {
 const NAMES_TOLD: usize = 12;
 
 impl Callable {
-    /// For a program with a description.
-    pub(crate) fn new(program: Program) -> Callable {
+    /// Of a program that says what it was compiled from.
+    pub(crate) fn new(program: impl Into<Arc<Program>>) -> Callable {
+        let program = program.into();
         let (application, _) = program.described().expect("it was compiled from a description");
         let application = application.clone();
         let has_value = |column: &OutputColumn| column.ty != SqlType::Void;
@@ -98,13 +99,7 @@ impl Callable {
             columns_of(procedure).into_iter().filter(has_value).map(|column| column.name).collect()
         };
         let names = application.procedures.iter().map(names).collect();
-        Callable {
-            application,
-            program: Arc::new(program),
-            names,
-            system: OnceLock::new(),
-            seeds: Seeds::default(),
-        }
+        Callable { application, program, names, system: OnceLock::new(), seeds: Seeds::default() }
     }
 
     /// The system catalog of this schema.

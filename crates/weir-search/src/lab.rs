@@ -119,6 +119,7 @@ impl<'a> Lab<'a> {
             assertions: application.assertions.clone(),
             notes: Vec::new(),
             synthesised: application.synthesised,
+            reading: None,
         };
         let excluded = exclude(&mut stripped.catalog);
         let mut refused = refuse(&stripped, analysis, &excluded);

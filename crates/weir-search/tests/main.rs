@@ -17,6 +17,7 @@ mod wide;
 
 mod applications;
 mod examples;
+mod nearby;
 mod show;
 mod tricky;
 mod unique_indexes;

@@ -18,8 +18,8 @@ use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
 use crate::walk::{self, Part};
 
-/// A statement about assertions.
-#[derive(Debug)]
+/// What a text says of assertions.
+#[derive(Clone, Debug)]
 pub(crate) enum AssertionStatement {
     Create(PendingAssertion),
     Drop(Dropped),
@@ -65,7 +65,7 @@ impl AssertionStatement {
 }
 
 /// DROP ASSERTION: which, with their places.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Dropped {
     pub names: Vec<(String, Span)>,
     pub if_exists: bool,

@@ -8,6 +8,7 @@ use weir_types::{EnumType, SqlState, SqlType};
 
 use crate::bound::{Expr, ExprKind, Procedure, Query, RelationId, VariableId};
 use crate::source::{Diagnostic, Span};
+pub use crate::tables::Tables;
 
 /// Index into [`Catalog::tables`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -22,7 +23,7 @@ pub type ColumnIndex = usize;
 
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
-    pub tables: Vec<Table>,
+    pub tables: Tables,
     pub sequences: Vec<Sequence>,
     pub views: Vec<View>,
     /// Enumerations and domains, by name.

@@ -14,7 +14,7 @@ use crate::Application;
 use crate::assertion;
 use crate::catalog::{Catalog, ColumnIndex, ForeignKey, SequenceId, TableId};
 use crate::ddl;
-use crate::load::load_running;
+use crate::load::load_next;
 use crate::local_times;
 use crate::parse::{self, Piece};
 use crate::source::{Diagnostic, Sources, Span};
@@ -24,10 +24,9 @@ use crate::source::{Diagnostic, Sources, Span};
 /// # Errors
 /// The statement is invalid, or something in the schema would become invalid.
 pub fn define(application: &Application, name: &str, text: &str) -> Result<Application, Diagnostic> {
-    let mut sources = application.sources.clone();
-    let file = sources.add(name, text);
+    let file = application.sources.files.len() as u32;
     let local = |span: Span| Span { file: 0, ..span };
-    let mut after = load_running(sources).map_err(|(sources, wrong)| {
+    let mut after = load_next(application, name, text).map_err(|(sources, wrong)| {
         let first = wrong.into_iter().next().unwrap_or_else(|| {
             Diagnostic::new(SqlState::INTERNAL_ERROR, Span::default(), "the schema cannot be read again")
         });
@@ -263,6 +262,22 @@ fn numbered<T: Copy>(parts: impl Iterator<Item = (Span, T)>) -> BTreeMap<(Span, 
     parts.map(|(span, part)| ((span, number(span)), part)).collect()
 }
 
+/// By its place, which table of the one catalog is which of the other.
+fn matched(
+    before: &Catalog,
+    after: &Catalog,
+    numbered: impl Fn(&Catalog) -> BTreeMap<(Span, usize), TableId>,
+) -> Vec<(TableId, TableId)> {
+    let count = before.tables.len();
+    let spans = before.tables.iter().map(|table| table.span);
+    // Nearly every definition leaves the tables before it as they are.
+    if count <= after.tables.len() && spans.eq(after.tables.iter().take(count).map(|table| table.span)) {
+        return before.tables.iter().zip(&after.tables).map(|(was, now)| (now.id, was.id)).collect();
+    }
+    let old = numbered(before);
+    numbered(after).into_iter().filter_map(|(place, id)| Some((id, *old.get(&place)?))).collect()
+}
+
 impl Matching {
     pub fn new(before: &Catalog, after: &Catalog) -> Matching {
         let tables = |catalog: &Catalog| numbered(catalog.tables.iter().map(|one| (one.span, one.id)));
@@ -272,10 +287,13 @@ impl Matching {
             columns: after.tables.iter().map(|table| vec![None; table.columns.len()]).collect(),
             sequences: vec![None; after.sequences.len()],
         };
-        let (old, new) = (tables(before), tables(after));
-        for (place, id) in new {
-            let Some(&was) = old.get(&place) else { continue };
+        for (id, was) in matched(before, after, tables) {
             matching.tables[id.0 as usize] = Some(was);
+            let (is, was_of) = (&after.table(id).columns, &before.table(was).columns);
+            if is.iter().map(|column| column.span).eq(was_of.iter().map(|column| column.span)) {
+                matching.columns[id.0 as usize] = (0..is.len()).map(Some).collect();
+                continue;
+            }
             let columns = |catalog: &Catalog, id: TableId| {
                 let columns = catalog.table(id).columns.iter().enumerate();
                 numbered(columns.map(|(at, column)| (column.span, at)).collect::<Vec<_>>().into_iter())
@@ -304,6 +322,7 @@ impl Matching {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::load_running;
 
     fn application(text: &str) -> Application {
         let mut sources = Sources::default();

@@ -5,11 +5,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pg_query::protobuf::node;
 
 use crate::Application;
-use crate::assertion;
+use crate::assertion::{self, AssertionStatement};
 use crate::binder;
 use crate::bound::Procedure;
 use crate::catalog::{Assertion, Catalog, TableId};
@@ -54,6 +55,11 @@ pub fn load_running(sources: Sources) -> Result<Application, (Sources, Vec<Diagn
 pub fn load_with(sources: Sources, reading: Reading) -> Result<Application, (Sources, Vec<Diagnostic>)> {
     // Definitions made in another time zone have explicit offsets.
     let _zone = SessionZone::UTC.enter();
+    completed(read(sources, reading))
+}
+
+/// Messages with their whole places.
+fn completed(read: Read) -> Read {
     // Parameters are read as `$1` in the place of their names, so that a place may end within a character.
     let whole = |sources: &Sources, messages: &mut [Diagnostic]| {
         for message in messages {
@@ -61,7 +67,7 @@ pub fn load_with(sources: Sources, reading: Reading) -> Result<Application, (Sou
             remedy::complete(sources, message);
         }
     };
-    match read(sources, reading) {
+    match read {
         Ok(mut app) => {
             whole(&app.sources, &mut app.notes);
             Ok(app)
@@ -73,12 +79,87 @@ pub fn load_with(sources: Sources, reading: Reading) -> Result<Application, (Sou
     }
 }
 
-fn read(mut sources: Sources, reading: Reading) -> Result<Application, (Sources, Vec<Diagnostic>)> {
-    for file in &mut sources.files {
-        if let Cow::Owned(text) = crate::bodies::dollar_quoted(&file.text) {
-            *file = SourceFile::new(std::mem::take(&mut file.name), text);
+/// A schema after all statements of its files, before anything is bound that waits for the whole: one more file goes on from here.
+#[derive(Debug)]
+pub struct ReadSchema {
+    /// Locked while it is copied, for it notes down what it meets.
+    schema: Mutex<Schema>,
+    /// What the files say of assertions, in order.
+    said: Vec<AssertionStatement>,
+    /// So many files have been read.
+    files: usize,
+}
+
+/// As [`load_running`] of the application's sources and one more, of which the others are not read again where that gives the same.
+///
+/// # Errors
+/// As `load_running`.
+pub fn load_next(
+    application: &Application,
+    name: &str,
+    text: &str,
+) -> Result<Application, (Sources, Vec<Diagnostic>)> {
+    let mut sources = application.sources.clone();
+    sources.add(name, text);
+    let file = sources.files.len() - 1;
+    let before = application.reading.as_deref();
+    let Some(before) = before.filter(|before| before.files == file && !is_cache(name)) else {
+        return load_running(sources);
+    };
+    let _zone = SessionZone::UTC.enter();
+    match read_next(sources, before, file) {
+        Ok(Some(read)) => completed(read),
+        Ok(None) => {
+            let mut sources = application.sources.clone();
+            sources.add(name, text);
+            load_running(sources)
         }
+        Err(failed) => completed(Err(failed)),
     }
+}
+
+/// The sources, and what is wrong with them.
+type Failed = (Sources, Vec<Diagnostic>);
+
+type Read = Result<Application, Failed>;
+
+/// None: the file changes what others say, so that all of them are to be read again.
+fn read_next(mut sources: Sources, before: &ReadSchema, file: usize) -> Result<Option<Read>, Failed> {
+    dollar_quote(&mut sources.files[file]);
+    let mut schema = before.schema.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let mut said = before.said.clone();
+    let mut blocks = Vec::new();
+    let mut all = Vec::new();
+    let parsed =
+        read_statements(&sources, file, &mut schema, &mut blocks).map(|(text, statements, found)| {
+            said.extend(found);
+            schema.texts.push(text.as_str().into());
+            let piece = |statement| (file, statement);
+            all.extend(statements.into_iter().map(piece));
+            text
+        });
+    let text = match parsed {
+        Ok(text) => text,
+        Err(error) => return Err((sources, vec![error])),
+    };
+    let folds = |(_, one): &(usize, ParsedStatement)| matches!(one.node, node::Node::AlterEnumStmt(_));
+    if !blocks.is_empty() || all.iter().any(folds) {
+        return Ok(None);
+    }
+    if let Err(error) = apply(&mut schema, all, &|_| &text) {
+        return Err((sources, vec![error]));
+    }
+    Ok(Some(bind(sources, schema, said, &[], Reading::Running)))
+}
+
+fn dollar_quote(file: &mut SourceFile) {
+    if let Cow::Owned(text) = crate::bodies::dollar_quoted(&file.text) {
+        *file = SourceFile::new(std::mem::take(&mut file.name), text);
+    }
+}
+
+fn read(mut sources: Sources, reading: Reading) -> Read {
+    sources.files.iter_mut().for_each(dollar_quote);
     let mut schema = Schema::default();
     match reading {
         Reading::Strict => {}
@@ -86,15 +167,35 @@ fn read(mut sources: Sources, reading: Reading) -> Result<Application, (Sources,
         Reading::Tolerant => schema.notes = Some(Notes::default()),
     }
     let read = read_caches(&mut sources, &schema).and_then(|mut blocks| {
-        let assertions = read_schema(&sources, &mut schema, &mut blocks)?;
-        Ok((blocks, assertions))
+        let said = read_schema(&sources, &mut schema, &mut blocks)?;
+        Ok((blocks, said))
     });
-    let (blocks, assertions) = match read {
-        Ok(read) => read,
+    match read {
+        Ok((blocks, said)) => bind(sources, schema, said, &blocks, reading),
+        Err(error) => Err((sources, vec![error])),
+    }
+}
+
+/// What waits for the whole schema.
+fn bind(
+    sources: Sources,
+    mut schema: Schema,
+    said: Vec<AssertionStatement>,
+    blocks: &[Block],
+    reading: Reading,
+) -> Result<Application, (Sources, Vec<Diagnostic>)> {
+    let goes_on = reading == Reading::Running && blocks.is_empty();
+    let here = goes_on.then(|| ReadSchema {
+        schema: Mutex::new(schema.clone()),
+        said: said.clone(),
+        files: sources.files.len(),
+    });
+    let assertions = match finish_schema(&mut schema, said) {
+        Ok(assertions) => assertions,
         Err(error) => return Err((sources, vec![error])),
     };
     let mut errors = Vec::new();
-    let procedures = bind_routines(&sources, &mut schema, &blocks, &mut errors);
+    let procedures = bind_routines(&sources, &mut schema, blocks, &mut errors);
     let mentions = schema.notes.is_some().then(|| mentions(&sources, &schema, &[]));
     let mut assertions = bind_assertions(&schema, assertions, mentions.as_ref(), &mut errors);
     let unread = std::mem::take(&mut *schema.unread.borrow_mut());
@@ -107,7 +208,10 @@ fn read(mut sources: Sources, reading: Reading) -> Result<Application, (Sources,
         return Err((sources, errors));
     }
     let catalog = Catalog { schemas: schema.schemas, ..schema.catalog };
-    let mut app = Application { sources, catalog, procedures, assertions, notes, synthesised: false };
+    let reading_on = here.map(Arc::new);
+    let synthesised = false;
+    let mut app =
+        Application { sources, catalog, procedures, assertions, notes, synthesised, reading: reading_on };
     if reading == Reading::Tolerant && !synthesise::has_transactions(&app.procedures) {
         synthesise::synthesise(&mut app);
     }
@@ -145,41 +249,64 @@ fn read_schema(
     sources: &Sources,
     schema: &mut Schema,
     blocks: &mut Vec<Block>,
-) -> Result<Vec<PendingAssertion>, Diagnostic> {
+) -> Result<Vec<AssertionStatement>, Diagnostic> {
     let cached: BTreeSet<u32> = blocks.iter().map(|block| block.span.file).collect();
     let mut texts = Vec::new();
     let mut statements: Vec<(usize, ParsedStatement)> = Vec::new();
     let mut said_of_assertions = Vec::new();
     for (index, source) in sources.files.iter().enumerate() {
-        let file = index as u32;
-        if is_cache(&source.name) || cached.contains(&file) {
+        if is_cache(&source.name) || cached.contains(&(index as u32)) {
             texts.push(String::new());
             continue;
         }
-        if let Some(notes) = schema.notes.as_ref().filter(|_| is_dump(&source.text)) {
-            notes.trust();
-        }
-        let mut text = sections::without_down(&source.text);
-        if let Some((before, found)) = queries::split(file, &text)? {
-            text = before;
-            blocks.extend(found);
-        }
-        let (mut text, found) = assertion::split(file, &text, schema.notes.as_ref())?;
+        let (text, parsed, found) = read_statements(sources, index, schema, blocks)?;
         said_of_assertions.extend(found);
-        let parsed = match (parse::parse_statements(Piece::new(file, 0, &text)), &schema.notes) {
-            (Err(_), Some(notes)) => {
-                text = without_broken(file, &text, notes);
-                parse::parse_statements(Piece::new(file, 0, &text))?
-            }
-            (parsed, _) => parsed?,
-        };
         statements.extend(parsed.into_iter().map(|statement| (index, statement)));
         texts.push(text);
     }
     fold_labels(schema, &mut statements)?;
     schema.texts = texts.iter().map(|text| text.as_str().into()).collect();
+    apply(schema, statements, &|index| &texts[index])?;
+    Ok(said_of_assertions)
+}
+
+/// The text of a file that the grammar takes, its statements, and what it says of assertions.
+type FileStatements = (String, Vec<ParsedStatement>, Vec<AssertionStatement>);
+
+fn read_statements(
+    sources: &Sources,
+    index: usize,
+    schema: &Schema,
+    blocks: &mut Vec<Block>,
+) -> Result<FileStatements, Diagnostic> {
+    let (file, source) = (index as u32, &sources.files[index]);
+    if let Some(notes) = schema.notes.as_ref().filter(|_| is_dump(&source.text)) {
+        notes.trust();
+    }
+    let mut text = sections::without_down(&source.text);
+    if let Some((before, found)) = queries::split(file, &text)? {
+        text = before;
+        blocks.extend(found);
+    }
+    let (mut text, found) = assertion::split(file, &text, schema.notes.as_ref())?;
+    let parsed = match (parse::parse_statements(Piece::new(file, 0, &text)), &schema.notes) {
+        (Err(_), Some(notes)) => {
+            text = without_broken(file, &text, notes);
+            parse::parse_statements(Piece::new(file, 0, &text))?
+        }
+        (parsed, _) => parsed?,
+    };
+    Ok((text, parsed, found))
+}
+
+/// `text`: of the file of that number.
+fn apply<'t>(
+    schema: &mut Schema,
+    statements: Vec<(usize, ParsedStatement)>,
+    text: &dyn Fn(usize) -> &'t String,
+) -> Result<(), Diagnostic> {
     for (index, statement) in statements {
-        let piece = Piece::new(index as u32, 0, &texts[index]);
+        let piece = Piece::new(index as u32, 0, text(index));
         let (span, binds) = (statement.span, ddl::binds_rows(&statement.node));
         let of_views = schema.view_triggers.len();
         let result = schema.apply(piece, statement);
@@ -189,6 +316,14 @@ fn read_schema(
             schema.unread.borrow_mut().push(Unread { name, table: None, span });
         }
     }
+    Ok(())
+}
+
+/// What is to be said of the schema as a whole.
+fn finish_schema(
+    schema: &mut Schema,
+    said_of_assertions: Vec<AssertionStatement>,
+) -> Result<Vec<PendingAssertion>, Diagnostic> {
     // Only now: a later statement may have changed what lies below a view.
     let targets: Vec<_> = schema
         .catalog

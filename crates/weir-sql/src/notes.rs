@@ -21,8 +21,8 @@ pub enum Reading {
     Tolerant,
 }
 
-/// Notes of one tolerant reading. A strict one has none.
-#[derive(Debug, Default)]
+/// Of one tolerant reading. A strict one has none.
+#[derive(Clone, Debug, Default)]
 pub struct Notes {
     list: RefCell<Vec<Diagnostic>>,
     /// Some definition is missing, so an unknown name may not be an error.

@@ -30,21 +30,24 @@ const NAMED_MAX: usize = 3;
 
 /// Adds insert, update and delete of every table to the application's procedures.
 pub fn synthesise(app: &mut Application) {
-    let mut made = Vec::new();
-    for table in &app.catalog.tables {
-        made.push(insert(table));
-        for group in groups(table) {
-            made.push(update(table, &group));
-            if let [column] = group[..]
-                && is_bounded(table, column)
-            {
-                made.extend([BinaryOp::Add, BinaryOp::Subtract].map(|op| change(table, column, op)));
-            }
-        }
-        made.push(delete(table));
-    }
+    let made: Vec<Procedure> = app.catalog.tables.iter().flat_map(synthesised_of).collect();
     app.procedures.extend(made);
     app.synthesised = true;
+}
+
+/// Insert, update and delete of the table.
+pub fn synthesised_of(table: &Table) -> Vec<Procedure> {
+    let mut made = vec![insert(table)];
+    for group in groups(table) {
+        made.push(update(table, &group));
+        if let [column] = group[..]
+            && is_bounded(table, column)
+        {
+            made.extend([BinaryOp::Add, BinaryOp::Subtract].map(|op| change(table, column, op)));
+        }
+    }
+    made.push(delete(table));
+    made
 }
 
 /// Does the application say itself what is done with its tables? Functions that only compute do not.

@@ -2,5 +2,6 @@
 //! in virtual time, `postgres` beside a PostgreSQL server, `processes` starts servers, drivers, browsers, and ends them.
 
 mod bad_input;
+mod definitions;
 mod examples;
 mod golden;

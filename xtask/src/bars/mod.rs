@@ -9,6 +9,7 @@ mod issue_03;
 mod issue_04;
 mod issue_05;
 mod issue_24;
+mod issue_25;
 mod large_schema;
 mod record;
 mod side_by_side;
@@ -95,6 +96,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
         .chain(issue_04::BARS)
         .chain(issue_05::BARS)
         .chain(issue_24::BARS)
+        .chain(issue_25::BARS)
         .chain(unchanged::BARS)
         .chain(figures::BARS)
         .collect();

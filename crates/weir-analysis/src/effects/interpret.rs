@@ -25,7 +25,7 @@ pub fn of_all(app: &Application) -> Vec<ProcedureEffects> {
 }
 
 /// The effects of the procedure with that index.
-fn effects(app: &Application, dependents: &Dependents, procedure: usize) -> ProcedureEffects {
+pub fn effects(app: &Application, dependents: &Dependents, procedure: usize) -> ProcedureEffects {
     let definition = &app.procedures[procedure];
     let mut interpreter = Interpreter::new(app, dependents);
     interpreter.effects.procedure = procedure;

@@ -23,6 +23,7 @@ use weir_sql::catalog::{ColumnIndex, SequenceId, TableId};
 
 pub use condition::Condition;
 pub use expression::{OPAQUE, checked_sign, integer};
+pub(crate) use interpret::effects as of_one;
 pub use interpret::of_all;
 pub use term::{Sign, Term, TermId, Terms};
 

@@ -207,14 +207,14 @@ pub fn judge(
         world.effects[procedure].writes.iter().filter(|write| assertion::touches(shape, write)).collect();
     let operation = assertion::operations(world, &touching);
     let first = |wanted: &[Move]| {
-        let mut writes = world.writes();
+        let mut writes = world.writes_to(shape.tables.values().copied());
         writes
             .find(|(other, write)| wanted.contains(&counterparts.moved(world, *other, write)))
             .map(|(other, _)| other)
     };
     let own: Vec<Move> = touching.iter().map(|write| counterparts.moved(world, procedure, write)).collect();
     let does = |wanted: &[Move]| own.iter().any(|one| wanted.contains(one));
-    let takes_any = world.writes().find(|(other, write)| {
+    let takes_any = world.writes_to(shape.tables.values().copied()).find(|(other, write)| {
         write.is_delete() && counterparts.moved(world, *other, write) == Move::Together
     });
     let taker = first(&[Move::Goes]).or(takes_any.map(|(other, _)| other));

@@ -69,7 +69,7 @@ impl Extreme {
             highest: claim.group.function == Some(AggregateFunction::Maximum),
             zero_if_none: claim.zero_if_none,
         };
-        world.writes().any(|(_, write)| extreme.raised_to(write).is_some()).then_some(extreme)
+        world.writes_of(table).any(|(_, write)| extreme.raised_to(write).is_some()).then_some(extreme)
     }
 
     /// The value to which the write raises the column.

@@ -163,7 +163,7 @@ fn movers<'a>(
         Fact::Null { place, .. } => shape.table(place.0).map(|table| (place.0, table)).into_iter().collect(),
         Fact::Exists { group, .. } => group.tables.clone(),
     };
-    for (procedure, write) in world.writes() {
+    for (procedure, write) in world.writes_to(shape.tables.values().copied()) {
         let (makes_true, makes_false) = match fact {
             Fact::Null { place, negated } => {
                 if shape.table(place.0) != Some(write.table) {

@@ -28,8 +28,7 @@ mod unique;
 use weir_sql::Span;
 use weir_sql::catalog::{ColumnIndex, TableId};
 
-use self::relevance::Relevance;
-pub use self::relevance::tables_of;
+pub use self::relevance::{Relevance, tables_of};
 use crate::assertion::{Clause, Shape};
 use crate::effects::{Operation, Write};
 use crate::invariant::{Invariant, InvariantId, InvariantKind};
@@ -144,20 +143,37 @@ pub fn judge_all<'a>(
     invariants: &[Invariant],
     prover: &mut Prover<'_>,
 ) -> Vec<Outcomes> {
-    let relevance = Relevance::new(world, shapes, invariants);
-    let of = |procedure: usize| {
-        let relevant = relevance.of(&world.effects[procedure]).into_iter();
-        let judged = relevant.filter_map(|id| {
-            let invariant = &invariants[id.0 as usize];
-            let outcome = judge(world, shapes, invariant, procedure)?;
-            let outcome = prover.improve(world, shapes, invariant, procedure, outcome);
-            Some((id, world.flaws.turn(as_followed(world, procedure, outcome))))
-        });
-        let mut outcomes: Outcomes = judged.collect();
-        settle_reliance(&mut outcomes, procedure);
-        outcomes
-    };
-    (0..world.effects.len()).map(of).collect()
+    let relevance = Relevance::new(world.app, shapes, invariants);
+    let declared = Declared { shapes, invariants, relevance: &relevance };
+    (0..world.effects.len()).map(|procedure| judge_one(world, declared, prover, procedure)).collect()
+}
+
+/// What an application declares, and which tables it speaks of.
+#[derive(Clone, Copy)]
+pub struct Declared<'d, 'a> {
+    pub shapes: &'d [Shape<'a>],
+    pub invariants: &'d [Invariant],
+    pub relevance: &'d Relevance,
+}
+
+/// The verdicts on one transaction, which do not depend on those on others.
+pub fn judge_one<'a>(
+    world: &World<'a>,
+    declared: Declared<'_, 'a>,
+    prover: &mut Prover<'_>,
+    procedure: usize,
+) -> Outcomes {
+    let Declared { shapes, invariants, relevance } = declared;
+    let relevant = relevance.of(&world.effects[procedure]).into_iter();
+    let judged = relevant.filter_map(|id| {
+        let invariant = &invariants[id.0 as usize];
+        let outcome = judge(world, shapes, invariant, procedure)?;
+        let outcome = prover.improve(world, shapes, invariant, procedure, outcome);
+        Some((id, world.flaws.turn(as_followed(world, procedure, outcome))))
+    });
+    let mut outcomes: Outcomes = judged.collect();
+    settle_reliance(&mut outcomes, procedure);
+    outcomes
 }
 
 /// The outcome, if all is known that the transaction does; else a yes is no more than undecided. What is derived from

@@ -12,16 +12,15 @@ use weir_sql::walk::{Part, each_part};
 use crate::assertion::Shape;
 use crate::effects::ProcedureEffects;
 use crate::invariant::{Invariant, InvariantId, InvariantKind};
-use crate::world::World;
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Relevance {
     by_table: BTreeMap<TableId, Vec<InvariantId>>,
     by_sequence: BTreeMap<SequenceId, Vec<InvariantId>>,
 }
 
 impl Relevance {
-    pub fn new(world: &World<'_>, shapes: &[Shape<'_>], invariants: &[Invariant]) -> Relevance {
+    pub fn new(app: &Application, shapes: &[Shape<'_>], invariants: &[Invariant]) -> Relevance {
         let mut relevance = Relevance::default();
         for (index, invariant) in invariants.iter().enumerate() {
             let id = InvariantId(index as u32);
@@ -29,7 +28,7 @@ impl Relevance {
                 relevance.by_sequence.entry(sequence).or_default().push(id);
                 continue;
             }
-            for table in tables_of(world.app, shapes, invariant) {
+            for table in tables_of(app, shapes, invariant) {
                 relevance.by_table.entry(table).or_default().push(id);
             }
         }
@@ -70,6 +69,7 @@ pub fn tables_of(app: &Application, shapes: &[Shape<'_>], invariant: &Invariant)
 mod tests {
     use super::*;
     use crate::rules::judge;
+    use crate::world::World;
 
     /// Every pair for which a rule has a verdict is relevant.
     #[test]
@@ -83,7 +83,7 @@ mod tests {
             let shapes: Vec<Shape<'_>> =
                 app.assertions.iter().map(|assertion| Shape::of(&assertion.expr)).collect();
             let invariants = crate::invariant::invariants(&app);
-            let relevance = Relevance::new(&world, &shapes, &invariants);
+            let relevance = Relevance::new(&app, &shapes, &invariants);
             for (procedure, effects) in effects.iter().enumerate() {
                 let relevant = relevance.of(effects);
                 for (index, invariant) in invariants.iter().enumerate() {

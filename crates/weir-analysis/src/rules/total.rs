@@ -92,7 +92,9 @@ fn may_begin(world: &World<'_>, shape: &Shape<'_>, atoms: &[(i64, Atom<'_>)]) ->
     if !atoms.iter().any(|(_, atom)| matches!(atom, Atom::Aggregate(group) if may_be_none(group))) {
         return None;
     }
-    let mut found = world.writes().filter(|(_, write)| atoms.iter().any(|(_, atom)| changes(atom, write)));
+    let mut found = world
+        .writes_to(shape.tables.values().copied())
+        .filter(|(_, write)| atoms.iter().any(|(_, atom)| changes(atom, write)));
     found.next().map(|(procedure, _)| procedure)
 }
 

@@ -264,5 +264,6 @@ fn only(app: &Application, kept: &BTreeSet<usize>) -> Application {
         assertions: app.assertions.clone(),
         notes: app.notes.clone(),
         synthesised: app.synthesised,
+        reading: None,
     }
 }

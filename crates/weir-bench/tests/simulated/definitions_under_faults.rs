@@ -74,7 +74,7 @@ impl Bank {
             Simulated::new(application, analysis, workload).with_check(check).with_definitions(1);
         let shards = 1 + (seed % 4) as u16;
         let first = Description::new(application, 1, &analysis.plan).compile(shards).unwrap();
-        let first = Arc::new(SchemaVersion::new(first));
+        let first = Arc::new(SchemaVersion::new(Arc::new(first)));
         let told = Arc::new(Mutex::new(Told::default()));
         let script = Definers {
             chance: Xoshiro256PlusPlus::seed_from_u64(seed),
@@ -129,13 +129,13 @@ struct SchemaVersion {
 }
 
 impl SchemaVersion {
-    fn new(program: Program) -> SchemaVersion {
+    fn new(program: Arc<Program>) -> SchemaVersion {
         let (application, _) = program.described().unwrap();
         let sql = "SELECT sum(balance)::int FROM account";
         let (statement, types) = weir_sql::bind_statement(&application.catalog, sql, None).unwrap();
         let Statement::Query(query) = statement else { panic!("{sql}") };
         let sum = Arc::new(Gather::compile(&query, types.len(), &program).unwrap());
-        SchemaVersion { program: Arc::new(program), sum }
+        SchemaVersion { program, sum }
     }
 }
 

@@ -59,7 +59,7 @@ use crate::parse::{ParsedStatement, Piece};
 use crate::source::{Diagnostic, Severity, Span};
 
 /// An assertion whose expression is still text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PendingAssertion {
     pub name: String,
     /// Position of the name.
@@ -75,7 +75,7 @@ pub(crate) struct PendingAssertion {
 }
 
 /// The schema as far as it has been read.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Schema {
     pub catalog: Catalog,
     pub assertions: Vec<PendingAssertion>,
@@ -92,9 +92,9 @@ pub(crate) struct Schema {
     pub passed_over: RefCell<Vec<Diagnostic>>,
     /// Texts of the files.
     pub texts: Vec<std::sync::Arc<str>>,
-    /// Syntax of conditions and keys over rows, by the position of their owner: expressions over a column are bound again when its type
-    /// changes.
-    written: BTreeMap<Span, retype::Written>,
+    /// Conditions and keys over rows as they are written, by the place of what has them: what is bound over a column is bound anew
+    /// when that has another type.
+    written: BTreeMap<Span, std::sync::Arc<retype::Written>>,
     /// Views that are not in the catalog, because they were not understood: their statements.
     pub unbound_views: BTreeMap<String, Span>,
     /// Views with triggers, which say what writing to them means, and the triggers' functions.
@@ -108,7 +108,7 @@ pub(crate) struct Schema {
 }
 
 /// A part of the schema that is left out: it may demand anything of its tables' rows, or do anything with them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Unread {
     /// Empty if it has none.
     pub name: String,
@@ -129,7 +129,7 @@ pub(crate) fn binds_rows(statement: &node::Node) -> Option<String> {
     Some(name.to_owned())
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PendingTrigger {
     pub create: CreateTrigStmt,
     pub table: TableId,
@@ -137,7 +137,7 @@ pub(crate) struct PendingTrigger {
     pub span: Span,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PendingRoutine {
     pub create: CreateFunctionStmt,
     pub file: u32,

@@ -21,7 +21,7 @@ use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
 use crate::{type_name, walk};
 
-/// Syntax of an expression that has been bound over a row.
+/// What has been bound over a row, as it is written.
 #[derive(Debug)]
 pub(super) struct Written {
     node: WrittenNode,
@@ -61,19 +61,19 @@ impl Schema {
     /// Keeps the condition of the constraint at `span`.
     pub(super) fn write_down(&mut self, piece: Piece<'_>, span: Span, condition: &Node) {
         let node = WrittenNode::Condition(Box::new(condition.clone()));
-        self.written.insert(span, Written { node, file: piece.file, offset: piece.offset });
+        self.written.insert(span, Arc::new(Written { node, file: piece.file, offset: piece.offset }));
     }
 
     /// Keeps the statement of the index at `span`.
     pub(super) fn write_down_index(&mut self, piece: Piece<'_>, span: Span, create: &IndexStmt) {
         let node = WrittenNode::Index(Box::new(create.clone()));
-        self.written.insert(span, Written { node, file: piece.file, offset: piece.offset });
+        self.written.insert(span, Arc::new(Written { node, file: piece.file, offset: piece.offset }));
     }
 
     /// Keeps the query of the view at `span`.
     pub(super) fn write_down_view(&mut self, piece: Piece<'_>, span: Span, query: &Node, names: &[Node]) {
         let node = WrittenNode::View(Box::new(query.clone()), names.to_vec());
-        self.written.insert(span, Written { node, file: piece.file, offset: piece.offset });
+        self.written.insert(span, Arc::new(Written { node, file: piece.file, offset: piece.offset }));
     }
 
     /// Elements from which PostgreSQL derives an index name, key by key.

@@ -98,7 +98,7 @@ impl System {
     /// The table of that name, which is virtual.
     pub fn table(&self, name: &str) -> Option<TableId> {
         let of = |table: &&crate::catalog::Table| table.name.strip_prefix("pg_catalog.") == Some(name);
-        self.catalog.tables[self.first.0 as usize..].iter().find(of).map(|table| table.id)
+        self.catalog.tables.iter().skip(self.first.0 as usize).find(of).map(|table| table.id)
     }
 
     pub fn of(app: &Application) -> System {

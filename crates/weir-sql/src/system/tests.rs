@@ -56,7 +56,7 @@ fn every_table_view_and_function_binds() {
 #[test]
 fn rows_fit_their_tables_and_numbers_are_given_once() {
     let system = system();
-    for (table, rows) in system.catalog.tables[system.first.0 as usize..].iter().zip(&system.rows) {
+    for (table, rows) in system.catalog.tables.iter().skip(system.first.0 as usize).zip(&system.rows) {
         let mut keys = BTreeSet::new();
         for row in rows {
             for (column, value) in table.columns.iter().zip(row) {

@@ -8,7 +8,7 @@ mod rules;
 pub use self::closed::Closed;
 use self::modify::same_representation;
 use self::proven::Proven;
-use self::rules::{check_homes, check_indexes, check_unique_keys, table_rules};
+use self::rules::{check_homes, check_indexes, check_unique_keys, children, table_rules};
 use super::admission::Admission;
 use super::ahead;
 use super::call::join_effects;
@@ -61,8 +61,9 @@ pub fn program(
     }
     check_indexes(catalog)?;
     let mut rules = Vec::new();
-    for table in &catalog.tables {
-        rules.push(table_rules(catalog, &schema, &partitions, &closed.deleted, table.id)?);
+    let children = children(catalog);
+    for (table, children) in catalog.tables.iter().zip(&children) {
+        rules.push(table_rules(catalog, &schema, &partitions, &closed.deleted, (table.id, children))?);
     }
     let parents = rules.iter().flat_map(|rules| &rules.foreign_keys);
     let mut looked_up: LookedUp = parents.map(|key| (key.parent, key.parent_index)).collect();
@@ -89,9 +90,9 @@ pub fn program(
         schema,
         shards,
         partitions,
-        rules,
-        procedures,
-        updates,
+        rules: rules.into(),
+        procedures: procedures.into(),
+        updates: updates.into(),
         sequences,
         placed_by_uuids,
         texts: None,
@@ -109,7 +110,7 @@ pub fn text(
     (index, procedure): (usize, &Procedure),
     text: &Text,
 ) -> Result<(CompiledProcedure, Vec<Arc<CompiledUpdate>>), CompileError> {
-    let (schema, rules, shards) = (&*program.schema, program.rules.as_slice(), program.shards);
+    let (schema, rules, shards) = (&*program.schema, &*program.rules, program.shards);
     let text = Arc::new(text.clone());
     let within = Within { application, plan, schema, rules, shards, text: Some(&text) };
     let updates = RefCell::default();

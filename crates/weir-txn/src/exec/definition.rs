@@ -6,7 +6,7 @@
 //! module touches no rows: [`super::remake`] does.
 
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
@@ -60,11 +60,17 @@ pub enum Change {
 
 /// A plan that is ignored by comparisons and hashes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PlanOf(pub Arc<Plan>);
+pub struct PlanOf {
+    plan: Arc<Plan>,
+    /// What comes of it, for whoever is told of the definition in the process that made it, while that has it; others read the text
+    /// and compile.
+    #[serde(skip)]
+    program: OnceLock<Weak<Program>>,
+}
 
 impl PartialEq for PlanOf {
     fn eq(&self, other: &PlanOf) -> bool {
-        self.0 == other.0
+        self.plan == other.plan
     }
 }
 
@@ -125,14 +131,12 @@ impl Description {
         for (name, text) in &self.files {
             sources.add(name.clone(), text.clone());
         }
-        let application = weir_sql::load_running(sources).map_err(|(sources, wrong)| {
-            let first = wrong.first().map(|one| format!("{}: {}", sources.place(one.span), one.message));
-            unfit(&first.unwrap_or_default())
-        })?;
-        self.compile_with(application, shards).map_err(|wrong| wrong.error)
+        let application =
+            weir_sql::load_running(sources).map_err(|(sources, wrong)| unread(&sources, &wrong))?;
+        self.compile_with(Arc::new(application), shards).map_err(|wrong| wrong.error)
     }
 
-    fn compile_with(&self, application: Application, shards: ShardId) -> Result<Program, CompileError> {
+    fn compile_with(&self, application: Arc<Application>, shards: ShardId) -> Result<Program, CompileError> {
         let tables = &application.catalog.tables;
         let is_of = |(table, placement): (usize, &Placement)| match placement {
             Placement::Replicated => true,
@@ -148,8 +152,13 @@ impl Description {
             return Err(CompileError { span: Span::default(), error });
         }
         let program = Program::compile_open(&application, &self.plan, shards, self.began)?;
-        Ok(program.with_description(Arc::new(application), Arc::new(self.clone())))
+        Ok(program.with_description(application, Arc::new(self.clone())))
     }
+}
+
+fn unread(sources: &Sources, wrong: &[Diagnostic]) -> SqlError {
+    let first = wrong.first().map(|one| format!("{}: {}", sources.place(one.span), one.message));
+    unfit(&first.unwrap_or_default())
 }
 
 fn unfit(what: &str) -> SqlError {
@@ -176,8 +185,8 @@ impl Definition {
     /// none if the statement leaves the schema unchanged.
     ///
     /// # Errors
-    /// The text is invalid, breaks something, or this program's schema cannot change.
-    pub fn of(program: &Program, text: &str) -> Result<(Definition, Option<Program>), Undefined> {
+    /// What is wrong with it, what it would break, or that this program's schema does not change.
+    pub fn of(program: &Program, text: &str) -> Result<(Definition, Option<Arc<Program>>), Undefined> {
         let zone = SessionZone::current();
         let _utc = SessionZone::UTC.enter();
         let (application, description) = program.described().ok_or_else(|| Undefined {
@@ -195,18 +204,23 @@ impl Definition {
         let in_order = |name: &str| program.procedures.iter().any(|one| one.in_order && one.name == name);
         let plan = plan_anew(&after, &placement, since, &in_order).map_err(|refusal| refused(&refusal))?;
         let becomes = next_schema_version(upon, &text);
-        let change = Change::Schema { text, plan: PlanOf(Arc::new(plan)) };
+        let plan = PlanOf { plan: Arc::new(plan), program: OnceLock::new() };
+        let change = Change::Schema { text, plan };
         let definition = Definition { upon, becomes, change };
         let description = description.after(&definition);
         let file = description.files.len() - 1;
-        let program = description.compile_with(after, program.shards).map_err(|wrong| {
-            // An error in another file has no position in this text.
+        let program = description.compile_with(Arc::new(after), program.shards).map_err(|wrong| {
+            // What stands in another file has no place in this text.
             let span = match wrong.span.file as usize == file {
                 true => Span { file: 0, ..wrong.span },
                 false => Span::default(),
             };
             Undefined { span, error: wrong.error }
         })?;
+        let program = Arc::new(program);
+        if let Change::Schema { plan, .. } = &definition.change {
+            let _ = plan.program.set(Arc::downgrade(&program));
+        }
         Ok((definition, Some(program)))
     }
 
@@ -215,14 +229,25 @@ impl Definition {
     /// # Errors
     /// It changes another schema version, or this build cannot have produced it.
     pub fn compile(&self, program: &Program) -> Result<Option<Program>, SqlError> {
-        let (_, description) = program.described().ok_or_else(schema_has_changed)?;
+        let (application, description) = program.described().ok_or_else(schema_has_changed)?;
         if description.schema_version != self.upon {
             return Err(schema_has_changed());
         }
-        match self.change {
-            Change::Schema { .. } => Ok(Some(description.after(self).compile(program.shards)?)),
-            Change::Truncate { .. } => Ok(None),
+        let (text, plan) = match &self.change {
+            Change::Schema { text, plan } => (text, plan),
+            Change::Truncate { .. } => return Ok(None),
+        };
+        let compiled = plan.program.get().and_then(Weak::upgrade).filter(|one| one.shards == program.shards);
+        if let Some(same) = compiled.and_then(|one| one.share()) {
+            return Ok(Some(same));
         }
+        let after = description.after(self);
+        if application.sources.files.len() != description.files.len() {
+            return Ok(Some(after.compile(program.shards)?));
+        }
+        let next = weir_sql::load_next(application, &name_of(description), text);
+        let next = Arc::new(next.map_err(|(sources, wrong)| unread(&sources, &wrong))?);
+        Ok(Some(after.compile_with(next, program.shards).map_err(|wrong| wrong.error)?))
     }
 }
 
@@ -295,7 +320,12 @@ impl Description {
         let Change::Schema { text, plan } = &definition.change else { return self.clone() };
         let mut files = self.files.clone();
         files.push((name_of(self), text.clone()));
-        Description { files, began: self.began, plan: (*plan.0).clone(), schema_version: definition.becomes }
+        Description {
+            files,
+            began: self.began,
+            plan: (*plan.plan).clone(),
+            schema_version: definition.becomes,
+        }
     }
 }
 

@@ -33,11 +33,11 @@ pub struct Program {
     pub shards: u16,
     /// By table: its partition columns; `None` if it is replicated on every shard.
     pub partitions: Vec<Option<Vec<ColumnIndex>>>,
-    /// By table: CHECKs, foreign keys, and references from other tables.
-    pub rules: Vec<TableRules>,
-    pub procedures: Vec<CompiledProcedure>,
+    /// By table: CHECKs, foreign keys, and who refers to it.
+    pub rules: Arc<[TableRules]>,
+    pub procedures: Arc<[CompiledProcedure]>,
     /// Every UPDATE of the procedures and of their parts, by number.
-    pub updates: Vec<Arc<CompiledUpdate>>,
+    pub updates: Arc<[Arc<CompiledUpdate>]>,
     pub sequences: Vec<weir_sql::catalog::Sequence>,
     /// Some table's rows are placed by UUIDs.
     pub placed_by_uuids: bool,
@@ -487,7 +487,25 @@ impl Program {
         self
     }
 
-    /// Application and description that it was compiled from.
+    /// The same for somebody else in this process, who keeps texts and counts of rows of its own; none: its schema does not change.
+    pub(super) fn share(&self) -> Option<Program> {
+        Some(Program {
+            schema: self.schema.clone(),
+            shards: self.shards,
+            partitions: self.partitions.clone(),
+            rules: self.rules.clone(),
+            procedures: self.procedures.clone(),
+            updates: self.updates.clone(),
+            sequences: self.sequences.clone(),
+            placed_by_uuids: self.placed_by_uuids,
+            texts: Some(Box::new(self.texts.as_ref()?.share())),
+            schema_version: self.schema_version,
+            defers: self.defers,
+            described: Some(self.described.clone()?),
+        })
+    }
+
+    /// What it was compiled from.
     pub fn described(&self) -> Option<(&Arc<Application>, &Arc<Description>)> {
         self.described.as_ref().map(|(application, description)| (application, description))
     }

@@ -67,10 +67,12 @@ pub struct Texts {
     plan: Plan,
     /// Closed-world assumptions of the compiled program.
     closed: Closed,
-    world: OnceLock<OpenWorld>,
+    world: Arc<OnceLock<OpenWorld>>,
     bugs: PlantedBugs,
     known: Mutex<Recent<Text, Judged>>,
-    /// Statements compiled without being checked, because they have been admitted before: a log names the same text again and again.
+    /// What anybody in this process has judged who runs the same program: nobody judges it again.
+    judged: Arc<Mutex<Recent<Text, Judged>>>,
+    /// What has been run before, and is compiled without being judged: a log names the same text again and again.
     trusted: Mutex<Recent<Text, Judged>>,
     queries: Mutex<Recent<Text, Compiled>>,
     counts: RowCounts,
@@ -92,7 +94,8 @@ impl Texts {
             application,
             plan: plan.clone(),
             closed,
-            world: OnceLock::new(),
+            world: Arc::default(),
+            judged: Arc::new(Mutex::new(Recent::new(KEPT))),
             bugs,
             known: Mutex::new(Recent::new(KEPT)),
             trusted: Mutex::new(Recent::new(KEPT)),
@@ -100,7 +103,23 @@ impl Texts {
         }
     }
 
-    /// Compiles a query. It writes nothing, so it needs no admission.
+    /// For somebody else who runs the same program.
+    pub(super) fn share(&self) -> Texts {
+        Texts {
+            application: self.application.clone(),
+            plan: self.plan.clone(),
+            closed: self.closed.clone(),
+            world: self.world.clone(),
+            bugs: self.bugs,
+            known: Mutex::new(Recent::new(KEPT)),
+            judged: self.judged.clone(),
+            trusted: Mutex::new(Recent::new(KEPT)),
+            queries: Mutex::new(Recent::new(KEPT)),
+            counts: RowCounts::new(self.application.catalog.tables.len()),
+        }
+    }
+
+    /// A query, which writes nothing and is not judged.
     ///
     /// # Errors
     /// The text is invalid or not supported.
@@ -149,8 +168,14 @@ impl Texts {
         if let Some(judged) = self.known().get(text) {
             return judged.clone();
         }
-        // Another thread may do this at the same time, with the same result.
-        let judged = self.judge(program, text, self.bugs).map(Arc::new);
+        let others = || self.judged.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = others().get(text).cloned();
+        let judged = found.unwrap_or_else(|| {
+            // Others may do the same meanwhile, and find the same.
+            let judged = self.judge(program, text, self.bugs).map(Arc::new);
+            others().put(text.clone(), judged.clone());
+            judged
+        });
         self.known().put(text.clone(), judged.clone());
         judged
     }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use rustc_hash::FxHashMap;
 use weir_sql::Application;
 use weir_sql::bound::{Expr, InsertSource, Statement};
 use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, Table, TableId};
@@ -92,15 +93,21 @@ impl Closed {
 
     /// Adds children that foreign-key actions may delete.
     fn follow(&mut self, catalog: &Catalog) {
+        if self.deleted.is_empty() {
+            return;
+        }
+        let acts = |key: &&ForeignKey| [key.on_delete, key.on_update].iter().any(|action| !action.refuses());
+        let mut children: FxHashMap<TableId, Vec<TableId>> = FxHashMap::default();
+        for child in &catalog.tables {
+            for key in child.foreign_keys.iter().filter(acts) {
+                children.entry(key.parent).or_default().push(child.id);
+            }
+        }
         let mut reached: Vec<TableId> = self.deleted.iter().copied().collect();
         while let Some(parent) = reached.pop() {
-            for child in &catalog.tables {
-                let acts = |key: &ForeignKey| {
-                    key.parent == parent
-                        && [key.on_delete, key.on_update].iter().any(|action| !action.refuses())
-                };
-                if child.foreign_keys.iter().any(acts) && self.deleted.insert(child.id) {
-                    reached.push(child.id);
+            for &child in children.get(&parent).into_iter().flatten() {
+                if self.deleted.insert(child) {
+                    reached.push(child);
                 }
             }
         }

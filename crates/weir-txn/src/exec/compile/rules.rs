@@ -157,12 +157,23 @@ pub(super) fn check_indexes(catalog: &Catalog) -> Result<(), CompileError> {
     Ok(())
 }
 
+/// By parent: each child with the index of the key, in the catalog's order.
+pub(super) fn children(catalog: &Catalog) -> Vec<Vec<(TableId, usize)>> {
+    let mut children = vec![Vec::new(); catalog.tables.len()];
+    for child in &catalog.tables {
+        for (index, key) in child.foreign_keys.iter().enumerate() {
+            children[key.parent.0 as usize].push((child.id, index));
+        }
+    }
+    children
+}
+
 pub(super) fn table_rules(
     catalog: &Catalog,
     schema: &Schema,
     partitions: &[Option<Vec<ColumnIndex>>],
     deleted: &BTreeSet<TableId>,
-    table: TableId,
+    (table, children): (TableId, &[(TableId, usize)]),
 ) -> Result<TableRules, CompileError> {
     let mut rules = TableRules::default();
     for check in &catalog.table(table).checks {
@@ -181,25 +192,24 @@ pub(super) fn table_rules(
     for key in &catalog.table(table).foreign_keys {
         rules.foreign_keys.push(foreign_key(schema, partitions, deleted, table, key));
     }
-    for child in &catalog.tables {
-        for (rule, key) in child.foreign_keys.iter().enumerate().filter(|(_, key)| key.parent == table) {
-            let starts = |index: &crate::storage::IndexSchema| {
-                index.columns.len() >= key.columns.len()
-                    && index.columns.iter().zip(&key.columns).all(|(have, want)| have.column == Some(*want))
-            };
-            rules.referenced_by.push(Reference {
-                child: child.id,
-                name: key.name.clone(),
-                columns: key.columns.clone(),
-                parent_columns: key.parent_columns.clone(),
-                on_delete: key.on_delete,
-                on_update: key.on_update,
-                child_index: schema.table(child.id).indexes.iter().position(starts),
-                together: lives_together(partitions, child.id, key),
-                deferral: key.deferral,
-                rule,
-            });
-        }
+    for &(child, rule) in children {
+        let key = &catalog.table(child).foreign_keys[rule];
+        let starts = |index: &crate::storage::IndexSchema| {
+            index.columns.len() >= key.columns.len()
+                && index.columns.iter().zip(&key.columns).all(|(have, want)| have.column == Some(*want))
+        };
+        rules.referenced_by.push(Reference {
+            child,
+            name: key.name.clone(),
+            columns: key.columns.clone(),
+            parent_columns: key.parent_columns.clone(),
+            on_delete: key.on_delete,
+            on_update: key.on_update,
+            child_index: schema.table(child).indexes.iter().position(starts),
+            together: lives_together(partitions, child, key),
+            deferral: key.deferral,
+            rule,
+        });
     }
     Ok(rules)
 }
