@@ -59,13 +59,20 @@ pub enum Change {
 }
 
 /// A plan that is ignored by comparisons and hashes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct PlanOf {
     plan: Arc<Plan>,
     /// What comes of it, for whoever is told of the definition in the process that made it, while that has it; others read the text
     /// and compile.
     #[serde(skip)]
     program: OnceLock<Weak<Program>>,
+}
+
+/// The plan alone: what has come of it says nothing of the definition.
+impl std::fmt::Debug for PlanOf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PlanOf").field("plan", &self.plan).finish_non_exhaustive()
+    }
 }
 
 impl PartialEq for PlanOf {
