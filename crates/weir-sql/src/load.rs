@@ -130,14 +130,13 @@ fn read_next(mut sources: Sources, before: &ReadSchema, file: usize) -> Result<O
     let mut said = before.said.clone();
     let mut blocks = Vec::new();
     let mut all = Vec::new();
-    let parsed =
-        read_statements(&sources, file, &mut schema, &mut blocks).map(|(text, statements, found)| {
-            said.extend(found);
-            schema.texts.push(text.as_str().into());
-            let piece = |statement| (file, statement);
-            all.extend(statements.into_iter().map(piece));
-            text
-        });
+    let parsed = read_statements(&sources, file, &schema, &mut blocks).map(|(text, statements, found)| {
+        said.extend(found);
+        schema.texts.push(text.as_str().into());
+        let piece = |statement| (file, statement);
+        all.extend(statements.into_iter().map(piece));
+        text
+    });
     let text = match parsed {
         Ok(text) => text,
         Err(error) => return Err((sources, vec![error])),

@@ -92,13 +92,13 @@ fn pgbench_fills_tables_with_foreign_keys_on_three_shards() {
     let weir = Alone::start(3);
     for steps in ["dtpfg", "dtgpf"] {
         let mut pgbench = Command::new("pgbench");
-        pgbench.args(["-i", "-I", steps, "-s", "2", "-h", "127.0.0.1", "-U", "ann", "-p"]);
+        pgbench.args(["-i", "-I", steps, "-s", "1", "-h", "127.0.0.1", "-U", "ann", "-p"]);
         pgbench.arg(weir.port().to_string()).arg("weir");
         run(&mut pgbench).unwrap_or_else(|why| panic!("pgbench -I {steps}: {why}"));
         let counted = "SELECT (SELECT count(*) FROM pgbench_accounts), \
                        (SELECT count(*) FROM pg_constraint WHERE contype = 'f')";
         let row = weir.driver().query_one(counted, &[]).unwrap();
-        assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (200_000, 5), "{steps}");
+        assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (100_000, 5), "{steps}");
     }
     let mut pgbench = Command::new("pgbench");
     pgbench.args(["-n", "-h", "127.0.0.1", "-U", "ann", "-c", "2", "-t", "10", "-p"]);

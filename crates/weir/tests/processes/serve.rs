@@ -60,7 +60,11 @@ fn what_is_wrong_is_said_with_a_remedy() {
             ],
         ),
         (vec!["bench", "ycsb", "--target", "good.toml"], 2, &["weir:cluster.toml"]),
-        (vec!["bench", "tpcc", "--target", "weir:good.toml"], 2, &["is a cluster, on which tpcc does not run"]),
+        (
+            vec!["bench", "tpcc", "--target", "weir:good.toml"],
+            2,
+            &["is a cluster, on which tpcc does not run"],
+        ),
         (vec!["run", ".", "--target", "weir:"], 2, &["names no cluster file", "weir:cluster.toml"]),
         (vec!["bench", "ycsb", "--target", "weir:"], 2, &["names no cluster file", "weir:cluster.toml"]),
         (vec!["run", ".", "--target", "weir://host:7401"], 2, &["is an address", "weir:cluster.toml"]),
