@@ -43,12 +43,24 @@ pub(crate) struct Open {
     pub(crate) own: WriteSet,
     /// Number of unique keys among its claims. From [`KEYS_CLAIMED_MAX`] on the transaction is listed in [`Node::loading`].
     keys_claimed: usize,
+    /// Number of entries of `done` that have a version, and that have a setting: most transactions have none, and no statement looks through
+    /// all of them for nothing.
+    versions: usize,
+    settings: usize,
 }
 
 impl Open {
     fn new(txn: TxnId, shard: ShardId, age: Age) -> Open {
         let answered = (0, Reply::Aborted { txn, shard });
-        Open { age, done: Vec::new(), answered, own: WriteSet::default(), keys_claimed: 0 }
+        Open {
+            age,
+            done: Vec::new(),
+            answered,
+            own: WriteSet::default(),
+            keys_claimed: 0,
+            versions: 0,
+            settings: 0,
+        }
     }
 
     /// Deferred checks left by its statements; with a setting, only those that it concerns.
@@ -63,7 +75,7 @@ impl Open {
 
     /// Returns whether it changes the schema.
     pub(crate) fn defines(&self) -> bool {
-        self.done.iter().any(|done| done.version.is_some())
+        self.versions > 0
     }
 
     /// Programs of the schema versions that it has made.
@@ -161,6 +173,7 @@ impl Node {
                     self.loading.push(txn);
                 }
                 let setting = work.call.callee.setting().cloned();
+                open.settings += usize::from(setting.is_some());
                 let (writes, later) = (ran.writes, ran.later);
                 if let Some(before) = open.done.last_mut().filter(|_| !ran.upserted.is_empty()) {
                     // The later list includes the rows of the earlier batch.
@@ -202,8 +215,8 @@ impl Node {
     ) -> Result<Ran, Stop> {
         let mark = open.own.mark();
         self.put_versions(open);
-        let said: SmallVec<[&Setting; 2]> =
-            open.done.iter().filter_map(|done| done.setting.as_ref()).collect();
+        let settled = if open.settings == 0 { &[] } else { &open.done[..] };
+        let said: SmallVec<[&Setting; 2]> = settled.iter().filter_map(|done| done.setting.as_ref()).collect();
         let setting = work.call.callee.setting();
         let later = setting.map_or_else(Vec::new, |setting| open.pending(Some(setting), &self.program));
         let upserted: &[(TableId, u32)] = open.done.last().map_or(&[], |done| &done.upserted);

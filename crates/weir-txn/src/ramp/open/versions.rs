@@ -53,6 +53,9 @@ impl Open {
 impl Node {
     /// Puts the transaction's last version in place, for a statement of its own.
     pub(crate) fn put_versions(&mut self, open: &mut Open) {
+        if !open.defines() {
+            return;
+        }
         open.done
             .iter_mut()
             .filter_map(|done| done.version.as_mut())
@@ -61,6 +64,9 @@ impl Node {
 
     /// Puts the version in place again that others see.
     pub(crate) fn take_versions(&mut self, open: &mut Open) {
+        if !open.defines() {
+            return;
+        }
         open.done
             .iter_mut()
             .rev()
@@ -87,6 +93,7 @@ impl Node {
         });
         self.take_versions(open);
         let version = defined?;
+        open.versions += 1;
         open.done.push(Done { number, mark, version, ..Done::default() });
         Ok(())
     }
@@ -97,10 +104,14 @@ impl Node {
         let mut claims = Vec::new();
         while open.done.len() > stays {
             let done = open.done.pop().expect("there are more than stay");
+            open.settings -= usize::from(done.setting.is_some());
             claims.extend(done.claims);
             match done.version {
                 None => open.own.roll_back(&mut self.storage, done.mark),
-                Some(version) => self.drop_version(&mut open.own, *version),
+                Some(version) => {
+                    open.versions -= 1;
+                    self.drop_version(&mut open.own, *version);
+                }
             }
         }
         self.take_versions(open);
