@@ -36,7 +36,7 @@ pub enum Refusal {
     Unchecked { procedure: String, assertion: String, operation: String },
 }
 
-/// What ad-hoc statements may do to the tables of an application that has been placed.
+/// Judges ad-hoc statements on the tables of an application that has been placed.
 ///
 /// A statement is judged among the ad-hoc statements that can write a table of which a rule asks who writes it; what no rule
 /// asks about does not change the answer ([`World::asked`]).
@@ -150,7 +150,7 @@ impl OpenWorld {
         Ok(plan)
     }
 
-    /// What anybody does to a row of any table; also what is refused: a statement that meets nothing else of its kind is no
+    /// The ad-hoc statements on one row of each table; also what is refused: a statement that meets nothing else of its kind is no
     /// ad-hoc statement to one that does half of it.
     fn all_ad_hoc(&self) -> Vec<Procedure> {
         self.application.catalog.tables.iter().flat_map(weir_sql::synthesised_of).collect()
@@ -262,16 +262,16 @@ impl OpenWorld {
     }
 }
 
-/// What the judgement of a last procedure comes to.
+/// Result of judging an application's last procedure.
 struct Last {
     plan: TransactionPlan,
-    /// So many are the application's own.
+    /// Number of procedures that are the application's own.
     own: usize,
     /// An assertion that it is not shown to keep by itself.
     open: Option<Refusal>,
     /// The tables of which a rule has asked who writes them.
     asked: BTreeSet<TableId>,
-    /// Somebody runs in order.
+    /// Some transaction runs in order.
     orders: bool,
 }
 

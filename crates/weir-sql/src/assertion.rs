@@ -18,7 +18,7 @@ use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
 use crate::walk::{self, Part};
 
-/// What a text says of assertions.
+/// The assertions that a text declares or drops.
 #[derive(Clone, Debug)]
 pub(crate) enum AssertionStatement {
     Create(PendingAssertion),

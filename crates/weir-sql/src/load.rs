@@ -84,9 +84,9 @@ fn completed(read: Read) -> Read {
 pub struct ReadSchema {
     /// Locked while it is copied, for it notes down what it meets.
     schema: Mutex<Schema>,
-    /// What the files say of assertions, in order.
+    /// Assertions that the files declare or drop, in order.
     said: Vec<AssertionStatement>,
-    /// So many files have been read.
+    /// Number of files that have been read.
     files: usize,
 }
 
@@ -175,7 +175,7 @@ fn read(mut sources: Sources, reading: Reading) -> Read {
     }
 }
 
-/// What waits for the whole schema.
+/// Statements that are bound once the whole schema is known.
 fn bind(
     sources: Sources,
     mut schema: Schema,
@@ -318,7 +318,7 @@ fn apply<'t>(
     Ok(())
 }
 
-/// What is to be said of the schema as a whole.
+/// Diagnostics about the schema as a whole.
 fn finish_schema(
     schema: &mut Schema,
     said_of_assertions: Vec<AssertionStatement>,

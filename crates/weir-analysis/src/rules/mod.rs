@@ -148,7 +148,7 @@ pub fn judge_all<'a>(
     (0..world.effects.len()).map(|procedure| judge_one(world, declared, prover, procedure)).collect()
 }
 
-/// What an application declares, and which tables it speaks of.
+/// The invariants that an application declares, and the tables that each names.
 #[derive(Clone, Copy)]
 pub struct Declared<'d, 'a> {
     pub shapes: &'d [Shape<'a>],

@@ -21,7 +21,7 @@ use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
 use crate::{type_name, walk};
 
-/// What has been bound over a row, as it is written.
+/// Text of an expression that was bound over a row.
 #[derive(Debug)]
 pub(super) struct Written {
     node: WrittenNode,

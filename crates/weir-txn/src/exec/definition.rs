@@ -62,8 +62,7 @@ pub enum Change {
 #[derive(Clone, Serialize, Deserialize)]
 pub struct PlanOf {
     plan: Arc<Plan>,
-    /// What comes of it, for whoever is told of the definition in the process that made it, while that has it; others read the text
-    /// and compile.
+    /// The compiled program, shared by the shards of the process that made the definition while it lives. Other processes compile the text.
     #[serde(skip)]
     program: OnceLock<Weak<Program>>,
 }

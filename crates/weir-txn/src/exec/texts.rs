@@ -70,7 +70,7 @@ pub struct Texts {
     world: Arc<OnceLock<OpenWorld>>,
     bugs: PlantedBugs,
     known: Mutex<Recent<Text, Judged>>,
-    /// What anybody in this process has judged who runs the same program: nobody judges it again.
+    /// Texts judged by any user of the same program in this process. None is judged again.
     judged: Arc<Mutex<Recent<Text, Judged>>>,
     /// What has been run before, and is compiled without being judged: a log names the same text again and again.
     trusted: Mutex<Recent<Text, Judged>>,

@@ -284,11 +284,6 @@ impl WriteSet {
         self.tables.iter().map(|(_, writes)| writes.bytes).sum()
     }
 
-    /// Number of changed rows.
-    pub fn row_count(&self) -> usize {
-        self.tables.iter().map(|(_, writes)| writes.entries.len()).sum()
-    }
-
     /// Copy whose indexes are rebuilt, for use after the tables have changed.
     pub fn reindexed(&self) -> WriteSet {
         let copy = |(table, writes): &(TableId, Arc<TableWrites>)| (*table, Arc::new((**writes).clone()));
