@@ -135,6 +135,7 @@ fn what_comes_next(socket: &Socket, before: Expected) -> Expected {
     }
 }
 
+/// What a message leads to is boxed: it is large, and most connections are idle.
 async fn answer(
     socket: &mut Socket,
     Connection { door, talk }: &mut Connection,
@@ -146,11 +147,13 @@ async fn answer(
             door.on_cancel_request(request);
             Ok(socket.close().await?)
         }
-        Ok(message) if is_starting(socket) => door.on_startup(&mut talk.session, socket, message).await,
+        Ok(message) if is_starting(socket) => {
+            Box::pin(door.on_startup(&mut talk.session, socket, message)).await
+        }
         Ok(message) => match socket.state() {
             // After an error in the extended protocol everything up to Sync is passed over.
             PgWireConnectionState::AwaitingSync => match message {
-                Message::Sync(_) => talk.on_sync(socket).await,
+                Message::Sync(_) => Box::pin(talk.on_sync(socket)).await,
                 _ => Ok(()),
             },
             PgWireConnectionState::CopyInProgress(is_extended) => {
@@ -159,11 +162,10 @@ async fn answer(
             _ => answer_command(socket, talk, message).await,
         },
         Err(error) if is_starting(socket) => Err(PgWireError::UserError(Box::new(fatal(&error)))),
-        Err(error) => talk.refuse(socket, error, is_extended).await,
+        Err(error) => Box::pin(talk.refuse(socket, error, is_extended)).await,
     }
 }
 
-/// What runs statements is boxed: it is large, and most connections are idle.
 async fn answer_command(socket: &mut Socket, talk: &mut Talk, message: Message) -> PgWireResult<()> {
     match message {
         Message::Query(query) => Box::pin(talk.on_query(socket, query)).await,
@@ -186,7 +188,7 @@ async fn answer_in_copy(
     is_extended: bool,
 ) -> PgWireResult<()> {
     match message {
-        Message::CopyData(data) => talk.on_copy_data(socket, data).await,
+        Message::CopyData(data) => Box::pin(talk.on_copy_data(socket, data)).await,
         Message::CopyDone(_) => {
             let ended = Box::pin(talk.on_copy_done(socket)).await;
             if !is_extended {

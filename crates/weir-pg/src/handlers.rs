@@ -1,6 +1,5 @@
-//! A connection, as `pgwire` wants its handlers: messages in, what a session says of them out.
-//!
-//! Which message may come when is `pgwire`'s; what it means to the session, and in which order answers go, is here.
+//! What each message of a client means to its session, and in which order the answers go out. Which message may come when is judged in
+//! `conversation`.
 
 use std::sync::Arc;
 
@@ -238,7 +237,8 @@ impl Talk {
         self.abandon_copy().await;
         let Some(held_back) = self.held_back.take() else { return Ok(()) };
         self.session.begin_together();
-        self.run_held_back(client, held_back).await
+        // Boxed, for it is large and seldom there: whatever message comes asks for it.
+        Box::pin(self.run_held_back(client, held_back)).await
     }
 
     async fn run_held_back(&mut self, client: &mut Socket, held_back: HeldBack) -> PgWireResult<()> {
