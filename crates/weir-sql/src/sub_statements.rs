@@ -98,9 +98,7 @@ impl<'t> SubStatements<'t> {
                 let query = cte.ctequery.as_ref().and_then(|query| query.node.as_ref());
                 let is_kept = matches!(
                     query,
-                    Some(
-                        node::Node::InsertStmt(_) | node::Node::UpdateStmt(_) | node::Node::DeleteStmt(_)
-                    )
+                    Some(node::Node::InsertStmt(_) | node::Node::UpdateStmt(_) | node::Node::DeleteStmt(_))
                 );
                 Some(Element { cte: cte.clone(), is_kept })
             }
@@ -219,8 +217,7 @@ impl<'t> SubStatements<'t> {
         let (mut all, own_names) = (added, names(own));
         // None of them may hide another one, or be seen where it was not.
         let own_names: Vec<&str> = own_names.iter().map(String::as_str).collect();
-        let is_seen =
-            |cte: &Node| cte.node.as_ref().is_some_and(|cte| !reads(cte, &own_names).is_empty());
+        let is_seen = |cte: &Node| cte.node.as_ref().is_some_and(|cte| !reads(cte, &own_names).is_empty());
         let hides = names(&all).iter().any(|name| own_names.contains(&name.as_str()));
         if own.recursive != all.recursive || hides || all.recursive && all.ctes.iter().any(is_seen) {
             return Err(Uncut::HasWith);
@@ -359,8 +356,7 @@ impl Parameters {
             true => "*".to_owned(),
             false => columns.iter().enumerate().map(output).collect::<Vec<_>>().join(", "),
         };
-        let array =
-            |column| format!("unnest(${})", self.number(PieceParameter::Column { piece, column }));
+        let array = |column| format!("unnest(${})", self.number(PieceParameter::Column { piece, column }));
         let arrays: Vec<String> = (0..columns.len()).map(array).collect();
         let name = |(at, column): (usize, &KeptColumn)| match are_plain {
             true => double_quoted(&column.name),

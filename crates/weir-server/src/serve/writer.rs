@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use serde::Serialize;
 use tracing::{debug, info, warn};
-use weir_txn::nearby::hurry;
+use weir_core::nearby::hurry;
 
 use super::log::{Log, LogError, LogFigures};
 

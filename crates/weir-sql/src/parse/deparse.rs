@@ -1,7 +1,7 @@
 //! Parse trees as text, and parts of trees from templates: how a statement is rewritten. No text of a client's is cut.
 
-use pg_query::protobuf::{Node, ParseResult, RawStmt, SelectStmt, node};
 use pg_query::DeparseOptions;
+use pg_query::protobuf::{Node, ParseResult, RawStmt, SelectStmt, node};
 use weir_types::SqlState;
 
 use super::{Piece, parse_statement};

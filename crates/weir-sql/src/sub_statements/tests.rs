@@ -55,9 +55,7 @@ fn arms_of_a_union_see_what_was_before() {
     assert_eq!(names, ["arm 2", "k", "arm 3", "w"]);
     assert_eq!(
         apart.whole.rewritten(apart.main.clone()).sql().unwrap(),
-        written(
-            "SELECT a FROM w UNION ALL SELECT * FROM \"arm 2\"  UNION SELECT * FROM \"arm 3\"  LIMIT 1"
-        )
+        written("SELECT a FROM w UNION ALL SELECT * FROM \"arm 2\"  UNION SELECT * FROM \"arm 3\"  LIMIT 1")
     );
     assert_eq!(
         apart.piece(0, &[]).unwrap().statement.sql().unwrap(),
@@ -125,14 +123,11 @@ fn what_a_piece_reads_stands_in_its_tree() {
         "WITH n AS (DELETE FROM t) SELECT x.n, 'FROM n', \"n\".a FROM x, y AS n -- FROM n",
         &[("DELETE FROM t", ""), ("SELECT x.n, 'FROM n', \"n\".a FROM x, y AS n", "")],
     );
-    check("WITH n AS (DELETE FROM t) SELECT * FROM public.n", &[
-        ("DELETE FROM t", ""),
-        ("SELECT * FROM public.n", ""),
-    ]);
-    check("WITH n AS (DELETE FROM t) SELECT * FROM n", &[
-        ("DELETE FROM t", ""),
-        ("GivesNothing(\"n\")", ""),
-    ]);
+    check(
+        "WITH n AS (DELETE FROM t) SELECT * FROM public.n",
+        &[("DELETE FROM t", ""), ("SELECT * FROM public.n", "")],
+    );
+    check("WITH n AS (DELETE FROM t) SELECT * FROM n", &[("DELETE FROM t", ""), ("GivesNothing(\"n\")", "")]);
     check(
         "WITH \"select\" /* AS ( */ AS (DELETE FROM t WHERE a = '$7)' OR b = $$($8$$ RETURNING a, b) SELECT '$1', $2 FROM \"select\"",
         &[
@@ -178,11 +173,10 @@ fn a_with_within_is_one_with_that_around_it() {
             ("SELECT 1", ""),
         ],
     );
-    check(&with("WITH a AS (SELECT 2) INSERT INTO u SELECT * FROM a"), &[
-        delete,
-        ("WITH a AS (SELECT 2) INSERT INTO u SELECT * FROM a", ""),
-        ("SELECT 1", ""),
-    ]);
+    check(
+        &with("WITH a AS (SELECT 2) INSERT INTO u SELECT * FROM a"),
+        &[delete, ("WITH a AS (SELECT 2) INSERT INTO u SELECT * FROM a", ""), ("SELECT 1", "")],
+    );
     for refused in [
         "WITH a AS (SELECT * FROM a) INSERT INTO u SELECT * FROM a",
         "WITH RECURSIVE x AS (SELECT * FROM a) INSERT INTO u SELECT * FROM x",

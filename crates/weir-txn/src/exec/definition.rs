@@ -22,9 +22,9 @@ use super::admission;
 use super::program::{CompileError, Program};
 use super::remake::Remaking;
 use super::sequences::Sequences;
-use crate::ids::ShardId;
 use crate::message::{Change, Definition, PlanOf, schema_has_changed};
 use crate::storage::{MergedRows, Remade};
+use weir_core::ids::ShardId;
 
 /// An SQL application, its plan, and its schema version.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -9,9 +9,9 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::log::Record;
-use crate::ids::{CoordinatorId, ShardId, TxnId};
 use crate::message::{Reply, Request};
-use crate::termination::{Inquiries, Timeouts};
+use weir_core::ids::{CoordinatorId, ShardId, TxnId};
+use weir_core::termination::{Inquiries, Timeouts};
 
 #[derive(Debug, Default)]
 pub struct OutcomeTable {

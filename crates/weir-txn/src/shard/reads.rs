@@ -8,10 +8,10 @@ use super::open::Open;
 use super::outcomes::OutcomeTable;
 use super::snapshot::Missing;
 use crate::exec::fetch::{Found, fetch};
-use crate::ids::{Position, TxnId};
 use crate::message::{PartsRead, ReadQuery, Reply, Sibling, forgotten, schema_has_changed};
 use crate::shard::node::{Effects, Node};
 use crate::storage::{MergedRows, Rows};
+use weir_core::ids::{Position, TxnId};
 
 impl Node {
     /// Returns whether the reader is registered under that session; if not, replies with the session to begin again with.

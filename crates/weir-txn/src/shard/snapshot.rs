@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use weir_types::{SqlError, SqlState};
 
-use crate::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
 use crate::message::{ReadQuery, Reply, Request, Sibling, forgotten_snapshot, schema_has_changed};
 use crate::shard::node::{Effects, Node};
 use crate::storage::Write;
+use weir_core::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
 
 /// Limits of the history kept for one snapshot: number of changes, and their bytes.
 const CHANGES_MAX: u64 = 1 << 20;

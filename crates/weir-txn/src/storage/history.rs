@@ -7,7 +7,7 @@ use weir_types::SqlType;
 
 use super::layout::{Layout, Packed, Patch};
 use super::operation::{Operation, fold};
-use crate::ids::{Position, Timestamp};
+use weir_core::ids::{Position, Timestamp};
 
 /// State of a row before a change, or after a change that was undone.
 #[derive(Debug)]

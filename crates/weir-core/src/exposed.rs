@@ -1,13 +1,13 @@
 //! Checks of requests from other processes that apply to every protocol: limits, and which sender may send which request.
 //!
-//! Protocols add their own checks: `items::exposed`, `shard::exposed`.
+//! Protocols add their own checks: `weir-kv/src/exposed.rs`, `weir-txn/src/shard/exposed.rs`.
 
 use crate::ids::{CoordinatorId, Sender, TxnId};
 use crate::readers::Readers;
 
 /// Largest distance between unfinished transactions of a coordinator. A shard keeps one bit for each sequence in between.
 const SPREAD_MAX: u64 = 1 << 22;
-/// Largest accepted sequence, which no coordinator reaches. The bit above is free for internal use (`items::chain`).
+/// Largest accepted sequence, which no coordinator reaches. The bit above is free for internal use (`weir-kv/src/chain.rs`).
 const SEQUENCE_MAX: u64 = u64::MAX / 2;
 /// Largest accepted clock: with sixteen counter bits, the year 10,889.
 const CLOCK_MAX: u64 = u64::MAX / 4 * 3;

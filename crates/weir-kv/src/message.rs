@@ -9,8 +9,8 @@ use thin_vec::ThinVec;
 use super::bytes::{Bytes, Key};
 use super::metadata::{Metadata, Sketch};
 use super::write::Write;
-use crate::ids::{ShardId, TxnId};
-pub use crate::termination::Fate;
+use weir_core::ids::{ShardId, TxnId};
+pub use weir_core::termination::Fate;
 
 /// Position of a transaction in the order of writes to an item: the clock assigned at commit (S9), then the id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use super::bytes::Bytes;
 use super::message::{ItemRead, Position, Stamp};
 use super::metadata::Sketch;
 use super::write::{Content, Write};
-use crate::ids::TxnId;
+use weir_core::ids::TxnId;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Version {
@@ -37,7 +37,7 @@ pub struct Chain {
 struct BaseStamp(Stamp);
 
 impl BaseStamp {
-    /// Larger sequences are rejected (`crate::exposed`), so the bit is free.
+    /// Larger sequences are rejected (`weir_core::exposed`), so the bit is free.
     const FRESH: u64 = 1 << 63;
 
     fn fresh(stamp: Stamp) -> BaseStamp {

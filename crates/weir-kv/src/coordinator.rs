@@ -16,9 +16,9 @@ use super::metadata::{Sketch, Variant};
 use super::place::{ByShard, Slots, hash_of, part_at, shard_of, shard_of_hash};
 use super::reader::{Read, ReadSet, Step};
 use super::write::Write;
-use crate::flights::{Drains, Flights};
-use crate::ids::{CoordinatorId, ShardId, TxnId};
-use crate::machine::{self, Orders, Sent};
+use weir_core::flights::{Drains, Flights};
+use weir_core::ids::{CoordinatorId, ShardId, TxnId};
+use weir_core::machine::{self, Orders, Sent};
 
 /// Reads of items and ranges, then writes.
 #[derive(Clone, Debug, Default)]

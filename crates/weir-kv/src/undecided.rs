@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use crate::ids::TxnId;
+use weir_core::ids::TxnId;
 
 #[derive(Clone, Debug, Default)]
 pub struct Undecided {

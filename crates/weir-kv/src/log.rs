@@ -9,10 +9,10 @@ use super::message::{Position, Stamp, Writes};
 use super::partition::{Committed, Partition, PlantedBugs, Prepared};
 use super::termination::Timeouts;
 use super::undecided::Undecided;
-use crate::ids::{CoordinatorId, ShardId, TxnId};
-use crate::machine::Durable;
-use crate::readers::OverOf;
 use serde::{Deserialize, Serialize};
+use weir_core::ids::{CoordinatorId, ShardId, TxnId};
+use weir_core::machine::Durable;
+use weir_core::readers::OverOf;
 
 /// One record of a shard's log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -190,10 +190,9 @@ impl Partition {
 
     /// Puts all settled transactions into the first drain epoch: there are no readers yet.
     fn drain_what_is_settled(&mut self) {
-        let epoch = self.readers.epoch();
         let settled = self.committed.iter().filter(|(_, one)| one.settled);
         let mut settled: Vec<(Stamp, TxnId)> = settled.map(|(txn, one)| (one.stamp, *txn)).collect();
         settled.sort_unstable();
-        self.draining.extend(settled.into_iter().map(|(_, txn)| (epoch, txn)));
+        self.draining.restart(self.readers.epoch(), settled.into_iter().map(|(_, txn)| txn));
     }
 }

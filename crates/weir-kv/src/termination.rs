@@ -1,14 +1,14 @@
 //! Termination of items: all participants prepared means committed, with the stamp that the coordinator would have
-//! bound (S3, S9). The protocol is [`crate::termination`].
+//! bound (S3, S9). The protocol is [`weir_core::termination`].
 
 use smallvec::SmallVec;
 
 use super::message::{Fate, Request, Stamp};
 use super::partition::Partition;
-use crate::ids::{CoordinatorId, ShardId, TxnId};
-use crate::readers::Readers;
-pub use crate::termination::Timeouts;
-use crate::termination::{Inquiries, Terminates, forget_below, forget_of, says_words};
+use weir_core::ids::{CoordinatorId, ShardId, TxnId};
+use weir_core::readers::Readers;
+pub use weir_core::termination::Timeouts;
+use weir_core::termination::{Inquiries, Terminates, forget_below, forget_of, says_words};
 
 impl Terminates for Partition {
     fn own_id(&self) -> ShardId {
@@ -84,10 +84,11 @@ impl Terminates for Partition {
     }
 
     fn settle(&mut self, txn: TxnId) {
-        let Some(committed) = self.committed.get_mut(&txn).filter(|one| !one.settled) else { return };
-        committed.settled = true;
-        self.outcomes.insert(txn, committed.stamp.clock);
-        self.draining.push_back((self.readers.epoch(), txn));
+        let Some(committed) = self.committed.get_mut(&txn) else { return };
+        let clock = committed.stamp.clock;
+        if self.draining.settle(self.readers.epoch(), txn, Some(committed)) {
+            self.outcomes.insert(txn, clock);
+        }
     }
 
     fn forget_what_is_below(&mut self) {
@@ -145,10 +146,10 @@ pub struct Left {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::Sender;
-    use crate::items::message::Siblings;
-    use crate::items::{Key, Metadata, Record, Reply, Sketch, Write};
-    use crate::machine::{Durable, Effects, Shard};
+    use crate::message::Siblings;
+    use crate::{Key, Metadata, Record, Reply, Sketch, Write};
+    use weir_core::ids::Sender;
+    use weir_core::machine::{Durable, Effects, Shard};
 
     const TXN: TxnId = TxnId { coordinator: 7, sequence: 1 };
 

@@ -91,6 +91,7 @@ impl Window {
 }
 
 impl Readers {
+    #[inline]
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -120,11 +121,13 @@ impl Readers {
     }
 
     /// Returns whether the transaction must not take effect (again): it has committed here, or is over everywhere.
+    #[inline]
     pub fn is_over(&self, coordinator: CoordinatorId, sequence: u64) -> bool {
         let Some(known) = self.coordinators.get(&coordinator) else { return false };
         sequence < known.below || known.over.contains(sequence - known.below / 64 * 64)
     }
 
+    #[inline]
     pub fn set_over(&mut self, coordinator: CoordinatorId, sequence: u64) {
         let known = self.coordinators.entry(coordinator).or_default();
         if sequence >= known.below {
@@ -133,11 +136,13 @@ impl Readers {
     }
 
     /// Returns whether the coordinator has reported that this transaction is over everywhere.
+    #[inline]
     pub fn is_below(&self, coordinator: CoordinatorId, sequence: u64) -> bool {
         self.coordinators.get(&coordinator).is_some_and(|known| sequence < known.below)
     }
 
     /// Watermark of the coordinator: all its transactions below are over.
+    #[inline]
     pub fn below(&self, coordinator: CoordinatorId) -> u64 {
         self.coordinators.get(&coordinator).map_or(0, |known| known.below)
     }
@@ -210,6 +215,7 @@ impl Readers {
     }
 
     /// Admits a request of a read; returns whether the read began under the coordinator's current registration.
+    #[inline]
     pub fn begin_read(&mut self, coordinator: CoordinatorId, session: u64) -> bool {
         let registered =
             session != 0 && self.coordinators.get(&coordinator).is_some_and(|known| known.session == session);

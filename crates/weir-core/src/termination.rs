@@ -61,6 +61,7 @@ pub trait Says: Sized {
 }
 
 /// Implements [`Says`] for requests that have both messages among their variants.
+#[macro_export]
 macro_rules! says_words {
     ($request:ident) => {
         impl $crate::termination::Says for $request {
@@ -83,7 +84,7 @@ macro_rules! says_words {
         }
     };
 }
-pub(crate) use says_words;
+pub use says_words;
 
 /// Interval of the search for transactions of silent coordinators: it visits all prepared and unsettled ones.
 const LOOK_MS: u64 = 100;
@@ -161,7 +162,7 @@ impl Inquiries {
 }
 
 /// Drops the entries below their coordinators' watermarks from a map in transaction order, without visiting those that remain.
-pub(crate) fn forget_below<V>(of: &mut BTreeMap<TxnId, V>, readers: &Readers) {
+pub fn forget_below<V>(of: &mut BTreeMap<TxnId, V>, readers: &Readers) {
     let mut next = of.keys().next().map(|txn| txn.coordinator);
     while let Some(coordinator) = next {
         forget_of(of, coordinator, readers.below(coordinator));
@@ -171,7 +172,7 @@ pub(crate) fn forget_below<V>(of: &mut BTreeMap<TxnId, V>, readers: &Readers) {
 }
 
 /// Drops the entries of one coordinator below `below`.
-pub(crate) fn forget_of<V>(of: &mut BTreeMap<TxnId, V>, coordinator: CoordinatorId, below: u64) {
+pub fn forget_of<V>(of: &mut BTreeMap<TxnId, V>, coordinator: CoordinatorId, below: u64) {
     let of_it = TxnId { coordinator, sequence: 0 }..TxnId { coordinator, sequence: below };
     while let Some((&txn, _)) = of.range(of_it.clone()).next() {
         of.remove(&txn);

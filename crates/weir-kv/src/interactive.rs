@@ -12,7 +12,7 @@ use super::message::{Guard, KeyRange, Reply};
 use super::partition::READER_DELAY_MS_MAX;
 use super::reader::{Read, ReadSet};
 use super::write::Write;
-use crate::machine::{Sent, is_late};
+use weir_core::machine::{Sent, is_late};
 
 /// Isolation between the statements of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

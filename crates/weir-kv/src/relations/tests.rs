@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::row::{OWN, Row};
 use super::*;
-use crate::ids::{Sender, TxnId};
-use crate::items::coordinator::{Coordinator, Options};
-use crate::items::{Bytes, Key, KeyRange, Partition, Variant};
-use crate::machine::{Coordinator as _, Effects, Orders, Shard as _};
+use crate::coordinator::{Coordinator, Options};
+use crate::{Bytes, Key, KeyRange, Partition, Variant};
+use weir_core::ids::{Sender, TxnId};
+use weir_core::machine::{Coordinator as _, Effects, Orders, Shard as _};
 
 /// `town:amount`.
 fn town(_: &Key, value: &Bytes) -> Vec<Bytes> {
@@ -83,8 +83,8 @@ impl Bank {
         &mut self,
         client: usize,
         shard: u16,
-        request: Option<crate::items::Request>,
-        out: &mut Orders<crate::items::Request, Told>,
+        request: Option<crate::Request>,
+        out: &mut Orders<crate::Request, Told>,
     ) {
         let (at, of) = (&mut self.shards[usize::from(shard)], &mut self.clients[client]);
         at.on_progress(1_000, of.id(), of.progress(shard));

@@ -21,11 +21,13 @@ pub fn transaction_time_of_us(unix_us: u64) -> i64 {
 }
 
 /// First clock of that millisecond, of which the low 48 bits count.
+#[inline]
 pub fn clock_at(now_ms: u64) -> u64 {
     now_ms << COUNTER_BITS
 }
 
 /// The milliseconds of a clock.
+#[inline]
 pub fn ms_of(clock: u64) -> u64 {
     clock >> COUNTER_BITS
 }
@@ -49,6 +51,7 @@ impl HybridClock {
 
     /// Returns a timestamp above every one that this clock has issued or observed. `now_ms`: milliseconds since the Unix epoch, of which
     /// the low 48 bits count.
+    #[inline]
     pub fn tick(&mut self, now_ms: u64) -> Timestamp {
         self.reached_ms = self.reached_ms.max(now_ms & (u64::MAX >> COUNTER_BITS));
         self.last =
@@ -57,10 +60,12 @@ impl HybridClock {
     }
 
     /// Makes all later ticks exceed `timestamp`.
+    #[inline]
     pub fn observe(&mut self, timestamp: Timestamp) {
         self.observe_clock(timestamp.clock);
     }
 
+    #[inline]
     pub fn observe_clock(&mut self, clock: u64) {
         self.last = self.last.max(clock);
     }
@@ -74,6 +79,7 @@ impl HybridClock {
 
     /// Returns whether the local physical clock is near the coordinator's at the transaction's begin, and this clock is not far ahead of
     /// both.
+    #[inline]
     pub fn is_near(&self, now_ms: u64, begun_ms: u64) -> bool {
         let own_ms = begun_ms.min(now_ms).max(self.reached_ms);
         now_ms.abs_diff(begun_ms) <= CLOCK_AHEAD_MS_MAX
@@ -81,11 +87,13 @@ impl HybridClock {
     }
 
     /// Returns whether a clock received from another node is not too far ahead of this one.
+    #[inline]
     pub fn may_follow(&self, now_ms: u64, clock: u64) -> bool {
         ms_of(clock) <= now_ms.max(self.reached_ms).saturating_add(CLOCK_AHEAD_MS_MAX)
     }
 
     /// Last clock issued or observed.
+    #[inline]
     pub fn last(&self) -> u64 {
         self.last
     }

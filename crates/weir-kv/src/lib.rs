@@ -44,7 +44,7 @@ pub use sizes::Sizes;
 pub use termination::Timeouts;
 pub use write::Write;
 
-use crate::machine::{self, CoordinatorOf};
+use weir_core::machine::{self, CoordinatorOf};
 
 /// A coordinator of transactions over items, of any protocol.
 pub trait ItemCoordinator<S: machine::Shard>:

@@ -6,7 +6,7 @@ use super::bytes::{Bytes, Key};
 use super::message::KeyRange;
 use super::reader::ReadSet;
 use super::write::{Content, Write};
-use crate::items::ItemRead;
+use crate::ItemRead;
 
 /// Buffered writes, at most one for each item.
 #[derive(Clone, Debug, Default)]

@@ -22,11 +22,12 @@ use super::metadata::{Metadata, Sketch};
 use super::table::Table;
 use super::undecided::Undecided;
 use super::write::Write;
-use crate::clock::{CLOCK_AHEAD_MS_MAX, HybridClock, ms_of};
-use crate::ids::{CoordinatorId, Sender, ShardId, TxnId};
-use crate::machine::{Effects, Shard};
-use crate::readers::Readers;
-use crate::termination::{Inquiries, Terminates as _, Timeouts};
+use weir_core::clock::{CLOCK_AHEAD_MS_MAX, HybridClock, ms_of};
+use weir_core::draining::{self, Draining};
+use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
+use weir_core::machine::{Effects, Shard};
+use weir_core::readers::Readers;
+use weir_core::termination::{Inquiries, Terminates as _, Timeouts};
 
 /// Longest delay of garbage collection by a slow reader; after it the reader must begin anew.
 pub const READER_DELAY_MS_MAX: u64 = 5_000;
@@ -89,8 +90,8 @@ pub struct Partition {
     pub(super) guarded: BTreeSet<Key>,
     /// Committed transactions that are not drained.
     pub(super) committed: FxHashMap<TxnId, Committed>,
-    /// Settled transactions, each with the epoch in which it settled.
-    pub(super) draining: VecDeque<(u64, TxnId)>,
+    /// Settled transactions.
+    pub(super) draining: Draining,
     /// Deleted items, removed once no older write can arrive.
     pub(super) tombstones: VecDeque<(Stamp, Key)>,
     pub(super) readers: Readers,
@@ -154,6 +155,12 @@ pub(super) struct Committed {
     pub(super) folded: bool,
 }
 
+impl draining::Committed for Committed {
+    fn settled(&mut self) -> &mut bool {
+        &mut self.settled
+    }
+}
+
 /// Clock for a write or a prepare, which may have been prepared or committed before.
 struct Admitted {
     clock: u64,
@@ -178,10 +185,7 @@ impl Shard for Partition {
         let (committed, draining) = (&mut self.committed, &mut self.draining);
         let mut settle = |sequence| {
             let txn = TxnId { coordinator, sequence };
-            if let Some(committed) = committed.get_mut(&txn).filter(|committed| !committed.settled) {
-                committed.settled = true;
-                draining.push_back((epoch, txn));
-            }
+            draining.settle(epoch, txn, committed.get_mut(&txn));
         };
         progress.settled.into_iter().for_each(&mut settle);
         // A report of settled transactions may have been lost; this watermark is sent with every batch.
@@ -297,7 +301,7 @@ impl Partition {
             undecided: Undecided::default(),
             guarded: BTreeSet::new(),
             committed: FxHashMap::default(),
-            draining: VecDeque::new(),
+            draining: Draining::default(),
             tombstones: VecDeque::new(),
             readers: Readers::default(),
             inquiries: Inquiries::default(),
@@ -478,10 +482,7 @@ impl Partition {
     fn drain(&mut self) {
         let drained = if self.bugs.metadata_goes_at_once { u64::MAX } else { self.readers.drained() };
         let mut done = Vec::new();
-        while let Some(&(epoch, txn)) = self.draining.front()
-            && epoch < drained
-        {
-            self.draining.pop_front();
+        while let Some(txn) = self.draining.next_drained(drained) {
             done.extend(self.committed.remove(&txn).filter(|done| !done.folded));
         }
         done.into_iter().for_each(|done| self.collect(done));
