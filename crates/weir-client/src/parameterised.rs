@@ -46,8 +46,7 @@ impl SchemaVersion {
     pub fn lift(&self, text: &str, shape: &Shape) -> Option<Parameterised> {
         let application = &self.0.application;
         let parsed = ParsedText::of(text).ok()?;
-        let (bound, parameters) =
-            parsed.bind(&application.catalog, &application.procedures, &[]).ok()?;
+        let (bound, parameters) = parsed.bind(&application.catalog, &application.procedures, &[]).ok()?;
         let BoundText::Statement(statement) = bound else { return None };
         if !parameters.is_empty() {
             return None;

@@ -364,7 +364,15 @@ pub(crate) fn prepare_rewritten(
         }
     };
     let sql = statement.sql().map_err(|wrong| Unprepared::of(statement.text(), wrong))?;
-    prepare_plain(of, &sql, types).map_err(place)
+    let parsed = ParsedText::of(&sql).map_err(|_| {
+        let error = SqlError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "a statement that is run as another one, which cannot be written, is not supported",
+        );
+        let error = error.with_hint("call its target by another name than a keyword");
+        Unprepared::new(statement.text(), Span::default(), error)
+    })?;
+    prepare_parsed(of, &parsed, types).map_err(place)
 }
 
 /// By their names.
