@@ -8,7 +8,7 @@ use super::{Piece, parse_statement};
 use crate::source::{Diagnostic, Span};
 
 /// The library's C code and the encoder descend without a check; a tree that was parsed is no deeper than this allows.
-const STACK_BYTES: usize = 64 << 20;
+pub(super) const STACK_BYTES: usize = 64 << 20;
 /// Statements whose trees are not deep need no stack of their own.
 const STACK_LEFT_BYTES_MIN: usize = 1 << 20;
 
@@ -17,10 +17,10 @@ const STACK_LEFT_BYTES_MIN: usize = 1 << 20;
 /// # Errors
 /// The library has no text for it.
 pub(crate) fn deparse(statement: &node::Node) -> Result<String, Diagnostic> {
-    let node = Node { node: Some(statement.clone()) };
-    let raw = RawStmt { stmt: Some(Box::new(node)), stmt_location: 0, stmt_len: 0 };
-    let whole = ParseResult { version: 0, stmts: vec![raw] };
     let text = stacker::maybe_grow(STACK_LEFT_BYTES_MIN, STACK_BYTES, || {
+        let node = Node { node: Some(statement.clone()) };
+        let raw = RawStmt { stmt: Some(Box::new(node)), stmt_location: 0, stmt_len: 0 };
+        let whole = ParseResult { version: 0, stmts: vec![raw] };
         pg_query::deparse(&whole, DeparseOptions::default())
     });
     text.map_err(|wrong| {
