@@ -16,6 +16,7 @@ use weir_txn::items::{
     ByShard, Done, ItemRead, Key, KeyRange, ReadSet, Slots, Stamp, Transaction, Write, part_at, shard_of,
     slots_by_shard,
 };
+use weir_txn::lsn::Lsn;
 use weir_txn::machine::{self, CoordinatorId, Effects, Orders, Sender, Sent, Shard};
 use weir_txn::ramp::{ShardId, TxnId};
 
@@ -115,7 +116,7 @@ impl Shard for Partition {
         }
         self.forget_tombstones(now_ms);
         let TxnId { coordinator, sequence } = stamp.txn;
-        out.replies.push((coordinator, Reply { sequence, shard: self.id, items, ranges }));
+        out.reply(coordinator, Reply { sequence, shard: self.id, items, ranges }, Lsn::START);
     }
 
     fn is_idle(&self) -> bool {

@@ -230,7 +230,7 @@ fn size_of(value: &Value) -> usize {
 mod tests {
     use weir_sql::Sources;
     use weir_txn::exec::definition::Description;
-    use weir_txn::machine::{Coordinator as _, Effects, Orders, Sender, Shard as _};
+    use weir_txn::machine::{Coordinator as _, Effects, Orders, Outgoing, Sender, Shard as _};
     use weir_txn::node::{Node, PlantedBugs};
     use weir_txn::ramp::client::Order;
     use weir_txn::ramp::{Begin, Coordinator, Event, Protocol, Request};
@@ -279,7 +279,7 @@ mod tests {
                     let shard = &mut self.shards[usize::from(to)];
                     shard.on_progress(NOW_MS, 7, progress);
                     shard.step(NOW_MS, Sender::Coordinator(7), request, &mut effects);
-                    for (_, reply) in effects.replies {
+                    for Outgoing { message: reply, .. } in effects.replies {
                         self.coordinator.on_reply(NOW_MS, reply, &mut orders);
                     }
                 }

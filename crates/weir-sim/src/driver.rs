@@ -8,7 +8,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
-use weir_txn::machine::{Coordinator as _, CoordinatorId, Orders, Sender, Shard};
+use weir_txn::machine::{Coordinator as _, CoordinatorId, Orders, Outgoing, Sender, Shard};
 use weir_txn::node::{Effects, Node, PlantedBugs};
 use weir_txn::ramp::{Begin, Call, Coordinator, Event, Output, Progress, Protocol, Reply, Request, ShardId};
 use weir_types::{SqlError, Value};
@@ -224,7 +224,7 @@ impl Simulation {
                 let from = Sender::Coordinator(coordinator as CoordinatorId);
                 node.step(now_ms, from, request, &mut self.effects);
                 let epoch = node.epoch();
-                for (to, reply) in std::mem::take(&mut self.effects.replies) {
+                for Outgoing { to, message: reply, .. } in std::mem::take(&mut self.effects.replies) {
                     self.send(Message::Reply { coordinator: to as usize, shard, epoch, reply });
                 }
                 None

@@ -11,6 +11,7 @@ pub mod flights;
 pub mod history;
 pub mod invariant;
 pub mod items;
+pub mod lsn;
 pub mod machine;
 pub mod nearby;
 pub mod node;

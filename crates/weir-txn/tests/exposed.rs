@@ -6,7 +6,7 @@ use weir_sql::bound::Statement;
 use weir_sql::{Catalog, Sources};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
-use weir_txn::machine::{Coordinator as _, Durable as _, Effects, Exposed, Orders, Sender, Shard};
+use weir_txn::machine::{Coordinator as _, Durable as _, Effects, Exposed, Orders, Outgoing, Sender, Shard};
 use weir_txn::node::{Node, PlantedBugs};
 use weir_txn::ramp::message::Decision;
 use weir_txn::ramp::{Answers, Begin, Call, Callee, Coordinator, Event, Protocol, Reply, Request, ShardId};
@@ -88,7 +88,7 @@ impl Stage {
                 let (now_ms, mut effects) = (self.now_ms[usize::from(to)], Effects::default());
                 shard.on_progress(now_ms, COORDINATOR, progress);
                 shard.step(now_ms, from, request, &mut effects);
-                for (_, reply) in effects.replies {
+                for Outgoing { message: reply, .. } in effects.replies {
                     self.coordinator.on_reply(NOW_MS, changed(reply), orders);
                 }
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_sql::Sources;
 use weir_txn::exec::program::Program;
-use weir_txn::machine::{Coordinator as _, Effects, Orders, Sender, Shard as _};
+use weir_txn::machine::{Coordinator as _, Effects, Orders, Outgoing, Sender, Shard as _};
 use weir_txn::node::{Node, PlantedBugs};
 use weir_txn::ramp::client::Order;
 use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, Protocol, Request, ShardId};
@@ -100,7 +100,7 @@ impl Stage {
     }
 
     fn hear(&mut self, effects: Effects<Request, weir_txn::ramp::Reply>) {
-        for (_, reply) in effects.replies {
+        for Outgoing { message: reply, .. } in effects.replies {
             self.coordinator.on_reply(self.now_ms, reply, &mut self.orders);
         }
     }

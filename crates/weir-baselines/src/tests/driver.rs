@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_txn::items::{Done, ItemCoordinator, Transaction};
-use weir_txn::machine::{CoordinatorId, Effects, Orders, Sender, Shard};
+use weir_txn::machine::{CoordinatorId, Effects, Orders, Outgoing, Sender, Shard};
 use weir_txn::ramp::ShardId;
 
 use crate::{Comparator, Counts, Drive};
@@ -158,10 +158,10 @@ where
         let mut effects = Effects::default();
         shard.step(self.now_ms, from, request, &mut effects);
         let epoch = shard.epoch();
-        for (coordinator, reply) in effects.replies {
+        for Outgoing { to: coordinator, message: reply, .. } in effects.replies {
             self.send(|| Event::Reply { to: coordinator, from: to, epoch, reply: reply.clone() });
         }
-        for (peer, request) in effects.peers {
+        for Outgoing { to: peer, message: request, .. } in effects.peers {
             let from = Sender::Shard(to);
             self.send(|| Event::Request { from, to: peer, progress: None, request: request.clone() });
         }

@@ -12,7 +12,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use weir_server::embedded::now_ms;
 use weir_txn::items::{Done, ItemCoordinator, Key, Transaction};
-use weir_txn::machine::{CoordinatorId, Effects, Orders, Sender, Shard};
+use weir_txn::machine::{CoordinatorId, Effects, Orders, Outgoing, Sender, Shard};
 use weir_txn::ramp::ShardId;
 
 use super::prices::{Price, ProtocolPrices, WirePrices, beginning};
@@ -284,14 +284,14 @@ impl<S: ItemShard, C: ItemCoordinator<S>> Steps<S, C> {
         peers: &mut Vec<(ShardId, ShardId, S::Request)>,
     ) {
         let epoch = self.shards[usize::from(shard)].epoch();
-        for (coordinator, reply) in effects.replies.drain(..) {
+        for Outgoing { to: coordinator, message: reply, .. } in effects.replies.drain(..) {
             let batches = &mut replies[coordinator as usize];
             match batches.last_mut().filter(|(from, ..)| *from == shard) {
                 Some((_, _, batch)) => batch.push(reply),
                 None => batches.push((shard, epoch, vec![reply])),
             }
         }
-        peers.extend(effects.peers.drain(..).map(|(to, request)| (shard, to, request)));
+        peers.extend(effects.peers.drain(..).map(|one| (shard, one.to, one.message)));
     }
 
     fn replies(

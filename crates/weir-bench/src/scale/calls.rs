@@ -13,7 +13,7 @@ use weir_server::embedded::now_ms;
 use weir_sim::scale::{Charge, Clients, Scale, Tariff};
 use weir_sql::Application;
 use weir_txn::exec::program::Program;
-use weir_txn::machine::{Coordinator as _, CoordinatorId, Effects, Orders, Sender, Shard as _};
+use weir_txn::machine::{Coordinator as _, CoordinatorId, Effects, Orders, Outgoing, Sender, Shard as _};
 use weir_txn::node::Node;
 use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, Protocol, Reply, Request, ShardId};
 
@@ -309,7 +309,7 @@ impl Steps {
         let kind = request_kind(&request);
         timed(&mut self.samples, kind, || node.step(now_ms, Sender::Coordinator(0), request, &mut effects));
         self.coordinator.on_epoch(shard, node.epoch());
-        for (_, reply) in effects.replies {
+        for Outgoing { message: reply, .. } in effects.replies {
             let coordinator = &mut self.coordinator;
             timed(&mut self.samples, reply_kind(&reply), || coordinator.on_reply(now_ms, reply, orders));
         }

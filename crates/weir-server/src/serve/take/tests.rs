@@ -13,7 +13,7 @@ use weir_txn::items::{
     Bytes, Coordinator, Isolation, Key, KeyRange, Options, Partition, Progress, Reply, Request, Timeouts,
     Transaction, Variant, Write, log,
 };
-use weir_txn::machine::{Coordinator as _, CoordinatorOf, Durable, Effects, Orders, Shard};
+use weir_txn::machine::{Coordinator as _, CoordinatorOf, Durable, Effects, Orders, Outgoing, Shard};
 use weir_txn::node::Node;
 use weir_txn::ramp::{Begin, Call, Callee, Coordinator as Calls, Protocol};
 use weir_types::Value;
@@ -121,7 +121,7 @@ where
                 let (shard, mut effects) = (&mut shards[usize::from(to)], Effects::default());
                 shard.on_progress(NOW_MS, 7, progress);
                 shard.step(NOW_MS, Sender::Coordinator(7), request, &mut effects);
-                for (_, reply) in effects.replies {
+                for Outgoing { message: reply, .. } in effects.replies {
                     coordinator.on_reply(NOW_MS, reply, &mut orders);
                 }
             }
@@ -239,7 +239,7 @@ where
         let step = |shard: &mut S, request| shard.step(NOW_MS, from, request, &mut effects);
         believed += usize::from(take(shard, (NOW_MS, SHARDS, None), from, frame, step).is_ok());
         shard.on_timer(NOW_MS + chance.below(3_000) as u64, &mut effects);
-        assert!(effects.peers.drain(..).all(|(to, _)| to < SHARDS), "there is no such shard");
+        assert!(effects.peers.drain(..).all(|request| request.to < SHARDS), "there is no such shard");
         effects.replies.clear();
         shard.take_records();
     }
