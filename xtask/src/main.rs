@@ -5,6 +5,7 @@
 mod bars;
 mod citations;
 mod compatibility;
+mod layers;
 mod verify;
 
 use std::process::ExitCode;

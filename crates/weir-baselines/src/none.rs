@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use smallvec::SmallVec;
 use weir_txn::clock::HybridClock;
 use weir_txn::flights::Flights;
+use weir_txn::ids::{CoordinatorId, Sender, ShardId, TxnId};
 use weir_txn::items::table::Table;
 use weir_txn::items::write::Content;
 use weir_txn::items::{
@@ -17,8 +18,7 @@ use weir_txn::items::{
     slots_by_shard,
 };
 use weir_txn::lsn::Lsn;
-use weir_txn::machine::{self, CoordinatorId, Effects, Orders, Sender, Sent, Shard};
-use weir_txn::ramp::{ShardId, TxnId};
+use weir_txn::machine::{self, Effects, Orders, Sent, Shard};
 
 use crate::row::Row;
 use crate::{Comparator, Counts};

@@ -13,10 +13,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weir_net::ClusterFile;
 use weir_net::handshake::Terms;
+use weir_txn::ids::{CoordinatorId, ShardId};
 use weir_txn::items::GivenUp;
-use weir_txn::machine::{ClientOrders, Clients, Coordinator as _, CoordinatorId, CoordinatorOf, Shard};
+use weir_txn::machine::{ClientOrders, Clients, Coordinator as _, CoordinatorOf, Shard};
 use weir_txn::nearby::Neighbours;
-use weir_txn::ramp::ShardId;
 use weir_types::{SqlError, SqlState};
 
 use crate::carrier::{Carrier, Mailbox, Trouble, new_id};

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use weir_sql::Sources;
 use weir_sql::catalog::TableId;
 use weir_txn::exec::program::Program;
+use weir_txn::faults::PlantedBugs;
+use weir_txn::ids::{Sender, ShardId, TxnId};
 use weir_txn::lsn::{Lsn, Outgoing};
-use weir_txn::machine::{Durable as _, Effects, Sender, Shard as _};
-use weir_txn::node::{Node, PlantedBugs};
-use weir_txn::ramp::message::Work;
-use weir_txn::ramp::{Age, Begun, Call, Callee, ReadQuery, Reply, Request, ShardId, TableRead, TxnId};
+use weir_txn::machine::{Durable as _, Effects, Shard as _};
+use weir_txn::message::{Age, Begun, Call, Callee, ReadQuery, Reply, Request, TableRead, Work};
+use weir_txn::shard::Node;
 use weir_txn::termination::Timeouts;
 use weir_types::Value;
 

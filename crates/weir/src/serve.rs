@@ -13,8 +13,8 @@ use weir_observe::{Http, Source};
 use weir_server::embedded::now_ms;
 use weir_server::serve::{Durability, ServeError, Server, Settings, Stop};
 use weir_txn::exec::program::Program;
-use weir_txn::node::Node;
-use weir_txn::ramp::{Record, ShardId};
+use weir_txn::ids::ShardId;
+use weir_txn::shard::{Node, Record};
 
 use crate::application::{self, Bare, Carried, ROWS};
 use crate::cli::{Migrate, ServeArguments, ServeDurability};

@@ -10,8 +10,9 @@ use weir_sql::sub_statements::PieceParameter;
 use weir_sql::{Application, BoundText, Sources, Text, bind_text, lift_constants};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
-use weir_txn::node::PlantedBugs;
-use weir_txn::ramp::{self, Begin, Event};
+use weir_txn::faults::PlantedBugs;
+use weir_txn::message;
+use weir_txn::ramp::{Begin, Event};
 use weir_types::text::{parse_text, to_text};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
@@ -149,8 +150,8 @@ impl OnShards {
                 None => return Err(error),
             },
         };
-        let call = ramp::Call {
-            callee: ramp::Callee::Text(Arc::new(text)),
+        let call = message::Call {
+            callee: message::Callee::Text(Arc::new(text)),
             args,
             transaction_time: 0.into(),
             schema_version: 0,

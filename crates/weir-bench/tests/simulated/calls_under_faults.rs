@@ -14,7 +14,7 @@ use weir_bench::simulate::{Check, Simulated};
 use weir_sim::Faults;
 use weir_sim::calls::{Report, Setup};
 use weir_sql::{Application, Sources};
-use weir_txn::node::PlantedBugs;
+use weir_txn::faults::PlantedBugs;
 use weir_txn::storage::Rows;
 use weir_types::text::to_text;
 

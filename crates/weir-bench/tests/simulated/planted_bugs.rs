@@ -11,8 +11,8 @@ use weir_sim::{Audit, Outcome, Simulation};
 use weir_sql::{Application, Sources};
 use weir_txn::exec::assertion::CompiledAssertion;
 use weir_txn::exec::program::Program;
-use weir_txn::node::PlantedBugs;
-use weir_txn::ramp::{Call, Callee};
+use weir_txn::faults::PlantedBugs;
+use weir_txn::message::{Call, Callee};
 use weir_txn::storage::view::WholeView;
 use weir_types::Value;
 

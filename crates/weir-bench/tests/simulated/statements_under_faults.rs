@@ -12,8 +12,8 @@ use weir_bench::simulate::Simulated;
 use weir_sim::calls::Setup;
 use weir_sql::Text;
 use weir_txn::exec::program::Program;
-use weir_txn::node::PlantedBugs;
-use weir_txn::ramp::{Call, Callee};
+use weir_txn::faults::PlantedBugs;
+use weir_txn::message::{Call, Callee};
 use weir_types::Value;
 
 const SCHEMA: &str = "

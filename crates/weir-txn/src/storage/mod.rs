@@ -4,6 +4,8 @@
 //! undo itself), by a reader that may ask for the state at its position (S5), or by a prepared transaction whose operations may have to
 //! be folded in before later ones (S6, S9). Otherwise the history is empty, so memory is the data plus the work in flight.
 
+#[cfg(test)]
+mod chance;
 mod history;
 mod index;
 pub mod key;
@@ -21,6 +23,7 @@ mod tree;
 mod unsynced;
 pub mod view;
 pub mod workspace;
+mod write;
 pub mod write_set;
 
 use std::collections::HashMap;
@@ -33,15 +36,14 @@ use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
-pub use history::Position;
+use crate::ids::{Position, Timestamp};
 use history::{Change, History, RowState};
 pub use index::Cursor;
 pub use key::{Boundary, KeyBytes, KeyRange};
 use layout::{Layout, Packed};
 pub use logged::{Image, LoggedOperation, LoggedRow};
 pub use operation::{
-    ColumnChange, ColumnOperation, Functions, Operation, RowFunction, RowName, RowStatement, Timestamp,
-    UpdateName,
+    ColumnChange, ColumnOperation, Functions, Operation, RowFunction, RowName, RowStatement, UpdateName,
 };
 pub use remake::{Remade, Remake};
 pub use room::Room;
@@ -51,6 +53,7 @@ pub use schema::{IndexColumn, IndexId, IndexSchema, Schema, TableSchema};
 use table::TableStore;
 use unsynced::Unsynced;
 pub use workspace::Workspace;
+pub use write::Write;
 pub use write_set::{Mark, MergedRows, WriteSet};
 
 use crate::lsn::Lsn;
@@ -393,8 +396,7 @@ impl Storage {
         for change in self.history.since(position) {
             let (table, row) = (change.table, change.row);
             let store = &self.tables[table.0 as usize];
-            if changes > unsynced::ROWS_MAX || store.is_missed(self.schema.table(table), row, &change.before)
-            {
+            if changes > unsynced::ROWS_MAX || store.is_missed(self.schema.table(table), row, change.before) {
                 self.unsynced.note_table(record, table);
             } else {
                 let is_new = matches!(change.before, RowState::Absent);

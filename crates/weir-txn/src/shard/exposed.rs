@@ -8,15 +8,16 @@ use std::sync::Arc;
 use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
-use super::message::{
-    Call, Callee, Decision, PartsRead, Progress, ReadQuery, Reply, Request, ShardId, Sibling, TxnId,
-};
 use crate::clock::ms_of;
 use crate::exec::definition::Description;
 use crate::exec::program::Program;
 use crate::exposed::{refuses_clock, refuses_from, refuses_sequence};
-use crate::machine::{CoordinatorId, Exposed, Figures, Sender, Shard as _, TableFigures};
-use crate::node::Node;
+use crate::ids::{CoordinatorId, Sender, ShardId, TxnId};
+use crate::machine::{Exposed, Figures, Shard as _, TableFigures};
+use crate::message::{
+    Call, Callee, Decision, PartsRead, Progress, ReadQuery, Reply, Request, Sibling, too_large,
+};
+use crate::shard::node::Node;
 use crate::storage::{Rows as _, TableSchema};
 use crate::termination::Says as _;
 
@@ -26,6 +27,8 @@ const RAISED_FROM: u16 = 3;
 const WAITS_BESIDES_FROM: u16 = 4;
 
 impl Exposed for Node {
+    type Description = Description;
+
     fn refuses(&self, progress: &Progress) -> Option<&'static str> {
         refuses_sequence(progress.settled_below)
     }
@@ -160,16 +163,6 @@ impl Exposed for Node {
     fn undecided(&self) -> impl Iterator<Item = CoordinatorId> {
         self.participant.prepared.keys().map(|txn| txn.coordinator)
     }
-}
-
-/// Error of a client whose answer exceeds the size of a message.
-pub(super) fn too_large(has_run: bool) -> SqlError {
-    let hint = match has_run {
-        true => "The call has run, and what it did is done. Ask for less at a time.",
-        false => "Nothing has happened. Ask for less at a time.",
-    };
-    SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the answer is more than a message carries")
-        .with_hint(hint)
 }
 
 impl Node {

@@ -1,7 +1,7 @@
 //! Transactions that are not over on this shard: prepared ones with their claims, and committed ones that may not have reached their
 //! other participants yet.
 //!
-//! Bookkeeping only: [`crate::node::Node`] runs the calls and accesses storage.
+//! Bookkeeping only: [`super::Node`] runs the calls and accesses storage.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -9,23 +9,15 @@ use std::sync::Arc;
 
 use weir_sql::catalog::TableId;
 
-pub use super::claims::{Claim, Claims, Holders};
 use super::definitions::Definitions;
-use super::message::{Age, Answers, ShardId, Sibling, TxnId};
-use crate::machine::CoordinatorId;
+use crate::claims::{Claim, Claims};
+use crate::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
+use crate::message::{Age, Answers, Sibling};
 use crate::readers::Readers;
-use crate::storage::{Operation, Position, Timestamp, WriteSet};
+use crate::storage::{Write, WriteSet};
 
 /// Longest delay of garbage collection by a slow reader; after it the reader must begin anew.
 const READER_DELAY_MS_MAX: u64 = 5_000;
-
-/// One write of a prepared transaction. `row` is the slot that was found; none for an insert.
-#[derive(Clone, Debug)]
-pub struct Write {
-    pub table: TableId,
-    pub row: Option<u32>,
-    pub operation: Operation,
-}
 
 #[derive(Debug)]
 pub struct Prepared {

@@ -10,22 +10,24 @@ use weir_sql::catalog::{SequenceId, TableId};
 use weir_types::interrupt::{Interrupts, StatementId};
 use weir_types::{SqlError, SqlState};
 
+use crate::claims::Holders;
 use crate::clock::HybridClock;
 use crate::exec::call::{self, Fragment, OpenStatement, Role, Stop};
 use crate::exec::chosen::Chosen;
-use crate::exec::definition::{Description, schema_has_changed};
+use crate::exec::definition::Description;
 use crate::exec::program::Program;
 use crate::exec::sequences::Sequences;
-pub use crate::faults::PlantedBugs;
+use crate::faults::PlantedBugs;
+use crate::ids::{CoordinatorId, Position, Sender, ShardId, Timestamp, TxnId};
 use crate::lsn::Lsn;
-use crate::machine::{self, CoordinatorId, Done, Sender, Shard};
-use crate::ramp::definitions::Barrier;
-use crate::ramp::message::{Age, Begun, Call, Callee, Decision, Progress, Reply, Request, ShardId, TxnId};
-use crate::ramp::open::Open;
-use crate::ramp::outcomes::OutcomeTable;
-use crate::ramp::participant::{Holders, Participant, Prepared, Unsettled, Write};
-use crate::ramp::snapshot::Snapshots;
-use crate::storage::{Position, Storage, Timestamp, Workspace, WriteSet};
+use crate::machine::{self, Done, Shard};
+use crate::message::{Age, Begun, Call, Callee, Decision, Progress, Reply, Request, schema_has_changed};
+use crate::shard::definitions::Barrier;
+use crate::shard::open::Open;
+use crate::shard::outcomes::OutcomeTable;
+use crate::shard::participant::{Participant, Prepared, Unsettled};
+use crate::shard::snapshot::Snapshots;
+use crate::storage::{Storage, Workspace, Write, WriteSet};
 use crate::termination::{Says as _, Terminates as _, Words};
 
 /// First protocol version in which a sequence is set by a request of its own.

@@ -8,12 +8,11 @@ use std::sync::Arc;
 
 use weir_types::{SqlError, SqlState};
 
-use super::message::{ReadQuery, Reply, Request, ShardId, Sibling, TxnId};
-use super::participant::Write;
-use crate::exec::definition::schema_has_changed;
-use crate::machine::{CoordinatorId, Outgoing};
-use crate::node::{Effects, Node};
-use crate::storage::{Position, Timestamp};
+use crate::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
+use crate::lsn::Outgoing;
+use crate::message::{ReadQuery, Reply, Request, Sibling, forgotten_snapshot, schema_has_changed};
+use crate::shard::node::{Effects, Node};
+use crate::storage::Write;
 
 /// Limits of the history kept for one snapshot: number of changes, and their bytes.
 const CHANGES_MAX: u64 = 1 << 20;
@@ -21,9 +20,6 @@ const BYTES_MAX: usize = 256 << 20;
 
 /// A snapshot without a keep-alive for this long is forgotten.
 const SILENCE_MS_MAX: u64 = 60_000;
-
-/// Interval of a coordinator's keep-alives for a snapshot.
-pub(super) const STILL_READ_MS: u64 = 10_000;
 
 /// Longest time for which messages are held back; short enough that transactions of dead coordinators are still resolved within two
 /// time-outs of a second.
@@ -316,11 +312,5 @@ fn too_old() -> SqlError {
 
 fn schema_changed() -> SqlError {
     let message = "the schema has changed since the transaction's snapshot was taken";
-    SqlError::new(SqlState::SERIALIZATION_FAILURE, message).with_hint("Try it again.")
-}
-
-/// Error of a transaction whose snapshot the shard does not know.
-pub fn forgotten_snapshot() -> SqlError {
-    let message = "a shard has forgotten the snapshot of this transaction: it has started again, or has not heard of its coordinator";
     SqlError::new(SqlState::SERIALIZATION_FAILURE, message).with_hint("Try it again.")
 }

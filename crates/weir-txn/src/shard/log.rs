@@ -11,18 +11,21 @@ use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState, Value};
 
 use super::definitions::Step;
-use super::message::{Age, Answers, ReadQuery, Reply, ShardId, TableRead, TxnId};
 use super::outcomes::{OutcomeTable, Over};
-use super::participant::{Claim, Claims, Prepared, Unsettled, Write};
+use super::participant::{Prepared, Unsettled};
+use crate::claims::{Claim, Claims};
 use crate::exec::definition::Description;
 use crate::exec::fetch::fetch;
 use crate::exec::program::Program;
 use crate::exec::sequences::Sequences;
+use crate::faults::PlantedBugs;
+use crate::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
 use crate::lsn::Lsn;
-use crate::machine::{CoordinatorId, Durable};
-use crate::node::{Node, PlantedBugs};
+use crate::machine::Durable;
+use crate::message::{Age, Answers, ReadQuery, Reply, TableRead};
 use crate::readers::OverOf;
-use crate::storage::{Image, LoggedOperation, LoggedRow, Position, Rows as _, SavedRows, Storage, Timestamp};
+use crate::shard::node::Node;
+use crate::storage::{Image, LoggedOperation, LoggedRow, Rows as _, SavedRows, Storage, Write};
 use crate::termination::Timeouts;
 
 /// One record of a shard's log.

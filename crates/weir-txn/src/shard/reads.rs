@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use weir_types::SqlError;
 
-use super::message::{PartsRead, ReadQuery, Reply, Sibling, TxnId};
-use super::open::{Open, forgotten};
+use super::open::Open;
 use super::outcomes::OutcomeTable;
 use super::snapshot::Missing;
-use crate::exec::definition::schema_has_changed;
 use crate::exec::fetch::{Found, fetch};
+use crate::ids::{Position, TxnId};
 use crate::lsn::Lsn;
-use crate::node::{Effects, Node};
-use crate::storage::{MergedRows, Position, Rows};
+use crate::message::{PartsRead, ReadQuery, Reply, Sibling, forgotten, schema_has_changed};
+use crate::shard::node::{Effects, Node};
+use crate::storage::{MergedRows, Rows};
 
 impl Node {
     /// Returns whether the reader is registered under that session; if not, replies with the session to begin again with.

@@ -16,20 +16,17 @@ use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState};
 
 use super::definitions::definition_of;
-use super::message::{Age, Answers, Begun, Callee, Output, Reply, Request, ShardId, TxnId, Work};
-use super::participant::{Claim, Holders, Prepared, Write};
-use crate::exec::call::Ran;
-use crate::exec::call::{OpenStatement, Role, Stop};
-use crate::exec::deferred::{Later, Setting, pending};
+use super::participant::Prepared;
+use crate::claims::{Claim, Holders, KEYS_CLAIMED_MAX};
+use crate::exec::call::{OpenStatement, Ran, Role, Stop};
+use crate::exec::deferred::{Later, pending};
 use crate::exec::program::Program;
-use crate::machine::CoordinatorId;
-use crate::node::{Effects, Node, Target};
-use crate::storage::{Mark, Timestamp, WriteSet};
+use crate::ids::{CoordinatorId, ShardId, Timestamp, TxnId};
+use crate::message::{Age, Answers, Begun, Callee, Output, Reply, Request, Setting, Work, forgotten};
+use crate::shard::node::{Effects, Node, Target};
+use crate::storage::{Mark, Write, WriteSet};
 
 pub(crate) use versions::{Version, Versions};
-
-/// Number of unique keys that a transaction claims one by one. Other inserters look for further keys in its write set.
-pub(crate) const KEYS_CLAIMED_MAX: usize = 4_096;
 
 /// A transaction that has worked on this shard and has not been asked to end.
 #[derive(Debug)]
@@ -344,13 +341,4 @@ fn pending_checks() -> SqlError {
         "the schema cannot be changed while deferred constraints are to be checked",
     )
     .with_hint("Say SET CONSTRAINTS ALL IMMEDIATE first.")
-}
-
-/// Error of a transaction that the shard no longer knows.
-pub fn forgotten() -> SqlError {
-    SqlError::new(
-        SqlState::SERIALIZATION_FAILURE,
-        "a shard has forgotten this transaction: it has started again, or has not heard of its coordinator",
-    )
-    .with_hint("Nothing of it has happened. Try it again.")
 }

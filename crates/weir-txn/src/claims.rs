@@ -1,6 +1,6 @@
 //! Claims held at a shard: rows in PostgreSQL's four lock strengths; keys and advisory locks exclusively (docs/internals/row-locks.md).
 //!
-//! A table only: [`crate::node::Node`] decides which transaction waits, withdraws or ends.
+//! A table only: [`crate::shard::Node`] decides which transaction waits, withdraws or ends.
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -8,8 +8,12 @@ use smallvec::SmallVec;
 use weir_sql::bound::LockStrength;
 use weir_sql::catalog::TableId;
 
-use super::message::{AdvisoryKey, TxnId};
+use crate::ids::TxnId;
+use crate::message::AdvisoryKey;
 use crate::storage::{IndexId, KeyBytes};
+
+/// Number of unique keys that a transaction claims one by one. Other inserters look for further keys in its write set.
+pub(crate) const KEYS_CLAIMED_MAX: usize = 4_096;
 
 /// A lock that a transaction takes. Logged, so new variants are added at the end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

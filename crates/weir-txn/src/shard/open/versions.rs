@@ -10,11 +10,12 @@ use weir_types::SqlError;
 use weir_types::datetime::TransactionTime;
 
 use super::{Done, Open, pending_checks};
-use crate::exec::definition::Definition;
-use crate::node::Node;
-use crate::ramp::definitions::{Defined, Definitions, Step};
-use crate::ramp::participant::Claim;
-use crate::storage::{Timestamp, WriteSet};
+use crate::claims::Claim;
+use crate::ids::Timestamp;
+use crate::message::Definition;
+use crate::shard::definitions::{Defined, Definitions, Step};
+use crate::shard::node::Node;
+use crate::storage::WriteSet;
 
 /// A definition that has been made.
 #[derive(Debug)]

@@ -3,11 +3,10 @@
 
 use smallvec::SmallVec;
 
-use super::message::{Request, ShardId, TxnId};
-use crate::machine::CoordinatorId;
-use crate::node::Node;
+use crate::ids::{CoordinatorId, ShardId, Timestamp, TxnId};
+use crate::message::Request;
 use crate::readers::Readers;
-use crate::storage::Timestamp;
+use crate::shard::node::Node;
 use crate::termination::{Fate, Inquiries, Terminates, Timeouts, says_words};
 
 impl Terminates for Node {

@@ -9,9 +9,9 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::log::Record;
-use super::message::{Reply, Request, TxnId};
+use crate::ids::{CoordinatorId, ShardId, TxnId};
 use crate::lsn::Lsn;
-use crate::machine::CoordinatorId;
+use crate::message::{Reply, Request};
 use crate::termination::{Inquiries, Timeouts};
 
 #[derive(Debug, Default)]
@@ -83,7 +83,7 @@ impl OutcomeTable {
     }
 
     /// Reply to a repeated request. None: the request is new; `Some(None)`: it is repeated and needs no reply.
-    pub fn answer_again(&self, request: &Request, shard: super::ShardId) -> Option<Option<Reply>> {
+    pub fn answer_again(&self, request: &Request, shard: ShardId) -> Option<Option<Reply>> {
         let txn = request.txn();
         let over = self.over.get(&txn)?;
         Some(match (request, over) {

@@ -6,9 +6,10 @@ use smallvec::smallvec;
 use weir_types::Value;
 
 use super::{Done, Open};
-use crate::node::{Effects, Node};
-use crate::ramp::message::{AdvisoryKey, Answers, Begun, Output, Request, TxnId, Work};
-use crate::ramp::participant::Claim;
+use crate::claims::Claim;
+use crate::ids::TxnId;
+use crate::message::{AdvisoryKey, Answers, Begun, Output, Request, Work};
+use crate::shard::node::{Effects, Node};
 
 impl Open {
     /// It has done nothing but take such locks.

@@ -8,12 +8,13 @@ use smallvec::smallvec;
 use weir_types::SqlError;
 use weir_types::datetime::TransactionTime;
 
-use super::message::{Age, Callee, Reply, Request, TxnId};
 use super::open::{Version, Versions};
-use crate::exec::definition::{self, Definition, SchemaVersion};
+use crate::exec::definition::{self, SchemaVersion};
 use crate::exec::program::Program;
-use crate::node::{Effects, Node};
-use crate::storage::{LoggedRow, MergedRows, Timestamp, WriteSet};
+use crate::ids::{Timestamp, TxnId};
+use crate::message::{Age, Callee, Definition, Reply, Request};
+use crate::shard::node::{Effects, Node};
+use crate::storage::{LoggedRow, MergedRows, WriteSet};
 
 /// A definition made by an open transaction. `schema_version` is the version that is not in place: the new one, or the previous one while
 /// the new one is in place.

@@ -1,6 +1,11 @@
 //! Messages between coordinators and participants of guarded RAMP (ramp.txt, Algorithm 1, with the additions for SQL: calls instead of
 //! values, guards, answers of round one).
 
+mod definition;
+mod refusal;
+mod sequence_value;
+mod setting;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -10,23 +15,18 @@ use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::interrupt::StatementId;
 use weir_types::{Notice, SqlError, Value};
 
-use crate::exec::deferred::Setting;
-use crate::exec::definition::Definition;
-use crate::exec::routing::shard_of_integer;
-use crate::exec::sequences::SequenceValue;
-use crate::machine::CoordinatorId;
-use crate::storage::{Position, Timestamp};
+use crate::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
+use crate::placement::shard_of_integer;
 use crate::termination::Fate;
 
-/// Number of a shard of the cluster, from 0.
-pub type ShardId = u16;
+pub use definition::{Change, Definition, PlanOf};
+pub(crate) use refusal::too_large;
+pub use refusal::{forgotten, forgotten_snapshot, schema_has_changed};
+pub use sequence_value::SequenceValue;
+pub use setting::Setting;
 
-/// Identifies a transaction. Sequences of one coordinator ascend; ids imply no order between coordinators (S9).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct TxnId {
-    pub coordinator: CoordinatorId,
-    pub sequence: u64,
-}
+/// Interval of a coordinator's keep-alives for a snapshot.
+pub(crate) const STILL_READ_MS: u64 = 10_000;
 
 /// Priority at a guard (S7): the older transaction waits, the younger one withdraws. A transaction that withdrew is retried under a new
 /// id and its old age.
@@ -135,7 +135,7 @@ pub struct Output {
 
 impl Output {
     /// Restores the output from its form in a message.
-    pub(super) fn unpacked(mut self) -> Output {
+    pub(crate) fn unpacked(mut self) -> Output {
         if let Some(given) = self.values.last().and_then(SequenceValue::of_record) {
             self.given = given;
             self.values.pop();
@@ -536,7 +536,7 @@ impl Reply {
     }
 
     /// Inverse of [`Reply::spoken`].
-    pub(super) fn heard(self) -> Reply {
+    pub(crate) fn heard(self) -> Reply {
         let Reply::Raised { notices, mut reply } = self else { return self };
         if let Some(place) = reply.notices_mut() {
             *place = notices;

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use weir_types::{SqlError, SqlState};
 
-use super::{Open, forgotten};
-use crate::node::{Effects, Node};
-use crate::ramp::message::{Answers, Output, Reply, ShardId, TxnId};
-use crate::ramp::participant::{Claim, Prepared, Unsettled, Write};
+use super::Open;
+use crate::claims::Claim;
+use crate::ids::{ShardId, Timestamp, TxnId};
+use crate::message::{Answers, Output, Reply, forgotten};
+use crate::shard::node::{Effects, Node};
+use crate::shard::participant::{Prepared, Unsettled};
 use crate::storage::room::disk_full;
-use crate::storage::{Operation, Timestamp};
+use crate::storage::{Operation, Write};
 
 impl Open {
     /// Its operations: a row that it has inserted is one, as it is now, and comes behind all that was there before.
