@@ -5,6 +5,7 @@
 mod bars;
 mod citations;
 mod compatibility;
+mod sleeps;
 mod verify;
 
 use std::process::ExitCode;

@@ -13,7 +13,7 @@ use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_txn::machine::{Clients, Coordinator as _, CoordinatorId, Orders};
 use weir_txn::node::Node;
-use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, Protocol, Request};
+use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, FetchedRead, Protocol, Request};
 use weir_types::{SqlError, Value};
 
 use crate::pace::{Pace, latencies, note_latency};
@@ -208,7 +208,9 @@ impl Callers {
                 self.begin_call(client, now, orders);
                 self.maybe_audit(orders);
             }
-            Event::ReadDone { result, fetched, examined, .. } => self.on_audit(result, fetched, examined),
+            Event::ReadDone { result, fetched, examined, .. } => {
+                self.on_audit(result.and_then(FetchedRead::rows), fetched, examined);
+            }
         }
     }
 

@@ -395,7 +395,7 @@ impl Session {
                 let begun = self.begun.of(name);
                 (self.wait_for(|client| client.begin_within_at(begun, &bound, values)).await?, bound)
             }
-            // Shards tell of open transactions alone for whom they wait.
+            // Open transactions alone have a lock time-out.
             None if lock_timeout.is_some() && !prepared.reads_only() => {
                 let bound = self.bound(prepared)?;
                 let own = self.by_itself();
@@ -428,7 +428,7 @@ impl Session {
     /// Ends the transaction of that name, with what it has defined.
     async fn end_named(&self, name: u64, commit: bool) -> Result<(), Failure> {
         let own = self.own_schema_version.set(None);
-        let ended = self.client.end_transaction(name, commit).await.map(drop);
+        let ended = self.in_flight.end(self.client.end_transaction(name, commit)).await.map(drop);
         match own.filter(|_| commit) {
             Some(schema_version) => self.adopt(&schema_version, ended).await,
             None => ended.map_err(sql_error),

@@ -10,7 +10,9 @@ use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_txn::machine::{Coordinator as _, CoordinatorId, Orders, Sender, Shard};
 use weir_txn::node::{Effects, Node, PlantedBugs};
-use weir_txn::ramp::{Begin, Call, Coordinator, Event, Output, Progress, Protocol, Reply, Request, ShardId};
+use weir_txn::ramp::{
+    Begin, Call, Coordinator, Event, FetchedRead, Output, Progress, Protocol, Reply, Request, ShardId,
+};
 use weir_types::{SqlError, Value};
 
 /// An assertion that concurrent readers check for rows of their choice.
@@ -130,7 +132,7 @@ impl Simulation {
                         outcome.audits += 1;
                         outcome.second_rounds += u64::from(rounds > 1);
                         let which = auditing[coordinator].take().expect("an audit is under way");
-                        let saw = match result {
+                        let saw = match result.and_then(FetchedRead::rows) {
                             Ok(rows) => rows.first().map(|row| format!("{row:?}")),
                             Err(error) => Some(error.to_string()),
                         };

@@ -11,7 +11,7 @@ use weir_sql::{Application, BoundText, Sources, Text, bind_text, lift_constants}
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_txn::node::PlantedBugs;
-use weir_txn::ramp::{self, Begin, Event};
+use weir_txn::ramp::{self, Begin, Event, FetchedRead};
 use weir_types::text::{parse_text, to_text};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
@@ -136,7 +136,7 @@ impl OnShards {
 
     fn read(&mut self, gather: Arc<Gather>, values: Vec<Value>) -> Result<Vec<Vec<Value>>, SqlError> {
         match self.simulation.ask(Begin::Read(gather, values)) {
-            Event::ReadDone { result, .. } => result,
+            Event::ReadDone { result, .. } => result.and_then(FetchedRead::rows),
             other => panic!("an answer to something else: {other:?}"),
         }
     }

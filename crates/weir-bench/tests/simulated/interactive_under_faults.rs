@@ -511,6 +511,25 @@ fn answers_that_leave_before_they_are_durable_are_caught() {
     });
 }
 
+/// A shard that computes for seconds says nothing meanwhile; of no transaction the other shards think that its coordinator is dead.
+#[test]
+fn shards_that_compute_for_long_make_nobody_forget_a_transaction() {
+    let bank = Bank::open();
+    let mut committed = 0;
+    for seed in world::seeds(0..8) {
+        let faults = Faults { busy_us_max: 5_000_000, mishap_every_us: 1_500_000, ..Faults::none() };
+        let setup = Setup { faults: Some(faults), shards: Some(3), calls: 120, ..Setup::new(seed) };
+        let (report, told) = bank.run_as(setup, true);
+        println!("seed {seed}: {report} {told:?}");
+        assert_eq!((&report.failure, &told.wrong), (&None, &None), "seed {seed}: {report}");
+        let forgotten = report.aborted.keys().find(|reason| reason.contains("forgotten"));
+        assert_eq!(forgotten, None, "seed {seed}");
+        assert_eq!((report.terminated, report.unknown), ((0, 0), 0), "seed {seed}");
+        committed += told.committed;
+    }
+    assert!(committed > 30, "{committed}");
+}
+
 fn check_caught(name: &str, bugs: PlantedBugs) {
     let bank = Bank::open();
     world::check_caught(name, 300, |seed| {

@@ -22,7 +22,7 @@ mod termination;
 pub mod trace;
 mod waits;
 
-pub use client::{Begin, Coordinator, Event, OfSnapshot, Protocol, own_statement};
+pub use client::{Begin, Coordinator, Event, FetchedRead, OfSnapshot, Protocol, own_statement};
 pub use coordinator::{Action, Transaction};
 pub use log::Record;
 pub use message::{
