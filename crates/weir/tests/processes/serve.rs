@@ -66,7 +66,7 @@ fn what_is_wrong_is_said_with_a_remedy() {
             &["is a cluster, on which tpcc does not run"],
         ),
         (vec!["run", ".", "--target", "weir:"], 2, &["names no cluster file", "weir:cluster.toml"]),
-        (vec!["bench", "ycsb", "--target", "weir:"], 2, &["names no cluster file", "weir:cluster.toml"]),
+        (vec!["bench", "ycsb", "--target", "weir:"], 2, &["does not run on `weir:`", "weir:FILE"]),
         (vec!["run", ".", "--target", "weir://host:7401"], 2, &["is an address", "weir:cluster.toml"]),
         (vec!["run", ".", "--target", "weir:of-b"], 2, &["is a directory", "weir:cluster.toml"]),
         (vec!["run", ".", "--target", "weir:none.toml"], 2, &["none.toml: error:", "hint:"]),
