@@ -19,6 +19,7 @@ use crate::frontend::Expected;
 use crate::handlers::Connection;
 use crate::isolation::Isolated;
 use crate::opening::{Opened, Socket, Unreadable, open};
+use crate::session::Session;
 use crate::watchdog::peer;
 use crate::zone::in_zone;
 
@@ -57,7 +58,7 @@ pub(crate) async fn converse(
                 expected = what_comes_next(&socket, expected);
                 let frame = tokio::select! {
                     biased;
-                    () = &mut ended => return say_last(&mut socket, terminated()).await,
+                    () = &mut ended => return say_terminated(&mut socket, &session).await,
                     frame = incoming.next(socket.get_mut(), expected) => frame,
                     () = &mut startup_max, if is_starting(&socket) => {
                         return say_last(&mut socket, too_late()).await;
@@ -104,7 +105,7 @@ pub(crate) async fn converse(
             Err(panicked) => return say_last(&mut socket, panicked.error()).await,
         };
         if is_ended || session.ending.is_wished() {
-            return say_last(&mut socket, terminated()).await;
+            return say_terminated(&mut socket, &session).await;
         }
         if let Err(error) = done {
             if error.is_fatal() || was_starting {
@@ -159,6 +160,14 @@ async fn answer(
 
 fn too_late() -> SqlError {
     SqlError::new(SqlState::QUERY_CANCELED, "canceling authentication due to timeout")
+}
+
+/// The session has been ended by somebody else.
+async fn say_terminated(socket: &mut Socket, session: &Session) -> io::Result<()> {
+    match session.ending.client_is_gone() {
+        true => Ok(()),
+        false => say_last(socket, terminated()).await,
+    }
 }
 
 async fn say_last(socket: &mut Socket, error: SqlError) -> io::Result<()> {

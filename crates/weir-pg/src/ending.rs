@@ -14,12 +14,18 @@ use crate::session::Session;
 #[derive(Debug, Default)]
 pub(crate) struct Ending {
     is_wished: AtomicBool,
+    /// The client has closed its side of the connection: nobody is to be told.
+    is_gone: AtomicBool,
     told: Notify,
 }
 
 impl Ending {
     pub fn is_wished(&self) -> bool {
         self.is_wished.load(Ordering::SeqCst)
+    }
+
+    pub fn client_is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::SeqCst)
     }
 
     /// Waits for the request.
@@ -37,6 +43,13 @@ impl Session {
         self.ending.is_wished.store(true, Ordering::SeqCst);
         self.end_all();
         self.ending.told.notify_one();
+    }
+
+    /// The same where the client is gone. Like PostgreSQL, the session says nothing more: what looks busy may have ended, with a client that
+    /// has said so and still reads.
+    pub(crate) fn lose_client(&self) {
+        self.ending.is_gone.store(true, Ordering::SeqCst);
+        self.terminate();
     }
 }
 

@@ -130,6 +130,16 @@ fn who_is_gone_writes_nothing() {
     }
 }
 
+/// A driver that says goodbye and reads on takes a last message for an error.
+#[test]
+fn who_is_gone_is_told_nothing() {
+    let weir = Alone::start(1);
+    let mut computes = wire(&weir);
+    computes.send(&[query("SELECT count(*) FROM generate_series(1, 1000000000000)")]);
+    let words = computes.hear_the_end();
+    assert!(!words.iter().any(|word| word.starts_with("E ")), "{words:?}");
+}
+
 #[test]
 fn a_server_that_is_told_to_end_tells_its_sessions() {
     let mut weir = Alone::start(2);

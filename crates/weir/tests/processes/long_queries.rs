@@ -14,7 +14,8 @@ const ENDLESS: &str = "SELECT count(*) FROM t x, t y, t z WHERE x.a + y.a + z.a 
 /// Computes on a shard.
 const ENDLESS_ON_SHARD: &str = "INSERT INTO t SELECT -x.a FROM t x, t y, t z WHERE x.a + y.a + z.a < x.b";
 
-const CANCEL: &str = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'computes'";
+const CANCEL: &str =
+    "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'computes'";
 
 fn start(shards: u16) -> Alone {
     let server = Alone::start(shards);
