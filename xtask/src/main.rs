@@ -5,6 +5,7 @@
 mod bars;
 mod citations;
 mod compatibility;
+mod layers;
 mod sleeps;
 mod verify;
 

@@ -41,9 +41,9 @@ mod row;
 #[cfg(test)]
 mod tests;
 
+use weir_txn::ids::{CoordinatorId, ShardId};
 use weir_txn::items::ItemCoordinator;
-use weir_txn::machine::{CoordinatorId, Shard};
-use weir_txn::ramp::ShardId;
+use weir_txn::machine::Shard;
 
 use locking::ReadLocks;
 

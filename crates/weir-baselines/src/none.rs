@@ -10,14 +10,14 @@ use std::collections::VecDeque;
 use smallvec::SmallVec;
 use weir_txn::clock::HybridClock;
 use weir_txn::flights::Flights;
+use weir_txn::ids::{CoordinatorId, Sender, ShardId, TxnId};
 use weir_txn::items::table::Table;
 use weir_txn::items::write::Content;
 use weir_txn::items::{
     ByShard, Done, ItemRead, Key, KeyRange, ReadSet, Slots, Stamp, Transaction, Write, part_at, shard_of,
     slots_by_shard,
 };
-use weir_txn::machine::{self, CoordinatorId, Effects, Orders, Sender, Sent, Shard};
-use weir_txn::ramp::{ShardId, TxnId};
+use weir_txn::machine::{self, Effects, Orders, Sent, Shard};
 
 use crate::row::Row;
 use crate::{Comparator, Counts};

@@ -11,9 +11,11 @@ use weir_net::clock::{now_ms, transaction_time};
 use weir_sql::catalog::TableId;
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
-use weir_txn::machine::{Clients, Coordinator as _, CoordinatorId, Orders};
-use weir_txn::node::Node;
-use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, FetchedRead, Protocol, Request};
+use weir_txn::ids::CoordinatorId;
+use weir_txn::machine::{Clients, Coordinator as _, Orders};
+use weir_txn::message::{Call, Callee, Request};
+use weir_txn::ramp::{Begin, Coordinator, Event, FetchedRead, Protocol};
+use weir_txn::shard::Node;
 use weir_types::{SqlError, Value};
 
 use crate::pace::{Pace, latencies, note_latency};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use weir_server::progress::{Listener, Progress};
-use weir_txn::machine::CoordinatorId;
+use weir_txn::ids::CoordinatorId;
 
 /// When a run ends.
 #[derive(Clone, Copy, Debug)]

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_client::ClusterFile;
+use weir_txn::ids::ShardId;
 use weir_txn::items::Variant;
-use weir_txn::ramp::ShardId;
 
 use crate::ycsb::Protocol;
 

@@ -21,9 +21,10 @@ use weir_sql::bound::ExprKind;
 use weir_sql::catalog::{ColumnIndex, SequenceId, TableId};
 use weir_txn::exec::GeneratedColumns;
 use weir_txn::exec::program::{CompileError, Program};
+use weir_txn::faults::PlantedBugs;
 use weir_txn::machine::{Durable, Shard};
-use weir_txn::node::{Node, PlantedBugs};
 use weir_txn::ramp::Protocol;
+use weir_txn::shard::Node;
 use weir_txn::storage::view::WholeView;
 use weir_types::{SqlError, Value};
 
@@ -264,7 +265,7 @@ pub type AuditKeys = BTreeMap<TableId, Vec<Vec<Value>>>;
 
 impl Loaded {
     /// Shards before the run, and the rows that audits may ask for: for other drivers of the shards.
-    pub fn into_snapshots(mut self) -> (Arc<Program>, Vec<weir_txn::ramp::Record>, AuditKeys) {
+    pub fn into_snapshots(mut self) -> (Arc<Program>, Vec<weir_txn::shard::Record>, AuditKeys) {
         (self.program, self.nodes.iter_mut().map(Durable::snapshot).collect(), self.audit_keys)
     }
 

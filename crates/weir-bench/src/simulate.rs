@@ -12,8 +12,8 @@ use weir_sql::catalog::{ForeignKey, TableId};
 use weir_sql::walk::each_step;
 use weir_txn::exec::definition::Description;
 use weir_txn::exec::program::Program;
-use weir_txn::node::PlantedBugs;
-use weir_txn::ramp::{Call, Callee};
+use weir_txn::faults::PlantedBugs;
+use weir_txn::message::{Call, Callee};
 use weir_txn::storage::Rows;
 use weir_types::Value;
 

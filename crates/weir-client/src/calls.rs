@@ -13,14 +13,13 @@ use weir_sql::bound::{OutputColumn, Procedure};
 use weir_sql::system::System;
 use weir_txn::exec::gather::{Gather, Virtual};
 use weir_txn::exec::program::{CompiledProcedure, Input, Program};
-use weir_txn::exec::sequences::SequenceValue;
+use weir_txn::ids::{CoordinatorId, ShardId};
 use weir_txn::items::GivenUp;
-use weir_txn::machine::{Coordinator as _, CoordinatorId, Orders};
-use weir_txn::node::Node;
+use weir_txn::machine::{Coordinator as _, Orders};
+use weir_txn::message::{Call, Callee, Output, Request, SequenceValue, forgotten};
 pub(crate) use weir_txn::ramp::client::Order;
-use weir_txn::ramp::{
-    Begin, Call, Callee, Coordinator, Event, OfSnapshot, Output, Protocol, Request, ShardId, forgotten,
-};
+use weir_txn::ramp::{Begin, Coordinator, Event, OfSnapshot, Protocol};
+use weir_txn::shard::Node;
 use weir_types::cast::{CastContext, can_cast, cast};
 use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::interrupt::Interrupts;

@@ -18,9 +18,9 @@ use weir_net::handshake::{COMPARES_FROM, Terms};
 use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Fault, Kind, Link, body};
 use weir_txn::history::{Mark, Seen, Told};
-use weir_txn::machine::{ClientOrders, Clients, Coordinator, CoordinatorId, Orders, Sender, Shard};
+use weir_txn::ids::{CoordinatorId, Sender, ShardId};
+use weir_txn::machine::{ClientOrders, Clients, Coordinator, Orders, Shard};
 use weir_txn::nearby::{Actor, Nearby, Neighbours, ReplySink, hurry, is_hurried};
-use weir_txn::ramp::ShardId;
 use weir_types::interrupt::Interrupts;
 
 use crate::interrupts::{Interrupter, Wish};

@@ -9,8 +9,7 @@ use serde::de::DeserializeOwned;
 use weir_net::frame::{self, expect};
 use weir_net::handshake::Terms;
 use weir_net::{ClusterFile, Fault, Kind, Link};
-use weir_txn::machine::Sender;
-use weir_txn::ramp::ShardId;
+use weir_txn::ids::{Sender, ShardId};
 
 use crate::carrier::new_id;
 

@@ -14,8 +14,7 @@ use weir_net::frame::expect;
 use weir_net::handshake::{COMPARES_FROM, INTERRUPTS, Terms};
 use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Connection, Fault, Kind, Link, body};
-use weir_txn::machine::{CoordinatorId, Sender};
-use weir_txn::ramp::ShardId;
+use weir_txn::ids::{CoordinatorId, Sender, ShardId};
 use weir_types::SqlError;
 use weir_types::interrupt::StatementId;
 

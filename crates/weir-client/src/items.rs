@@ -1,10 +1,11 @@
 //! Transactions over items, as an application wishes for them.
 
 use weir_net::ClusterFile;
+use weir_txn::ids::CoordinatorId;
 use weir_txn::items::{
     Coordinator, Done, GivenUp, Isolation, Key, KeyRange, Options, Partition, Request, Transaction, Write,
 };
-use weir_txn::machine::{Coordinator as _, CoordinatorId, Orders};
+use weir_txn::machine::{Coordinator as _, Orders};
 
 use crate::carrier::now_ms;
 use crate::pending::Outcome;

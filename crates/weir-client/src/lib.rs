@@ -59,12 +59,13 @@ pub use weir_net::handshake::Terms;
 #[doc(hidden)]
 pub use weir_net::loopback;
 pub use weir_sql::CurrentValue;
-pub use weir_txn::items::relations as schema;
-pub use weir_txn::items::{Bytes, Isolation, ItemRead, Key, KeyRange, ReadSet, Stamp, Transaction, Write};
+pub use weir_txn::items::{
+    Bytes, Isolation, ItemRead, Key, KeyRange, ReadSet, Stamp, Transaction, Write, relations as schema,
+};
+pub use weir_txn::message::AdvisoryKey;
 use weir_txn::nearby::Neighbours;
-use weir_txn::node::Node;
-pub use weir_txn::ramp::AdvisoryKey;
 use weir_txn::ramp::{OfSnapshot, own_statement};
+use weir_txn::shard::Node;
 use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::interrupt::Interrupts;
 
@@ -473,14 +474,14 @@ impl Client {
         names: Option<Vec<String>>,
         deferred: bool,
     ) -> Pending<CallResult> {
-        let setting = weir_txn::exec::deferred::Setting { names, deferred };
+        let setting = weir_txn::message::Setting { names, deferred };
         self.order(transaction, calls::Order::Constraints(setting))
     }
 
     /// Begins to say that the batches from here on are one statement, or that it has ended: then what has to hold of its rows together is
     /// looked at.
     pub fn begin_statement_of_batches(&self, transaction: u64, begins: bool) -> Pending<CallResult> {
-        let setting = weir_txn::exec::deferred::Setting::statement(begins);
+        let setting = weir_txn::message::Setting::statement(begins);
         self.order(transaction, calls::Order::Constraints(setting))
     }
 

@@ -8,7 +8,8 @@ use weir_net::clock::transaction_time;
 use weir_sql::Text;
 use weir_sql::catalog::Catalog;
 use weir_txn::exec::program::{CompiledText, Program};
-use weir_txn::ramp::{Call, Callee, ShardId};
+use weir_txn::ids::ShardId;
+use weir_txn::message::{Call, Callee};
 use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::function::double_quoted;
 use weir_types::{SqlError, SqlState, SqlType, Value};
@@ -230,10 +231,13 @@ fn size_of(value: &Value) -> usize {
 mod tests {
     use weir_sql::Sources;
     use weir_txn::exec::definition::Description;
-    use weir_txn::machine::{Coordinator as _, Effects, Orders, Sender, Shard as _};
-    use weir_txn::node::{Node, PlantedBugs};
+    use weir_txn::faults::PlantedBugs;
+    use weir_txn::ids::Sender;
+    use weir_txn::machine::{Coordinator as _, Effects, Orders, Shard as _};
+    use weir_txn::message::Request;
     use weir_txn::ramp::client::Order;
-    use weir_txn::ramp::{Begin, Coordinator, Event, Protocol, Request};
+    use weir_txn::ramp::{Begin, Coordinator, Event, Protocol};
+    use weir_txn::shard::Node;
     use weir_txn::termination::Timeouts;
 
     use super::*;

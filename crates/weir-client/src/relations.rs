@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_net::ClusterFile;
+use weir_txn::ids::CoordinatorId;
 use weir_txn::items::relations::{Order, PlantedBugs, Relation, Relations as Coordinator, Schema, Told};
 use weir_txn::items::{self, GivenUp, Options, Partition, Request};
-use weir_txn::machine::{Coordinator as _, CoordinatorId, Orders};
+use weir_txn::machine::{Coordinator as _, Orders};
 use weir_types::{SqlError, SqlState};
 
 use crate::carrier::{new_id, now_ms};

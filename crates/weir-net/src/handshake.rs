@@ -10,8 +10,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use weir_txn::history::{Mark, Outdated, Seen};
-use weir_txn::machine::Sender;
-use weir_txn::ramp::ShardId;
+use weir_txn::ids::{Sender, ShardId};
 
 use crate::body;
 use crate::frame::{self, Fault, Kind, expect};

@@ -9,8 +9,7 @@ use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Registry, Token};
 use weir_txn::history::Seen;
-use weir_txn::machine::Sender;
-use weir_txn::ramp::ShardId;
+use weir_txn::ids::{Sender, ShardId};
 
 use crate::cluster_file::Node;
 use crate::connection::Connection;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use weir_analysis::{Analysis, GuardKind};
 use weir_sql::catalog::{ColumnIndex, TableId};
-use weir_txn::ramp::participant::Claim;
+use weir_txn::claims::Claim;
 use weir_txn::storage::key::push_key;
 use weir_txn::storage::{IndexId, KeyBytes, Schema};
 use weir_types::Value;

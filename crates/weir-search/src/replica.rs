@@ -9,15 +9,15 @@ use std::sync::Arc;
 
 use weir_sql::bound::VolatileFunction;
 use weir_sql::catalog::TableId;
+use weir_txn::claims::Claims;
 use weir_txn::exec::call::{self, Fragment, Ran, Role, Scratch, Stop};
 use weir_txn::exec::context::Environment;
 use weir_txn::exec::program::Program;
 use weir_txn::exec::sequences::Sequences;
-use weir_txn::node::PlantedBugs;
-use weir_txn::ramp::message::Output;
-use weir_txn::ramp::participant::{Claims, Write};
-use weir_txn::ramp::{Call, Callee, TxnId};
-use weir_txn::storage::{Operation, Position, Rows, Schema, Storage, Timestamp, Workspace};
+use weir_txn::faults::PlantedBugs;
+use weir_txn::ids::{Position, Timestamp, TxnId};
+use weir_txn::message::{Call, Callee, Output};
+use weir_txn::storage::{Operation, Rows, Schema, Storage, Workspace, Write};
 use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::{SqlError, Value};
 

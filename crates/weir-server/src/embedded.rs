@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use weir_net::clock::now_ms;
-use weir_txn::machine::{ClientOrders, Clients, Coordinator, CoordinatorId, Effects, Orders, Sender, Shard};
-use weir_txn::ramp::ShardId;
+use weir_txn::ids::{CoordinatorId, Sender, ShardId};
+use weir_txn::machine::{ClientOrders, Clients, Coordinator, Effects, Orders, Shard};
 
 use crate::mailbox::Mailbox;
 

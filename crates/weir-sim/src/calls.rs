@@ -13,11 +13,12 @@ use rustc_hash::FxHasher;
 use weir_sql::catalog::TableId;
 use weir_txn::exec::definition::Description;
 use weir_txn::exec::program::Program;
-use weir_txn::machine::{CoordinatorId, Durable as _, Shard as _};
-use weir_txn::node::{Node, PlantedBugs};
-use weir_txn::ramp::{
-    Begin, Call, Callee, Coordinator, Event, FetchedRead, Output, Protocol, Record, ShardId, TxnId,
-};
+use weir_txn::faults::PlantedBugs;
+use weir_txn::ids::{CoordinatorId, ShardId, TxnId};
+use weir_txn::machine::{Durable as _, Shard as _};
+use weir_txn::message::{Call, Callee, Output};
+use weir_txn::ramp::{Begin, Coordinator, Event, FetchedRead, Protocol};
+use weir_txn::shard::{Node, Record};
 use weir_txn::storage::Rows;
 use weir_txn::storage::view::WholeView;
 use weir_txn::termination::Timeouts;

@@ -5,7 +5,8 @@ use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use weir_txn::clock::{CLOCK_AHEAD_MS_MAX, ms_of};
-use weir_txn::machine::{Coordinator, CoordinatorId, CoordinatorOf, Exposed};
+use weir_txn::ids::CoordinatorId;
+use weir_txn::machine::{Coordinator, CoordinatorOf, Exposed};
 use weir_txn::termination::Timeouts;
 
 use crate::cluster::{Clients, Cluster, Mortal};

@@ -9,9 +9,9 @@ use std::fmt::{Debug, Write as _};
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;
+use weir_txn::ids::{CoordinatorId, Sender, ShardId, TxnId};
 use weir_txn::items::GivenUp;
-use weir_txn::machine::{Coordinator, CoordinatorId, CoordinatorOf, Durable, Effects, Orders, Sender, Shard};
-use weir_txn::ramp::{ShardId, TxnId};
+use weir_txn::machine::{Coordinator, CoordinatorOf, Durable, Effects, Orders, Shard};
 
 use crate::chance::Chance;
 use crate::disk::Disk;

@@ -8,11 +8,12 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
-use weir_txn::machine::{Coordinator as _, CoordinatorId, Orders, Sender, Shard};
-use weir_txn::node::{Effects, Node, PlantedBugs};
-use weir_txn::ramp::{
-    Begin, Call, Coordinator, Event, FetchedRead, Output, Progress, Protocol, Reply, Request, ShardId,
-};
+use weir_txn::faults::PlantedBugs;
+use weir_txn::ids::{CoordinatorId, Sender, ShardId};
+use weir_txn::machine::{Coordinator as _, Orders, Shard};
+use weir_txn::message::{Call, Output, Progress, Reply, Request};
+use weir_txn::ramp::{Begin, Coordinator, Event, FetchedRead, Protocol};
+use weir_txn::shard::{Effects, Node};
 use weir_types::{SqlError, Value};
 
 /// An assertion that concurrent readers check for rows of their choice.

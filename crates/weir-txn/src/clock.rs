@@ -3,7 +3,7 @@
 //! Physical time is an argument. The clock never runs backwards: when the physical clock steps back the
 //! counter goes on, and carries into the milliseconds when it is full.
 
-use crate::storage::Timestamp;
+use crate::ids::Timestamp;
 use weir_types::datetime::TransactionTime;
 
 const COUNTER_BITS: u32 = 16;

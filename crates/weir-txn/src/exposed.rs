@@ -1,9 +1,8 @@
 //! Checks of requests from other processes that apply to every protocol: limits, and which sender may send which request.
 //!
-//! Protocols add their own checks: `items::exposed`, `ramp::exposed`.
+//! Protocols add their own checks: `items::exposed`, `shard::exposed`.
 
-use crate::machine::{CoordinatorId, Sender};
-use crate::ramp::TxnId;
+use crate::ids::{CoordinatorId, Sender, TxnId};
 use crate::readers::Readers;
 
 /// Largest distance between unfinished transactions of a coordinator. A shard keeps one bit for each sequence in between.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::ramp::ShardId;
+use crate::ids::ShardId;
 
 /// Operations in flight by sequence number. Numbers ascend and are never reused.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::ramp::ShardId;
+use crate::ids::ShardId;
 
 /// Largest number of runs in a history; of earlier runs only the end position is known.
 const RUNS_MAX: usize = 1_024;

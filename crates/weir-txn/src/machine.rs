@@ -8,18 +8,8 @@ use std::sync::Arc;
 use weir_types::SqlError;
 use weir_types::interrupt::{Interrupts, StatementId};
 
-use crate::exec::definition::Description;
-use crate::ramp::ShardId;
-
-/// Identifies a coordinator. Every start has a new id (docs/internals/items.md, termination), so a cluster sees many in its life.
-pub type CoordinatorId = u64;
-
-/// Sender of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sender {
-    Coordinator(CoordinatorId),
-    Shard(ShardId),
-}
+use crate::ids::{CoordinatorId, Sender, ShardId};
+use serde::Serialize;
 
 /// Messages that a step of a shard sends.
 #[derive(Debug)]
@@ -109,6 +99,9 @@ pub trait Durable: Shard {
 
 /// A shard with clients and peers in other processes, which may be faulty or hostile.
 pub trait Exposed: Durable {
+    /// What clients that have only the cluster file need to know of the application.
+    type Description: Serialize + Send + Sync + 'static;
+
     /// Reason to reject a party's progress, if any: it is about another party or an unknown shard, or far outside of its sequence.
     fn refuses(&self, progress: &Self::Progress) -> Option<&'static str>;
     /// Reason to reject one request, after its batch's progress.
@@ -123,7 +116,7 @@ pub trait Exposed: Durable {
         reply
     }
     /// Description of the application, if it has changed since the last call; later inquiries are answered with it.
-    fn take_description(&mut self) -> Option<Arc<Description>> {
+    fn take_description(&mut self) -> Option<Arc<Self::Description>> {
         None
     }
     /// Coordinators of prepared, undecided transactions, once for each transaction.

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use weir_types::interrupt::Interrupts;
 
 use crate::history::Seen;
-use crate::machine::{CoordinatorId, Shard};
-use crate::ramp::ShardId;
+use crate::ids::{CoordinatorId, ShardId};
+use crate::machine::Shard;
 
 /// A shard of this process.
 pub trait Nearby<S: Shard>: Send + Sync {

@@ -5,7 +5,7 @@
 //! replies and returns once all reads that were active at its arrival have ended; data that was retired in an earlier epoch is then not
 //! needed by any reader.
 
-use crate::machine::CoordinatorId;
+use crate::ids::CoordinatorId;
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};

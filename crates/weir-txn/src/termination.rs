@@ -12,8 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::machine::CoordinatorId;
-use crate::ramp::{ShardId, TxnId};
+use crate::ids::{CoordinatorId, ShardId, TxnId};
 use crate::readers::Readers;
 
 /// Time-outs for silent coordinators.

@@ -6,13 +6,12 @@ use weir_sql::bound::Statement;
 use weir_sql::{Catalog, Sources};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
-use weir_txn::machine::{Coordinator as _, Durable as _, Effects, Exposed, Orders, Sender, Shard};
-use weir_txn::node::{Node, PlantedBugs};
-use weir_txn::ramp::message::Decision;
-use weir_txn::ramp::{
-    Answers, Begin, Call, Callee, Coordinator, Event, FetchedRead, Protocol, Reply, Request, ShardId,
-    own_statement,
-};
+use weir_txn::faults::PlantedBugs;
+use weir_txn::ids::{Sender, ShardId};
+use weir_txn::machine::{Coordinator as _, Durable as _, Effects, Exposed, Orders, Shard};
+use weir_txn::message::{Answers, Call, Callee, Decision, Reply, Request};
+use weir_txn::ramp::{Begin, Coordinator, Event, FetchedRead, Protocol, own_statement};
+use weir_txn::shard::Node;
 use weir_txn::termination::{Fate, Timeouts};
 use weir_types::interrupt::Interrupts;
 use weir_types::{SqlError, SqlState, Value};

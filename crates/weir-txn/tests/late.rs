@@ -6,11 +6,11 @@ use std::sync::Arc;
 use weir_sql::Sources;
 use weir_sql::catalog::TableId;
 use weir_txn::exec::program::Program;
-use weir_txn::machine::{Effects, Sender, Shard};
-use weir_txn::node::{Node, PlantedBugs};
-use weir_txn::ramp::message::Work;
-use weir_txn::ramp::{Age, Begun, Call, Callee, ReadQuery, Reply, Request, ShardId, TableRead, TxnId};
-use weir_txn::storage::Timestamp;
+use weir_txn::faults::PlantedBugs;
+use weir_txn::ids::{Sender, ShardId, Timestamp, TxnId};
+use weir_txn::machine::{Effects, Shard};
+use weir_txn::message::{Age, Begun, Call, Callee, ReadQuery, Reply, Request, TableRead, Work};
+use weir_txn::shard::Node;
 use weir_txn::termination::Timeouts;
 use weir_types::Value;
 

@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use weir_sql::Sources;
 use weir_txn::exec::program::Program;
-use weir_txn::machine::{Coordinator as _, Effects, Orders, Sender, Shard as _};
-use weir_txn::node::{Node, PlantedBugs};
+use weir_txn::faults::PlantedBugs;
+use weir_txn::ids::{Sender, ShardId};
+use weir_txn::machine::{Coordinator as _, Effects, Orders, Shard as _};
+use weir_txn::message::{Call, Callee, Request};
 use weir_txn::ramp::client::Order;
-use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, Protocol, Request, ShardId};
+use weir_txn::ramp::{Begin, Coordinator, Event, Protocol};
+use weir_txn::shard::Node;
 use weir_txn::termination::Timeouts;
 use weir_types::{SqlError, SqlState, Value};
 
@@ -99,7 +102,7 @@ impl Stage {
         }
     }
 
-    fn hear(&mut self, effects: Effects<Request, weir_txn::ramp::Reply>) {
+    fn hear(&mut self, effects: Effects<Request, weir_txn::message::Reply>) {
         for (_, reply) in effects.replies {
             self.coordinator.on_reply(self.now_ms, reply, &mut self.orders);
         }

@@ -62,6 +62,7 @@ mod processes {
     mod transactions_like_postgres;
     mod unique_indexes;
     mod wire_conversations;
+    mod rewritten_statements;
     mod writes_in_with;
     mod zones;
 }

@@ -6,11 +6,11 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_txn::clock::HybridClock;
 use weir_txn::flights::Flights;
+use weir_txn::ids::{CoordinatorId, ShardId, TxnId};
 use weir_txn::items::{
     Done, ItemRead, Key, KeyRange, ReadSet, Slots, Stamp, Transaction, Write, slots_by_shard, writes_by_shard,
 };
-use weir_txn::machine::{self, CoordinatorId, Orders, Sent};
-use weir_txn::ramp::{ShardId, TxnId};
+use weir_txn::machine::{self, Orders, Sent};
 
 use super::{Progress, Reply, Request};
 

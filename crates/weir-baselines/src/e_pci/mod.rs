@@ -14,9 +14,8 @@ mod shard;
 
 use std::sync::Arc;
 
+use weir_txn::ids::{CoordinatorId, ShardId, TxnId};
 use weir_txn::items::{ItemRead, Key, KeyRange, Stamp, Write};
-use weir_txn::machine::CoordinatorId;
-use weir_txn::ramp::{ShardId, TxnId};
 
 pub use coordinator::Coordinator;
 pub use shard::Partition;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use weir_txn::clock::{HybridClock, clock_at};
+use weir_txn::ids::{CoordinatorId, Sender, ShardId, TxnId};
 use weir_txn::items::table::Table;
 use weir_txn::items::{ItemRead, Key, KeyRange, Stamp, Write};
-use weir_txn::machine::{CoordinatorId, Effects, Sender, Shard};
-use weir_txn::ramp::{ShardId, TxnId};
+use weir_txn::machine::{Effects, Shard};
 use weir_txn::readers::Readers;
 
 use super::chain::Chain;

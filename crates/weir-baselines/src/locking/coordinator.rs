@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use weir_txn::flights::Flights;
+use weir_txn::ids::{CoordinatorId, ShardId, TxnId};
 use weir_txn::items::{
     Done, ItemRead, Key, KeyRange, ReadSet, Slots, Stamp, Transaction, Write, shard_of, slots_by_shard,
 };
-use weir_txn::machine::{self, CoordinatorId, Orders, Sent};
-use weir_txn::ramp::{ShardId, TxnId};
+use weir_txn::machine::{self, Orders, Sent};
 
 use super::{Item, Progress, ReadLocks, Reply, Request};
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use weir_txn::clock::HybridClock;
+use weir_txn::ids::{CoordinatorId, Sender, ShardId, TxnId};
 use weir_txn::items::table::Table;
 use weir_txn::items::write::Content;
 use weir_txn::items::{ItemRead, Key, KeyRange, Stamp};
-use weir_txn::machine::{CoordinatorId, Effects, Sender, Shard};
-use weir_txn::ramp::{ShardId, TxnId};
+use weir_txn::machine::{Effects, Shard};
 use weir_txn::readers::Readers;
 
 use super::{Item, Progress, Reply, Request};

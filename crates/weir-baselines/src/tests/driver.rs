@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use weir_txn::ids::{CoordinatorId, Sender, ShardId};
 use weir_txn::items::{Done, ItemCoordinator, Transaction};
-use weir_txn::machine::{CoordinatorId, Effects, Orders, Sender, Shard};
-use weir_txn::ramp::ShardId;
+use weir_txn::machine::{Effects, Orders, Shard};
 
 use crate::{Comparator, Counts, Drive};
 use weir_sim::chance::Chance;

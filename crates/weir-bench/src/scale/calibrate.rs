@@ -11,9 +11,9 @@ use std::time::Instant;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use weir_server::embedded::now_ms;
+use weir_txn::ids::{CoordinatorId, Sender, ShardId};
 use weir_txn::items::{Done, ItemCoordinator, Key, Transaction};
-use weir_txn::machine::{CoordinatorId, Effects, Orders, Sender, Shard};
-use weir_txn::ramp::ShardId;
+use weir_txn::machine::{Effects, Orders, Shard};
 
 use super::prices::{Price, ProtocolPrices, WirePrices, beginning};
 use crate::ycsb::{Drive, Generator, ItemShard, Keys, Machines, Protocol, Shaped, Ycsb};

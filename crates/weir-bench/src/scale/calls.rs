@@ -13,9 +13,11 @@ use weir_server::embedded::now_ms;
 use weir_sim::scale::{Charge, Clients, Scale, Tariff};
 use weir_sql::Application;
 use weir_txn::exec::program::Program;
-use weir_txn::machine::{Coordinator as _, CoordinatorId, Effects, Orders, Sender, Shard as _};
-use weir_txn::node::Node;
-use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, Protocol, Reply, Request, ShardId};
+use weir_txn::ids::{CoordinatorId, Sender, ShardId};
+use weir_txn::machine::{Coordinator as _, Effects, Orders, Shard as _};
+use weir_txn::message::{Call, Callee, Reply, Request};
+use weir_txn::ramp::{Begin, Coordinator, Event, Protocol};
+use weir_txn::shard::Node;
 
 use super::{Load, Prices, Servers};
 use crate::pace::{Limit, latencies};

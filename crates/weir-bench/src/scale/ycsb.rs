@@ -3,8 +3,8 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use weir_sim::scale::{Clients, Scale};
+use weir_txn::ids::ShardId;
 use weir_txn::items::{Done, ItemCoordinator, Key, Transaction, Write, shard_of};
-use weir_txn::ramp::ShardId;
 
 use super::prices::ItemTariff;
 use super::{Load, Prices, Servers};

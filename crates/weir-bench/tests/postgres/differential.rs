@@ -14,8 +14,8 @@ use weir_sql::Application;
 use weir_sql::bound::ParameterMode;
 use weir_sql::catalog::Table;
 use weir_txn::exec::program::Program;
-use weir_txn::node::PlantedBugs;
-use weir_txn::ramp;
+use weir_txn::faults::PlantedBugs;
+use weir_txn::message;
 use weir_txn::storage::rows::Rows;
 use weir_txn::storage::view::WholeView;
 use weir_types::text::to_text;
@@ -176,8 +176,8 @@ fn on_weir(database: &OnPostgres, calls: &[Call], shards: u16, links: Links) -> 
         let mut left = together.iter();
         let mut next_call = |_| {
             let Call { procedure, args } = left.next()?.clone();
-            Some(ramp::Call {
-                callee: ramp::Callee::Procedure(procedure),
+            Some(message::Call {
+                callee: message::Callee::Procedure(procedure),
                 args,
                 transaction_time: 0.into(),
                 schema_version: 0,

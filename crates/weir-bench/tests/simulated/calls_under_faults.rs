@@ -12,7 +12,7 @@ use weir_bench::simulate::{Check, Simulated};
 use weir_sim::Faults;
 use weir_sim::calls::{Report, Setup};
 use weir_sql::Application;
-use weir_txn::node::PlantedBugs;
+use weir_txn::faults::PlantedBugs;
 
 fn unchanged(_: &str, text: String) -> String {
     text

@@ -12,12 +12,13 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_bench::simulate::{Check, Simulated};
 use weir_sim::calls::{Report, Script, Setup};
-use weir_txn::exec::definition::{Definition, Description};
+use weir_txn::exec::definition::Description;
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
-use weir_txn::node::PlantedBugs;
+use weir_txn::faults::PlantedBugs;
+use weir_txn::message::{AdvisoryKey, Call, Callee, Definition, Output};
+use weir_txn::ramp::Begin;
 use weir_txn::ramp::client::Order;
-use weir_txn::ramp::{AdvisoryKey, Begin, Call, Callee, Output};
 use weir_txn::storage::Rows;
 use weir_types::datetime::SessionZone;
 use weir_types::{SqlError, SqlState, Value};
@@ -247,7 +248,7 @@ impl Definers {
             }
             Line::Sql(sql, args) => Order::Call(self.text(at, sql, args)),
             Line::Define(text) => {
-                let (definition, program) =
+                let (definition, program, _) =
                     Definition::of(&own.program, text).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
                 let next = Arc::new(SchemaVersion::new(program.expect("the schema changes")));
                 self.made.push(next.clone());

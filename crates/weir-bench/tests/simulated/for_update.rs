@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_sim::Simulation;
 use weir_sql::Application;
 use weir_txn::exec::program::Program;
-use weir_txn::node::PlantedBugs;
+use weir_txn::faults::PlantedBugs;
 use weir_txn::storage::view::WholeView;
 use weir_types::Value;
 

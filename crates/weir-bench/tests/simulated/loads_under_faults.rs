@@ -14,9 +14,10 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_bench::simulate::{Check, Simulated};
 use weir_sim::calls::{Report, Script, Setup};
 use weir_txn::exec::gather::Gather;
-use weir_txn::node::PlantedBugs;
+use weir_txn::faults::PlantedBugs;
+use weir_txn::message::{Call, Callee, Output};
+use weir_txn::ramp::Begin;
 use weir_txn::ramp::client::Order;
-use weir_txn::ramp::{Begin, Callee, Output};
 use weir_txn::storage::Rows;
 use weir_types::{SqlError, SqlState, Value};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weir_sim::{Audit, Outcome, Simulation};
 use weir_txn::exec::assertion::CompiledAssertion;
 use weir_txn::exec::program::Program;
-use weir_txn::node::PlantedBugs;
+use weir_txn::faults::PlantedBugs;
 use weir_txn::storage::view::WholeView;
 use weir_types::Value;
 

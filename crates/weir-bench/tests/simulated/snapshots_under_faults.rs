@@ -13,9 +13,10 @@ use weir_bench::simulate::{Check, Simulated};
 use weir_sim::calls::{Report, Script, Setup};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
-use weir_txn::node::PlantedBugs;
+use weir_txn::faults::PlantedBugs;
+use weir_txn::message::{Call, Callee, Output};
 use weir_txn::ramp::client::Order;
-use weir_txn::ramp::{Begin, Callee, OfSnapshot, Output};
+use weir_txn::ramp::{Begin, OfSnapshot};
 use weir_txn::storage::Rows;
 use weir_types::{SqlError, Value};
 

@@ -12,8 +12,8 @@ use weir_bench::simulate::Simulated;
 use weir_sim::calls::Setup;
 use weir_sql::Text;
 use weir_txn::exec::program::Program;
-use weir_txn::node::PlantedBugs;
-use weir_txn::ramp::Callee;
+use weir_txn::faults::PlantedBugs;
+use weir_txn::message::Callee;
 
 const SCHEMA: &str = "
 CREATE TABLE department (id integer PRIMARY KEY, budget integer NOT NULL CHECK (budget >= 0));

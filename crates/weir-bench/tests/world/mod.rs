@@ -16,7 +16,7 @@ use weir_sql::catalog::TableId;
 use weir_sql::{Application, Sources, Text};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
-use weir_txn::ramp::{Call, Callee};
+use weir_txn::message::{Call, Callee};
 use weir_txn::storage::Rows;
 use weir_types::text::to_text;
 use weir_types::{SqlType, Value};

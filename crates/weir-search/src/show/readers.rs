@@ -10,7 +10,7 @@ use weir_analysis::execution::{Execution, Outcome, Shows};
 use weir_analysis::witness::Side;
 use weir_analysis::{Anomaly, AnomalyKind, Executed};
 use weir_sql::catalog::TableId;
-use weir_txn::ramp::message::Output;
+use weir_txn::message::Output;
 
 use super::cases::Case;
 use super::pairs::{Pair, Pairs, Setting, refusal};

@@ -6,7 +6,7 @@ use weir_analysis::execution::{Execution, Outcome, Shows};
 use weir_analysis::witness::{Side, TableRows, WitnessCall};
 use weir_sql::bound::{ParameterMode, ProcedureKind};
 use weir_sql::catalog::TableId;
-use weir_txn::ramp::message::Output;
+use weir_txn::message::Output;
 use weir_types::{SqlType, Value};
 
 use crate::lab::Lab;

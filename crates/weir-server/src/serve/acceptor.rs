@@ -15,8 +15,7 @@ use weir_net::link::nonce;
 use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Connection, Fault, Kind, body, frame};
 use weir_txn::history::Seen;
-use weir_txn::machine::Sender;
-use weir_txn::ramp::ShardId;
+use weir_txn::ids::{Sender, ShardId};
 use weir_types::SqlError;
 use weir_types::interrupt::{Interrupts, StatementId};
 

@@ -12,7 +12,7 @@ use weir_net::handshake::Terms;
 use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Fault, Link};
 use weir_txn::history::Seen;
-use weir_txn::machine::Sender;
+use weir_txn::ids::Sender;
 
 /// A node that cannot be reached within this is not waited for.
 const UNREACHED_MAX: Duration = Duration::from_secs(1);

@@ -5,9 +5,9 @@ use std::sync::{Arc, Weak};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use weir_txn::history::Seen;
-use weir_txn::machine::{CoordinatorId, Exposed, Sender, Shard};
+use weir_txn::ids::{CoordinatorId, Sender, ShardId};
+use weir_txn::machine::{Exposed, Shard};
 use weir_txn::nearby::{Actor, Nearby, ReplySink, is_hurried};
-use weir_txn::ramp::ShardId;
 use weir_types::interrupt::Interrupts;
 
 use super::log::LogError;

@@ -38,12 +38,11 @@ use weir_net::handshake::Terms;
 use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Link};
 use weir_txn::clock::{CLOCK_AHEAD_MS_MAX, clock_at, ms_of};
-use weir_txn::exec::definition::Description;
 use weir_txn::history::{Outdated, Past, Seen};
+use weir_txn::ids::{self, ShardId};
 use weir_txn::items::{Partition, Record, Timeouts};
 use weir_txn::machine::{self, Exposed};
 use weir_txn::nearby::{Nearby, Neighbours};
-use weir_txn::ramp::ShardId;
 use weir_types::interrupt::Interrupts;
 use weir_types::{SqlError, SqlState};
 
@@ -156,7 +155,7 @@ impl Outgoing {
     }
 
     /// The schema has been changed, and that is durable.
-    fn tell(&self, description: Option<Arc<Description>>, terms: &Terms) {
+    fn tell(&self, description: Option<Arc<impl Serialize>>, terms: &Terms) {
         let Some(description) = description else { return };
         let mut bytes = Vec::new();
         body::write(&(&*description, terms.placement), &mut bytes);
@@ -456,7 +455,7 @@ where
     // Requests before its first turn are answered with the recovered schema.
     told.tell(machine.take_description(), terms);
     let link = |other, token| {
-        let ends = (machine::Sender::Shard(shard), other);
+        let ends = (ids::Sender::Shard(shard), other);
         let terms = (terms.clone(), seen.clone());
         Link::new(cluster.holder(other).clone(), ends, terms, tls.cloned(), token, Instant::now())
     };

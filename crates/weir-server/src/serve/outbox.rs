@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tracing::{info, warn};
-use weir_txn::exec::definition::Description;
 use weir_txn::history::Seen;
-use weir_txn::machine::{CoordinatorId, Effects, Exposed, Sender};
-use weir_txn::ramp::ShardId;
+use weir_txn::ids::{CoordinatorId, Sender, ShardId};
+use weir_txn::machine::{Effects, Exposed};
 
 use super::log::{LogError, LogFigures, Parts};
 use super::writer::{Writer, Written};
@@ -25,7 +24,7 @@ pub(super) struct Leaving<S: Exposed> {
     pub replies: Vec<(CoordinatorId, S::Reply)>,
     pub peers: Vec<(ShardId, S::Request)>,
     /// Description after a schema change.
-    pub description: Option<Arc<Description>>,
+    pub description: Option<Arc<S::Description>>,
 }
 
 impl<S: Exposed> Default for Leaving<S> {

@@ -18,8 +18,8 @@ use weir_net::frame::{self, expect};
 use weir_net::handshake::{COMPARES_FROM, Terms};
 use weir_net::{Connection, Fault, Kind, Link, body};
 use weir_txn::history::{Mark, Seen};
-use weir_txn::machine::{CoordinatorId, Exposed, Figures, Sender};
-use weir_txn::ramp::ShardId;
+use weir_txn::ids::{CoordinatorId, Sender, ShardId};
+use weir_txn::machine::{Exposed, Figures};
 
 use super::Outgoing;
 use super::counter::{Core, Counter};

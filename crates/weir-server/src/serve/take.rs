@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 use weir_net::frame::{Frame, expect};
 use weir_net::{Fault, Kind, body};
 use weir_txn::history::{Mark, Seen};
-use weir_txn::machine::{Exposed, Sender};
-use weir_txn::ramp::ShardId;
+use weir_txn::ids::{Sender, ShardId};
+use weir_txn::machine::Exposed;
 
 /// Remaining work after a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

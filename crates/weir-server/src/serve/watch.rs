@@ -4,8 +4,8 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use weir_observe::{Check, Page, Source};
+use weir_txn::ids::ShardId;
 use weir_txn::machine::Figures;
-use weir_txn::ramp::ShardId;
 
 use super::log::LogFigures;
 use super::shard_loop::{Arrival, Inbox};

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use weir_txn::ids::TxnId;
 use weir_txn::items::write::Write;
 use weir_txn::items::{Bytes, Guard, ItemRead, Key, KeyRange, Stamp};
-use weir_txn::ramp::TxnId;
 
 use super::{History, Record};
 

@@ -3,12 +3,11 @@
 //! Clients are closed loops that never wait, links are slow and lossy, and now and then a node is cut off or a coordinator
 //! dies with all that it has under way. Nothing is checked but how much is kept; no history is, or it would be what grows.
 
-use weir_txn::items::{Bytes, Done};
+use weir_txn::ids::TxnId;
 use weir_txn::items::{
-    Coordinator, Isolation, Key, KeyRange, Options, Partition, PlantedBugs, Sizes, Transaction, Variant,
-    Write,
+    Bytes, Coordinator, Done, Isolation, Key, KeyRange, Options, Partition, PlantedBugs, Sizes, Transaction,
+    Variant, Write,
 };
-use weir_txn::ramp::TxnId;
 
 use super::calls::{Call, Caller, Statement};
 use crate::chance::Chance;

@@ -13,11 +13,11 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;
+use weir_txn::ids::{CoordinatorId, TxnId};
 use weir_txn::items::{
     self, Bytes, Coordinator, Key, Options, Partition, ReadSet, Record, Stamp, Timeouts, Transaction, Variant,
 };
-use weir_txn::machine::{CoordinatorId, CoordinatorOf, Shard as _};
-use weir_txn::ramp::TxnId;
+use weir_txn::machine::{CoordinatorOf, Shard as _};
 
 use crate::chance::Chance;
 use crate::claims::{

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use weir_txn::ids::TxnId;
 use weir_txn::items::{Bytes, Done, Guard, Isolation, ItemRead, Key, KeyRange, Write};
-use weir_txn::ramp::TxnId;
 
 use super::calls::{Call, Statement};
 use super::workload::Sessions;

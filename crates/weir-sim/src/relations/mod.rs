@@ -6,9 +6,9 @@ mod workload;
 use std::fmt;
 use std::sync::Arc;
 
+use weir_txn::ids::TxnId;
 use weir_txn::items::relations::{PlantedBugs, Relations};
 use weir_txn::items::{self, Coordinator, Options, Partition, Timeouts, Variant};
-use weir_txn::ramp::TxnId;
 
 use crate::chance::Chance;
 use crate::claims::{LOOK_US, catch_panic, finish};

@@ -10,7 +10,8 @@ use super::fetch::best_index;
 use super::gather::Gather;
 use super::program::{CompiledProcedure, CompiledStepKind, Program};
 use super::write::Matches;
-use crate::ramp::message::{ReadQuery, ShardId};
+use crate::ids::ShardId;
+use crate::message::ReadQuery;
 use crate::storage::{IndexId, TableSchema};
 
 /// How the rows of one table are found.

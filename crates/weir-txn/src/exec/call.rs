@@ -20,17 +20,18 @@ use self::loops::after_body;
 use self::values::assign_element;
 use super::chosen::Chosen;
 use super::context::{Cx, Frame};
-use super::deferred::{Later, Setting};
+use super::deferred::Later;
 use super::expr::{CompiledExpr, Truth};
 use super::program::{
     CompiledProcedure, CompiledStep, CompiledStepKind, Destination, Effects, Program, Target,
 };
 use super::returned::Returned;
-use super::sequences::{CallEnvironment, SequenceValue};
-use crate::node::PlantedBugs;
-use crate::ramp::message::{Answers, Call, Output, ShardId, TxnId};
-use crate::ramp::participant::{Claim, Claims, Holders, Write};
-use crate::storage::{Timestamp, Workspace, WriteSet};
+use super::sequences::CallEnvironment;
+use crate::claims::{Claim, Claims, Holders};
+use crate::faults::PlantedBugs;
+use crate::ids::{ShardId, Timestamp, TxnId};
+use crate::message::{Answers, Call, Output, SequenceValue, Setting};
+use crate::storage::{Workspace, Write, WriteSet};
 
 /// Role of this shard in the transaction.
 #[derive(Clone, Copy, Debug)]

@@ -1,54 +1,11 @@
 //! Foreign keys that are checked at the end of the transaction or at SET CONSTRAINTS (PostgreSQL's DEFERRABLE): which checks are
 //! outstanding, and which are deferred.
 
-use serde::{Deserialize, Serialize};
 use weir_sql::catalog::{Deferral, TableId};
 use weir_types::Value;
 
 use super::program::Program;
-
-/// A SET CONSTRAINTS, in effect until the end of its transaction.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Setting {
-    /// None: all deferrable constraints.
-    pub names: Option<Vec<String>>,
-    /// Deferred from here on; otherwise outstanding checks run now, and later ones immediately.
-    pub deferred: bool,
-}
-
-/// Reserved name that no constraint has. A node of the previous version treats it as an unknown constraint.
-const STATEMENT: &str = "\0statement";
-
-impl Setting {
-    /// The setting that COMMIT applies first: nothing is deferred.
-    pub fn end() -> Setting {
-        Setting { names: None, deferred: false }
-    }
-
-    /// Marks calls between `statement(true)` and `statement(false)` as batches of one statement. The second mark runs the checks of the
-    /// statement's end.
-    pub fn statement(begins: bool) -> Setting {
-        Setting { names: Some(vec![STATEMENT.to_owned()]), deferred: begins }
-    }
-
-    fn is_statement(&self) -> bool {
-        matches!(self.names.as_deref(), Some([name]) if name == STATEMENT)
-    }
-
-    /// Returns whether this setting runs an outstanding check, given the earlier settings.
-    fn looks_at(&self, one: &Later, program: &Program, said: &[&Setting]) -> bool {
-        let (name, deferral) = one.constraint(program);
-        match (self.deferred, self.is_statement()) {
-            (true, _) => false,
-            (false, true) => !waits(deferral, name, said.iter().copied()),
-            (false, false) => self.is_of(name),
-        }
-    }
-
-    fn is_of(&self, name: &str) -> bool {
-        self.names.as_ref().is_none_or(|names| names.iter().any(|one| one == name))
-    }
-}
+use crate::message::Setting;
 
 /// An outstanding check.
 #[derive(Clone, Debug)]
@@ -62,6 +19,16 @@ pub enum Later {
 }
 
 impl Later {
+    /// Returns whether a setting runs this check, given the earlier settings.
+    fn is_run_by(&self, setting: &Setting, program: &Program, said: &[&Setting]) -> bool {
+        let (name, deferral) = self.constraint(program);
+        match (setting.deferred, setting.is_statement()) {
+            (true, _) => false,
+            (false, true) => !waits(deferral, name, said.iter().copied()),
+            (false, false) => setting.is_of(name),
+        }
+    }
+
     fn constraint<'p>(&self, program: &'p Program) -> (&'p str, Deferral) {
         match *self {
             Later::Child { table, rule, .. } | Later::Distant { table, rule, .. } => {
@@ -102,13 +69,13 @@ pub fn pending<'s>(
     let mut said: Vec<&Setting> = Vec::new();
     for (setting, later) in done {
         if let Some(setting) = setting {
-            left.retain(|one| !setting.looks_at(one, program, &said));
+            left.retain(|one| !one.is_run_by(setting, program, &said));
             said.push(setting);
         }
         left.extend_from_slice(later);
     }
     if let Some(last) = last {
-        left.retain(|one| last.looks_at(one, program, &said));
+        left.retain(|one| one.is_run_by(last, program, &said));
     }
     left
 }

@@ -6,13 +6,14 @@
 //! module touches no rows: [`super::remake`] does.
 
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 
 use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
 use weir_analysis::open_world::{Refusal, plan_anew};
 use weir_analysis::plan::{Placement, Plan};
-use weir_sql::catalog::{Table, TableId};
+use weir_sql::catalog::Table;
+use weir_sql::normal::tokens;
 use weir_sql::{Application, Diagnostic, Matching, Sources, Span, Truncated, truncated};
 use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::{SqlError, SqlState};
@@ -21,7 +22,8 @@ use super::admission;
 use super::program::{CompileError, Program};
 use super::remake::Remaking;
 use super::sequences::Sequences;
-use crate::ramp::message::ShardId;
+use crate::ids::ShardId;
+use crate::message::{Change, Definition, PlanOf, schema_has_changed};
 use crate::storage::{MergedRows, Remade};
 
 /// An SQL application, its plan, and its schema version.
@@ -33,64 +35,6 @@ pub struct Description {
     began: usize,
     plan: Plan,
     schema_version: u64,
-}
-
-/// A statement that changes the schema, or truncates tables.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Definition {
-    /// Schema version that it changes.
-    pub upon: u64,
-    /// Schema version that it produces.
-    pub becomes: u64,
-    pub change: Change,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Change {
-    Schema {
-        text: String,
-        plan: PlanOf,
-    },
-    Truncate {
-        tables: Vec<TableId>,
-        /// TRUNCATE … RESTART IDENTITY.
-        restarts: bool,
-    },
-}
-
-/// A plan that is ignored by comparisons and hashes.
-#[derive(Clone, Serialize, Deserialize)]
-pub struct PlanOf {
-    plan: Arc<Plan>,
-    /// The compiled program, shared by the shards of the process that made the definition while it lives. Other processes compile the text.
-    #[serde(skip)]
-    program: OnceLock<Weak<Program>>,
-}
-
-/// The plan alone: what has come of it says nothing of the definition.
-impl std::fmt::Debug for PlanOf {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PlanOf").field("plan", &self.plan).finish_non_exhaustive()
-    }
-}
-
-impl PartialEq for PlanOf {
-    fn eq(&self, other: &PlanOf) -> bool {
-        self.plan == other.plan
-    }
-}
-
-impl Eq for PlanOf {}
-
-impl Hash for PlanOf {
-    /// Definitions that differ in their plans alone are rare.
-    fn hash<H: Hasher>(&self, _: &mut H) {}
-}
-
-/// Error of a statement that is bound to an outdated schema version.
-pub fn schema_has_changed() -> SqlError {
-    SqlError::new(SqlState::SCHEMA_HAS_CHANGED, "the schema has changed since this statement was prepared")
-        .with_hint("Nothing of it has happened. Try it again.")
 }
 
 impl Description {
@@ -107,7 +51,8 @@ impl Description {
     /// The schema cannot run.
     pub fn of_schema(application: &Application, files: usize) -> Result<Description, Undefined> {
         // The initial schema has been analysed as it was written.
-        let plan = plan_anew(application, &[], u32::MAX, &|_| false).map_err(|refusal| refused(&refusal))?;
+        let plan = plan_anew(application, &[], u32::MAX, &|_| false, false);
+        let (plan, _) = plan.map_err(|refusal| refused(&refusal))?;
         Ok(Description { began: 0, ..Description::new(application, files, &plan) })
     }
 
@@ -188,11 +133,17 @@ impl From<Diagnostic> for Undefined {
 
 impl Definition {
     /// Parses and analyses a definition in the session's time zone, which the thread has entered; also returns the resulting program,
-    /// none if the statement leaves the schema unchanged.
+    /// none if the statement leaves the schema unchanged, and what its client should know.
+    ///
+    /// An assertion in a comment is what a dump says of a database that has run with it: as in the files that a database begins with,
+    /// procedures beside it need not be proved to keep it. CREATE ASSERTION is refused beside such a procedure.
     ///
     /// # Errors
     /// What is wrong with it, what it would break, or that this program's schema does not change.
-    pub fn of(program: &Program, text: &str) -> Result<(Definition, Option<Arc<Program>>), Undefined> {
+    pub fn of(
+        program: &Program,
+        text: &str,
+    ) -> Result<(Definition, Option<Arc<Program>>, Vec<SqlError>), Undefined> {
         let zone = SessionZone::current();
         let _utc = SessionZone::UTC.enter();
         let (application, description) = program.described().ok_or_else(|| Undefined {
@@ -202,16 +153,19 @@ impl Definition {
         let upon = description.schema_version;
         if let Some(Truncated { tables, restarts, .. }) = truncated(&application.catalog, text)? {
             let change = Change::Truncate { tables, restarts };
-            return Ok((Definition { upon, becomes: upon, change }, None));
+            return Ok((Definition { upon, becomes: upon, change }, None, Vec::new()));
         }
         let (after, text) = weir_sql::define_in(application, &name_of(description), text, zone)?;
         let placement = stays(program, application, &after)?;
         let since = application.sources.files.len() as u32;
         let in_order = |name: &str| program.procedures.iter().any(|one| one.in_order && one.name == name);
-        let plan = plan_anew(&after, &placement, since, &in_order).map_err(|refusal| refused(&refusal))?;
+        let is_comment = tokens(&text).first().is_some_and(|word| word.eq_ignore_ascii_case("comment"));
+        let restores = is_comment && after.assertions.iter().any(|one| one.span.file >= since);
+        let plan = plan_anew(&after, &placement, since, &in_order, restores);
+        let (plan, accepted) = plan.map_err(|refusal| refused(&refusal))?;
+        let remarks = accepted.iter().map(admission::of_restored).collect();
         let becomes = next_schema_version(upon, &text);
-        let plan = PlanOf { plan: Arc::new(plan), program: OnceLock::new() };
-        let change = Change::Schema { text, plan };
+        let change = Change::Schema { text, plan: PlanOf::new(plan) };
         let definition = Definition { upon, becomes, change };
         let description = description.after(&definition);
         let file = description.files.len() - 1;
@@ -225,9 +179,9 @@ impl Definition {
         })?;
         let program = Arc::new(program);
         if let Change::Schema { plan, .. } = &definition.change {
-            let _ = plan.program.set(Arc::downgrade(&program));
+            plan.set_program(&program);
         }
-        Ok((definition, Some(program)))
+        Ok((definition, Some(program), remarks))
     }
 
     /// Program after the definition; none if it does not change.
@@ -243,7 +197,7 @@ impl Definition {
             Change::Schema { text, plan } => (text, plan),
             Change::Truncate { .. } => return Ok(None),
         };
-        let compiled = plan.program.get().and_then(Weak::upgrade).filter(|one| one.shards == program.shards);
+        let compiled = plan.program::<Program>().filter(|one| one.shards == program.shards);
         if let Some(same) = compiled.and_then(|one| one.share()) {
             return Ok(Some(same));
         }
@@ -329,7 +283,7 @@ impl Description {
         Description {
             files,
             began: self.began,
-            plan: (*plan.plan).clone(),
+            plan: plan.plan().clone(),
             schema_version: definition.becomes,
         }
     }

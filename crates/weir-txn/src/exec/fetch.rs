@@ -7,7 +7,7 @@ use weir_sql::catalog::ColumnIndex;
 use weir_types::Value;
 use weir_types::compare::equal;
 
-use crate::ramp::message::{ReadQuery, TableRead};
+use crate::message::{ReadQuery, TableRead};
 use crate::storage::{IndexId, IndexSchema, KeyBytes, KeyRange, RowRef, Rows, TableSchema, key::push_key};
 
 /// By table of a query: its rows, each with its number in front (so that one that is wanted twice can

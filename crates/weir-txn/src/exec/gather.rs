@@ -22,15 +22,17 @@ use super::expr::compile::compile_list;
 use super::gathered::CompiledMerge;
 use super::program::Program;
 use super::query::CompiledQuery;
-use super::routing::{Homes, Route, Router, known_columns, shard_of};
+use super::routing::{Homes, Route, Router, known_columns};
 use super::sequences::Sequences;
 use super::slots::SlotAllocator;
 use super::split::{Feeds, split};
 use super::walk;
 use crate::exec::counts::RowCounts;
-use crate::ramp::message::{PartsRead, ReadQuery, ShardId, TableRead};
+use crate::ids::{ShardId, Timestamp};
+use crate::message::{PartsRead, ReadQuery, TableRead};
+use crate::placement::shard_of;
 use crate::storage::rows::NoRows;
-use crate::storage::{Rows, Schema, Storage, Timestamp};
+use crate::storage::{Rows, Schema, Storage};
 
 /// A prepared query with variables.
 #[derive(Clone, Debug)]

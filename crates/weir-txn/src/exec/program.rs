@@ -13,18 +13,20 @@ use weir_types::{SqlError, SqlState, SqlType, Value};
 use super::admission::{Admission, in_a_transaction};
 use super::ahead::Ahead;
 use super::compile::Closed;
-use super::definition::{Description, schema_has_changed};
+use super::definition::Description;
 use super::expr::CompiledExpr;
 use super::gather::Gather;
 use super::gathered::CompiledMerge;
 use super::query::CompiledQuery;
-use super::routing::{Source, is_placed_anew, shard_of, shard_of_arguments};
+use super::routing::Source;
 use super::slots::Slot;
 pub use super::texts::CompiledText;
 use super::texts::{Runs, Texts};
 use super::write::{CompiledDelete, CompiledInsert, CompiledUpdate, TableRules};
-use crate::node::PlantedBugs;
-use crate::ramp::message::{Call, Callee, ShardId};
+use crate::faults::PlantedBugs;
+use crate::ids::ShardId;
+use crate::message::{Call, Callee, schema_has_changed};
+use crate::placement::{is_placed_anew, shard_of, shard_of_arguments};
 use crate::storage::Schema;
 
 #[derive(Debug)]

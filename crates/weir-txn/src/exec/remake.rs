@@ -19,7 +19,7 @@ use super::expr::CompiledExpr;
 use super::program::Program;
 use super::slots::{Slot, SlotAllocator};
 use super::write::operation::NoEnvironment;
-use crate::ramp::message::ShardId;
+use crate::ids::ShardId;
 use crate::storage::{MergedRows, NoRows, Remade, Remake, Rows as _, Schema, TableSchema};
 
 /// Conversion of the tables of one program's schema to another's.

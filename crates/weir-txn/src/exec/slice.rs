@@ -2,7 +2,7 @@
 //!
 //! The slice contains the statements on partitioned rows and all that they depend on. It omits statements of the deciding shard, which is
 //! always another one; and RAISE, reads of replicated tables and computations that only those need: the deciding shard runs all of them,
-//! and an error of a participant counts only when the deciding shard reaches it (see [`crate::ramp::message::Answers`]). So an order of
+//! and an error of a participant counts only when the deciding shard reaches it (see [`crate::message::Answers`]). So an order of
 //! ten lines from four shards costs ten look-ups on each, not forty of everything.
 
 use std::collections::BTreeSet;

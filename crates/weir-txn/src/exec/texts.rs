@@ -15,16 +15,15 @@ use weir_sql::catalog::TableId;
 use weir_sql::{Application, Diagnostic, Span, Text, anonymous, bind_block, bind_statement, is_block};
 use weir_types::{Recent, SqlError, SqlState, SqlType};
 
-use super::admission;
 use super::compile::proven::Proven;
 use super::compile::{self, Closed};
-use super::folding;
 use super::gather::Gather;
 use super::program::{CompileError, CompiledProcedure, Program};
 use super::routing::Router;
 use super::write::CompiledUpdate;
+use super::{admission, folding};
 use crate::exec::counts::RowCounts;
-use crate::node::PlantedBugs;
+use crate::faults::PlantedBugs;
 
 /// An ad-hoc statement that shards run.
 #[derive(Debug)]

@@ -22,9 +22,8 @@ use super::call::{Place, Run, Stop};
 use super::expr::CompiledExpr;
 use super::query::CompiledQuery;
 use super::slots::{ROW_IDENTITY, Slot, SlotAllocator};
-use crate::ramp::participant::Write;
 use crate::storage::layout::Packed;
-use crate::storage::{ColumnChange, ColumnOperation, IndexId, Operation, RowRef, Rows, UpdateName};
+use crate::storage::{ColumnChange, ColumnOperation, IndexId, Operation, RowRef, Rows, UpdateName, Write};
 
 /// Constraints on every row of a table.
 #[derive(Debug, Default)]

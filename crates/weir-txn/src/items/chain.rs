@@ -11,7 +11,7 @@ use super::bytes::Bytes;
 use super::message::{ItemRead, Position, Stamp};
 use super::metadata::Sketch;
 use super::write::{Content, Write};
-use crate::ramp::TxnId;
+use crate::ids::TxnId;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Version {

@@ -17,8 +17,8 @@ use super::place::{ByShard, Slots, hash_of, part_at, shard_of, shard_of_hash};
 use super::reader::{Read, ReadSet, Step};
 use super::write::Write;
 use crate::flights::{Drains, Flights};
-use crate::machine::{self, CoordinatorId, Orders, Sent};
-use crate::ramp::{ShardId, TxnId};
+use crate::ids::{CoordinatorId, ShardId, TxnId};
+use crate::machine::{self, Orders, Sent};
 
 /// Reads of items and ranges, then writes.
 #[derive(Clone, Debug, Default)]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::message::{Participants, Position, Reply, Request, Shards, Stamp};
 use super::partition::{Committed, Partition};
-use crate::ramp::ShardId;
+use crate::ids::ShardId;
 
 /// For each shard: the state at a position plus the named transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

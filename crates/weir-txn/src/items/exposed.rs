@@ -11,14 +11,16 @@ use super::partition::Partition;
 use super::place::shard_of;
 use super::write::Write;
 use crate::exposed::{refuses_clock, refuses_from, refuses_sequence};
-use crate::machine::{CoordinatorId, Exposed, Sender};
-use crate::ramp::{ShardId, TxnId};
+use crate::ids::{CoordinatorId, Sender, ShardId, TxnId};
+use crate::machine::Exposed;
 use crate::termination::Says as _;
 
 /// Up to this number, duplicates are found by comparing all pairs.
 const FEW: usize = 16;
 
 impl Exposed for Partition {
+    type Description = ();
+
     fn refuses(&self, progress: &Progress) -> Option<&'static str> {
         refuses_sequence(progress.below).or_else(|| refuses_clock(progress.clock))
     }

@@ -9,8 +9,8 @@ use super::message::{Position, Stamp, Writes};
 use super::partition::{Committed, Partition, PlantedBugs, Prepared};
 use super::termination::Timeouts;
 use super::undecided::Undecided;
-use crate::machine::{CoordinatorId, Durable};
-use crate::ramp::{ShardId, TxnId};
+use crate::ids::{CoordinatorId, ShardId, TxnId};
+use crate::machine::Durable;
 use crate::readers::OverOf;
 use serde::{Deserialize, Serialize};
 

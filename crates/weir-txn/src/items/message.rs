@@ -9,7 +9,7 @@ use thin_vec::ThinVec;
 use super::bytes::{Bytes, Key};
 use super::metadata::{Metadata, Sketch};
 use super::write::Write;
-use crate::ramp::{ShardId, TxnId};
+use crate::ids::{ShardId, TxnId};
 pub use crate::termination::Fate;
 
 /// Position of a transaction in the order of writes to an item: the clock assigned at commit (S9), then the id.

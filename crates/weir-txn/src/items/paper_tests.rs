@@ -8,8 +8,8 @@ use super::coordinator::{Coordinator, Done, Options, Transaction};
 use super::message::{Reply, Request};
 use super::partition::{Partition, PlantedBugs};
 use super::{Key, KeyRange, ReadSet, Variant, Write, shard_of};
-use crate::machine::{Coordinator as _, CoordinatorId, Effects, Orders, Sender, Shard as _};
-use crate::ramp::ShardId;
+use crate::ids::{CoordinatorId, Sender, ShardId};
+use crate::machine::{Coordinator as _, Effects, Orders, Shard as _};
 
 mod statements;
 
@@ -236,7 +236,7 @@ fn show_told(stamps: impl Iterator<Item = super::Stamp>) -> String {
     if told.is_empty() { String::new() } else { format!(" told of {}", told.join(" ")) }
 }
 
-fn show_txn(txn: crate::ramp::TxnId) -> String {
+fn show_txn(txn: crate::ids::TxnId) -> String {
     format!("T{}.{}", txn.coordinator, txn.sequence)
 }
 
@@ -587,7 +587,7 @@ fn a_reader_that_is_let_go_begins_anew() {
 #[test]
 fn a_repetition_is_answered_as_before() {
     let mut shard = Partition::new(0, PlantedBugs::default());
-    let txn = crate::ramp::TxnId { coordinator: 0, sequence: 1 };
+    let txn = crate::ids::TxnId { coordinator: 0, sequence: 1 };
     let writes: super::message::Writes = vec![(key("x"), Write::Add(1))].into();
     let mut answers = Vec::new();
     for now_ms in [1_000, 2_000] {

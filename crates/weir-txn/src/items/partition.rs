@@ -23,8 +23,8 @@ use super::table::Table;
 use super::undecided::Undecided;
 use super::write::Write;
 use crate::clock::{CLOCK_AHEAD_MS_MAX, HybridClock, ms_of};
-use crate::machine::{CoordinatorId, Effects, Sender, Shard};
-use crate::ramp::{ShardId, TxnId};
+use crate::ids::{CoordinatorId, Sender, ShardId, TxnId};
+use crate::machine::{Effects, Shard};
 use crate::readers::Readers;
 use crate::termination::{Inquiries, Terminates as _, Timeouts};
 

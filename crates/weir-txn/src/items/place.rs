@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::bytes::Key;
 use super::write::Write;
-use crate::ramp::ShardId;
+use crate::ids::ShardId;
 
 /// The shard of an item: by hash, as in ramp.txt §5.1.
 pub fn shard_of(key: &Key, shards: ShardId) -> ShardId {

@@ -14,7 +14,7 @@ use super::cut::Cut;
 use super::message::{Answer, ItemRead, KeyRange, Note, Position, Reply, Request, Stamp, Unsettled, Wanted};
 use super::metadata::{Metadata, Names, Sketch, Variant};
 use super::place::{ByShard, Slots, hash_of, part_at, shard_of, shard_of_hash};
-use crate::ramp::ShardId;
+use crate::ids::ShardId;
 
 /// Result of a read, in the order of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -573,7 +573,7 @@ mod steps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ramp::TxnId;
+    use crate::ids::TxnId;
 
     const SHARDS: ShardId = 2;
 

@@ -5,8 +5,7 @@ use smallvec::SmallVec;
 
 use super::message::{Fate, Request, Stamp};
 use super::partition::Partition;
-use crate::machine::CoordinatorId;
-use crate::ramp::{ShardId, TxnId};
+use crate::ids::{CoordinatorId, ShardId, TxnId};
 use crate::readers::Readers;
 pub use crate::termination::Timeouts;
 use crate::termination::{Inquiries, Terminates, forget_below, forget_of, says_words};
@@ -146,9 +145,10 @@ pub struct Left {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::Sender;
     use crate::items::message::Siblings;
     use crate::items::{Key, Metadata, Record, Reply, Sketch, Write};
-    use crate::machine::{Durable, Effects, Sender, Shard};
+    use crate::machine::{Durable, Effects, Shard};
 
     const TXN: TxnId = TxnId { coordinator: 7, sequence: 1 };
 

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use crate::ramp::TxnId;
+use crate::ids::TxnId;
 
 #[derive(Clone, Debug, Default)]
 pub struct Undecided {

@@ -16,19 +16,19 @@ use weir_types::{SqlError, Value};
 
 use super::coordinator::{Action, Transaction, gave_up};
 use super::interactive::{Interactive, deadlock};
-use super::message::{
-    AdvisoryKey, Age, Begun, Call, Output, Progress, ReadQuery, Reply, Request, ShardId, TxnId,
-};
 use super::reader::{Read, ReadAction, Within};
 use super::trace::{Trace, Traces};
 use super::waits::Waits;
 use crate::clock::transaction_time;
-use crate::exec::deferred::Setting;
-use crate::exec::definition::{Definition, schema_has_changed};
 use crate::exec::gather::{Fetched, Gather};
 use crate::exec::program::Program;
 use crate::flights::{Drains, Flights};
-use crate::machine::{self, CoordinatorId, Orders, Sent};
+use crate::ids::{CoordinatorId, ShardId, TxnId};
+use crate::machine::{self, Orders, Sent};
+use crate::message::{
+    AdvisoryKey, Age, Begun, Call, Definition, Output, Progress, ReadQuery, Reply, Request, Setting,
+    schema_has_changed,
+};
 pub use at_snapshot::OfSnapshot;
 use at_snapshot::Snapshot;
 pub use fetched::FetchedRead;

@@ -10,9 +10,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use weir_types::{SqlError, SqlState};
 
-use super::exposed::too_large;
-use super::message::{Answers, Begun, Call, Callee, Decision, Output, Reply, Request, ShardId, TxnId};
-use crate::storage::Timestamp;
+use crate::ids::{ShardId, Timestamp, TxnId};
+use crate::message::{Answers, Begun, Call, Callee, Decision, Output, Reply, Request, too_large};
 
 /// An effect of the coordinator's state machine.
 #[derive(Debug)]

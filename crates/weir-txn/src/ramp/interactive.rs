@@ -8,9 +8,8 @@ use weir_types::interrupt::StatementId;
 use weir_types::{SqlError, SqlState};
 
 use super::coordinator::Action;
-use super::message::{Answers, Begun, Call, Output, Reply, Request, ShardId, TxnId, Work};
-use super::open::forgotten;
-use crate::storage::Timestamp;
+use crate::ids::{ShardId, Timestamp, TxnId};
+use crate::message::{Answers, Begun, Call, Output, Reply, Request, Work, forgotten};
 
 #[derive(Debug)]
 pub struct Interactive {

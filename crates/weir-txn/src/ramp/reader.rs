@@ -10,9 +10,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 use weir_types::{SqlError, Value};
 
-use super::exposed::too_large;
-use super::message::{ReadQuery, Reply, Request, ShardId, Sibling, TxnId};
-use crate::storage::Position;
+use crate::ids::{Position, ShardId, TxnId};
+use crate::message::{ReadQuery, Reply, Request, Sibling, too_large};
 
 /// An open transaction, and the shards on which it has worked.
 pub type Within = (TxnId, Vec<(ShardId, u64)>);

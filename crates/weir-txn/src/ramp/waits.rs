@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::message::{Age, ShardId, TxnId};
+use crate::ids::{ShardId, TxnId};
+use crate::message::Age;
 
 /// Outgoing edges of each waiting transaction, by shard.
 #[derive(Debug, Default)]

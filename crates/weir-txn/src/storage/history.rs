@@ -6,10 +6,8 @@ use weir_sql::catalog::TableId;
 use weir_types::SqlType;
 
 use super::layout::{Layout, Packed, Patch};
-use super::operation::{Operation, Timestamp, fold};
-
-/// Number of changes since the shard began; a shard's position is the number after its last commit.
-pub type Position = u64;
+use super::operation::{Operation, fold};
+use crate::ids::{Position, Timestamp};
 
 /// State of a row before a change, or after a change that was undone.
 #[derive(Debug)]

@@ -12,10 +12,11 @@ use serde_bytes::ByteBuf;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::Value;
 
+use super::Storage;
 use super::history::{Change, ChangeRef, RowState};
 use super::layout::{Layout, Packed};
-use super::operation::{ColumnChange, ColumnOperation, Functions, Operation, RowName, Timestamp};
-use super::{Position, Storage};
+use super::operation::{ColumnChange, ColumnOperation, Functions, Operation, RowName};
+use crate::ids::{Position, Timestamp};
 
 /// Logged form of [`Operation`].
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -23,6 +23,7 @@ mod tree;
 mod unsynced;
 pub mod view;
 pub mod workspace;
+mod write;
 pub mod write_set;
 
 use std::collections::HashMap;
@@ -35,15 +36,14 @@ use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
-pub use history::Position;
+use crate::ids::{Position, Timestamp};
 use history::{Change, History, RowState};
 pub use index::Cursor;
 pub use key::{Boundary, KeyBytes, KeyRange};
 use layout::{Layout, Packed};
 pub use logged::{Image, LoggedOperation, LoggedRow};
 pub use operation::{
-    ColumnChange, ColumnOperation, Functions, Operation, RowFunction, RowName, RowStatement, Timestamp,
-    UpdateName,
+    ColumnChange, ColumnOperation, Functions, Operation, RowFunction, RowName, RowStatement, UpdateName,
 };
 pub use remake::{Remade, Remake};
 pub use room::Room;
@@ -53,6 +53,7 @@ pub use schema::{IndexColumn, IndexId, IndexSchema, Schema, TableSchema};
 use table::TableStore;
 use unsynced::Unsynced;
 pub use workspace::Workspace;
+pub use write::Write;
 pub use write_set::{Mark, MergedRows, WriteSet};
 
 #[derive(Debug)]

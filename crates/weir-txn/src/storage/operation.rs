@@ -15,14 +15,7 @@ use weir_types::operator::{BinaryOp, binary};
 use weir_types::{SqlError, SqlType, Value};
 
 use super::layout::{Layout, Packed};
-
-/// Orders operations: a hybrid logical clock (48 bits of milliseconds, 16 of counter; unsigned, so that
-/// it never turns negative), then the node that stamped it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Timestamp {
-    pub clock: u64,
-    pub node: u16,
-}
+use crate::ids::Timestamp;
 
 #[derive(Clone, Debug)]
 pub enum Operation {

@@ -12,7 +12,8 @@ use super::key::{KeyBytes, KeyRange};
 use super::rows::{RowRef, Rows, Visit};
 use super::schema::{IndexId, Schema};
 use super::write_set::{MergedRows, WriteSet};
-use super::{Operation, Storage, Timestamp};
+use super::{Operation, Storage};
+use crate::ids::Timestamp;
 
 /// Invariant: with a write set, a run changes no row, index or history of the tables; it only reserves slots there.
 #[derive(Debug)]

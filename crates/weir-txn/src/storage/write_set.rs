@@ -16,12 +16,13 @@ use weir_types::{SqlError, Value};
 
 pub use merged::MergedRows;
 
+use super::Storage;
 use super::index::IndexTree;
 use super::key::KeyBytes;
 use super::layout::Packed;
 use super::schema::{IndexId, TableSchema};
 use super::table::TableStore;
-use super::{Storage, Timestamp};
+use crate::ids::Timestamp;
 
 /// Up to this number of rows of a table are searched linearly; more are found by maps.
 const FEW_ROWS: usize = 16;

@@ -8,7 +8,7 @@
 mod network;
 mod one_thread;
 
-use weir_txn::ramp::ShardId;
+use weir_txn::ids::ShardId;
 
 use super::{Effort, Point, Setting};
 use crate::Spread;

@@ -20,7 +20,7 @@ use std::time::Instant;
 use serde::Serialize;
 use weir_observe::{Counter, Histogram};
 use weir_txn::history::{Note, OFFSET_BITS, Past, Seen, Written};
-use weir_txn::ramp::ShardId;
+use weir_txn::ids::ShardId;
 
 pub use checkpoint::Parts;
 pub use error::LogError;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use weir_txn::history::{Note, Past};
-use weir_txn::ramp::ShardId;
+use weir_txn::ids::ShardId;
 
 use super::error::LogError;
 use super::files::{Files, at, make_directory, segment_path, snapshot_path};

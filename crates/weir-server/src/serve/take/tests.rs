@@ -14,8 +14,9 @@ use weir_txn::items::{
     Transaction, Variant, Write, log,
 };
 use weir_txn::machine::{Coordinator as _, CoordinatorOf, Durable, Effects, Orders, Shard};
-use weir_txn::node::Node;
-use weir_txn::ramp::{Begin, Call, Callee, Coordinator as Calls, Protocol};
+use weir_txn::message::{Call, Callee};
+use weir_txn::ramp::{Begin, Coordinator as Calls, Protocol};
+use weir_txn::shard::Node;
 use weir_types::Value;
 
 use super::*;
@@ -70,6 +71,8 @@ impl Durable for Credulous {
 }
 
 impl Exposed for Credulous {
+    type Description = ();
+
     fn refuses(&self, progress: &Progress) -> Option<&'static str> {
         self.0.refuses(progress)
     }

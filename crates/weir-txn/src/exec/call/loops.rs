@@ -6,8 +6,8 @@ use weir_types::{SqlError, SqlState, Value};
 use super::{Flow, Fragment, Place, Run, Stop, needs_general};
 use crate::exec::ahead;
 use crate::exec::program::{CompiledStep, CompiledStepKind, Homes};
-use crate::exec::routing::shard_of_integer;
 use crate::exec::slots::Slot;
+use crate::placement::shard_of_integer;
 
 impl<'a> Run<'a> {
     pub(super) fn for_loop(&mut self, step: &'a CompiledStep) -> Result<Flow, Stop> {

@@ -11,7 +11,7 @@ use super::operation::eval_alone;
 use super::{CompiledInsert, ForeignKeyRule};
 use crate::exec::call::{Place, Run, Stop, internal};
 use crate::exec::deferred::Later;
-use crate::exec::routing::shard_of;
+use crate::placement::shard_of;
 use crate::storage::{KeyBytes, Rows, TableSchema, key::push_key};
 
 impl Run<'_> {

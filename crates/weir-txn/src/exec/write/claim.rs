@@ -6,11 +6,10 @@ use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::Value;
 
+use crate::claims::{Claim, KEYS_CLAIMED_MAX};
 use crate::exec::call::{Role, Run, Stop};
 use crate::exec::foreseen::{inserts_elsewhere, moves};
-use crate::ramp::message::TxnId;
-use crate::ramp::open::KEYS_CLAIMED_MAX;
-use crate::ramp::participant::Claim;
+use crate::ids::TxnId;
 use crate::storage::{IndexSchema, KeyBytes, RowRef, Rows, WriteSet, key::push_key};
 
 impl Run<'_> {

@@ -5,7 +5,8 @@ use weir_sql::catalog::{Deferral, TableId};
 use weir_types::Value;
 
 use crate::exec::call::{Run, Stop};
-use crate::exec::deferred::{Later, Setting, is_batch, waits};
+use crate::exec::deferred::{Later, is_batch, waits};
+use crate::message::Setting;
 use crate::storage::{KeyBytes, RowRef, Rows, key::push_key};
 
 /// Foreign keys that could not be checked for a row about to be written, by number.

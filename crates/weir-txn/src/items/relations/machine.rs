@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::schema::Schema;
 use super::work::{Order, PlantedBugs, Step, Told, Work};
+use crate::ids::{CoordinatorId, ShardId, TxnId};
 use crate::items::coordinator::{Coordinator, Done, GivenUp, Out};
 use crate::items::{Isolation, Progress, Reply, Request};
-use crate::machine::{self, CoordinatorId, Orders};
-use crate::ramp::{ShardId, TxnId};
+use crate::machine::{self, Orders};
 
 /// Tag of the deletions of stale entries.
 const CLEANING: u64 = u64::MAX;

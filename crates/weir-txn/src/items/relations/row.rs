@@ -1,7 +1,7 @@
 //! A row as it is stored: the births that foreign keys go by, then its value.
 
+use crate::ids::TxnId;
 use crate::items::Bytes;
-use crate::ramp::TxnId;
 
 /// Bytes in front of the value.
 const HEADER: usize = 32;

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::row::txn_bytes;
+use crate::ids::TxnId;
 use crate::items::{Bytes, Key, KeyRange};
-use crate::ramp::TxnId;
 
 /// Index keys of a row, computed from the row's key and value.
 pub type IndexKeys = fn(&Key, &Bytes) -> Vec<Bytes>;

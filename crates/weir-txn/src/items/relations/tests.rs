@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::row::{OWN, Row};
 use super::*;
+use crate::ids::{Sender, TxnId};
 use crate::items::coordinator::{Coordinator, Options};
 use crate::items::{Bytes, Key, KeyRange, Partition, Variant};
-use crate::machine::{Coordinator as _, Effects, Orders, Sender, Shard as _};
-use crate::ramp::TxnId;
+use crate::machine::{Coordinator as _, Effects, Orders, Shard as _};
 
 /// `town:amount`.
 fn town(_: &Key, value: &Bytes) -> Vec<Bytes> {

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::row::{NOBODY, OWN, Row};
 use super::schema::{Relation, Schema, ViewKind};
+use crate::ids::TxnId;
 use crate::items::{Bytes, Guard, ItemRead, Key, KeyRange, ReadSet, Stamp, Write};
-use crate::ramp::TxnId;
 
 /// Order of a client. One order at a time; a transaction ends with a commit, or with an answer that says so.
 #[derive(Clone, Debug)]

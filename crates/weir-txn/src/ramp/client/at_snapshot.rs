@@ -8,14 +8,13 @@ use weir_types::{SqlError, Value};
 
 use super::{Coordinator, Event, Flight, Output};
 use crate::clock::transaction_time;
-use crate::exec::definition::schema_has_changed;
 use crate::exec::gather::Gather;
 use crate::exec::program::Program;
+use crate::ids::TxnId;
 use crate::machine::{Orders, Sent, is_late};
-use crate::ramp::message::{Request, TxnId};
+use crate::message::{Request, STILL_READ_MS, forgotten_snapshot, schema_has_changed};
 use crate::ramp::own_statement;
 use crate::ramp::reader::{Read, ReadAction};
-use crate::ramp::snapshot::{STILL_READ_MS, forgotten_snapshot};
 
 /// An order for a snapshot.
 #[derive(Debug)]

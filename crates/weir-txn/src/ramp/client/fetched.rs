@@ -13,7 +13,8 @@ use weir_types::{SqlError, Value};
 
 use crate::exec::gather::{Fetched, Gather};
 use crate::exec::program::Program;
-use crate::ramp::message::{ReadQuery, ShardId};
+use crate::ids::ShardId;
+use crate::message::ReadQuery;
 
 /// The rows that the shards have sent for a read.
 pub struct FetchedRead {

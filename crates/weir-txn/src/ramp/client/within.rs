@@ -2,12 +2,11 @@
 
 use super::{Coordinator, Event, Flight, Order};
 use crate::clock::transaction_time;
-use crate::exec::deferred::Setting;
-use crate::exec::definition::schema_has_changed;
+use crate::ids::TxnId;
 use crate::machine::{Orders, Sent};
+use crate::message::{Age, Begun, Call, Callee, Output, Request, Setting, schema_has_changed};
 use crate::ramp::coordinator::Action;
 use crate::ramp::interactive::{Interactive, deadlock, lock_timeout};
-use crate::ramp::message::{Age, Begun, Call, Callee, Output, Request, TxnId};
 use weir_types::SqlError;
 use weir_types::datetime::TransactionTime;
 

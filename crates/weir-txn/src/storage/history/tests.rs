@@ -2,8 +2,8 @@
 
 use weir_sql::catalog::TableId;
 
-use super::{Change, ChangeRef, History, Position, RowState};
-use crate::storage::Timestamp;
+use super::{Change, ChangeRef, History, RowState};
+use crate::ids::{Position, Timestamp};
 use crate::storage::chance::Chance;
 
 /// What a change is told apart by.

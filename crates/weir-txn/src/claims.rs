@@ -1,0 +1,179 @@
+//! Claims held at a shard: rows in PostgreSQL's four lock strengths; keys and advisory locks exclusively (docs/internals/row-locks.md).
+//!
+//! A table only: [`crate::shard::Node`] decides which transaction waits, withdraws or ends.
+
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+use weir_sql::bound::LockStrength;
+use weir_sql::catalog::TableId;
+
+use crate::ids::TxnId;
+use crate::message::AdvisoryKey;
+use crate::storage::{IndexId, KeyBytes};
+
+/// Number of unique keys that a transaction claims one by one. Other inserters look for further keys in its write set.
+pub(crate) const KEYS_CLAIMED_MAX: usize = 4_096;
+
+/// A lock that a transaction takes. Logged, so new variants are added at the end.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Claim {
+    /// A key of a unique index that is about to be inserted.
+    Key(TableId, IndexId, KeyBytes),
+    /// A row, held exclusively ([`LockStrength::Update`]).
+    Row(TableId, u32),
+    /// An advisory lock; applications define its meaning.
+    Advisory(AdvisoryKey),
+    /// A row in one of the three weaker strengths.
+    WeakRow(TableId, u32, LockStrength),
+}
+
+impl Claim {
+    pub fn row(table: TableId, row: u32, strength: LockStrength) -> Claim {
+        match strength {
+            LockStrength::Update => Claim::Row(table, row),
+            weaker => Claim::WeakRow(table, row, weaker),
+        }
+    }
+
+    fn as_row(&self) -> Option<((TableId, u32), LockStrength)> {
+        match *self {
+            Claim::Row(table, row) => Some(((table, row), LockStrength::Update)),
+            Claim::WeakRow(table, row, strength) => Some(((table, row), strength)),
+            Claim::Key(..) | Claim::Advisory(_) => None,
+        }
+    }
+}
+
+/// Transactions that hold the same claim, each once, in ascending order.
+pub type Holders = SmallVec<[TxnId; 1]>;
+
+/// Holders of one row; most rows have at most one.
+type Holds = SmallVec<[(TxnId, LockStrength); 1]>;
+
+/// All claims and their holders. Invariant: no two transactions hold conflicting claims.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claims {
+    /// Holders of keys and advisory locks.
+    alone: FxHashMap<Claim, TxnId>,
+    /// Holders of rows, in ascending order. A transaction may hold a row in several strengths: each is released when the statement that
+    /// took it is rolled back.
+    rows: FxHashMap<(TableId, u32), Holds>,
+}
+
+impl Claims {
+    pub fn is_empty(&self) -> bool {
+        self.alone.is_empty() && self.rows.is_empty()
+    }
+
+    /// Other transactions whose claims conflict with `claim`.
+    pub fn against(&self, claim: &Claim, txn: TxnId) -> Holders {
+        let Some((row, strength)) = claim.as_row() else {
+            return self.alone.get(claim).filter(|holder| **holder != txn).copied().into_iter().collect();
+        };
+        let conflicts =
+            |(holder, held): &&(TxnId, LockStrength)| *holder != txn && held.conflicts_with(strength);
+        let held = self.rows.get(&row).into_iter().flatten();
+        let mut holders: Holders = held.filter(conflicts).map(|(holder, _)| *holder).collect();
+        holders.dedup();
+        holders
+    }
+
+    /// Holder of a key or an advisory lock.
+    pub fn holder(&self, claim: &Claim) -> Option<TxnId> {
+        self.alone.get(claim).copied()
+    }
+
+    /// Records that the transaction holds the claim. Returns whether it did not hold it before.
+    pub fn take(&mut self, claim: &Claim, txn: TxnId) -> bool {
+        let against = self.against(claim, txn);
+        assert!(against.is_empty(), "{txn:?} takes {claim:?}, which {against:?} hold");
+        let Some((row, strength)) = claim.as_row() else {
+            return self.alone.insert(claim.clone(), txn).is_none();
+        };
+        let holders = self.rows.entry(row).or_default();
+        match holders.binary_search(&(txn, strength)) {
+            Ok(_) => false,
+            Err(at) => {
+                holders.insert(at, (txn, strength));
+                true
+            }
+        }
+    }
+
+    pub fn release(&mut self, claim: &Claim, txn: TxnId) {
+        let Some((row, strength)) = claim.as_row() else {
+            self.alone.remove(claim);
+            return;
+        };
+        let Some(holders) = self.rows.get_mut(&row) else { return };
+        holders.retain(|held| *held != (txn, strength));
+        if holders.is_empty() {
+            self.rows.remove(&row);
+        }
+    }
+
+    /// The claims of the transactions for which `is_meant` holds.
+    pub fn of(&self, is_meant: impl Fn(TxnId) -> bool) -> Claims {
+        let mut of = self.clone();
+        of.alone.retain(|_, txn| is_meant(*txn));
+        of.rows.retain(|_, holders| {
+            holders.retain(|(txn, _)| is_meant(*txn));
+            !holders.is_empty()
+        });
+        of
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STRENGTHS: [LockStrength; 4] =
+        [LockStrength::KeyShare, LockStrength::Share, LockStrength::NoKeyUpdate, LockStrength::Update];
+
+    fn of(sequence: u64) -> TxnId {
+        TxnId { coordinator: 0, sequence }
+    }
+
+    /// PostgreSQL's documentation, 13.3.2, "Conflicting Row-Level Locks".
+    #[test]
+    fn strengths_are_in_conflict_as_in_postgres() {
+        let conflicts: Vec<Vec<bool>> = STRENGTHS
+            .iter()
+            .map(|held| STRENGTHS.iter().map(|wanted| held.conflicts_with(*wanted)).collect())
+            .collect();
+        let [no, yes] = [false, true];
+        let documented = [[no, no, no, yes], [no, no, yes, yes], [no, yes, yes, yes], [yes, yes, yes, yes]];
+        assert_eq!(conflicts, documented);
+    }
+
+    #[test]
+    fn a_row_has_the_holders_that_may_share_it() {
+        let claim = |strength| Claim::row(TableId(0), 7, strength);
+        for held in STRENGTHS {
+            for wanted in STRENGTHS {
+                let mut claims = Claims::default();
+                assert!(claims.take(&claim(held), of(2)));
+                assert!(!claims.take(&claim(held), of(2)), "it has it already");
+                let against = claims.against(&claim(wanted), of(1));
+                assert_eq!(!against.is_empty(), held.conflicts_with(wanted), "{held:?}, {wanted:?}");
+                if against.is_empty() {
+                    claims.take(&claim(wanted), of(1));
+                    assert_eq!(claims.against(&Claim::Row(TableId(0), 7), of(3))[..], [of(1), of(2)]);
+                    claims.release(&claim(wanted), of(1));
+                }
+                assert_eq!(claims.take(&claim(wanted), of(2)), wanted != held, "one's own are no hindrance");
+                claims.release(&claim(wanted), of(2));
+                if wanted != held {
+                    assert_eq!(
+                        !claims.against(&claim(wanted), of(1)).is_empty(),
+                        held.conflicts_with(wanted)
+                    );
+                }
+                claims.release(&claim(held), of(2));
+                assert!(claims.is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Checks of requests from other processes to a shard of SQL calls (see [`crate::exposed`]).
+//!
+//! A call must be one of the program's, with values of its parameters' types. Its participants must be those that the program computes,
+//! in that order: the last one decides, and receives one answer of each of the others. The contents of these answers are trusted.
+
+use std::sync::Arc;
+
+use weir_sql::catalog::TableId;
+use weir_types::{SqlError, SqlState, SqlType, Value};
+
+use crate::clock::ms_of;
+use crate::exec::definition::Description;
+use crate::exec::program::Program;
+use crate::exposed::{refuses_clock, refuses_from, refuses_sequence};
+use crate::ids::{CoordinatorId, Sender, ShardId, TxnId};
+use crate::machine::{Exposed, Figures, Shard as _, TableFigures};
+use crate::message::{
+    Call, Callee, Decision, PartsRead, Progress, ReadQuery, Reply, Request, Sibling, too_large,
+};
+use crate::shard::node::Node;
+use crate::storage::{Rows as _, TableSchema};
+use crate::termination::Says as _;
+
+/// First protocol version that knows [`Reply::Raised`].
+const RAISED_FROM: u16 = 3;
+/// First protocol version that knows [`Reply::WaitsBesides`].
+const WAITS_BESIDES_FROM: u16 = 4;
+
+impl Exposed for Node {
+    type Description = Description;
+
+    fn refuses(&self, progress: &Progress) -> Option<&'static str> {
+        refuses_sequence(progress.settled_below)
+    }
+
+    fn refuses_request(&self, from: Sender, request: &Request, shards: ShardId) -> Option<&'static str> {
+        let is_word = request.word().is_some();
+        if let Some(why) = refuses_from(from, is_word, Some(request.txn()), &self.participant.readers) {
+            return Some(why);
+        }
+        match request {
+            Request::Execute { txn, call, .. } => match call.callee {
+                Callee::SetSequence { shard, .. } => {
+                    let is_here = shard == self.id() && call.args.is_empty();
+                    (!is_here).then_some("a sequence of another shard")
+                }
+                _ => self.refuses_call(*txn, call, &[self.id()]),
+            },
+            Request::Prepare { participants, .. } if participants.last() == Some(&self.id()) => {
+                Some("a prepare of the participant that decides")
+            }
+            Request::Prepare { txn, call, participants, .. } => self.refuses_call(*txn, call, participants),
+            Request::Decide { txn, decision, .. } => self.refuses_decision(*txn, decision),
+            Request::Apply { .. } => Some("the comparator `none`, which is for benches within a process"),
+            Request::Work { txn, work, .. } => match &work.call.callee {
+                Callee::Definition(_) => self.refuses_definition(&work.call, &work.participants),
+                Callee::AdvisoryLock { key, .. } => {
+                    let is_home = *work.participants == [self.id()] && key.home(shards) == self.id();
+                    (!is_home).then_some("an advisory lock that another shard knows of")
+                }
+                Callee::Sequences => {
+                    (*work.participants != [self.id()]).then_some("the sequences of another shard")
+                }
+                Callee::Constraints(_) => {
+                    let are_some = work.participants.contains(&self.id())
+                        && work.participants.iter().all(|shard| *shard < shards);
+                    (!are_some || !work.call.args.is_empty()).then_some("constraints of other shards")
+                }
+                Callee::SetSequence { .. } => Some("setval is no statement of a transaction"),
+                Callee::Procedure(_) | Callee::Text(_) => {
+                    self.refuses_call(*txn, &work.call, &work.participants)
+                }
+            },
+            Request::RollBackTo { number, after, .. } => {
+                (after >= number).then_some("a roll-back to what is to come")
+            }
+            Request::Bind { participants, .. } => {
+                let is_one =
+                    participants.iter().all(|shard| *shard < shards) && participants.contains(&self.id());
+                (!is_one || participants.last() == Some(&self.id())).then_some("participants that cannot be")
+            }
+            Request::Finish { participants, above, .. } => refuses_clock(above.clock).or_else(|| {
+                let is_one = participants.iter().all(|shard| *shard < shards)
+                    && participants.last().is_none_or(|last| *last == self.id());
+                (!is_one).then_some("participants that cannot be")
+            }),
+            Request::Commit { timestamp, .. } => refuses_clock(timestamp.clock),
+            Request::Read { query, within, .. } => self.refuses_query(*within, query),
+            Request::ReadAt { query, including, within, .. } => {
+                refuses_siblings(including, shards).or_else(|| self.refuses_query(*within, query))
+            }
+            Request::KeepSnapshot { including, .. } => refuses_siblings(including, shards),
+            Request::ReadSnapshot { read, snapshot, query } => match snapshot.coordinator == read.coordinator
+            {
+                true => self.refuses_query(None, query),
+                false => Some("a read of another coordinator's snapshot"),
+            },
+            Request::Abort { .. }
+            | Request::EndRead { .. }
+            | Request::Ask { .. }
+            | Request::Tell { .. }
+            | Request::OpenSnapshot { .. }
+            | Request::SnapshotIsRead { .. }
+            | Request::EndSnapshot { .. } => None,
+        }
+    }
+
+    fn figures(&self) -> Figures {
+        let table = |(id, table): (usize, &TableSchema)| TableFigures {
+            name: table.name.clone(),
+            rows: self.storage.row_count(TableId(id as u32)),
+            bytes: self.storage.about_bytes(TableId(id as u32)),
+        };
+        Figures {
+            tables: self.storage.schema().tables.iter().enumerate().map(table).collect(),
+            open: self.open.len(),
+            prepared: self.participant.prepared.len(),
+            waiting: self.waiting.values().map(Vec::len).sum(),
+            disk_is_full: self.storage.room.disk_is_full,
+            clock_ms: ms_of(self.clock.last()),
+            done: self.has_done,
+        }
+    }
+
+    fn instead_of(reply: &Reply) -> Option<Reply> {
+        match reply {
+            // A client that takes this for an error of the call finds in its text that the call has run.
+            Reply::Executed { txn, result: Ok(_) } => {
+                Some(Reply::Executed { txn: *txn, result: Err(too_large(true)) })
+            }
+            Reply::Prepared { txn, shard, .. } => {
+                Some(Reply::Refused { txn: *txn, shard: *shard, error: too_large(false) })
+            }
+            Reply::Decided { txn, timestamp, .. } => {
+                Some(Reply::TooLarge { txn: *txn, shard: timestamp.node, committed: Some(*timestamp) })
+            }
+            Reply::ReadRows { read, shard, .. } => {
+                Some(Reply::TooLarge { txn: *read, shard: *shard, committed: None })
+            }
+            // An answer without its notices is better than none.
+            Reply::Raised { reply, .. } => Some((**reply).clone()),
+            _ => None,
+        }
+    }
+
+    fn of_version(reply: Reply, version: u16) -> Reply {
+        match reply {
+            Reply::Raised { reply, .. } if version < RAISED_FROM => *reply,
+            // A coordinator that learns of one holder only detects some deadlocks later.
+            Reply::WaitsBesides { txn, shard, holders } if version < WAITS_BESIDES_FROM => {
+                let holder = *holders.last().expect("there are others");
+                Reply::Waits { txn, shard, holder }
+            }
+            reply => reply,
+        }
+    }
+
+    fn take_description(&mut self) -> Option<Arc<Description>> {
+        // Called after every step, so it must cost nothing while the schema is unchanged.
+        std::mem::take(&mut self.has_new_description).then(|| self.changed_description()).flatten()
+    }
+
+    fn undecided(&self) -> impl Iterator<Item = CoordinatorId> {
+        self.participant.prepared.keys().map(|txn| txn.coordinator)
+    }
+}
+
+impl Node {
+    /// Rejects a call whose clock is too far ahead (S9), where clocks belong to different processes. Read-only procedures carry no clock.
+    pub(crate) fn refuses_clock(&self, now_ms: u64, request: &Request) -> Option<Reply> {
+        let begun_ms =
+            request.begun_ms().filter(|_| self.outcomes.is_some() && !self.bugs.accepts_any_clock)?;
+        let above = match request {
+            Request::Execute { call, .. }
+                if self.program.callee(&call.callee).is_ok_and(|callee| callee.read_only) =>
+            {
+                return None;
+            }
+            Request::Decide { decision, .. } => decision.above.clock,
+            Request::Finish { above, .. } => above.clock,
+            _ => 0,
+        };
+        if self.clock.is_near(now_ms, begun_ms) && self.clock.may_follow(now_ms, above) {
+            return None;
+        }
+        let (txn, shard) = (request.txn(), self.shard);
+        let message =
+            format!("a clock that shard {shard} was told of, or its own, is far ahead of the others");
+        let error = SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message).with_hint(
+            "Nothing has happened. Set the clocks of nodes and clients: they may differ by a minute. If they are right now, and the clock \
+             of another node was ahead before, start this node with --clock-reached (docs/internals/clocks.md).",
+        );
+        Some(match request {
+            Request::Execute { .. } => Reply::Executed { txn, result: Err(error) },
+            _ => Reply::Refused { txn, shard, error },
+        })
+    }
+
+    fn refuses_decision(&self, txn: TxnId, decision: &Decision) -> Option<&'static str> {
+        let Decision { call, participants, answers, above } = decision;
+        if let Some(why) = refuses_clock(above.clock).or_else(|| self.refuses_call(txn, call, participants)) {
+            return Some(why);
+        }
+        // A call without participants has been rejected before.
+        let (last, others) = participants.split_last()?;
+        if *last != self.id() {
+            return Some("a decision that is another participant's");
+        }
+        let of = |shard: &ShardId| answers.iter().filter(|(one, _)| one == shard).count();
+        let is_theirs = answers.len() == others.len() && others.iter().all(|shard| of(shard) == 1);
+        (!is_theirs).then_some("answers that are not one of each other participant")
+    }
+
+    fn refuses_query(&self, within: Option<(TxnId, u64)>, query: &ReadQuery) -> Option<&'static str> {
+        let program = self.program_of(query.schema_version, within.map(|(txn, _)| txn))?;
+        if let Some(read) = &query.parts {
+            return refuses_parts(program, read);
+        }
+        let columns_of = |at: usize| program.schema.table(query.tables[at].table).column_names.len();
+        let is_one = |at: usize| {
+            let read = &query.tables[at];
+            (read.table.0 as usize) < program.partitions.len()
+                && read.equals.iter().all(|(column, _)| *column < columns_of(at))
+                && read.joined.iter().all(|(earlier, pairs)| {
+                    let are_columns =
+                        |&(own, other): &(usize, usize)| own < columns_of(at) && other < columns_of(*earlier);
+                    *earlier < at && pairs.iter().all(are_columns)
+                })
+        };
+        (!(0..query.tables.len()).all(is_one)).then_some("a read of what there is not")
+    }
+
+    /// Program of that schema version. A request bound to another version is not run: it is answered with that error when its turn comes.
+    fn program_of(&self, schema_version: u64, txn: Option<TxnId>) -> Option<&Arc<Program>> {
+        let own = || {
+            self.open.get(&txn?)?.schema_versions().find(|program| program.schema_version == schema_version)
+        };
+        (self.program.schema_version == schema_version).then_some(&self.program).or_else(own)
+    }
+
+    fn refuses_definition(&self, call: &Call, participants: &[ShardId]) -> Option<&'static str> {
+        let is_one = call.args.is_empty() && (0..self.program.shards).eq(participants.iter().copied());
+        (!is_one).then_some("a definition that is not for all shards")
+    }
+
+    fn refuses_call(&self, txn: TxnId, call: &Call, participants: &[ShardId]) -> Option<&'static str> {
+        if call.callee.setting().is_some() {
+            return Some("SET CONSTRAINTS by itself");
+        }
+        let program = self.program_of(call.schema_version, Some(txn))?;
+        let Ok(procedure) = program.callee(&call.callee) else {
+            return Some("a call of what cannot be run");
+        };
+        let fit = |(value, input): (&Value, &crate::exec::program::Input)| is_of(value, &input.ty);
+        // With many rows each row's home is checked when it is inserted.
+        let is_fit = match procedure.inputs.len() {
+            0 => call.args.is_empty(),
+            width if call.args.len() == width => true,
+            width => procedure.takes_rows() && !call.args.is_empty() && call.args.len().is_multiple_of(width),
+        };
+        if !is_fit || !call.args.iter().zip(procedure.inputs.iter().cycle()).all(fit) {
+            return Some("arguments that are not the procedure's");
+        }
+        let Ok(expected) = program.participants(call) else {
+            return Some("a call that cannot run on several shards");
+        };
+        let is_same = expected == participants && participants.contains(&self.id());
+        (!is_same).then_some("participants that are not the call's")
+    }
+}
+
+fn refuses_parts(program: &Program, read: &PartsRead) -> Option<&'static str> {
+    let Ok(gather) = program.query(&read.text) else { return Some("a query that cannot be run") };
+    let types = &read.text.types;
+    let fit = read.values.len() == types.len()
+        && read.values.iter().zip(types).all(|(value, ty)| is_of(value, ty))
+        && read.parts.iter().all(|part| gather.has_part(*part));
+    (!fit).then_some("parts of a query that it does not have")
+}
+
+fn refuses_siblings(including: &[Sibling], shards: ShardId) -> Option<&'static str> {
+    let beyond = |one: &Sibling| {
+        refuses_clock(one.timestamp.clock).is_some() || one.participants.iter().any(|shard| *shard >= shards)
+    };
+    including.iter().any(beyond).then_some("siblings that cannot be")
+}
+
+/// Checks that a value has the type that the executor was compiled for.
+fn is_of(value: &Value, ty: &SqlType) -> bool {
+    match (ty, value) {
+        (_, Value::Null) => true,
+        (SqlType::Bool, Value::Bool(_))
+        | (SqlType::Int8, Value::Int(_))
+        | (SqlType::Float4, Value::Float4(_))
+        | (SqlType::Float8, Value::Float8(_))
+        | (SqlType::Numeric(_), Value::Numeric(_))
+        | (SqlType::Text | SqlType::Varchar(_) | SqlType::Char(_) | SqlType::Enum(_), Value::Text(_))
+        | (SqlType::Date, Value::Date(_))
+        | (SqlType::Timestamp | SqlType::Timestamptz, Value::Timestamp(_))
+        | (SqlType::Interval, Value::Interval(_))
+        | (SqlType::Uuid, Value::Uuid(_))
+        | (SqlType::Bytea, Value::Bytea(_))
+        | (SqlType::Jsonb, Value::Jsonb(_)) => true,
+        (SqlType::Int2, Value::Int(number)) => i16::try_from(*number).is_ok(),
+        (SqlType::Int4, Value::Int(number)) => i32::try_from(*number).is_ok(),
+        (SqlType::Array(element), Value::Array(array)) => array.values.iter().all(|one| is_of(one, element)),
+        _ => false,
+    }
+}

@@ -1,0 +1,873 @@
+//! One shard as a state machine: takes requests, runs them to completion, hands out replies.
+//!
+//! No clock, no socket, no thread: the embedded cluster, the deterministic driver of the tests, and later
+//! the server and the simulator all drive this same [`Node::step`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weir_sql::catalog::{SequenceId, TableId};
+use weir_types::interrupt::{Interrupts, StatementId};
+use weir_types::{SqlError, SqlState};
+
+use crate::claims::Holders;
+use crate::clock::HybridClock;
+use crate::exec::call::{self, Fragment, OpenStatement, Role, Stop};
+use crate::exec::chosen::Chosen;
+use crate::exec::definition::Description;
+use crate::exec::program::Program;
+use crate::exec::sequences::Sequences;
+use crate::faults::PlantedBugs;
+use crate::ids::{CoordinatorId, Position, Sender, ShardId, Timestamp, TxnId};
+use crate::machine::{self, Done, Shard};
+use crate::message::{Age, Begun, Call, Callee, Decision, Progress, Reply, Request, schema_has_changed};
+use crate::shard::definitions::Barrier;
+use crate::shard::open::Open;
+use crate::shard::outcomes::OutcomeTable;
+use crate::shard::participant::{Participant, Prepared, Unsettled};
+use crate::shard::snapshot::Snapshots;
+use crate::storage::{Storage, Workspace, Write, WriteSet};
+use crate::termination::Terminates as _;
+
+/// First protocol version in which a sequence is set by a request of its own.
+const SET_SEQUENCE_FROM: u16 = 4;
+/// First protocol version in which requests carry the time zone of their session.
+const ZONES_FROM: u16 = 5;
+/// First protocol version with snapshots.
+const SNAPSHOTS_FROM: u16 = 5;
+
+/// Where a run puts its writes.
+pub(crate) enum Target<'a> {
+    /// The tables. The run commits, or is undone, before any other request is handled.
+    InPlace,
+    /// The write set of its transaction; with the open statement if the transaction is interactive.
+    WriteSet(&'a mut WriteSet, Option<OpenStatement<'a>>),
+}
+
+/// Messages that a step sends.
+pub type Effects = machine::Effects<Request, Reply>;
+
+#[derive(Debug)]
+pub struct Node {
+    pub shard: ShardId,
+    pub storage: Storage,
+    pub(crate) program: Arc<Program>,
+    pub(crate) clock: HybridClock,
+    pub(crate) participant: Participant,
+    /// Active readers, each with the oldest position that it may still need: its own, or that of the oldest prepare that was undecided
+    /// when it arrived.
+    pub(crate) readers: BTreeMap<TxnId, Position>,
+    pub(crate) snapshots: Snapshots,
+    /// Outcomes of transactions; present only where messages may be lost and processes may die.
+    pub(crate) outcomes: Option<Box<OutcomeTable>>,
+    /// Transactions that ended in this step; requests that wait for them are retried by [`Node::wake`].
+    pub(crate) ended: Vec<TxnId>,
+    /// Interactive transactions that have worked on this shard and have not ended.
+    pub(crate) open: BTreeMap<TxnId, Open>,
+    /// Open transactions that insert more keys than are claimed one by one: other writers search for keys in their write sets.
+    pub(crate) loading: Vec<TxnId>,
+    /// Set while a transaction changes the schema: other writers wait for it or withdraw.
+    pub(crate) barrier: Option<Barrier>,
+    /// The schema has changed, and the new description has not been sent to clients yet.
+    pub(crate) has_new_description: bool,
+    /// The schema has changed since the snapshot in progress was begun.
+    pub(crate) snapshot_is_void: bool,
+    /// Requests that wait for the outcome of a transaction that holds their claim.
+    pub(crate) waiting: BTreeMap<TxnId, Vec<Request>>,
+    /// Rows that waiting statements had already chosen, by transaction.
+    pub(crate) chosen: BTreeMap<TxnId, Chosen>,
+    /// Further holders that a waiting statement of an open transaction needs the end of, by its transaction.
+    pub(crate) waits_besides: BTreeMap<TxnId, Holders>,
+    scratch: call::Scratch,
+    pub(crate) sequences: Sequences,
+    /// Number of log records that must be durable before the messages of the last step may leave.
+    pub(crate) required_lsn: u64,
+    /// Number of replies of this step that depend only on rows it has read, not on records it has written.
+    pub(crate) row_replies: usize,
+    pub(crate) bugs: PlantedBugs,
+    pub(crate) has_done: Done,
+    pub(crate) interrupts: Arc<Interrupts>,
+    /// Identity of the request that is being handled; interrupts name it.
+    pub(crate) statement: StatementId,
+}
+
+impl Node {
+    pub fn new(shard: ShardId, program: Arc<Program>, bugs: PlantedBugs) -> Node {
+        Node {
+            shard,
+            storage: Storage::new(program.schema.clone()),
+            clock: HybridClock::new(shard),
+            participant: Participant::default(),
+            readers: BTreeMap::new(),
+            snapshots: Snapshots::default(),
+            outcomes: None,
+            ended: Vec::new(),
+            open: BTreeMap::new(),
+            loading: Vec::new(),
+            barrier: None,
+            has_new_description: false,
+            snapshot_is_void: false,
+            waiting: BTreeMap::new(),
+            chosen: BTreeMap::new(),
+            waits_besides: BTreeMap::new(),
+            scratch: call::Scratch::default(),
+            sequences: Sequences::default(),
+            required_lsn: 0,
+            row_replies: 0,
+            program,
+            bugs,
+            has_done: Done::default(),
+            interrupts: Arc::default(),
+            statement: StatementId::default(),
+        }
+    }
+}
+
+impl Shard for Node {
+    type Request = Request;
+    type Reply = Reply;
+    type Progress = Progress;
+
+    fn id(&self) -> ShardId {
+        self.shard
+    }
+
+    fn interrupts(&self) -> Option<&Arc<Interrupts>> {
+        Some(&self.interrupts)
+    }
+
+    fn epoch(&self) -> u64 {
+        self.participant.epoch()
+    }
+
+    fn on_progress(&mut self, now_ms: u64, coordinator: CoordinatorId, progress: Progress) {
+        let Progress { settled_below, drained } = progress;
+        let over = self.participant.on_progress(now_ms, coordinator, settled_below, drained);
+        if let (Some(over), Some(outcomes)) = (over, &mut self.outcomes) {
+            // The message that ended a read may have been lost.
+            while let Some((&read, _)) = self.readers.range(over.clone()).next() {
+                self.readers.remove(&read);
+            }
+            outcomes.forget(over);
+        }
+    }
+
+    fn step(&mut self, now_ms: u64, from: Sender, request: Request, out: &mut Effects) {
+        let (sent, noted) = (out.replies.len(), self.noted());
+        let asked = out.peers.len();
+        self.storage.begin_step();
+        self.row_replies = 0;
+        match from {
+            Sender::Shard(peer) => self.on_peer(peer, &request, &mut out.peers),
+            Sender::Coordinator(_) => self.on_request(now_ms, request, out),
+        }
+        self.wake(now_ms, out);
+        self.forget();
+        let tells_what_it_has_met = noted == self.noted() && self.row_replies == out.replies.len() - sent;
+        self.required_lsn = match tells_what_it_has_met {
+            true if self.bugs.ignores_read_dependencies => 0,
+            true => self.storage.read_dependency(),
+            false => self.noted(),
+        };
+        if self.snapshots.holds_back() {
+            self.hold_back((sent, asked), out);
+        }
+    }
+
+    fn on_timer(&mut self, now_ms: u64, out: &mut Effects) {
+        self.required_lsn = u64::MAX;
+        self.storage.look_at_memory(self.write_sets_bytes());
+        self.program.count(self.storage.row_counts());
+        let sent = (out.replies.len(), out.peers.len());
+        if self.outcomes.is_some() {
+            self.participant.readers.on_timer(now_ms);
+        }
+        self.bound_snapshots(out);
+        let Some(outcomes) = &self.outcomes else { return };
+        let terminate_ms = outcomes.timeouts.terminate_ms;
+        let silent: Vec<CoordinatorId> = self.participant.readers.silent_for(terminate_ms).collect();
+        if !silent.is_empty() {
+            // If such a coordinator still lives, its reads are answered with a retry.
+            self.readers.retain(|read, _| !silent.contains(&read.coordinator));
+            self.withdraw_what_waits_of(&silent, out);
+            self.drop_open_of(&silent);
+        }
+        self.participant.expire(now_ms);
+        self.finish_the_silent(&mut out.peers);
+        self.wake(now_ms, out);
+        self.forget();
+        self.hold_back(sent, out);
+    }
+
+    fn refused_by(request: &Request, version: u16, shard: ShardId) -> Option<Reply> {
+        if version < ZONES_FROM && !request.zone().is_utc() {
+            let message = format!(
+                "a time zone at a node of an older build, which speaks version {version} of the protocol"
+            );
+            let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint(
+                "Nothing has happened. Start the node with the build of the others, or SET TimeZone = 'UTC'.",
+            );
+            return Some(match request {
+                Request::Execute { txn, .. } => Reply::Executed { txn: *txn, result: Err(error) },
+                request => Reply::Refused { txn: request.txn(), shard, error },
+            });
+        }
+        match request {
+            Request::Execute { txn, call, .. }
+                if version < SET_SEQUENCE_FROM && matches!(call.callee, Callee::SetSequence { .. }) =>
+            {
+                let message = format!(
+                    "setval at a node of an older build, which speaks version {version} of the protocol"
+                );
+                let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                    .with_hint("Nothing has happened. Start the node with the build of the others.");
+                Some(Reply::Executed { txn: *txn, result: Err(error) })
+            }
+            Request::OpenSnapshot { .. }
+            | Request::KeepSnapshot { .. }
+            | Request::ReadSnapshot { .. }
+            | Request::SnapshotIsRead { .. }
+            | Request::EndSnapshot { .. }
+                if version < SNAPSHOTS_FROM =>
+            {
+                let message = format!(
+                    "a snapshot at a node of an older build, which speaks version {version} of the protocol"
+                );
+                let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                    .with_hint("Start the node with the build of the others.");
+                Some(Reply::Refused { txn: request.txn(), shard, error })
+            }
+            _ => None,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.participant.prepared.is_empty() && self.waiting.is_empty() && self.open.is_empty()
+    }
+}
+
+impl Node {
+    /// Number of log records noted since the start.
+    fn noted(&self) -> u64 {
+        self.outcomes.as_deref().map_or(0, OutcomeTable::noted)
+    }
+
+    fn on_request(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
+        self.statement = request.statement();
+        if self.outcomes.is_some() && self.is_repeated(&request, out) {
+            return;
+        }
+        if let Some(refusal) = self.refuses_clock(now_ms, &request) {
+            return self.answer(request.txn(), refusal, out);
+        }
+        self.on_admitted(now_ms, request, out);
+    }
+
+    /// Handles a request whose clock has been accepted.
+    fn on_admitted(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
+        let Some(request) = self.pass_barrier(request, out) else { return };
+        match request {
+            Request::Execute { txn, begun, call } => self.on_execute(now_ms, txn, begun, call, out),
+            Request::Prepare { txn, begun, call, participants } => {
+                self.on_prepare(now_ms, txn, begun, call, participants, out)
+            }
+            Request::Decide { txn, begun, decision } => self.on_decide(now_ms, txn, begun, decision, out),
+            Request::Apply { txn, begun, call } => self.on_apply(now_ms, txn, begun, call, out),
+            Request::Commit { txn, timestamp } => {
+                self.commit(txn, timestamp);
+                out.replies.push((txn.coordinator, Reply::Committed { txn, shard: self.shard }));
+            }
+            Request::Abort { txn } => {
+                // Its waiting request must not start the transaction again.
+                self.stop_waiting(txn);
+                if !self.abort(txn) {
+                    // The prepare of this transaction may arrive later than its abort.
+                    self.note_refusal(txn, None);
+                }
+                if self.outcomes.is_some() {
+                    out.replies.push((txn.coordinator, Reply::Aborted { txn, shard: self.shard }));
+                }
+            }
+            Request::Read { read, session, query, within } => {
+                self.on_read((read, within), session, &query, out)
+            }
+            Request::ReadAt { read, session, query, position, including, within } => {
+                self.on_read_at((read, within), session, &query, position, including, out)
+            }
+            Request::Work { txn, begun, work } => self.on_work(now_ms, txn, begun, work, out),
+            Request::RollBackTo { txn, age, number, after, opened } => {
+                self.on_roll_back_to(txn, age, (number, after), opened, out)
+            }
+            Request::Bind { txn, participants, opened, .. } => {
+                self.on_bind(now_ms, txn, (participants, opened), out)
+            }
+            Request::Finish { txn, participants, above, opened, .. } => {
+                self.on_finish(now_ms, txn, (participants, opened), above, out)
+            }
+            Request::EndRead { read } => {
+                self.readers.remove(&read);
+            }
+            Request::OpenSnapshot { read, session, schema_version } => {
+                self.on_cut(read, session, schema_version, out)
+            }
+            Request::KeepSnapshot { read, session, position, including } => {
+                self.on_keep((read, session), position, including, out)
+            }
+            Request::ReadSnapshot { read, snapshot, query } => self.on_read_kept(read, snapshot, &query, out),
+            Request::SnapshotIsRead { snapshot } => self.on_still_read(snapshot),
+            Request::EndSnapshot { snapshot } => self.on_end_snapshot(snapshot, out),
+            // Only shards send these to each other; a coordinator's are ignored.
+            Request::Ask { .. } | Request::Tell { .. } => {}
+        }
+    }
+
+    pub(crate) fn stop_waiting(&mut self, txn: TxnId) {
+        self.waiting.values_mut().for_each(|requests| requests.retain(|one| one.txn() != txn));
+        self.waits_besides.remove(&txn);
+        self.chosen.remove(&txn);
+    }
+
+    /// Retries the requests that waited for transactions which have ended.
+    fn wake(&mut self, now_ms: u64, out: &mut Effects) {
+        while let Some(txn) = self.ended.pop() {
+            for request in self.waiting.remove(&txn).unwrap_or_default() {
+                self.waits_besides.remove(&request.txn());
+                self.statement = request.statement();
+                // The clock check is skipped: a request may have waited for hours since it was begun.
+                if self.outcomes.is_none() || !self.is_repeated(&request, out) {
+                    self.on_admitted(now_ms, request, out);
+                }
+            }
+        }
+    }
+
+    /// Answers a repeated request as the first time, and drops one that must not take effect any more. Returns whether it did either.
+    fn is_repeated(&mut self, request: &Request, out: &mut Effects) -> bool {
+        let (txn, shard) = (request.txn(), self.shard);
+        let Some(outcomes) = self.outcomes.as_deref().filter(|_| !self.bugs.takes_effect_twice) else {
+            return false;
+        };
+        // The transaction that took a snapshot has ended before the snapshot is read.
+        if matches!(request, Request::SnapshotIsRead { .. } | Request::EndSnapshot { .. }) {
+            return false;
+        }
+        if self.participant.readers.is_below(txn.coordinator, txn.sequence) {
+            return true;
+        }
+        if request.reads() {
+            return false;
+        }
+        let reply = if let Some(again) = outcomes.answer_again(request, shard) {
+            again
+        } else if outcomes.retired.contains(&txn.coordinator) {
+            Some(Reply::Retired { txn, shard })
+        } else if matches!(request, Request::Commit { .. } | Request::Abort { .. }) {
+            return false;
+        } else if let Some(prepared) = self.participant.prepared.get(&txn) {
+            // A late rollback to a savepoint: once the transaction is prepared nothing is undone.
+            let answer = prepared.answer.as_deref().cloned();
+            answer.map(|(answers, timestamp)| Reply::Prepared { txn, shard, answers, timestamp })
+        } else if matches!(request, Request::RollBackTo { .. }) {
+            return false;
+        } else if let Some(holder) = self.waits_for(txn) {
+            // A waiting statement reports its holder again, for deadlock detection and for views; other requests are answered later.
+            if matches!(request, Request::Work { .. } | Request::Execute { .. }) {
+                self.tell_whom_it_waits_for(txn, holder, out);
+            }
+            None
+        } else {
+            return false;
+        };
+        out.replies.extend(reply.map(|reply| (txn.coordinator, reply.spoken())));
+        true
+    }
+
+    /// Queues a statement of an open transaction until the first of its holders has ended.
+    pub(crate) fn wait_with_work(&mut self, mut holders: Holders, request: Request, out: &mut Effects) {
+        let (txn, holder) = (request.txn(), holders.remove(0));
+        self.waits_besides.remove(&txn);
+        if !holders.is_empty() {
+            self.waits_besides.insert(txn, holders);
+        }
+        self.waiting.entry(holder).or_default().push(request);
+        self.tell_whom_it_waits_for(txn, holder, out);
+    }
+
+    fn tell_whom_it_waits_for(&self, txn: TxnId, holder: TxnId, out: &mut Effects) {
+        let shard = self.shard;
+        out.replies.push((txn.coordinator, Reply::Waits { txn, shard, holder }));
+        if let Some(holders) = self.waits_besides.get(&txn) {
+            let holders = holders.to_vec();
+            out.replies.push((txn.coordinator, Reply::WaitsBesides { txn, shard, holders }));
+        }
+    }
+
+    /// Transaction that a queued request of `txn` waits for.
+    fn waits_for(&self, txn: TxnId) -> Option<TxnId> {
+        let has = |requests: &[Request]| requests.iter().any(|request| request.txn() == txn);
+        self.waiting.iter().find(|(_, requests)| has(requests)).map(|(holder, _)| *holder)
+    }
+
+    /// Sends a reply to the coordinator, and remembers it for repetitions.
+    pub(crate) fn answer(&mut self, txn: TxnId, reply: Reply, out: &mut Effects) {
+        if self.outcomes.is_some() {
+            self.note_refusal(txn, Some(&reply));
+        }
+        out.replies.push((txn.coordinator, reply.spoken()));
+    }
+
+    fn on_execute(&mut self, now_ms: u64, txn: TxnId, begun: Begun, call: Box<Call>, out: &mut Effects) {
+        if let Callee::SetSequence { sequence, value, is_given, .. } = call.callee {
+            return self.on_set_sequence(now_ms, txn, call.schema_version, (sequence, value, is_given), out);
+        }
+        let callee =
+            self.check_schema_version(call.schema_version).and_then(|()| self.program.callee(&call.callee));
+        let (read_only, guarded) = match callee {
+            Ok(callee) => (callee.read_only, callee.guarded),
+            Err(error) => return self.answer(txn, Reply::Executed { txn, result: Err(error) }, out),
+        };
+        if self.bugs.no_guards && guarded {
+            return self.on_prepare(now_ms, txn, begun, Arc::new(*call), Arc::new([self.shard]), out);
+        }
+        // A read-only call must not advance the clock.
+        let timestamp = self.clock.tick(if read_only { 0 } else { now_ms });
+        let begin = self.storage.position();
+        match self.run(txn, &call, Role::Whole, timestamp, false, Target::InPlace) {
+            Ok(ran) => {
+                let reply = Reply::Executed { txn, result: Ok(ran.output) };
+                self.has_done.commits += u64::from(!read_only);
+                // A read-only call may run again, so its outcome is not logged.
+                match read_only {
+                    true => self.row_replies += 1,
+                    false => self.note_commit(txn, timestamp, begin, &[], Some(&reply)),
+                }
+                out.replies.push((txn.coordinator, reply.spoken()));
+            }
+            Err(Stop::Error(error)) => {
+                self.storage.rollback(begin);
+                self.answer(txn, Reply::Executed { txn, result: Err(error) }, out);
+            }
+            Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
+                let holders = self.holders(stop);
+                self.storage.rollback(begin);
+                self.wait_or_withdraw(&holders, txn, begun.age, Request::Execute { txn, begun, call }, out);
+            }
+        }
+    }
+
+    fn on_set_sequence(
+        &mut self,
+        now_ms: u64,
+        txn: TxnId,
+        schema_version: u64,
+        (sequence, value, is_given): (SequenceId, i64, bool),
+        out: &mut Effects,
+    ) {
+        let is_there = || match (sequence.0 as usize) < self.program.sequences.len() {
+            true => Ok(()),
+            false => Err(schema_has_changed()),
+        };
+        if let Err(error) = self.check_schema_version(schema_version).and_then(|()| is_there()) {
+            return self.answer(txn, Reply::Executed { txn, result: Err(error) }, out);
+        }
+        let (timestamp, begin) = (self.clock.tick(now_ms), self.storage.position());
+        self.sequences.set(&self.program, self.shard, sequence, (value, is_given));
+        let reply = Reply::Executed { txn, result: Ok(Default::default()) };
+        self.note_commit(txn, timestamp, begin, &[], Some(&reply));
+        out.replies.push((txn.coordinator, reply));
+    }
+
+    fn on_prepare(
+        &mut self,
+        now_ms: u64,
+        txn: TxnId,
+        begun: Begun,
+        call: Arc<Call>,
+        participants: Arc<[ShardId]>,
+        out: &mut Effects,
+    ) {
+        let timestamp = self.clock.tick(now_ms);
+        let role = if participants.len() > 1 { Role::Part } else { Role::Unguarded };
+        // The writes become visible at COMMIT.
+        let mut own = WriteSet::default();
+        let ran = self.run(txn, &call, role, timestamp, true, Target::WriteSet(&mut own, None));
+        match ran {
+            Ok(ran) => {
+                let answer = self.outcomes.is_some().then(|| Box::new((ran.answers.clone(), timestamp)));
+                let has_failed = ran.answers.error.is_some();
+                let reply = Reply::Prepared { txn, shard: self.shard, answers: ran.answers, timestamp };
+                // A failed part keeps no claims: the last participant will refuse.
+                if has_failed {
+                    self.storage.discard_write_set(own);
+                    return self.answer(txn, reply, out);
+                }
+                let writes: Arc<[Write]> = ran.writes.into();
+                let (pins, at) = (self.pin(&writes), self.storage.position());
+                let prepared = Prepared {
+                    age: begun.age,
+                    writes,
+                    own: Some(own),
+                    pins,
+                    claims: ran.claims,
+                    participants,
+                    at,
+                    answer,
+                    holds_rows: false,
+                    definitions: None,
+                };
+                self.participant.hold(txn, prepared);
+                self.note_prepared(txn);
+                out.replies.push((txn.coordinator, reply));
+            }
+            Err(Stop::Error(error)) => {
+                self.storage.discard_write_set(own);
+                self.answer(txn, Reply::Refused { txn, shard: self.shard, error }, out)
+            }
+            Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
+                let holders = self.holders(stop);
+                self.storage.discard_write_set(own);
+                self.wait_or_withdraw(
+                    &holders,
+                    txn,
+                    begun.age,
+                    Request::Prepare { txn, begun, call, participants },
+                    out,
+                );
+            }
+        }
+    }
+
+    fn on_apply(&mut self, now_ms: u64, txn: TxnId, begun: Begun, call: Arc<Call>, out: &mut Effects) {
+        let timestamp = self.clock.tick(now_ms);
+        let (begin, shard) = (self.storage.position(), self.shard);
+        match self.run(txn, &call, Role::Part, timestamp, false, Target::InPlace) {
+            Ok(ran) => {
+                if ran.answers.error.is_some() {
+                    self.storage.rollback(begin);
+                }
+                let reply = Reply::Prepared { txn, shard, answers: ran.answers, timestamp };
+                self.note_commit(txn, timestamp, begin, &[], Some(&reply));
+                out.replies.push((txn.coordinator, reply));
+            }
+            Err(Stop::Error(error)) => {
+                self.storage.rollback(begin);
+                self.answer(txn, Reply::Refused { txn, shard, error }, out);
+            }
+            Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
+                let holders = self.holders(stop);
+                self.storage.rollback(begin);
+                self.wait_or_withdraw(&holders, txn, begun.age, Request::Apply { txn, begun, call }, out);
+            }
+        }
+    }
+
+    /// Pins the rows that will be written, each row once.
+    pub(crate) fn pin(&mut self, writes: &[Write]) -> Vec<(TableId, u32, u32)> {
+        let program = self.program.clone();
+        let written = |write: &Write| {
+            let in_keys = &program.schema.table(write.table).in_keys;
+            Some((write.table, write.row?, !write.operation.takes(&|column| in_keys[column])))
+        };
+        let mut rows: Vec<(TableId, u32, bool)> = writes.iter().filter_map(written).collect();
+        rows.sort_unstable();
+        rows.dedup_by_key(|(table, row, _)| (*table, *row));
+        let pin = |(table, row, leaves_key): (TableId, u32, bool)| {
+            (table, row, self.storage.pin(table, row, !leaves_key))
+        };
+        rows.into_iter().map(pin).collect()
+    }
+
+    /// Removes a prepared transaction together with its claims and pins.
+    pub(crate) fn release(&mut self, txn: TxnId) -> Option<Prepared> {
+        let prepared = self.participant.release(txn)?;
+        self.unpin(&prepared.pins);
+        Some(prepared)
+    }
+
+    /// Discards a prepared transaction for good. Returns whether there was one.
+    pub(crate) fn abort(&mut self, txn: TxnId) -> bool {
+        let Some(prepared) = self.release(txn) else {
+            let was_open = self.open.contains_key(&txn);
+            if was_open {
+                self.note_refusal(txn, None);
+            }
+            return was_open;
+        };
+        self.storage.discard_write_set(prepared.own.unwrap_or_default());
+        if let Some(definitions) = prepared.definitions {
+            self.discard_versions(definitions.versions);
+        }
+        self.note_refusal(txn, None);
+        self.ended.push(txn);
+        true
+    }
+
+    fn on_decide(
+        &mut self,
+        now_ms: u64,
+        txn: TxnId,
+        begun: Begun,
+        decision: Box<Decision>,
+        out: &mut Effects,
+    ) {
+        self.clock.observe(decision.above);
+        let timestamp = self.clock.tick(now_ms);
+        let begin = self.storage.position();
+        // Only readers at an earlier position need its operations (S5).
+        let keep = !self.readers.is_empty();
+        match self.run(txn, &decision.call, Role::Last(&decision.answers), timestamp, keep, Target::InPlace) {
+            Ok(ran) => {
+                let position = self.storage.position();
+                let writes = keep.then(|| ran.writes.into());
+                let participants = decision.participants;
+                let reply = Reply::Decided { txn, output: ran.output, timestamp };
+                self.has_done.commits += 1;
+                self.note_commit(txn, timestamp, begin, &participants, Some(&reply));
+                if !participants.is_empty() {
+                    let unsettled = Unsettled::new(timestamp, participants, position, begin, writes);
+                    self.participant.unsettled.insert(txn, unsettled);
+                }
+                out.replies.push((txn.coordinator, reply.spoken()));
+            }
+            Err(Stop::Error(error)) => {
+                self.storage.rollback(begin);
+                self.answer(txn, Reply::Refused { txn, shard: self.shard, error }, out);
+            }
+            Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
+                let holders = self.holders(stop);
+                self.storage.rollback(begin);
+                self.wait_or_withdraw(
+                    &holders,
+                    txn,
+                    begun.age,
+                    Request::Decide { txn, begun, decision },
+                    out,
+                );
+            }
+        }
+    }
+
+    /// Rejects a request bound to another schema version: table and statement numbers differ between versions.
+    pub(crate) fn check_schema_version(&self, schema_version: u64) -> Result<(), SqlError> {
+        match schema_version == self.program.schema_version {
+            true => Ok(()),
+            false => Err(schema_has_changed()),
+        }
+    }
+
+    /// Number of the schema version in place.
+    pub fn schema_version(&self) -> u64 {
+        self.program.schema_version
+    }
+
+    /// Description of the schema in place; none if the schema cannot be changed.
+    pub fn description(&self) -> Option<Arc<Description>> {
+        self.program.described().map(|(_, description)| description.clone())
+    }
+
+    /// Description of the schema, if it has been changed since the program was built.
+    pub(crate) fn changed_description(&self) -> Option<Arc<Description>> {
+        self.description().filter(|description| description.schema_version() != 0)
+    }
+
+    /// Runs a call or a statement on `target`.
+    pub(crate) fn run(
+        &mut self,
+        txn: TxnId,
+        call: &Call,
+        role: Role<'_>,
+        timestamp: Timestamp,
+        keep_writes: bool,
+        target: Target<'_>,
+    ) -> Result<call::Ran, Stop> {
+        let _watch = self.interrupts.watch(self.statement);
+        let _zone = call.transaction_time.zone.enter();
+        let looks = matches!(call.callee, Callee::Constraints(_));
+        if !looks {
+            // The view must have the schema version that the transaction is bound to.
+            self.check_schema_version(call.schema_version)?;
+        }
+        let callee = self.program.callee(&call.callee)?;
+        let (storage, open) = match target {
+            Target::InPlace => (Workspace::in_place(&mut self.storage), None),
+            Target::WriteSet(own, open) => (Workspace::beside(&mut self.storage, own), open),
+        };
+        let later = open.map_or(&[][..], |open| open.later);
+        let loading = self.loading.iter().filter_map(|other| Some((*other, &self.open.get(other)?.own)));
+        let fragment = Fragment {
+            program: &self.program,
+            procedure: &callee,
+            storage,
+            environment: self
+                .sequences
+                .environment(&self.program, self.shard, call.transaction_time)
+                .of_transaction(&self.program, (&self.participant.claims, txn), self.chosen.get(&txn)),
+            claims: &self.participant.claims,
+            loading: loading.collect(),
+            here: self.shard,
+            txn,
+            role,
+            timestamp,
+            keep_writes,
+            open,
+            has_locks: (!self.open.is_empty() || self.participant.hold_rows > 0) && !self.bugs.ignores_open,
+            looks: looks.then_some(if self.bugs.forgets_deferred { &[][..] } else { later }),
+            bugs: self.bugs,
+        };
+        let ran = call::run(fragment, call, &mut self.scratch).map(call::Ran::packed);
+        match (&ran, self.scratch.chosen.take()) {
+            // A run that has to wait keeps the rows that it had chosen.
+            (Err(Stop::Held(_) | Stop::Pinned { .. }), Some(chosen)) => {
+                self.chosen.entry(txn).or_insert(chosen);
+            }
+            (Err(Stop::Held(_) | Stop::Pinned { .. }), None) => {}
+            _ => drop(self.chosen.remove(&txn)),
+        }
+        ran
+    }
+
+    /// Queues a request of a call until its holder has ended. A coordinator over a network is told of it, for pg_stat_activity and pg_locks.
+    pub(crate) fn wait_with_call(&mut self, holder: TxnId, request: Request, out: &mut Effects) {
+        let (txn, is_alone) = (request.txn(), matches!(request, Request::Execute { .. }));
+        self.waiting.entry(holder).or_default().push(request);
+        if is_alone && self.outcomes.is_some() {
+            self.tell_whom_it_waits_for(txn, holder, out);
+        }
+    }
+
+    /// S7: only an older transaction waits for a younger one, so calls never wait in a circle. Only a request that holds nothing on other
+    /// shards waits for an open transaction, which may take arbitrarily long.
+    fn wait_or_withdraw(
+        &mut self,
+        holders: &Holders,
+        txn: TxnId,
+        age: Age,
+        request: Request,
+        out: &mut Effects,
+    ) {
+        let is_older = |holder: &TxnId| match self.open.contains_key(holder) {
+            true => matches!(request, Request::Execute { .. }),
+            false => self.participant.age_of(*holder).is_some_and(|holder| age < holder),
+        };
+        if holders.iter().all(is_older) {
+            self.has_done.waits += 1;
+            self.wait_with_call(holders[0], request, out);
+        } else {
+            self.has_done.withdrawals += 1;
+            self.chosen.remove(&txn);
+            self.answer(txn, Reply::Busy { txn, shard: self.shard }, out);
+        }
+    }
+
+    /// Drops queued requests of silent coordinators: they must not be prepared later, when no client waits for them.
+    fn withdraw_what_waits_of(&mut self, silent: &[CoordinatorId], out: &mut Effects) {
+        let of_them = |request: &mut Request| silent.contains(&request.txn().coordinator);
+        let withdrawn: Vec<Request> =
+            self.waiting.values_mut().flat_map(|requests| requests.extract_if(.., of_them)).collect();
+        self.waiting.retain(|_, requests| !requests.is_empty());
+        for request in withdrawn {
+            let txn = request.txn();
+            self.chosen.remove(&txn);
+            self.answer(txn, Reply::Busy { txn, shard: self.shard }, out);
+        }
+    }
+
+    /// Makes a prepared transaction's operations visible. Returns false, and changes nothing, if a reader's second round or another
+    /// participant has committed the transaction already.
+    pub(crate) fn commit(&mut self, txn: TxnId, timestamp: Timestamp) -> bool {
+        let Some(mut prepared) = self.participant.release(txn) else { return false };
+        self.has_done.commits += 1;
+        self.clock.observe(timestamp);
+        if let Some(definitions) = prepared.definitions.take() {
+            self.commit_definitions(definitions.versions, timestamp);
+            self.lower_barrier(txn);
+        }
+        let begin = self.storage.position();
+        let touched: Vec<(TableId, u32)> = prepared
+            .pins
+            .iter()
+            .filter(|&&(table, row, changes)| !self.storage.is_untouched(table, row, changes))
+            .map(|&(table, row, _)| (table, row))
+            .collect();
+        self.unpin(&prepared.pins);
+        match prepared.own {
+            Some(own) if !self.bugs.no_guards => {
+                self.storage.apply_write_set(own, &touched, timestamp);
+                let folded =
+                    |write: &&Write| write.row.is_some_and(|row| touched.contains(&(write.table, row)));
+                for Write { table, row, operation } in prepared.writes.iter().filter(folded) {
+                    self.storage.apply(*table, *row, operation, timestamp, prepared.at);
+                }
+            }
+            own => {
+                // A transaction without claims may have lost a key to another one, and after a restart only its operations are known:
+                // they are applied one by one.
+                self.storage.discard_write_set(own.unwrap_or_default());
+                self.apply(&prepared.writes, timestamp, prepared.at);
+            }
+        }
+        if self.outcomes.is_some() {
+            self.note_commit(txn, timestamp, begin, &[], None);
+        }
+        let writes = (!self.readers.is_empty()).then(|| prepared.writes.clone());
+        let (participants, position) = (prepared.participants, self.storage.position());
+        let unsettled = Unsettled::new(timestamp, participants, position, prepared.at, writes);
+        self.participant.unsettled.insert(txn, unsettled);
+        self.ended.push(txn);
+        true
+    }
+
+    pub(crate) fn apply(&mut self, writes: &[Write], timestamp: Timestamp, prepared_at: Position) {
+        for Write { table, row, operation } in writes {
+            self.storage.apply(*table, *row, operation, timestamp, prepared_at);
+        }
+    }
+
+    fn unpin(&mut self, pins: &[(TableId, u32, u32)]) {
+        for &(table, row, _) in pins {
+            self.storage.unpin(table, row);
+        }
+    }
+
+    /// Bytes held by uncommitted write sets.
+    fn write_sets_bytes(&self) -> usize {
+        let open = self.open.values().map(|open| open.own.bytes());
+        let prepared = self.participant.prepared.values().filter_map(|one| one.own.as_ref());
+        open.chain(prepared.map(WriteSet::bytes)).sum()
+    }
+
+    /// Drops history that no reader, snapshot or prepared transaction may need.
+    pub(crate) fn forget(&mut self) {
+        let readers = self.readers.values().copied().min();
+        let snapshots = self.snapshots.oldest();
+        let oldest = [readers, snapshots, self.participant.oldest_prepare()].into_iter().flatten().min();
+        self.storage.forget(oldest.unwrap_or(self.storage.position()));
+    }
+
+    /// Highest clock that this shard has issued or seen.
+    pub fn last_clock(&self) -> u64 {
+        self.clock.last()
+    }
+
+    /// Makes a sequence continue after `value`: rows of the initial population use the values up to it.
+    pub fn go_beyond(&mut self, sequence: SequenceId, value: i64) {
+        self.sequences.go_beyond(&self.program, self.shard, sequence, value);
+        self.has_loaded();
+    }
+
+    fn has_loaded(&mut self) {
+        if let Some(outcomes) = &mut self.outcomes {
+            outcomes.has_loaded = true;
+        }
+    }
+
+    /// Inserts a row of the initial population on its home shard; checks keys only. A shard with a log writes a snapshot as its next
+    /// record.
+    pub fn load(&mut self, table: TableId, values: &[weir_types::Value]) -> Result<(), SqlError> {
+        let timestamp = self.clock.tick(0);
+        self.storage.insert(table, values, timestamp)?;
+        self.storage.forget(self.storage.position());
+        self.has_loaded();
+        Ok(())
+    }
+}

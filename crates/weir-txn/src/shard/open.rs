@@ -1,0 +1,337 @@
+//! Transactions of several statements at a shard, from their first statement to their end (docs/internals/server.md, "Interactive
+//! transactions"; docs/internals/write-sets.md).
+//!
+//! The writes of an open transaction are in its write set, separate from the tables: its own statements read both, no other transaction
+//! sees them, and COMMIT applies them once. It holds every row that it has written and every key that it has inserted. All of it is
+//! volatile: a restarted shard has forgotten the transaction, and says so.
+
+mod advisory;
+mod end;
+mod versions;
+
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+use weir_sql::catalog::TableId;
+use weir_types::{SqlError, SqlState};
+
+use super::definitions::definition_of;
+use super::participant::Prepared;
+use crate::claims::{Claim, Holders, KEYS_CLAIMED_MAX};
+use crate::exec::call::{OpenStatement, Ran, Role, Stop};
+use crate::exec::deferred::{Later, pending};
+use crate::exec::program::Program;
+use crate::ids::{CoordinatorId, ShardId, Timestamp, TxnId};
+use crate::message::{Age, Answers, Begun, Callee, Output, Reply, Request, Setting, Work, forgotten};
+use crate::shard::node::{Effects, Node, Target};
+use crate::storage::{Mark, Write, WriteSet};
+
+pub(crate) use versions::{Version, Versions};
+
+/// A transaction that has worked on this shard and has not been asked to end.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) age: Age,
+    /// Its statements, in execution order.
+    done: Vec<Done>,
+    /// Number of the last step, and its reply.
+    answered: (u32, Reply),
+    /// Uncommitted row changes; its tables are those of the transaction's latest schema version.
+    pub(crate) own: WriteSet,
+    /// Number of unique keys among its claims. From [`KEYS_CLAIMED_MAX`] on the transaction is listed in [`Node::loading`].
+    keys_claimed: usize,
+    /// Number of entries of `done` that have a version, and that have a setting: most transactions have none, and no statement looks through
+    /// all of them for nothing.
+    versions: usize,
+    settings: usize,
+}
+
+impl Open {
+    fn new(txn: TxnId, shard: ShardId, age: Age) -> Open {
+        let answered = (0, Reply::Aborted { txn, shard });
+        Open {
+            age,
+            done: Vec::new(),
+            answered,
+            own: WriteSet::default(),
+            keys_claimed: 0,
+            versions: 0,
+            settings: 0,
+        }
+    }
+
+    /// Deferred checks left by its statements; with a setting, only those that it concerns.
+    fn pending(&self, last: Option<&Setting>, program: &Program) -> Vec<Later> {
+        pending(self.done.iter().map(|done| (done.setting.as_ref(), &done.later[..])), last, program)
+    }
+
+    /// Returns whether a deferred check is outstanding.
+    fn has_pending(&self, program: &Program) -> bool {
+        self.done.iter().any(|done| !done.later.is_empty()) && !self.pending(None, program).is_empty()
+    }
+
+    /// Returns whether it changes the schema.
+    pub(crate) fn defines(&self) -> bool {
+        self.versions > 0
+    }
+
+    /// Programs of the schema versions that it has made.
+    pub(crate) fn schema_versions(&self) -> impl Iterator<Item = &Arc<Program>> {
+        self.done.iter().filter_map(|done| done.version.as_ref()).map(|version| version.defined.program())
+    }
+}
+
+/// Effects of one statement, kept so that it can be rolled back.
+#[derive(Debug, Default)]
+pub(crate) struct Done {
+    number: u32,
+    /// Claims that this statement was the first to take.
+    claims: Vec<Claim>,
+    /// State of the write set before the statement.
+    mark: Mark,
+    /// Its operations on rows that existed before the transaction.
+    writes: Vec<Write>,
+    /// The schema version that it has made; such a statement does nothing else.
+    version: Option<Box<Version>>,
+    /// Its SET CONSTRAINTS; such a statement does nothing else.
+    setting: Option<Setting>,
+    /// Deferred checks that it has left.
+    later: Vec<Later>,
+    /// For a batch of a statement: rows inserted or updated by ON CONFLICT DO UPDATE in this and the earlier batches.
+    upserted: Vec<(TableId, u32)>,
+}
+
+impl Node {
+    /// Returns whether the step is done already, or must not be done any more; then this function has answered it.
+    fn is_old_step(&mut self, txn: TxnId, number: u32, opened: Option<u64>, out: &mut Effects) -> bool {
+        let is_of_this_start = opened.is_none_or(|opened| opened == self.incarnation());
+        if let Some(open) = self.open.get(&txn).filter(|open| open.answered.0 >= number && is_of_this_start) {
+            let again = (open.answered.0 == number).then(|| open.answered.1.clone());
+            out.replies.extend(again.map(|reply| (txn.coordinator, reply)));
+            return true;
+        }
+        let is_forgotten = opened.is_some_and(|opened| !self.has_open(txn, opened));
+        if is_forgotten {
+            self.refuse_forgotten(txn, out);
+        }
+        is_forgotten
+    }
+
+    pub(crate) fn on_work(
+        &mut self,
+        now_ms: u64,
+        txn: TxnId,
+        begun: Begun,
+        work: Box<Work>,
+        out: &mut Effects,
+    ) {
+        let (shard, number) = (self.shard, work.number);
+        if self.is_old_step(txn, number, work.opened, out) {
+            return;
+        }
+        if let Callee::AdvisoryLock { key, waits } = work.call.callee {
+            return self.on_advisory_lock((txn, begun), work, key, waits, out);
+        }
+        if let Callee::Sequences = work.call.callee {
+            let values = self.sequences.standing(&self.program, shard);
+            let open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, shard, begun.age));
+            let output = Output { values, ..Output::default() };
+            return self.worked(txn, open, (number, Ok((Answers::default(), output))), out);
+        }
+        let defines = definition_of(&work.call.callee).cloned();
+        if defines.is_some()
+            && let Some(holder) = self.raise_barrier(txn, begun.age)
+        {
+            let request = Request::Work { txn, begun, work };
+            return self.wait_with_work(smallvec![holder], request, out);
+        }
+        let timestamp = self.clock.tick(now_ms);
+        let mut open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, shard, begun.age));
+        let role = match (work.participants.split_last(), &work.answers[..]) {
+            (Some((last, others)), answers) if *last == shard && !others.is_empty() => Role::Last(answers),
+            (Some((last, _)), _) if *last == shard => Role::Whole,
+            _ => Role::Part,
+        };
+        if defines.is_some() && open.has_pending(&self.program) {
+            return self.worked(txn, open, (number, Err(pending_checks())), out);
+        }
+        if let Some(definition) = defines {
+            let result = self.define_within(&mut open, number, &definition, work.call.transaction_time);
+            return self.worked(txn, open, (number, result.map(|()| Default::default())), out);
+        }
+        let mark = open.own.mark();
+        let ran = self.run_statement(&mut open, (txn, &work, role), timestamp);
+        let result = match ran {
+            Ok(ran) if ran.answers.error.is_none() => {
+                let mut claims = ran.claims;
+                claims.retain(|claim| self.participant.claims.take(claim, txn));
+                open.keys_claimed += claims.iter().filter(|claim| matches!(claim, Claim::Key(..))).count();
+                if open.keys_claimed >= KEYS_CLAIMED_MAX && !self.loading.contains(&txn) {
+                    self.loading.push(txn);
+                }
+                let setting = work.call.callee.setting().cloned();
+                open.settings += usize::from(setting.is_some());
+                let (writes, later) = (ran.writes, ran.later);
+                if let Some(before) = open.done.last_mut().filter(|_| !ran.upserted.is_empty()) {
+                    // The later list includes the rows of the earlier batch.
+                    before.upserted = Vec::new();
+                }
+                let upserted = ran.upserted;
+                open.done.push(Done {
+                    number,
+                    claims,
+                    mark,
+                    writes,
+                    version: None,
+                    setting,
+                    later,
+                    upserted,
+                });
+                Ok((ran.answers, ran.output))
+            }
+            Ok(ran) => Ok((ran.answers, ran.output)),
+            Err(Stop::Error(error)) => Err(error),
+            Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
+                if open.answered.0 > 0 {
+                    self.open.insert(txn, open);
+                }
+                let holders = self.holders(stop);
+                self.has_done.waits += 1;
+                return self.wait_with_work(holders, Request::Work { txn, begun, work }, out);
+            }
+        };
+        self.worked(txn, open, (number, result), out);
+    }
+
+    /// Runs a statement on top of the transaction's earlier work. A statement that fails or has to wait leaves no change.
+    fn run_statement(
+        &mut self,
+        open: &mut Open,
+        (txn, work, role): (TxnId, &Work, Role<'_>),
+        timestamp: Timestamp,
+    ) -> Result<Ran, Stop> {
+        let mark = open.own.mark();
+        self.put_versions(open);
+        let settled = if open.settings == 0 { &[] } else { &open.done[..] };
+        let said: SmallVec<[&Setting; 2]> = settled.iter().filter_map(|done| done.setting.as_ref()).collect();
+        let setting = work.call.callee.setting();
+        let later = setting.map_or_else(Vec::new, |setting| open.pending(Some(setting), &self.program));
+        let upserted: &[(TableId, u32)] = open.done.last().map_or(&[], |done| &done.upserted);
+        let keys_claimed = open.keys_claimed;
+        let statement = OpenStatement { said: &said, later: &later, upserted, keys_claimed };
+        let target = Target::WriteSet(&mut open.own, Some(statement));
+        let ran = self.run(txn, &work.call, role, timestamp, true, target);
+        drop(said);
+        if !ran.as_ref().is_ok_and(|ran| ran.answers.error.is_none()) {
+            open.own.roll_back(&mut self.storage, mark);
+        }
+        self.take_versions(open);
+        ran
+    }
+
+    /// Answers a statement, and keeps the answer for repetitions.
+    fn worked(
+        &mut self,
+        txn: TxnId,
+        mut open: Open,
+        (number, result): (u32, Result<(Answers, Output), SqlError>),
+        out: &mut Effects,
+    ) {
+        let (shard, incarnation) = (self.shard, self.incarnation());
+        // An error, or a reply of a transaction that has changed the schema, may depend on more than rows that were read.
+        self.row_replies += usize::from(result.is_ok() && !open.defines());
+        let reply = Reply::Worked { txn, shard, number, incarnation, result }.spoken();
+        open.answered = (number, reply.clone());
+        self.open.insert(txn, open);
+        out.replies.push((txn.coordinator, reply));
+    }
+
+    /// `step`: its own number, and that of the last step to keep. A transaction unknown here becomes open, so that its late statements do
+    /// nothing.
+    pub(crate) fn on_roll_back_to(
+        &mut self,
+        txn: TxnId,
+        age: Age,
+        (number, after): (u32, u32),
+        opened: Option<u64>,
+        out: &mut Effects,
+    ) {
+        let shard = self.shard;
+        if self.is_old_step(txn, number, opened, out) {
+            return;
+        }
+        self.stop_waiting(txn);
+        let mut open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, shard, age));
+        let stays = match self.bugs.keeps_what_is_rolled_back {
+            true => open.done.len(),
+            false => open.done.partition_point(|done| done.number <= after),
+        };
+        let reply = Reply::RolledBack { txn, shard, number, incarnation: self.incarnation() };
+        open.answered = (if self.bugs.rolled_back_comes_again { after } else { number }, reply.clone());
+        let claims = self.roll_back_done(&mut open, stays);
+        if self.barrier.is_some_and(|barrier| barrier.txn == txn) && !open.defines() {
+            // The definition behind the barrier is rolled back, or was never made.
+            self.lower_barrier(txn);
+        }
+        self.open.insert(txn, open);
+        self.release_claims(txn, claims);
+        if self.waits_besides.values().any(|holders| holders.contains(&txn)) {
+            // The transaction still exists but may no longer hold the claims: the coordinators of waiting requests must be notified.
+            self.ended.extend(self.waiting.keys());
+        }
+        out.replies.push((txn.coordinator, reply));
+    }
+
+    /// Transactions whose claims or pins have stopped a run; at least one.
+    pub(crate) fn holders(&self, stop: Stop) -> Holders {
+        match stop {
+            Stop::Held(holders) => holders,
+            Stop::Pinned { table, row } => {
+                let has =
+                    |prepared: &Prepared| prepared.pins.iter().any(|pin| (pin.0, pin.1) == (table, row));
+                let mut prepared = self.participant.prepared.iter();
+                let (holder, _) =
+                    prepared.find(|(_, prepared)| has(prepared)).expect("a pinned row has whoever pinned it");
+                smallvec![*holder]
+            }
+            Stop::Error(_) => unreachable!("nobody holds an error"),
+        }
+    }
+
+    /// Returns whether the transaction is open since that incarnation of the shard.
+    pub(crate) fn has_open(&self, txn: TxnId, opened: u64) -> bool {
+        (opened == self.incarnation() || self.bugs.opens_again) && self.open.contains_key(&txn)
+    }
+
+    fn incarnation(&self) -> u64 {
+        self.outcomes.as_deref().map_or(0, |outcomes| outcomes.incarnation)
+    }
+
+    fn refuse_forgotten(&mut self, txn: TxnId, out: &mut Effects) {
+        self.answer(txn, Reply::Refused { txn, shard: self.shard, error: forgotten() }, out)
+    }
+
+    /// Releases claims; requests that wait for the transaction are retried.
+    fn release_claims(&mut self, txn: TxnId, claims: Vec<Claim>) {
+        for claim in claims {
+            self.participant.claims.release(&claim, txn);
+        }
+        self.ended.push(txn);
+    }
+
+    /// Drops the open transactions of silent coordinators, which would never be ended otherwise.
+    pub(crate) fn drop_open_of(&mut self, silent: &[CoordinatorId]) {
+        let of_them = |txn: &&TxnId| silent.contains(&txn.coordinator);
+        let left: Vec<TxnId> = self.open.keys().filter(of_them).copied().collect();
+        left.into_iter().for_each(|txn| self.note_refusal(txn, None));
+    }
+}
+
+/// Error of an operation that is not possible while deferred checks are outstanding.
+fn pending_checks() -> SqlError {
+    SqlError::new(
+        SqlState::OBJECT_IN_USE,
+        "the schema cannot be changed while deferred constraints are to be checked",
+    )
+    .with_hint("Say SET CONSTRAINTS ALL IMMEDIATE first.")
+}

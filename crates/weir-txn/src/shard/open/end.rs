@@ -1,0 +1,180 @@
+//! How transactions of several statements end at a shard.
+
+use std::sync::Arc;
+
+use weir_types::{SqlError, SqlState};
+
+use super::Open;
+use crate::claims::Claim;
+use crate::ids::{ShardId, Timestamp, TxnId};
+use crate::message::{Answers, Output, Reply, forgotten};
+use crate::shard::node::{Effects, Node};
+use crate::shard::participant::{Prepared, Unsettled};
+use crate::storage::room::disk_full;
+use crate::storage::{Operation, Write};
+
+impl Open {
+    /// Its operations: a row that it has inserted is one, as it is now, and comes behind all that was there before.
+    fn take_writes(&mut self) -> Vec<Write> {
+        let mut all: Vec<Write> =
+            self.done.iter_mut().flat_map(|done| std::mem::take(&mut done.writes)).collect();
+        all.extend(self.own.inserted().map(|(table, _, packed)| Write {
+            table,
+            row: None,
+            operation: Operation::Insert(packed.clone()),
+        }));
+        all
+    }
+
+    fn take_claims(&mut self) -> Vec<Claim> {
+        self.done.iter_mut().flat_map(|done| std::mem::take(&mut done.claims)).collect()
+    }
+}
+
+impl Node {
+    /// The open transaction, if it may commit here; else it is told why it may not.
+    fn take_open_to_end(&mut self, txn: TxnId, opened: u64, out: &mut Effects) -> Option<Open> {
+        let shard = self.shard;
+        if !self.has_open(txn, opened) {
+            self.answer(txn, Reply::Refused { txn, shard, error: forgotten() }, out);
+            return None;
+        }
+        let open = self.open.remove(&txn)?;
+        let Some(error) = self.refuses_end(&open) else { return Some(open) };
+        self.open.insert(txn, open);
+        self.answer(txn, Reply::Refused { txn, shard, error }, out);
+        None
+    }
+
+    /// Error if the transaction cannot commit here. The coordinator has run the deferred checks before.
+    fn refuses_end(&self, open: &Open) -> Option<SqlError> {
+        let is_unseen = || open.has_pending(&self.program) && !self.bugs.forgets_deferred;
+        match self.storage.room.disk_is_full {
+            true => Some(disk_full()),
+            false => is_unseen().then(|| {
+                let message = "a transaction ends whose deferred constraints have not been checked";
+                SqlError::new(SqlState::INTERNAL_ERROR, message)
+            }),
+        }
+    }
+
+    /// Prepares it. What it has made of rows stays in its write set until the outcome.
+    pub(crate) fn on_bind(
+        &mut self,
+        now_ms: u64,
+        txn: TxnId,
+        (participants, opened): (Arc<[ShardId]>, u64),
+        out: &mut Effects,
+    ) {
+        let shard = self.shard;
+        let Some(mut open) = self.take_open_to_end(txn, opened, out) else { return };
+        let timestamp = self.clock.tick(now_ms);
+        let mut claims = open.take_claims();
+        if self.end_loading(txn) {
+            // From now on others ask for claims alone, and so does a shard that starts again.
+            let keys = open.own.inserted_keys(&self.storage).into_iter();
+            claims.extend(keys.map(|(table, index, key)| Claim::Key(table, index, key)));
+        }
+        let defines = open.defines();
+        let writes: Arc<[Write]> = if defines { Arc::new([]) } else { open.take_writes().into() };
+        let (pins, at) = (self.pin(&writes), self.storage.position());
+        let answer = self.outcomes.is_some().then(|| Box::new((Answers::default(), timestamp)));
+        let age = open.age;
+        let (own, definitions) = match defines {
+            true => (None, Some(Box::new(open.into_definitions(timestamp)))),
+            false => (Some(open.own), None),
+        };
+        let prepared = Prepared {
+            age,
+            writes,
+            own,
+            pins,
+            claims,
+            participants,
+            at,
+            answer,
+            holds_rows: true,
+            definitions,
+        };
+        self.participant.hold(txn, prepared);
+        self.note_prepared(txn);
+        let answers = Answers::default();
+        out.replies.push((txn.coordinator, Reply::Prepared { txn, shard, answers, timestamp }));
+    }
+
+    /// Commits it.
+    pub(crate) fn on_finish(
+        &mut self,
+        now_ms: u64,
+        txn: TxnId,
+        (participants, opened): (Arc<[ShardId]>, u64),
+        above: Timestamp,
+        out: &mut Effects,
+    ) {
+        let Some(mut open) = self.take_open_to_end(txn, opened, out) else { return };
+        self.has_done.commits += 1;
+        self.clock.observe(above);
+        let timestamp = self.clock.tick(now_ms);
+        let reply = Reply::Decided { txn, output: Output::default(), timestamp };
+        let (begin, claims) = (self.storage.position(), open.take_claims());
+        if open.defines() {
+            let definitions = open.into_definitions(timestamp);
+            let steps = definitions.steps.clone();
+            self.commit_definitions(definitions.versions, timestamp);
+            let end = self.storage.position();
+            self.note_commit_of(txn, timestamp, (end, steps), &participants, Some(&reply));
+            self.lower_barrier(txn);
+            self.settle_later(txn, timestamp, participants, (end, None));
+        } else {
+            let is_read = !self.readers.is_empty() && !participants.is_empty();
+            let writes = is_read.then(|| open.take_writes().into());
+            self.storage.apply_write_set(open.own, &[], timestamp);
+            self.note_commit(txn, timestamp, begin, &participants, Some(&reply));
+            self.settle_later(txn, timestamp, participants, (begin, writes));
+        }
+        self.release_open(txn, claims);
+        out.replies.push((txn.coordinator, reply));
+    }
+
+    /// The transaction has committed here, and is to commit elsewhere.
+    fn settle_later(
+        &mut self,
+        txn: TxnId,
+        timestamp: Timestamp,
+        participants: Arc<[ShardId]>,
+        (begin, writes): (u64, Option<Arc<[Write]>>),
+    ) {
+        if !participants.is_empty() {
+            let position = self.storage.position();
+            let unsettled = Unsettled::new(timestamp, participants, position, begin, writes);
+            self.participant.unsettled.insert(txn, unsettled);
+        }
+    }
+
+    /// Forgets an open transaction; says whether there was one.
+    pub(crate) fn drop_open(&mut self, txn: TxnId) -> bool {
+        self.lower_barrier(txn);
+        let Some(mut open) = self.open.remove(&txn) else { return false };
+        let claims = match open.defines() {
+            true => self.roll_back_done(&mut open, 0),
+            false => {
+                self.storage.discard_write_set(std::mem::take(&mut open.own));
+                open.take_claims()
+            }
+        };
+        self.release_open(txn, claims);
+        true
+    }
+
+    fn release_open(&mut self, txn: TxnId, claims: Vec<Claim>) {
+        self.end_loading(txn);
+        self.release_claims(txn, claims);
+    }
+
+    /// Others no longer look for keys in its write set; says whether they did.
+    fn end_loading(&mut self, txn: TxnId) -> bool {
+        let before = self.loading.len();
+        self.loading.retain(|one| *one != txn);
+        self.loading.len() < before
+    }
+}

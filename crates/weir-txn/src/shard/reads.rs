@@ -1,0 +1,189 @@
+//! Reads at a shard: round one, round two at a position (S5), and the reads of open transactions and snapshots.
+
+use std::sync::Arc;
+
+use weir_types::SqlError;
+
+use super::open::Open;
+use super::outcomes::OutcomeTable;
+use super::snapshot::Missing;
+use crate::exec::fetch::{Found, fetch};
+use crate::ids::{Position, TxnId};
+use crate::message::{PartsRead, ReadQuery, Reply, Sibling, forgotten, schema_has_changed};
+use crate::shard::node::{Effects, Node};
+use crate::storage::{MergedRows, Rows};
+
+impl Node {
+    /// Returns whether the reader is registered under that session; if not, replies with the session to begin again with.
+    pub(crate) fn knows_reader(&mut self, read: TxnId, session: u64, out: &mut Effects) -> bool {
+        let is_known = self.participant.readers.begin_read(read.coordinator, session);
+        if !is_known {
+            self.read_again(read, out);
+        }
+        is_known
+    }
+
+    /// Returns whether the open transaction's writes are here; if not, replies that the transaction is over.
+    fn knows_open(&mut self, within: Option<(TxnId, u64)>, out: &mut Effects) -> bool {
+        let Some((txn, _)) = within.filter(|(txn, opened)| !self.has_open(*txn, *opened)) else {
+            return true;
+        };
+        let has_committed =
+            |outcomes: &OutcomeTable| outcomes.over.get(&txn).is_some_and(|over| over.clock.is_some());
+        if self.participant.prepared.contains_key(&txn) || self.outcomes.as_deref().is_some_and(has_committed)
+        {
+            // A late read, which the end of the transaction does not wait for.
+            return false;
+        }
+        out.replies.push((txn.coordinator, Reply::Refused { txn, shard: self.shard, error: forgotten() }));
+        false
+    }
+
+    pub(crate) fn read_again(&mut self, read: TxnId, out: &mut Effects) {
+        let session = self.participant.readers.register(read.coordinator);
+        // A restarted shard knows no readers, so this reply depends on no log record.
+        self.row_replies += 1;
+        out.replies.push((read.coordinator, Reply::ReadAgain { read, shard: self.shard, session }));
+    }
+
+    pub(crate) fn on_read(
+        &mut self,
+        (read, within): (TxnId, Option<(TxnId, u64)>),
+        session: u64,
+        query: &Arc<ReadQuery>,
+        out: &mut Effects,
+    ) {
+        if !self.knows_reader(read, session, out) || !self.knows_open(within, out) {
+            return;
+        }
+        let position = self.storage.position();
+        let undecided = self.participant.oldest_prepare().unwrap_or(position);
+        let fetched = self.fetch_within(within, query, false);
+        let (rows, examined) = match fetched {
+            Ok(fetched) => fetched,
+            Err(error) => return self.refuse_read(read, error, out),
+        };
+        // A repeated read may be answered at a later position, but the reader may use the position of the first answer.
+        self.readers.entry(read).or_insert(position.min(undecided));
+        let siblings = if self.bugs.no_siblings { Vec::new() } else { self.participant.siblings() };
+        // Other shards may be asked for the siblings, so their records must be durable before the reply.
+        let defines = within.and_then(|(txn, _)| self.open.get(&txn)).is_some_and(Open::defines);
+        self.row_replies += usize::from(siblings.is_empty() && !defines);
+        out.replies.push((
+            read.coordinator,
+            Reply::ReadRows { read, shard: self.shard, round: 1, position, rows, examined, siblings },
+        ));
+    }
+
+    /// S5: replies with exactly the state at `position` plus the named transactions; those that are not committed here yet are committed
+    /// first.
+    pub(crate) fn on_read_at(
+        &mut self,
+        (read, within): (TxnId, Option<(TxnId, u64)>),
+        session: u64,
+        query: &Arc<ReadQuery>,
+        position: Position,
+        including: Vec<Sibling>,
+        out: &mut Effects,
+    ) {
+        if !self.knows_reader(read, session, out) || !self.knows_open(within, out) {
+            return;
+        }
+        let reachable = self.storage.history_begins()..=self.storage.position();
+        if !self.readers.contains_key(&read) || !reachable.contains(&position) {
+            return self.read_again(read, out);
+        }
+        let missing = self.commit_missing(position, including);
+        if !self.readers.contains_key(&read) {
+            // One of the named transactions has changed the schema.
+            return self.refuse_read(read, schema_has_changed(), out);
+        }
+        let Some(missing) = missing else { return self.read_again(read, out) };
+        let fetched = self.fetch_at(position, &missing, within, query);
+        let (rows, examined) = match fetched {
+            Ok(fetched) => fetched,
+            Err(error) => return self.refuse_read(read, error, out),
+        };
+        out.replies.push((
+            read.coordinator,
+            Reply::ReadRows {
+                read,
+                shard: self.shard,
+                round: 2,
+                position,
+                rows,
+                examined,
+                siblings: Vec::new(),
+            },
+        ));
+    }
+
+    /// Rows of the state at `position` plus the missing transactions. The cost is proportional to the changes since `position`, which are
+    /// undone and redone.
+    pub(crate) fn fetch_at(
+        &mut self,
+        position: Position,
+        missing: &[Missing],
+        within: Option<(TxnId, u64)>,
+        query: &ReadQuery,
+    ) -> Result<Found, SqlError> {
+        let undone = self.storage.rewind(position);
+        for Missing { writes, timestamp, prepared_at } in missing {
+            self.apply(writes, *timestamp, (*prepared_at).min(position));
+        }
+        let fetched = self.fetch_within(within, query, true);
+        self.storage.rollback(position);
+        self.storage.replay(undone);
+        fetched
+    }
+
+    /// Runs a query, with the uncommitted writes of the open transaction that it belongs to, if any. `is_earlier`: the tables have been
+    /// set back to an earlier position.
+    pub(crate) fn fetch_within(
+        &mut self,
+        within: Option<(TxnId, u64)>,
+        query: &ReadQuery,
+        is_earlier: bool,
+    ) -> Result<Found, SqlError> {
+        let of = match within {
+            None if self.bugs.shows_uncommitted => self.open.keys().next().copied(),
+            of => of.map(|(txn, _)| txn),
+        };
+        let Some(mut open) = of.and_then(|txn| self.open.remove(&txn)) else {
+            let _watch = self.interrupts.watch(self.statement);
+            self.check_schema_version(query.schema_version)?;
+            return self.fetch(&self.storage, query);
+        };
+        let reindexed = is_earlier.then(|| open.own.reindexed());
+        self.put_versions(&mut open);
+        let fetched = {
+            let _watch = self.interrupts.watch(self.statement);
+            let rows = MergedRows { base: &self.storage, own: reindexed.as_ref().unwrap_or(&open.own) };
+            self.check_schema_version(query.schema_version).and_then(|()| self.fetch(&rows, query))
+        };
+        self.take_versions(&mut open);
+        self.open.extend(of.map(|txn| (txn, open)));
+        fetched
+    }
+
+    fn fetch(&self, rows: &dyn Rows, query: &ReadQuery) -> Result<Found, SqlError> {
+        match &query.parts {
+            None => Ok(fetch(rows, query)),
+            Some(parts) => self.run_parts(parts, rows),
+        }
+    }
+
+    fn run_parts(&self, read: &PartsRead, rows: &dyn Rows) -> Result<Found, SqlError> {
+        let gather = self.program.query(&read.text).map_err(|wrong| wrong.error)?;
+        let at = (&*self.program, read.transaction_time);
+        let run = |&part: &u16| gather.run_part(part, &read.values, rows, at).transpose();
+        let parts: Vec<_> =
+            read.parts.iter().filter_map(|part| run(part).transpose()).collect::<Result<_, _>>()?;
+        let count = parts.iter().map(Vec::len).sum();
+        Ok((parts, count))
+    }
+
+    pub(crate) fn refuse_read(&mut self, read: TxnId, error: SqlError, out: &mut Effects) {
+        out.replies.push((read.coordinator, Reply::Refused { txn: read, shard: self.shard, error }));
+    }
+}
