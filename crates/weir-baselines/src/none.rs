@@ -8,16 +8,17 @@
 use std::collections::VecDeque;
 
 use smallvec::SmallVec;
-use weir_txn::clock::HybridClock;
-use weir_txn::flights::Flights;
-use weir_txn::ids::{CoordinatorId, Sender, ShardId, TxnId};
-use weir_txn::items::table::Table;
-use weir_txn::items::write::Content;
-use weir_txn::items::{
+use weir_core::clock::HybridClock;
+use weir_core::flights::Flights;
+use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
+use weir_core::lsn::Lsn;
+use weir_core::machine::{self, Effects, Orders, Sent, Shard};
+use weir_kv::table::Table;
+use weir_kv::write::Content;
+use weir_kv::{
     ByShard, Done, ItemRead, Key, KeyRange, ReadSet, Slots, Stamp, Transaction, Write, part_at, shard_of,
     slots_by_shard,
 };
-use weir_txn::machine::{self, Effects, Orders, Sent, Shard};
 
 use crate::row::Row;
 use crate::{Comparator, Counts};
@@ -115,7 +116,7 @@ impl Shard for Partition {
         }
         self.forget_tombstones(now_ms);
         let TxnId { coordinator, sequence } = stamp.txn;
-        out.replies.push((coordinator, Reply { sequence, shard: self.id, items, ranges }));
+        out.reply(coordinator, Reply { sequence, shard: self.id, items, ranges }, Lsn::START);
     }
 
     fn is_idle(&self) -> bool {

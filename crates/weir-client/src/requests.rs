@@ -11,12 +11,12 @@ use std::time::Instant;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use weir_core::ids::{CoordinatorId, ShardId};
+use weir_core::machine::{ClientOrders, Clients, Coordinator as _, CoordinatorOf, Shard};
+use weir_core::nearby::Neighbours;
+use weir_kv::GivenUp;
 use weir_net::ClusterFile;
 use weir_net::handshake::Terms;
-use weir_txn::ids::{CoordinatorId, ShardId};
-use weir_txn::items::GivenUp;
-use weir_txn::machine::{ClientOrders, Clients, Coordinator as _, CoordinatorOf, Shard};
-use weir_txn::nearby::Neighbours;
 use weir_types::{SqlError, SqlState};
 
 use crate::carrier::{Carrier, Mailbox, Trouble, new_id};
@@ -59,7 +59,7 @@ pub(crate) trait Dialect: Sized + Send + 'static {
     }
 }
 
-type DoneOf<D> = <<D as Dialect>::Coordinator as weir_txn::machine::Coordinator>::Done;
+type DoneOf<D> = <<D as Dialect>::Coordinator as weir_core::machine::Coordinator>::Done;
 type Out<D> = ClientOrders<<D as Dialect>::Shard, Requests<D>>;
 
 /// Between the application's threads and the loop's.
@@ -299,7 +299,7 @@ impl<D: Dialect> Requests<D> {
                 GivenUp::NothingHappened => Error::Sql(error),
                 GivenUp::Unknown => Error::Unknown(format!("{}; {trouble}", error.message())),
             };
-            self.answer(tag, Err(error));
+            self.answer(tag, Outcome::Known(Err(error)));
         }
     }
 

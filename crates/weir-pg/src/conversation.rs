@@ -14,8 +14,8 @@ use pgwire::tokio::server::process_error;
 use tokio::net::TcpStream;
 use weir_types::{SqlError, SqlState};
 
-use crate::backend::Backend;
 use crate::answer::{fatal, wire_error};
+use crate::backend::Backend;
 use crate::ending::terminated;
 use crate::frontend::Expected;
 use crate::handlers::{Connection, Talk};

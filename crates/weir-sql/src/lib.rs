@@ -54,7 +54,8 @@ pub use notes::Reading;
 pub use rows::{of_one_row, of_rows_of_query};
 pub use source::{Diagnostic, Severity, Sources, Span};
 pub use statement::{
-    BoundSystemQuery, BoundText, ParsedText, Text, bind_block, bind_statement, bind_system_query, bind_text, is_block,
+    BoundSystemQuery, BoundText, ParsedText, Text, bind_block, bind_statement, bind_system_query, bind_text,
+    is_block,
 };
 pub use synthesise::{synthesise, synthesised_of};
 pub use validation::{Gives, Validation, foreign_keys, validations};

@@ -193,7 +193,8 @@ impl Builder<'_, '_> {
             (select.from_clause, select.where_clause) = (arm.from, arm.filter);
             Some(select)
         };
-        let arms: Vec<Box<SelectStmt>> = self.arms.into_iter().enumerate().map(select).collect::<Option<_>>()?;
+        let arms: Vec<Box<SelectStmt>> =
+            self.arms.into_iter().enumerate().map(select).collect::<Option<_>>()?;
         let mut query = arms.into_iter().reduce(union_all)?;
         query.with_clause = self.clauses.with.clone();
         self.parsed.rewritten(node::Node::SelectStmt(query)).sql().ok()

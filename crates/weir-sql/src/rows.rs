@@ -81,8 +81,7 @@ fn with_row(parsed: &ParsedText<'_>, mut insert: InsertStmt, width: usize) -> Op
     let items = (1..=i32::try_from(width).ok()?).map(parameter).collect();
     let row = Node { node: Some(node::Node::List(List { items })) };
     let values = SelectStmt { values_lists: vec![row], ..plain() };
-    insert.select_stmt =
-        Some(Box::new(Node { node: Some(node::Node::SelectStmt(Box::new(values))) }));
+    insert.select_stmt = Some(Box::new(Node { node: Some(node::Node::SelectStmt(Box::new(values))) }));
     parsed.rewritten(node::Node::InsertStmt(Box::new(insert))).sql().ok()
 }
 
@@ -127,7 +126,9 @@ mod tests {
             some("INSERT INTO t VALUES ($1, $2)", "WITH w AS (SELECT 1) SELECT *, 2 FROM w")
         );
         assert_eq!(
-            of("INSERT INTO \"select\" AS x (\"a(\", b) /* VALUES ( */ TABLE \"on conflict\" RETURNING 'ON $1 CONFLICT'"),
+            of(
+                "INSERT INTO \"select\" AS x (\"a(\", b) /* VALUES ( */ TABLE \"on conflict\" RETURNING 'ON $1 CONFLICT'"
+            ),
             some(
                 "INSERT INTO \"select\" AS x (\"a(\", b) VALUES ($1, $2) RETURNING 'ON $1 CONFLICT'",
                 "SELECT * FROM \"on conflict\""
@@ -152,7 +153,9 @@ mod tests {
         );
         check(
             "INSERT INTO values (values, \"b(\") OVERRIDING SYSTEM VALUE VALUES (1, $$)$$) /* ( */, (2, ('$1')) RETURNING '$1'",
-            Some("INSERT INTO \"values\" (\"values\", \"b(\") OVERRIDING SYSTEM VALUE VALUES ($1, $2) RETURNING '$1'"),
+            Some(
+                "INSERT INTO \"values\" (\"values\", \"b(\") OVERRIDING SYSTEM VALUE VALUES ($1, $2) RETURNING '$1'",
+            ),
         );
         check("INSERT INTO t VALUES (1, 2), (3, 4) RETURNING a + $1", None);
         check("INSERT INTO t VALUES (1, 2), (3, 4) LIMIT 1", None);

@@ -59,6 +59,8 @@ pub enum Uncut {
     HasWith,
     /// It reads this one, which has no RETURNING.
     GivesNothing(String),
+    /// Two elements of the WITH have this name.
+    GivenTwice(String),
     /// A name or a type is none.
     Invalid(Diagnostic),
 }
@@ -98,18 +100,14 @@ impl<'t> SubStatements<'t> {
                 let query = cte.ctequery.as_ref().and_then(|query| query.node.as_ref());
                 let is_kept = matches!(
                     query,
-                    Some(
-                        node::Node::InsertStmt(_) | node::Node::UpdateStmt(_) | node::Node::DeleteStmt(_)
-                    )
+                    Some(node::Node::InsertStmt(_) | node::Node::UpdateStmt(_) | node::Node::DeleteStmt(_))
                 );
                 Some(Element { cte: cte.clone(), is_kept })
             }
             _ => None,
         };
         let elements: Vec<Element> = with.ctes.iter().filter_map(element).collect();
-        // That a name is given twice, the binder says.
-        let names: BTreeSet<&str> = elements.iter().map(Element::name).collect();
-        if names.len() < elements.len() || !elements.iter().any(|element| element.is_kept) {
+        if !elements.iter().any(|element| element.is_kept) {
             return None;
         }
         let mut main = parsed.node().clone();
@@ -165,6 +163,10 @@ impl<'t> SubStatements<'t> {
     /// # Errors
     /// It cannot be a statement of its own.
     pub fn piece(&self, piece: usize, columns: &[Vec<KeptColumn>]) -> Result<SubStatementTree<'t>, Uncut> {
+        let mut names = BTreeSet::new();
+        if let Some(again) = self.elements.iter().find(|element| !names.insert(element.name())) {
+            return Err(Uncut::GivenTwice(again.name().to_owned()));
+        }
         let mut writers = self.elements.iter().enumerate().filter(|(_, element)| element.is_kept);
         let (until, body) = match writers.nth(piece) {
             Some((at, element)) => (at, element.query()),
@@ -219,8 +221,7 @@ impl<'t> SubStatements<'t> {
         let (mut all, own_names) = (added, names(own));
         // None of them may hide another one, or be seen where it was not.
         let own_names: Vec<&str> = own_names.iter().map(String::as_str).collect();
-        let is_seen =
-            |cte: &Node| cte.node.as_ref().is_some_and(|cte| !reads(cte, &own_names).is_empty());
+        let is_seen = |cte: &Node| cte.node.as_ref().is_some_and(|cte| !reads(cte, &own_names).is_empty());
         let hides = names(&all).iter().any(|name| own_names.contains(&name.as_str()));
         if own.recursive != all.recursive || hides || all.recursive && all.ctes.iter().any(is_seen) {
             return Err(Uncut::HasWith);
@@ -359,8 +360,7 @@ impl Parameters {
             true => "*".to_owned(),
             false => columns.iter().enumerate().map(output).collect::<Vec<_>>().join(", "),
         };
-        let array =
-            |column| format!("unnest(${})", self.number(PieceParameter::Column { piece, column }));
+        let array = |column| format!("unnest(${})", self.number(PieceParameter::Column { piece, column }));
         let arrays: Vec<String> = (0..columns.len()).map(array).collect();
         let name = |(at, column): (usize, &KeptColumn)| match are_plain {
             true => double_quoted(&column.name),

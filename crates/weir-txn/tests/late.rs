@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
+use weir_core::ids::{Sender, ShardId, Timestamp, TxnId};
+use weir_core::machine::{Effects, Shard};
+use weir_core::termination::Timeouts;
 use weir_sql::Sources;
 use weir_sql::catalog::TableId;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::PlantedBugs;
-use weir_txn::ids::{Sender, ShardId, Timestamp, TxnId};
-use weir_txn::machine::{Effects, Shard};
 use weir_txn::message::{Age, Begun, Call, Callee, ReadQuery, Reply, Request, TableRead, Work};
 use weir_txn::shard::Node;
-use weir_txn::termination::Timeouts;
 use weir_types::Value;
 
 const COORDINATOR: u64 = 7;
@@ -48,9 +48,9 @@ impl Stage {
     fn say(&mut self, request: Request) -> Vec<Reply> {
         let mut effects = Effects::default();
         self.shard.step(NOW_MS, Sender::Coordinator(COORDINATOR), request, &mut effects);
-        let refusal = effects.replies.iter().find(|(_, reply)| matches!(reply, Reply::Refused { .. }));
+        let refusal = effects.replies.iter().find(|reply| matches!(reply.message, Reply::Refused { .. }));
         assert!(refusal.is_none(), "{refusal:?}");
-        effects.replies.into_iter().map(|(_, reply)| reply).collect()
+        effects.replies.into_iter().map(|reply| reply.message).collect()
     }
 
     /// One statement; gives how often the shard has started.

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use weir_bench::run::{Loaded, load};
 use weir_client::{Application, Client, ClusterFile, Description};
+use weir_core::ids::ShardId;
 use weir_observe::{Http, Source};
 use weir_server::embedded::now_ms;
 use weir_server::serve::{Durability, ServeError, Server, Settings, Stop};
 use weir_txn::exec::program::Program;
-use weir_txn::ids::ShardId;
 use weir_txn::shard::{Node, Record};
 
 use crate::application::{self, Bare, Carried, ROWS};

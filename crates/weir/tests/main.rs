@@ -57,12 +57,12 @@ mod processes {
     mod promises;
     mod recovery;
     mod report_in_chromium;
+    mod rewritten_statements;
     mod serve;
     mod side_by_side;
     mod transactions_like_postgres;
     mod unique_indexes;
     mod wire_conversations;
-    mod rewritten_statements;
     mod writes_in_with;
     mod zones;
 }

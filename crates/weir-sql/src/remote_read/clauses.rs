@@ -53,9 +53,7 @@ fn is_star(output: &Node) -> bool {
 }
 
 /// Its lists and its condition, to be changed: what it lists, and WHERE.
-pub(super) fn clauses_mut(
-    statement: &mut node::Node,
-) -> Option<(&mut Vec<Node>, &mut Option<Box<Node>>)> {
+pub(super) fn clauses_mut(statement: &mut node::Node) -> Option<(&mut Vec<Node>, &mut Option<Box<Node>>)> {
     match statement {
         node::Node::UpdateStmt(update) => Some((&mut update.from_clause, &mut update.where_clause)),
         node::Node::DeleteStmt(delete) => Some((&mut delete.using_clause, &mut delete.where_clause)),

@@ -24,10 +24,10 @@ pub use super::texts::CompiledText;
 use super::texts::{Runs, Texts};
 use super::write::{CompiledDelete, CompiledInsert, CompiledUpdate, TableRules};
 use crate::faults::PlantedBugs;
-use crate::ids::ShardId;
 use crate::message::{Call, Callee, schema_has_changed};
 use crate::placement::{is_placed_anew, shard_of, shard_of_arguments};
 use crate::storage::Schema;
+use weir_core::ids::ShardId;
 
 #[derive(Debug)]
 pub struct Program {

@@ -10,8 +10,8 @@ use super::{Place, Role, Run, Stop, internal, needs_general};
 use crate::exec::expr::CompiledExpr;
 use crate::exec::program::{CompiledInto, CompiledRoute, Destination};
 use crate::exec::query::CompiledQuery;
-use crate::ids::ShardId;
 use crate::placement::{shard_of, shard_of_integer};
+use weir_core::ids::ShardId;
 
 impl<'a> Run<'a> {
     pub(super) fn place(&mut self, route: &CompiledRoute) -> Result<Place, Stop> {

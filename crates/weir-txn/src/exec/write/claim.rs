@@ -9,8 +9,8 @@ use weir_types::Value;
 use crate::claims::{Claim, KEYS_CLAIMED_MAX};
 use crate::exec::call::{Role, Run, Stop};
 use crate::exec::foreseen::{inserts_elsewhere, moves};
-use crate::ids::TxnId;
 use crate::storage::{IndexSchema, KeyBytes, RowRef, Rows, WriteSet, key::push_key};
+use weir_core::ids::TxnId;
 
 impl Run<'_> {
     /// Checks that an inserted row lives on this shard: the route was chosen before its values were known.

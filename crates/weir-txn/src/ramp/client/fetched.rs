@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use weir_core::ids::ShardId;
 use weir_types::datetime::TransactionTime;
 use weir_types::interrupt::{Interrupts, StatementId};
 use weir_types::{SqlError, Value};
 
 use crate::exec::gather::{Fetched, Gather};
 use crate::exec::program::Program;
-use crate::ids::ShardId;
 use crate::message::ReadQuery;
 
 /// The rows that the shards have sent for a read.

@@ -6,12 +6,12 @@ use weir_types::{SqlError, SqlState};
 
 use super::Open;
 use crate::claims::Claim;
-use crate::ids::{ShardId, Timestamp, TxnId};
 use crate::message::{Answers, Output, Reply, forgotten};
 use crate::shard::node::{Effects, Node};
 use crate::shard::participant::{Prepared, Unsettled};
 use crate::storage::room::disk_full;
 use crate::storage::{Operation, Write};
+use weir_core::ids::{ShardId, Timestamp, TxnId};
 
 impl Open {
     /// Its operations: a row that it has inserted is one, as it is now, and comes behind all that was there before.
@@ -99,7 +99,7 @@ impl Node {
         self.participant.hold(txn, prepared);
         self.note_prepared(txn);
         let answers = Answers::default();
-        out.replies.push((txn.coordinator, Reply::Prepared { txn, shard, answers, timestamp }));
+        self.reply(txn, Reply::Prepared { txn, shard, answers, timestamp }, out);
     }
 
     /// Commits it.
@@ -133,7 +133,7 @@ impl Node {
             self.settle_later(txn, timestamp, participants, (begin, writes));
         }
         self.release_open(txn, claims);
-        out.replies.push((txn.coordinator, reply));
+        self.reply(txn, reply, out);
     }
 
     /// The transaction has committed here, and is to commit elsewhere.
