@@ -3,7 +3,9 @@
 //! The tree is `pg_query`'s; there is no other one. What the grammar does not know (CREATE ASSERTION)
 //! is cut out before, by [`crate::assertion`]. Nothing here looks at what a statement means.
 
+pub(crate) mod deparse;
 mod grammar;
+pub(crate) mod nodes;
 
 use pg_query::ParserOptions;
 use pg_query::protobuf::{Node, node};

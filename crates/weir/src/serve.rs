@@ -167,8 +167,7 @@ fn bring(
         "start it with the files as they were, make the change as SQL, and give it the new files then";
     let found = migrate::differences(&kept.files, &files).map_err(|why| refused(&why, by_hand))?;
     for one in &found {
-        let loses = if one.loses { ", and what is in it" } else { "" };
-        print_remark(&format!("weir: migration {} {}{loses}", one.verb, one.name));
+        print_remark(&format!("weir: migration {one}"));
     }
     if how == Migrate::Show {
         return Ok(false);

@@ -271,7 +271,7 @@ impl Definers {
             }
             Line::Sql(sql, args) => Order::Call(self.text(at, sql, args)),
             Line::Define(text) => {
-                let (definition, program) =
+                let (definition, program, _) =
                     Definition::of(&own.program, text).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
                 let next = Arc::new(SchemaVersion::new(program.expect("the schema changes")));
                 self.made.push(next.clone());

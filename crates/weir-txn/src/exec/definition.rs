@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use weir_analysis::open_world::{Refusal, plan_anew};
 use weir_analysis::plan::{Placement, Plan};
 use weir_sql::catalog::Table;
+use weir_sql::normal::tokens;
 use weir_sql::{Application, Diagnostic, Matching, Sources, Span, Truncated, truncated};
 use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::{SqlError, SqlState};
@@ -50,7 +51,8 @@ impl Description {
     /// The schema cannot run.
     pub fn of_schema(application: &Application, files: usize) -> Result<Description, Undefined> {
         // The initial schema has been analysed as it was written.
-        let plan = plan_anew(application, &[], u32::MAX, &|_| false).map_err(|refusal| refused(&refusal))?;
+        let plan = plan_anew(application, &[], u32::MAX, &|_| false, false);
+        let (plan, _) = plan.map_err(|refusal| refused(&refusal))?;
         Ok(Description { began: 0, ..Description::new(application, files, &plan) })
     }
 
@@ -131,11 +133,17 @@ impl From<Diagnostic> for Undefined {
 
 impl Definition {
     /// Parses and analyses a definition in the session's time zone, which the thread has entered; also returns the resulting program,
-    /// none if the statement leaves the schema unchanged.
+    /// none if the statement leaves the schema unchanged, and what its client should know.
+    ///
+    /// An assertion in a comment is what a dump says of a database that has run with it: as in the files that a database begins with,
+    /// procedures beside it need not be proved to keep it. CREATE ASSERTION is refused beside such a procedure.
     ///
     /// # Errors
     /// What is wrong with it, what it would break, or that this program's schema does not change.
-    pub fn of(program: &Program, text: &str) -> Result<(Definition, Option<Arc<Program>>), Undefined> {
+    pub fn of(
+        program: &Program,
+        text: &str,
+    ) -> Result<(Definition, Option<Arc<Program>>, Vec<SqlError>), Undefined> {
         let zone = SessionZone::current();
         let _utc = SessionZone::UTC.enter();
         let (application, description) = program.described().ok_or_else(|| Undefined {
@@ -145,13 +153,17 @@ impl Definition {
         let upon = description.schema_version;
         if let Some(Truncated { tables, restarts, .. }) = truncated(&application.catalog, text)? {
             let change = Change::Truncate { tables, restarts };
-            return Ok((Definition { upon, becomes: upon, change }, None));
+            return Ok((Definition { upon, becomes: upon, change }, None, Vec::new()));
         }
         let (after, text) = weir_sql::define_in(application, &name_of(description), text, zone)?;
         let placement = stays(program, application, &after)?;
         let since = application.sources.files.len() as u32;
         let in_order = |name: &str| program.procedures.iter().any(|one| one.in_order && one.name == name);
-        let plan = plan_anew(&after, &placement, since, &in_order).map_err(|refusal| refused(&refusal))?;
+        let is_comment = tokens(&text).first().is_some_and(|word| word.eq_ignore_ascii_case("comment"));
+        let restores = is_comment && after.assertions.iter().any(|one| one.span.file >= since);
+        let plan = plan_anew(&after, &placement, since, &in_order, restores);
+        let (plan, accepted) = plan.map_err(|refusal| refused(&refusal))?;
+        let remarks = accepted.iter().map(admission::of_restored).collect();
         let becomes = next_schema_version(upon, &text);
         let change = Change::Schema { text, plan: PlanOf::new(plan) };
         let definition = Definition { upon, becomes, change };
@@ -169,7 +181,7 @@ impl Definition {
         if let Change::Schema { plan, .. } = &definition.change {
             plan.set_program(&program);
         }
-        Ok((definition, Some(program)))
+        Ok((definition, Some(program), remarks))
     }
 
     /// Program after the definition; none if it does not change.

@@ -29,10 +29,59 @@ pub struct Change {
     pub timestamp: Timestamp,
 }
 
+/// A change as it is read.
+#[derive(Clone, Copy, Debug)]
+pub struct ChangeRef<'h> {
+    pub table: TableId,
+    pub row: u32,
+    pub before: &'h RowState,
+    pub operation: Option<&'h Operation>,
+    pub timestamp: Timestamp,
+}
+
 #[derive(Debug, Default)]
 pub struct History {
     begin: Position,
-    changes: VecDeque<Change>,
+    end: Position,
+    /// In order, without gaps, from `begin` to `end`.
+    runs: VecDeque<Run>,
+}
+
+/// Consecutive changes.
+#[derive(Debug)]
+struct Run {
+    begin: Position,
+    /// The first one.
+    first: Change,
+    /// More than 1: rows that were inserted one after the other, by one transaction, into consecutive slots, without operations.
+    count: u32,
+}
+
+impl Run {
+    fn end(&self) -> Position {
+        self.begin + u64::from(self.count)
+    }
+
+    /// Its changes at or after `position`.
+    fn since(&self, position: Position) -> impl Iterator<Item = ChangeRef<'_>> {
+        let skipped = position.saturating_sub(self.begin) as u32;
+        (skipped..self.count).map(|at| {
+            let Change { table, row, before, operation, timestamp } = &self.first;
+            let (table, timestamp) = (*table, *timestamp);
+            let operation = operation.as_deref();
+            ChangeRef { table, row: row + at, before, operation, timestamp }
+        })
+    }
+
+    /// Returns whether the change is the next of the run's insertions.
+    fn goes_on_with(&self, change: &Change) -> bool {
+        let insertion = |of: &Change| matches!(of.before, RowState::Absent) && of.operation.is_none();
+        let (first, at) = (&self.first, self.count);
+        insertion(change)
+            && insertion(first)
+            && (first.table, first.timestamp) == (change.table, change.timestamp)
+            && first.row.checked_add(at) == Some(change.row)
+    }
 }
 
 impl History {
@@ -41,39 +90,62 @@ impl History {
     }
 
     pub fn end(&self) -> Position {
-        self.begin + self.changes.len() as u64
+        self.end
     }
 
     /// Changes since `position`, in order.
-    pub fn since(&self, position: Position) -> impl DoubleEndedIterator<Item = &Change> {
-        self.changes.range((position - self.begin) as usize..)
+    pub fn since(&self, position: Position) -> impl Iterator<Item = ChangeRef<'_>> {
+        let from = self.runs.partition_point(|run| run.end() <= position);
+        self.runs.range(from..).flat_map(move |run| run.since(position))
     }
 
     /// Approximate size of the changes since `position`.
     pub fn bytes(&self, position: Position) -> usize {
-        let before = |change: &Change| match &change.before {
+        let from = self.runs.partition_point(|run| run.end() <= position);
+        let before = |run: &Run| match &run.first.before {
             RowState::Row(row) => row.len(),
             RowState::Absent | RowState::Patched(_) => 0,
         };
-        self.since(position.max(self.begin)).map(|change| size_of::<Change>() + before(change)).sum()
+        self.runs.range(from..).map(|run| size_of::<Run>() + before(run)).sum()
     }
 
     pub fn push(&mut self, change: Change) {
-        self.changes.push_back(change);
+        match self.runs.back_mut() {
+            Some(last) if last.goes_on_with(&change) => last.count += 1,
+            _ => self.runs.push_back(Run { begin: self.end, first: change, count: 1 }),
+        }
+        self.end += 1;
     }
 
     pub fn pop(&mut self) -> Option<Change> {
-        self.changes.pop_back()
+        let last = self.runs.back_mut()?;
+        self.end -= 1;
+        if last.count == 1 {
+            return self.runs.pop_back().map(|run| run.first);
+        }
+        last.count -= 1;
+        let Change { table, row, timestamp, .. } = last.first;
+        let row = row + last.count;
+        Some(Change { table, row, before: RowState::Absent, operation: None, timestamp })
     }
 
     pub fn forget(&mut self, position: Position) {
-        if position >= self.end() {
-            self.begin = self.end();
-            self.changes.clear();
+        if position >= self.end {
+            self.begin = self.end;
+            self.runs.clear();
         }
         while self.begin < position {
-            self.changes.pop_front();
-            self.begin += 1;
+            let first = self.runs.front_mut().expect("runs have no gaps");
+            if first.end() <= position {
+                self.begin = first.end();
+                self.runs.pop_front();
+                continue;
+            }
+            let forgotten = (position - first.begin) as u32;
+            first.begin = position;
+            first.first.row += forgotten;
+            first.count -= forgotten;
+            self.begin = position;
         }
     }
 
@@ -91,10 +163,10 @@ impl History {
         prepared_at: Position,
     ) -> Option<Packed> {
         assert!(prepared_at >= self.begin, "history is kept from the oldest undecided prepare");
-        let since = self.changes.range((prepared_at - self.begin) as usize..);
-        let mut later: Vec<&Change> =
+        let since = self.since(prepared_at);
+        let mut later: Vec<ChangeRef<'_>> =
             since.filter(|change| change.table == table && change.row == row).collect();
-        let base = match later.first().map(|first| &first.before) {
+        let base = match later.first().map(|first| first.before) {
             None => Some(current),
             Some(RowState::Absent) => None,
             Some(RowState::Row(row)) => Some(row.clone()),
@@ -102,9 +174,8 @@ impl History {
         };
         later.sort_by_key(|change| change.timestamp);
         let split = later.partition_point(|change| change.timestamp <= timestamp);
-        let step = |state, change: &Change| {
-            let operation =
-                change.operation.as_deref().expect("changes to a pinned row keep their operation");
+        let step = |state, change: &ChangeRef<'_>| {
+            let operation = change.operation.expect("changes to a pinned row keep their operation");
             fold(layout, types, state, operation, change.timestamp)
         };
         let state = later[..split].iter().fold(base, |state, change| step(state, change));
@@ -112,3 +183,6 @@ impl History {
         later[split..].iter().fold(state, |state, change| step(state, change))
     }
 }
+
+#[cfg(test)]
+mod tests;

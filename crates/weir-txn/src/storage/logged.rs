@@ -13,7 +13,7 @@ use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::Value;
 
 use super::Storage;
-use super::history::{Change, RowState};
+use super::history::{Change, ChangeRef, RowState};
 use super::layout::{Layout, Packed};
 use super::operation::{ColumnChange, ColumnOperation, Functions, Operation, RowName};
 use weir_core::ids::{Position, Timestamp};
@@ -188,13 +188,13 @@ struct LoggedStep {
 impl Storage {
     /// Images of the rows changed since `position`, each row once, in the order of their first changes.
     pub fn logged_since(&self, position: Position) -> Vec<LoggedRow> {
-        let row = |change: &Change| (change.table, change.row);
+        let row = |change: &ChangeRef<'_>| (change.table, change.row);
         let since = || self.history.since(position);
         if since().is_sorted_by(|one, next| row(one) < row(next)) {
             // The changes are in row order and touch each row once, as after an initial load.
             return since().filter_map(|change| self.logged(&[(0, change)])).collect();
         }
-        let mut changes: Vec<(usize, &Change)> = since().enumerate().collect();
+        let mut changes: Vec<(usize, ChangeRef<'_>)> = since().enumerate().collect();
         changes.sort_by_key(|(_, change)| row(change));
         let by_row = changes.chunk_by(|(_, one), (_, next)| row(one) == row(next));
         let mut rows: Vec<(usize, LoggedRow)> =
@@ -204,30 +204,31 @@ impl Storage {
     }
 
     /// Image of a row after `own`, which are its latest changes. None: the row was inserted and deleted again.
-    fn logged(&self, own: &[(usize, &Change)]) -> Option<LoggedRow> {
-        let (_, Change { table, row, .. }) = own[0];
+    fn logged(&self, own: &[(usize, ChangeRef<'_>)]) -> Option<LoggedRow> {
+        let (_, ChangeRef { table, row, .. }) = own[0];
         let before = self.before(own);
-        let after = After::of(before.as_deref(), self.packed(*table, *row));
+        let after = After::of(before.as_deref(), self.packed(table, row));
         if before.is_none() && matches!(after, After::Absent) {
             return None;
         }
-        let operations = own.iter().filter_map(|(_, change)| change.operation.as_deref());
+        let operations = own.iter().filter_map(|(_, change)| change.operation);
         let operations = operations.map(LoggedOperation::of).collect();
-        Some(LoggedRow { table: *table, row: *row, after, operations })
+        Some(LoggedRow { table, row, after, operations })
     }
 
     /// State of a row before these changes, which are its latest ones.
-    fn before<'c>(&self, changes: &[(usize, &'c Change)]) -> Option<Cow<'c, [u8]>> {
-        let is_patched = |(_, change): &&(usize, &Change)| matches!(change.before, RowState::Patched(_));
+    fn before<'c>(&self, changes: &[(usize, ChangeRef<'c>)]) -> Option<Cow<'c, [u8]>> {
+        let is_patched =
+            |(_, change): &&(usize, ChangeRef<'_>)| matches!(change.before, RowState::Patched(_));
         let patched = changes.iter().take_while(is_patched).count();
-        let whole = match changes.get(patched).map(|(_, change)| &change.before) {
+        let whole = match changes.get(patched).map(|(_, change)| change.before) {
             None => self.packed(changes[0].1.table, changes[0].1.row).map(|row| Cow::Owned(row.to_vec())),
             Some(RowState::Row(row)) => Some(Cow::Borrowed(&row[..])),
             Some(RowState::Absent | RowState::Patched(_)) => None,
         };
         changes[..patched].iter().rev().fold(whole, |row, (_, change)| {
             let mut row = row.expect("what is changed in place is there").into_owned();
-            if let RowState::Patched(patch) = &change.before {
+            if let RowState::Patched(patch) = change.before {
                 patch.clone().exchange(&mut row);
             }
             Some(Cow::Owned(row))
@@ -290,12 +291,12 @@ impl Storage {
             if since.get(&at).is_none_or(|first| *first > position) {
                 continue;
             }
-            let before = match &change.before {
+            let before = match change.before {
                 RowState::Absent => None,
                 RowState::Row(row) => Some(ByteBuf::from(&row[..])),
                 RowState::Patched(_) => unreachable!("a pinned row is not changed in place"),
             };
-            let operation = change.operation.as_deref().map(LoggedOperation::of);
+            let operation = change.operation.map(LoggedOperation::of);
             let (table, row, timestamp) = (change.table, change.row, change.timestamp);
             changes.push(LoggedStep { table, row, before, operation, timestamp });
             positions.push(position);

@@ -4,6 +4,8 @@
 //! undo itself), by a reader that may ask for the state at its position (S5), or by a prepared transaction whose operations may have to
 //! be folded in before later ones (S6, S9). Otherwise the history is empty, so memory is the data plus the work in flight.
 
+#[cfg(test)]
+mod chance;
 mod history;
 mod index;
 pub mod key;
@@ -391,8 +393,7 @@ impl Storage {
         for change in self.history.since(position) {
             let (table, row) = (change.table, change.row);
             let store = &self.tables[table.0 as usize];
-            if changes > unsynced::ROWS_MAX || store.is_missed(self.schema.table(table), row, &change.before)
-            {
+            if changes > unsynced::ROWS_MAX || store.is_missed(self.schema.table(table), row, change.before) {
                 self.unsynced.note_table(record, table);
             } else {
                 let is_new = matches!(change.before, RowState::Absent);

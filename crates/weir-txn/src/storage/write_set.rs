@@ -27,15 +27,17 @@ use weir_core::ids::Timestamp;
 /// Up to this number of rows of a table are searched linearly; more are found by maps.
 const FEW_ROWS: usize = 16;
 
-/// Position in the undo log of a write set.
+/// Number of writes of a write set.
 pub type Mark = usize;
 
 #[derive(Debug, Default)]
 pub struct WriteSet {
     /// In the order of first writes. Tables are shared with write sets that lie below a definition.
     tables: Vec<(TableId, Arc<TableWrites>)>,
-    /// One undo step for each write, in order.
+    /// Undoes all writes, in order.
     undo: Vec<UndoStep>,
+    /// Number of writes that `undo` has.
+    writes: usize,
 }
 
 /// Changes of the transaction to the rows of one table.
@@ -45,13 +47,21 @@ struct TableWrites {
     entries: Vec<Entry>,
     /// Positions of the entries, once there are more than [`FEW_ROWS`].
     places: Option<Places>,
-    /// By index of the table: entries that the table's index does not contain under their current keys. Built at the first use, and
-    /// maintained from then on.
-    indexes: Vec<OnceLock<IndexTree>>,
+    /// By index of the table.
+    indexes: Vec<OwnIndex>,
     /// Difference in the number of rows that the write set makes.
     rows_more: i64,
     /// Total bytes of the rows.
     bytes: usize,
+}
+
+/// Entries that the table's own index does not contain under their current keys.
+#[derive(Debug, Default)]
+struct OwnIndex {
+    /// Built at the first use, and maintained from then on.
+    tree: OnceLock<IndexTree>,
+    /// Of a unique index that is not built: no entry has a greater key. So rows that come in the order of their keys need no index.
+    greatest: Option<KeyBytes>,
 }
 
 #[derive(Clone, Debug)]
@@ -64,11 +74,11 @@ struct Entry {
 }
 
 #[derive(Debug)]
-struct UndoStep {
-    table: TableId,
-    row: u32,
-    /// Earlier entry of the row; none: there was no entry.
-    before: Option<Option<Packed>>,
+enum UndoStep {
+    /// That many entries were added, from the position `first` on.
+    Added { table: TableId, first: usize, count: usize },
+    /// The row of an entry was replaced.
+    Replaced { table: TableId, row: u32, before: Option<Packed> },
 }
 
 /// Positions of entries by row. Rows in consecutive slots that were first written consecutively form one run.
@@ -115,7 +125,8 @@ impl Places {
 impl Clone for TableWrites {
     /// Copies without the indexes, which are rebuilt at their next use.
     fn clone(&self) -> TableWrites {
-        let indexes = std::iter::repeat_with(OnceLock::new).take(self.indexes.len()).collect();
+        let unbuilt = |index: &OwnIndex| OwnIndex { greatest: index.greatest.clone(), ..OwnIndex::default() };
+        let indexes = self.indexes.iter().map(unbuilt).collect();
         let (entries, places) = (self.entries.clone(), self.places.clone());
         TableWrites { entries, places, indexes, rows_more: self.rows_more, bytes: self.bytes }
     }
@@ -123,7 +134,7 @@ impl Clone for TableWrites {
 
 impl TableWrites {
     fn new(indexes: usize) -> TableWrites {
-        let indexes = std::iter::repeat_with(OnceLock::new).take(indexes).collect();
+        let indexes = std::iter::repeat_with(OwnIndex::default).take(indexes).collect();
         TableWrites { indexes, ..TableWrites::default() }
     }
 
@@ -145,7 +156,10 @@ impl TableWrites {
     /// Returns whether the table's own index does not lead to the entry's current key.
     fn is_displaced(&self, store: &TableStore, schema: &TableSchema, index: IndexId, entry: &Entry) -> bool {
         let Some(after) = &entry.after else { return false };
-        match store.row(entry.row).filter(|_| !entry.is_new) {
+        if entry.is_new {
+            return true;
+        }
+        match store.row(entry.row) {
             None => true,
             Some(before) => {
                 let key = |packed| store.key(schema, index, packed, entry.row);
@@ -156,7 +170,7 @@ impl TableWrites {
 
     /// Index of the write set. The first call takes time proportional to the number of entries.
     fn index(&self, store: &TableStore, schema: &TableSchema, index: IndexId) -> &IndexTree {
-        self.indexes[index].get_or_init(|| {
+        self.indexes[index].tree.get_or_init(|| {
             let mut tree = IndexTree::new(&schema.indexes[index]);
             for entry in self.entries.iter().filter(|entry| self.is_displaced(store, schema, index, entry)) {
                 let after = entry.after.as_deref().expect("what is displaced is there");
@@ -211,27 +225,36 @@ impl TableWrites {
     }
 
     fn unindex(&mut self, of: (&TableStore, &TableSchema), at: usize) {
-        self.each_key(of, at, |tree, key, _| {
-            tree.remove(key);
+        self.each_key(of, at, |index, key, _| {
+            if let Some(tree) = index.tree.get_mut() {
+                tree.remove(&key);
+            }
         });
     }
 
     fn index_again(&mut self, of: (&TableStore, &TableSchema), at: usize) {
-        self.each_key(of, at, |tree, key, row| {
-            // Uniqueness was checked before.
-            let _ = tree.insert(key, row);
+        self.each_key(of, at, |index, key, row| match index.tree.get_mut() {
+            Some(tree) => {
+                // Uniqueness was checked before.
+                let _ = tree.insert(&key, row);
+            }
+            None if index.greatest.as_ref().is_none_or(|greatest| key > *greatest) => {
+                index.greatest = Some(key);
+            }
+            None => {}
         });
     }
 
-    /// Visits the built indexes that contain, or are to contain, the entry, each with the entry's key.
+    /// Visits the unique indexes, and the others that are built, that contain, or are to contain, the entry, each with the entry's key.
     fn each_key(
         &mut self,
         (store, schema): (&TableStore, &TableSchema),
         at: usize,
-        mut change: impl FnMut(&mut IndexTree, &KeyBytes, u32),
+        mut change: impl FnMut(&mut OwnIndex, KeyBytes, u32),
     ) {
         for index in 0..self.indexes.len() {
-            if self.indexes[index].get().is_none()
+            let is_built = self.indexes[index].tree.get().is_some();
+            if !is_built && !schema.indexes[index].unique
                 || !self.is_displaced(store, schema, index, &self.entries[at])
             {
                 continue;
@@ -239,8 +262,14 @@ impl TableWrites {
             let entry = &self.entries[at];
             let after = entry.after.as_deref().expect("what is displaced is there");
             let (key, row) = (store.key(schema, index, after, entry.row), entry.row);
-            change(self.indexes[index].get_mut().expect("it has been made"), &key, row);
+            change(&mut self.indexes[index], key, row);
         }
+    }
+
+    /// Returns whether no displaced row has the unique key or a greater one, as far as is known without the index.
+    fn is_above_all(&self, index: IndexId, key: &KeyBytes) -> bool {
+        let own = &self.indexes[index];
+        own.tree.get().is_none() && own.greatest.as_ref().is_none_or(|greatest| key[..] > greatest[..])
     }
 
     /// Returns whether a row other than `row` has the unique key, in the table as the transaction sees it.
@@ -258,6 +287,9 @@ impl TableWrites {
                 Some(entry) if entry.after.as_deref().is_some_and(has) => return true,
                 Some(_) => {}
             }
+        }
+        if self.is_above_all(index, key) {
+            return false;
         }
         match self.has_few() {
             true => {
@@ -277,7 +309,7 @@ impl WriteSet {
 
     /// Current position for a later [`WriteSet::roll_back`].
     pub fn mark(&self) -> Mark {
-        self.undo.len()
+        self.writes
     }
 
     /// Bytes of the changed rows.
@@ -288,7 +320,7 @@ impl WriteSet {
     /// Copy whose indexes are rebuilt, for use after the tables have changed.
     pub fn reindexed(&self) -> WriteSet {
         let copy = |(table, writes): &(TableId, Arc<TableWrites>)| (*table, Arc::new((**writes).clone()));
-        WriteSet { tables: self.tables.iter().map(copy).collect(), undo: Vec::new() }
+        WriteSet { tables: self.tables.iter().map(copy).collect(), ..WriteSet::default() }
     }
 
     fn table(&self, table: TableId) -> Option<&TableWrites> {
@@ -316,6 +348,9 @@ impl WriteSet {
     pub fn takes_key(&self, base: &Storage, table: TableId, index: IndexId, key: &KeyBytes) -> bool {
         let Some(writes) = self.table(table) else { return false };
         let (store, schema) = (&base.tables[table.0 as usize], base.schema.table(table));
+        if writes.is_above_all(index, key) {
+            return false;
+        }
         match writes.has_few() {
             false => writes.index(store, schema, index).get(key).is_some(),
             true => {
@@ -367,8 +402,9 @@ impl WriteSet {
             }
         }
         let row = store.reserve();
+        let first = writes.entries.len();
         writes.push((store, schema), Entry { row, after: Some(packed), is_new: true });
-        self.undo.push(UndoStep { table, row, before: None });
+        self.note_added(table, first);
         Ok(row)
     }
 
@@ -420,35 +456,60 @@ impl WriteSet {
         let schema = base.schema.table(table);
         let of = (&base.tables[table.0 as usize], schema);
         let writes = self.table_mut(table, schema.indexes.len());
-        let before = match writes.position(row) {
-            Some(at) => Some(writes.exchange(of, at, after)),
-            None => {
-                writes.push(of, Entry { row, after, is_new: false });
-                None
+        match writes.position(row) {
+            Some(at) => {
+                let before = writes.exchange(of, at, after);
+                self.undo.push(UndoStep::Replaced { table, row, before });
+                self.writes += 1;
             }
-        };
-        self.undo.push(UndoStep { table, row, before });
+            None => {
+                let first = writes.entries.len();
+                writes.push(of, Entry { row, after, is_new: false });
+                self.note_added(table, first);
+            }
+        }
+    }
+
+    /// Records that the entry at `at`, the last one of the table, has been added.
+    fn note_added(&mut self, table: TableId, at: usize) {
+        self.writes += 1;
+        match self.undo.last_mut() {
+            Some(UndoStep::Added { table: of, count, .. }) if *of == table => *count += 1,
+            _ => self.undo.push(UndoStep::Added { table, first: at, count: 1 }),
+        }
     }
 
     /// Undoes the writes since the mark, and frees the slots of rows inserted since.
     pub fn roll_back(&mut self, base: &mut Storage, mark: Mark) {
-        while self.undo.len() > mark {
-            let UndoStep { table, row, before } = self.undo.pop().expect("it is longer than the mark");
-            let schema = base.schema.table(table);
-            let store = &base.tables[table.0 as usize];
-            let writes = self.table_mut(table, schema.indexes.len());
-            match before {
-                Some(before) => {
+        while self.writes > mark {
+            let more = self.writes - mark;
+            match self.undo.pop().expect("it has all writes") {
+                UndoStep::Replaced { table, row, before } => {
+                    let of = (&base.tables[table.0 as usize], base.schema.table(table));
+                    let writes = self.table_mut(table, of.1.indexes.len());
                     let at = writes.position(row).expect("what was written again is there");
-                    writes.exchange((store, schema), at, before);
+                    writes.exchange(of, at, before);
+                    self.writes -= 1;
                 }
-                None => {
-                    let entry = writes.pop((store, schema));
-                    if entry.is_new {
-                        base.tables[table.0 as usize].release(row);
+                UndoStep::Added { table, first, count } => {
+                    let undone = count.min(more);
+                    (0..undone).for_each(|_| self.take_off(base, table));
+                    self.writes -= undone;
+                    if undone < count {
+                        self.undo.push(UndoStep::Added { table, first, count: count - undone });
                     }
                 }
             }
+        }
+    }
+
+    /// Removes the last entry of the table.
+    fn take_off(&mut self, base: &mut Storage, table: TableId) {
+        let schema = base.schema.table(table);
+        let writes = self.table_mut(table, schema.indexes.len());
+        let entry = writes.pop((&base.tables[table.0 as usize], schema));
+        if entry.is_new {
+            base.tables[table.0 as usize].release(entry.row);
         }
     }
 
@@ -457,7 +518,7 @@ impl WriteSet {
     pub(crate) fn carried_over(&self, becomes: impl Fn(TableId) -> Option<TableId>) -> WriteSet {
         let carried =
             |(table, writes): &(TableId, Arc<TableWrites>)| Some((becomes(*table)?, writes.clone()));
-        WriteSet { tables: self.tables.iter().filter_map(carried).collect(), undo: Vec::new() }
+        WriteSet { tables: self.tables.iter().filter_map(carried).collect(), ..WriteSet::default() }
     }
 }
 

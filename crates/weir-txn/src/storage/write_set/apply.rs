@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 use weir_sql::catalog::TableId;
 
-use super::{Entry, MergedRows, WriteSet};
+use super::{Entry, MergedRows, TableWrites, UndoStep, WriteSet};
 use crate::storage::Storage;
 use crate::storage::history::{Change, RowState};
 use crate::storage::layout::{Layout, Packed};
@@ -24,36 +24,52 @@ impl Storage {
     ///
     /// All that goes or changes a unique key goes first, so that no key is there twice on the way, nor on the way back.
     pub fn apply_write_set(&mut self, own: WriteSet, folded: &[(TableId, u32)], timestamp: Timestamp) {
-        let mut placed = Vec::new();
-        for (table, writes) in own.tables {
-            let mut writes = Arc::unwrap_or_clone(writes);
-            for Entry { row, after, is_new } in std::mem::take(&mut writes.entries) {
-                if folded.contains(&(table, row)) {
-                    continue;
-                }
-                let after = after.map(|packed| dated(packed, timestamp));
-                let store = &mut self.tables[table.0 as usize];
-                match (after, is_new || store.row(row).is_none()) {
-                    (None, true) => store.release(row),
-                    (None, false) => self.change(table, row, RowState::Absent, timestamp, true),
-                    (Some(after), true) => placed.push((table, row, after)),
-                    (Some(after), false)
-                        if store.has_same_unique_keys(self.schema.table(table), row, &after) =>
-                    {
-                        self.change(table, row, RowState::Row(after), timestamp, false);
-                    }
-                    (Some(after), false) => {
-                        self.change(table, row, RowState::Absent, timestamp, false);
-                        placed.push((table, row, after));
-                    }
-                }
+        let entries = |(table, writes): (_, Arc<TableWrites>)| (table, Arc::unwrap_or_clone(writes).entries);
+        let mut tables: Vec<(TableId, Vec<Entry>)> = own.tables.into_iter().map(entries).collect();
+        for (table, entries) in &mut tables {
+            entries.iter_mut().for_each(|entry| self.take_away(*table, entry, folded, timestamp));
+        }
+        for (table, entries) in tables {
+            for Entry { row, after, .. } in entries {
+                let Some(after) = after else { continue };
+                let after = dated(after, timestamp);
+                self.tables[table.0 as usize].fill(&self.schema.tables[table.0 as usize], row, after);
+                let before = RowState::Absent;
+                self.history.push(Change { table, row, before, operation: None, timestamp });
             }
         }
-        for (table, row, after) in placed {
-            self.tables[table.0 as usize].fill(&self.schema.tables[table.0 as usize], row, after);
-            let before = RowState::Absent;
-            self.history.push(Change { table, row, before, operation: None, timestamp });
+    }
+
+    /// Removes the table's row, or replaces it if its unique keys stay. Leaves in the entry only a row that is to be put into an empty slot.
+    fn take_away(
+        &mut self,
+        table: TableId,
+        entry: &mut Entry,
+        folded: &[(TableId, u32)],
+        timestamp: Timestamp,
+    ) {
+        let row = entry.row;
+        if folded.contains(&(table, row)) {
+            entry.after = None;
+            return;
         }
+        let store = &mut self.tables[table.0 as usize];
+        if entry.is_new || store.row(row).is_none() {
+            if entry.after.is_none() {
+                store.release(row);
+            }
+            return;
+        }
+        let Some(after) = &entry.after else {
+            self.change(table, row, RowState::Absent, timestamp, true);
+            return;
+        };
+        if !store.has_same_unique_keys(self.schema.table(table), row, after) {
+            self.change(table, row, RowState::Absent, timestamp, false);
+            return;
+        }
+        let after = entry.after.take().map(|packed| dated(packed, timestamp));
+        self.change(table, row, after.map_or(RowState::Absent, RowState::Row), timestamp, false);
     }
 
     fn change(&mut self, table: TableId, row: u32, after: RowState, timestamp: Timestamp, recycle: bool) {
@@ -75,13 +91,25 @@ impl WriteSet {
     /// The rows that have been written since it began or was carried over, as they go into a log, but for those that came and went.
     pub fn logged(&self, timestamp: Timestamp) -> Vec<LoggedRow> {
         let mut seen = FxHashSet::default();
-        let written = self.undo.iter().map(|step| (step.table, step.row)).filter(|row| seen.insert(*row));
+        let written = self.undo.iter().flat_map(|step| self.written(step)).filter(|row| seen.insert(*row));
         let logged = |(table, row)| {
             let entry = self.entry(table, row).expect("what was written is there");
             let after = entry.after.clone().map(|packed| dated(packed, timestamp));
             (!entry.is_new || after.is_some()).then(|| LoggedRow::whole(table, row, after))
         };
         written.filter_map(logged).collect()
+    }
+
+    /// Rows that the step has written.
+    fn written(&self, step: &UndoStep) -> impl Iterator<Item = (TableId, u32)> {
+        let (table, entries, replaced) = match *step {
+            UndoStep::Replaced { table, row, .. } => (table, &[][..], Some(row)),
+            UndoStep::Added { table, first, count } => {
+                let writes = self.table(table).expect("what was written is there");
+                (table, &writes.entries[first..first + count], None)
+            }
+        };
+        entries.iter().map(|entry| entry.row).chain(replaced).map(move |row| (table, row))
     }
 
     /// Applies logged rows to the write set. No other transaction reserves slots until this one has ended.

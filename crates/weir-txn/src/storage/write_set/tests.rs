@@ -8,6 +8,7 @@ use weir_sql::catalog::TableId;
 use weir_types::Value;
 
 use super::*;
+use crate::storage::chance::Chance;
 use crate::storage::key::{Boundary, KeyRange, push_key};
 use crate::storage::{RowRef, Rows, Schema, Workspace};
 
@@ -21,18 +22,7 @@ CREATE TABLE other (id integer PRIMARY KEY, n bigint);
 const TABLES: [TableId; 2] = [TableId(0), TableId(1)];
 const KEYS: i64 = 40;
 
-/// SplitMix64.
-struct Chance(u64);
-
 impl Chance {
-    fn below(&mut self, most: i64) -> i64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % most as u64) as i64
-    }
-
     fn values(&mut self, table: TableId) -> Vec<Value> {
         let mut all = vec![Value::Int(self.below(KEYS))];
         if table == TABLES[0] {

@@ -21,7 +21,7 @@ impl Session {
     ///
     /// # Errors
     /// Of the first statement that fails and is not caught.
-    pub(crate) async fn run_script(&self, steps: &[ScriptStep]) -> Result<Done, Failure> {
+    pub(crate) async fn run_script(&mut self, steps: &[ScriptStep]) -> Result<Done, Failure> {
         let transaction = self.begin_together();
         let mut done = Done::tag("DO");
         self.run_steps(transaction, steps, &mut done).await.map_err(|failure| Failure {
@@ -33,7 +33,7 @@ impl Session {
     }
 
     async fn run_steps(
-        &self,
+        &mut self,
         transaction: u64,
         steps: &[ScriptStep],
         done: &mut Done,
@@ -46,7 +46,12 @@ impl Session {
         Ok(Flow::Next)
     }
 
-    async fn run_step(&self, transaction: u64, step: &ScriptStep, done: &mut Done) -> Result<Flow, Failure> {
+    async fn run_step(
+        &mut self,
+        transaction: u64,
+        step: &ScriptStep,
+        done: &mut Done,
+    ) -> Result<Flow, Failure> {
         match step {
             ScriptStep::Return => return Ok(Flow::Return),
             ScriptStep::Run(text) => {
@@ -102,7 +107,7 @@ impl Session {
     }
 
     /// Says whether the last of the statements has given rows.
-    async fn run_within(&self, text: &str, done: &mut Done) -> Result<bool, Failure> {
+    async fn run_within(&mut self, text: &str, done: &mut Done) -> Result<bool, Failure> {
         let mut gives = false;
         let text = &*weir_sql::dollar_quoted(text);
         for said in self.read(text)? {
@@ -131,7 +136,7 @@ impl Session {
     }
 
     /// Evaluates a query of one value.
-    async fn value_of(&self, query: &str) -> Result<(Value, SqlType), Failure> {
+    async fn value_of(&mut self, query: &str) -> Result<(Value, SqlType), Failure> {
         let query = self.bind_text(query, &[]).map_err(|wrong| Failure::from(wrong.error))?;
         let ty = query.columns().first().map_or(SqlType::Text, |column| column.ty.clone());
         let mut rows = self.run_prepared(&query, "SELECT", &[]).await?.rows;
@@ -139,13 +144,13 @@ impl Session {
         Ok((value.unwrap_or_default(), ty))
     }
 
-    async fn text_of(&self, query: &str) -> Result<Option<String>, Failure> {
+    async fn text_of(&mut self, query: &str) -> Result<Option<String>, Failure> {
         let (value, ty) = self.value_of(query).await?;
         Ok((value != Value::Null).then(|| to_text(&value, &ty)))
     }
 
     /// `%` stands for an argument, `%%` for itself.
-    async fn message(&self, format: &str, arguments: &[String]) -> Result<String, Failure> {
+    async fn message(&mut self, format: &str, arguments: &[String]) -> Result<String, Failure> {
         let mut message = String::new();
         let mut arguments = arguments.iter();
         let mut rest = format;
@@ -176,7 +181,7 @@ impl Session {
         Ok(message)
     }
 
-    fn raise(&self, level: RaiseLevel, message: String) -> Result<(), Failure> {
+    fn raise(&mut self, level: RaiseLevel, message: String) -> Result<(), Failure> {
         let Some(severity) = level.severity() else {
             return Err(SqlError::new(SqlState::RAISE_EXCEPTION, message).into());
         };

@@ -19,7 +19,7 @@ fn wrong(state: SqlState, message: impl Into<String>) -> Failure {
 
 impl Session {
     pub(crate) async fn run_effects(
-        &self,
+        &mut self,
         calls: &Arc<[EffectCall]>,
         query: &Prepared,
         values: &[Value],
@@ -40,7 +40,7 @@ impl Session {
     }
 
     async fn act(
-        &self,
+        &mut self,
         call: &EffectCall,
         arguments: &[Value],
         changed: &mut Vec<(&'static str, String)>,
@@ -50,14 +50,14 @@ impl Session {
                 let value = if let Value::Text(value) = value { Some(&value[..]) } else { None };
                 let done = self.set(name, value, *is_local == Value::Bool(true))?;
                 changed.extend(done.changed);
-                Ok(Value::text(self.values().get(name).unwrap_or_default()))
+                Ok(Value::text(self.settings.values().get(name).unwrap_or_default()))
             }
             (Effect::SetConfig, _) => {
                 Err(wrong(SqlState::NULL_VALUE_NOT_ALLOWED, "SET requires parameter name"))
             }
             (Effect::Value, [value]) => Ok(value.clone()),
             (Effect::AdvisoryUnlockAll, _) => {
-                self.give_all_advice_back();
+                self.advisory.give_all_back(&self.client);
                 Ok(Value::Null)
             }
             (Effect::ExportSnapshot, _) => self.export_snapshot().await,
@@ -71,7 +71,9 @@ impl Session {
                 let is_held = self.lock(key(arguments)?, waits, of_transaction).await?;
                 Ok(if waits { Value::Null } else { Value::Bool(is_held) })
             }
-            (Effect::AdvisoryUnlock, arguments) => Ok(Value::Bool(self.unlock(key(arguments)?))),
+            (Effect::AdvisoryUnlock, arguments) => {
+                Ok(Value::Bool(self.advisory.unlock(&self.client, key(arguments)?)))
+            }
             (Effect::Sleep, [Value::Float8(seconds)]) => self.sleep(*seconds).await,
             (Effect::Sleep, [Value::Interval(interval)]) => self.sleep(epoch_of_interval(interval)).await,
             (Effect::CurrentValue, [Value::Text(name)]) => {
@@ -85,19 +87,19 @@ impl Session {
     }
 
     /// Sleeps in the session; no shard is involved.
-    async fn sleep(&self, seconds: f64) -> Result<Value, Failure> {
+    async fn sleep(&mut self, seconds: f64) -> Result<Value, Failure> {
         let most = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
-        self.doze(most).await?;
+        self.backend.in_flight.doze(most).await?;
         Ok(Value::text(""))
     }
 
     /// The sequence goes on with that value, or behind it: at once, and for good. One that the open transaction may have made is changed
     /// with it.
-    async fn set_value(&self, sequence: &str, value: i64, is_given: bool) -> Result<Value, Failure> {
-        self.refuse_write("setval()")?;
-        if let Some(own) = self.own_schema_version.get() {
+    async fn set_value(&mut self, sequence: &str, value: i64, is_given: bool) -> Result<Value, Failure> {
+        self.settings.refuse_write("setval()")?;
+        if let Some(own) = &self.transaction.own_schema_version {
             let definition = own.set_value(sequence, value, is_given)?;
-            self.define(&definition.into(), "ALTER SEQUENCE", self.open_name()).await?;
+            self.define(&definition.into(), "ALTER SEQUENCE", self.transaction.open_name()).await?;
             return Ok(Value::Int(value));
         }
         let mut shards = 0..self.client.shards();

@@ -1,7 +1,5 @@
 //! COPY as a session runs it.
 
-use std::sync::MutexGuard;
-
 use weir_client::Prepared;
 use weir_sql::session::{Copied, Copy};
 use weir_types::{SqlError, SqlState};
@@ -13,20 +11,24 @@ use crate::statement::{CopyDone, Done, Failure};
 impl Session {
     /// # Errors
     /// An error of PostgreSQL, or an unsupported feature.
-    pub async fn copy(&self, copy: &Copy, query: Option<&Prepared>) -> Result<Done, Failure> {
+    pub async fn copy(&mut self, copy: &Copy, query: Option<&Prepared>) -> Result<Done, Failure> {
         let options = Options::of(&copy.options, copy.is_from)?;
         match (&copy.what, query) {
             (Copied::Table { name, columns }, _) if copy.is_from => {
                 let load = self.current_schema_version().await?.load(name, columns)?;
-                self.refuse_write("COPY FROM")?;
+                self.settings.refuse_write("COPY FROM")?;
                 let names: Vec<&str> = load.table.columns.iter().map(|(name, _)| name.as_str()).collect();
                 refuse_unknown(&options, &names)?;
                 let transaction = self.begin_together();
-                let copy =
-                    CopyIn::new((self.client.clone(), self.in_flight.clone()), transaction, options, load);
-                self.in_flight.set_copies(true);
+                let copy = CopyIn::new(
+                    (self.client.clone(), self.backend.in_flight.clone()),
+                    transaction,
+                    options,
+                    load,
+                );
+                self.backend.in_flight.set_copies(true);
                 let done = CopyDone::In { columns: copy.columns(), is_binary: copy.is_binary() };
-                *self.copying() = Some(copy);
+                self.copying = Some(copy);
                 Ok(Done { copy: Some(done), ..Done::tag("COPY") })
             }
             (Copied::Table { name, columns }, _) => {
@@ -43,22 +45,17 @@ impl Session {
         }
     }
 
-    async fn copy_out(&self, prepared: &Prepared, options: &Options) -> Result<Done, Failure> {
+    async fn copy_out(&mut self, prepared: &Prepared, options: &Options) -> Result<Done, Failure> {
         let columns = prepared.columns();
         let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
         refuse_unknown(options, &names)?;
         let done = self.run_prepared(prepared, "COPY", &[]).await?;
         let count = Some(done.rows.len() as u64);
-        let style = self.values().interval_style();
+        let style = self.settings.values().interval_style();
         let messages = messages(&done.rows, columns, options, style)?;
         let is_binary = options.is_binary();
         let copy = Some(CopyDone::Out { columns: columns.len(), is_binary, messages });
         Ok(Done { copy, count, ..Done::tag("COPY") })
-    }
-
-    /// The COPY that takes what the client sends.
-    pub fn copying(&self) -> MutexGuard<'_, Option<CopyIn>> {
-        self.copying.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 

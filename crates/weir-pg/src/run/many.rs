@@ -6,6 +6,7 @@ use std::time::Duration;
 use weir_client::{Batch, CallResult, Prepared};
 use weir_types::Value;
 
+use crate::by_itself::ByItself;
 use crate::session::{Session, sql_error};
 use crate::statement::Failure;
 
@@ -15,7 +16,7 @@ impl Session {
     /// # Errors
     /// The errors of PostgreSQL.
     pub(crate) async fn run_batches<'p>(
-        &self,
+        &mut self,
         prepared: &'p Prepared,
         values: &[Value],
         lock_timeout: Option<Duration>,
@@ -29,7 +30,7 @@ impl Session {
             }
             None => bound.batches(values).unwrap_or_else(|| Ok(Vec::new()))?,
         };
-        if let Some(name) = self.open_name() {
+        if let Some(name) = self.transaction.open_name() {
             self.limit_waits(name, lock_timeout).await?;
             return Ok((self.run_batches_within(name, &bound, batches).await?, bound));
         }
@@ -43,7 +44,7 @@ impl Session {
         if batches.is_empty() {
             return Ok((bound.of_batches(Vec::new()), bound));
         }
-        let own = self.by_itself();
+        let own = ByItself::begin(&self.client);
         self.limit_waits(own.name(), lock_timeout).await?;
         let result = self.run_batches_within(own.name(), &bound, batches).await;
         let ended = own.end(result.is_ok()).await.map_err(sql_error);
@@ -53,7 +54,7 @@ impl Session {
     }
 
     async fn run_batches_within(
-        &self,
+        &mut self,
         name: u64,
         prepared: &Prepared,
         batches: Vec<Batch>,

@@ -14,12 +14,12 @@ impl Session {
     /// # Errors
     /// The errors of PostgreSQL.
     pub(crate) async fn create_as(
-        &self,
+        &mut self,
         create: &CreateAs,
         query: &Prepared,
         text: &str,
     ) -> Result<Done, Failure> {
-        self.refuse_write("CREATE TABLE AS")?;
+        self.settings.refuse_write("CREATE TABLE AS")?;
         if create.if_not_exists && self.current_schema_version().await?.has_relation(&create.table) {
             let name = create.table.rsplit('.').next().unwrap_or_default();
             let message = format!("relation \"{name}\" already exists, skipping");
@@ -54,13 +54,13 @@ impl Session {
     /// # Errors
     /// The errors of PostgreSQL.
     pub(crate) async fn create_materialized(
-        &self,
+        &mut self,
         text: &Arc<str>,
         name: &str,
         quoted: &str,
     ) -> Result<Done, Failure> {
         const TAG: &str = "CREATE MATERIALIZED VIEW";
-        self.refuse_write(TAG)?;
+        self.settings.refuse_write(TAG)?;
         let transaction = self.begin_together();
         let was_there = self.current_schema_version().await?.has_relation(name);
         let done = self.define(text, TAG, Some(transaction)).await?;

@@ -22,7 +22,7 @@ struct Measured {
 impl Session {
     /// Output lines.
     pub(crate) async fn explain(
-        &self,
+        &mut self,
         explain: Explain,
         of: &Statement,
         values: &[Value],
@@ -45,7 +45,7 @@ impl Session {
         let values = self.with_current_values(prepared, &values)?;
         // It takes as long as an analysis of the application.
         let explained = tokio::task::block_in_place(|| bound.explain(&values))?;
-        let open = self.open_name();
+        let open = self.transaction.open_name();
         let explained = if open.is_some() { explained.within_transaction() } else { explained };
         let measured = match explain.analyze {
             true => Some(self.measure(&bound, &values, open).await?),
@@ -59,14 +59,14 @@ impl Session {
     }
 
     async fn measure(
-        &self,
+        &mut self,
         prepared: &Prepared,
         values: &[Value],
         open: Option<u64>,
     ) -> Result<Measured, Failure> {
         if prepared.writes() {
             let what = prepared.verb().map_or("CALL".to_owned(), |_| prepared.name().to_uppercase());
-            self.refuse_write(&what)?;
+            self.settings.refuse_write(&what)?;
         }
         let begun = Instant::now();
         let mut tag = 0;
@@ -80,7 +80,7 @@ impl Session {
         let took = begun.elapsed();
         let trace = self.client.take_trace(tag).unwrap_or_default();
         let ended = ended?;
-        self.note_given(prepared, &ended);
+        self.sequence_values.note(prepared, &ended);
         let rows = prepared.count(&ended);
         Ok(Measured { trace, took, rows })
     }

@@ -2,31 +2,17 @@
 //! (docs/internals/snapshots.md). One that writes is refused at that level.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use weir_client::{Client, Prepared, SchemaVersion};
-use weir_sql::session::{Characteristics, Isolation};
+use weir_sql::session::Isolation;
 use weir_types::{SqlError, SqlState, Value};
 
-use crate::definitions::PATIENCE;
+use super::definitions::PATIENCE;
 use crate::session::{Session, not_yet};
+use crate::settings::Values;
 use crate::statement::Failure;
-
-/// Snapshot that the open transaction reads from.
-pub(crate) struct RepeatableCatalog {
-    /// Set at its first query.
-    snapshot: Mutex<Option<Arc<Snapshot>>>,
-    /// Name of the transaction that has run a statement last.
-    ran: AtomicU64,
-}
-
-impl Default for RepeatableCatalog {
-    fn default() -> RepeatableCatalog {
-        RepeatableCatalog { snapshot: Mutex::default(), ran: AtomicU64::new(u64::MAX) }
-    }
-}
 
 /// A snapshot of the cluster, which ends with the last transaction that reads it.
 pub(crate) struct Snapshot {
@@ -64,84 +50,30 @@ impl Exported {
     }
 }
 
-impl RepeatableCatalog {
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Snapshot>>> {
-        self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The transaction is over.
-    pub(crate) fn let_go(&self) {
-        let held = self.lock().take();
-        drop(held);
-    }
-
-    /// The schema that the transaction reads.
-    pub(crate) fn schema_version(&self) -> Option<SchemaVersion> {
-        self.lock().as_ref().map(|snapshot| snapshot.schema_version.clone())
-    }
-
-    /// The open transaction of that name is about to run something.
-    pub(crate) fn note_run(&self, name: u64) {
-        self.ran.store(name, Ordering::Relaxed);
-    }
-}
-
 fn before_any_query(what: &str) -> SqlError {
     SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, format!("{what} must be called before any query"))
 }
 
 impl Session {
-    pub(crate) fn is_still(&self) -> bool {
-        self.values().is_isolation(Isolation::RepeatableRead)
-    }
-
-    fn has_run(&self) -> bool {
-        let name = self.open_name();
-        name.is_some_and(|name| self.catalog_snapshot.ran.load(Ordering::Relaxed) == name)
-            || self.catalog_snapshot.lock().is_some()
-    }
-
-    /// A transaction may be like that: `begins`, or the open one from here on.
-    ///
-    /// # Errors
-    /// There is no such level, or not for one that writes.
-    pub(crate) fn check_level(&self, wished: Characteristics, begins: bool) -> Result<(), SqlError> {
-        let values = self.values();
-        let prefix = if begins { "default_" } else { "" };
-        let now = values.get(&format!("{prefix}transaction_isolation")).unwrap_or_default();
-        let level = wished.isolation.or_else(|| Isolation::by_name(&now)).unwrap_or(Isolation::ReadCommitted);
-        let is_read_only =
-            wished.read_only.unwrap_or_else(|| values.is_on(&format!("{prefix}transaction_read_only")));
-        match level {
-            Isolation::ReadCommitted | Isolation::ReadUncommitted => Ok(()),
-            Isolation::RepeatableRead if is_read_only => Ok(()),
-            Isolation::RepeatableRead => {
-                let what = "isolation level repeatable read of a transaction that writes";
-                Err(not_yet(what).with_hint("it may be read committed, or READ ONLY"))
-            }
-            Isolation::Serializable => {
-                let error = not_yet(&format!("isolation level {}", level.name()));
-                Err(error.with_hint("it may be read committed, or REPEATABLE READ, READ ONLY"))
-            }
-        }
-    }
-
     /// From here on, until the end of the transaction.
-    pub(crate) fn be_still(&self, level: Isolation) -> Result<(), SqlError> {
-        let is_still = level == Isolation::RepeatableRead;
-        if is_still != self.is_still() && self.has_run() {
+    pub(crate) fn set_isolation(&mut self, level: Isolation) -> Result<(), SqlError> {
+        let is_repeatable = level == Isolation::RepeatableRead;
+        if is_repeatable != self.settings.is_repeatable_read() && self.transaction.has_run() {
             return Err(before_any_query("SET TRANSACTION ISOLATION LEVEL"));
         }
-        self.change(true, &|values| {
+        let set = |values: &mut Values| {
             values.set_isolation(level);
             Ok(())
-        })
-        .map(drop)
+        };
+        self.settings.change(!self.transaction.is_none(), true, &set).map(drop)
     }
 
     /// Snapshot that the statement must run at, if the transaction reads one state; taken now if this is its first query.
-    pub(crate) async fn snapshot_for(&self, prepared: &Prepared) -> Result<Option<Arc<Snapshot>>, Failure> {
-        if !self.is_still() || self.open_name().is_none() {
+    pub(crate) async fn snapshot_for(
+        &mut self,
+        prepared: &Prepared,
+    ) -> Result<Option<Arc<Snapshot>>, Failure> {
+        if !self.settings.is_repeatable_read() || self.transaction.open_name().is_none() {
             return Ok(None);
         }
         if !prepared.reads_only() {
@@ -151,8 +83,8 @@ impl Session {
         self.snapshot().await.map(Some)
     }
 
-    async fn snapshot(&self) -> Result<Arc<Snapshot>, Failure> {
-        if let Some(held) = &*self.catalog_snapshot.lock() {
+    async fn snapshot(&mut self) -> Result<Arc<Snapshot>, Failure> {
+        if let Some(held) = &self.transaction.snapshot {
             return Ok(held.clone());
         }
         let until = Instant::now() + PATIENCE;
@@ -160,7 +92,7 @@ impl Session {
             let (client, name) = (self.client.clone(), self.client.new_transaction());
             let taken = Arc::new(Snapshot { client, name, schema_version: self.schema_version()? });
             match self.wait_for(|client| client.begin_snapshot(name, &taken.schema_version)).await {
-                Ok(_) => return Ok(self.catalog_snapshot.lock().insert(taken).clone()),
+                Ok(_) => return Ok(self.transaction.snapshot.insert(taken).clone()),
                 Err(failure) if Instant::now() < until => self.meet(failure).await?,
                 Err(failure) => return Err(failure),
             }
@@ -168,8 +100,8 @@ impl Session {
     }
 
     /// pg_export_snapshot().
-    pub(crate) async fn export_snapshot(&self) -> Result<Value, Failure> {
-        if !self.is_still() || self.open_name().is_none() {
+    pub(crate) async fn export_snapshot(&mut self) -> Result<Value, Failure> {
+        if !self.settings.is_repeatable_read() || self.transaction.open_name().is_none() {
             let what = "pg_export_snapshot() but in a transaction of isolation level repeatable read";
             return Err(not_yet(what).into());
         }
@@ -178,13 +110,13 @@ impl Session {
     }
 
     /// SET TRANSACTION SNAPSHOT.
-    pub(crate) fn import_snapshot(&self, name: &str) -> Result<(), SqlError> {
-        if !self.is_still() || self.open_name().is_none() {
+    pub(crate) fn import_snapshot(&mut self, name: &str) -> Result<(), SqlError> {
+        if !self.settings.is_repeatable_read() || self.transaction.open_name().is_none() {
             let message =
                 "a snapshot-importing transaction must have isolation level SERIALIZABLE or REPEATABLE READ";
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
-        if self.has_run() {
+        if self.transaction.has_run() {
             return Err(before_any_query("SET TRANSACTION SNAPSHOT"));
         }
         let Some(snapshot) = self.front.exported.get(name) else {
@@ -192,7 +124,7 @@ impl Session {
             return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
                 .with_hint("Snapshots are those of transactions that are open at the same front end."));
         };
-        *self.catalog_snapshot.lock() = Some(snapshot);
+        self.transaction.snapshot = Some(snapshot);
         Ok(())
     }
 }
@@ -200,5 +132,9 @@ impl Session {
 impl Snapshot {
     pub(crate) fn name(&self) -> u64 {
         self.name
+    }
+
+    pub(crate) fn schema_version(&self) -> &SchemaVersion {
+        &self.schema_version
     }
 }

@@ -1,7 +1,7 @@
 //! Functions in pg_temp, which are a session's and go with it (`weir_sql::session::Temporary` says which).
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use weir_sql::bound::OutputColumn;
 use weir_sql::session::{Caught, Command, Output, Said, Temporary, TemporaryFunction};
@@ -12,19 +12,37 @@ use crate::statement::{Done, Failure};
 
 /// By their names.
 #[derive(Default)]
-pub(crate) struct TemporaryFunctions(Mutex<BTreeMap<String, Arc<TemporaryFunction>>>);
+pub(crate) struct TemporaryFunctions(BTreeMap<String, Arc<TemporaryFunction>>);
 
 impl TemporaryFunctions {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<TemporaryFunction>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn clear(&self) {
-        self.lock().clear();
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
     }
 
     fn get(&self, name: &str) -> Result<Arc<TemporaryFunction>, SqlError> {
-        self.lock().get(name).cloned().ok_or_else(|| is_missing(name))
+        self.0.get(name).cloned().ok_or_else(|| is_missing(name))
+    }
+
+    /// # Errors
+    /// There is one, which may not be replaced, or not by this one.
+    fn create(&mut self, function: &TemporaryFunction, replaces: bool) -> Result<(), SqlError> {
+        let before = self.0.get(&function.name);
+        if !replaces && before.is_some() {
+            let message = format!("function \"{}\" already exists with same argument types", function.name);
+            return Err(SqlError::new(SqlState::DUPLICATE_FUNCTION, message));
+        }
+        if before.is_some_and(|before| before.outputs != function.outputs) {
+            let message = "cannot change return type of existing function";
+            return Err(SqlError::new(SqlState::INVALID_FUNCTION_DEFINITION, message)
+                .with_detail("Row type defined by OUT parameters is different."));
+        }
+        self.0.insert(function.name.clone(), Arc::new(function.clone()));
+        Ok(())
+    }
+
+    /// Says whether there was one.
+    fn drop(&mut self, name: &str) -> bool {
+        self.0.remove(name).is_some()
     }
 }
 
@@ -74,31 +92,17 @@ impl Session {
     /// # Errors
     /// The errors of PostgreSQL.
     pub(crate) async fn run_temporary(
-        &self,
+        &mut self,
         temporary: &Temporary,
         columns: Arc<[OutputColumn]>,
     ) -> Result<Done, Failure> {
         match temporary {
             Temporary::Create { function, replaces } => {
-                let mut functions = self.temporary.lock();
-                if !replaces && functions.contains_key(&function.name) {
-                    let message =
-                        format!("function \"{}\" already exists with same argument types", function.name);
-                    return Err(SqlError::new(SqlState::DUPLICATE_FUNCTION, message).into());
-                }
-                if let Some(before) = functions.get(&function.name)
-                    && before.outputs != function.outputs
-                {
-                    let message = "cannot change return type of existing function";
-                    return Err(SqlError::new(SqlState::INVALID_FUNCTION_DEFINITION, message)
-                        .with_detail("Row type defined by OUT parameters is different.")
-                        .into());
-                }
-                functions.insert(function.name.clone(), Arc::new(function.clone()));
+                self.temporary.create(function, *replaces)?;
                 Ok(Done::tag("CREATE FUNCTION"))
             }
             Temporary::Drop { name, if_exists } => {
-                let was_there = self.temporary.lock().remove(name).is_some();
+                let was_there = self.temporary.drop(name);
                 if !was_there && !if_exists {
                     return Err(is_missing(name).into());
                 }
@@ -118,7 +122,7 @@ impl Session {
 
     /// In the open transaction, or in one that ends with the message.
     async fn call_temporary(
-        &self,
+        &mut self,
         function: &TemporaryFunction,
         outputs: &[Output],
     ) -> Result<Vec<Value>, Failure> {
@@ -149,7 +153,7 @@ impl Session {
 
     /// The row that the parameter of INTO is given: NULLs, if there is none.
     async fn run_body(
-        &self,
+        &mut self,
         function: &TemporaryFunction,
         fields: &[OutputColumn],
     ) -> Result<Vec<Value>, Failure> {

@@ -12,7 +12,7 @@ impl Session {
     /// # Errors
     /// The errors of PostgreSQL.
     pub(crate) async fn run_pieces(
-        &self,
+        &mut self,
         prepared: &Prepared,
         tag: &'static str,
         values: &[Value],

@@ -1,20 +1,18 @@
-//! Statements of a session that change the schema, and statements that meet a schema which has been changed.
+//! Statements of a session that change the schema, and how a session learns that another has changed it.
 //!
 //! Definitions of a transaction are visible to its own statements until it commits, and then to all sessions of this front end. Another
 //! front end learns of them when a shard rejects one of its statements as bound to an outdated schema version.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_client::{Client, Error, NextSchemaVersion, Prepared, SchemaVersion, Unprepared};
 use weir_sql::bound::OutputColumn;
-use weir_sql::system::Facts;
 use weir_sql::{Gives, Validation};
 use weir_types::text::to_text;
-use weir_types::{Severity, SqlError, SqlState, SqlType, Value};
+use weir_types::{Severity, SqlError, SqlState, Value};
 
+use crate::by_itself::ByItself;
 use crate::isolation::blocking;
 use crate::session::{Session, sql_error};
 use crate::statement::{Done, Failure};
@@ -22,76 +20,10 @@ use crate::statement::{Done, Failure};
 /// Time for which a statement is bound again after schema changes: after a crash, some shards may report them later than others.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The schema version that the open transaction has made.
-#[derive(Default)]
-pub(crate) struct Own(Mutex<Option<SchemaVersion>>);
-
-impl Own {
-    pub(crate) fn get(&self) -> Option<SchemaVersion> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn set(&self, schema_version: Option<SchemaVersion>) -> Option<SchemaVersion> {
-        std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), schema_version)
-    }
-}
-
 impl Session {
-    /// The schema that the next statement meets.
-    pub(crate) fn schema_version(&self) -> Result<SchemaVersion, Failure> {
-        match self.own_schema_version.get().or_else(|| self.catalog_snapshot.schema_version()) {
-            Some(schema_version) => Ok(schema_version),
-            None => self.client.schema_version().map_err(|wrong| Failure::of(wrong, "")),
-        }
-    }
-
-    /// Binds a text. An error may be due to a schema change by another session, so it is checked against the newest schema.
-    pub(crate) fn bind_text(&self, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
-        let schema_version = |failure: Failure| Unprepared { error: failure.error, position: 1 };
-        let before = self.schema_version().map_err(schema_version)?;
-        let facts = &self.facts_for(text);
-        before.prepare_for(facts, text, types).or_else(|wrong| {
-            if self.own_schema_version.get().is_some() {
-                // No other session changes the schema of this transaction.
-                return Err(wrong);
-            }
-            // Blocks the thread, since binding is synchronous; only invalid texts take this path.
-            let asked = tokio::task::block_in_place(|| self.client.refresh());
-            let now = self.schema_version().map_err(schema_version)?;
-            match asked.is_ok() && now != before {
-                true => now.prepare_for(facts, text, types),
-                false => Err(wrong),
-            }
-        })
-    }
-
-    /// Facts about the session; with its settings, if the text refers to them.
-    fn facts_for(&self, text: &str) -> Facts {
-        let facts = self.facts.get_or_init(Facts::default).clone();
-        let text = text.to_ascii_lowercase();
-        match ["current_setting", "pg_settings"].iter().any(|word| text.contains(word)) {
-            true => Facts { settings: self.settings_by_name(), ..facts },
-            false => facts,
-        }
-    }
-
-    fn settings_by_name(&self) -> BTreeMap<String, String> {
-        self.values().by_name()
-    }
-
-    /// The statement as it is bound to the schema and the settings of the moment.
-    pub(crate) fn bound<'p>(&self, prepared: &'p Prepared) -> Result<Cow<'p, Prepared>, Failure> {
-        let schema_version = self.schema_version()?;
-        let settings = prepared.settings().map(|_| self.settings_by_name());
-        if prepared.is_of(&schema_version) && prepared.settings() == settings.as_ref() {
-            return Ok(Cow::Borrowed(prepared));
-        }
-        prepared.again(&schema_version, settings).map(Cow::Owned).map_err(|wrong| Failure::of(wrong, ""))
-    }
-
     /// Runs the statement of the text, in the open transaction or in one of its own.
     pub(crate) async fn define(
-        &self,
+        &mut self,
         text: &Arc<str>,
         tag: &str,
         open: Option<u64>,
@@ -99,13 +31,13 @@ impl Session {
         if let Some(name) = open {
             let next = self.next_schema_version(text).await?;
             self.begin_and_validate(name, &next).await?;
-            self.own_schema_version.set(Some(next.schema_version));
+            self.transaction.own_schema_version = Some(next.schema_version);
             return Ok(self.defined(next.notices, tag));
         }
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
             let next = self.next_schema_version(text).await?;
-            let own = self.by_itself();
+            let own = ByItself::begin(&self.client);
             match self.begin_and_validate(own.name(), &next).await {
                 Ok(()) => {
                     let done = own.end(true).await;
@@ -125,13 +57,14 @@ impl Session {
         Err(changes_all_the_time())
     }
 
-    fn defined(&self, notices: Vec<SqlError>, tag: &str) -> Done {
+    fn defined(&mut self, notices: Vec<SqlError>, tag: &str) -> Done {
         notices.into_iter().for_each(|notice| self.mention(Severity::Notice, notice));
         Done::tag(tag)
     }
 
     /// Defines it in the transaction of that name, and asks what no shard can tell by itself: whether assertions hold.
-    async fn begin_and_validate(&self, name: u64, next: &NextSchemaVersion) -> Result<(), Failure> {
+    async fn begin_and_validate(&mut self, name: u64, next: &NextSchemaVersion) -> Result<(), Failure> {
+        self.limit_waits(name, self.settings.values().time("lock_timeout")).await?;
         self.wait_for(|client| client.begin_definition(name, next)).await?;
         for (validation, query) in &next.validations {
             let given = self.wait_for(|client| client.begin_within(name, query, &[])).await?;
@@ -144,9 +77,9 @@ impl Session {
     }
 
     /// Analyses what the application would be.
-    async fn next_schema_version(&self, text: &Arc<str>) -> Result<NextSchemaVersion, Failure> {
+    async fn next_schema_version(&mut self, text: &Arc<str>) -> Result<NextSchemaVersion, Failure> {
         let (schema_version, text, zone) =
-            (self.current_schema_version().await?, text.clone(), self.zone.get());
+            (self.current_schema_version().await?, text.clone(), self.settings.zone().get());
         let define = move || {
             let _zone = zone.enter();
             schema_version.define(&text)
@@ -156,9 +89,9 @@ impl Session {
 
     /// The schema version after all acknowledged definitions. Asks the shards, so that a statement which reaches no shard does not depend
     /// on an outdated schema.
-    pub(crate) async fn current_schema_version(&self) -> Result<SchemaVersion, Failure> {
-        if let Some(own) = self.own_schema_version.get().or_else(|| self.catalog_snapshot.schema_version()) {
-            return Ok(own);
+    pub(crate) async fn current_schema_version(&mut self) -> Result<SchemaVersion, Failure> {
+        if let Some(own) = self.transaction.schema_version() {
+            return Ok(own.clone());
         }
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
@@ -173,7 +106,7 @@ impl Session {
 
     /// Publishes the schema version of the transaction, if it has committed.
     pub(crate) async fn adopt(
-        &self,
+        &mut self,
         schema_version: &SchemaVersion,
         committed: Result<(), Error>,
     ) -> Result<(), Failure> {
@@ -187,7 +120,7 @@ impl Session {
     }
 
     /// Asks for the schema, if that is what the statement has failed of; else gives the failure back.
-    pub(crate) async fn meet(&self, failure: Failure) -> Result<(), Failure> {
+    pub(crate) async fn meet(&mut self, failure: Failure) -> Result<(), Failure> {
         if failure.error.state() != SqlState::SCHEMA_HAS_CHANGED {
             return Err(failure);
         }
@@ -200,7 +133,7 @@ impl Session {
         Ok(())
     }
 
-    async fn refresh(&self) -> Result<(), Failure> {
+    async fn refresh(&mut self) -> Result<(), Failure> {
         let client: Arc<Client> = self.client.clone();
         blocking(move || client.refresh()).await?.map_err(sql_error)
     }

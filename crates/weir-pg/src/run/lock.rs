@@ -5,15 +5,15 @@
 use weir_sql::session::{Lock, LockMode};
 use weir_types::{SqlError, SqlState};
 
-use crate::session::{Session, Transaction, not_yet, only_in_transactions};
+use crate::session::{Session, not_yet};
 use crate::statement::{Done, Failure};
+use crate::transaction::{TransactionState, only_in_transactions};
 
 impl Session {
     /// # Errors
     /// There is no such table, no transaction, or no lock of that mode.
-    pub(crate) async fn lock_tables(&self, lock: &Lock) -> Result<Done, Failure> {
-        let transaction = *self.transaction();
-        let Transaction::Open { name, is_implicit: false } = transaction else {
+    pub(crate) async fn lock_tables(&mut self, lock: &Lock) -> Result<Done, Failure> {
+        let TransactionState::Open { name, is_implicit: false } = self.transaction.state() else {
             return Err(only_in_transactions("LOCK TABLE").into());
         };
         let schema_version = self.current_schema_version().await?;
@@ -21,7 +21,7 @@ impl Session {
             let message = format!("relation \"{missing}\" does not exist");
             return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message).into());
         }
-        if self.is_still() && lock.mode == LockMode::AccessShare {
+        if self.settings.is_repeatable_read() && lock.mode == LockMode::AccessShare {
             // The schema stays, or the transaction fails.
             return Ok(Done::tag("LOCK TABLE"));
         }
@@ -39,7 +39,7 @@ impl Session {
                 refused("LOCK TABLE … NOWAIT", "Leave NOWAIT away, and SET LOCAL lock_timeout.")
             }
             LockMode::Exclusive => {
-                let limit = self.values().time("lock_timeout");
+                let limit = self.settings.values().time("lock_timeout");
                 self.limit_waits(name, limit).await?;
                 self.wait_for(|client| client.begin_definition(name, &schema_version.held())).await?;
                 Ok(Done::tag("LOCK TABLE"))
