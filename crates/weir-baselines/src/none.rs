@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use weir_core::clock::HybridClock;
 use weir_core::flights::Flights;
 use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
+use weir_core::lsn::Lsn;
 use weir_core::machine::{self, Effects, Orders, Sent, Shard};
 use weir_kv::table::Table;
 use weir_kv::write::Content;
@@ -115,7 +116,7 @@ impl Shard for Partition {
         }
         self.forget_tombstones(now_ms);
         let TxnId { coordinator, sequence } = stamp.txn;
-        out.replies.push((coordinator, Reply { sequence, shard: self.id, items, ranges }));
+        out.reply(coordinator, Reply { sequence, shard: self.id, items, ranges }, Lsn::START);
     }
 
     fn is_idle(&self) -> bool {

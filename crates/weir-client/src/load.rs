@@ -230,6 +230,7 @@ fn size_of(value: &Value) -> usize {
 #[cfg(test)]
 mod tests {
     use weir_core::ids::Sender;
+    use weir_core::machine::Outgoing;
     use weir_core::machine::{Coordinator as _, Effects, Orders, Shard as _};
     use weir_core::termination::Timeouts;
     use weir_sql::Sources;
@@ -283,7 +284,7 @@ mod tests {
                     let shard = &mut self.shards[usize::from(to)];
                     shard.on_progress(NOW_MS, 7, progress);
                     shard.step(NOW_MS, Sender::Coordinator(7), request, &mut effects);
-                    for (_, reply) in effects.replies {
+                    for Outgoing { message: reply, .. } in effects.replies {
                         self.coordinator.on_reply(NOW_MS, reply, &mut orders);
                     }
                 }

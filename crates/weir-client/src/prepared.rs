@@ -7,6 +7,7 @@ use weir_analysis::TransactionPlan;
 use weir_sql::bound::{
     Expr, ExprKind, OutputColumn, ParameterMode, Procedure, ProcedureKind, Query, Select, Statement,
 };
+use weir_sql::parse::with_stack_for;
 use weir_sql::system::{Facts, Row, VOLATILE};
 use weir_sql::walk::each_statement_expr;
 use weir_sql::{
@@ -316,6 +317,10 @@ impl Unprepared {
 /// # Errors
 /// The text is invalid or not supported.
 pub(crate) fn prepare(of: &Arc<Callable>, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
+    with_stack_for(text, || prepare_here(of, text, types))
+}
+
+fn prepare_here(of: &Arc<Callable>, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
     if !mentions_current_values(text) || is_block(text) {
         return prepare_plain(of, text, types);
     }
@@ -364,7 +369,15 @@ pub(crate) fn prepare_rewritten(
         }
     };
     let sql = statement.sql().map_err(|wrong| Unprepared::of(statement.text(), wrong))?;
-    prepare_plain(of, &sql, types).map_err(place)
+    let parsed = ParsedText::of(&sql).map_err(|_| {
+        let error = SqlError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "a statement that is run as another one, which cannot be written, is not supported",
+        );
+        let error = error.with_hint("call its target by another name than a keyword");
+        Unprepared::new(statement.text(), Span::default(), error)
+    })?;
+    prepare_parsed(of, &parsed, types).map_err(place)
 }
 
 /// By their names.

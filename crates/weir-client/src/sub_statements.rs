@@ -225,6 +225,10 @@ fn refused(why: Uncut) -> SqlError {
             let message = format!("WITH query \"{name}\" does not have a RETURNING clause");
             SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
         }
+        Uncut::GivenTwice(name) => {
+            let message = format!("WITH query name \"{name}\" specified more than once");
+            SqlError::new(SqlState::DUPLICATE_ALIAS, message)
+        }
         Uncut::Invalid(wrong) => SqlError::new(wrong.state, wrong.message),
     }
 }

@@ -8,6 +8,7 @@ pub mod exposed;
 pub mod flights;
 pub mod history;
 pub mod ids;
+pub mod lsn;
 pub mod machine;
 pub mod nearby;
 pub mod readers;

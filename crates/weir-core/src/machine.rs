@@ -9,15 +9,27 @@ use weir_types::SqlError;
 use weir_types::interrupt::{Interrupts, StatementId};
 
 use crate::ids::{CoordinatorId, Sender, ShardId};
+use crate::lsn::Lsn;
+pub use crate::lsn::Outgoing;
 use serde::Serialize;
 
 /// Messages that a step of a shard sends.
 #[derive(Debug)]
 pub struct Effects<Request, Reply> {
     /// To coordinators.
-    pub replies: Vec<(CoordinatorId, Reply)>,
+    pub replies: Vec<Outgoing<CoordinatorId, Reply>>,
     /// To other shards.
-    pub peers: Vec<(ShardId, Request)>,
+    pub peers: Vec<Outgoing<ShardId, Request>>,
+}
+
+impl<Request, Reply> Effects<Request, Reply> {
+    pub fn reply(&mut self, to: CoordinatorId, message: Reply, after: Lsn) {
+        self.replies.push(Outgoing { to, message, after });
+    }
+
+    pub fn ask(&mut self, to: ShardId, message: Request, after: Lsn) {
+        self.peers.push(Outgoing { to, message, after });
+    }
 }
 
 impl<Request, Reply> Default for Effects<Request, Reply> {
@@ -64,16 +76,11 @@ pub trait Shard: Send + 'static {
 pub trait Durable: Shard {
     type Record: Clone + Send + 'static;
 
-    /// Takes the records of the steps since the last call, in order. Messages of these steps may leave only once the records are durable,
-    /// and so may messages of later steps that depend on them (S16): see [`Durable::required_lsn`].
+    /// Takes the records of the steps since the last call, in order. Each message says which of them must be durable before it leaves
+    /// ([`Outgoing::after`]).
     fn take_records(&mut self) -> Vec<Self::Record>;
-    /// Number of records since the start that must be durable before the replies of the last step leave. If fewer records exist yet, the
-    /// replies wait for all records of the next [`Durable::take_records`]. Messages to other shards wait for all records.
-    fn required_lsn(&self) -> u64 {
-        u64::MAX
-    }
-    /// Notifies that this many records since the start are durable.
-    fn on_durable(&mut self, _count: u64) {}
+    /// The log is durable up to this position.
+    fn on_durable(&mut self, _up_to: Lsn) {}
     /// Complete state as one record; once it is durable, earlier records are not needed.
     fn snapshot(&mut self) -> Self::Record;
     /// Next part, of about that many bytes, of the complete state as of the first part, while the shard continues. Also returns whether

@@ -50,7 +50,7 @@ pub enum Word {
     Tell { txn: TxnId, fate: Fate },
 }
 
-/// Messages to other shards.
+/// Messages to other shards. Each depends on every record noted so far: a promise is in the log before it is told.
 pub type Words = Vec<(ShardId, Word)>;
 
 /// Conversion between these messages and a protocol's requests.
@@ -272,18 +272,19 @@ pub trait Terminates {
     }
 
     /// Terminates transactions of silent coordinators.
-    fn finish_the_silent<R: Says>(&mut self, out: &mut Vec<(ShardId, R)>) {
+    fn finish_the_silent(&mut self) -> Words {
         let mut words = Words::new();
         self.terminate(&mut words);
-        out.extend(words.into_iter().map(|(shard, word)| (shard, R::saying(word))));
+        words
     }
 
     /// Handles a message of another shard.
-    fn on_peer<R: Says>(&mut self, peer: ShardId, request: &R, out: &mut Vec<(ShardId, R)>) {
-        let Some(word) = request.word() else { return };
+    fn on_peer(&mut self, peer: ShardId, request: &impl Says) -> Words {
         let mut words = Words::new();
-        self.on_word(peer, word, &mut words);
-        out.extend(words.into_iter().map(|(shard, word)| (shard, R::saying(word))));
+        if let Some(word) = request.word() {
+            self.on_word(peer, word, &mut words);
+        }
+        words
     }
 
     /// Implementation of [`Terminates::finish_the_silent`].

@@ -11,6 +11,7 @@ use super::termination::Timeouts;
 use super::undecided::Undecided;
 use serde::{Deserialize, Serialize};
 use weir_core::ids::{CoordinatorId, ShardId, TxnId};
+use weir_core::lsn::Lsn;
 use weir_core::machine::Durable;
 use weir_core::readers::OverOf;
 
@@ -72,6 +73,7 @@ impl Durable for Partition {
     }
 
     fn take_records(&mut self) -> Vec<Record> {
+        self.taken = self.noted();
         self.log.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
@@ -96,6 +98,11 @@ impl Durable for Partition {
 }
 
 impl Partition {
+    /// Position after the last record noted.
+    pub(super) fn noted(&self) -> Lsn {
+        self.taken.plus(self.log.as_ref().map_or(0, Vec::len))
+    }
+
     /// Starts a shard with a log: empty without records, else recovered from the durable ones. Promised, prepared and committed state and
     /// the recorded answers are restored; only readers begin anew.
     pub fn recover(

@@ -9,7 +9,7 @@ use super::message::{Reply, Request};
 use super::partition::{Partition, PlantedBugs};
 use super::{Key, KeyRange, ReadSet, Variant, Write, shard_of};
 use weir_core::ids::{CoordinatorId, Sender, ShardId};
-use weir_core::machine::{Coordinator as _, Effects, Orders, Shard as _};
+use weir_core::machine::{Coordinator as _, Effects, Orders, Outgoing, Shard as _};
 
 mod statements;
 
@@ -117,7 +117,7 @@ impl Stage {
         }
         let (epoch, mut out) = (at.epoch(), Orders::default());
         self.clients[client].on_epoch(shard, epoch);
-        for (to, reply) in effects.replies {
+        for Outgoing { to, message: reply, .. } in effects.replies {
             assert_eq!(to as usize, client);
             self.story.push_str(&format!("shard {shard} → client {client}: {}\n", show_reply(&reply)));
             self.clients[client].on_reply(1_000, reply, &mut out);
@@ -594,7 +594,9 @@ fn a_repetition_is_answered_as_before() {
         let mut out = Effects::default();
         let request = Request::Write { txn, writes: writes.clone(), begun_ms: now_ms, guards: [].into() };
         shard.step(now_ms, Sender::Coordinator(0), request, &mut out);
-        let Some((_, Reply::Written { stamp })) = out.replies.pop() else { panic!("it is answered") };
+        let Some(Reply::Written { stamp }) = out.replies.pop().map(|reply| reply.message) else {
+            panic!("it is answered")
+        };
         answers.push(stamp);
         shard.on_progress(now_ms, 0, super::Progress { below: 1, ..super::Progress::default() });
     }

@@ -25,9 +25,10 @@ use super::write::Write;
 use weir_core::clock::{CLOCK_AHEAD_MS_MAX, HybridClock, ms_of};
 use weir_core::draining::{self, Draining};
 use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
+use weir_core::lsn::Lsn;
 use weir_core::machine::{Effects, Shard};
 use weir_core::readers::Readers;
-use weir_core::termination::{Inquiries, Terminates as _, Timeouts};
+use weir_core::termination::{Inquiries, Says as _, Terminates as _, Timeouts, Words};
 
 /// Longest delay of garbage collection by a slow reader; after it the reader must begin anew.
 pub const READER_DELAY_MS_MAX: u64 = 5_000;
@@ -106,6 +107,8 @@ pub struct Partition {
     pub(super) timeouts: Timeouts,
     /// Records that the driver has not taken yet; none: there is no log.
     pub(super) log: Option<Vec<Record>>,
+    /// Position after the last record that the driver has taken.
+    pub(super) taken: Lsn,
     /// Number of starts of the shard.
     pub(super) incarnation: u64,
     pub(super) bugs: PlantedBugs,
@@ -203,7 +206,10 @@ impl Shard for Partition {
     fn step(&mut self, now_ms: u64, from: Sender, request: Request, out: &mut Effects<Request, Reply>) {
         let coordinator = match from {
             Sender::Coordinator(coordinator) => coordinator,
-            Sender::Shard(peer) => return self.on_peer(peer, &request, &mut out.peers),
+            Sender::Shard(peer) => {
+                let words = self.on_peer(peer, &request);
+                return self.send_words(words, out);
+            }
         };
         match request {
             Request::Write { txn, writes, begun_ms, guards } => {
@@ -217,7 +223,7 @@ impl Shard for Partition {
                     }
                     Err(refusal) => refusal,
                 };
-                out.replies.push((coordinator, reply));
+                self.reply(coordinator, reply, out);
             }
             Request::Prepare { txn, writes, siblings, begun_ms, guards } => {
                 let reply = match self.admit(now_ms, txn, begun_ms, &guards) {
@@ -230,11 +236,11 @@ impl Shard for Partition {
                     }
                     Err(refusal) => refusal,
                 };
-                out.replies.push((coordinator, reply));
+                self.reply(coordinator, reply, out);
             }
             Request::Commit { stamp } => {
                 self.commit(stamp);
-                out.replies.push((coordinator, Reply::Committed { txn: stamp.txn, shard: self.id }));
+                self.reply(coordinator, Reply::Committed { txn: stamp.txn, shard: self.id }, out);
             }
             Request::Abort { txn } => {
                 if !self.abort(txn) && self.fate(txn).is_none() {
@@ -250,7 +256,7 @@ impl Shard for Partition {
                 if !self.readers.begin_read(coordinator, session) =>
             {
                 let session = self.readers.register(coordinator);
-                out.replies.push((coordinator, Reply::Again { read, shard: self.id, session }));
+                self.reply(coordinator, Reply::Again { read, shard: self.id, session }, out);
             }
             Request::Get { read, wanted, elsewhere, stamps_only, naming, .. } => {
                 for stamp in naming {
@@ -261,24 +267,26 @@ impl Shard for Partition {
                 } else {
                     self.on_get(read, &wanted, elsewhere)
                 };
-                out.replies.push((coordinator, reply));
+                self.reply(coordinator, reply, out);
             }
             Request::Open { read, naming, .. } => {
                 naming.into_iter().for_each(|stamp| {
                     self.commit(stamp);
                 });
-                out.replies.push((coordinator, self.on_open(read)));
+                let reply = self.on_open(read);
+                self.reply(coordinator, reply, out);
             }
             Request::GetAt { read, wanted, position, naming, .. } => {
                 let reply = self.on_get_at(read, &wanted, position, &naming);
-                out.replies.push((coordinator, reply));
+                self.reply(coordinator, reply, out);
             }
         }
     }
 
     fn on_timer(&mut self, now_ms: u64, out: &mut Effects<Request, Reply>) {
         self.readers.on_timer(now_ms);
-        self.finish_the_silent(&mut out.peers);
+        let words = self.finish_the_silent();
+        self.send_words(words, out);
         if !self.draining.is_empty() {
             self.let_drain(now_ms);
         }
@@ -290,6 +298,16 @@ impl Shard for Partition {
 }
 
 impl Partition {
+    /// Sends a reply. It depends on every record noted so far.
+    fn reply(&self, to: CoordinatorId, reply: Reply, out: &mut Effects<Request, Reply>) {
+        out.reply(to, reply, self.noted());
+    }
+
+    fn send_words(&self, words: Words, out: &mut Effects<Request, Reply>) {
+        let after = self.noted();
+        words.into_iter().for_each(|(shard, word)| out.ask(shard, Request::saying(word), after));
+    }
+
     pub fn new(id: ShardId, bugs: PlantedBugs) -> Partition {
         Partition {
             id,
@@ -310,6 +328,7 @@ impl Partition {
             retired: BTreeSet::new(),
             timeouts: Timeouts::default(),
             log: None,
+            taken: Lsn::START,
             incarnation: 0,
             bugs,
             counts: Counts::default(),

@@ -149,7 +149,7 @@ mod tests {
     use crate::message::Siblings;
     use crate::{Key, Metadata, Record, Reply, Sketch, Write};
     use weir_core::ids::Sender;
-    use weir_core::machine::{Durable, Effects, Shard};
+    use weir_core::machine::{Durable, Effects, Outgoing, Shard};
 
     const TXN: TxnId = TxnId { coordinator: 7, sequence: 1 };
 
@@ -171,7 +171,7 @@ mod tests {
             let mut out = Effects::default();
             self.shards[shard].on_progress(self.now_ms, TXN.coordinator, Default::default());
             self.shards[shard].step(self.now_ms, Sender::Coordinator(TXN.coordinator), request, &mut out);
-            out.replies.into_iter().map(|(_, reply)| reply).collect()
+            out.replies.into_iter().map(|reply| reply.message).collect()
         }
 
         fn prepare(&mut self, shard: usize) -> Vec<Reply> {
@@ -199,7 +199,7 @@ mod tests {
         }
 
         fn deliver(&mut self, from: usize, out: Effects<Request, Reply>) {
-            for (to, request) in out.peers {
+            for Outgoing { to, message: request, .. } in out.peers {
                 let (to, mut answers) = (usize::from(to), Effects::default());
                 self.shards[to].step(self.now_ms, Sender::Shard(from as ShardId), request, &mut answers);
                 self.deliver(to, answers);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use weir_core::ids::{CoordinatorId, Sender, ShardId};
+use weir_core::machine::Outgoing;
 use weir_core::machine::{ClientOrders, Clients, Coordinator, Effects, Orders, Shard};
 pub use weir_net::clock::now_ms;
 
@@ -219,7 +220,7 @@ impl<S: Shard, C: Clients<S>> Carrier<S, C> {
 
     fn send_effects(&mut self, shard: ShardId) {
         let epoch = self.shards[usize::from(shard) / self.placement.shard_threads].epoch();
-        for (coordinator, reply) in self.effects.replies.drain(..) {
+        for Outgoing { to: coordinator, message: reply, .. } in self.effects.replies.drain(..) {
             match self.replies.iter_mut().find(|batch| batch.coordinator == coordinator) {
                 Some(batch) => batch.replies.push(reply),
                 None => self.replies.push(ReplyBatch { shard, coordinator, epoch, replies: vec![reply] }),
@@ -233,7 +234,7 @@ impl<S: Shard, C: Clients<S>> Carrier<S, C> {
                 self.outgoing[thread].push(Inbound::Replies(batch));
             }
         }
-        for (to, request) in self.effects.peers.drain(..) {
+        for Outgoing { to, message: request, .. } in self.effects.peers.drain(..) {
             let thread = self.placement.of_shard(to);
             self.outgoing[thread].push(Inbound::Peer { from: shard, to, request });
         }

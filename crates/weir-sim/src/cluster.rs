@@ -10,6 +10,7 @@ use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;
 use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
+use weir_core::lsn::Lsn;
 use weir_core::machine::{Coordinator, CoordinatorOf, Durable, Effects, Orders, Shard};
 use weir_kv::GivenUp;
 
@@ -66,7 +67,7 @@ pub struct Cluster<S: Durable, C> {
     pub shards: Vec<Option<S>>,
     /// By id. None: dead.
     pub coordinators: Vec<Option<C>>,
-    disks: Vec<Disk<S::Record, Outgoing<S>>>,
+    disks: Vec<Disk<S::Record, Message<S>>>,
     starts: Starts<S, C>,
     /// Which coordinator serves the clients of each seat.
     seats: Vec<CoordinatorId>,
@@ -98,7 +99,7 @@ pub struct Cluster<S: Durable, C> {
 }
 
 /// Message of a shard.
-enum Outgoing<S: Shard> {
+enum Message<S: Shard> {
     Replies { coordinator: CoordinatorId, epoch: u64, replies: Vec<S::Reply> },
     Peer { shard: ShardId, request: S::Request },
 }
@@ -514,50 +515,41 @@ where
         let mut out = Effects::default();
         let Some(at) = &mut self.shards[usize::from(shard)] else { return };
         at.on_progress(now_ms, coordinator, progress);
-        let mut told = Vec::new();
         for request in requests {
             at.step(now_ms, Sender::Coordinator(coordinator), request, &mut out);
-            told.extend(out.replies.drain(..).map(|(to, reply)| (to, at.required_lsn(), reply)));
             self.disks[usize::from(shard)].append(at.take_records());
         }
-        self.send(shard, told, out.peers, Some(coordinator));
+        self.send(shard, out, Some(coordinator));
     }
 
-    /// Sends what a step gave, at once or when what it rests on is durable.
+    /// Takes the records of a step, and sends its messages.
     fn send_effects(&mut self, shard: ShardId, out: Effects<S::Request, S::Reply>) {
         let Some(at) = &mut self.shards[usize::from(shard)] else { return };
-        let required_lsn = at.required_lsn();
         self.disks[usize::from(shard)].append(at.take_records());
-        let told = out.replies.into_iter().map(|(to, reply)| (to, required_lsn, reply)).collect();
-        self.send(shard, told, out.peers, None);
+        self.send(shard, out, None);
     }
 
-    /// `told`: replies, with how many records must be durable first. `answering`: that coordinator gets the shard's epoch even if
-    /// there is no reply for it.
-    fn send(
-        &mut self,
-        shard: ShardId,
-        told: Vec<(CoordinatorId, u64, S::Reply)>,
-        peers: Vec<(ShardId, S::Request)>,
-        answering: Option<CoordinatorId>,
-    ) {
+    /// Sends messages, each once the log is durable up to the position that it carries. `answering`: that coordinator gets the shard's
+    /// epoch even if there is no reply for it.
+    fn send(&mut self, shard: ShardId, out: Effects<S::Request, S::Reply>, answering: Option<CoordinatorId>) {
         let Some(at) = &mut self.shards[usize::from(shard)] else { return };
         let (epoch, disk, early) = (at.epoch(), &mut self.disks[usize::from(shard)], self.answers_early);
-        let mut batches: BTreeMap<(CoordinatorId, u64), Vec<S::Reply>> = BTreeMap::new();
-        for (coordinator, required_lsn, reply) in told {
-            let after = if early { 0 } else { disk.known(required_lsn) };
-            batches.entry((coordinator, after)).or_default().push(reply);
+        let after = |after| if early { Lsn::START } else { after };
+        let mut batches: BTreeMap<(CoordinatorId, Lsn), Vec<S::Reply>> = BTreeMap::new();
+        for reply in out.replies {
+            batches.entry((reply.to, after(reply.after))).or_default().push(reply.message);
         }
         let is_told = |coordinator: &CoordinatorId| batches.keys().any(|(to, _)| to == coordinator);
         let word = answering.filter(|coordinator| !is_told(coordinator));
-        batches.extend(word.map(|coordinator| ((coordinator, disk.known(u64::MAX)), Vec::new())));
-        let replies = batches.into_iter().map(|((coordinator, after), replies)| {
-            (after, Outgoing::Replies { coordinator, epoch, replies })
+        batches.extend(word.map(|coordinator| ((coordinator, disk.noted()), Vec::new())));
+        let replies = batches
+            .into_iter()
+            .map(|((coordinator, after), replies)| (after, Message::Replies { coordinator, epoch, replies }));
+        let peers = out.peers.into_iter().map(|request| {
+            (after(request.after), Message::Peer { shard: request.to, request: request.message })
         });
-        let after = if early { 0 } else { disk.known(u64::MAX) };
-        let peers = peers.into_iter().map(|(shard, request)| (after, Outgoing::Peer { shard, request }));
         let messages = replies.chain(peers);
-        let ready: Vec<Outgoing<S>> =
+        let ready: Vec<Message<S>> =
             messages.filter_map(|(after, message)| disk.hold(after, message)).collect();
         ready.into_iter().for_each(|message| self.transmit(shard, message));
         self.sync(shard);
@@ -582,24 +574,24 @@ where
     }
 
     fn tell_durable(&mut self, shard: ShardId) {
-        let count = self.disks[usize::from(shard)].durable_count();
+        let durable = self.disks[usize::from(shard)].durable_lsn();
         if let Some(at) = &mut self.shards[usize::from(shard)] {
-            at.on_durable(count);
+            at.on_durable(durable);
         }
     }
 
-    fn transmit(&mut self, shard: ShardId, message: Outgoing<S>) {
+    fn transmit(&mut self, shard: ShardId, message: Message<S>) {
         let (from, to) = match &message {
-            Outgoing::Replies { coordinator, .. } => (Node::Shard(shard), Node::Coordinator(*coordinator)),
-            Outgoing::Peer { shard: peer, .. } => (Node::Shard(shard), Node::Shard(*peer)),
+            Message::Replies { coordinator, .. } => (Node::Shard(shard), Node::Coordinator(*coordinator)),
+            Message::Peer { shard: peer, .. } => (Node::Shard(shard), Node::Shard(*peer)),
         };
         for arrival in self.network.arrivals(from, to, self.now_us, &mut self.chance) {
             let happening = match &message {
-                Outgoing::Replies { coordinator, epoch, replies } => {
+                Message::Replies { coordinator, epoch, replies } => {
                     let (coordinator, epoch, replies) = (*coordinator, *epoch, replies.clone());
                     Happening::Replies { shard, coordinator, epoch, replies }
                 }
-                Outgoing::Peer { shard: peer, request } => {
+                Message::Peer { shard: peer, request } => {
                     Happening::FromPeer { from: shard, shard: *peer, request: request.clone() }
                 }
             };

@@ -1,6 +1,6 @@
 //! A shard's log in virtual time: what is written, what is durable, and what may not leave before that.
 
-use std::collections::VecDeque;
+use weir_core::lsn::{HeldMessages, Lsn};
 
 /// `R`: records, `M`: messages that wait for them.
 #[derive(Debug)]
@@ -14,30 +14,24 @@ pub struct Disk<R, M> {
     from: usize,
     /// Snapshot that may not be durable, in the same form; and whether it is complete.
     snapshot: Option<(Vec<R>, usize, bool)>,
-    /// Held messages, by the count of records of the shard's life that must be durable first.
-    held: VecDeque<(u64, M)>,
+    /// Messages of the shard's life.
+    held: HeldMessages<M>,
     /// Until where a sync that is under way will reach.
-    pub syncing: Option<(usize, u64)>,
-    /// How many records the shard has noted since it has started, and how many of them are durable.
-    noted: u64,
-    durable: u64,
+    pub syncing: Option<(usize, Lsn)>,
     /// How often the shard has crashed; a sync that began before does not count.
     pub crashes: u64,
 }
 
 impl<R, M> Default for Disk<R, M> {
     fn default() -> Self {
-        let (written, held) = (Vec::new(), VecDeque::new());
         Disk {
-            written,
+            written: Vec::new(),
             synced: 0,
             base: Vec::new(),
             from: 0,
             snapshot: None,
-            held,
+            held: HeldMessages::default(),
             syncing: None,
-            noted: 0,
-            durable: 0,
             crashes: 0,
         }
     }
@@ -45,7 +39,7 @@ impl<R, M> Default for Disk<R, M> {
 
 impl<R: Clone, M> Disk<R, M> {
     pub fn append(&mut self, records: Vec<R>) {
-        self.noted += records.len() as u64;
+        self.held.note(records.len());
         self.written.extend(records);
     }
 
@@ -82,40 +76,32 @@ impl<R: Clone, M> Disk<R, M> {
         self.synced == self.written.len()
     }
 
-    /// Number of known records of the shard's life, at most `count`.
-    pub fn known(&self, count: u64) -> u64 {
-        count.min(self.noted)
+    /// Position after the last record of the shard's life.
+    pub fn noted(&self) -> Lsn {
+        self.held.noted()
     }
 
-    /// Holds a message until that many records of the shard's life are durable; returns it if they are.
-    pub fn hold(&mut self, after: u64, message: M) -> Option<M> {
-        if after <= self.durable {
-            return Some(message);
-        }
-        self.held.push_back((after, message));
-        None
+    /// Holds a message until the log is durable up to that position; returns it if the log is.
+    pub fn hold(&mut self, after: Lsn, message: M) -> Option<M> {
+        self.held.hold(after, message)
     }
 
-    /// Number of durable records of the shard's life.
-    pub fn durable_count(&self) -> u64 {
-        self.durable
+    /// Position up to which the log of the shard's life is durable.
+    pub fn durable_lsn(&self) -> Lsn {
+        self.held.durable()
     }
 
     /// Begins to make durable what is written by now.
     pub fn begin_sync(&mut self) {
-        self.syncing = Some((self.written.len(), self.noted));
+        self.syncing = Some((self.written.len(), self.held.noted()));
     }
 
     /// The sync has ended; gives what may leave.
     pub fn end_sync(&mut self) -> Vec<M> {
-        (self.synced, self.durable) = self.syncing.take().unwrap_or((self.synced, self.durable));
+        let Some((synced, durable)) = self.syncing.take() else { return Vec::new() };
+        self.synced = synced;
         self.take_over_snapshot();
-        let durable = self.durable;
-        let is_ready = |(after, _): &(u64, M)| *after <= durable;
-        let (ready, held): (VecDeque<_>, VecDeque<_>) =
-            std::mem::take(&mut self.held).into_iter().partition(is_ready);
-        self.held = held;
-        ready.into_iter().map(|(_, message)| message).collect()
+        self.held.on_durable(durable).collect()
     }
 
     /// How many records a restart would read.
@@ -133,9 +119,8 @@ impl<R: Clone, M> Disk<R, M> {
         self.synced = self.written.len();
         self.take_over_snapshot();
         self.snapshot = None;
-        self.held.clear();
+        self.held = HeldMessages::default();
         self.syncing = None;
-        (self.noted, self.durable) = (0, 0);
         self.crashes += 1;
     }
 
@@ -158,13 +143,13 @@ mod tests {
     fn messages_wait_and_tails_are_lost() {
         let mut disk: Disk<u32, &str> = Disk::default();
         disk.append(vec![1, 2]);
-        assert_eq!(disk.hold(2, "of 2"), None);
+        assert_eq!(disk.hold(Lsn(2), "of 2"), None);
         disk.begin_sync();
         disk.append(vec![3]);
-        assert_eq!(disk.hold(3, "of 3"), None);
-        assert_eq!(disk.hold(0, "of none"), Some("of none"));
-        assert_eq!(disk.hold(1, "of 1"), None);
-        assert_eq!(disk.end_sync(), ["of 2", "of 1"]);
+        assert_eq!(disk.hold(Lsn(3), "of 3"), None);
+        assert_eq!(disk.hold(Lsn(0), "of none"), Some("of none"));
+        assert_eq!(disk.hold(Lsn(1), "of 1"), None);
+        assert_eq!(disk.end_sync(), ["of 1", "of 2"]);
         assert_eq!((disk.unsynced(), disk.is_synced()), (1, false));
         disk.add_part(40, true);
         disk.append(vec![4]);

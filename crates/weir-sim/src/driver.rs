@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_core::ids::{CoordinatorId, Sender, ShardId};
+use weir_core::machine::Outgoing;
 use weir_core::machine::{Coordinator as _, Orders, Shard};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
@@ -227,7 +228,7 @@ impl Simulation {
                 let from = Sender::Coordinator(coordinator as CoordinatorId);
                 node.step(now_ms, from, request, &mut self.effects);
                 let epoch = node.epoch();
-                for (to, reply) in std::mem::take(&mut self.effects.replies) {
+                for Outgoing { to, message: reply, .. } in std::mem::take(&mut self.effects.replies) {
                     self.send(Message::Reply { coordinator: to as usize, shard, epoch, reply });
                 }
                 None

@@ -59,6 +59,8 @@ pub enum Uncut {
     HasWith,
     /// It reads this one, which has no RETURNING.
     GivesNothing(String),
+    /// Two elements of the WITH have this name.
+    GivenTwice(String),
     /// A name or a type is none.
     Invalid(Diagnostic),
 }
@@ -105,9 +107,7 @@ impl<'t> SubStatements<'t> {
             _ => None,
         };
         let elements: Vec<Element> = with.ctes.iter().filter_map(element).collect();
-        // That a name is given twice, the binder says.
-        let names: BTreeSet<&str> = elements.iter().map(Element::name).collect();
-        if names.len() < elements.len() || !elements.iter().any(|element| element.is_kept) {
+        if !elements.iter().any(|element| element.is_kept) {
             return None;
         }
         let mut main = parsed.node().clone();
@@ -163,6 +163,10 @@ impl<'t> SubStatements<'t> {
     /// # Errors
     /// It cannot be a statement of its own.
     pub fn piece(&self, piece: usize, columns: &[Vec<KeptColumn>]) -> Result<SubStatementTree<'t>, Uncut> {
+        let mut names = BTreeSet::new();
+        if let Some(again) = self.elements.iter().find(|element| !names.insert(element.name())) {
+            return Err(Uncut::GivenTwice(again.name().to_owned()));
+        }
         let mut writers = self.elements.iter().enumerate().filter(|(_, element)| element.is_kept);
         let (until, body) = match writers.nth(piece) {
             Some((at, element)) => (at, element.query()),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weir_core::ids::{Sender, ShardId};
+use weir_core::machine::Outgoing;
 use weir_core::machine::{Coordinator as _, Durable as _, Effects, Exposed, Orders, Shard};
 use weir_core::termination::{Fate, Timeouts};
 use weir_sql::bound::Statement;
@@ -90,7 +91,7 @@ impl Stage {
                 let (now_ms, mut effects) = (self.now_ms[usize::from(to)], Effects::default());
                 shard.on_progress(now_ms, COORDINATOR, progress);
                 shard.step(now_ms, from, request, &mut effects);
-                for (_, reply) in effects.replies {
+                for Outgoing { message: reply, .. } in effects.replies {
                     self.coordinator.on_reply(NOW_MS, changed(reply), orders);
                 }
             }

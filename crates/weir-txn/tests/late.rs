@@ -48,9 +48,9 @@ impl Stage {
     fn say(&mut self, request: Request) -> Vec<Reply> {
         let mut effects = Effects::default();
         self.shard.step(NOW_MS, Sender::Coordinator(COORDINATOR), request, &mut effects);
-        let refusal = effects.replies.iter().find(|(_, reply)| matches!(reply, Reply::Refused { .. }));
+        let refusal = effects.replies.iter().find(|reply| matches!(reply.message, Reply::Refused { .. }));
         assert!(refusal.is_none(), "{refusal:?}");
-        effects.replies.into_iter().map(|(_, reply)| reply).collect()
+        effects.replies.into_iter().map(|reply| reply.message).collect()
     }
 
     /// One statement; gives how often the shard has started.

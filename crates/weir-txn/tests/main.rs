@@ -4,4 +4,5 @@
 mod exposed;
 mod late;
 mod plans;
+mod positions;
 mod waits;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use weir_core::ids::{Sender, ShardId};
+use weir_core::machine::Outgoing;
 use weir_core::machine::{Coordinator as _, Effects, Orders, Shard as _};
 use weir_core::termination::Timeouts;
 use weir_sql::Sources;
@@ -103,7 +104,7 @@ impl Stage {
     }
 
     fn hear(&mut self, effects: Effects<Request, weir_txn::message::Reply>) {
-        for (_, reply) in effects.replies {
+        for Outgoing { message: reply, .. } in effects.replies {
             self.coordinator.on_reply(self.now_ms, reply, &mut self.orders);
         }
     }

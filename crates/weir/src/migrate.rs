@@ -15,7 +15,7 @@ use weir_sql::session::{Command, statements};
 use weir_txn::exec::definition::Description;
 
 use crate::application::Bare;
-use crate::output::Failure;
+use crate::output::{Failure, print_remark};
 
 /// Initial state of a data directory, and the texts of the files that it was last migrated to.
 #[derive(Serialize, Deserialize)]
@@ -431,6 +431,9 @@ pub fn apply(client: &Client, found: &[Difference]) -> Result<(), (String, Strin
                     return Err(format!("the rows that there are violate {kind} \"{}\"", validation.name));
                 }
             }
+            next.notices
+                .iter()
+                .for_each(|notice| print_remark(&format!("weir: notice: {}", notice.message())));
             Ok(next.schema_version)
         };
         schema_version = match defined() {

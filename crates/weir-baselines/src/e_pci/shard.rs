@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use weir_core::clock::{HybridClock, clock_at};
 use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
+use weir_core::lsn::Lsn;
 use weir_core::machine::{Effects, Shard};
 use weir_core::readers::Readers;
 use weir_kv::table::Table;
@@ -116,7 +117,7 @@ impl Partition {
             self.tallies.entry(txn).or_default().participants = Some(participants);
             self.on_vote(now_ms, txn, self.id, clock, out);
         } else {
-            out.peers.push((decider, Request::Vote { txn, clock }));
+            out.ask(decider, Request::Vote { txn, clock }, Lsn::START);
         }
     }
 
@@ -129,7 +130,7 @@ impl Partition {
             // Its coordinator has said itself that all is over.
             return;
         };
-        out.replies.push((txn.coordinator, reply));
+        out.reply(txn.coordinator, reply, Lsn::START);
     }
 
     fn prepare(&mut self, now_ms: u64, txn: TxnId, mut prepare: Prepared) -> u64 {
@@ -145,7 +146,7 @@ impl Partition {
     fn on_vote(&mut self, now_ms: u64, txn: TxnId, voter: ShardId, clock: u64, out: &mut Out) {
         if let Some(clock) = self.decided.get(&txn) {
             let stamp = Stamp { clock: *clock, txn };
-            out.peers.push((voter, Request::Commit { stamp }));
+            out.ask(voter, Request::Commit { stamp }, Lsn::START);
             return;
         }
         if self.over.is_over(txn.coordinator, txn.sequence) {
@@ -172,8 +173,8 @@ impl Partition {
         self.decided.insert(txn, stamp.clock);
         self.commit(stamp);
         let others = participants.iter().filter(|shard| **shard != self.id);
-        out.peers.extend(others.map(|shard| (*shard, Request::Commit { stamp })));
-        out.replies.push((txn.coordinator, Reply::Decided { stamp }));
+        others.for_each(|shard| out.ask(*shard, Request::Commit { stamp }, Lsn::START));
+        out.reply(txn.coordinator, Reply::Decided { stamp }, Lsn::START);
     }
 
     /// Shows what is prepared here; a second time nothing happens.
@@ -223,7 +224,7 @@ impl Partition {
         unanswered.retain(|(decider, _)| *decider != self.id);
         let waiting = Waiting { at, keys, ranges, unanswered };
         if waiting.unanswered.is_empty() || self.bugs.check_is_skipped {
-            out.replies.push((reader.coordinator, self.read(reader, &waiting, false)));
+            out.reply(reader.coordinator, self.read(reader, &waiting, false), Lsn::START);
         } else {
             self.counts.check_messages += check(reader, &waiting, out);
             self.waiting.insert(reader, waiting);
@@ -265,7 +266,7 @@ impl Partition {
         // Also if the decision is forgotten: then the asking shard has committed it meanwhile.
         self.clock.observe_clock(at);
         let txns = txns.into_iter().map(|txn| (txn, self.decided.get(&txn).copied())).collect();
-        out.peers.push((from, Request::Checked { reader, txns, clock: self.clock.last() }));
+        out.ask(from, Request::Checked { reader, txns, clock: self.clock.last() }, Lsn::START);
     }
 
     fn on_checked(&mut self, reader: Reader, txns: Vec<(TxnId, Option<u64>)>, clock: u64, out: &mut Out) {
@@ -283,7 +284,7 @@ impl Partition {
         waiting.unanswered.retain(|(_, txn)| !txns.iter().any(|(one, _)| one == txn));
         if waiting.unanswered.is_empty() {
             let waiting = self.waiting.remove(&reader).expect("it waits");
-            out.replies.push((reader.coordinator, self.read(reader, &waiting, true)));
+            out.reply(reader.coordinator, self.read(reader, &waiting, true), Lsn::START);
         }
     }
 
@@ -306,7 +307,7 @@ fn check(reader: Reader, waiting: &Waiting, out: &mut Out) -> u64 {
     let by_decider = waiting.unanswered.chunk_by(|one, other| one.0 == other.0);
     let messages = by_decider.map(|asked| {
         let txns = asked.iter().map(|(_, txn)| *txn).collect();
-        out.peers.push((asked[0].0, Request::Check { reader, at: waiting.at, txns }));
+        out.ask(asked[0].0, Request::Check { reader, at: waiting.at, txns }, Lsn::START);
     });
     messages.count() as u64
 }
@@ -356,7 +357,7 @@ impl Shard for Partition {
             (_, Request::Commit { stamp }) => {
                 self.commit(stamp);
                 let reply = Reply::Committed { txn: stamp.txn, shard: self.id };
-                out.replies.push((stamp.txn.coordinator, reply));
+                out.reply(stamp.txn.coordinator, reply, Lsn::START);
             }
             (Sender::Shard(asker), Request::Check { reader, at, txns }) => {
                 self.on_check(asker, reader, at, txns, out);
@@ -386,7 +387,7 @@ mod tests {
     fn step(shard: &mut Partition, now_ms: u64, request: Request) -> Vec<Reply> {
         let mut out = Effects::default();
         shard.step(now_ms, Sender::Coordinator(1), request, &mut out);
-        out.replies.into_iter().map(|(_, reply)| reply).collect()
+        out.replies.into_iter().map(|reply| reply.message).collect()
     }
 
     fn write(shard: &mut Partition, now_ms: u64, sequence: u64, write: Write) {

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use weir_core::clock::HybridClock;
 use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
+use weir_core::lsn::Lsn;
 use weir_core::machine::{Effects, Shard};
 use weir_core::readers::Readers;
 use weir_kv::table::Table;
@@ -96,7 +97,7 @@ impl Partition {
     fn on_lock(&mut self, now_ms: u64, txn: TxnId, run: Run, out: &mut Out) {
         if let Some(stamp) = self.finished.get(&txn).filter(|_| run.finish) {
             let (run, clock) = (run.number, stamp.clock);
-            out.replies.push((txn.coordinator, Reply::Granted { txn, run, clock, items: Vec::new() }));
+            out.reply(txn.coordinator, Reply::Granted { txn, run, clock, items: Vec::new() }, Lsn::START);
             return;
         }
         if self.over.is_over(txn.coordinator, txn.sequence) {
@@ -107,7 +108,7 @@ impl Partition {
             // What still waits will be answered.
             if known.is_granted() {
                 let granted = self.granted(txn, known);
-                out.replies.push((txn.coordinator, granted));
+                out.reply(txn.coordinator, granted, Lsn::START);
             }
             return;
         }
@@ -145,14 +146,14 @@ impl Partition {
         }
         if !run.finish {
             let run = self.holding.get(&txn).and_then(|runs| runs.last()).expect("as above");
-            out.replies.push((txn.coordinator, self.granted(txn, run)));
+            out.reply(txn.coordinator, self.granted(txn, run), Lsn::START);
             return;
         }
         let run = runs.pop().expect("as above");
         if runs.is_empty() {
             self.holding.remove(&txn);
         }
-        out.replies.push((txn.coordinator, self.granted(txn, &run)));
+        out.reply(txn.coordinator, self.granted(txn, &run), Lsn::START);
         let stamp = Stamp { clock: self.clock.last(), txn };
         if writes {
             self.finished.insert(txn, stamp);
@@ -172,7 +173,7 @@ impl Partition {
             self.unlock(txn, &run);
         }
         self.over.set_over(txn.coordinator, txn.sequence);
-        out.replies.push((txn.coordinator, Reply::Released { txn, shard: self.id }));
+        out.reply(txn.coordinator, Reply::Released { txn, shard: self.id }, Lsn::START);
     }
 
     fn apply(&mut self, stamp: Stamp, run: &Run) {
@@ -239,7 +240,7 @@ impl Partition {
             }
         }
         if gathering.waiting == 0 {
-            out.replies.push((txn.coordinator, gathering.reply(txn, self.id)));
+            out.reply(txn.coordinator, gathering.reply(txn, self.id), Lsn::START);
         } else {
             self.gathering.insert(txn, gathering);
         }
@@ -255,7 +256,7 @@ impl Partition {
         gathering.waiting -= 1;
         if gathering.waiting == 0 {
             let gathering = self.gathering.remove(&txn).expect("as above");
-            out.replies.push((txn.coordinator, gathering.reply(txn, self.id)));
+            out.reply(txn.coordinator, gathering.reply(txn, self.id), Lsn::START);
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_core::ids::{CoordinatorId, Sender, ShardId};
+use weir_core::machine::Outgoing;
 use weir_core::machine::{Effects, Orders, Shard};
 use weir_kv::{Done, ItemCoordinator, Transaction};
 
@@ -158,10 +159,10 @@ where
         let mut effects = Effects::default();
         shard.step(self.now_ms, from, request, &mut effects);
         let epoch = shard.epoch();
-        for (coordinator, reply) in effects.replies {
+        for Outgoing { to: coordinator, message: reply, .. } in effects.replies {
             self.send(|| Event::Reply { to: coordinator, from: to, epoch, reply: reply.clone() });
         }
-        for (peer, request) in effects.peers {
+        for Outgoing { to: peer, message: request, .. } in effects.peers {
             let from = Sender::Shard(to);
             self.send(|| Event::Request { from, to: peer, progress: None, request: request.clone() });
         }

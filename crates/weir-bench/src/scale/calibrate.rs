@@ -11,6 +11,7 @@ use std::time::Instant;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use weir_core::ids::{CoordinatorId, Sender, ShardId};
+use weir_core::machine::Outgoing;
 use weir_core::machine::{Effects, Orders, Shard};
 use weir_kv::{Done, ItemCoordinator, Key, Transaction};
 use weir_server::embedded::now_ms;
@@ -284,14 +285,14 @@ impl<S: ItemShard, C: ItemCoordinator<S>> Steps<S, C> {
         peers: &mut Vec<(ShardId, ShardId, S::Request)>,
     ) {
         let epoch = self.shards[usize::from(shard)].epoch();
-        for (coordinator, reply) in effects.replies.drain(..) {
+        for Outgoing { to: coordinator, message: reply, .. } in effects.replies.drain(..) {
             let batches = &mut replies[coordinator as usize];
             match batches.last_mut().filter(|(from, ..)| *from == shard) {
                 Some((_, _, batch)) => batch.push(reply),
                 None => batches.push((shard, epoch, vec![reply])),
             }
         }
-        peers.extend(effects.peers.drain(..).map(|(to, request)| (shard, to, request)));
+        peers.extend(effects.peers.drain(..).map(|one| (shard, one.to, one.message)));
     }
 
     fn replies(

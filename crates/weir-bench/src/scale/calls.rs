@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use weir_analysis::Analysis;
 use weir_core::ids::{CoordinatorId, Sender, ShardId};
+use weir_core::machine::Outgoing;
 use weir_core::machine::{Coordinator as _, Effects, Orders, Shard as _};
 use weir_server::embedded::now_ms;
 use weir_sim::scale::{Charge, Clients, Scale, Tariff};
@@ -311,7 +312,7 @@ impl Steps {
         let kind = request_kind(&request);
         timed(&mut self.samples, kind, || node.step(now_ms, Sender::Coordinator(0), request, &mut effects));
         self.coordinator.on_epoch(shard, node.epoch());
-        for (_, reply) in effects.replies {
+        for Outgoing { message: reply, .. } in effects.replies {
             let coordinator = &mut self.coordinator;
             timed(&mut self.samples, reply_kind(&reply), || coordinator.on_reply(now_ms, reply, orders));
         }

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use weir_bench::ycsb::{Drive, ItemShard, Machines, Protocol, Shaped};
 use weir_core::ids::{CoordinatorId, Sender, ShardId};
+use weir_core::machine::Outgoing;
 use weir_core::machine::{Effects, Orders};
 use weir_kv::{Done, ItemCoordinator, Key, Transaction, Write, shard_of};
 
@@ -121,10 +122,10 @@ impl<S: ItemShard, C: ItemCoordinator<S>> Stage<S, C> {
     fn step(&mut self, from: Sender, shard: ShardId, request: S::Request) {
         let mut effects = Effects::default();
         self.shards[usize::from(shard)].step(self.now_ms, from, request, &mut effects);
-        for (coordinator, reply) in effects.replies {
+        for Outgoing { to: coordinator, message: reply, .. } in effects.replies {
             self.under_way.push(Message::Reply { coordinator, shard, reply });
         }
-        for (to, request) in effects.peers {
+        for Outgoing { to, message: request, .. } in effects.peers {
             let coordinator = request.on_behalf_of().expect("shards speak for somebody");
             self.under_way.push(Message::Peer { from: shard, shard: to, request, coordinator });
         }

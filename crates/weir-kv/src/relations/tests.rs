@@ -93,7 +93,7 @@ impl Bank {
             .into_iter()
             .for_each(|request| at.step(1_000, Sender::Coordinator(of.id()), request, &mut effects));
         of.on_epoch(shard, at.epoch());
-        effects.replies.into_iter().for_each(|(_, reply)| of.on_reply(1_000, reply, out));
+        effects.replies.into_iter().for_each(|reply| of.on_reply(1_000, reply.message, out));
     }
 
     /// Words of progress go to and fro until all is drained.

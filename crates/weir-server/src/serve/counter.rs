@@ -39,13 +39,13 @@ pub(super) enum Arrival<S: Shard> {
 type Answers<S> = (Arc<dyn ReplySink<S>>, Vec<<S as Shard>::Reply>);
 
 /// Replies for coordinators of this process.
-pub(super) struct Outgoing<S: Shard> {
+pub(super) struct Deliveries<S: Shard> {
     to: Vec<Answers<S>>,
     shard: ShardId,
     epoch: u64,
 }
 
-impl<S: Shard> Outgoing<S> {
+impl<S: Shard> Deliveries<S> {
     /// Delivers the replies. The caller must not hold the shard's turn: receivers may send further requests at once.
     pub(super) fn tell(self) {
         for (sink, replies) in self.to {
@@ -82,8 +82,8 @@ where
     }
 
     /// Ends a turn: passes its records to the log, and sorts the messages that may leave. Returns those for this process.
-    pub(super) fn end_turn(&mut self) -> Outgoing<S> {
-        let mut told = Outgoing { to: Vec::new(), shard: self.shard.id(), epoch: self.shard.epoch() };
+    pub(super) fn end_turn(&mut self) -> Deliveries<S> {
+        let mut told = Deliveries { to: Vec::new(), shard: self.shard.id(), epoch: self.shard.epoch() };
         if self.is_over {
             return told;
         }

@@ -1,6 +1,5 @@
 //! Outgoing messages of a shard: those that depend on log records wait until the records are durable (soundness S16).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,6 +7,7 @@ use serde::Serialize;
 use tracing::{info, warn};
 use weir_core::history::Seen;
 use weir_core::ids::{CoordinatorId, Sender, ShardId};
+use weir_core::lsn::HeldMessages;
 use weir_core::machine::{Effects, Exposed};
 
 use super::log::{LogError, LogFigures, Parts};
@@ -33,24 +33,33 @@ impl<S: Exposed> Default for Leaving<S> {
     }
 }
 
-impl<S: Exposed> Leaving<S> {
-    fn extend(&mut self, other: Leaving<S>) {
-        self.replies.extend(other.replies);
-        self.peers.extend(other.peers);
-        self.description = other.description.or(self.description.take());
+impl<S: Exposed> Extend<Message<S>> for Leaving<S> {
+    fn extend<M: IntoIterator<Item = Message<S>>>(&mut self, messages: M) {
+        for message in messages {
+            match message {
+                Message::Reply(to, reply) => self.replies.push((to, reply)),
+                Message::Peer(to, request) => self.peers.push((to, request)),
+                Message::Description(description) => self.description = Some(description),
+            }
+        }
     }
 }
 
+/// A message that may have to wait for the log.
+enum Message<S: Exposed> {
+    Reply(CoordinatorId, S::Reply),
+    Peer(ShardId, S::Request),
+    /// For all clients.
+    Description(Arc<S::Description>),
+}
+
 pub(super) struct Outbox<S: Exposed> {
+    /// None: the shard has no log, and notes no records.
     writer: Option<Writer<S::Record>>,
     effects: Effects<S::Request, S::Reply>,
     /// Records of this turn.
     records: Vec<S::Record>,
-    /// How many records there have been, and how many of them are durable.
-    noted: u64,
-    durable: u64,
-    /// By the count of records that must be durable first.
-    held: BTreeMap<u64, Leaving<S>>,
+    held: HeldMessages<Message<S>>,
     pub leaving: Leaving<S>,
     /// Number of snapshots begun; and the one that has not been passed to the log completely.
     snapshots: u64,
@@ -120,9 +129,7 @@ where
             writer,
             effects: Effects::default(),
             records: Vec::new(),
-            noted: 0,
-            durable: 0,
-            held: BTreeMap::new(),
+            held: HeldMessages::default(),
             leaving: Leaving::default(),
             snapshots: 0,
             snapshot: None,
@@ -154,32 +161,17 @@ where
         }
     }
 
-    /// Holds back what the step has sent, for as long as it must be.
+    /// Takes what the step has noted and sent. A message is held until the log is durable up to the position that it carries.
     fn sort(&mut self, shard: &mut S) {
-        let required_lsn = shard.required_lsn();
         let records = shard.take_records();
-        if self.writer.is_some() {
-            self.noted += records.len() as u64;
-            self.records.extend(records);
-        }
-        let is_durable = self.is_durable();
-        let Effects { replies, peers } = &mut self.effects;
-        let description = shard.take_description();
-        if !replies.is_empty() {
-            let after = required_lsn.min(self.noted);
-            let leaving = match after <= self.durable {
-                true => &mut self.leaving,
-                false => self.held.entry(after).or_default(),
-            };
-            leaving.replies.append(replies);
-        }
-        if !peers.is_empty() || description.is_some() {
-            let leaving = match is_durable {
-                true => &mut self.leaving,
-                false => self.held.entry(self.noted).or_default(),
-            };
-            leaving.peers.append(peers);
-            leaving.description = description.or(leaving.description.take());
+        self.held.note(records.len());
+        self.records.extend(records);
+        let Outbox { effects: Effects { replies, peers }, held, leaving, .. } = self;
+        let replies = replies.drain(..).map(|one| (one.after, Message::Reply(one.to, one.message)));
+        let peers = peers.drain(..).map(|one| (one.after, Message::Peer(one.to, one.message)));
+        let description = shard.take_description().map(|one| (held.noted(), Message::Description(one)));
+        for (after, message) in replies.chain(peers).chain(description) {
+            leaving.extend(held.hold(after, message));
         }
     }
 
@@ -189,7 +181,7 @@ where
 
     /// All that the shard has wanted written down is durable.
     pub(super) fn is_durable(&self) -> bool {
-        self.durable == self.noted
+        self.held.is_durable()
     }
 
     /// Passes the records of this turn to the log, and reads its durable position.
@@ -202,13 +194,9 @@ where
             writer.append(std::mem::take(&mut self.records));
         }
         let Written { durable, is_outgrown, snapshots, is_full } = writer.written()?;
-        if durable > self.durable {
-            self.durable = durable;
+        if durable > self.held.durable() {
             shard.on_durable(durable);
-            let held = self.held.split_off(&(durable + 1));
-            for (_, leaving) in std::mem::replace(&mut self.held, held) {
-                self.leaving.extend(leaving);
-            }
+            self.leaving.extend(self.held.on_durable(durable));
         }
         if is_outgrown && self.snapshots == snapshots {
             self.snapshots += 1;

@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 
 use serde::Serialize;
 use tracing::{debug, info, warn};
+use weir_core::lsn::Lsn;
 use weir_core::nearby::hurry;
 
 use super::log::{Log, LogError, LogFigures};
@@ -71,8 +72,8 @@ pub(super) struct Writer<R> {
 
 /// How far the log has come.
 pub(super) struct Written {
-    /// Number of durable records since the start.
-    pub durable: u64,
+    /// Position up to which the log is durable.
+    pub durable: Lsn,
     /// A snapshot is due.
     pub is_outgrown: bool,
     /// Number of snapshots begun and finished.
@@ -142,7 +143,7 @@ impl<R: Serialize + Send + 'static> Writer<R> {
         match state.failed.take() {
             Some(error) => Err(error),
             None => Ok(Written {
-                durable: state.durable,
+                durable: Lsn(state.durable),
                 is_outgrown: state.is_outgrown,
                 snapshots: state.snapshots,
                 is_full: state.is_full,

@@ -232,9 +232,9 @@ where
                 let mut effects = Effects::default();
                 at.step(START_MS, Sender::Coordinator(coordinator as CoordinatorId), request, &mut effects);
                 let mut peers: Vec<_> =
-                    effects.peers.into_iter().map(|(to, request)| (shard, to, request)).collect();
+                    effects.peers.into_iter().map(|one| (shard, one.to, one.message)).collect();
                 let mut replies: Vec<_> =
-                    effects.replies.into_iter().map(|(_, reply)| (shard, reply)).collect();
+                    effects.replies.into_iter().map(|one| (shard, one.message)).collect();
                 while let Some((from, to, request)) = peers.pop() {
                     let mut effects = Effects::default();
                     self.cores[usize::from(to)].shard.step(
@@ -243,8 +243,8 @@ where
                         request,
                         &mut effects,
                     );
-                    peers.extend(effects.peers.into_iter().map(|(next, request)| (to, next, request)));
-                    replies.extend(effects.replies.into_iter().map(|(_, reply)| (to, reply)));
+                    peers.extend(effects.peers.into_iter().map(|one| (to, one.to, one.message)));
+                    replies.extend(effects.replies.into_iter().map(|one| (to, one.message)));
                 }
                 for (shard, reply) in replies {
                     let epoch = self.cores[usize::from(shard)].shard.epoch();
@@ -399,11 +399,11 @@ where
     }
 
     fn sort_effects(&mut self, at: u32, effects: Effects<S::Request, S::Reply>) {
-        for (coordinator, reply) in effects.replies {
-            self.outgoing.to(coordinator as usize, at).replies.push(reply);
+        for reply in effects.replies {
+            self.outgoing.to(reply.to as usize, at).replies.push(reply.message);
         }
-        for (shard, request) in effects.peers {
-            self.outgoing.to(usize::from(shard), at).peers.push(request);
+        for request in effects.peers {
+            self.outgoing.to(usize::from(request.to), at).peers.push(request.message);
         }
     }
 

@@ -131,19 +131,25 @@ impl From<Diagnostic> for Undefined {
     }
 }
 
+/// A definition that has been analysed.
+#[derive(Debug)]
+pub struct Defined {
+    pub definition: Definition,
+    /// The program after it; none if the schema stays.
+    pub program: Option<Arc<Program>>,
+    /// What its client should know.
+    pub remarks: Vec<SqlError>,
+}
+
 impl Definition {
-    /// Parses and analyses a definition in the session's time zone, which the thread has entered; also returns the resulting program,
-    /// none if the statement leaves the schema unchanged, and what its client should know.
+    /// Parses and analyses a definition in the session's time zone, which the thread has entered.
     ///
     /// An assertion in a comment is what a dump says of a database that has run with it: as in the files that a database begins with,
     /// procedures beside it need not be proved to keep it. CREATE ASSERTION is refused beside such a procedure.
     ///
     /// # Errors
     /// What is wrong with it, what it would break, or that this program's schema does not change.
-    pub fn of(
-        program: &Program,
-        text: &str,
-    ) -> Result<(Definition, Option<Arc<Program>>, Vec<SqlError>), Undefined> {
+    pub fn of(program: &Program, text: &str) -> Result<Defined, Undefined> {
         let zone = SessionZone::current();
         let _utc = SessionZone::UTC.enter();
         let (application, description) = program.described().ok_or_else(|| Undefined {
@@ -153,7 +159,8 @@ impl Definition {
         let upon = description.schema_version;
         if let Some(Truncated { tables, restarts, .. }) = truncated(&application.catalog, text)? {
             let change = Change::Truncate { tables, restarts };
-            return Ok((Definition { upon, becomes: upon, change }, None, Vec::new()));
+            let definition = Definition { upon, becomes: upon, change };
+            return Ok(Defined { definition, program: None, remarks: Vec::new() });
         }
         let (after, text) = weir_sql::define_in(application, &name_of(description), text, zone)?;
         let placement = stays(program, application, &after)?;
@@ -181,7 +188,7 @@ impl Definition {
         if let Change::Schema { plan, .. } = &definition.change {
             plan.set_program(&program);
         }
-        Ok((definition, Some(program), remarks))
+        Ok(Defined { definition, program: Some(program), remarks })
     }
 
     /// Program after the definition; none if it does not change.

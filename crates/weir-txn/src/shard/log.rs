@@ -23,6 +23,7 @@ use crate::message::{Age, Answers, ReadQuery, Reply, TableRead};
 use crate::shard::node::Node;
 use crate::storage::{Image, LoggedOperation, LoggedRow, Rows as _, SavedRows, Storage, Write};
 use weir_core::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
+use weir_core::lsn::Lsn;
 use weir_core::machine::Durable;
 use weir_core::readers::OverOf;
 use weir_core::termination::Timeouts;
@@ -114,21 +115,11 @@ impl Durable for Node {
 
     fn take_records(&mut self) -> Vec<Record> {
         let Some(outcomes) = &mut self.outcomes else { return Vec::new() };
-        let records = std::mem::take(&mut outcomes.log);
-        let has_loaded = outcomes.is_logged && std::mem::take(&mut outcomes.has_loaded);
-        outcomes.taken += if has_loaded { 1 } else { records.len() as u64 };
-        match has_loaded {
-            true => vec![self.snapshot()],
-            false => records,
-        }
+        outcomes.take().unwrap_or_else(|| vec![self.snapshot()])
     }
 
-    fn required_lsn(&self) -> u64 {
-        self.required_lsn
-    }
-
-    fn on_durable(&mut self, count: u64) {
-        self.storage.on_durable(count);
+    fn on_durable(&mut self, up_to: Lsn) {
+        self.storage.on_durable(up_to);
     }
 
     fn snapshot(&mut self) -> Record {
@@ -500,7 +491,7 @@ impl Node {
         if !outcomes.is_logged {
             return;
         }
-        let (rows, record) = (self.storage.logged_since(begin), outcomes.noted() + 1);
+        let (rows, record) = (self.storage.logged_since(begin), outcomes.next());
         match steps.is_empty() {
             true => self.storage.note_unsynced(begin, record),
             false => self.storage.note_all_unsynced(record),
@@ -510,10 +501,11 @@ impl Node {
         outcomes.log.push(Record::Committed(Box::new(commit)));
     }
 
-    /// Logs that a transaction has not committed and never will.
-    pub(crate) fn note_refusal(&mut self, txn: TxnId, reply: Option<&Reply>) {
+    /// Logs that a transaction has not committed and never will. Returns the position that the reply depends on.
+    pub(crate) fn note_refusal(&mut self, txn: TxnId, reply: Option<&Reply>) -> Lsn {
         self.drop_open(txn);
-        let Some(outcomes) = &mut self.outcomes else { return };
+        let read_dependency = self.read_dependency();
+        let Some(outcomes) = &mut self.outcomes else { return Lsn::START };
         let reply = reply.cloned().map(Box::new);
         self.participant.readers.know(txn.coordinator);
         // Outcomes that the coordinator knows already need not be remembered.
@@ -525,10 +517,12 @@ impl Node {
             matches!(reply.as_deref(), Some(Reply::Executed { .. })) && self.storage.room.disk_is_full;
         if needs_room {
             // The reply depends only on what it has read; records that wait for disk space need not be waited for.
-            self.row_replies += 1;
-        } else if outcomes.is_logged && !self.bugs.refusal_is_not_recorded {
+            return read_dependency;
+        }
+        if outcomes.is_logged && !self.bugs.refusal_is_not_recorded {
             outcomes.log.push(Record::Refused { txn, reply });
         }
+        outcomes.noted()
     }
 
     pub(crate) fn note_prepared(&mut self, txn: TxnId) {

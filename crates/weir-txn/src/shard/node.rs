@@ -26,8 +26,9 @@ use crate::shard::snapshot::Snapshots;
 use crate::storage::{Storage, Workspace, Write, WriteSet};
 use weir_core::clock::HybridClock;
 use weir_core::ids::{CoordinatorId, Position, Sender, ShardId, Timestamp, TxnId};
+use weir_core::lsn::Lsn;
 use weir_core::machine::{self, Done, Shard};
-use weir_core::termination::Terminates as _;
+use weir_core::termination::{Says as _, Terminates as _, Words};
 
 /// First protocol version in which a sequence is set by a request of its own.
 const SET_SEQUENCE_FROM: u16 = 4;
@@ -80,10 +81,6 @@ pub struct Node {
     pub(crate) waits_besides: BTreeMap<TxnId, Holders>,
     scratch: call::Scratch,
     pub(crate) sequences: Sequences,
-    /// Number of log records that must be durable before the messages of the last step may leave.
-    pub(crate) required_lsn: u64,
-    /// Number of replies of this step that depend only on rows it has read, not on records it has written.
-    pub(crate) row_replies: usize,
     pub(crate) bugs: PlantedBugs,
     pub(crate) has_done: Done,
     pub(crate) interrupts: Arc<Interrupts>,
@@ -112,8 +109,6 @@ impl Node {
             waits_besides: BTreeMap::new(),
             scratch: call::Scratch::default(),
             sequences: Sequences::default(),
-            required_lsn: 0,
-            row_replies: 0,
             program,
             bugs,
             has_done: Done::default(),
@@ -153,29 +148,22 @@ impl Shard for Node {
     }
 
     fn step(&mut self, now_ms: u64, from: Sender, request: Request, out: &mut Effects) {
-        let (sent, noted) = (out.replies.len(), self.noted());
-        let asked = out.peers.len();
+        let sent = (out.replies.len(), out.peers.len());
         self.storage.begin_step();
-        self.row_replies = 0;
         match from {
-            Sender::Shard(peer) => self.on_peer(peer, &request, &mut out.peers),
+            Sender::Shard(peer) => {
+                let words = self.on_peer(peer, &request);
+                self.send_words(words, out);
+            }
             Sender::Coordinator(_) => self.on_request(now_ms, request, out),
         }
         self.wake(now_ms, out);
         self.forget();
-        let tells_what_it_has_met = noted == self.noted() && self.row_replies == out.replies.len() - sent;
-        self.required_lsn = match tells_what_it_has_met {
-            true if self.bugs.ignores_read_dependencies => 0,
-            true => self.storage.read_dependency(),
-            false => self.noted(),
-        };
-        if self.snapshots.holds_back() {
-            self.hold_back((sent, asked), out);
-        }
+        self.hold_back(sent, out);
     }
 
     fn on_timer(&mut self, now_ms: u64, out: &mut Effects) {
-        self.required_lsn = u64::MAX;
+        self.storage.begin_step();
         self.storage.look_at_memory(self.write_sets_bytes());
         self.program.count(self.storage.row_counts());
         let sent = (out.replies.len(), out.peers.len());
@@ -193,7 +181,8 @@ impl Shard for Node {
             self.drop_open_of(&silent);
         }
         self.participant.expire(now_ms);
-        self.finish_the_silent(&mut out.peers);
+        let words = self.finish_the_silent();
+        self.send_words(words, out);
         self.wake(now_ms, out);
         self.forget();
         self.hold_back(sent, out);
@@ -247,9 +236,32 @@ impl Shard for Node {
 }
 
 impl Node {
-    /// Number of log records noted since the start.
-    fn noted(&self) -> u64 {
-        self.outcomes.as_deref().map_or(0, OutcomeTable::noted)
+    /// Position after the last record noted.
+    fn noted(&self) -> Lsn {
+        self.outcomes.as_deref().map_or(Lsn::START, OutcomeTable::noted)
+    }
+
+    /// Position of the last record that a row read in this step depends on.
+    pub(crate) fn read_dependency(&self) -> Lsn {
+        match self.bugs.ignores_read_dependencies {
+            true => Lsn::START,
+            false => self.storage.read_dependency(),
+        }
+    }
+
+    /// Sends a reply that may depend on every record noted so far.
+    pub(crate) fn reply(&self, txn: TxnId, reply: Reply, out: &mut Effects) {
+        out.reply(txn.coordinator, reply, self.noted());
+    }
+
+    /// Sends a reply that depends on no record but those of the rows that this step has read.
+    pub(crate) fn reply_from_rows(&self, txn: TxnId, reply: Reply, out: &mut Effects) {
+        out.reply(txn.coordinator, reply, self.read_dependency());
+    }
+
+    fn send_words(&self, words: Words, out: &mut Effects) {
+        let after = self.noted();
+        words.into_iter().for_each(|(shard, word)| out.ask(shard, Request::saying(word), after));
     }
 
     fn on_request(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
@@ -275,7 +287,7 @@ impl Node {
             Request::Apply { txn, begun, call } => self.on_apply(now_ms, txn, begun, call, out),
             Request::Commit { txn, timestamp } => {
                 self.commit(txn, timestamp);
-                out.replies.push((txn.coordinator, Reply::Committed { txn, shard: self.shard }));
+                self.reply(txn, Reply::Committed { txn, shard: self.shard }, out);
             }
             Request::Abort { txn } => {
                 // Its waiting request must not start the transaction again.
@@ -285,7 +297,7 @@ impl Node {
                     self.note_refusal(txn, None);
                 }
                 if self.outcomes.is_some() {
-                    out.replies.push((txn.coordinator, Reply::Aborted { txn, shard: self.shard }));
+                    self.reply(txn, Reply::Aborted { txn, shard: self.shard }, out);
                 }
             }
             Request::Read { read, session, query, within } => {
@@ -378,7 +390,9 @@ impl Node {
         } else {
             return false;
         };
-        out.replies.extend(reply.map(|reply| (txn.coordinator, reply.spoken())));
+        if let Some(reply) = reply {
+            self.reply(txn, reply.spoken(), out);
+        }
         true
     }
 
@@ -395,10 +409,10 @@ impl Node {
 
     fn tell_whom_it_waits_for(&self, txn: TxnId, holder: TxnId, out: &mut Effects) {
         let shard = self.shard;
-        out.replies.push((txn.coordinator, Reply::Waits { txn, shard, holder }));
+        self.reply(txn, Reply::Waits { txn, shard, holder }, out);
         if let Some(holders) = self.waits_besides.get(&txn) {
             let holders = holders.to_vec();
-            out.replies.push((txn.coordinator, Reply::WaitsBesides { txn, shard, holders }));
+            self.reply(txn, Reply::WaitsBesides { txn, shard, holders }, out);
         }
     }
 
@@ -410,10 +424,11 @@ impl Node {
 
     /// Sends a reply to the coordinator, and remembers it for repetitions.
     pub(crate) fn answer(&mut self, txn: TxnId, reply: Reply, out: &mut Effects) {
-        if self.outcomes.is_some() {
-            self.note_refusal(txn, Some(&reply));
-        }
-        out.replies.push((txn.coordinator, reply.spoken()));
+        let after = match self.outcomes {
+            Some(_) => self.note_refusal(txn, Some(&reply)),
+            None => Lsn::START,
+        };
+        out.reply(txn.coordinator, reply.spoken(), after);
     }
 
     fn on_execute(&mut self, now_ms: u64, txn: TxnId, begun: Begun, call: Box<Call>, out: &mut Effects) {
@@ -437,11 +452,11 @@ impl Node {
                 let reply = Reply::Executed { txn, result: Ok(ran.output) };
                 self.has_done.commits += u64::from(!read_only);
                 // A read-only call may run again, so its outcome is not logged.
-                match read_only {
-                    true => self.row_replies += 1,
-                    false => self.note_commit(txn, timestamp, begin, &[], Some(&reply)),
+                if read_only {
+                    return self.reply_from_rows(txn, reply.spoken(), out);
                 }
-                out.replies.push((txn.coordinator, reply.spoken()));
+                self.note_commit(txn, timestamp, begin, &[], Some(&reply));
+                self.reply(txn, reply.spoken(), out);
             }
             Err(Stop::Error(error)) => {
                 self.storage.rollback(begin);
@@ -474,7 +489,7 @@ impl Node {
         self.sequences.set(&self.program, self.shard, sequence, (value, is_given));
         let reply = Reply::Executed { txn, result: Ok(Default::default()) };
         self.note_commit(txn, timestamp, begin, &[], Some(&reply));
-        out.replies.push((txn.coordinator, reply));
+        self.reply(txn, reply, out);
     }
 
     fn on_prepare(
@@ -517,7 +532,7 @@ impl Node {
                 };
                 self.participant.hold(txn, prepared);
                 self.note_prepared(txn);
-                out.replies.push((txn.coordinator, reply));
+                self.reply(txn, reply, out);
             }
             Err(Stop::Error(error)) => {
                 self.storage.discard_write_set(own);
@@ -547,7 +562,7 @@ impl Node {
                 }
                 let reply = Reply::Prepared { txn, shard, answers: ran.answers, timestamp };
                 self.note_commit(txn, timestamp, begin, &[], Some(&reply));
-                out.replies.push((txn.coordinator, reply));
+                self.reply(txn, reply, out);
             }
             Err(Stop::Error(error)) => {
                 self.storage.rollback(begin);
@@ -627,7 +642,7 @@ impl Node {
                     let unsettled = Unsettled::new(timestamp, participants, position, begin, writes);
                     self.participant.unsettled.insert(txn, unsettled);
                 }
-                out.replies.push((txn.coordinator, reply.spoken()));
+                self.reply(txn, reply.spoken(), out);
             }
             Err(Stop::Error(error)) => {
                 self.storage.rollback(begin);

@@ -107,7 +107,9 @@ impl Node {
         let is_of_this_start = opened.is_none_or(|opened| opened == self.incarnation());
         if let Some(open) = self.open.get(&txn).filter(|open| open.answered.0 >= number && is_of_this_start) {
             let again = (open.answered.0 == number).then(|| open.answered.1.clone());
-            out.replies.extend(again.map(|reply| (txn.coordinator, reply)));
+            if let Some(reply) = again {
+                self.reply(txn, reply, out);
+            }
             return true;
         }
         let is_forgotten = opened.is_some_and(|opened| !self.has_open(txn, opened));
@@ -239,11 +241,14 @@ impl Node {
     ) {
         let (shard, incarnation) = (self.shard, self.incarnation());
         // An error, or a reply of a transaction that has changed the schema, may depend on more than rows that were read.
-        self.row_replies += usize::from(result.is_ok() && !open.defines());
+        let is_from_rows = result.is_ok() && !open.defines();
         let reply = Reply::Worked { txn, shard, number, incarnation, result }.spoken();
         open.answered = (number, reply.clone());
         self.open.insert(txn, open);
-        out.replies.push((txn.coordinator, reply));
+        match is_from_rows {
+            true => self.reply_from_rows(txn, reply, out),
+            false => self.reply(txn, reply, out),
+        }
     }
 
     /// `step`: its own number, and that of the last step to keep. A transaction unknown here becomes open, so that its late statements do
@@ -279,7 +284,7 @@ impl Node {
             // The transaction still exists but may no longer hold the claims: the coordinators of waiting requests must be notified.
             self.ended.extend(self.waiting.keys());
         }
-        out.replies.push((txn.coordinator, reply));
+        self.reply(txn, reply, out);
     }
 
     /// Transactions whose claims or pins have stopped a run; at least one.
@@ -323,7 +328,9 @@ impl Node {
     pub(crate) fn drop_open_of(&mut self, silent: &[CoordinatorId]) {
         let of_them = |txn: &&TxnId| silent.contains(&txn.coordinator);
         let left: Vec<TxnId> = self.open.keys().filter(of_them).copied().collect();
-        left.into_iter().for_each(|txn| self.note_refusal(txn, None));
+        for txn in left {
+            self.note_refusal(txn, None);
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::log::Record;
 use crate::message::{Reply, Request};
 use weir_core::ids::{CoordinatorId, ShardId, TxnId};
+use weir_core::lsn::Lsn;
 use weir_core::termination::{Inquiries, Timeouts};
 
 #[derive(Debug, Default)]
@@ -19,8 +20,8 @@ pub struct OutcomeTable {
     pub is_logged: bool,
     /// Records that the driver has not taken yet.
     pub log: Vec<Record>,
-    /// Number of records that the driver has taken since the start.
-    pub taken: u64,
+    /// Position after the last record that the driver has taken.
+    pub taken: Lsn,
     /// Initial rows have been loaded: the next record must be a full snapshot.
     pub has_loaded: bool,
     /// Number of starts of the shard.
@@ -45,9 +46,28 @@ pub struct Over {
 }
 
 impl OutcomeTable {
-    /// Number of log records noted since the start.
-    pub fn noted(&self) -> u64 {
-        self.taken + self.log.len() as u64
+    /// Position after the last record noted.
+    pub fn noted(&self) -> Lsn {
+        self.taken.plus(self.untaken())
+    }
+
+    /// Position after the next record.
+    pub fn next(&self) -> Lsn {
+        let replaced = self.is_logged && self.has_loaded;
+        self.taken.plus(if replaced { 1 } else { self.log.len() + 1 })
+    }
+
+    /// Number of records that the driver will be given. After a load a snapshot replaces the records.
+    fn untaken(&self) -> usize {
+        if self.is_logged && self.has_loaded { 1 } else { self.log.len() }
+    }
+
+    /// Takes the records; none: a snapshot of the shard replaces them.
+    pub fn take(&mut self) -> Option<Vec<Record>> {
+        self.taken = self.noted();
+        let records = std::mem::take(&mut self.log);
+        let is_replaced = self.is_logged && std::mem::take(&mut self.has_loaded);
+        (!is_replaced).then_some(records)
     }
 
     /// Forgets transactions of a coordinator that are over everywhere.

@@ -12,6 +12,7 @@ use crate::message::{PartsRead, ReadQuery, Reply, Sibling, forgotten, schema_has
 use crate::shard::node::{Effects, Node};
 use crate::storage::{MergedRows, Rows};
 use weir_core::ids::{Position, TxnId};
+use weir_core::lsn::Lsn;
 
 impl Node {
     /// Returns whether the reader is registered under that session; if not, replies with the session to begin again with.
@@ -35,15 +36,15 @@ impl Node {
             // A late read, which the end of the transaction does not wait for.
             return false;
         }
-        out.replies.push((txn.coordinator, Reply::Refused { txn, shard: self.shard, error: forgotten() }));
+        self.reply(txn, Reply::Refused { txn, shard: self.shard, error: forgotten() }, out);
         false
     }
 
     pub(crate) fn read_again(&mut self, read: TxnId, out: &mut Effects) {
         let session = self.participant.readers.register(read.coordinator);
         // A restarted shard knows no readers, so this reply depends on no log record.
-        self.row_replies += 1;
-        out.replies.push((read.coordinator, Reply::ReadAgain { read, shard: self.shard, session }));
+        let reply = Reply::ReadAgain { read, shard: self.shard, session };
+        out.reply(read.coordinator, reply, Lsn::START);
     }
 
     pub(crate) fn on_read(
@@ -68,11 +69,12 @@ impl Node {
         let siblings = if self.bugs.no_siblings { Vec::new() } else { self.participant.siblings() };
         // Other shards may be asked for the siblings, so their records must be durable before the reply.
         let defines = within.and_then(|(txn, _)| self.open.get(&txn)).is_some_and(Open::defines);
-        self.row_replies += usize::from(siblings.is_empty() && !defines);
-        out.replies.push((
-            read.coordinator,
-            Reply::ReadRows { read, shard: self.shard, round: 1, position, rows, examined, siblings },
-        ));
+        let is_from_rows = siblings.is_empty() && !defines;
+        let reply = Reply::ReadRows { read, shard: self.shard, round: 1, position, rows, examined, siblings };
+        match is_from_rows {
+            true => self.reply_from_rows(read, reply, out),
+            false => self.reply(read, reply, out),
+        }
     }
 
     /// S5: replies with exactly the state at `position` plus the named transactions; those that are not committed here yet are committed
@@ -104,18 +106,9 @@ impl Node {
             Ok(fetched) => fetched,
             Err(error) => return self.refuse_read(read, error, out),
         };
-        out.replies.push((
-            read.coordinator,
-            Reply::ReadRows {
-                read,
-                shard: self.shard,
-                round: 2,
-                position,
-                rows,
-                examined,
-                siblings: Vec::new(),
-            },
-        ));
+        let (shard, siblings) = (self.shard, Vec::new());
+        let reply = Reply::ReadRows { read, shard, round: 2, position, rows, examined, siblings };
+        self.reply(read, reply, out);
     }
 
     /// Rows of the state at `position` plus the missing transactions. The cost is proportional to the changes since `position`, which are
@@ -184,6 +177,6 @@ impl Node {
     }
 
     pub(crate) fn refuse_read(&mut self, read: TxnId, error: SqlError, out: &mut Effects) {
-        out.replies.push((read.coordinator, Reply::Refused { txn: read, shard: self.shard, error }));
+        self.reply(read, Reply::Refused { txn: read, shard: self.shard, error }, out);
     }
 }

@@ -12,6 +12,7 @@ use crate::message::{ReadQuery, Reply, Request, Sibling, forgotten_snapshot, sch
 use crate::shard::node::{Effects, Node};
 use crate::storage::Write;
 use weir_core::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
+use weir_core::machine::Outgoing;
 
 /// Limits of the history kept for one snapshot: number of changes, and their bytes.
 const CHANGES_MAX: u64 = 1 << 20;
@@ -48,8 +49,8 @@ struct Cut {
 /// Messages held back since the cut.
 #[derive(Debug, Default)]
 struct Held {
-    replies: Vec<(CoordinatorId, Reply)>,
-    peers: Vec<(ShardId, Request)>,
+    replies: Vec<Outgoing<CoordinatorId, Reply>>,
+    peers: Vec<Outgoing<ShardId, Request>>,
 }
 
 #[derive(Debug)]
@@ -81,10 +82,6 @@ pub(crate) struct Missing {
 }
 
 impl Snapshots {
-    pub(crate) fn holds_back(&self) -> bool {
-        self.cut.is_some()
-    }
-
     /// Oldest position that a snapshot needs.
     pub(crate) fn oldest(&self) -> Option<Position> {
         let needs = |snapshot: &Snapshot| match snapshot {
@@ -128,7 +125,7 @@ impl Node {
             self.snapshots.cut = Some(Cut { read, position, began_ms: age_ms });
         }
         let siblings = if self.bugs.no_siblings { Vec::new() } else { self.participant.siblings() };
-        out.replies.push((read.coordinator, self.told(read, 1, position, siblings)));
+        self.reply(read, self.told(read, 1, position, siblings), out);
     }
 
     fn told(&self, read: TxnId, round: u32, position: Position, siblings: Vec<Sibling>) -> Reply {
@@ -146,7 +143,7 @@ impl Node {
     ) {
         match self.snapshots.snapshots.get(&read) {
             Some(Snapshot::Kept(_)) => {
-                return out.replies.push((read.coordinator, self.told(read, 2, position, Vec::new())));
+                return self.reply(read, self.told(read, 2, position, Vec::new()), out);
             }
             Some(Snapshot::Gone(why)) => {
                 let why = why.clone();
@@ -178,7 +175,7 @@ impl Node {
         let kept = Kept { position, missing: missing.into(), needs, heard_ms, bytes: (0, needs) };
         self.snapshots.snapshots.insert(read, Snapshot::Kept(kept));
         // The reply depends on all records written so far, so the snapshot is durable before it is read.
-        out.replies.push((read.coordinator, self.told(read, 2, position, Vec::new())));
+        self.reply(read, self.told(read, 2, position, Vec::new()), out);
     }
 
     /// Commits the named transactions that are not committed here yet. Returns those missing from the state at `position`, in order. None
@@ -236,13 +233,9 @@ impl Node {
             Err(error) => return self.refuse_read(read, error, out),
         };
         // The snapshot was durable when it was kept.
-        self.row_replies += 1;
-        let shard = self.shard;
-        let siblings = Vec::new();
-        out.replies.push((
-            read.coordinator,
-            Reply::ReadRows { read, shard, round: 1, position, rows, examined, siblings },
-        ));
+        let (shard, siblings) = (self.shard, Vec::new());
+        let reply = Reply::ReadRows { read, shard, round: 1, position, rows, examined, siblings };
+        self.reply_from_rows(read, reply, out);
     }
 
     pub(crate) fn on_still_read(&mut self, snapshot: TxnId) {
@@ -280,7 +273,7 @@ impl Node {
     /// Moves the messages that this step has added to the held ones, except the reply to the cut's own coordinator.
     pub(crate) fn hold_back(&mut self, (replies, peers): (usize, usize), out: &mut Effects) {
         let Snapshots { cut: Some(cut), held, .. } = &mut self.snapshots else { return };
-        held.replies.extend(out.replies.extract_if(replies.., |(_, reply)| reply.txn() != cut.read));
+        held.replies.extend(out.replies.extract_if(replies.., |one| one.message.txn() != cut.read));
         held.peers.extend(out.peers.drain(peers..));
     }
 

@@ -56,6 +56,8 @@ pub use workspace::Workspace;
 pub use write::Write;
 pub use write_set::{Mark, MergedRows, WriteSet};
 
+use weir_core::lsn::Lsn;
+
 #[derive(Debug)]
 pub struct Storage {
     schema: Arc<Schema>,
@@ -388,7 +390,8 @@ impl Storage {
     }
 
     /// Records that the changes since `position` are in `record`, which is not durable yet.
-    pub fn note_unsynced(&mut self, position: Position, record: u64) {
+    pub fn note_unsynced(&mut self, position: Position, record: Lsn) {
+        let Lsn(record) = record;
         let changes = (self.history.end() - position) as usize;
         for change in self.history.since(position) {
             let (table, row) = (change.table, change.row);
@@ -403,13 +406,13 @@ impl Storage {
     }
 
     /// Records that `record`, not durable yet, has changed more than rows.
-    pub fn note_all_unsynced(&mut self, record: u64) {
-        self.unsynced.note_all(record);
+    pub fn note_all_unsynced(&mut self, record: Lsn) {
+        self.unsynced.note_all(record.0);
     }
 
     /// Marks the records up to this one as durable.
-    pub fn on_durable(&mut self, record: u64) {
-        self.unsynced.on_durable(record);
+    pub fn on_durable(&mut self, record: Lsn) {
+        self.unsynced.on_durable(record.0);
     }
 
     /// Sets whether found rows are tested for existence only, so that updates of them are no read dependency.
@@ -422,9 +425,9 @@ impl Storage {
         self.unsynced.begin_step();
     }
 
-    /// Newest non-durable record that the step has read from; 0: none.
-    pub fn read_dependency(&self) -> u64 {
-        self.unsynced.met()
+    /// Newest non-durable record that the step has read from; the start of the log if there is none.
+    pub fn read_dependency(&self) -> Lsn {
+        Lsn(self.unsynced.met())
     }
 
     /// Number of rows of each table.

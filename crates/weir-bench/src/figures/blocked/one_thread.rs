@@ -133,7 +133,7 @@ impl Stage {
         for at in 0..self.shards.len() {
             let mut effects = Effects::default();
             self.shards[at].on_timer(now_ms, &mut effects);
-            self.peers.extend(effects.peers.into_iter().map(|(to, request)| (at as ShardId, to, request)));
+            self.peers.extend(effects.peers.into_iter().map(|one| (at as ShardId, one.to, one.message)));
         }
         let (_, living, orders) = &mut self.coordinators[0];
         living.on_timer(now_ms, orders);
@@ -198,7 +198,7 @@ impl Stage {
     ) {
         let mut effects = Effects::default();
         self.shards[usize::from(shard)].step(now_ms, from, request, &mut effects);
-        replies.extend(effects.replies.into_iter().map(|(to, reply)| (to, shard, reply)));
-        self.peers.extend(effects.peers.into_iter().map(|(to, request)| (shard, to, request)));
+        replies.extend(effects.replies.into_iter().map(|one| (one.to, shard, one.message)));
+        self.peers.extend(effects.peers.into_iter().map(|one| (shard, one.to, one.message)));
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::Serialize;
+use weir_core::machine::Outgoing;
 use weir_core::machine::{Coordinator as _, CoordinatorOf, Durable, Effects, Orders, Shard};
 use weir_kv::{
     Bytes, Coordinator, Isolation, Key, KeyRange, Options, Partition, Progress, Reply, Request, Timeouts,
@@ -124,7 +125,7 @@ where
                 let (shard, mut effects) = (&mut shards[usize::from(to)], Effects::default());
                 shard.on_progress(NOW_MS, 7, progress);
                 shard.step(NOW_MS, Sender::Coordinator(7), request, &mut effects);
-                for (_, reply) in effects.replies {
+                for Outgoing { message: reply, .. } in effects.replies {
                     coordinator.on_reply(NOW_MS, reply, &mut orders);
                 }
             }
@@ -242,7 +243,7 @@ where
         let step = |shard: &mut S, request| shard.step(NOW_MS, from, request, &mut effects);
         believed += usize::from(take(shard, (NOW_MS, SHARDS, None), from, frame, step).is_ok());
         shard.on_timer(NOW_MS + chance.below(3_000) as u64, &mut effects);
-        assert!(effects.peers.drain(..).all(|(to, _)| to < SHARDS), "there is no such shard");
+        assert!(effects.peers.drain(..).all(|request| request.to < SHARDS), "there is no such shard");
         effects.replies.clear();
         shard.take_records();
     }

@@ -99,7 +99,7 @@ impl Node {
         self.participant.hold(txn, prepared);
         self.note_prepared(txn);
         let answers = Answers::default();
-        out.replies.push((txn.coordinator, Reply::Prepared { txn, shard, answers, timestamp }));
+        self.reply(txn, Reply::Prepared { txn, shard, answers, timestamp }, out);
     }
 
     /// Commits it.
@@ -133,7 +133,7 @@ impl Node {
             self.settle_later(txn, timestamp, participants, (begin, writes));
         }
         self.release_open(txn, claims);
-        out.replies.push((txn.coordinator, reply));
+        self.reply(txn, reply, out);
     }
 
     /// The transaction has committed here, and is to commit elsewhere.

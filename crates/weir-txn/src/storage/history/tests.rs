@@ -1,5 +1,6 @@
 //! The history beside a plain list of its changes.
 
+use weir_core::ids::{Position, Timestamp};
 use weir_sql::catalog::TableId;
 
 use super::{Change, ChangeRef, History, RowState};
