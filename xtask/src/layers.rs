@@ -1,6 +1,7 @@
-//! Checks that the modules of `weir-txn` import in one direction, as drawn in docs/internals/house.md.
+//! Checks that the modules of `weir-txn` import in one direction, as drawn in docs/internals/house.md, and that some crates are built
+//! without PostgreSQL's grammar.
 //!
-//! Reads paths of the source text. Circles within one module are none of its business.
+//! Reads paths of the source text, and manifests. Circles within one module are none of its business.
 
 use std::path::Path;
 
@@ -9,6 +10,37 @@ const HOUSE: &str = "docs/internals/house.md";
 const HEADING: &str = "## Layers of `weir-txn`";
 
 const SOURCES: &str = "crates/weir-txn/src/";
+
+/// Crates without the grammar: among those of the workspace they depend on each other only.
+const WITHOUT_GRAMMAR: [&str; 7] =
+    ["weir-types", "weir-observe", "weir-core", "weir-kv", "weir-net", "weir-server", "weir-baselines"];
+
+/// Dependencies on the grammar, where there may be none.
+pub fn dependencies(root: &Path) -> Vec<String> {
+    let of = |name: &&str| {
+        let file = format!("crates/{name}/Cargo.toml");
+        let manifest = std::fs::read_to_string(root.join(&file)).unwrap_or_default();
+        let wrong = with_grammar(&manifest).map(|other| {
+            format!(
+                "{file}: depends on {other}, which is not one of the crates without the grammar ({HOUSE})"
+            )
+        });
+        wrong.collect::<Vec<_>>()
+    };
+    WITHOUT_GRAMMAR.iter().flat_map(of).collect()
+}
+
+/// Dependencies of a manifest, but for tests, on other crates of the workspace than those without the grammar, or on the grammar itself.
+fn with_grammar(manifest: &str) -> impl Iterator<Item = &str> {
+    let mut section = "";
+    let names = manifest.lines().filter_map(move |line| {
+        section = line.strip_prefix('[').unwrap_or(section);
+        let is_built = section.ends_with("dependencies]") && !section.contains("dev-dependencies");
+        let name = line.split(['.', ' ', '=']).next().filter(|_| is_built)?;
+        (name.starts_with("weir-") || name.starts_with("pg_")).then_some(name)
+    });
+    names.filter(|name| !WITHOUT_GRAMMAR.contains(name))
+}
 
 /// Imports against the direction, and modules that are not drawn.
 pub fn complaints(root: &Path, files: &[String]) -> Vec<String> {
@@ -189,6 +221,17 @@ mod tests {
     fn a_module_that_is_not_drawn_is_found() {
         let complaint = format!("new.rs: {HOUSE} does not draw `new`");
         assert_eq!(found("new.rs", "fn f() {}\n"), [complaint]);
+    }
+
+    #[test]
+    fn a_planted_dependency_on_the_grammar_is_found() {
+        let manifest = "[package]\nname = \"weir-net\"\n\n[dependencies]\nserde = \"1\"\nweir-core.workspace = true\n\n\
+            [target.'cfg(unix)'.dependencies]\nlibc = \"0.2\"\n\n[dev-dependencies]\nweir-sql.workspace = true\n";
+        assert_eq!(with_grammar(manifest).count(), 0);
+        let planted = manifest.replace("serde = \"1\"", "weir-txn.workspace = true\npg_query = \"6\"");
+        assert!(with_grammar(&planted).eq(["weir-txn", "pg_query"]));
+        let planted = manifest.replace("libc", "weir-sql");
+        assert!(with_grammar(&planted).eq(["weir-sql"]));
     }
 
     #[test]
