@@ -8,7 +8,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
-use weir_txn::faults::PlantedBugs;
+use weir_txn::faults::{Faults, NoFaults};
 use weir_txn::ids::{CoordinatorId, Sender, ShardId};
 use weir_txn::machine::{Coordinator as _, Orders, Outgoing, Shard};
 use weir_txn::message::{Call, Output, Progress, Reply, Request};
@@ -25,8 +25,8 @@ pub struct Audit {
 }
 
 /// A cluster in virtual time.
-pub struct Simulation {
-    pub nodes: Vec<Node>,
+pub struct Simulation<F = NoFaults> {
+    pub nodes: Vec<Node<F>>,
     coordinators: Vec<Coordinator>,
     chance: Xoshiro256PlusPlus,
     now_us: u64,
@@ -63,15 +63,15 @@ const TICK_US: u64 = 1_000;
 /// The tag of audits; calls have their client's number.
 const AUDIT: u64 = u64::MAX;
 
-impl Simulation {
+impl<F: Faults> Simulation<F> {
     /// `delay_us_max`: a message takes from 1 to that many microseconds, so messages overtake one another.
     pub fn new(
         program: &Arc<Program>,
         coordinators: CoordinatorId,
         seed: u64,
         delay_us_max: u64,
-        bugs: PlantedBugs,
-    ) -> Simulation {
+        bugs: F,
+    ) -> Simulation<F> {
         let nodes = (0..program.shards).map(|shard| Node::new(shard, program.clone(), bugs)).collect();
         Simulation {
             nodes,

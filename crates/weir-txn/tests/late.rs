@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_sql::Sources;
 use weir_sql::catalog::TableId;
 use weir_txn::exec::program::Program;
-use weir_txn::faults::PlantedBugs;
+use weir_txn::faults::NoFaults;
 use weir_txn::ids::{Sender, ShardId, Timestamp, TxnId};
 use weir_txn::machine::{Effects, Shard};
 use weir_txn::message::{Age, Begun, Call, Callee, ReadQuery, Reply, Request, TableRead, Work};
@@ -41,7 +41,7 @@ impl Stage {
         let program = Arc::new(Program::compile(&application, &analysis.plan, 2).unwrap());
         let is_here = |account: &i64| program.participants(&open(*account)).unwrap()[..] == [0];
         let account = (0..).find(is_here).unwrap();
-        let shard = Node::recover(0, program.clone(), PlantedBugs::default(), Timeouts::default(), []);
+        let shard = Node::recover(0, program.clone(), NoFaults, Timeouts::default(), []);
         Stage { shard, account }
     }
 

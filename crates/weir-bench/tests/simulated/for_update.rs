@@ -44,7 +44,11 @@ fn smallbank() -> (Application, Workload) {
 }
 
 /// In hundredths.
-fn sum_of_balances(application: &Application, program: &Program, simulation: &Simulation) -> i64 {
+fn sum_of_balances(
+    application: &Application,
+    program: &Program,
+    simulation: &Simulation<PlantedBugs>,
+) -> i64 {
     let replicated = program.partitions.iter().map(Option::is_none).collect();
     let view = WholeView::new(simulation.nodes.iter().map(|node| &node.storage).collect(), replicated);
     let mut sum = 0;

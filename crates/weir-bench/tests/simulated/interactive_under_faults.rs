@@ -93,7 +93,7 @@ impl Bank {
     }
 
     /// `keeps`: what was acknowledged, of transactions, single statements and calls, must be there in the end.
-    fn run_as(&self, setup: Setup, keeps: bool) -> (Report, Told) {
+    fn run_as(&self, setup: Setup<PlantedBugs>, keeps: bool) -> (Report, Told) {
         let seed = setup.seed;
         let [balance, entry] = ["account", "entry"]
             .map(|name| self.world.application.catalog.table_by_name(name).unwrap().clone());
@@ -541,7 +541,7 @@ fn statements_that_come_again_after_they_were_rolled_back_are_caught() {
 }
 
 /// One shard, whose disk is slow and which crashes all the time.
-fn on_a_slow_disk(seed: u64, bugs: PlantedBugs) -> Setup {
+fn on_a_slow_disk(seed: u64, bugs: PlantedBugs) -> Setup<PlantedBugs> {
     let faults = Faults {
         delay_us_max: 500,
         mishap_every_us: 50_000,
