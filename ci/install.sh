@@ -23,7 +23,7 @@ if ! command -v cargo >/dev/null 2>&1; then
         echo "weir: cargo is in ${HOME:-/root}/.cargo/bin, which is not in PATH." >&2
         echo "      Run:  . ${HOME:-/root}/.cargo/env" >&2
     else
-        echo "weir: a Rust toolchain (1.88 or later) is needed; https://rustup.rs has it." >&2
+        echo "weir: a Rust toolchain (1.89 or later) is needed; https://rustup.rs has it." >&2
     fi
     exit 2
 fi

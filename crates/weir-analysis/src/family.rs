@@ -27,7 +27,29 @@ pub enum Because {
     Unguarded(InvariantId),
     /// Not all that it does is known.
     NotFollowed,
-    PromotedBy(usize),
+    PromotedBy {
+        by: usize,
+        over: Shared,
+    },
+}
+
+/// What a transaction has in common with one that runs in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shared {
+    /// It writes this column, or (`None`) which rows there are, and the other one reads or writes it.
+    Written(TableId, Option<ColumnIndex>),
+    /// Order alone keeps the invariant, and both touch it.
+    Invariant(InvariantId),
+}
+
+/// Follows promotions to the transaction that is in order of itself.
+pub fn root(members: &[Member], from: usize) -> usize {
+    let mut at = from;
+    // Whoever is promoted is so by one that was in order before it.
+    while let Some(Member::Ordered { because: Because::PromotedBy { by, .. }, .. }) = members.get(at) {
+        at = *by;
+    }
+    at
 }
 
 /// For each that asks for order the families are closed once more.
@@ -65,17 +87,23 @@ pub fn close(world: &World<'_>, placement: &[Placement], candidates: &[Candidate
     while let Some(by) = todo.pop() {
         // Procedures that write an item, or touch an invariant, are promoted with the first procedure that reads it.
         let touched = touched(world, by);
-        let promote: BTreeSet<usize> =
-            touched.iter().filter_map(|place| writers.remove(place)).flatten().collect();
-        let mut promote: Vec<usize> = promote.into_iter().collect();
+        let mut writing = BTreeMap::new();
+        for &(table, column) in &touched {
+            for other in writers.remove(&(table, column)).into_iter().flatten() {
+                writing.entry(other).or_insert(Shared::Written(table, column));
+            }
+        }
+        let mut promote: Vec<(usize, Shared)> = writing.into_iter().collect();
         for (invariant, with) in &candidates[by].unguarded {
             // A verdict that says no speaks of one partner. Order keeps the invariant only among all who touch it.
-            promote.extend(*with);
-            promote.extend(touching.remove(invariant).into_iter().flatten());
+            let touching = touching.remove(invariant).into_iter().flatten();
+            promote.extend(
+                with.iter().copied().chain(touching).map(|other| (other, Shared::Invariant(*invariant))),
+            );
         }
-        for other in promote {
+        for (other, over) in promote {
             if reasons[other].is_none() {
-                reasons[other] = Some(Because::PromotedBy(by));
+                reasons[other] = Some(Because::PromotedBy { by, over });
                 todo.push(other);
             }
         }

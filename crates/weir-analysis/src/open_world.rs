@@ -303,7 +303,8 @@ fn shapes(application: &Application) -> Vec<Shape<'_>> {
 /// is placed as its comment says, or by the first column of its primary key. `since`: the first of its files that is new, whose
 /// procedures are to keep every assertion, and whose assertions are to be kept by every procedure.
 ///
-/// `runs_in_order`: of a procedure, by its name, that it runs in order already.
+/// `runs_in_order`: of a procedure, by its name, that it runs in order already. `restores`: what the first files of an application may
+/// say, this definition may say, too: its refusals are given beside the plan.
 ///
 /// # Errors
 /// A procedure would have to be ordered, which it is not yet; or it may break an assertion by itself.
@@ -312,7 +313,8 @@ pub fn plan_anew(
     stays: &[Option<Placement>],
     since: u32,
     runs_in_order: &dyn Fn(&str) -> bool,
-) -> Result<Plan, Refusal> {
+    restores: bool,
+) -> Result<(Plan, Vec<Refusal>), Refusal> {
     let new = |table: &Table| {
         let key = || table.primary_key.as_ref().map_or(0, |key| key.columns[0]);
         let columns = table.partition_by.clone().filter(|columns| !columns.is_empty());
@@ -325,24 +327,27 @@ pub fn plan_anew(
         |table: &Table| stays.get(table.id.0 as usize).cloned().flatten().unwrap_or_else(|| new(table));
     let placement: Vec<Placement> = application.catalog.tables.iter().map(placed).collect();
     if application.procedures.is_empty() {
-        return Ok(Plan { placement, transactions: Vec::new() });
+        return Ok((Plan { placement, transactions: Vec::new() }, Vec::new()));
     }
     let Judged { plans: transactions, open } = judge(application, &placement);
     let has_to = |plan: &&TransactionPlan| {
         plan.mechanism.is_ordered_family() && !runs_in_order(&application.procedures[plan.procedure].name)
     };
-    if let Some(plan) = transactions.iter().find(has_to) {
+    let endangers = |plan: &TransactionPlan| {
         let procedure = application.procedures[plan.procedure].name.clone();
-        return Err(Refusal::Endangers { procedure, why: plan.why.clone() });
-    }
+        Refusal::Endangers { procedure, why: plan.why.clone() }
+    };
+    let in_order = transactions.iter().filter(has_to).map(endangers);
     let is_new = |one: &&Open| {
         let assertion = &application.assertions[one.assertion];
         assertion.span.file >= since || application.procedures[one.procedure].span.file >= since
     };
-    match open.iter().find(is_new) {
-        Some(one) => Err(one.refusal(application)),
-        None => Ok(Plan { placement, transactions }),
+    let unchecked = open.iter().filter(is_new).map(|one| one.refusal(application));
+    let mut refusals: Vec<Refusal> = in_order.chain(unchecked).collect();
+    if !restores && !refusals.is_empty() {
+        return Err(refusals.swap_remove(0));
     }
+    Ok((Plan { placement, transactions }, refusals))
 }
 
 /// Part of a plan that affects execution; the rest is explanation.

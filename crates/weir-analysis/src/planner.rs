@@ -79,8 +79,7 @@ pub fn transactions(
     let transaction = |procedure: usize| {
         let confluent = outcomes[procedure].iter().all(|(_, outcome)| outcome.confluent);
         let routing = partitioning.map(|partitioning| &partitioning.transactions[procedure]);
-        let (candidate, member) = (&candidates[procedure], &families[procedure]);
-        transaction(world, names, candidate, routing, member, procedure, confluent)
+        transaction(world, names, &candidates[procedure], routing, &families, procedure, confluent)
     };
     (0..outcomes.len()).map(transaction).collect()
 }
@@ -171,10 +170,11 @@ fn transaction(
     names: &[String],
     candidate: &Candidate,
     routing: Option<&Routing>,
-    member: &family::Member,
+    members: &[family::Member],
     procedure: usize,
     confluent: bool,
 ) -> TransactionPlan {
+    let member = &members[procedure];
     let serializable = world.app.procedures[procedure].serializable;
     let mechanism = match member {
         family::Member::Merge if candidate.reach.single && candidate.guards.is_empty() => Mechanism::Merge,
@@ -183,7 +183,7 @@ fn transaction(
         family::Member::Ordered { one_shot: false, .. } => Mechanism::General,
     };
     let promoted_by = match member {
-        family::Member::Ordered { because: family::Because::PromotedBy(other), .. } => Some(*other),
+        family::Member::Ordered { because: family::Because::PromotedBy { by, .. }, .. } => Some(*by),
         _ => None,
     };
     let guards = if mechanism.is_ordered_family() { Vec::new() } else { candidate.guards.clone() };
@@ -194,7 +194,7 @@ fn transaction(
         mechanism,
         round_trips: round_trips(world, procedure, mechanism, &candidate.reach),
         requirement: if serializable { Requirement::Serializable } else { Requirement::Invariants },
-        why: why(world, names, procedure, candidate, member, mechanism),
+        why: why(world, names, procedure, candidate, members, mechanism),
         promoted_by,
         single_partition: candidate.reach.single,
         partitioning_parameters: routing.map(Routing::parameters).unwrap_or_default(),
@@ -216,28 +216,52 @@ fn round_trips(world: &World<'_>, procedure: usize, mechanism: Mechanism, reach:
     }
 }
 
+/// Why the procedure runs in order.
+fn in_order(
+    world: &World<'_>,
+    names: &[String],
+    members: &[family::Member],
+    (procedure, because): (usize, &family::Because),
+) -> String {
+    let name = |invariant: &InvariantId| &names[invariant.0 as usize];
+    let (by, over) = match because {
+        family::Because::Declared => return "it is declared serializable".to_string(),
+        family::Because::NotFollowed => {
+            let what = world.effects[procedure].unseen.first().map_or("", |(what, _)| what.as_str());
+            return format!("not all that it does is known (the {what})");
+        }
+        family::Because::Unguarded(invariant) => return format!("nothing cheaper keeps {}", name(invariant)),
+        family::Because::PromotedBy { by, over } => (*by, over),
+    };
+    let other = world.name(by);
+    let shares = match over {
+        family::Shared::Written(table, Some(column)) => {
+            format!("it writes {}, which {other} uses", world.column_name(*table, *column))
+        }
+        family::Shared::Written(table, None) => {
+            format!("it adds or removes rows of {}, which {other} uses", world.table(*table).name)
+        }
+        family::Shared::Invariant(invariant) => format!("it touches {}, as {other} does", name(invariant)),
+    };
+    let root = family::root(members, by);
+    let family::Member::Ordered { because, .. } = &members[root] else { return shares };
+    let reason = in_order(world, names, members, (root, because));
+    match root == by {
+        true => format!("{shares}, and {other} runs in order ({reason})"),
+        false => format!("{shares}, and {other} runs in order because of {} ({reason})", world.name(root)),
+    }
+}
+
 fn why(
     world: &World<'_>,
     names: &[String],
     procedure: usize,
     candidate: &Candidate,
-    member: &family::Member,
+    members: &[family::Member],
     mechanism: Mechanism,
 ) -> String {
-    if let family::Member::Ordered { because, one_shot } = member {
-        let reason = match because {
-            family::Because::Declared => "it is declared serializable".to_string(),
-            family::Because::PromotedBy(other) => {
-                format!("it shares data with {}, which runs in order", world.name(*other))
-            }
-            family::Because::NotFollowed => {
-                let what = world.effects[procedure].unseen.first().map_or("", |(what, _)| what.as_str());
-                format!("not all that it does is known (the {what})")
-            }
-            family::Because::Unguarded(invariant) => {
-                format!("nothing cheaper keeps {}", names[invariant.0 as usize])
-            }
-        };
+    if let family::Member::Ordered { because, one_shot } = &members[procedure] {
+        let reason = in_order(world, names, members, (procedure, because));
         let shape = match one_shot {
             true => "one message is enough and every shard decides alike",
             false => "shards must hear of each other before they can decide",

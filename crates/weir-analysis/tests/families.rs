@@ -44,6 +44,9 @@ fn who_writes_what_a_serializable_transaction_reads_is_promoted() {
     let deposit = plan(&app, &analysis, "deposit");
     assert_eq!(deposit.mechanism, Mechanism::Ordered);
     assert_eq!(deposit.promoted_by, Some(audit.procedure));
+    let why =
+        "it writes account.balance, which audit uses, and audit runs in order (it is declared serializable)";
+    assert!(deposit.why.starts_with(why), "{}", deposit.why);
     // Another column, another table, and a mere reader stay as they are.
     assert_eq!(plan(&app, &analysis, "rename").mechanism, Mechanism::Merge);
     assert!(!plan(&app, &analysis, "write_note").mechanism.is_ordered_family());

@@ -1,5 +1,5 @@
 //! The comparators of ramp.txt §5.1, as state machines of the shape that RAMP over items has
-//! (`weir_txn::machine`), over the same items: one driver runs all.
+//! (`weir_core::machine`), over the same items: one driver runs all.
 //!
 //! Pure: no clock, no socket, no thread, no chance of its own. Nothing here is for production; a comparator
 //! that is broken or slow would flatter what it is compared with, so each is as good as honest code makes it.
@@ -41,9 +41,9 @@ mod row;
 #[cfg(test)]
 mod tests;
 
-use weir_txn::ids::{CoordinatorId, ShardId};
-use weir_txn::items::ItemCoordinator;
-use weir_txn::machine::Shard;
+use weir_core::ids::{CoordinatorId, ShardId};
+use weir_core::machine::Shard;
+use weir_kv::ItemCoordinator;
 
 use locking::ReadLocks;
 

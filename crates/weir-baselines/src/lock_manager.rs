@@ -9,7 +9,7 @@ use std::fmt::Debug;
 
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
-use weir_txn::items::Key;
+use weir_kv::Key;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {

@@ -8,17 +8,17 @@
 use std::collections::VecDeque;
 
 use smallvec::SmallVec;
-use weir_txn::clock::HybridClock;
-use weir_txn::flights::Flights;
-use weir_txn::ids::{CoordinatorId, Sender, ShardId, TxnId};
-use weir_txn::items::table::Table;
-use weir_txn::items::write::Content;
-use weir_txn::items::{
+use weir_core::clock::HybridClock;
+use weir_core::flights::Flights;
+use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
+use weir_core::lsn::Lsn;
+use weir_core::machine::{self, Effects, Orders, Sent, Shard};
+use weir_kv::table::Table;
+use weir_kv::write::Content;
+use weir_kv::{
     ByShard, Done, ItemRead, Key, KeyRange, ReadSet, Slots, Stamp, Transaction, Write, part_at, shard_of,
     slots_by_shard,
 };
-use weir_txn::lsn::Lsn;
-use weir_txn::machine::{self, Effects, Orders, Sent, Shard};
 
 use crate::row::Row;
 use crate::{Comparator, Counts};

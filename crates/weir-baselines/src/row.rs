@@ -1,7 +1,7 @@
 //! An item of which only the newest version is kept.
 
-use weir_txn::items::write::Content;
-use weir_txn::items::{ItemRead, Stamp};
+use weir_kv::write::Content;
+use weir_kv::{ItemRead, Stamp};
 
 #[derive(Debug)]
 pub struct Row {

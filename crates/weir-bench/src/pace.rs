@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use weir_core::ids::CoordinatorId;
 use weir_server::progress::{Listener, Progress};
-use weir_txn::ids::CoordinatorId;
 
 /// When a run ends.
 #[derive(Clone, Copy, Debug)]

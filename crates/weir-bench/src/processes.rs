@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_client::ClusterFile;
-use weir_txn::ids::ShardId;
-use weir_txn::items::Variant;
+use weir_core::ids::ShardId;
+use weir_kv::Variant;
 
 use crate::ycsb::Protocol;
 

@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 
+use weir_core::ids::{CoordinatorId, ShardId};
+use weir_core::machine::{Coordinator as _, Orders};
+use weir_kv::GivenUp;
 use weir_net::clock::time_of_day;
 use weir_sql::Application;
 use weir_sql::bound::{OutputColumn, Procedure};
 use weir_sql::system::System;
 use weir_txn::exec::gather::{Gather, Virtual};
 use weir_txn::exec::program::{CompiledProcedure, Input, Program};
-use weir_txn::ids::{CoordinatorId, ShardId};
-use weir_txn::items::GivenUp;
-use weir_txn::machine::{Coordinator as _, Orders};
 use weir_txn::message::{Call, Callee, Output, Request, SequenceValue, forgotten};
 pub(crate) use weir_txn::ramp::client::Order;
 use weir_txn::ramp::{Begin, Coordinator, Event, OfSnapshot, Protocol};

@@ -2,7 +2,7 @@
 //!
 //! Adds sockets and the wall clock to the state machine. `Client` drives it for applications, the benches drive their
 //! closed loops on it directly. A turn is taken by the loop of its own thread, or by any thread that has something for the clients;
-//! shards of the same process are spoken to in it (`weir_txn::nearby`).
+//! shards of the same process are spoken to in it (`weir_core::nearby`).
 
 use std::cell::Cell;
 use std::io;
@@ -12,15 +12,15 @@ use std::time::{Duration, Instant};
 use mio::{Events, Poll, Registry, Token, Waker};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use weir_core::history::{Mark, Seen, Told};
+use weir_core::ids::{CoordinatorId, Sender, ShardId};
+use weir_core::machine::{ClientOrders, Clients, Coordinator, Orders, Shard};
+use weir_core::nearby::{Actor, Nearby, Neighbours, ReplySink, hurry, is_hurried};
 pub use weir_net::clock::now_ms;
 use weir_net::frame::expect;
 use weir_net::handshake::{COMPARES_FROM, Terms};
 use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Fault, Kind, Link, body};
-use weir_txn::history::{Mark, Seen, Told};
-use weir_txn::ids::{CoordinatorId, Sender, ShardId};
-use weir_txn::machine::{ClientOrders, Clients, Coordinator, Orders, Shard};
-use weir_txn::nearby::{Actor, Nearby, Neighbours, ReplySink, hurry, is_hurried};
 use weir_types::interrupt::Interrupts;
 
 use crate::interrupts::{Interrupter, Wish};

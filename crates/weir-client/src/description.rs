@@ -7,9 +7,9 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use weir_core::ids::ShardId;
 use weir_net::handshake::{DESCRIPTION, Terms};
 use weir_net::{ClusterFile, body};
-use weir_txn::ids::ShardId;
 
 use crate::Error;
 use crate::calls::Callable;

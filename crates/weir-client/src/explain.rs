@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_analysis::guard_on;
 use weir_analysis::reasons::{self, Reason};
+use weir_core::ids::ShardId;
 pub use weir_txn::exec::accesses::Access;
-use weir_txn::ids::ShardId;
 pub use weir_txn::ramp::trace::Trace;
 use weir_types::{SqlError, Value};
 

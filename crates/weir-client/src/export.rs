@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
 use serde::de::DeserializeOwned;
+use weir_core::ids::{Sender, ShardId};
 use weir_net::frame::{self, expect};
 use weir_net::handshake::Terms;
 use weir_net::{ClusterFile, Fault, Kind, Link};
-use weir_txn::ids::{Sender, ShardId};
 
 use crate::carrier::new_id;
 

@@ -9,12 +9,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Registry, Token};
+use weir_core::ids::{CoordinatorId, Sender, ShardId};
 use weir_net::cluster_file::Node;
 use weir_net::frame::expect;
 use weir_net::handshake::{COMPARES_FROM, INTERRUPTS, Terms};
 use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Connection, Fault, Kind, Link, body};
-use weir_txn::ids::{CoordinatorId, Sender, ShardId};
 use weir_types::SqlError;
 use weir_types::interrupt::StatementId;
 

@@ -1,11 +1,11 @@
 //! Transactions over items, as an application wishes for them.
 
-use weir_net::ClusterFile;
-use weir_txn::ids::CoordinatorId;
-use weir_txn::items::{
+use weir_core::ids::CoordinatorId;
+use weir_core::machine::{Coordinator as _, Orders};
+use weir_kv::{
     Coordinator, Done, GivenUp, Isolation, Key, KeyRange, Options, Partition, Request, Transaction, Write,
 };
-use weir_txn::machine::{Coordinator as _, Orders};
+use weir_net::ClusterFile;
 
 use crate::carrier::now_ms;
 use crate::requests::Dialect;

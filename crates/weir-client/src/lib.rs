@@ -51,6 +51,10 @@ pub use relations::{Relations, RowTransaction};
 pub use schema_versions::{NextSchemaVersion, SchemaVersion};
 pub use statements::Statements;
 pub use sub_statements::{Kept, SubStatement, SubStatements};
+use weir_core::nearby::Neighbours;
+pub use weir_kv::{
+    Bytes, Isolation, ItemRead, Key, KeyRange, ReadSet, Stamp, Transaction, Write, relations as schema,
+};
 pub use weir_net::ClusterFile;
 use weir_net::body::VERSIONS;
 use weir_net::clock::time_of_day;
@@ -59,11 +63,7 @@ pub use weir_net::handshake::Terms;
 #[doc(hidden)]
 pub use weir_net::loopback;
 pub use weir_sql::CurrentValue;
-pub use weir_txn::items::{
-    Bytes, Isolation, ItemRead, Key, KeyRange, ReadSet, Stamp, Transaction, Write, relations as schema,
-};
 pub use weir_txn::message::AdvisoryKey;
-use weir_txn::nearby::Neighbours;
 use weir_txn::ramp::{OfSnapshot, own_statement};
 use weir_txn::shard::Node;
 use weir_types::datetime::{SessionZone, TransactionTime};

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use weir_core::ids::ShardId;
 use weir_net::clock::transaction_time;
 use weir_sql::Text;
 use weir_sql::catalog::Catalog;
 use weir_txn::exec::program::{CompiledText, Program};
-use weir_txn::ids::ShardId;
 use weir_txn::message::{Call, Callee};
 use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::function::double_quoted;
@@ -229,16 +229,17 @@ fn size_of(value: &Value) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use weir_core::ids::Sender;
+    use weir_core::machine::Outgoing;
+    use weir_core::machine::{Coordinator as _, Effects, Orders, Shard as _};
+    use weir_core::termination::Timeouts;
     use weir_sql::Sources;
     use weir_txn::exec::definition::Description;
     use weir_txn::faults::NoFaults;
-    use weir_txn::ids::Sender;
-    use weir_txn::machine::{Coordinator as _, Effects, Orders, Outgoing, Shard as _};
     use weir_txn::message::Request;
     use weir_txn::ramp::client::Order;
     use weir_txn::ramp::{Begin, Coordinator, Event, Protocol};
     use weir_txn::shard::Node;
-    use weir_txn::termination::Timeouts;
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_sql::bound::{Expr, ExprKind, Insert, InsertSource, OutputColumn, Query, QueryBody, Select};
 use weir_sql::walk::{each_expr, has_subquery, uncast};
-use weir_sql::{Text, of_one_row, of_rows_of_query};
+use weir_sql::{ParsedText, Text, of_one_row, of_rows_of_query};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::CompiledText;
 use weir_types::{SqlError, SqlState, SqlType, Value};
@@ -46,7 +46,12 @@ enum Given {
 
 impl Many {
     /// `None`: it has few rows, or they are not alike.
-    pub(crate) fn of(of: &Arc<Callable>, text: &str, insert: &Insert, parameters: usize) -> Option<Many> {
+    pub(crate) fn of(
+        of: &Arc<Callable>,
+        parsed: &ParsedText<'_>,
+        insert: &Insert,
+        parameters: usize,
+    ) -> Option<Many> {
         let InsertSource::Values(rows) = &insert.source else { return None };
         let is_plain = |value: &Expr| !takes_number(value) && !has_subquery(value);
         if rows.len() < ROWS_MIN || !rows.iter().flatten().all(is_plain) {
@@ -55,7 +60,7 @@ impl Many {
         // Generated columns are behind those that are given.
         let generated = of.application.catalog.table(insert.table).columns.iter();
         let width = rows[0].len() - generated.filter(|column| column.generated.is_some()).count();
-        let one = prepare(of, &of_one_row(text, width)?, &[]).ok()?;
+        let one = prepare(of, &of_one_row(parsed, width)?, &[]).ok()?;
         takes_rows(of, &one, width)?;
         let mut computed = Vec::new();
         let given = |value: &Expr| match &value.kind {
@@ -75,16 +80,16 @@ impl Many {
         Some(Many { one, table: table_of(of, insert)?, source: Source::Values { rows, computed } })
     }
 
-    /// An INSERT … SELECT whose rows may live on other shards than their sources. `None`: one shard runs it alone, or its text cannot be
-    /// split.
+    /// An INSERT … SELECT whose rows may live on other shards than their sources. `None`: one shard runs it alone, or its query is
+    /// none by itself.
     pub(crate) fn of_query(
         of: &Arc<Callable>,
-        text: &str,
+        parsed: &ParsedText<'_>,
         insert: &Insert,
         parameters: &[SqlType],
     ) -> Option<Many> {
         let InsertSource::Query(query) = &insert.source else { return None };
-        let own = Text { sql: text.to_owned(), types: parameters.to_vec() };
+        let own = Text { sql: parsed.text().to_owned(), types: parameters.to_vec() };
         let stays = |text: Arc<CompiledText>| {
             let participants = &text.procedure.participants;
             !participants.keys.is_empty() && !participants.everywhere && participants.unsupported.is_none()
@@ -97,8 +102,8 @@ impl Many {
         }
         let generated = of.application.catalog.table(insert.table).columns.iter();
         let width = query.columns.len() - generated.filter(|column| column.generated.is_some()).count();
-        let (one, select) = of_rows_of_query(text, width)?;
-        let query = prepare(of, select, parameters).ok()?;
+        let (one, select) = of_rows_of_query(parsed, width)?;
+        let query = prepare(of, &select, parameters).ok()?;
         if !query.reads_only() || query.columns().len() != width {
             return None;
         }

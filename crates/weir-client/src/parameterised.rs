@@ -1,7 +1,8 @@
 //! Texts whose constants are parameters: what was prepared for one runs any other that differs in its constants only.
 
+use weir_sql::parse::with_stack_for;
 use weir_sql::shape::{Constant, ConstantKind, Shape};
-use weir_sql::{BoundText, bind_text, lift_constants};
+use weir_sql::{BoundText, ParsedText, lift_constants};
 use weir_types::{SqlType, Value};
 
 use crate::calls::argument;
@@ -44,8 +45,13 @@ impl Place {
 impl SchemaVersion {
     /// Prepares the text, which has no parameters, so that others of its shape can be run by it. `None` where that cannot be.
     pub fn lift(&self, text: &str, shape: &Shape) -> Option<Parameterised> {
+        with_stack_for(text, || self.lift_here(text, shape))
+    }
+
+    fn lift_here(&self, text: &str, shape: &Shape) -> Option<Parameterised> {
         let application = &self.0.application;
-        let (bound, parameters) = bind_text(&application.catalog, &application.procedures, text, &[]).ok()?;
+        let parsed = ParsedText::of(text).ok()?;
+        let (bound, parameters) = parsed.bind(&application.catalog, &application.procedures, &[]).ok()?;
         let BoundText::Statement(statement) = bound else { return None };
         if !parameters.is_empty() {
             return None;
@@ -54,7 +60,7 @@ impl SchemaVersion {
             let prepared = self.prepare(text, &[]).ok()?;
             return Some(Parameterised { prepared, places: Vec::new(), fixed: Vec::new() });
         }
-        let parameterised = lift_constants(&application.catalog, text, &statement, &[])?;
+        let parameterised = lift_constants(&application.catalog, &parsed, &statement, &[])?;
         let place = |&(start, end): &(usize, usize)| {
             let constant = shape.constants.iter().position(|one| one.end == end && one.start >= start)?;
             let is_negative = shape.constants[constant].start > start;

@@ -7,11 +7,13 @@ use weir_analysis::TransactionPlan;
 use weir_sql::bound::{
     Expr, ExprKind, OutputColumn, ParameterMode, Procedure, ProcedureKind, Query, Select, Statement,
 };
+use weir_sql::parse::with_stack_for;
 use weir_sql::system::{Facts, Row, VOLATILE};
 use weir_sql::walk::each_statement_expr;
 use weir_sql::{
-    BoundSystemQuery, BoundText, CurrentValue, Diagnostic, Parameterised, Span, Text, WithCurrentValues,
-    bind_system_query, bind_text, is_block, lift_constants, with_current_values,
+    BoundSystemQuery, BoundText, CurrentValue, Diagnostic, Parameterised, ParsedText, Span, Text,
+    WithCurrentValues, bind_system_query, is_block, lift_constants, mentions_current_values,
+    with_current_values,
 };
 use weir_txn::exec::folding::{fold, may_fold};
 use weir_txn::exec::gather::Gather;
@@ -315,17 +317,25 @@ impl Unprepared {
 /// # Errors
 /// The text is invalid or not supported.
 pub(crate) fn prepare(of: &Arc<Callable>, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
-    let wrong = |wrong| Unprepared::of(text, wrong);
-    let Some(with) = with_current_values(text, types, &|_| false).map_err(wrong)? else {
+    with_stack_for(text, || prepare_here(of, text, types))
+}
+
+fn prepare_here(of: &Arc<Callable>, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
+    if !mentions_current_values(text) || is_block(text) {
         return prepare_plain(of, text, types);
+    }
+    let wrong = |wrong| Unprepared::of(text, wrong);
+    let parsed = ParsedText::of(text).map_err(wrong)?;
+    let Some(with) = with_current_values(&parsed, types, &|_| false).map_err(wrong)? else {
+        return prepare_parsed(of, &parsed, types);
     };
     let taken = sequences_taken(of, &with).map_err(wrong)?;
     // A statement that takes values of a sequence itself knows the last one.
     let with = match taken.is_empty() {
         true => Some(with),
-        false => with_current_values(text, types, &|name| taken.contains(name)).map_err(wrong)?,
+        false => with_current_values(&parsed, types, &|name| taken.contains(name)).map_err(wrong)?,
     };
-    let Some(with) = with else { return prepare_plain(of, text, types) };
+    let Some(with) = with else { return prepare_parsed(of, &parsed, types) };
     if !taken.is_empty() && with.values.contains(&CurrentValue::Last) {
         let error = SqlError::new(
             SqlState::FEATURE_NOT_SUPPORTED,
@@ -337,14 +347,43 @@ pub(crate) fn prepare(of: &Arc<Callable>, text: &str, types: &[SqlType]) -> Resu
             error.with_hint("name the sequence: currval('…')"),
         ));
     }
-    let prepared = prepare_plain(of, &with.sql, &with.types)?;
+    let prepared = prepare_rewritten(of, &with.statement, &with.types)?;
     Ok(Prepared { text: text.into(), current: with.values.into(), ..prepared })
+}
+
+/// A statement that another one has become: shards know it by the text of its tree.
+///
+/// # Errors
+/// It is invalid or not supported. The place is one of the text that it was, if that is known.
+pub(crate) fn prepare_rewritten(
+    of: &Arc<Callable>,
+    statement: &ParsedText<'_>,
+    types: &[SqlType],
+) -> Result<Prepared, Unprepared> {
+    let Callable { application, .. } = &**of;
+    let place = |wrong: Unprepared| {
+        let own = statement.bind(&application.catalog, &application.procedures, types).err();
+        match own.filter(|own| own.state == wrong.error.state()) {
+            Some(own) => Unprepared::of(statement.text(), own),
+            None => Unprepared::new(statement.text(), Span::default(), wrong.error),
+        }
+    };
+    let sql = statement.sql().map_err(|wrong| Unprepared::of(statement.text(), wrong))?;
+    let parsed = ParsedText::of(&sql).map_err(|_| {
+        let error = SqlError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "a statement that is run as another one, which cannot be written, is not supported",
+        );
+        let error = error.with_hint("call its target by another name than a keyword");
+        Unprepared::new(statement.text(), Span::default(), error)
+    })?;
+    prepare_parsed(of, &parsed, types).map_err(place)
 }
 
 /// By their names.
 fn sequences_taken(of: &Callable, with: &WithCurrentValues) -> Result<BTreeSet<String>, Diagnostic> {
     let Callable { application, .. } = of;
-    let (bound, _) = bind_text(&application.catalog, &application.procedures, &with.sql, &with.types)?;
+    let (bound, _) = with.statement.bind(&application.catalog, &application.procedures, &with.types)?;
     let mut taken = BTreeSet::new();
     if let BoundText::Statement(statement) = &bound {
         each_statement_expr(statement, &mut |expr| {
@@ -369,22 +408,33 @@ pub(crate) fn prepare_plain(
     text: &str,
     types: &[SqlType],
 ) -> Result<Prepared, Unprepared> {
-    let Callable { application, program, .. } = &**of;
+    let Callable { program, .. } = &**of;
     if is_block(text) {
         let own = Text { sql: text.to_owned(), types: Vec::new() };
         program.text(&own).map_err(|wrong| Unprepared::new(text, wrong.span, wrong.error))?;
         let what = What::Write { text: Arc::new(own), constants: [].into(), verb: Verb::Do };
         return Ok(Prepared::new((of, text), what, Vec::new(), Vec::new()));
     }
-    if let Some(pieces) = prepare_pieces(of, text, types) {
+    let parsed = ParsedText::of(text).map_err(|wrong| Unprepared::of(text, wrong))?;
+    prepare_parsed(of, &parsed, types)
+}
+
+fn prepare_parsed(
+    of: &Arc<Callable>,
+    parsed: &ParsedText<'_>,
+    types: &[SqlType],
+) -> Result<Prepared, Unprepared> {
+    let Callable { application, program, .. } = &**of;
+    let text = parsed.text();
+    if let Some(pieces) = prepare_pieces(of, parsed, types) {
         return pieces;
     }
-    let bound = bind_text(&application.catalog, &application.procedures, text, types);
+    let bound = parsed.bind(&application.catalog, &application.procedures, types);
     let (bound, parameters) = bound.map_err(|wrong| Unprepared::of(text, wrong))?;
     match bound {
         BoundText::Statement(statement) => {
             let fails = failing(&statement);
-            let prepared = prepare_statement(of, text, *statement, parameters)?;
+            let prepared = prepare_statement(of, parsed, *statement, parameters)?;
             Ok(Prepared { fails, ..prepared })
         }
         BoundText::Call { call, name, as_value } => {
@@ -410,21 +460,22 @@ pub(crate) fn prepare_plain(
 
 fn prepare_statement(
     of: &Arc<Callable>,
-    text: &str,
+    parsed: &ParsedText<'_>,
     statement: Statement,
     parameters: Vec<SqlType>,
 ) -> Result<Prepared, Unprepared> {
     let Callable { application, program, .. } = &**of;
+    let text = parsed.text();
     let columns = statement.columns();
     let verb = match &statement {
         Statement::Query(query) if query.has_effects() => Verb::Select,
         Statement::Query(query) => {
-            let what = query_of(of, text, query, (&statement, &parameters))?;
+            let what = query_of(of, parsed, query, (&statement, &parameters))?;
             return Ok(Prepared::new((of, text), what, parameters, columns));
         }
         Statement::Insert(insert) => {
-            let many = Many::of(of, text, insert, parameters.len());
-            if let Some(many) = many.or_else(|| Many::of_query(of, text, insert, &parameters)) {
+            let many = Many::of(of, parsed, insert, parameters.len());
+            if let Some(many) = many.or_else(|| Many::of_query(of, parsed, insert, &parameters)) {
                 return Ok(Prepared::new((of, text), What::Many(Arc::new(many)), parameters, columns));
             }
             Verb::Insert
@@ -432,7 +483,7 @@ fn prepare_statement(
         Statement::Update(_) => Verb::Update,
         Statement::Delete(_) => Verb::Delete,
     };
-    let parameterised = lift_constants(&application.catalog, text, &statement, &parameters);
+    let parameterised = lift_constants(&application.catalog, parsed, &statement, &parameters);
     if let Some(Parameterised { text: parameterised, values, .. }) = parameterised
         && runs(program, &parameterised)
     {
@@ -443,7 +494,7 @@ fn prepare_statement(
     let own = Text { sql: text.to_owned(), types: parameters.clone() };
     program.text(&own).map_err(|wrong| Unprepared::new(text, wrong.span, wrong.error))?;
     if !runs(program, &own)
-        && let Some(apart) = prepare_apart(of, text, (&statement, &parameters))
+        && let Some(apart) = prepare_apart(of, parsed, (&statement, &parameters))
     {
         return Ok(apart);
     }
@@ -516,15 +567,16 @@ fn runs(program: &Program, text: &Text) -> bool {
 /// A query that finds its rows by keys fetches them; any other is run in part by shards, which know it by its text.
 fn query_of(
     of: &Callable,
-    text: &str,
+    parsed: &ParsedText<'_>,
     query: &Query,
     (statement, parameters): (&Statement, &[SqlType]),
 ) -> Result<What, Unprepared> {
+    let text = parsed.text();
     let gather = compile(text, query, parameters.len(), &of.program)?;
     if gather.is_look_up(&of.program.schema) {
         return Ok(What::Query { gather: Arc::new(gather), constants: [].into() });
     }
-    if let Some(parameterised) = lift_constants(&of.application.catalog, text, statement, parameters)
+    if let Some(parameterised) = lift_constants(&of.application.catalog, parsed, statement, parameters)
         && let Ok(gather) = of.program.query(&parameterised.text)
     {
         return Ok(What::Query { gather, constants: parameterised.values.into() });

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use weir_core::ids::CoordinatorId;
+use weir_core::machine::{Coordinator as _, Orders};
+use weir_kv::relations::{Order, PlantedBugs, Relation, Relations as Coordinator, Schema, Told};
+use weir_kv::{GivenUp, Options, Partition, Request};
 use weir_net::ClusterFile;
-use weir_txn::ids::CoordinatorId;
-use weir_txn::items::relations::{Order, PlantedBugs, Relation, Relations as Coordinator, Schema, Told};
-use weir_txn::items::{self, GivenUp, Options, Partition, Request};
-use weir_txn::machine::{Coordinator as _, Orders};
 use weir_types::{SqlError, SqlState};
 
 use crate::carrier::{new_id, now_ms};
@@ -31,7 +31,7 @@ pub(crate) struct Rows {
 
 impl Rows {
     fn new(id: CoordinatorId, schema: Arc<Schema>, options: Options) -> Rows {
-        let items = items::Coordinator::new(id, 0, options);
+        let items = weir_kv::Coordinator::new(id, 0, options);
         let coordinator = Coordinator::new(items, schema.clone(), PlantedBugs::default());
         Rows { coordinator, schema, options }
     }

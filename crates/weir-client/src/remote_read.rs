@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use weir_sql::ParsedText;
 use weir_sql::bound::Statement;
 use weir_sql::remote_read::RemoteRead;
 use weir_sql::sub_statements::PieceParameter;
@@ -15,12 +16,12 @@ use crate::sub_statements::{SubStatement, SubStatements};
 /// `None`: it cannot be read apart.
 pub(crate) fn prepare_apart(
     of: &Arc<Callable>,
-    text: &str,
+    parsed: &ParsedText<'_>,
     (statement, parameters): (&Statement, &[SqlType]),
 ) -> Option<Prepared> {
     let Callable { application, program, .. } = &**of;
     let is_partitioned = |table| program.partition(table).is_some();
-    let apart = RemoteRead::of(&application.catalog, text, (statement, parameters), &is_partitioned)?;
+    let apart = RemoteRead::of(&application.catalog, parsed, (statement, parameters), &is_partitioned)?;
     let read = prepare_plain(of, &apart.read, parameters).ok().filter(Prepared::reads_only)?;
     let (own, types): (Vec<PieceParameter>, Vec<SqlType>) = apart.parameters.into_iter().unzip();
     let write = prepare_plain(of, &apart.write, &types).ok()?;
@@ -36,5 +37,5 @@ pub(crate) fn prepare_apart(
         SubStatement { prepared: write, parameters: own },
     ];
     let what = What::SubStatements(Arc::new(SubStatements { all }));
-    Some(Prepared::new((of, text), what, parameters.to_vec(), columns))
+    Some(Prepared::new((of, parsed.text()), what, parameters.to_vec(), columns))
 }

@@ -11,12 +11,12 @@ use std::time::Instant;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use weir_core::ids::{CoordinatorId, ShardId};
+use weir_core::machine::{ClientOrders, Clients, Coordinator as _, CoordinatorOf, Shard};
+use weir_core::nearby::Neighbours;
+use weir_kv::GivenUp;
 use weir_net::ClusterFile;
 use weir_net::handshake::Terms;
-use weir_txn::ids::{CoordinatorId, ShardId};
-use weir_txn::items::GivenUp;
-use weir_txn::machine::{ClientOrders, Clients, Coordinator as _, CoordinatorOf, Shard};
-use weir_txn::nearby::Neighbours;
 use weir_types::{SqlError, SqlState};
 
 use crate::carrier::{Carrier, Mailbox, Trouble, new_id};
@@ -59,7 +59,7 @@ pub(crate) trait Dialect: Sized + Send + 'static {
     }
 }
 
-type DoneOf<D> = <<D as Dialect>::Coordinator as weir_txn::machine::Coordinator>::Done;
+type DoneOf<D> = <<D as Dialect>::Coordinator as weir_core::machine::Coordinator>::Done;
 type Out<D> = ClientOrders<<D as Dialect>::Shard, Requests<D>>;
 
 /// Between the application's threads and the loop's.
@@ -176,6 +176,7 @@ where
             trouble: trouble.clone(),
             waiting: BTreeMap::new(),
             deadlines: BTreeSet::new(),
+            cancelled: BTreeMap::new(),
         };
         let terms = Terms { versions: settings.versions.clone(), ..terms };
         let has_more = {
@@ -257,6 +258,8 @@ pub(crate) struct Requests<D: Dialect> {
     trouble: Trouble,
     waiting: BTreeMap<u64, Awaited<D::Outcome>>,
     deadlines: BTreeSet<(Instant, u64)>,
+    /// Operations that their client has cancelled and that are not answered, with the error that it wished for.
+    cancelled: BTreeMap<u64, SqlError>,
 }
 
 /// A wish that is not answered.
@@ -275,7 +278,28 @@ impl<D: Dialect> Requests<D> {
         };
         self.begin_submitted(submitted, orders);
         for (tag, error) in cancelled.into_iter().filter(|(tag, _)| self.waiting.contains_key(tag)) {
-            self.dialect.cancel(tag, error, orders);
+            self.dialect.cancel(tag, error.clone(), orders);
+            self.cancelled.insert(tag, error);
+        }
+    }
+
+    /// Answers cancelled operations that wait for shards which cannot be reached: nobody else says whether they have happened.
+    fn give_up_cancelled(&mut self, orders: &mut Out<D>) {
+        if self.cancelled.is_empty() {
+            return;
+        }
+        let is_answered = |tag: u64| orders.done.iter().any(|(of, _)| *of == tag);
+        let tags: Vec<u64> = self.cancelled.keys().copied().filter(|tag| !is_answered(*tag)).collect();
+        for tag in tags {
+            let Some(trouble) = self.trouble.in_words_of(self.dialect.awaited(tag).as_deref()) else {
+                continue;
+            };
+            let Some(error) = self.cancelled.remove(&tag) else { continue };
+            let error = match self.dialect.give_up(tag, orders) {
+                GivenUp::NothingHappened => Error::Sql(error),
+                GivenUp::Unknown => Error::Unknown(format!("{}; {trouble}", error.message())),
+            };
+            self.answer(tag, Err(error));
         }
     }
 
@@ -297,6 +321,7 @@ impl<D: Dialect> Requests<D> {
         // The result of an abandoned operation is dropped.
         let Some(Awaited { promise, until, is_late }) = self.waiting.remove(&tag) else { return };
         self.deadlines.remove(&(until, tag));
+        self.cancelled.remove(&tag);
         self.shared.on_answered();
         promise.keep(match outcome {
             Err(Error::Sql(error)) if is_late && error.state() == SqlState::QUERY_CANCELED => {
@@ -386,6 +411,7 @@ impl<D: Dialect> Clients<D::Shard> for Requests<D> {
             self.begin_anew(orders);
         }
         self.take_submitted(orders);
+        self.give_up_cancelled(orders);
         self.on_deadlines(orders);
         if self.trouble.is_refusal() {
             let why = self.trouble.in_words().unwrap_or_default();

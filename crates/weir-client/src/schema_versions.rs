@@ -9,6 +9,7 @@ use std::sync::{Arc, PoisonError};
 use weir_sql::catalog::{Deferral, SequenceId, TableId};
 use weir_sql::system::Facts;
 use weir_sql::{Diagnostic, Truncated, Validation, foreign_keys, truncated, validations};
+use weir_txn::exec::definition::Defined;
 use weir_txn::message::{Callee, Change, Definition};
 use weir_types::datetime::SessionZone;
 use weir_types::function::double_quoted;
@@ -204,7 +205,7 @@ impl SchemaVersion {
     /// # Errors
     /// The text is invalid, would break something, or is not supported; with the position.
     pub fn define(&self, text: &str) -> Result<NextSchemaVersion, Unprepared> {
-        let (definition, program) = Definition::of(&self.0.program, text)
+        let Defined { definition, program, remarks } = Definition::of(&self.0.program, text)
             .map_err(|wrong| Unprepared::new(text, wrong.span, wrong.error))?;
         let schema_version =
             program.map_or_else(|| self.clone(), |program| SchemaVersion(Arc::new(Callable::new(program))));
@@ -213,7 +214,10 @@ impl SchemaVersion {
             Change::Schema { .. } => &[],
         };
         let notices = match &definition.change {
-            Change::Schema { .. } => schema_version.0.application.notes.iter().map(notice).collect(),
+            Change::Schema { .. } => {
+                let notes = schema_version.0.application.notes.iter().map(notice);
+                notes.chain(remarks).collect()
+            }
             Change::Truncate { .. } => self.cascades(text),
         };
         let assertions = validations(&self.0.application, &schema_version.0.application, emptied);

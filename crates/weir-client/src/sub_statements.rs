@@ -7,13 +7,12 @@ use weir_analysis::TransactionPlan;
 use weir_sql::sub_statements::{
     KeptColumn, PieceParameter, SubStatements as Cut, Touched, Uncut, given_type,
 };
-use weir_sql::{BoundText, Span, bind_text};
-use weir_types::function::double_quoted;
+use weir_sql::{BoundText, ParsedText, Span};
 use weir_types::text::to_text;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::calls::Callable;
-use crate::prepared::{Prepared, Unprepared, What, prepare_plain};
+use crate::prepared::{Prepared, Unprepared, What, prepare_rewritten};
 
 #[derive(Debug)]
 pub struct SubStatements {
@@ -91,20 +90,19 @@ impl Prepared {
 /// One of them is invalid or not supported.
 pub(crate) fn prepare_pieces(
     of: &Arc<Callable>,
-    text: &str,
+    parsed: &ParsedText<'_>,
     types: &[SqlType],
 ) -> Option<Result<Prepared, Unprepared>> {
-    let cut = Cut::of(text)?;
+    let cut = Cut::of(parsed)?;
     let build = |cut: &Cut<'_>| {
         let builder = Builder { of, known: types.to_vec(), columns: Vec::new(), written: BTreeSet::new() };
-        builder.build(text, cut)
+        builder.build(parsed.text(), cut)
     };
-    let built = build(&cut).or_else(|error| {
-        let apart = cut.with_readers_apart(text).filter(|_| error.state() == SqlState::FEATURE_NOT_SUPPORTED);
-        apart.and_then(|apart| build(&apart).ok()).ok_or(error)
-    });
-    // Places in a piece are none of the client's text.
-    Some(built.map_err(|error| Unprepared::new(text, Span::default(), error)))
+    Some(build(&cut).or_else(|wrong| {
+        let is_gap = wrong.error.state() == SqlState::FEATURE_NOT_SUPPORTED;
+        let apart = cut.with_readers_apart().filter(|_| is_gap);
+        apart.and_then(|apart| build(&apart).ok()).ok_or(wrong)
+    }))
 }
 
 struct Builder<'o> {
@@ -117,39 +115,41 @@ struct Builder<'o> {
 }
 
 impl Builder<'_> {
-    fn build(mut self, text: &str, cut: &Cut<'_>) -> Result<Prepared, SqlError> {
+    fn build(mut self, text: &str, cut: &Cut<'_>) -> Result<Prepared, Unprepared> {
+        let nowhere = |error| Unprepared::new(text, Span::default(), error);
         let mut all = Vec::new();
         for (at, (name, given)) in cut.writers().enumerate() {
             let piece = self.piece(cut, at)?;
-            let columns = named_columns(&piece.prepared, name, &given)?;
+            let columns = named_columns(&piece.prepared, name, &given).map_err(nowhere)?;
             self.columns.push(columns);
             all.push(piece);
         }
         all.push(self.piece(cut, all.len())?);
         if let Some(at) = self.known.iter().position(|ty| *ty == SqlType::Unknown) {
             let message = format!("could not determine data type of parameter ${}", at + 1);
-            return Err(SqlError::new(SqlState::INDETERMINATE_DATATYPE, message));
+            return Err(nowhere(SqlError::new(SqlState::INDETERMINATE_DATATYPE, message)));
         }
         let pieces = SubStatements { all };
         let columns = pieces.main().map_or(Vec::new(), |main| main.columns().to_vec());
         Ok(Prepared::new((self.of, text), What::SubStatements(Arc::new(pieces)), self.known, columns))
     }
 
-    fn piece(&mut self, cut: &Cut<'_>, at: usize) -> Result<SubStatement, SqlError> {
+    fn piece(&mut self, cut: &Cut<'_>, at: usize) -> Result<SubStatement, Unprepared> {
         let names =
             |columns: &Vec<(KeptColumn, SqlType)>| columns.iter().map(|(column, _)| column.clone()).collect();
         let names: Vec<Vec<KeptColumn>> = self.columns.iter().map(names).collect();
-        let text = cut.text(at, &names).map_err(refused)?;
-        let types: Vec<SqlType> = text.parameters.iter().map(|one| self.type_of(*one)).collect();
-        let prepared = prepare_plain(self.of, &text.sql, &types).map_err(|wrong| wrong.error)?;
-        for (parameter, ty) in text.parameters.iter().zip(prepared.parameters()) {
+        let nowhere = |error| Unprepared { error, position: 1 };
+        let piece = cut.piece(at, &names).map_err(|why| nowhere(refused(why)))?;
+        let types: Vec<SqlType> = piece.parameters.iter().map(|one| self.type_of(*one)).collect();
+        let prepared = prepare_rewritten(self.of, &piece.statement, &types)?;
+        for (parameter, ty) in piece.parameters.iter().zip(prepared.parameters()) {
             if let PieceParameter::Client(at) = *parameter {
                 self.known.resize(self.known.len().max(at + 1), SqlType::Unknown);
                 self.known[at] = ty.clone();
             }
         }
-        self.touch(&text.sql, &prepared)?;
-        Ok(SubStatement { prepared, parameters: text.parameters })
+        self.touch(&piece.statement, &prepared).map_err(nowhere)?;
+        Ok(SubStatement { prepared, parameters: piece.parameters })
     }
 
     fn type_of(&self, parameter: PieceParameter) -> SqlType {
@@ -164,10 +164,10 @@ impl Builder<'_> {
     }
 
     /// All pieces see the tables as they were before the first: none may read what one before it writes.
-    fn touch(&mut self, sql: &str, prepared: &Prepared) -> Result<(), SqlError> {
+    fn touch(&mut self, statement: &ParsedText<'_>, prepared: &Prepared) -> Result<(), SqlError> {
         let application = &self.of.application;
         let (catalog, types) = (&application.catalog, prepared.parameters());
-        let bound = bind_text(catalog, &application.procedures, sql, types);
+        let bound = statement.bind(catalog, &application.procedures, types);
         let Ok((BoundText::Statement(statement), _)) = bound else { return Ok(()) };
         let touched = Touched::of(catalog, &statement);
         if let Some(table) = touched.reads.intersection(&self.written).next() {
@@ -208,7 +208,7 @@ fn named_columns(
             return Err(error.with_hint("send the statements one by one in a transaction"));
         }
         let cast = matches!(column.ty, SqlType::Array(_)).then(|| column.ty.to_string());
-        let name = double_quoted(given.unwrap_or(&column.name));
+        let name = given.unwrap_or(&column.name).clone();
         Ok((KeptColumn { name, cast }, given_type(&column.ty)))
     });
     named.collect()
@@ -217,7 +217,7 @@ fn named_columns(
 fn refused(why: Uncut) -> SqlError {
     match why {
         Uncut::HasWith => {
-            let message = "WITH within a statement of a WITH that writes is not supported";
+            let message = "a WITH within a statement of a WITH that writes is not supported, where one is recursive or they share a name";
             SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
                 .with_hint("write all of them in one WITH, one behind the other")
         }
@@ -225,5 +225,10 @@ fn refused(why: Uncut) -> SqlError {
             let message = format!("WITH query \"{name}\" does not have a RETURNING clause");
             SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
         }
+        Uncut::GivenTwice(name) => {
+            let message = format!("WITH query name \"{name}\" specified more than once");
+            SqlError::new(SqlState::DUPLICATE_ALIAS, message)
+        }
+        Uncut::Invalid(wrong) => SqlError::new(wrong.state, wrong.message),
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use weir_txn::clock::transaction_time;
-use weir_txn::clock::transaction_time_of_us;
+pub use weir_core::clock::transaction_time;
+use weir_core::clock::transaction_time_of_us;
 
 /// Transaction time of a transaction that begins now: microseconds since 2000.
 pub fn time_of_day() -> i64 {

@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, channel};
 
 use serde::Deserialize;
 use toml::Spanned;
-use weir_txn::ids::ShardId;
-use weir_txn::items::{Variant, fingerprint};
+use weir_core::ids::ShardId;
+use weir_kv::{Variant, fingerprint};
 
 use crate::body::VERSIONS;
 use crate::handshake::Terms;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
-use weir_txn::history::{Mark, Outdated, Seen};
-use weir_txn::ids::{Sender, ShardId};
+use weir_core::history::{Mark, Outdated, Seen};
+use weir_core::ids::{Sender, ShardId};
 
 use crate::body;
 use crate::frame::{self, Fault, Kind, expect};

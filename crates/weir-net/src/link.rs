@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Registry, Token};
-use weir_txn::history::Seen;
-use weir_txn::ids::{Sender, ShardId};
+use weir_core::history::Seen;
+use weir_core::ids::{Sender, ShardId};
 
 use crate::cluster_file::Node;
 use crate::connection::Connection;

@@ -2,28 +2,28 @@
 
 use std::collections::HashMap;
 use std::fmt::Debug;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
-use futures::Sink;
 use pgwire::api::auth::sasl::SASLAuthStartupHandler;
 use pgwire::api::auth::sasl::scram::{ScramAuth, gen_salted_password};
 use pgwire::api::auth::{
     AuthSource, LoginInfo, Password, ServerParameterProvider, StartupHandler, finish_authentication,
     protocol_negotiation, save_startup_parameters_to_metadata,
 };
-use pgwire::api::cancel::CancelHandler;
 use pgwire::api::{ClientInfo, METADATA_DATABASE, METADATA_USER, PgWireConnectionState};
 use pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
+use pgwire::messages::PgWireFrontendMessage;
 use pgwire::messages::cancel::CancelRequest;
-use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
 
 use weir_sql::system::Facts;
 
 use crate::Settings;
 use crate::answer;
-use crate::session::{Origin, Session};
+use crate::backend::{Backend, Origin};
+use crate::opening::Socket;
+use crate::session::Session;
 use crate::settings::{PARAMETER_STATUS, Values};
 use crate::watch::FrontEnd;
 
@@ -93,27 +93,25 @@ fn fatal(code: &str, message: &str, hint: Option<String>) -> PgWireError {
     PgWireError::UserError(Box::new(info))
 }
 
-/// One connection at the door.
+/// One connection at the door. The session has the settings of the startup packet once that is read.
 pub struct AtTheDoor {
     pub authentication: Arc<Authenticator>,
-    /// It has the settings of the startup packet once that is read.
-    pub session: Arc<Session>,
     /// There are as many connections as there may be.
     pub is_full: bool,
     /// Its number, once it has one.
-    number: OnceLock<i32>,
+    number: Option<i32>,
 }
 
 impl AtTheDoor {
-    pub fn new(authentication: Arc<Authenticator>, session: Arc<Session>, is_full: bool) -> AtTheDoor {
-        AtTheDoor { authentication, session, is_full, number: OnceLock::new() }
+    pub fn new(authentication: Arc<Authenticator>, is_full: bool) -> AtTheDoor {
+        AtTheDoor { authentication, is_full, number: None }
     }
 }
 
 impl AtTheDoor {
     /// Why the client stays outside. Who guesses passwords is seen in the log.
-    fn not_let_in(&self, error: PgWireError) -> PgWireError {
-        let (Some(facts), Some(origin)) = (self.session.facts.get(), self.session.origin.get()) else {
+    fn not_let_in(backend: &Backend, error: PgWireError) -> PgWireError {
+        let (Some(facts), Some(origin)) = (backend.facts.get(), backend.origin.get()) else {
             return error;
         };
         let (user, address) = (&facts.user, origin.address);
@@ -144,25 +142,22 @@ impl Drop for AtTheDoor {
     }
 }
 
-#[async_trait]
-impl CancelHandler for AtTheDoor {
+impl AtTheDoor {
     /// The reply does not reveal whether the session exists.
-    async fn on_cancel_request(&self, request: CancelRequest) {
+    pub(crate) fn on_cancel_request(&self, request: CancelRequest) {
         let secret = request.secret_key.to_bytes();
         if let Some(session) = self.authentication.front.sessions.with_secret(request.pid, &secret) {
             session.cancel();
         }
     }
-}
 
-#[async_trait]
-impl StartupHandler for AtTheDoor {
-    async fn on_startup<C>(&self, client: &mut C, message: PgWireFrontendMessage) -> PgWireResult<()>
-    where
-        C: ClientInfo + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
-        C::Error: Debug,
-        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
-    {
+    /// Gives the session the settings of the startup packet, and lets the client in or not.
+    pub(crate) async fn on_startup(
+        &mut self,
+        session: &mut Session,
+        client: &mut Socket,
+        message: PgWireFrontendMessage,
+    ) -> PgWireResult<()> {
         if let PgWireFrontendMessage::Startup(startup) = &message {
             if self.is_full {
                 return Err(fatal("53300", "sorry, too many clients already", None));
@@ -189,22 +184,21 @@ impl StartupHandler for AtTheDoor {
                 tracing::warn!(address = %client.socket_addr(), user, "connection refused: {}", error.message());
                 PgWireError::UserError(Box::new(answer::fatal(&error)))
             })?;
-            self.session.follow_zone(&values);
-            *self.session.values() = values;
+            session.settings.start(values);
             let (user, database) = (user.clone(), database.clone());
-            let (number, secret) = self.authentication.front.sessions.enter(&self.session);
+            let (number, secret) = self.authentication.front.sessions.enter(&session.backend);
             tracing::debug!(process = number, address = %client.socket_addr(), user, "connection");
+            self.number = Some(number);
             // A connection begins once.
-            let _ = self.number.set(number);
-            let _ =
-                self.session.origin.set(Origin { address: client.socket_addr(), since: SystemTime::now() });
-            let _ = self.session.facts.set(Facts { user, database, process: number, ..Facts::default() });
+            let origin = Origin { address: client.socket_addr(), since: SystemTime::now() };
+            let _ = session.backend.origin.set(origin);
+            let _ = session.backend.facts.set(Facts { user, database, process: number, ..Facts::default() });
             client.set_pid_and_secret_key(number, secret);
         }
         match (&self.authentication.scram, &message) {
             (Some(scram), _) => {
                 let ended = scram.on_startup(client, message).await;
-                ended.map_err(|error| self.not_let_in(error))
+                ended.map_err(|error| AtTheDoor::not_let_in(&session.backend, error))
             }
             (None, PgWireFrontendMessage::Startup(startup)) => {
                 protocol_negotiation(client, startup).await?;

@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use weir_client::{Client, Error};
 
-use crate::session::Session;
-
 /// A transaction for one statement. Dropping it without ending it, because the connection has ended, rolls it back: otherwise its locks
 /// would be held for as long as the front end runs.
 pub(crate) struct ByItself {
@@ -14,14 +12,11 @@ pub(crate) struct ByItself {
     is_over: bool,
 }
 
-impl Session {
-    pub(crate) fn by_itself(&self) -> ByItself {
-        let client = self.client.clone();
-        ByItself { name: client.new_transaction(), client, is_over: false }
-    }
-}
-
 impl ByItself {
+    pub fn begin(client: &Arc<Client>) -> ByItself {
+        ByItself { name: client.new_transaction(), client: client.clone(), is_over: false }
+    }
+
     pub fn name(&self) -> u64 {
         self.name
     }

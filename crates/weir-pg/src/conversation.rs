@@ -7,16 +7,17 @@ use std::time::Duration;
 use futures::SinkExt;
 use pgwire::api::{ClientInfo, PgWireConnectionState};
 use pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
-use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage as Message};
+use pgwire::messages::response::ReadyForQuery;
+use pgwire::messages::{PgWireBackendMessage as Answer, PgWireFrontendMessage as Message};
 use pgwire::tokio::TlsAcceptor;
-use pgwire::tokio::server::{process_error, process_message};
+use pgwire::tokio::server::process_error;
 use tokio::net::TcpStream;
 use weir_types::{SqlError, SqlState};
 
-use crate::answer::fatal;
+use crate::answer::{fatal, wire_error};
 use crate::ending::terminated;
 use crate::frontend::Expected;
-use crate::handlers::Connection;
+use crate::handlers::{Connection, Talk};
 use crate::isolation::Isolated;
 use crate::opening::{Opened, Socket, Unreadable, open};
 use crate::watchdog::peer;
@@ -35,12 +36,15 @@ pub(crate) const END_MAX: Duration = Duration::from_secs(10);
 pub(crate) async fn converse(
     tcp: TcpStream,
     tls: Option<TlsAcceptor>,
-    connection: Connection,
+    mut connection: Connection,
 ) -> io::Result<()> {
-    let session = connection.talk.session.clone();
+    let (backend, zone) = {
+        let session = &connection.talk.session;
+        (session.backend.clone(), session.settings.zone().clone())
+    };
     if let Some(peer) = peer(&tcp) {
         // A connection begins once.
-        let _ = session.peer.set(peer);
+        let _ = backend.peer.set(peer);
     }
     let mut startup_max = pin!(tokio::time::sleep(STARTUP_MAX));
     let opened = tokio::select! {
@@ -48,7 +52,7 @@ pub(crate) async fn converse(
         opened = open(tcp, tls) => opened?,
     };
     let Some(Opened { mut socket, mut incoming, first }) = opened else { return Ok(()) };
-    let mut ended = pin!(session.ending.wished());
+    let mut ended = pin!(backend.ending.wished());
     let (mut first, mut expected) = (Some(first), Expected::Startup);
     loop {
         let (message, is_extended) = match first.take() {
@@ -68,7 +72,7 @@ pub(crate) async fn converse(
                     Ok(_) => return Ok(()),
                     Err(Unreadable::Socket(error)) => return Err(error),
                     Err(Unreadable::OutOfStep(error)) => {
-                        session.log_error(&error);
+                        connection.talk.log_error(&error);
                         return say_last(&mut socket, error).await;
                     }
                 };
@@ -87,10 +91,8 @@ pub(crate) async fn converse(
         let (is_cancel, was_starting) =
             (matches!(message, Ok(Message::CancelRequest(_))), is_starting(&socket));
         let (done, is_ended) = {
-            let mut work = Isolated(pin!(in_zone(
-                &session.zone,
-                answer(&mut socket, &connection, message, is_extended)
-            )));
+            let mut work =
+                Isolated(pin!(in_zone(&zone, answer(&mut socket, &mut connection, message, is_extended))));
             tokio::select! {
                 biased;
                 done = &mut work => (Some(done), false),
@@ -103,7 +105,7 @@ pub(crate) async fn converse(
             Ok(done) => done,
             Err(panicked) => return say_last(&mut socket, panicked.error()).await,
         };
-        if is_ended || session.ending.is_wished() {
+        if is_ended || backend.ending.is_wished() {
             return say_last(&mut socket, terminated()).await;
         }
         if let Err(error) = done {
@@ -133,27 +135,85 @@ fn what_comes_next(socket: &Socket, before: Expected) -> Expected {
     }
 }
 
+/// What a message leads to is boxed: it is large, and most connections are idle.
 async fn answer(
     socket: &mut Socket,
-    Connection { door, talk }: &Connection,
+    Connection { door, talk }: &mut Connection,
     message: Result<Message, SqlError>,
     is_extended: bool,
 ) -> PgWireResult<()> {
     match message {
-        Ok(message) => {
-            process_message(
-                message,
-                socket,
-                door.clone(),
-                talk.clone(),
-                talk.clone(),
-                talk.clone(),
-                door.clone(),
-            )
-            .await
+        Ok(Message::CancelRequest(request)) => {
+            door.on_cancel_request(request);
+            Ok(socket.close().await?)
         }
+        Ok(message) if is_starting(socket) => {
+            Box::pin(door.on_startup(&mut talk.session, socket, message)).await
+        }
+        Ok(message) => match socket.state() {
+            // After an error in the extended protocol everything up to Sync is passed over.
+            PgWireConnectionState::AwaitingSync => match message {
+                Message::Sync(_) => Box::pin(talk.on_sync(socket)).await,
+                _ => Ok(()),
+            },
+            PgWireConnectionState::CopyInProgress(is_extended) => {
+                answer_in_copy(socket, talk, message, is_extended).await
+            }
+            _ => answer_command(socket, talk, message).await,
+        },
         Err(error) if is_starting(socket) => Err(PgWireError::UserError(Box::new(fatal(&error)))),
-        Err(error) => talk.refuse(socket, error, is_extended).await,
+        Err(error) => Box::pin(talk.refuse(socket, error, is_extended)).await,
+    }
+}
+
+async fn answer_command(socket: &mut Socket, talk: &mut Talk, message: Message) -> PgWireResult<()> {
+    match message {
+        Message::Query(query) => Box::pin(talk.on_query(socket, query)).await,
+        Message::Parse(parse) => Box::pin(talk.on_parse(socket, parse)).await,
+        Message::Bind(bind) => Box::pin(talk.on_bind(socket, bind)).await,
+        Message::Execute(execute) => Box::pin(talk.on_execute(socket, execute)).await,
+        Message::Describe(describe) => Box::pin(talk.on_describe(socket, describe)).await,
+        Message::Flush(_) => Box::pin(talk.on_flush(socket)).await,
+        Message::Sync(_) => Box::pin(talk.on_sync(socket)).await,
+        Message::Close(close) => Box::pin(talk.on_close(socket, close)).await,
+        _ => Ok(()),
+    }
+}
+
+/// A COPY FROM STDIN is under way. One of the simple protocol ends with its last message; one of the extended protocol, with a Sync.
+async fn answer_in_copy(
+    socket: &mut Socket,
+    talk: &mut Talk,
+    message: Message,
+    is_extended: bool,
+) -> PgWireResult<()> {
+    match message {
+        Message::CopyData(data) => Box::pin(talk.on_copy_data(socket, data)).await,
+        Message::CopyDone(_) => {
+            let ended = Box::pin(talk.on_copy_done(socket)).await;
+            if !is_extended {
+                socket.set_state(PgWireConnectionState::ReadyForQuery);
+                ended?;
+                let ready = ReadyForQuery::new(socket.transaction_status());
+                return Ok(socket.send(Answer::ReadyForQuery(ready)).await?);
+            }
+            ended?;
+            socket.set_state(PgWireConnectionState::AwaitingSync);
+            Ok(())
+        }
+        Message::CopyFail(fail) => {
+            let error = Box::pin(talk.on_copy_fail(socket, fail)).await;
+            if !is_extended {
+                socket.set_state(PgWireConnectionState::ReadyForQuery);
+            }
+            Err(error)
+        }
+        // Clients send a Sync behind the Execute of the COPY, before its rows.
+        Message::Flush(_) | Message::Sync(_) => Ok(()),
+        _ => {
+            let error = SqlError::new(SqlState::PROTOCOL_VIOLATION, "unexpected message type during COPY");
+            Err(wire_error(error.into()))
+        }
     }
 }
 
@@ -170,7 +230,7 @@ async fn say_last_info(socket: &mut Socket, mut info: ErrorInfo) -> io::Result<(
     info.severity = "FATAL".to_owned();
     info.severity_nonlocalized = Some("FATAL".to_owned());
     let told = async {
-        socket.send(PgWireBackendMessage::ErrorResponse(info.into())).await?;
+        socket.send(Answer::ErrorResponse(info.into())).await?;
         socket.close().await
     };
     tokio::time::timeout(END_MAX, told).await.unwrap_or(Ok(()))

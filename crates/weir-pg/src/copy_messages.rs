@@ -1,10 +1,6 @@
-//! The messages of a COPY, as `pgwire` wants their handler.
+//! The messages of a COPY.
 
-use std::fmt::Debug;
-
-use async_trait::async_trait;
-use futures::{Sink, SinkExt};
-use pgwire::api::copy::CopyHandler;
+use futures::SinkExt;
 use pgwire::api::{ClientInfo, PgWireConnectionState};
 use pgwire::error::{PgWireError, PgWireResult};
 use pgwire::messages::PgWireBackendMessage as Answer;
@@ -12,12 +8,13 @@ use pgwire::messages::copy::{CopyData, CopyDone as AllSent, CopyFail, CopyInResp
 use weir_types::{SqlError, SqlState};
 
 use crate::answer;
-use crate::handlers::{Listens, Talk, say};
+use crate::handlers::{Talk, say};
+use crate::opening::Socket;
 use crate::statement::{CopyDone, Done, Failure};
 
 impl Talk {
     /// Tells what a COPY does next. Says whether it waits for the client.
-    pub(crate) async fn say_copy<C: Listens>(&self, client: &mut C, done: &Done) -> PgWireResult<bool> {
+    pub(crate) async fn say_copy(&mut self, client: &mut Socket, done: &Done) -> PgWireResult<bool> {
         let formats = |columns: usize, is_binary: bool| vec![i16::from(is_binary); columns];
         match &done.copy {
             None => Ok(false),
@@ -25,7 +22,7 @@ impl Talk {
                 let formats = formats(*columns, *is_binary);
                 let begun = CopyInResponse::new(i8::from(*is_binary), *columns as i16, formats);
                 say(client, Answer::CopyInResponse(begun)).await?;
-                client.flush().await.map_err(Into::into)?;
+                client.flush().await?;
                 Ok(true)
             }
             Some(CopyDone::Out { columns, is_binary, messages }) => {
@@ -43,19 +40,19 @@ impl Talk {
     }
 
     /// A COPY whose client says something else has failed.
-    pub(crate) async fn abandon_copy(&self) {
-        let copying = self.session.copying().take();
+    pub(crate) async fn abandon_copy(&mut self) {
+        let copying = self.session.copying.take();
         if let Some(mut copying) = copying {
             let _ = copying.settle().await;
-            self.session.fail();
+            self.session.transaction.fail();
             // It is rolled back; an error cannot be reported to the client any more.
             let _ = self.session.end_together(true).await;
         }
     }
 
     /// Ends the COPY under way with an error that is none of its rows'.
-    pub(crate) async fn give_up_copy<C: ClientInfo>(&self, client: &mut C, error: SqlError) -> PgWireError {
-        let copying = self.session.copying().take();
+    pub(crate) async fn give_up_copy(&mut self, client: &mut Socket, error: SqlError) -> PgWireError {
+        let copying = self.session.copying.take();
         let mut context = None;
         if let Some(mut copying) = copying {
             let _ = copying.settle().await;
@@ -64,7 +61,7 @@ impl Talk {
         self.copy_failed(client, Failure { context, ..error.into() }).await
     }
 
-    async fn copy_failed<C: ClientInfo>(&self, client: &mut C, failure: Failure) -> PgWireError {
+    async fn copy_failed(&mut self, client: &mut Socket, failure: Failure) -> PgWireError {
         let error = self.failed(failure);
         if let PgWireConnectionState::CopyInProgress(false) = client.state() {
             let _ = self.session.end_together(true).await;
@@ -75,31 +72,20 @@ impl Talk {
     }
 }
 
-#[async_trait]
-impl CopyHandler for Talk {
-    async fn on_copy_data<C>(&self, client: &mut C, data: CopyData) -> PgWireResult<()>
-    where
-        C: ClientInfo + Sink<Answer> + Unpin + Send + Sync,
-        C::Error: Debug,
-        PgWireError: From<<C as Sink<Answer>>::Error>,
-    {
-        let Some(mut copying) = self.session.copying().take() else { return Ok(()) };
+impl Talk {
+    pub(crate) async fn on_copy_data(&mut self, client: &mut Socket, data: CopyData) -> PgWireResult<()> {
+        let Some(mut copying) = self.session.copying.take() else { return Ok(()) };
         match copying.take(&data.data).await {
             Ok(()) => {
-                *self.session.copying() = Some(copying);
+                self.session.copying = Some(copying);
                 Ok(())
             }
             Err(failure) => Err(self.copy_failed(client, failure).await),
         }
     }
 
-    async fn on_copy_done<C>(&self, client: &mut C, _done: AllSent) -> PgWireResult<()>
-    where
-        C: ClientInfo + Sink<Answer> + Unpin + Send + Sync,
-        C::Error: Debug,
-        PgWireError: From<<C as Sink<Answer>>::Error>,
-    {
-        let Some(mut copying) = self.session.copying().take() else { return Ok(()) };
+    pub(crate) async fn on_copy_done(&mut self, client: &mut Socket) -> PgWireResult<()> {
+        let Some(mut copying) = self.session.copying.take() else { return Ok(()) };
         let is_simple = matches!(client.state(), PgWireConnectionState::CopyInProgress(false));
         let ended = match copying.finish().await {
             Ok(count) if is_simple => self.session.end_together(false).await.1.map(|()| count),
@@ -114,12 +100,7 @@ impl CopyHandler for Talk {
         }
     }
 
-    async fn on_copy_fail<C>(&self, client: &mut C, fail: CopyFail) -> PgWireError
-    where
-        C: ClientInfo + Sink<Answer> + Unpin + Send + Sync,
-        C::Error: Debug,
-        PgWireError: From<<C as Sink<Answer>>::Error>,
-    {
+    pub(crate) async fn on_copy_fail(&mut self, client: &mut Socket, fail: CopyFail) -> PgWireError {
         let message = format!("COPY from stdin failed: {}", fail.message);
         self.give_up_copy(client, SqlError::new(SqlState::QUERY_CANCELED, message)).await
     }

@@ -8,8 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 use weir_types::{SqlError, SqlState};
 
-use crate::session::Session;
-
 /// Whether termination of the session has been requested.
 #[derive(Debug, Default)]
 pub(crate) struct Ending {
@@ -29,14 +27,14 @@ impl Ending {
             self.told.notified().await;
         }
     }
-}
 
-impl Session {
-    /// Ends the session as soon as what it does can be ended. May be called at any time, from anywhere.
-    pub(crate) fn terminate(&self) {
-        self.ending.is_wished.store(true, Ordering::SeqCst);
-        self.end_all();
-        self.ending.told.notify_one();
+    /// Requests it. Who waits is woken by `tell`.
+    pub fn wish(&self) {
+        self.is_wished.store(true, Ordering::SeqCst);
+    }
+
+    pub fn tell(&self) {
+        self.told.notify_one();
     }
 }
 

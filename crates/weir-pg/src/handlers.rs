@@ -1,25 +1,16 @@
-//! A connection, as `pgwire` wants its handlers: messages in, what a session says of them out.
-//!
-//! Which message may come when is `pgwire`'s; what it means to the session, and in which order answers go, is here.
+//! What each message of a client means to its session, and in which order the answers go out. Which message may come when is judged in
+//! `conversation`.
 
-use std::fmt::Debug;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use async_trait::async_trait;
-use futures::{Sink, SinkExt};
-use pgwire::api::portal::Portal;
-use pgwire::api::query::{ExtendedQueryHandler, SimpleQueryHandler};
-use pgwire::api::results::Response;
-use pgwire::api::stmt::NoopQueryParser;
-use pgwire::api::store::PortalStore;
-use pgwire::api::{ClientInfo, ClientPortalStore, PgWireConnectionState};
+use futures::SinkExt;
+use pgwire::api::{ClientInfo, PgWireConnectionState};
 use pgwire::error::{PgWireError, PgWireResult};
 use pgwire::messages::PgWireBackendMessage as Answer;
 use pgwire::messages::data::{NoData, ParameterDescription};
 use pgwire::messages::extendedquery::{
-    Bind, BindComplete, Close, CloseComplete, Describe, Execute, Flush, Parse, ParseComplete,
-    PortalSuspended, Sync as UpToHere, TARGET_TYPE_BYTE_PORTAL, TARGET_TYPE_BYTE_STATEMENT,
+    Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete, PortalSuspended,
+    TARGET_TYPE_BYTE_PORTAL, TARGET_TYPE_BYTE_STATEMENT,
 };
 use pgwire::messages::response::{EmptyQueryResponse, ReadyForQuery, TransactionStatus};
 use pgwire::messages::simplequery::Query;
@@ -34,30 +25,34 @@ use weir_types::{SqlError, SqlState, Value};
 
 use crate::answer;
 use crate::authentication::{AtTheDoor, Authenticator};
+use crate::opening::Socket;
 use crate::portals::{Formats, PortalState};
-use crate::session::{Changed, Session, Status};
+use crate::session::Session;
+use crate::settings::Changed;
 use crate::statement::{Done, Failure, Statement};
+use crate::transaction::Status;
 
 pub struct Connection {
-    pub(crate) door: Arc<AtTheDoor>,
-    pub(crate) talk: Arc<Talk>,
+    pub(crate) door: AtTheDoor,
+    pub(crate) talk: Talk,
 }
 
 impl Connection {
     pub fn new(client: Arc<Client>, authentication: Arc<Authenticator>, is_full: bool) -> Connection {
-        let session = Arc::new(Session::new(client, authentication.front.clone()));
+        let session = Session::new(client, authentication.front.clone());
         Connection {
-            door: Arc::new(AtTheDoor::new(authentication, session.clone(), is_full)),
-            talk: Arc::new(Talk { session, held_back: Mutex::default(), has_failed: AtomicBool::new(false) }),
+            door: AtTheDoor::new(authentication, is_full),
+            talk: Talk { session, held_back: None, has_failed: false },
         }
     }
 }
 
 pub(crate) struct Talk {
-    pub(crate) session: Arc<Session>,
-    held_back: Mutex<Option<HeldBack>>,
+    pub(crate) session: Session,
+    /// None once the message behind it has come.
+    held_back: Option<HeldBack>,
     /// Something has, since the last Sync.
-    has_failed: AtomicBool,
+    has_failed: bool,
 }
 
 /// An Execute that waits for the next message. The messages up to a Sync are one transaction; if it is the only statement, it runs by
@@ -68,17 +63,12 @@ struct HeldBack {
     closes: Vec<Close>,
 }
 
-/// A client that messages can be sent to.
-pub(crate) trait Listens: Sink<Answer, Error: Debug + Into<PgWireError>> + Unpin + Send {}
-
-impl<C> Listens for C where C: Sink<Answer, Error: Debug + Into<PgWireError>> + Unpin + Send {}
-
-pub(crate) async fn say<C: Listens>(client: &mut C, answer: Answer) -> PgWireResult<()> {
+pub(crate) async fn say(client: &mut Socket, answer: Answer) -> PgWireResult<()> {
     client.feed(answer).await.map_err(Into::into)
 }
 
 /// Settings that have changed: it comes before a statement's rows, and behind what ends a transaction.
-async fn say_changed<C: Listens>(client: &mut C, changed: &Changed) -> PgWireResult<()> {
+async fn say_changed(client: &mut Socket, changed: &Changed) -> PgWireResult<()> {
     for (name, value) in changed {
         let status = ParameterStatus::new((*name).to_owned(), value.clone());
         say(client, Answer::ParameterStatus(status)).await?;
@@ -86,8 +76,8 @@ async fn say_changed<C: Listens>(client: &mut C, changed: &Changed) -> PgWireRes
     Ok(())
 }
 
-async fn say_rows<C: Listens>(
-    client: &mut C,
+async fn say_rows(
+    client: &mut Socket,
     rows: &[Vec<Value>],
     columns: &[OutputColumn],
     (formats, style): (&Formats, IntervalStyle),
@@ -102,16 +92,16 @@ async fn say_rows<C: Listens>(
 
 impl Talk {
     pub(crate) fn status(&self) -> TransactionStatus {
-        match self.session.status() {
+        match self.session.transaction.status() {
             Status::Idle => TransactionStatus::Idle,
             Status::InTransaction => TransactionStatus::Transaction,
             Status::Failed => TransactionStatus::Error,
         }
     }
 
-    async fn say_failure<C: Listens>(&self, client: &mut C, error: PgWireError) -> PgWireResult<()> {
+    async fn say_failure(&mut self, client: &mut Socket, error: PgWireError) -> PgWireResult<()> {
         // An error of the socket cannot be reported; a terminated session reports only its termination.
-        if matches!(error, PgWireError::IoError(_)) || self.session.ending.is_wished() {
+        if matches!(error, PgWireError::IoError(_)) || self.session.backend.ending.is_wished() {
             return Err(error);
         }
         let info: pgwire::error::ErrorInfo = error.into();
@@ -119,43 +109,47 @@ impl Talk {
     }
 
     /// The client may say the next.
-    async fn say_ready<C: Listens + ClientInfo>(&self, client: &mut C) -> PgWireResult<()> {
+    async fn say_ready(&mut self, client: &mut Socket) -> PgWireResult<()> {
         client.set_transaction_status(self.status());
         client.set_state(PgWireConnectionState::ReadyForQuery);
         say(client, Answer::ReadyForQuery(ReadyForQuery::new(self.status()))).await?;
         client.flush().await.map_err(Into::into)
     }
 
-    pub(crate) fn failed(&self, failure: impl Into<Failure>) -> PgWireError {
+    /// Logs an error that is sent to the client.
+    pub(crate) fn log_error(&self, error: &SqlError) {
+        self.session.front.log_error(&self.session.backend, error);
+    }
+
+    pub(crate) fn failed(&mut self, failure: impl Into<Failure>) -> PgWireError {
         let failure = failure.into();
-        self.session.log_error(&failure.error);
-        self.session.fail();
-        self.has_failed.store(true, Ordering::Relaxed);
+        self.log_error(&failure.error);
+        self.session.transaction.fail();
+        self.has_failed = true;
         answer::wire_error(failure)
     }
 
     /// Clears the failed state after its error has been sent. Returns whether it was set.
-    pub(crate) fn forget_failure(&self) -> bool {
-        self.has_failed.swap(false, Ordering::Relaxed)
+    pub(crate) fn forget_failure(&mut self) -> bool {
+        std::mem::take(&mut self.has_failed)
     }
 
     /// Sends the pending notices, before the answer that follows.
-    async fn say_beside<C: Listens>(&self, client: &mut C) -> PgWireResult<()> {
-        for notice in &self.session.take_notices() {
+    async fn say_beside(&mut self, client: &mut Socket) -> PgWireResult<()> {
+        for notice in &self.session.notices.take() {
             say(client, Answer::NoticeResponse(answer::notice(notice))).await?;
         }
         Ok(())
     }
 
     /// Runs the statements of a text up to the first that fails. Says whether a COPY waits for the client.
-    async fn run_text<C: Listens>(&self, client: &mut C, text: &str) -> PgWireResult<bool> {
-        let session = &self.session;
+    async fn run_text(&mut self, client: &mut Socket, text: &str) -> PgWireResult<bool> {
         let mut shape = Shape::of(text);
-        if let Some((statement, values)) = session.known(text, shape.as_ref()) {
+        if let Some((statement, values)) = self.session.known(text, shape.as_ref()) {
             return self.run_one(client, &statement, &values).await;
         }
         let text = &*weir_sql::dollar_quoted(text);
-        let said = session.read(text).map_err(|failure| self.failed(failure))?;
+        let said = self.session.read(text).map_err(|failure| self.failed(failure))?;
         if said.is_empty() {
             say(client, Answer::EmptyQueryResponse(EmptyQueryResponse::new())).await?;
             return Ok(false);
@@ -169,24 +163,24 @@ impl Talk {
         let ends = |one: &Said| matches!(one.what, Command::Begin(_) | Command::Commit | Command::RollBack);
         // Statements of one text are one transaction, unless they say themselves where it begins and ends.
         if said.len() > 1 && !said.iter().any(ends) {
-            session.begin_together();
+            self.session.begin_together();
         }
         for one in &said {
-            let statement = session.prepare(text, one, &[]).map_err(|failure| self.failed(failure))?;
+            let statement = self.session.prepare(text, one, &[]).map_err(|failure| self.failed(failure))?;
             if self.run_one(client, &statement, &[]).await? {
                 return Ok(true);
             }
             if said.len() == 1 {
-                session.remember(text, shape.take(), &statement);
+                self.session.remember(text, shape.take(), &statement);
             }
         }
         Ok(false)
     }
 
     /// Runs one statement of a text. Says whether it is a COPY that waits for the client.
-    async fn run_one<C: Listens>(
-        &self,
-        client: &mut C,
+    async fn run_one(
+        &mut self,
+        client: &mut Socket,
         statement: &Statement,
         values: &[Value],
     ) -> PgWireResult<bool> {
@@ -201,7 +195,7 @@ impl Talk {
         if done.gives_rows() {
             let description = answer::row_description(&done.columns, &formats);
             say(client, Answer::RowDescription(description)).await?;
-            let style = self.session.values().interval_style();
+            let style = self.session.settings.values().interval_style();
             say_rows(client, &done.rows, &done.columns, (&formats, style)).await?;
         }
         let count = done.count.or(done.gives_rows().then_some(done.rows.len() as u64));
@@ -210,13 +204,9 @@ impl Talk {
     }
 
     /// A text has been run, or could not be.
-    async fn end_query<C: Listens + ClientInfo>(
-        &self,
-        client: &mut C,
-        ran: PgWireResult<()>,
-    ) -> PgWireResult<()> {
+    async fn end_query(&mut self, client: &mut Socket, ran: PgWireResult<()>) -> PgWireResult<()> {
         let (changed, ended) = self.session.end_together(ran.is_err()).await;
-        self.session.names().remove_portal("");
+        self.session.names.remove_portal("");
         self.forget_failure();
         if let Err(error) = ran.and(ended.map_err(answer::wire_error)) {
             self.say_failure(client, error).await?;
@@ -226,9 +216,9 @@ impl Talk {
     }
 
     /// Answers a message whose body is not what its type says.
-    pub(crate) async fn refuse<C: Listens + ClientInfo>(
-        &self,
-        client: &mut C,
+    pub(crate) async fn refuse(
+        &mut self,
+        client: &mut Socket,
         error: SqlError,
         is_extended: bool,
     ) -> PgWireResult<()> {
@@ -242,23 +232,16 @@ impl Talk {
         if is_extended { ran } else { self.end_query(client, ran).await }
     }
 
-    fn take_held_back(&self) -> Option<HeldBack> {
-        self.held_back.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
     /// Something follows the Execute that was held back: it is one of a transaction.
-    async fn go_on<C: Listens + ClientInfo>(&self, client: &mut C) -> PgWireResult<()> {
+    async fn go_on(&mut self, client: &mut Socket) -> PgWireResult<()> {
         self.abandon_copy().await;
-        let Some(held_back) = self.take_held_back() else { return Ok(()) };
+        let Some(held_back) = self.held_back.take() else { return Ok(()) };
         self.session.begin_together();
-        self.run_held_back(client, held_back).await
+        // Boxed, for it is large and seldom there: whatever message comes asks for it.
+        Box::pin(self.run_held_back(client, held_back)).await
     }
 
-    async fn run_held_back<C: Listens + ClientInfo>(
-        &self,
-        client: &mut C,
-        held_back: HeldBack,
-    ) -> PgWireResult<()> {
+    async fn run_held_back(&mut self, client: &mut Socket, held_back: HeldBack) -> PgWireResult<()> {
         self.execute(client, &held_back.execute).await?;
         for close in &held_back.closes {
             self.close(client, close).await?;
@@ -266,7 +249,7 @@ impl Talk {
         Ok(())
     }
 
-    async fn execute<C: Listens + ClientInfo>(&self, client: &mut C, execute: &Execute) -> PgWireResult<()> {
+    async fn execute(&mut self, client: &mut Socket, execute: &Execute) -> PgWireResult<()> {
         let name = execute.name.as_deref().unwrap_or_default();
         let started = self.session.start(name).await;
         self.say_beside(client).await?;
@@ -282,7 +265,7 @@ impl Talk {
         }
         let rows_max = usize::try_from(execute.max_rows).unwrap_or(0);
         // The portal is taken out while its rows are sent; no other message uses it meanwhile.
-        let portal = self.session.names().portal(name).map(|portal| portal.clone());
+        let portal = self.session.names.portal(name).map(|portal| portal.clone());
         let (formats, mut cursor) = match (portal, started) {
             (Ok(portal), started) => match (portal.state, started) {
                 (PortalState::Open(cursor), _) => (portal.formats, cursor),
@@ -301,9 +284,9 @@ impl Talk {
         let (columns, tag) = (cursor.columns.clone(), cursor.tag.clone());
         let (rows, more) = cursor.next(rows_max);
         let count = rows.len() as u64;
-        let style = self.session.values().interval_style();
+        let style = self.session.settings.values().interval_style();
         say_rows(client, rows, &columns, (&formats, style)).await?;
-        if let Ok(portal) = self.session.names().portal(name) {
+        if let Ok(portal) = self.session.names.portal(name) {
             portal.state = PortalState::Open(cursor);
         }
         match more {
@@ -312,28 +295,23 @@ impl Talk {
         }
     }
 
-    async fn say_complete<C: Listens>(
-        &self,
-        client: &mut C,
-        done: &Done,
-        is_empty: bool,
-    ) -> PgWireResult<()> {
+    async fn say_complete(&mut self, client: &mut Socket, done: &Done, is_empty: bool) -> PgWireResult<()> {
         match is_empty {
             true => say(client, Answer::EmptyQueryResponse(EmptyQueryResponse::new())).await,
             false => say(client, Answer::CommandComplete(answer::complete(&done.tag, done.count))).await,
         }
     }
 
-    async fn close<C: Listens>(&self, client: &mut C, close: &Close) -> PgWireResult<()> {
+    async fn close(&mut self, client: &mut Socket, close: &Close) -> PgWireResult<()> {
         let name = close.name.as_deref().unwrap_or_default();
         match close.target_type {
-            TARGET_TYPE_BYTE_STATEMENT => self.session.names().remove_statement(name),
-            _ => self.session.names().remove_portal(name),
+            TARGET_TYPE_BYTE_STATEMENT => self.session.names.remove_statement(name),
+            _ => self.session.names.remove_portal(name),
         };
         say(client, Answer::CloseComplete(CloseComplete::new())).await
     }
 
-    fn parse(&self, message: &Parse) -> Result<(), Failure> {
+    fn parse(&mut self, message: &Parse) -> Result<(), Failure> {
         let query = weir_sql::dollar_quoted(&message.query);
         let said = self.session.read(&query)?;
         let mut statement = match &said[..] {
@@ -350,12 +328,12 @@ impl Talk {
         };
         statement.keep_columns();
         let name = message.name.as_deref().unwrap_or_default();
-        Ok(self.session.names().put_statement(name, Arc::new(statement))?)
+        Ok(self.session.names.put_statement(name, Arc::new(statement))?)
     }
 
-    fn bind(&self, message: &Bind) -> Result<(), Failure> {
+    fn bind(&mut self, message: &Bind) -> Result<(), Failure> {
         let name = message.statement_name.as_deref().unwrap_or_default();
-        let statement = self.session.names().statement(name)?;
+        let statement = self.session.names.statement(name)?;
         let given = Formats(message.parameter_format_codes.clone());
         let values = values(&message.parameters, &given, &statement, name)?;
         let formats = Formats(message.result_column_format_codes.clone());
@@ -363,9 +341,9 @@ impl Talk {
         self.session.bind_portal(portal, (statement, values, formats))
     }
 
-    async fn say_columns<C: Listens>(
-        &self,
-        client: &mut C,
+    async fn say_columns(
+        &mut self,
+        client: &mut Socket,
         columns: &[OutputColumn],
         formats: &Formats,
     ) -> PgWireResult<()> {
@@ -403,15 +381,8 @@ fn values(
     given.iter().zip(types.iter()).enumerate().map(of).collect()
 }
 
-#[async_trait]
-impl SimpleQueryHandler for Talk {
-    async fn on_query<C>(&self, client: &mut C, query: Query) -> PgWireResult<()>
-    where
-        C: ClientInfo + ClientPortalStore + Sink<Answer> + Unpin + Send + Sync,
-        C::PortalStore: PortalStore,
-        C::Error: Debug,
-        PgWireError: From<<C as Sink<Answer>>::Error>,
-    {
+impl Talk {
+    pub(crate) async fn on_query(&mut self, client: &mut Socket, query: Query) -> PgWireResult<()> {
         // A client that has not said Sync has made one transaction of all that it has said.
         let ran = match self.go_on(client).await {
             Ok(()) => self.run_text(client, &query.query).await,
@@ -424,78 +395,33 @@ impl SimpleQueryHandler for Talk {
         self.end_query(client, ran.map(drop)).await
     }
 
-    async fn do_query<C>(&self, _client: &mut C, _query: &str) -> PgWireResult<Vec<Response>>
-    where
-        C: ClientInfo + ClientPortalStore + Sink<Answer> + Unpin + Send + Sync,
-        C::PortalStore: PortalStore,
-        C::Error: Debug,
-        PgWireError: From<<C as Sink<Answer>>::Error>,
-    {
-        Ok(Vec::new())
-    }
-}
-
-#[async_trait]
-impl ExtendedQueryHandler for Talk {
-    /// Statements and portals are the session's.
-    type Statement = String;
-    type QueryParser = NoopQueryParser;
-
-    fn query_parser(&self) -> Arc<NoopQueryParser> {
-        Arc::new(NoopQueryParser)
-    }
-
-    async fn on_parse<C>(&self, client: &mut C, message: Parse) -> PgWireResult<()>
-    where
-        C: ClientInfo + ClientPortalStore + Sink<Answer> + Unpin + Send + Sync,
-        C::PortalStore: PortalStore<Statement = Self::Statement>,
-        C::Error: Debug,
-        PgWireError: From<<C as Sink<Answer>>::Error>,
-    {
+    pub(crate) async fn on_parse(&mut self, client: &mut Socket, message: Parse) -> PgWireResult<()> {
         self.go_on(client).await?;
         self.parse(&message).map_err(|failure| self.failed(failure))?;
         say(client, Answer::ParseComplete(ParseComplete::new())).await
     }
 
-    async fn on_bind<C>(&self, client: &mut C, message: Bind) -> PgWireResult<()>
-    where
-        C: ClientInfo + ClientPortalStore + Sink<Answer> + Unpin + Send + Sync,
-        C::PortalStore: PortalStore<Statement = Self::Statement>,
-        C::Error: Debug,
-        PgWireError: From<<C as Sink<Answer>>::Error>,
-    {
+    pub(crate) async fn on_bind(&mut self, client: &mut Socket, message: Bind) -> PgWireResult<()> {
         self.go_on(client).await?;
         self.bind(&message).map_err(|failure| self.failed(failure))?;
         say(client, Answer::BindComplete(BindComplete::new())).await
     }
 
-    async fn on_execute<C>(&self, client: &mut C, message: Execute) -> PgWireResult<()>
-    where
-        C: ClientInfo + ClientPortalStore + Sink<Answer> + Unpin + Send + Sync,
-        C::PortalStore: PortalStore<Statement = Self::Statement>,
-        C::Error: Debug,
-        PgWireError: From<<C as Sink<Answer>>::Error>,
-    {
+    pub(crate) async fn on_execute(&mut self, client: &mut Socket, message: Execute) -> PgWireResult<()> {
         self.go_on(client).await?;
         if self.session.may_be_alone(message.name.as_deref().unwrap_or_default()) {
             let held_back = HeldBack { execute: message, closes: Vec::new() };
-            *self.held_back.lock().unwrap_or_else(PoisonError::into_inner) = Some(held_back);
+            self.held_back = Some(held_back);
             return Ok(());
         }
         self.execute(client, &message).await
     }
 
-    async fn on_describe<C>(&self, client: &mut C, message: Describe) -> PgWireResult<()>
-    where
-        C: ClientInfo + ClientPortalStore + Sink<Answer> + Unpin + Send + Sync,
-        C::PortalStore: PortalStore<Statement = Self::Statement>,
-        C::Error: Debug,
-        PgWireError: From<<C as Sink<Answer>>::Error>,
-    {
+    pub(crate) async fn on_describe(&mut self, client: &mut Socket, message: Describe) -> PgWireResult<()> {
         self.go_on(client).await?;
         let name = message.name.as_deref().unwrap_or_default();
         if message.target_type == TARGET_TYPE_BYTE_STATEMENT {
-            let statement = self.session.names().statement(name);
+            let statement = self.session.names.statement(name);
             let statement = statement.map_err(|error| self.failed(error))?;
             let number = |(at, ty)| statement.told_at(at).map_or_else(|| type_number(ty), |told| told.0);
             let types = statement.parameters.iter().enumerate().map(number).collect();
@@ -507,7 +433,7 @@ impl ExtendedQueryHandler for Talk {
             let message = format!("invalid DESCRIBE message subtype {}", message.target_type);
             return Err(self.failed(SqlError::new(SqlState::PROTOCOL_VIOLATION, message)));
         }
-        let portal = self.session.names().portal(name).map(|portal| portal.clone());
+        let portal = self.session.names.portal(name).map(|portal| portal.clone());
         let portal = portal.map_err(|error| self.failed(error))?;
         let columns = match &portal.state {
             PortalState::Open(cursor) => cursor.columns.clone(),
@@ -516,26 +442,15 @@ impl ExtendedQueryHandler for Talk {
         self.say_columns(client, &columns, &portal.formats).await
     }
 
-    async fn on_flush<C>(&self, client: &mut C, _message: Flush) -> PgWireResult<()>
-    where
-        C: ClientInfo + Sink<Answer> + Unpin + Send + Sync,
-        C::Error: Debug,
-        PgWireError: From<<C as Sink<Answer>>::Error>,
-    {
+    pub(crate) async fn on_flush(&mut self, client: &mut Socket) -> PgWireResult<()> {
         self.go_on(client).await?;
         client.flush().await.map_err(Into::into)
     }
 
-    async fn on_sync<C>(&self, client: &mut C, _message: UpToHere) -> PgWireResult<()>
-    where
-        C: ClientInfo + ClientPortalStore + Sink<Answer> + Unpin + Send + Sync,
-        C::PortalStore: PortalStore<Statement = Self::Statement>,
-        C::Error: Debug,
-        PgWireError: From<<C as Sink<Answer>>::Error>,
-    {
+    pub(crate) async fn on_sync(&mut self, client: &mut Socket) -> PgWireResult<()> {
         self.abandon_copy().await;
         let has_failed = self.forget_failure();
-        let ran = match self.take_held_back() {
+        let ran = match self.held_back.take() {
             Some(held_back) => self.run_held_back(client, held_back).await,
             None => Ok(()),
         };
@@ -547,38 +462,17 @@ impl ExtendedQueryHandler for Talk {
         self.say_ready(client).await
     }
 
-    async fn on_close<C>(&self, client: &mut C, message: Close) -> PgWireResult<()>
-    where
-        C: ClientInfo + ClientPortalStore + Sink<Answer> + Unpin + Send + Sync,
-        C::PortalStore: PortalStore<Statement = Self::Statement>,
-        C::Error: Debug,
-        PgWireError: From<<C as Sink<Answer>>::Error>,
-    {
+    pub(crate) async fn on_close(&mut self, client: &mut Socket, message: Close) -> PgWireResult<()> {
         if !matches!(message.target_type, TARGET_TYPE_BYTE_STATEMENT | TARGET_TYPE_BYTE_PORTAL) {
             self.go_on(client).await?;
             let message = format!("invalid CLOSE message subtype {}", message.target_type);
             return Err(self.failed(SqlError::new(SqlState::PROTOCOL_VIOLATION, message)));
         }
         // Closing something is no statement: what was held back may be the only one yet.
-        if let Some(held_back) = &mut *self.held_back.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(held_back) = &mut self.held_back {
             held_back.closes.push(message);
             return Ok(());
         }
         self.close(client, &message).await
-    }
-
-    async fn do_query<C>(
-        &self,
-        _client: &mut C,
-        _portal: &Portal<Self::Statement>,
-        _max_rows: usize,
-    ) -> PgWireResult<Response>
-    where
-        C: ClientInfo + ClientPortalStore + Sink<Answer> + Unpin + Send + Sync,
-        C::PortalStore: PortalStore<Statement = Self::Statement>,
-        C::Error: Debug,
-        PgWireError: From<<C as Sink<Answer>>::Error>,
-    {
-        Ok(Response::EmptyQuery)
     }
 }

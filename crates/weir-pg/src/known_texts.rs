@@ -8,7 +8,6 @@ use weir_client::{Parameterised, Prepared, SchemaVersion};
 use weir_sql::shape::Shape;
 use weir_types::{Recent, Value};
 
-use crate::session::Session;
 use crate::statement::{Kind, Statement};
 
 /// Number of recently used shapes that are kept at least; at most twice as many are kept.
@@ -42,7 +41,7 @@ impl Default for KnownTexts {
 
 impl KnownTexts {
     /// The statement that the text is, with the values of its parameters, if it is known for that schema version.
-    fn get(
+    pub fn get(
         &self,
         text: &str,
         shape: &Shape,
@@ -64,7 +63,7 @@ impl KnownTexts {
     }
 
     /// The text has been read, and is that statement.
-    fn put(&self, text: &str, shape: Shape, schema_version: &SchemaVersion, statement: &Statement) {
+    pub fn put(&self, text: &str, shape: Shape, schema_version: &SchemaVersion, statement: &Statement) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match known.get(shape.key.as_str()) {
             None => return known.put(shape.key, Known::Once),
@@ -110,27 +109,4 @@ fn is_general(prepared: &Prepared) -> bool {
         && !prepared.has_batches()
         && prepared.pieces().is_none()
         && prepared.current_values().is_empty()
-}
-
-impl Session {
-    /// The one statement of the text, with the values of its parameters, if one of its shape has come before.
-    pub(crate) fn known(&self, text: &str, shape: Option<&Shape>) -> Option<(Arc<Statement>, Vec<Value>)> {
-        let schema_version = self.shared_schema_version()?;
-        self.front.known_texts.get(text, shape?, &schema_version)
-    }
-
-    /// The text is that statement.
-    pub(crate) fn remember(&self, text: &str, shape: Option<Shape>, statement: &Statement) {
-        if let (Some(shape), Some(schema_version)) = (shape, self.shared_schema_version()) {
-            self.front.known_texts.put(text, shape, &schema_version, statement);
-        }
-    }
-
-    /// The schema that all sessions see, unless this one has changed it for itself.
-    fn shared_schema_version(&self) -> Option<SchemaVersion> {
-        if self.own_schema_version.get().is_some() {
-            return None;
-        }
-        self.client.schema_version().ok()
-    }
 }

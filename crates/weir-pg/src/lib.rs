@@ -3,42 +3,33 @@
 //! The wire is `pgwire`'s; here are what a session may say, the formats of values, and who may come in. What is asked of tables goes
 //! through a [`weir_client::Client`]. docs/internals/server.md has the design, and what is not built yet.
 
-mod advisory;
 mod answer;
 mod authentication;
-mod begun;
+mod backend;
+mod blocks;
 mod by_itself;
+mod commands;
 mod conversation;
 mod copy;
 mod copy_messages;
-mod copying;
-mod create_as;
-mod definitions;
-mod effects;
 mod ending;
-mod explain;
 pub mod frontend;
 mod handlers;
 mod idle;
 mod in_flight;
 mod isolation;
 mod known_texts;
-mod lock;
-mod many;
 mod notices;
 mod opening;
 mod portals;
-mod repeatable_catalog;
-mod savepoints;
-mod scope;
-mod script;
+mod prepare;
+mod run;
 mod sequence_values;
 mod session;
 mod session_registry;
 mod settings;
 mod statement;
-mod sub_statements;
-mod temporary;
+mod transaction;
 mod watch;
 mod watchdog;
 mod zone;

@@ -1,33 +1,24 @@
 //! Notices of a session: NOTICE, WARNING and the like. They are sent before the answer, or error, of the statement that raises them,
 //! filtered by the value of `client_min_messages` at that time.
 
-use std::sync::{Mutex, PoisonError};
-
 use weir_types::{Notice, Severity, SqlError};
 
-use crate::session::Session;
+use crate::settings::Values;
 
 /// Notices that have been raised and not sent.
 #[derive(Debug, Default)]
-pub(crate) struct PendingNotices(Mutex<Vec<Notice>>);
+pub(crate) struct PendingNotices(Vec<Notice>);
 
-impl Session {
-    pub(crate) fn mention(&self, severity: Severity, said: SqlError) {
-        self.mention_all(vec![Notice { severity, said }]);
+impl PendingNotices {
+    pub fn mention(&mut self, values: &Values, severity: Severity, said: SqlError) {
+        self.mention_all(values, vec![Notice { severity, said }]);
     }
 
-    pub(crate) fn mention_all(&self, mut notices: Vec<Notice>) {
-        if notices.is_empty() {
-            return;
-        }
-        {
-            let values = self.values();
-            notices.retain(|notice| values.lets_through(notice.severity));
-        }
-        self.notices.0.lock().unwrap_or_else(PoisonError::into_inner).append(&mut notices);
+    pub fn mention_all(&mut self, values: &Values, notices: Vec<Notice>) {
+        self.0.extend(notices.into_iter().filter(|notice| values.lets_through(notice.severity)));
     }
 
-    pub(crate) fn take_notices(&self) -> Vec<Notice> {
-        std::mem::take(&mut *self.notices.0.lock().unwrap_or_else(PoisonError::into_inner))
+    pub fn take(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.0)
     }
 }

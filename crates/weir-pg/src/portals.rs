@@ -192,6 +192,10 @@ impl Names {
         self.portals.insert(name.to_owned(), portal);
     }
 
+    pub fn known_portal(&self, name: &str) -> Option<&Portal> {
+        self.portals.get(name)
+    }
+
     /// # Errors
     /// There is none.
     pub fn portal(&mut self, name: &str) -> Result<&mut Portal, SqlError> {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use pgwire::messages::startup::SecretKey;
 use weir_observe::Counter;
 
-use crate::session::Session;
+use crate::backend::Backend;
 use crate::watch::Phase;
 
 #[derive(Default)]
@@ -22,7 +22,7 @@ pub(crate) struct SessionRegistry {
 struct Entered {
     /// With it and the number a statement may be cancelled from another connection.
     secret: Bytes,
-    session: Weak<Session>,
+    session: Weak<Backend>,
 }
 
 impl SessionRegistry {
@@ -30,7 +30,7 @@ impl SessionRegistry {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn enter(&self, session: &Arc<Session>) -> (i32, SecretKey) {
+    pub fn enter(&self, session: &Arc<Backend>) -> (i32, SecretKey) {
         let mut secret = [0; 4];
         getrandom::fill(&mut secret).expect("the system has randomness");
         let secret = SecretKey::I32(i32::from_be_bytes(secret));
@@ -46,23 +46,23 @@ impl SessionRegistry {
     }
 
     /// Session with that secret, which authorises cancellation.
-    pub fn with_secret(&self, number: i32, secret: &Bytes) -> Option<Arc<Session>> {
+    pub fn with_secret(&self, number: i32, secret: &Bytes) -> Option<Arc<Backend>> {
         let sessions = self.sessions();
         sessions.get(&number).filter(|entered| entered.secret == *secret)?.session.upgrade()
     }
 
-    pub fn get(&self, number: i32) -> Option<Arc<Session>> {
+    pub fn get(&self, number: i32) -> Option<Arc<Backend>> {
         self.sessions().get(&number)?.session.upgrade()
     }
 
-    pub fn all(&self) -> Vec<(i32, Arc<Session>)> {
+    pub fn all(&self) -> Vec<(i32, Arc<Backend>)> {
         let of = |(number, entered): (&i32, &Entered)| Some((*number, entered.session.upgrade()?));
         self.sessions().iter().filter_map(of).collect()
     }
 
     /// Sessions whose statement has been running for a while.
-    pub fn busy(&self, now: Instant) -> Vec<Arc<Session>> {
-        let busy = |(_, session): (i32, Arc<Session>)| session.is_busy(now).then_some(session);
+    pub fn busy(&self, now: Instant) -> Vec<Arc<Backend>> {
+        let busy = |(_, session): (i32, Arc<Backend>)| session.is_busy(now).then_some(session);
         self.all().into_iter().filter_map(busy).collect()
     }
 

@@ -1,6 +1,7 @@
 //! A session's settings: what may be set, and what SHOW tells.
 
 mod number;
+mod session;
 mod startup;
 mod style;
 
@@ -14,6 +15,11 @@ use weir_sql::session::Isolation;
 use weir_types::datetime::SessionZone;
 use weir_types::datetime::style::IntervalStyle;
 use weir_types::{Severity, SqlError, SqlState};
+
+pub(crate) use session::{Saved, SessionSettings};
+
+/// Settings reported to clients, with their new values.
+pub(crate) type Changed = Vec<(&'static str, String)>;
 
 /// Values that a setting accepts.
 #[derive(Clone, Copy, Debug)]
@@ -306,6 +312,10 @@ impl Values {
             || least.is_none_or(|(_, least, _)| least.is_some_and(|least| severity >= least))
     }
 
+    pub fn application(&self) -> &str {
+        self.value("application_name").unwrap_or_default()
+    }
+
     /// Value for SHOW; none: there is no such setting.
     pub fn get(&self, name: &str) -> Option<String> {
         self.value(name).map(str::to_owned)
@@ -451,7 +461,7 @@ impl Values {
     }
 
     /// Settings reported to clients whose values differ from `before`.
-    pub fn told_anew(&self, before: &Values) -> Vec<(&'static str, String)> {
+    pub fn told_anew(&self, before: &Values) -> Changed {
         let told = PARAMETER_STATUS.iter().filter(|name| self.get(name) != before.get(name));
         told.filter_map(|name| Some((*name, self.get(name)?))).collect()
     }

@@ -15,11 +15,11 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use weir_types::interrupt;
 
-use crate::session::Session;
-use crate::watch::{FrontEnd, Phase};
+use crate::backend::Backend;
+use crate::watch::FrontEnd;
 
 /// How often it looks at clients, and at the runtime.
-const TICK: Duration = Duration::from_millis(50);
+pub(crate) const TICK: Duration = Duration::from_millis(50);
 
 /// Socket of a session's client, to detect a lost client while the session reads nothing.
 pub(crate) type Peer = OwnedFd;
@@ -45,33 +45,20 @@ pub(crate) struct Timeouts {
 }
 
 /// A statement that is to end at that time. Dropping it lets it go on.
-pub(crate) struct Armed<'a> {
-    timeouts: &'a Timeouts,
+pub(crate) struct Armed {
+    front: Arc<FrontEnd>,
     key: (Instant, u64),
 }
 
-impl Drop for Armed<'_> {
+impl Drop for Armed {
     fn drop(&mut self) {
-        self.timeouts.lock().timeouts.remove(&self.key);
+        self.front.timeouts.lock().timeouts.remove(&self.key);
     }
 }
 
 impl Timeouts {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The statement of that session ends then.
-    pub fn arm(&self, at: Instant, (process, statement): (i32, u64)) -> Armed<'_> {
-        let mut state = self.lock();
-        let key = (at, state.next);
-        state.next += 1;
-        let is_first = state.timeouts.first_key_value().is_none_or(|(first, _)| key < *first);
-        state.timeouts.insert(key, (process, statement));
-        if is_first {
-            self.sooner.notify_one();
-        }
-        Armed { timeouts: self, key }
     }
 
     /// Waits for the next timeout, or a tick. Gives those whose time has come; none: it is over.
@@ -88,6 +75,21 @@ impl Timeouts {
         let later = state.timeouts.split_off(&(Instant::now(), u64::MAX));
         let due = std::mem::replace(&mut state.timeouts, later);
         (!state.is_over).then(|| due.into_values().collect())
+    }
+}
+
+impl Armed {
+    /// The statement of that session ends then.
+    pub fn new(front: &Arc<FrontEnd>, at: Instant, (process, statement): (i32, u64)) -> Armed {
+        let mut state = front.timeouts.lock();
+        let key = (at, state.next);
+        state.next += 1;
+        let is_first = state.timeouts.first_key_value().is_none_or(|(first, _)| key < *first);
+        state.timeouts.insert(key, (process, statement));
+        if is_first {
+            front.timeouts.sooner.notify_one();
+        }
+        Armed { front: front.clone(), key }
     }
 }
 
@@ -165,19 +167,9 @@ pub(crate) fn make_room() -> bool {
 }
 
 /// It will take no answer: its side of the connection is closed.
-fn is_gone(session: &Session) -> bool {
+fn is_gone(session: &Backend) -> bool {
     let Some(peer) = session.peer.get() else { return false };
     let mut asked = [PollFd::new(peer, PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut asked, Some(&at_once)).is_ok_and(|ready| ready > 0)
-}
-
-impl Session {
-    /// It has been at its statement for a while, or takes what a COPY sends.
-    pub(crate) fn is_busy(&self, now: Instant) -> bool {
-        let activity = self.activity.now();
-        let is_long = |since: Instant| now.saturating_duration_since(since) >= TICK;
-        self.in_flight.copies()
-            || activity.phase == Phase::Active && activity.phase_since.is_some_and(is_long)
-    }
 }

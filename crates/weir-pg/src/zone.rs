@@ -5,9 +5,6 @@ use std::pin::pin;
 
 use weir_types::datetime::session::ZoneCell;
 
-use crate::session::Session;
-use crate::settings::Values;
-
 /// Runs work in that time zone. The zone is entered at each poll, since the work may move to another thread, and other work may run in
 /// between.
 pub(crate) async fn in_zone<F: Future>(zone: &ZoneCell, work: F) -> F::Output {
@@ -17,14 +14,4 @@ pub(crate) async fn in_zone<F: Future>(zone: &ZoneCell, work: F) -> F::Output {
         work.as_mut().poll(context)
     })
     .await
-}
-
-impl Session {
-    /// Its settings have changed.
-    pub(crate) fn follow_zone(&self, values: &Values) {
-        let zone = values.zone();
-        if zone != self.zone.get() {
-            self.zone.set(zone);
-        }
-    }
 }

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_analysis::witness::Side;
+use weir_core::ids::Timestamp;
 use weir_sql::catalog::{ColumnIndex, ForeignKey, ForeignKeyAction, TableId};
-use weir_txn::ids::Timestamp;
 use weir_txn::storage::Operation;
 use weir_txn::storage::layout::Packed;
 use weir_txn::storage::operation::fold;

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use weir_core::ids::{Position, Timestamp, TxnId};
 use weir_sql::bound::VolatileFunction;
 use weir_sql::catalog::TableId;
 use weir_txn::claims::Claims;
@@ -15,7 +16,6 @@ use weir_txn::exec::context::Environment;
 use weir_txn::exec::program::Program;
 use weir_txn::exec::sequences::Sequences;
 use weir_txn::faults::NoFaults;
-use weir_txn::ids::{Position, Timestamp, TxnId};
 use weir_txn::message::{Call, Callee, Output};
 use weir_txn::storage::{Operation, Rows, Schema, Storage, Workspace, Write};
 use weir_types::datetime::{SessionZone, TransactionTime};

@@ -9,9 +9,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use weir_core::ids::{CoordinatorId, Sender, ShardId};
+use weir_core::machine::Outgoing;
+use weir_core::machine::{ClientOrders, Clients, Coordinator, Effects, Orders, Shard};
 pub use weir_net::clock::now_ms;
-use weir_txn::ids::{CoordinatorId, Sender, ShardId};
-use weir_txn::machine::{ClientOrders, Clients, Coordinator, Effects, Orders, Outgoing, Shard};
 
 use crate::mailbox::Mailbox;
 

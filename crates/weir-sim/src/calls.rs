@@ -10,18 +10,18 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use rustc_hash::FxHasher;
+use weir_core::ids::{CoordinatorId, ShardId, TxnId};
+use weir_core::machine::{Durable as _, Shard as _};
+use weir_core::termination::Timeouts;
 use weir_sql::catalog::TableId;
 use weir_txn::exec::definition::Description;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::{Faults as ShardFaults, NoFaults};
-use weir_txn::ids::{CoordinatorId, ShardId, TxnId};
-use weir_txn::machine::{Durable as _, Shard as _};
 use weir_txn::message::{Call, Callee, Output};
 use weir_txn::ramp::{Begin, Coordinator, Event, Protocol};
 use weir_txn::shard::{Node, Record};
 use weir_txn::storage::Rows;
 use weir_txn::storage::view::WholeView;
-use weir_txn::termination::Timeouts;
 use weir_types::{SqlError, Value};
 
 use crate::Audit;

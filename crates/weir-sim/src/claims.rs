@@ -4,10 +4,10 @@
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use weir_txn::clock::{CLOCK_AHEAD_MS_MAX, ms_of};
-use weir_txn::ids::CoordinatorId;
-use weir_txn::machine::{Coordinator, CoordinatorOf, Exposed};
-use weir_txn::termination::Timeouts;
+use weir_core::clock::{CLOCK_AHEAD_MS_MAX, ms_of};
+use weir_core::ids::CoordinatorId;
+use weir_core::machine::{Coordinator, CoordinatorOf, Exposed};
+use weir_core::termination::Timeouts;
 
 use crate::cluster::{Clients, Cluster, Mortal};
 use crate::history::Violation;

@@ -9,10 +9,10 @@ use std::fmt::{Debug, Write as _};
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;
-use weir_txn::ids::{CoordinatorId, Sender, ShardId, TxnId};
-use weir_txn::items::GivenUp;
-use weir_txn::lsn::Lsn;
-use weir_txn::machine::{Coordinator, CoordinatorOf, Durable, Effects, Orders, Shard};
+use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
+use weir_core::lsn::Lsn;
+use weir_core::machine::{Coordinator, CoordinatorOf, Durable, Effects, Orders, Shard};
+use weir_kv::GivenUp;
 
 use crate::chance::Chance;
 use crate::disk::Disk;

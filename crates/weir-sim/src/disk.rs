@@ -1,6 +1,6 @@
 //! A shard's log in virtual time: what is written, what is durable, and what may not leave before that.
 
-use weir_txn::lsn::{HeldMessages, Lsn};
+use weir_core::lsn::{HeldMessages, Lsn};
 
 /// `R`: records, `M`: messages that wait for them.
 #[derive(Debug)]

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use weir_core::ids::{CoordinatorId, Sender, ShardId};
+use weir_core::machine::Outgoing;
+use weir_core::machine::{Coordinator as _, Orders, Shard};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::{Faults, NoFaults};
-use weir_txn::ids::{CoordinatorId, Sender, ShardId};
-use weir_txn::machine::{Coordinator as _, Orders, Outgoing, Shard};
 use weir_txn::message::{Call, Output, Progress, Reply, Request};
 use weir_txn::ramp::{Begin, Coordinator, Event, Protocol};
 use weir_txn::shard::{Effects, Node};

@@ -1,6 +1,6 @@
 //! The same nodes and coordinators in virtual time, from one seed.
 //!
-//! [`Cluster`] drives anything that has the shape of `weir_txn::machine`, with faults; [`items`] runs RAMP over
+//! [`Cluster`] drives anything that has the shape of `weir_core::machine`, with faults; [`items`] runs RAMP over
 //! items in it and checks what clients were told with [`history`]. [`calls`] runs an application's SQL calls in
 //! it. [`Simulation`] is the older driver of those: messages overtake one another there, nothing is lost. Everything that happens follows from the
 //! seed, so a failure is a number. [`scale`] has no faults: it says how much many servers do.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::chance::Chance;
-use weir_txn::ids::CoordinatorId;
+use weir_core::ids::CoordinatorId;
 
 /// A party that messages go to and come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

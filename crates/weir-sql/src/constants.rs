@@ -5,13 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pg_query::protobuf::{ParamRef, node};
 use weir_types::text::parse_text;
 use weir_types::{SqlType, Value};
 
 use crate::bound::{Expr, ExprKind, InsertSource, Statement};
 use crate::catalog::Catalog;
 use crate::lexer::{Lexer, TokenKind};
-use crate::statement::{CLIENT, Text, bind_statement};
+use crate::parse::nodes::{each_node, each_node_mut};
+use crate::statement::{CLIENT, ParsedText, Text, bind_statement};
 use crate::walk::{self, each_expr, each_statement_expr, parts};
 
 /// A text with its constants as parameters.
@@ -20,15 +22,15 @@ pub struct Parameterised {
     pub text: Text,
     /// Of the parameters that were constants.
     pub values: Vec<Value>,
-    /// Which bytes of the text as it was they were, with their sign.
+    /// Where they stood in the text as it was, with their sign.
     pub places: Vec<(usize, usize)>,
 }
 
-/// The text with its constants as parameters behind those of these types. `None` where there are none, or where it would be another
+/// The statement with its constants as parameters behind those of these types. `None` where there are none, or where it would be another
 /// statement.
 pub fn lift_constants(
     catalog: &Catalog,
-    sql: &str,
+    parsed: &ParsedText<'_>,
     statement: &Statement,
     types: &[SqlType],
 ) -> Option<Parameterised> {
@@ -39,28 +41,42 @@ pub fn lift_constants(
         return None;
     }
     // By where they begin.
-    let mut found: BTreeMap<usize, (usize, Value, SqlType)> = BTreeMap::new();
+    let mut found: BTreeMap<i32, (usize, Value, SqlType)> = BTreeMap::new();
     each_statement_expr(statement, &mut |expr| {
-        if let Some((start, end, value)) = constant(sql, expr) {
+        if let Some((start, end, value)) = constant(parsed.text(), expr)
+            && let Ok(start) = i32::try_from(start)
+        {
             found.insert(start, (end, value, expr.ty.base()));
         }
     });
     if found.is_empty() {
         return None;
     }
-    let mut lifted = Text { sql: String::with_capacity(sql.len()), types: types.to_vec() };
-    let (mut values, mut places, mut copied) = (Vec::with_capacity(found.len()), Vec::new(), 0);
-    let typed = after_names_of_types(sql);
-    found.retain(|start, _| !typed.contains(start));
+    let mut node = parsed.node().clone();
+    leave_typed(&node, &mut found);
+    let mut types = types.to_vec();
+    let (mut values, mut places) = (Vec::with_capacity(found.len()), Vec::new());
+    let mut parameters = BTreeMap::new();
     for (start, (end, value, ty)) in found {
-        lifted.types.push(ty);
-        lifted.sql.push_str(sql.get(copied..start)?);
-        lifted.sql.push_str(&format!("${}", lifted.types.len()));
+        types.push(ty);
+        parameters.insert(start, i32::try_from(types.len()).ok()?);
         values.push(value);
-        places.push((start, end));
-        copied = end;
+        places.push((usize::try_from(start).ok()?, end));
     }
-    lifted.sql.push_str(sql.get(copied..)?);
+    let mut replaced = BTreeSet::new();
+    each_node_mut(&mut node, &mut |node| {
+        if let node::Node::AConst(constant) = node
+            && let Some(&number) = parameters.get(&constant.location)
+        {
+            replaced.insert(number);
+            *node = node::Node::ParamRef(ParamRef { number, location: constant.location });
+        }
+        true
+    });
+    if replaced.len() < parameters.len() {
+        return None;
+    }
+    let lifted = Text { sql: parsed.rewritten(node).sql().ok()?, types };
     let (again, types) = bind_statement(catalog, &lifted.sql, Some(&lifted.types)).ok()?;
     (types == lifted.types && again.columns() == statement.columns()).then_some(Parameterised {
         text: lifted,
@@ -165,15 +181,18 @@ fn is_immutable(name: &str) -> bool {
     !begins.iter().any(|begin| name.starts_with(begin)) && !is.contains(&name)
 }
 
-/// Where strings begin that a type's name stands before, as in `DATE '2026-11-22'`: no parameter may stand there.
-fn after_names_of_types(sql: &str) -> BTreeSet<usize> {
-    const NAMES: [&str; 6] = ["date", "time", "timestamp", "timestamptz", "interval", "zone"];
-    let tokens: Vec<_> = Lexer::new(sql, 0).collect();
-    let pairs = tokens.windows(2);
-    let typed = pairs.filter(|pair| {
-        pair[1].kind == TokenKind::Text && NAMES.iter().any(|name| pair[0].is_word(sql, name))
+/// Without strings that a type's name stands before, as in `DATE '2026-11-22'`: they say what type it is.
+fn leave_typed(node: &node::Node, found: &mut BTreeMap<i32, (usize, Value, SqlType)>) {
+    each_node(node, &mut |node| {
+        if let node::Node::TypeCast(cast) = node
+            // The library has places for the other kinds of casts alone.
+            && cast.location < 0
+            && let Some(node::Node::AConst(constant)) = cast.arg.as_ref().and_then(|arg| arg.node.as_ref())
+        {
+            found.remove(&constant.location);
+        }
+        true
     });
-    typed.map(|pair| pair[1].start).collect()
 }
 
 /// A number or a string as it stands in the text, and its value.

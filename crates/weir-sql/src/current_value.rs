@@ -1,13 +1,13 @@
 //! `currval('s')` and `lastval()` in a client's statement: sequence values of its session, which shards do not know. The client's side
-//! passes the values as additional parameters after the client's.
+//! passes the values as additional parameters after the client's: each call of the tree gets a parameter as its argument.
 
+use pg_query::protobuf::{FuncCall, Node, ParamRef, TypeCast, a_const, node};
 use weir_types::SqlType;
 
 use crate::binder::relation_named;
-use crate::lexer::{Lexer, Token, TokenKind};
-use crate::shape::{Constant, ConstantKind};
-use crate::source::{Diagnostic, Span};
-use crate::statement::{CLIENT, is_block};
+use crate::parse::nodes::{each_node, each_node_mut};
+use crate::source::Diagnostic;
+use crate::statement::ParsedText;
 
 /// A sequence value of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,106 +18,121 @@ pub enum CurrentValue {
     Last,
 }
 
-/// A text in which each call has such a value as its argument.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WithCurrentValues {
-    pub sql: String,
+/// A statement in which each call has such a value as its argument.
+#[derive(Clone, Debug)]
+pub struct WithCurrentValues<'t> {
+    pub statement: ParsedText<'t>,
     /// Types of the client's parameters, Unknown where it has given none, followed by those of the values.
     pub types: Vec<SqlType>,
     pub values: Vec<CurrentValue>,
 }
 
-/// One call: what it asks for, and the bytes between its parentheses.
-struct Call {
-    asks: CurrentValue,
-    inside: (usize, usize),
-}
-
-/// `None`: the text has none. `takes`: the statement itself takes a value of that sequence, and knows which.
-///
-/// # Errors
-/// A sequence whose name is computed.
-pub fn with_current_values(
-    sql: &str,
-    types: &[SqlType],
-    takes: &dyn Fn(&str) -> bool,
-) -> Result<Option<WithCurrentValues>, Diagnostic> {
-    if !mentions(sql) || is_block(sql) {
-        return Ok(None);
-    }
-    let mut calls = calls(sql)?;
-    calls.retain(|call| !matches!(&call.asks, CurrentValue::Of(name) if takes(name)));
-    if calls.is_empty() {
-        return Ok(None);
-    }
-    let mut types = types.to_vec();
-    types.resize(types.len().max(parameters(sql)), SqlType::Unknown);
-    let mut with = WithCurrentValues { sql: String::with_capacity(sql.len()), types, values: Vec::new() };
-    let mut copied = 0;
-    for Call { asks, inside: (start, end) } in calls {
-        with.types.push(SqlType::Int8);
-        with.sql.push_str(sql.get(copied..start).unwrap_or_default());
-        // Places behind it stay what they are, as far as there is room.
-        with.sql.push_str(&format!("{:1$}", format!("${}", with.types.len()), end - start));
-        with.values.push(asks);
-        copied = end;
-    }
-    with.sql.push_str(sql.get(copied..).unwrap_or_default());
-    Ok(Some(with))
-}
-
-fn mentions(sql: &str) -> bool {
+/// The statement may call them: only then it is worth a look at its tree.
+pub fn mentions_current_values(sql: &str) -> bool {
     const WORDS: [&[u8]; 2] = [b"currval", b"lastval"];
     sql.as_bytes().windows(7).any(|at| WORDS.iter().any(|word| at.eq_ignore_ascii_case(word)))
 }
 
-/// The highest number of a parameter.
-fn parameters(sql: &str) -> usize {
-    let number = |token: Token| sql.get(token.start + 1..token.end)?.parse().ok();
-    let all = Lexer::new(sql, 0).filter(|token| token.kind == TokenKind::Parameter);
-    all.filter_map(number).max().unwrap_or(0)
-}
-
-fn calls(sql: &str) -> Result<Vec<Call>, Diagnostic> {
-    let tokens: Vec<Token> = Lexer::new(sql, 0).collect();
-    let mut calls = Vec::new();
-    for (at, token) in tokens.iter().enumerate() {
-        let is_current = token.is_word(sql, "currval");
-        let is_qualified = at > 0 && tokens[at - 1].is(b'.');
-        let is_own = !is_qualified || at > 1 && tokens[at - 2].is_word(sql, "pg_catalog");
-        let opens = tokens.get(at + 1).is_some_and(|next| next.is(b'('));
-        if !(is_current || token.is_word(sql, "lastval")) || !is_own || !opens {
-            continue;
+/// `None`: the statement has none. `takes`: the statement itself takes a value of that sequence, and knows which.
+///
+/// # Errors
+/// A sequence whose name is computed.
+pub fn with_current_values<'t>(
+    parsed: &ParsedText<'t>,
+    types: &[SqlType],
+    takes: &dyn Fn(&str) -> bool,
+) -> Result<Option<WithCurrentValues<'t>>, Diagnostic> {
+    let mut types = types.to_vec();
+    types.resize(types.len().max(highest_parameter(parsed.node())), SqlType::Unknown);
+    let mut values = Vec::new();
+    let mut refusal = None;
+    let mut node = parsed.node().clone();
+    each_node_mut(&mut node, &mut |node| {
+        let node::Node::FuncCall(call) = node else { return true };
+        match asked(call) {
+            Some(Asked::Computed) => {
+                refusal.get_or_insert(call.location);
+            }
+            Some(Asked::Value(CurrentValue::Of(name))) if takes(&name) => {}
+            Some(Asked::Value(value)) => {
+                values.push(value);
+                types.push(SqlType::Int8);
+                let number = i32::try_from(types.len()).unwrap_or(i32::MAX);
+                let parameter = node::Node::ParamRef(ParamRef { number, location: call.location });
+                call.args = vec![Node { node: Some(parameter) }];
+            }
+            None => {}
         }
-        let inside = tokens[at + 2..].iter().take_while(|token| !token.is(b')')).collect::<Vec<_>>();
-        let bytes =
-            (tokens[at + 1].end, tokens.get(at + 2 + inside.len()).map_or(sql.len(), |end| end.start));
-        let asks = match (&inside[..], is_current) {
-            ([], false) => CurrentValue::Last,
-            ([name, cast @ ..], true) if name.kind == TokenKind::Text && is_regclass(sql, cast) => {
-                let (kind, start, end) = (ConstantKind::Text, name.start, name.end);
-                CurrentValue::Of(relation_named(&Constant { kind, start, end }.written(sql)))
-            }
-            _ => {
-                let span = Span { file: CLIENT, start: token.start as u32, end: bytes.1 as u32 };
-                return Err(Diagnostic::unsupported(
-                    span,
-                    "currval of a sequence whose name is computed, beside anything else",
-                    "write the name as a literal: currval('orders_id_seq'), or ask by itself: SELECT currval(…)",
-                ));
-            }
-        };
-        calls.push(Call { asks, inside: bytes });
+        true
+    });
+    if let Some(location) = refusal {
+        return Err(Diagnostic::unsupported(
+            parsed.piece().bracketed(location),
+            "currval of a sequence whose name is computed, beside anything else",
+            "write the name as a literal: currval('orders_id_seq'), or ask by itself: SELECT currval(…)",
+        ));
     }
-    Ok(calls)
+    let statement = || parsed.rewritten(node);
+    Ok((!values.is_empty()).then(|| WithCurrentValues { statement: statement(), types, values }))
 }
 
-/// `::regclass`, or nothing.
-fn is_regclass(sql: &str, cast: &[&Token]) -> bool {
-    match cast {
-        [] => true,
-        [colons, ty] => sql.get(colons.start..colons.end) == Some("::") && ty.is_word(sql, "regclass"),
-        _ => false,
+/// The highest number of a parameter, as PostgreSQL allows them.
+pub(crate) fn highest_parameter(node: &node::Node) -> usize {
+    let mut highest = 0;
+    each_node(node, &mut |node| {
+        if let node::Node::ParamRef(parameter) = node {
+            highest = highest.max(parameter.number);
+        }
+        true
+    });
+    usize::try_from(highest).unwrap_or(0).min(PARAMETERS_MAX)
+}
+
+const PARAMETERS_MAX: usize = u16::MAX as usize;
+
+enum Asked {
+    Value(CurrentValue),
+    Computed,
+}
+
+/// What the call asks for. `None`: it is another function, or one that PostgreSQL does not have.
+fn asked(call: &FuncCall) -> Option<Asked> {
+    let names: Vec<&str> = call.funcname.iter().map(string).collect::<Option<_>>()?;
+    let name = match names[..] {
+        [name] | ["pg_catalog", name] => name,
+        _ => return None,
+    };
+    match (name, &call.args[..]) {
+        ("lastval", []) => Some(Asked::Value(CurrentValue::Last)),
+        ("currval", [name]) => Some(match literal(name) {
+            Some(name) => Asked::Value(CurrentValue::Of(relation_named(name))),
+            None => Asked::Computed,
+        }),
+        _ => None,
+    }
+}
+
+/// A string, also cast to a text or a relation.
+fn literal(node: &Node) -> Option<&str> {
+    match node.node.as_ref()? {
+        node::Node::AConst(constant) => match constant.val.as_ref()? {
+            a_const::Val::Sval(text) => Some(&text.sval),
+            _ => None,
+        },
+        node::Node::TypeCast(cast) if is_name(cast) => literal(cast.arg.as_deref()?),
+        _ => None,
+    }
+}
+
+fn is_name(cast: &TypeCast) -> bool {
+    let ty = cast.type_name.as_ref().and_then(|ty| ty.names.last()).and_then(string);
+    matches!(ty, Some("regclass" | "text"))
+}
+
+fn string(node: &Node) -> Option<&str> {
+    match node.node.as_ref()? {
+        node::Node::String(text) => Some(&text.sval),
+        _ => None,
     }
 }
 
@@ -127,9 +142,12 @@ mod tests {
 
     fn check(sql: &str, expect: &str) {
         let takes = |name: &str| name == "own";
-        let found = match with_current_values(sql, &[SqlType::Text], &takes) {
+        let parsed = ParsedText::of(sql).unwrap_or_else(|wrong| panic!("{sql}: {wrong:?}"));
+        let found = match with_current_values(&parsed, &[SqlType::Text], &takes) {
             Ok(None) => "nothing".to_owned(),
-            Ok(Some(with)) => format!("{} {:?} {:?}", with.sql, with.types, with.values),
+            Ok(Some(with)) => {
+                format!("{} {:?} {:?}", with.statement.sql().unwrap(), with.types, with.values)
+            }
             Err(wrong) => format!("{} at {}", wrong.state, wrong.span.start),
         };
         assert_eq!(found, expect, "{sql}");
@@ -140,16 +158,38 @@ mod tests {
         check("INSERT INTO t VALUES (1)", "nothing");
         check(
             "INSERT INTO t VALUES (CurrVal('\"Orders\"'), $2)",
-            "INSERT INTO t VALUES (CurrVal($3        ), $2) [Text, Unknown, Int8] [Of(\"Orders\")]",
+            "INSERT INTO t VALUES (currval($3), $2) [Text, Unknown, Int8] [Of(\"Orders\")]",
         );
         check(
             "SELECT lastval(), pg_catalog.currval('public.s'::regclass) + currval('own')",
-            "SELECT lastval($2), pg_catalog.currval($3                  ) + currval('own') [Text, Int8, Int8] \
-             [Last, Of(\"s\")]",
+            "SELECT lastval($2), pg_catalog.currval($3) + currval('own') [Text, Int8, Int8] [Last, Of(\"s\")]",
         );
         check("SELECT my.currval('s'), 'currval(', currval", "nothing");
         check("SELECT 1 + currval('own')", "nothing");
         check("SELECT 1 + currval(name) FROM s", "0A000 at 11");
         check("SELECT 1 + currval($1)", "0A000 at 11");
+    }
+
+    #[test]
+    fn calls_are_found_however_they_are_written() {
+        for sql in [
+            "SELECT 1 + currval( /* ) */ 's' -- )\n)",
+            "SELECT 1 + currval($$s$$)",
+            "SELECT 1 + currval($a$s$a$)",
+            "SELECT 1 + currval(E'\\x73')",
+            "SELECT 1 + currval(U&'\\0073')",
+            "SELECT 1 + currval((('s')))",
+            "SELECT 1 + currval('s'::text::pg_catalog.regclass)",
+            "SELECT 1 + currval(CAST('s' AS regclass))",
+            "SELECT 1 + currval('pub'\n'lic.s')",
+            "SELECT 1 + \"currval\"('s')",
+        ] {
+            check(sql, "SELECT 1 + currval($2) [Text, Int8] [Of(\"s\")]");
+        }
+        check("SELECT 1 AS \"currval(\", '$9', $$currval('s')$$ -- currval('s')", "nothing");
+        check(
+            "SELECT \"pg_catalog\" . \"currval\"('s') AS \"$7\", '$8' WHERE (SELECT currval('s') > 1)",
+            "SELECT pg_catalog.currval($2) AS \"$7\", '$8' WHERE (SELECT currval($3) > 1) [Text, Int8, Int8] [Of(\"s\"), Of(\"s\")]",
+        );
     }
 }

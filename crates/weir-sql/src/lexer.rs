@@ -1,9 +1,9 @@
-//! A small lexer: where tokens begin and end, nothing more.
+//! PostgreSQL's scanner once more, for the paths where it costs too much: where tokens begin and end, nothing more.
 //!
-//! The grammar is PostgreSQL's (see [`crate::parse`]); this module only answers questions that the
-//! parse tree does not: where a token ends, where a parenthesis closes, where a statement that the
-//! grammar does not know (CREATE ASSERTION) stops. It accepts every input: broken text yields tokens
-//! up to its end.
+//! The grammar is PostgreSQL's (see [`crate::parse`]), and what a statement means stands in its tree; this module only answers what the
+//! tree does not: the shape of a text that comes again and again, where a token ends, where a parenthesis closes, where a statement that
+//! the grammar does not know (CREATE ASSERTION) stops. Its tokens are those of PostgreSQL's scanner (`tokens_are_postgresqls` below), but
+//! that a string which goes on in another line is several. It accepts every input: broken text yields tokens up to its end.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
@@ -150,13 +150,18 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// An operator of several characters ends in `+` or `-` only if it has one of `~!@#^&|?%` or a backtick.
     fn skip_operator(&mut self) {
-        while is_operator_byte(self.byte(0)) {
-            if self.text[self.at..].starts_with("--") || self.text[self.at..].starts_with("/*") {
-                return;
-            }
-            self.at += 1;
+        let rest = &self.text.as_bytes()[self.at..];
+        let run = rest.iter().position(|byte| !is_operator_byte(*byte)).unwrap_or(rest.len());
+        let is_comment = |at: &usize| matches!(rest.get(*at..at + 2), Some(b"--" | b"/*"));
+        let mut end = (1..run).find(is_comment).unwrap_or(run);
+        let ends_in_sign = |end: usize| matches!(rest[end - 1], b'+' | b'-');
+        while end > 1 && ends_in_sign(end) && !rest[..end - 1].iter().any(|byte| b"~!@#^&|`?%".contains(byte))
+        {
+            end -= 1;
         }
+        self.at += end;
     }
 
     fn token_kind(&mut self) -> TokenKind {
@@ -171,10 +176,16 @@ impl<'a> Lexer<'a> {
                 self.skip_quoted(b'\'', true);
                 TokenKind::Text
             }
-            b'b' | b'B' | b'x' | b'X' | b'n' | b'N' if next == b'\'' => {
+            b'b' | b'B' | b'x' | b'X' if next == b'\'' => {
                 self.at += 1;
                 self.skip_quoted(b'\'', false);
                 TokenKind::Text
+            }
+            b'u' | b'U' if next == b'&' && matches!(self.byte(2), b'\'' | b'"') => {
+                self.at += 2;
+                let quote = self.byte(0);
+                self.skip_quoted(quote, false);
+                if quote == b'"' { TokenKind::QuotedName } else { TokenKind::Text }
             }
             b'"' => {
                 self.skip_quoted(b'"', false);
@@ -205,6 +216,10 @@ impl<'a> Lexer<'a> {
             _ if is_word_byte(byte) && byte != b'$' => {
                 self.skip_while(is_word_byte);
                 TokenKind::Word
+            }
+            b':' => {
+                self.at += 1 + usize::from(matches!(next, b':' | b'='));
+                TokenKind::Operator
             }
             _ if is_operator_byte(byte) => {
                 self.skip_operator();
@@ -252,7 +267,7 @@ fn is_word_byte(byte: u8) -> bool {
 }
 
 fn is_operator_byte(byte: u8) -> bool {
-    b"+-*/<>=~!@#%^&|`?:".contains(&byte)
+    b"+-*/<>=~!@#%^&|`?".contains(&byte)
 }
 
 /// The end of the token that begins at `at`; `at` itself at the end of the text.
@@ -298,6 +313,73 @@ mod tests {
         check("'open", &["'open"]);
         check("für é€ 1..3", &["für", "é€", "1", "..", "3"]);
         check("$x", &["$", "x"]);
+    }
+
+    /// PostgreSQL's scanner, without comments.
+    fn scanned(text: &str) -> Option<Vec<(usize, usize)>> {
+        use pg_query::protobuf::Token::{CComment, SqlComment};
+        let is_comment = |token: i32| token == SqlComment as i32 || token == CComment as i32;
+        let scanned = pg_query::scan(text).ok()?;
+        let tokens = scanned.tokens.iter().filter(|token| !is_comment(token.token));
+        Some(tokens.map(|token| (token.start as usize, token.end as usize)).collect())
+    }
+
+    /// The same of this lexer, strings that go on in another line as one.
+    fn lexed(text: &str) -> Vec<(usize, usize)> {
+        let mut tokens: Vec<(usize, usize)> = Vec::new();
+        let mut before = None;
+        for token in Lexer::new(text, 0) {
+            let goes_on = |last: &(usize, usize)| {
+                before == Some(TokenKind::Text)
+                    && token.kind == TokenKind::Text
+                    && text[token.start..].starts_with('\'')
+                    && text[last.1..token.start].contains('\n')
+            };
+            match tokens.last_mut() {
+                Some(last) if goes_on(last) => last.1 = token.end,
+                _ => tokens.push((token.start, token.end)),
+            }
+            before = Some(token.kind);
+        }
+        tokens
+    }
+
+    #[test]
+    fn tokens_are_postgresqls() {
+        let written = [
+            "a.b >= 1.5e-3--x\n+ .5 * 7. - 0x1F + 1_000",
+            "'it''s' E'a\\'b' e'\\\\' $$x;'$$ $f$ $$ $f$ $ü$ $u$ $ü$ B'01' x'ff' N'n' U&'\\0041' U&\"d\\0061t\" \"q\"\"r\"",
+            "/* a /* b */ c */ \"q\"\"r\" $1; $12 -- end",
+            "'a'\n  'b' 'c' -- x\n'd'",
+            "a::int[1:2], b:=c, d=>e, x[:y], 1..3",
+            "1*-2 a=-1 b<-c d<>-e f@-g h->>'i' j#>-k l||-m n%-o p--q\n !=-r |/+s a*/**/b a<--c\nd",
+            "für é€ _x$1 a$b$c \u{a0}",
+            "",
+        ];
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let files = ["examples", "testdata", "crates/weir-bench/tests"].map(|one| format!("{folder}/{one}"));
+        let mut texts: Vec<String> = written.map(str::to_owned).into();
+        let mut left: Vec<std::path::PathBuf> = files.map(Into::into).into();
+        while let Some(path) = left.pop() {
+            if path.is_dir() {
+                left.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+            } else if path.extension().is_some_and(|ending| ending == "sql") {
+                texts.extend(std::fs::read_to_string(path));
+            }
+        }
+        assert!(texts.len() > 50, "{}", texts.len());
+        for text in texts {
+            // What psql adds to SQL is no SQL.
+            let Some(expected) = scanned(&text) else { continue };
+            let found = lexed(&text);
+            let different = found.iter().zip(&expected).find(|(found, expected)| found != expected);
+            let of = |range: &(usize, usize)| text[range.0..range.1].to_owned();
+            assert_eq!(different.map(|(found, expected)| (of(found), of(expected))), None, "{text:.300}");
+            assert_eq!(found.len(), expected.len(), "{text:.300}");
+        }
+        for text in written {
+            assert!(scanned(text).is_some(), "{text}");
+        }
     }
 
     #[test]

@@ -47,14 +47,15 @@ pub use binder::relation_named;
 pub use bodies::dollar_quoted;
 pub use catalog::Catalog;
 pub use constants::{Parameterised, each_planned_expr, is_constant_operation, lift_constants};
-pub use current_value::{CurrentValue, WithCurrentValues, with_current_values};
+pub use current_value::{CurrentValue, WithCurrentValues, mentions_current_values, with_current_values};
 pub use definition::{Matching, Truncated, define, define_in, truncated};
 pub use load::{ACCEPTED, ReadSchema, load, load_next, load_running, load_with};
 pub use notes::Reading;
 pub use rows::{of_one_row, of_rows_of_query};
 pub use source::{Diagnostic, Severity, Sources, Span};
 pub use statement::{
-    BoundSystemQuery, BoundText, Text, bind_block, bind_statement, bind_system_query, bind_text, is_block,
+    BoundSystemQuery, BoundText, ParsedText, Text, bind_block, bind_statement, bind_system_query, bind_text,
+    is_block,
 };
 pub use synthesise::{synthesise, synthesised_of};
 pub use validation::{Gives, Validation, foreign_keys, validations};

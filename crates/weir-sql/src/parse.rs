@@ -3,7 +3,9 @@
 //! The tree is `pg_query`'s; there is no other one. What the grammar does not know (CREATE ASSERTION)
 //! is cut out before, by [`crate::assertion`]. Nothing here looks at what a statement means.
 
+pub(crate) mod deparse;
 mod grammar;
+pub(crate) mod nodes;
 
 use pg_query::ParserOptions;
 use pg_query::protobuf::{Node, node};
@@ -160,6 +162,15 @@ fn parse_with(
 pub(crate) fn too_deep(place: Span) -> Diagnostic {
     Diagnostic::new(SqlState::STATEMENT_TOO_COMPLEX, place, "stack depth limit exceeded")
         .with_hint("split the statement: its operators, parentheses and subqueries nest too deeply")
+}
+
+/// Runs what copies, binds and drops the tree of a text. A level of the tree takes two bytes of text at least, and none takes more of the
+/// stack than twice this.
+pub fn with_stack_for<T>(text: &str, step: impl FnOnce() -> T) -> T {
+    const STACK_BYTES_OF_BYTE: usize = 2 << 10;
+    const STACK_BYTES_MIN: usize = 256 << 10;
+    let needed = STACK_BYTES_MIN + text.len().saturating_mul(STACK_BYTES_OF_BYTE);
+    stacker::maybe_grow(needed, deparse::STACK_BYTES, step)
 }
 
 /// There is nothing in it but blanks and comments.

@@ -9,13 +9,19 @@ mod sources;
 #[cfg(test)]
 mod tests;
 
+use pg_query::protobuf::{
+    Alias, BoolExpr, BoolExprType, LimitOption, Node, RangeSubselect, SelectStmt, SetOperation, node,
+};
 use weir_types::SqlType;
 use weir_types::function::double_quoted;
 
-use self::clauses::Clauses;
+use self::clauses::{Clauses, clauses_mut};
 use self::sources::{Kind, Source, sources};
 use crate::bound::{OutputColumn, Statement};
 use crate::catalog::{Catalog, TableId};
+use crate::parse::deparse::{boxed, query_template};
+use crate::parse::nodes::each_node_mut;
+use crate::statement::ParsedText;
 use crate::sub_statements::{PieceParameter, given_type};
 use crate::walk::{self, Part, each_part};
 
@@ -33,7 +39,7 @@ impl RemoteRead {
     /// `types`: of all its parameters. `None`: it asks for nothing that may live elsewhere, or for something that cannot be read apart.
     pub fn of(
         catalog: &Catalog,
-        sql: &str,
+        parsed: &ParsedText<'_>,
         (statement, types): (&Statement, &[SqlType]),
         is_partitioned: &dyn Fn(TableId) -> bool,
     ) -> Option<RemoteRead> {
@@ -42,15 +48,15 @@ impl RemoteRead {
             Statement::Delete(delete) => delete.table,
             Statement::Query(_) | Statement::Insert(_) => return None,
         };
-        let clauses = Clauses::of(sql)?;
-        let sources = sources(catalog, sql, (statement, types), is_partitioned)?;
+        let clauses = Clauses::of(parsed.node())?;
+        let sources = sources(catalog, parsed, (statement, types), is_partitioned)?;
         if sources.is_empty() || has_chance(statement) {
             return None;
         }
         let table = catalog.table(table);
         let key = table.primary_key.as_ref()?.columns.iter().map(|&column| &table.columns[column]);
         let key = key.map(|column| OutputColumn::new(column.name.clone(), column.ty.clone())).collect();
-        let builder = Builder { sql, clauses: &clauses, types, read: Vec::new(), arms: Vec::new() };
+        let builder = Builder { parsed, clauses, types, read: Vec::new(), arms: Vec::new() };
         builder.build(key, &sources)
     }
 }
@@ -78,13 +84,13 @@ struct Arm {
     /// Its columns among all: from there on.
     first: usize,
     outputs: Vec<String>,
-    /// FROM, and what is behind it.
-    rest: String,
+    from: Vec<Node>,
+    filter: Option<Box<Node>>,
 }
 
-struct Builder<'s> {
-    sql: &'s str,
-    clauses: &'s Clauses,
+struct Builder<'s, 't> {
+    parsed: &'s ParsedText<'t>,
+    clauses: Clauses<'s>,
     /// Types of the client's parameters.
     types: &'s [SqlType],
     /// Types of what is read, behind the number of the source.
@@ -92,82 +98,66 @@ struct Builder<'s> {
     arms: Vec<Arm>,
 }
 
-impl<'s> Builder<'s> {
-    fn text(&self, (from, to): (usize, usize)) -> &'s str {
-        let sql: &'s str = self.sql;
-        &sql[from..to]
-    }
-
+impl Builder<'_, '_> {
     fn build(mut self, key: Vec<OutputColumn>, sources: &[Source]) -> Option<RemoteRead> {
-        let called = self.text(self.clauses.called).to_owned();
-        let places = self.read_all(&called, &key, sources)?;
+        let called = self.clauses.called();
+        let places = self.read_all(&key, sources)?;
         let client = self.types.iter().enumerate();
         let parameters = client.map(|(at, ty)| (PieceParameter::Client(at), ty.clone())).collect();
         let mut given = Given { read: &self.read, parameters };
-        let mut edits: Vec<(usize, usize, String)> = Vec::new();
+        let mut instead = Vec::new();
         for (source, (arm, first)) in sources.iter().zip(places) {
-            let (start, end) = source.place;
-            edits.push((start, end, given.source(source, arm, first)));
+            instead.push((source.place, given.source(source, arm, first)?));
         }
-        let Clauses { sources: listed, lists, listed: behind, filter, end, gives_all, .. } = *self.clauses;
-        let condition = if gives_all {
-            given.is_among(&called, &key)
+        let mut write = self.parsed.node().clone();
+        replace(&mut write, instead);
+        let (listed, filter) = clauses_mut(&mut write)?;
+        let found = if self.clauses.gives_all {
+            given.is_among(called, &key)?
         } else {
-            let (item, condition) = given.listed(&called, &key);
-            let before = if listed.is_some() { ", ".to_owned() } else { format!(" {lists} ") };
-            edits.push((behind, behind, before + &item));
-            condition
+            given.listed(called, &key)?
         };
-        match filter {
-            Some((start, end)) => {
-                edits.push((start, start, "(".to_owned()));
-                edits.push((end, end, format!(") AND {condition}")));
-            }
-            None => edits.push((end, end, format!(" WHERE {condition}"))),
-        }
+        listed.extend(found.from_clause);
+        add_condition(filter, found.where_clause?);
         let parameters = given.parameters;
-        Some(RemoteRead { read: self.query(), write: edited(self.sql, edits)?, parameters })
+        let write = self.parsed.rewritten(write).sql().ok()?;
+        Some(RemoteRead { read: self.query()?, write, parameters })
     }
 
     /// Gives of each source which SELECT reads it, and the place of its first column.
-    fn read_all(
-        &mut self,
-        called: &str,
-        key: &[OutputColumn],
-        sources: &[Source],
-    ) -> Option<Vec<(usize, usize)>> {
-        let mut rest = format!("FROM {}", self.text(self.clauses.target));
-        if let Some(listed) = self.clauses.sources {
-            rest.push_str(&format!(", {}", self.text(listed)));
-        }
-        if let Some(filter) = self.clauses.filter {
-            rest.push_str(&format!(" WHERE {}", self.text(filter)));
-        }
-        self.arms.push(Arm { first: 0, outputs: Vec::new(), rest });
+    fn read_all(&mut self, key: &[OutputColumn], sources: &[Source]) -> Option<Vec<(usize, usize)>> {
+        let Clauses { target, others, filter, .. } = self.clauses;
+        let mut from = vec![Node { node: Some(node::Node::RangeVar(target.clone())) }];
+        from.extend(others.iter().cloned());
+        self.arms.push(Arm { first: 0, outputs: Vec::new(), from, filter: filter.clone() });
+        let called = self.clauses.called();
         self.add(0, key.iter().map(|of| (qualified(called, of), &of.ty)))?;
         let mut places = vec![(0, 0); sources.len()];
         // What stands in a row with the key of one that is to be written is read with it; what is read by itself comes behind.
         for (source, place) in sources.iter().zip(&mut places) {
-            if let Kind::Table { columns, used, joined: Some(called), .. } = &source.kind {
+            if let Kind::Table { columns, used, alias, is_joined: true } = &source.kind {
                 *place = (0, self.read.len());
                 let used = used.iter().map(|&at| &columns[at]);
-                self.add(0, used.map(|of| (qualified(called, of), &of.ty)))?;
+                self.add(0, used.map(|of| (qualified(&alias.aliasname, of), &of.ty)))?;
             }
         }
         for (source, place) in sources.iter().zip(&mut places) {
-            let text = self.text(source.place);
             let (arm, first) = (self.arms.len(), self.read.len());
             match &source.kind {
-                Kind::Table { joined: Some(_), .. } => continue,
+                Kind::Table { is_joined: true, .. } => continue,
                 Kind::Table { columns, used, .. } => {
-                    self.arms.push(Arm { first, outputs: Vec::new(), rest: format!("FROM {text}") });
+                    self.arms.push(Arm::of(first, without_alias(&source.node)));
                     let used = used.iter().map(|&at| &columns[at]);
                     self.add(arm, used.map(|of| (double_quoted(&of.name), &of.ty)))?;
                 }
                 Kind::Query(columns) => {
                     let names: Vec<String> = (0..columns.len()).map(|at| format!("c{at}")).collect();
-                    let rest = format!("FROM ({text}) AS q ({})", names.join(", "));
-                    self.arms.push(Arm { first, outputs: Vec::new(), rest });
+                    let alias = format!("SELECT 1 FROM (SELECT 1) AS q ({})", names.join(", "));
+                    let mut from = query_template(&alias).ok()?.from_clause;
+                    if let Some(node::Node::RangeSubselect(item)) = from.first_mut()?.node.as_mut() {
+                        item.subquery = boxed(source.node.clone());
+                    }
+                    self.arms.push(Arm::of(first, from.pop()?.node?));
                     self.add(
                         arm,
                         columns.iter().zip(&names).map(|(of, name)| (format!("q.{name}"), &of.ty)),
@@ -191,18 +181,80 @@ impl<'s> Builder<'s> {
         Some(())
     }
 
-    fn query(&self) -> String {
-        let select = |(number, arm): (usize, &Arm)| {
+    /// All of its SELECTs, behind the statement's WITH.
+    fn query(self) -> Option<String> {
+        let select = |(number, arm): (usize, Arm)| {
             let output = |at: usize| match at.checked_sub(arm.first).and_then(|own| arm.outputs.get(own)) {
                 Some(output) => output.clone(),
                 None => format!("CAST(NULL AS {})", self.read[at]),
             };
             let outputs: String = (0..self.read.len()).map(|at| format!(", {}", output(at))).collect();
-            format!("SELECT {number}{outputs} {}", arm.rest)
+            let mut select = query_template(&format!("SELECT {number}{outputs}")).ok()?;
+            (select.from_clause, select.where_clause) = (arm.from, arm.filter);
+            Some(select)
         };
-        let arms: Vec<String> = self.arms.iter().enumerate().map(select).collect();
-        format!("{}{}", &self.sql[..self.clauses.verb], arms.join(" UNION ALL "))
+        let arms: Vec<Box<SelectStmt>> =
+            self.arms.into_iter().enumerate().map(select).collect::<Option<_>>()?;
+        let mut query = arms.into_iter().reduce(union_all)?;
+        query.with_clause = self.clauses.with.clone();
+        self.parsed.rewritten(node::Node::SelectStmt(query)).sql().ok()
     }
+}
+
+impl Arm {
+    fn of(first: usize, from: node::Node) -> Arm {
+        Arm { first, outputs: Vec::new(), from: vec![Node { node: Some(from) }], filter: None }
+    }
+}
+
+fn without_alias(table: &node::Node) -> node::Node {
+    let mut table = table.clone();
+    if let node::Node::RangeVar(table) = &mut table {
+        table.alias = None;
+    }
+    table
+}
+
+fn union_all(left: Box<SelectStmt>, right: Box<SelectStmt>) -> Box<SelectStmt> {
+    Box::new(SelectStmt {
+        op: SetOperation::SetopUnion as i32,
+        all: true,
+        limit_option: LimitOption::Default as i32,
+        larg: Some(left),
+        rarg: Some(right),
+        ..SelectStmt::default()
+    })
+}
+
+/// Other nodes in these places, in their order.
+fn replace(statement: &mut node::Node, instead: Vec<(usize, node::Node)>) {
+    let (mut count, mut instead) = (0, instead.into_iter().peekable());
+    each_node_mut(statement, &mut |node| {
+        count += 1;
+        match instead.next_if(|(place, _)| *place + 1 == count) {
+            Some((_, other)) => {
+                *node = other;
+                false
+            }
+            None => true,
+        }
+    });
+}
+
+/// One more condition that WHERE has.
+fn add_condition(filter: &mut Option<Box<Node>>, condition: Box<Node>) {
+    let terms = |condition: Box<Node>| match condition.node {
+        Some(node::Node::BoolExpr(and)) if and.boolop == BoolExprType::AndExpr as i32 => and.args,
+        node => vec![Node { node }],
+    };
+    let Some(own) = filter.take() else {
+        *filter = Some(condition);
+        return;
+    };
+    let mut args = terms(own);
+    args.extend(terms(condition));
+    let and = BoolExpr { boolop: BoolExprType::AndExpr as i32, args, xpr: None, location: -1 };
+    *filter = boxed(node::Node::BoolExpr(Box::new(and)));
 }
 
 /// Values of the read that are passed to the statement.
@@ -237,16 +289,17 @@ impl Given<'_> {
         format!("FROM ROWS FROM ({arrays}) AS given ({names}) WHERE c0 = {arm}")
     }
 
-    /// Replacement text of a source. `first`: position of its first column in the read.
-    fn source(&mut self, source: &Source, arm: usize, first: usize) -> String {
+    /// What stands for a source. `first`: position of its first column in the read.
+    fn source(&mut self, source: &Source, arm: usize, first: usize) -> Option<node::Node> {
         match &source.kind {
             Kind::Query(columns) => {
                 let own: Vec<usize> = (0..columns.len()).map(|at| first + 1 + at).collect();
                 let output = |(at, of): (usize, &OutputColumn)| self.output(own[at], of);
                 let outputs: Vec<String> = columns.iter().enumerate().map(output).collect();
-                format!("SELECT {} {}", outputs.join(", "), self.rows(arm, &own))
+                let query = format!("SELECT {} {}", outputs.join(", "), self.rows(arm, &own));
+                Some(node::Node::SelectStmt(query_template(&query).ok()?))
             }
-            Kind::Table { columns, used, called, .. } => {
+            Kind::Table { columns, used, alias, .. } => {
                 let own: Vec<usize> = (0..used.len()).map(|at| first + 1 + at).collect();
                 let output = |(at, of): (usize, &OutputColumn)| match used.iter().position(|used| *used == at)
                 {
@@ -254,10 +307,11 @@ impl Given<'_> {
                     None => format!("CAST(NULL AS {}) AS {}", of.ty, double_quoted(&of.name)),
                 };
                 let outputs: Vec<String> = columns.iter().enumerate().map(output).collect();
-                let called = called.as_ref().map_or(String::new(), |called| format!(" AS {called}"));
                 // A row comes with each of those that it goes with.
                 let distinct = if arm == 0 { "DISTINCT " } else { "" };
-                format!("(SELECT {distinct}{} {}){called}", outputs.join(", "), self.rows(arm, &own))
+                let query = format!("SELECT {distinct}{} {}", outputs.join(", "), self.rows(arm, &own));
+                let query = node::Node::SelectStmt(query_template(&query).ok()?);
+                Some(item(query, alias.clone()))
             }
         }
     }
@@ -271,42 +325,36 @@ impl Given<'_> {
     }
 
     /// The rows that have been found, as an item of FROM, and that the row is one of them: it can be looked up.
-    fn listed(&mut self, called: &str, key: &[OutputColumn]) -> (String, String) {
+    fn listed(&mut self, called: &str, key: &[OutputColumn]) -> Option<Box<SelectStmt>> {
         let own: Vec<usize> = (1..=key.len()).collect();
         let outputs: Vec<String> = own.iter().map(|at| format!("c{at} AS \"key {at}\"")).collect();
         let item = format!("(SELECT DISTINCT {} {}) AS {FOUND}", outputs.join(", "), self.rows(0, &own));
         let equal = |(at, column): (usize, &OutputColumn)| {
             format!("{} = {FOUND}.\"key {}\"", qualified(called, column), at + 1)
         };
-        (item, key.iter().enumerate().map(equal).collect::<Vec<_>>().join(" AND "))
+        let condition = key.iter().enumerate().map(equal).collect::<Vec<_>>().join(" AND ");
+        query_template(&format!("SELECT 1 FROM {item} WHERE {condition}")).ok()
     }
 
     /// The same as a condition alone, where another item would be seen.
-    fn is_among(&mut self, called: &str, key: &[OutputColumn]) -> String {
+    fn is_among(&mut self, called: &str, key: &[OutputColumn]) -> Option<Box<SelectStmt>> {
         let names: Vec<String> = key.iter().map(|column| qualified(called, column)).collect();
         let own: Vec<usize> = (1..=key.len()).collect();
         let outputs: Vec<String> = own.iter().map(|column| format!("c{column}")).collect();
         let (names, outputs) = (names.join(", "), outputs.join(", "));
-        format!("({names}) IN (SELECT {outputs} {})", self.rows(0, &own))
+        query_template(&format!("SELECT 1 WHERE ({names}) IN (SELECT {outputs} {})", self.rows(0, &own))).ok()
     }
+}
+
+/// A query as an item of FROM.
+fn item(query: node::Node, alias: Alias) -> node::Node {
+    let item = RangeSubselect { lateral: false, subquery: boxed(query), alias: Some(alias) };
+    node::Node::RangeSubselect(Box::new(item))
 }
 
 /// Name of the relation of found rows; no other relation can have it.
 const FOUND: &str = "\"found by weir\"";
 
 fn qualified(called: &str, column: &OutputColumn) -> String {
-    format!("{called}.{}", double_quoted(&column.name))
-}
-
-/// The text with others in these places, of which none begins within another.
-fn edited(sql: &str, mut edits: Vec<(usize, usize, String)>) -> Option<String> {
-    edits.sort_by_key(|(start, end, _)| (*start, *end));
-    let (mut text, mut copied) = (String::with_capacity(2 * sql.len()), 0);
-    for (start, end, instead) in edits {
-        text.push_str(sql.get(copied..start)?);
-        text.push_str(&instead);
-        copied = end;
-    }
-    text.push_str(sql.get(copied..)?);
-    Some(text)
+    format!("{}.{}", double_quoted(called), double_quoted(&column.name))
 }

@@ -1,123 +1,145 @@
-//! The text of an INSERT of many rows, as that of one.
+//! An INSERT of many rows as that of one row of parameters, and the query that gives the rows.
 
-use crate::lexer::{Lexer, Token, TokenKind};
+use pg_query::protobuf::{InsertStmt, List, Node, ParamRef, SelectStmt, WithClause, node};
 
-/// The text with one row of so many parameters instead of its rows. `None`: it has parameters elsewhere, too.
-pub fn of_one_row(text: &str, width: usize) -> Option<String> {
-    let (mut depth, mut rows, mut is_over) = (0_usize, None, false);
-    for token in Lexer::new(text, 0) {
-        match token.kind {
-            TokenKind::Punctuation(b'(') => {
-                if let (0, Some(rows), false) = (depth, &mut rows, is_over) {
-                    let (begin, _): &mut (Option<usize>, usize) = rows;
-                    begin.get_or_insert(token.start);
-                }
-                depth += 1;
-            }
-            TokenKind::Punctuation(b')') => {
-                depth = depth.checked_sub(1)?;
-                if let (0, Some((Some(_), end)), false) = (depth, &mut rows, is_over) {
-                    *end = token.end;
-                }
-            }
-            TokenKind::Punctuation(b',') => {}
-            _ if depth > 0 && (rows.is_some() && !is_over) => {}
-            TokenKind::Parameter => return None,
-            _ if depth > 0 => {}
-            _ if rows.is_some() => is_over = true,
-            _ if token.is_word(text, "values") => rows = Some((None, 0)),
-            _ => {}
-        }
-    }
-    let (Some(begin), end) = rows? else { return None };
-    let parameters: Vec<String> = (1..=width).map(|at| format!("${at}")).collect();
-    Some(format!("{}({}){}", text.get(..begin)?, parameters.join(", "), text.get(end..)?))
-}
+use crate::parse::nodes::{each_node, reads};
+use crate::statement::ParsedText;
 
-/// The text of an INSERT of a query as that of one row of so many parameters, and the query. `None`: it has parameters outside of the
-/// query, or a WITH before it.
-pub fn of_rows_of_query(text: &str, width: usize) -> Option<(String, &str)> {
-    let tokens: Vec<Token> = Lexer::new(text, 0).collect();
-    let begin = source(text, &tokens)?;
-    let (mut end, mut depth) = (tokens.len(), 0_usize);
-    for (at, token) in tokens.iter().enumerate().skip(begin) {
-        match token.kind {
-            TokenKind::Punctuation(b'(') => depth += 1,
-            TokenKind::Punctuation(b')') => depth = depth.checked_sub(1)?,
-            _ if depth > 0 => {}
-            TokenKind::Punctuation(b';') => end = end.min(at),
-            _ => {
-                let conflicts = token.is_word(text, "on")
-                    && tokens.get(at + 1).is_some_and(|next| next.is_word(text, "conflict"));
-                if conflicts || token.is_word(text, "returning") {
-                    end = end.min(at);
-                }
-            }
-        }
-    }
-    if tokens[end..].iter().any(|token| token.kind == TokenKind::Parameter) {
+/// The statement with one row of so many parameters instead of its rows. `None`: it has parameters elsewhere, too.
+pub fn of_one_row(parsed: &ParsedText<'_>, width: usize) -> Option<String> {
+    let (insert, select) = parts(parsed)?;
+    let is_limited = select.limit_count.is_some() || select.limit_offset.is_some();
+    let has_more = is_limited || select.with_clause.is_some() || !select.sort_clause.is_empty();
+    if select.values_lists.is_empty() || has_more {
         return None;
     }
-    let (from, to) = (tokens[begin].start, tokens.get(end.checked_sub(1)?)?.end);
-    let parameters: Vec<String> = (1..=width).map(|at| format!("${at}")).collect();
-    let one = format!("{}VALUES ({}){}", text.get(..from)?, parameters.join(", "), text.get(to..)?);
-    Some((one, text.get(from..to)?))
+    let mut one = without_query(insert);
+    one.with_clause = insert.with_clause.clone();
+    with_row(parsed, one, width)
 }
 
-/// Where the query of an INSERT begins, or its VALUES: which of the tokens.
-fn source(text: &str, tokens: &[Token]) -> Option<usize> {
-    let is_query = |at: usize| {
-        let words = ["select", "with", "table", "values"];
-        tokens.get(at).is_some_and(|token| words.iter().any(|word| token.is_word(text, word)))
+/// The INSERT of a query as that of one row of so many parameters, and the query. `None`: it has parameters outside of the query, or
+/// something outside of the query reads its WITH.
+pub fn of_rows_of_query(parsed: &ParsedText<'_>, width: usize) -> Option<(String, String)> {
+    let (insert, select) = parts(parsed)?;
+    let mut query = select.clone();
+    let one = without_query(insert);
+    if let Some(with) = &insert.with_clause {
+        let own = node::Node::InsertStmt(Box::new(one.clone()));
+        let names = names(with);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        if query.with_clause.is_some() || !reads(&own, &names).is_empty() {
+            return None;
+        }
+        query.with_clause = Some(with.clone());
+    }
+    let query = parsed.rewritten(node::Node::SelectStmt(Box::new(query))).sql().ok()?;
+    Some((with_row(parsed, one, width)?, query))
+}
+
+fn parts<'p>(parsed: &'p ParsedText<'_>) -> Option<(&'p InsertStmt, &'p SelectStmt)> {
+    let node::Node::InsertStmt(insert) = parsed.node() else { return None };
+    match insert.select_stmt.as_ref()?.node.as_ref()? {
+        node::Node::SelectStmt(select) => Some((insert, select)),
+        _ => None,
+    }
+}
+
+/// What a VALUES has that nothing else belongs to.
+fn plain() -> SelectStmt {
+    use pg_query::protobuf::{LimitOption, SetOperation};
+    SelectStmt {
+        limit_option: LimitOption::Default as i32,
+        op: SetOperation::SetopNone as i32,
+        ..SelectStmt::default()
+    }
+}
+
+/// All but the rows and the WITH, which may be long.
+fn without_query(insert: &InsertStmt) -> InsertStmt {
+    InsertStmt {
+        relation: insert.relation.clone(),
+        cols: insert.cols.clone(),
+        select_stmt: None,
+        on_conflict_clause: insert.on_conflict_clause.clone(),
+        returning_clause: insert.returning_clause.clone(),
+        with_clause: None,
+        r#override: insert.r#override,
+    }
+}
+
+fn with_row(parsed: &ParsedText<'_>, mut insert: InsertStmt, width: usize) -> Option<String> {
+    let mut has_parameters = false;
+    each_node(&node::Node::InsertStmt(Box::new(insert.clone())), &mut |node| {
+        has_parameters |= matches!(node, node::Node::ParamRef(_));
+        !has_parameters
+    });
+    if has_parameters {
+        return None;
+    }
+    let parameter = |number| Node { node: Some(node::Node::ParamRef(ParamRef { number, location: -1 })) };
+    let items = (1..=i32::try_from(width).ok()?).map(parameter).collect();
+    let row = Node { node: Some(node::Node::List(List { items })) };
+    let values = SelectStmt { values_lists: vec![row], ..plain() };
+    insert.select_stmt = Some(Box::new(Node { node: Some(node::Node::SelectStmt(Box::new(values))) }));
+    parsed.rewritten(node::Node::InsertStmt(Box::new(insert))).sql().ok()
+}
+
+/// The names of a WITH.
+pub(crate) fn names(with: &WithClause) -> Vec<String> {
+    let name = |cte: &Node| match &cte.node {
+        Some(node::Node::CommonTableExpr(element)) => Some(element.ctename.clone()),
+        _ => None,
     };
-    if !(tokens.first()?.is_word(text, "insert") && tokens.get(1)?.is_word(text, "into")) {
-        return None;
-    }
-    // Behind the name of the table, what it is called, and its columns.
-    let mut depth = 0_usize;
-    for (at, token) in tokens.iter().enumerate().skip(2) {
-        if depth == 0 && (is_query(at) || token.is(b'(') && is_query(at + 1)) {
-            return Some(at);
-        }
-        match token.kind {
-            TokenKind::Parameter => return None,
-            TokenKind::Punctuation(b'(') => depth += 1,
-            TokenKind::Punctuation(b')') => depth = depth.checked_sub(1)?,
-            _ => {}
-        }
-    }
-    None
-}
-
-/// The text of an INSERT of a query, cut where a WITH may stand that is the query's own.
-pub(crate) fn before_query(text: &str) -> Option<(&str, &str)> {
-    let tokens: Vec<Token> = Lexer::new(text, 0).collect();
-    let begin = tokens.get(source(text, &tokens)?)?;
-    (!begin.is_word(text, "values")).then(|| text.split_at(begin.start))
+    with.ctes.iter().filter_map(name).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{of_one_row, of_rows_of_query};
+    use super::*;
+
+    fn parsed(text: &str) -> ParsedText<'_> {
+        ParsedText::of(text).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"))
+    }
 
     #[test]
     fn a_query_becomes_one_row() {
-        let of = |text| of_rows_of_query(text, 2);
-        let one = "INSERT INTO t (a, b) VALUES ($1, $2) ON CONFLICT DO NOTHING";
-        let text = "INSERT INTO t (a, b) SELECT x, $1 FROM (SELECT 1 AS x) s ON CONFLICT DO NOTHING";
-        assert_eq!(of(text), Some((one.to_owned(), "SELECT x, $1 FROM (SELECT 1 AS x) s")));
-        let one = "INSERT INTO t VALUES ($1, $2) RETURNING a";
-        let text = "INSERT INTO t (SELECT 1, 2) RETURNING a";
-        assert_eq!(of(text), Some((one.to_owned(), "(SELECT 1, 2)")));
-        let text = "INSERT INTO t WITH w AS (SELECT 1) SELECT *, 2 FROM w;";
-        let one = "INSERT INTO t VALUES ($1, $2);";
-        assert_eq!(of(text), Some((one.to_owned(), "WITH w AS (SELECT 1) SELECT *, 2 FROM w")));
+        let of = |text| of_rows_of_query(&parsed(text), 2);
+        let some = |one: &str, query: &str| Some((one.to_owned(), query.to_owned()));
+        assert_eq!(
+            of("INSERT INTO t (a, b) SELECT x, $1 FROM (SELECT 1 AS x) s ON CONFLICT DO NOTHING"),
+            some(
+                "INSERT INTO t (a, b) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+                "SELECT x, $1 FROM (SELECT 1 AS x) s"
+            )
+        );
+        assert_eq!(
+            of("INSERT INTO t (SELECT 1, 2) RETURNING a"),
+            some("INSERT INTO t VALUES ($1, $2) RETURNING a", "SELECT 1, 2")
+        );
+        assert_eq!(
+            of("INSERT INTO t WITH w AS (SELECT 1) SELECT *, 2 FROM w;"),
+            some("INSERT INTO t VALUES ($1, $2)", "WITH w AS (SELECT 1) SELECT *, 2 FROM w")
+        );
+        assert_eq!(
+            of("WITH w AS (SELECT 1) INSERT INTO t SELECT *, 2 FROM w"),
+            some("INSERT INTO t VALUES ($1, $2)", "WITH w AS (SELECT 1) SELECT *, 2 FROM w")
+        );
+        assert_eq!(
+            of(
+                "INSERT INTO \"select\" AS x (\"a(\", b) /* VALUES ( */ TABLE \"on conflict\" RETURNING 'ON $1 CONFLICT'"
+            ),
+            some(
+                "INSERT INTO \"select\" AS x (\"a(\", b) VALUES ($1, $2) RETURNING 'ON $1 CONFLICT'",
+                "SELECT * FROM \"on conflict\""
+            )
+        );
         assert_eq!(of("INSERT INTO t SELECT 1, 2 RETURNING a + $1"), None);
-        assert_eq!(of("WITH w AS (SELECT 1) INSERT INTO t SELECT * FROM w"), None);
+        assert_eq!(of("WITH w AS (SELECT 1) INSERT INTO t SELECT 1, 2 RETURNING (SELECT * FROM w)"), None);
     }
 
     fn check(text: &str, expect: Option<&str>) {
-        assert_eq!(of_one_row(text, 2).as_deref(), expect, "{text}");
+        assert_eq!(of_one_row(&parsed(text), 2).as_deref(), expect, "{text}");
     }
 
     #[test]
@@ -126,11 +148,18 @@ mod tests {
         check(
             "insert into t (a, b) values (1, f(2)),\n ($1, $2) on conflict (a) do update set b = excluded.b returning a, b",
             Some(
-                "insert into t (a, b) values ($1, $2) on conflict (a) do update set b = excluded.b returning a, b",
+                "INSERT INTO t (a, b) VALUES ($1, $2) ON CONFLICT (a) DO UPDATE SET b = excluded.b RETURNING a, b",
+            ),
+        );
+        check(
+            "INSERT INTO values (values, \"b(\") OVERRIDING SYSTEM VALUE VALUES (1, $$)$$) /* ( */, (2, ('$1')) RETURNING '$1'",
+            Some(
+                "INSERT INTO \"values\" (\"values\", \"b(\") OVERRIDING SYSTEM VALUE VALUES ($1, $2) RETURNING '$1'",
             ),
         );
         check("INSERT INTO t VALUES (1, 2), (3, 4) RETURNING a + $1", None);
+        check("INSERT INTO t VALUES (1, 2), (3, 4) LIMIT 1", None);
         check("INSERT INTO t SELECT 1, 2", None);
-        check("INSERT INTO t VALUES", None);
+        check("INSERT INTO t DEFAULT VALUES", None);
     }
 }

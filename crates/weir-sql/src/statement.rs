@@ -6,6 +6,7 @@ use weir_types::{CatalogType, SqlState, SqlType};
 use crate::binder::{Binder, Context, show_names};
 use crate::bound::{Procedure, Query, Statement};
 use crate::catalog::Catalog;
+use crate::parse::deparse::deparse;
 use crate::parse::{self, Piece};
 use crate::routine::{self, BoundCall, Signature, SignatureParameter};
 use crate::source::Diagnostic;
@@ -42,6 +43,81 @@ pub fn bind_statement(
 pub struct Text {
     pub sql: String,
     pub types: Vec<SqlType>,
+}
+
+/// One statement as a tree, with the text that its places are of. A rewritten one has places of what it was.
+#[derive(Clone, Debug)]
+pub struct ParsedText<'t> {
+    text: &'t str,
+    node: node::Node,
+}
+
+impl<'t> ParsedText<'t> {
+    /// # Errors
+    /// The text is not one statement.
+    pub fn of(text: &'t str) -> Result<ParsedText<'t>, Diagnostic> {
+        let parsed = parse::parse_statement(Piece::new(CLIENT, 0, text))?;
+        Ok(ParsedText { text, node: parsed.node })
+    }
+
+    pub fn text(&self) -> &'t str {
+        self.text
+    }
+
+    pub(crate) fn piece(&self) -> Piece<'t> {
+        Piece::new(CLIENT, 0, self.text)
+    }
+
+    pub(crate) fn node(&self) -> &node::Node {
+        &self.node
+    }
+
+    /// Another statement, made of this one.
+    pub(crate) fn rewritten(&self, node: node::Node) -> ParsedText<'t> {
+        ParsedText { text: self.text, node }
+    }
+
+    /// The tree as a text, by which shards know it.
+    ///
+    /// # Errors
+    /// There is no text for it.
+    pub fn sql(&self) -> Result<String, Diagnostic> {
+        deparse(&self.node)
+    }
+
+    /// Binds it as [`bind_text`] does.
+    ///
+    /// # Errors
+    /// As [`bind_text`].
+    pub fn bind(
+        &self,
+        catalog: &Catalog,
+        procedures: &[Procedure],
+        parameters: &[SqlType],
+    ) -> Result<(BoundText, Vec<SqlType>), Diagnostic> {
+        let piece = self.piece();
+        let called = called(&self.node, procedures);
+        let signatures: Vec<Signature> = match called {
+            Some(_) => procedures.iter().map(signature_of).collect(),
+            None => Vec::new(),
+        };
+        let context = Context { infer_parameters: true, signatures: &signatures, ..Context::new(catalog) };
+        let mut binder = Binder::new(&context, piece).with_parameters(parameters);
+        let bound = match called {
+            Some((call, name)) => {
+                let as_value =
+                    matches!(&self.node, node::Node::SelectStmt(select) if select.from_clause.is_empty());
+                BoundText::Call { call: routine::bind_call(&mut binder, call)?, name, as_value }
+            }
+            None => {
+                let bound = binder.bind_statement(&self.node);
+                let bound = bound.map_err(|wrong| call_within(self.text, procedures, wrong))?;
+                BoundText::Statement(Box::new(bound))
+            }
+        };
+        let types = known_types(piece, binder.parameters())?;
+        Ok((bound, types))
+    }
 }
 
 /// It is a DO statement.
@@ -85,28 +161,7 @@ pub fn bind_text(
     text: &str,
     parameters: &[SqlType],
 ) -> Result<(BoundText, Vec<SqlType>), Diagnostic> {
-    let piece = Piece::new(CLIENT, 0, text);
-    let parsed = parse::parse_statement(piece)?;
-    let called = called(&parsed.node, procedures);
-    let signatures: Vec<Signature> = match called {
-        Some(_) => procedures.iter().map(signature_of).collect(),
-        None => Vec::new(),
-    };
-    let context = Context { infer_parameters: true, signatures: &signatures, ..Context::new(catalog) };
-    let mut binder = Binder::new(&context, piece).with_parameters(parameters);
-    let bound = match called {
-        Some((call, name)) => {
-            let as_value =
-                matches!(&parsed.node, node::Node::SelectStmt(select) if select.from_clause.is_empty());
-            BoundText::Call { call: routine::bind_call(&mut binder, call)?, name, as_value }
-        }
-        None => {
-            let bound = binder.bind_statement(&parsed.node);
-            BoundText::Statement(Box::new(bound.map_err(|wrong| call_within(text, procedures, wrong))?))
-        }
-    };
-    let types = known_types(piece, binder.parameters())?;
-    Ok((bound, types))
+    ParsedText::of(text)?.bind(catalog, procedures, parameters)
 }
 
 /// A function of the application is there, but not for queries.

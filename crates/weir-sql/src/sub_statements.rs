@@ -1,43 +1,45 @@
-//! A statement whose WITH has statements that write, cut into pieces: each is a statement of its own, which is given the rows of
-//! those before it as arrays, one for each column. Nothing here is bound, and nothing runs.
+//! A statement whose WITH has statements that write, as several: each is a statement of its own, which is given the rows of those before it
+//! as arrays, one for each column. They are trees; nothing here is bound, and nothing runs.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use pg_query::protobuf::{
+    CommonTableExpr, CteMaterialize, InsertStmt, Node, ParamRef, SelectStmt, SetOperation, WithClause, node,
+};
 use weir_types::SqlType;
+use weir_types::function::double_quoted;
 
 use crate::bound::{Delete, FromItem, InsertSource, OnConflict, Statement, Update};
 use crate::catalog::{Catalog, ForeignKeyAction, TableId};
-use crate::lexer::{Lexer, Token, TokenKind, closing_end};
-use crate::rows::before_query;
+use crate::parse::deparse::{boxed, query_template};
+use crate::parse::nodes::{each_node_mut, reads};
+use crate::rows::names;
+use crate::source::Diagnostic;
+use crate::statement::ParsedText;
 use crate::walk::{Part, each_part};
 
 /// An element of WITH.
 #[derive(Clone, Debug, PartialEq)]
-struct Element<'t> {
-    /// As PostgreSQL folds it, and as it was written.
-    name: String,
-    written: &'t str,
-    /// The names of its columns that were given, with their parentheses.
-    columns: &'t str,
-    body: &'t str,
+struct Element {
+    cte: Box<CommonTableExpr>,
     /// It is a piece of its own: it writes, or reads what was before.
     is_kept: bool,
 }
 
 /// The statement, apart.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct SubStatements<'t> {
+    whole: ParsedText<'t>,
     is_recursive: bool,
-    elements: Vec<Element<'t>>,
-    /// Main statement after WITH.
-    main: Cow<'t, str>,
+    elements: Vec<Element>,
+    /// Main statement without its WITH.
+    main: node::Node,
 }
 
-/// One piece as a text, whose parameters are counted anew.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SubStatementText {
-    pub sql: String,
+/// One piece, whose parameters are counted anew.
+#[derive(Clone, Debug)]
+pub struct SubStatementTree<'t> {
+    pub statement: ParsedText<'t>,
     /// By parameter.
     pub parameters: Vec<PieceParameter>,
 }
@@ -53,16 +55,19 @@ pub enum PieceParameter {
 /// Why a piece cannot be a statement of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Uncut {
-    /// It has a WITH of its own.
+    /// It has a WITH of its own that cannot be one with the WITH around it.
     HasWith,
     /// It reads this one, which has no RETURNING.
     GivesNothing(String),
+    /// Two elements of the WITH have this name.
+    GivenTwice(String),
+    /// A name or a type is none.
+    Invalid(Diagnostic),
 }
 
 /// A column of the rows that a piece gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptColumn {
-    /// In quotes.
     pub name: String,
     /// Its values come as texts, for there are no arrays of arrays: the type that they are of.
     pub cast: Option<String>,
@@ -76,137 +81,168 @@ pub fn given_type(ty: &SqlType) -> SqlType {
     }
 }
 
+impl Element {
+    fn name(&self) -> &str {
+        &self.cte.ctename
+    }
+
+    fn query(&self) -> Option<&node::Node> {
+        self.cte.ctequery.as_ref()?.node.as_ref()
+    }
+}
+
 impl<'t> SubStatements<'t> {
     /// `None`: nothing in its WITH writes.
-    pub fn of(sql: &'t str) -> Option<SubStatements<'t>> {
-        let mut tokens = Lexer::new(sql, 0).peekable();
-        tokens.next().filter(|token| token.is_word(sql, "with"))?;
-        let is_recursive = tokens.next_if(|token| token.is_word(sql, "recursive")).is_some();
-        let mut elements = Vec::new();
-        loop {
-            let name = tokens.next()?;
-            let folded = name.name(sql)?;
-            let mut columns = "";
-            if let Some(open) = tokens.next_if(|token| token.is(b'(')) {
-                let end = closing_end(sql, open.start);
-                columns = sql.get(open.start..end)?;
-                tokens = Lexer::new(sql, end).peekable();
+    pub fn of(parsed: &ParsedText<'t>) -> Option<SubStatements<'t>> {
+        let with = with_of(parsed.node())?;
+        let element = |cte: &Node| match &cte.node {
+            Some(node::Node::CommonTableExpr(cte)) => {
+                let query = cte.ctequery.as_ref().and_then(|query| query.node.as_ref());
+                let is_kept = matches!(
+                    query,
+                    Some(node::Node::InsertStmt(_) | node::Node::UpdateStmt(_) | node::Node::DeleteStmt(_))
+                );
+                Some(Element { cte: cte.clone(), is_kept })
             }
-            tokens.next().filter(|token| token.is_word(sql, "as"))?;
-            tokens.next_if(|token| token.is_word(sql, "not"));
-            tokens.next_if(|token| token.is_word(sql, "materialized"));
-            let open = tokens.next().filter(|token| token.is(b'('))?;
-            let end = closing_end(sql, open.start);
-            let body = sql.get(open.end..end.checked_sub(1)?)?.trim();
-            let is_kept = first_is(body, &["insert", "update", "delete"]);
-            let written = sql.get(name.start..name.end)?;
-            elements.push(Element { name: folded, written, columns, body, is_kept });
-            tokens = Lexer::new(sql, end).peekable();
-            if tokens.next_if(|token| token.is(b',')).is_none() {
-                let main = Cow::Borrowed(sql.get(tokens.peek()?.start..)?);
-                return elements.iter().any(|one| one.is_kept).then_some(SubStatements {
-                    is_recursive,
-                    elements,
-                    main,
-                });
-            }
+            _ => None,
+        };
+        let elements: Vec<Element> = with.ctes.iter().filter_map(element).collect();
+        if !elements.iter().any(|element| element.is_kept) {
+            return None;
         }
+        let mut main = parsed.node().clone();
+        *with_of_mut(&mut main)? = None;
+        Some(SubStatements { whole: parsed.clone(), is_recursive: with.recursive, elements, main })
     }
 
     /// The same, but those arms of a UNION that read nothing of what writes are pieces, too, before it: they see what was before.
     /// `None`: there are none.
-    pub fn with_readers_apart(&self, sql: &'t str) -> Option<SubStatements<'t>> {
-        let start = sql.len() - self.main.len();
+    pub fn with_readers_apart(&self) -> Option<SubStatements<'t>> {
         let mut apart = self.clone();
-        let mut main = String::new();
-        let mut copied = start;
-        for (number, (from, to)) in arms(sql, start)?.into_iter().enumerate() {
-            let body = sql.get(from..to)?;
-            let needed = self.needed(&self.elements, body);
-            if needed.iter().any(|&at| self.elements[at].is_kept) || !first_is(body, &["select"]) {
-                continue;
+        let mut number = 0;
+        let mut moved = Vec::new();
+        each_arm(query_of(&mut apart.main)?, &mut |arm| {
+            number += 1;
+            let query = node::Node::SelectStmt(Box::new(arm.clone()));
+            let needed = self.needed(self.elements.len(), &query);
+            if !needed.iter().any(|&at| self.elements[at].is_kept) && arm.values_lists.is_empty() {
+                let ctename = format!("arm {number}");
+                let of_arm = query_template(&format!("SELECT * FROM {}", double_quoted(&ctename)));
+                if let Ok(of_arm) = of_arm {
+                    let cte = element_of(ctename, query);
+                    moved.push((needed, Element { cte, is_kept: true }));
+                    *arm = *of_arm;
+                }
             }
-            let written = *READERS.get(number)?;
-            let name = written.trim_matches('"').to_owned();
-            let element = Element { name, written, columns: "", body, is_kept: true };
+        })?;
+        let has_readers = !moved.is_empty();
+        for (needed, element) in moved {
             // Behind what it reads, and what was put there before.
-            let own = |element: &Element<'_>| needed.iter().any(|&at| self.elements[at].name == element.name);
+            let own = |one: &Element| needed.iter().any(|&at| self.elements[at].name() == one.name());
             let at = apart.elements.iter().rposition(own).map_or(0, |at| at + 1);
             apart.elements.insert(at, element);
-            main.push_str(sql.get(copied..from)?);
-            main.push_str(&format!("SELECT * FROM {written} "));
-            copied = to;
         }
-        main.push_str(sql.get(copied..)?);
-        apart.main = Cow::Owned(main);
-        (copied > start).then_some(apart)
+        has_readers.then_some(apart)
     }
 
     /// The elements that are kept, in order, by their names, and the names of columns that each was given. The main statement comes behind
     /// them, as the last piece.
     pub fn writers(&self) -> impl Iterator<Item = (&str, Vec<String>)> {
+        let column = |name: &Node| match &name.node {
+            Some(node::Node::String(name)) => Some(name.sval.clone()),
+            _ => None,
+        };
         let writers = self.elements.iter().filter(|element| element.is_kept);
-        writers.map(|element| (&*element.name, names(element.columns)))
+        writers.map(move |element| {
+            (element.name(), element.cte.aliascolnames.iter().filter_map(column).collect())
+        })
     }
 
     /// The piece of that index, the main statement behind the others; `columns` are those of the pieces before it.
     ///
     /// # Errors
     /// It cannot be a statement of its own.
-    pub fn text(&self, piece: usize, columns: &[Vec<KeptColumn>]) -> Result<SubStatementText, Uncut> {
+    pub fn piece(&self, piece: usize, columns: &[Vec<KeptColumn>]) -> Result<SubStatementTree<'t>, Uncut> {
+        let mut names = BTreeSet::new();
+        if let Some(again) = self.elements.iter().find(|element| !names.insert(element.name())) {
+            return Err(Uncut::GivenTwice(again.name().to_owned()));
+        }
         let mut writers = self.elements.iter().enumerate().filter(|(_, element)| element.is_kept);
         let (until, body) = match writers.nth(piece) {
-            Some((at, element)) => (at, element.body),
-            None => (self.elements.len(), &*self.main),
+            Some((at, element)) => (at, element.query()),
+            None => (self.elements.len(), Some(&self.main)),
         };
-        let seen = &self.elements[..until];
-        let needed = self.needed(seen, body);
-        let mut text = SubStatementText { sql: String::new(), parameters: Vec::new() };
-        // A query of its own runs where its rows are.
-        let (head, body) = before_query(body).filter(|_| !needed.is_empty()).unwrap_or(("", body));
-        text.push(head);
-        if !needed.is_empty() {
-            if first_is(body, &["with"]) {
-                return Err(Uncut::HasWith);
-            }
-            text.sql.push_str(if self.is_recursive { "WITH RECURSIVE " } else { "WITH " });
-        }
-        let mut writer = 0;
-        let mut is_first = true;
-        for (at, element) in seen.iter().enumerate() {
+        let mut body = body.cloned().ok_or(Uncut::HasWith)?;
+        let needed = self.needed(until, &body);
+        let mut parameters = Parameters::default();
+        let (mut ctes, mut writer) = (Vec::new(), 0);
+        for (at, element) in self.elements[..until].iter().enumerate() {
             let own = writer;
             writer += usize::from(element.is_kept);
             if !needed.contains(&at) {
                 continue;
             }
-            if !std::mem::take(&mut is_first) {
-                text.sql.push_str(", ");
-            }
-            match element.is_kept {
+            let cte = match element.is_kept {
                 false => {
-                    text.sql.push_str(&format!("{} {} AS (", element.written, element.columns));
-                    text.push(element.body);
-                    text.sql.push_str(") ");
+                    let mut cte = node::Node::CommonTableExpr(element.cte.clone());
+                    parameters.count(&mut cte);
+                    Node { node: Some(cte) }
                 }
                 true => match columns.get(own).filter(|columns| !columns.is_empty()) {
-                    Some(columns) => text.push_rows(element.written, own, columns),
-                    None => return Err(Uncut::GivesNothing(element.name.clone())),
+                    Some(columns) => {
+                        let rows = parameters.rows(own, columns).map_err(Uncut::Invalid)?;
+                        let cte = element_of(element.name().to_owned(), rows);
+                        Node { node: Some(node::Node::CommonTableExpr(cte)) }
+                    }
+                    None => return Err(Uncut::GivesNothing(element.name().to_owned())),
                 },
-            }
+            };
+            ctes.push(cte);
         }
-        text.push(body);
-        Ok(text)
+        parameters.count(&mut body);
+        if !ctes.is_empty() {
+            self.add_with(&mut body, ctes)?;
+        }
+        Ok(SubStatementTree { statement: self.whole.rewritten(body), parameters: parameters.all })
     }
 
-    /// Earlier elements that a text reads, directly or indirectly.
-    fn needed(&self, seen: &[Element<'t>], body: &str) -> BTreeSet<usize> {
+    /// Puts elements before those that a statement has.
+    fn add_with(&self, body: &mut node::Node, ctes: Vec<Node>) -> Result<(), Uncut> {
+        let added = WithClause { ctes, recursive: self.is_recursive, location: -1 };
+        let with = match body {
+            node::Node::InsertStmt(insert) => with_of_insert(insert, &added),
+            body => with_of_mut(body),
+        };
+        let with = with.ok_or(Uncut::HasWith)?;
+        let Some(own) = with else {
+            *with = Some(added);
+            return Ok(());
+        };
+        let (mut all, own_names) = (added, names(own));
+        // None of them may hide another one, or be seen where it was not.
+        let own_names: Vec<&str> = own_names.iter().map(String::as_str).collect();
+        let is_seen = |cte: &Node| cte.node.as_ref().is_some_and(|cte| !reads(cte, &own_names).is_empty());
+        let hides = names(&all).iter().any(|name| own_names.contains(&name.as_str()));
+        if own.recursive != all.recursive || hides || all.recursive && all.ctes.iter().any(is_seen) {
+            return Err(Uncut::HasWith);
+        }
+        all.ctes.append(&mut own.ctes);
+        *own = all;
+        Ok(())
+    }
+
+    /// Elements before that place that a node reads, directly or indirectly.
+    fn needed(&self, until: usize, body: &node::Node) -> BTreeSet<usize> {
+        let all: Vec<&str> = self.elements[..until].iter().map(Element::name).collect();
         let mut needed = BTreeSet::new();
-        let mut left = vec![body];
-        while let Some(text) = left.pop() {
-            let words: BTreeSet<String> = Lexer::new(text, 0).filter_map(|token| token.name(text)).collect();
-            for (at, element) in seen.iter().enumerate() {
-                if words.contains(&element.name) && needed.insert(at) && !element.is_kept {
-                    left.push(element.body);
+        let mut left = vec![(body, until)];
+        while let Some((body, until)) = left.pop() {
+            for name in reads(body, &all[..until]) {
+                let Some(at) = all.iter().position(|one| *one == name) else { continue };
+                let element = &self.elements[at];
+                if needed.insert(at) && !element.is_kept {
+                    let seen = if self.is_recursive { all.len() } else { at };
+                    left.extend(element.query().map(|query| (query, seen)));
                 }
             }
         }
@@ -214,29 +250,109 @@ impl<'t> SubStatements<'t> {
     }
 }
 
-impl SubStatementText {
-    /// With its parameters counted anew.
-    fn push(&mut self, text: &str) {
-        let mut copied = 0;
-        for token in Lexer::new(text, 0).filter(|token| token.kind == TokenKind::Parameter) {
-            let Some(number) = number_of(text, &token) else { continue };
-            self.sql.push_str(&text[copied..token.start]);
-            self.push_parameter(PieceParameter::Client(number - 1));
-            copied = token.end;
+/// An element of WITH with that query.
+fn element_of(ctename: String, query: node::Node) -> Box<CommonTableExpr> {
+    Box::new(CommonTableExpr {
+        ctename,
+        ctematerialized: CteMaterialize::Default as i32,
+        ctequery: boxed(query),
+        ..CommonTableExpr::default()
+    })
+}
+
+fn with_of(statement: &node::Node) -> Option<&WithClause> {
+    match statement {
+        node::Node::SelectStmt(select) => select.with_clause.as_ref(),
+        node::Node::InsertStmt(insert) => insert.with_clause.as_ref(),
+        node::Node::UpdateStmt(update) => update.with_clause.as_ref(),
+        node::Node::DeleteStmt(delete) => delete.with_clause.as_ref(),
+        _ => None,
+    }
+}
+
+pub(crate) fn with_of_mut(statement: &mut node::Node) -> Option<&mut Option<WithClause>> {
+    match statement {
+        node::Node::SelectStmt(select) => Some(&mut select.with_clause),
+        node::Node::InsertStmt(insert) => Some(&mut insert.with_clause),
+        node::Node::UpdateStmt(update) => Some(&mut update.with_clause),
+        node::Node::DeleteStmt(delete) => Some(&mut delete.with_clause),
+        _ => None,
+    }
+}
+
+/// Where a WITH of an INSERT belongs: to its query, which runs where its rows are, unless something else reads it.
+fn with_of_insert<'i>(insert: &'i mut InsertStmt, added: &WithClause) -> Option<&'i mut Option<WithClause>> {
+    let added = names(added);
+    let added: Vec<&str> = added.iter().map(String::as_str).collect();
+    let others = InsertStmt { select_stmt: None, ..insert.clone() };
+    let is_read = !reads(&node::Node::InsertStmt(Box::new(others)), &added).is_empty();
+    let query = insert.select_stmt.as_mut().and_then(|query| query.node.as_mut());
+    match query {
+        Some(node::Node::SelectStmt(select)) if !is_read && select.values_lists.is_empty() => {
+            Some(&mut select.with_clause)
         }
-        self.sql.push_str(&text[copied..]);
+        _ => Some(&mut insert.with_clause),
+    }
+}
+
+/// The query of a SELECT or an INSERT.
+fn query_of(statement: &mut node::Node) -> Option<&mut SelectStmt> {
+    match statement {
+        node::Node::SelectStmt(select) => Some(select),
+        node::Node::InsertStmt(insert) => match insert.select_stmt.as_mut()?.node.as_mut()? {
+            node::Node::SelectStmt(select) => Some(select),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Visits the queries that a UNION joins. `None` for anything else.
+fn each_arm(query: &mut SelectStmt, visit: &mut dyn FnMut(&mut SelectStmt)) -> Option<()> {
+    if query.op != SetOperation::SetopUnion as i32 {
+        return None;
+    }
+    for arm in [&mut query.larg, &mut query.rarg].into_iter().flatten() {
+        let is_whole = arm.with_clause.is_some()
+            || !arm.sort_clause.is_empty()
+            || arm.limit_count.is_some()
+            || arm.limit_offset.is_some();
+        if is_whole || each_arm(arm, visit).is_none() {
+            visit(arm);
+        }
+    }
+    Some(())
+}
+
+/// The parameters of a piece so far.
+#[derive(Default)]
+struct Parameters {
+    all: Vec<PieceParameter>,
+}
+
+impl Parameters {
+    fn number(&mut self, parameter: PieceParameter) -> usize {
+        let known = self.all.iter().position(|one| *one == parameter);
+        known.unwrap_or_else(|| {
+            self.all.push(parameter);
+            self.all.len() - 1
+        }) + 1
     }
 
-    fn push_parameter(&mut self, parameter: PieceParameter) {
-        let known = self.parameters.iter().position(|one| *one == parameter);
-        let at = known.unwrap_or_else(|| {
-            self.parameters.push(parameter);
-            self.parameters.len() - 1
+    /// Counts those of a tree of the client's anew.
+    fn count(&mut self, node: &mut node::Node) {
+        each_node_mut(node, &mut |node| {
+            if let node::Node::ParamRef(ParamRef { number, .. }) = node
+                && let Some(client) = usize::try_from(*number).ok().and_then(|number| number.checked_sub(1))
+            {
+                *number = i32::try_from(self.number(PieceParameter::Client(client))).unwrap_or(i32::MAX);
+            }
+            true
         });
-        self.sql.push_str(&format!("${}", at + 1));
     }
 
-    fn push_rows(&mut self, written: &str, piece: usize, columns: &[KeptColumn]) {
+    /// A query of the rows that a piece has given.
+    fn rows(&mut self, piece: usize, columns: &[KeptColumn]) -> Result<node::Node, Diagnostic> {
         // Two of them may have one name, which says nothing then.
         let are_plain = columns.iter().all(|column| column.cast.is_none());
         let output = |(at, column): (usize, &KeptColumn)| column.output(at);
@@ -244,75 +360,28 @@ impl SubStatementText {
             true => "*".to_owned(),
             false => columns.iter().enumerate().map(output).collect::<Vec<_>>().join(", "),
         };
-        self.sql.push_str(&format!("{written} AS (SELECT {all} FROM ROWS FROM ("));
-        for column in 0..columns.len() {
-            self.sql.push_str(if column > 0 { ", unnest(" } else { "unnest(" });
-            self.push_parameter(PieceParameter::Column { piece, column });
-            self.sql.push(')');
-        }
+        let array = |column| format!("unnest(${})", self.number(PieceParameter::Column { piece, column }));
+        let arrays: Vec<String> = (0..columns.len()).map(array).collect();
         let name = |(at, column): (usize, &KeptColumn)| match are_plain {
-            true => column.name.clone(),
+            true => double_quoted(&column.name),
             false => format!("k{at}"),
         };
         let names: Vec<String> = columns.iter().enumerate().map(name).collect();
-        self.sql.push_str(&format!(") AS kept ({})) ", names.join(", ")));
+        let (arrays, names) = (arrays.join(", "), names.join(", "));
+        let rows = query_template(&format!("SELECT {all} FROM ROWS FROM ({arrays}) AS kept ({names})"))?;
+        Ok(node::Node::SelectStmt(rows))
     }
 }
 
 impl KeptColumn {
     /// Output expression for the values of column `at`.
     fn output(&self, at: usize) -> String {
-        let KeptColumn { name, cast } = self;
+        let (name, cast) = (double_quoted(&self.name), &self.cast);
         match cast {
             Some(ty) => format!("CAST(k{at} AS {ty}) AS {name}"),
             None => format!("k{at} AS {name}"),
         }
     }
-}
-
-/// Names of what reads apart.
-const READERS: [&str; 4] = ["\"arm 1\"", "\"arm 2\"", "\"arm 3\"", "\"arm 4\""];
-
-/// The bytes of the queries that a UNION joins, from there on; `None` for anything else.
-fn arms(sql: &str, start: usize) -> Option<Vec<(usize, usize)>> {
-    const ENDS: [&str; 6] = ["union", "order", "limit", "offset", "fetch", "for"];
-    let (mut arms, mut depth, mut begin, mut last) = (Vec::new(), 0_usize, Some(start), start);
-    let mut tokens = Lexer::new(sql, start).peekable();
-    while let Some(token) = tokens.next() {
-        match token.kind {
-            TokenKind::Punctuation(b'(') => depth += 1,
-            TokenKind::Punctuation(b')') => depth = depth.checked_sub(1)?,
-            _ if depth > 0 => {}
-            TokenKind::Punctuation(b';') => break,
-            _ if token.is_word(sql, "intersect") || token.is_word(sql, "except") => return None,
-            _ if ENDS.iter().any(|word| token.is_word(sql, word)) => {
-                if let Some(begin) = begin.take() {
-                    arms.push((begin, last));
-                }
-                if token.is_word(sql, "union") {
-                    tokens.next_if(|next| next.is_word(sql, "all") || next.is_word(sql, "distinct"));
-                    begin = Some(tokens.peek()?.start);
-                }
-            }
-            _ => {}
-        }
-        last = token.end;
-    }
-    arms.extend(begin.map(|begin| (begin, last)));
-    (arms.len() > 1).then_some(arms)
-}
-
-fn number_of(text: &str, token: &Token) -> Option<usize> {
-    text.get(token.start + 1..token.end)?.parse().ok().filter(|number| *number > 0)
-}
-
-fn first_is(text: &str, words: &[&str]) -> bool {
-    Lexer::new(text, 0).next().is_some_and(|first| words.iter().any(|word| first.is_word(text, word)))
-}
-
-/// Names in a list like `(a, "B")`.
-fn names(columns: &str) -> Vec<String> {
-    Lexer::new(columns, 0).filter_map(|token| token.name(columns)).collect()
 }
 
 /// Tables that a statement reads and writes.
@@ -393,91 +462,4 @@ pub(crate) fn parts(statement: &Statement) -> Vec<Part<'_>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(sql: &str, expect: &[&str]) {
-        let found = SubStatements::of(sql).map(|pieces| {
-            let column = |(name, cast): (&str, Option<&str>)| KeptColumn {
-                name: name.to_owned(),
-                cast: cast.map(str::to_owned),
-            };
-            let columns: Vec<Vec<KeptColumn>> = pieces
-                .writers()
-                .map(|(name, _)| [("a", None), ("b", (name == "z").then_some("text[]"))].map(column).to_vec())
-                .collect();
-            let text = |at| {
-                pieces.text(at, &columns).map_or_else(
-                    |wrong| format!("{wrong:?}"),
-                    |text: SubStatementText| {
-                        let parameter = |one: &PieceParameter| match one {
-                            PieceParameter::Client(at) => format!("${}", at + 1),
-                            PieceParameter::Column { piece, column } => format!("{piece}.{column}"),
-                        };
-                        let parameters: Vec<String> = text.parameters.iter().map(parameter).collect();
-                        format!("{} [{}]", text.sql, parameters.join(" "))
-                    },
-                )
-            };
-            (0..=columns.len()).map(text).collect::<Vec<_>>()
-        });
-        assert_eq!(found.unwrap_or_default(), expect, "{sql}");
-    }
-
-    #[test]
-    fn arms_of_a_union_see_what_was_before() {
-        let sql = "WITH k AS (SELECT 1), w AS (INSERT INTO t VALUES ($1) RETURNING a, b) \
-                   SELECT a FROM w UNION ALL SELECT a FROM t WHERE b = $1 UNION SELECT a, (1) FROM k LIMIT 1";
-        let apart = SubStatements::of(sql).unwrap().with_readers_apart(sql).unwrap();
-        let names: Vec<&str> = apart.elements.iter().map(|element| &*element.name).collect();
-        assert_eq!(names, ["arm 2", "k", "arm 3", "w"]);
-        assert_eq!(
-            apart.main,
-            "SELECT a FROM w UNION ALL SELECT * FROM \"arm 2\"  UNION SELECT * FROM \"arm 3\"  LIMIT 1"
-        );
-        assert_eq!(apart.text(0, &[]).unwrap().sql, "SELECT a FROM t WHERE b = $1");
-        for sql in [
-            "WITH a AS (DELETE FROM t RETURNING a) SELECT a FROM a",
-            "WITH a AS (DELETE FROM t) SELECT 1 EXCEPT SELECT 2",
-        ] {
-            assert_eq!(SubStatements::of(sql).unwrap().with_readers_apart(sql), None, "{sql}");
-        }
-    }
-
-    #[test]
-    fn what_writes_is_a_statement_of_its_own() {
-        check(
-            "WITH moved AS (DELETE FROM t WHERE x = $2 RETURNING *) INSERT INTO u SELECT *, $1 FROM moved",
-            &[
-                "DELETE FROM t WHERE x = $1 RETURNING * [$2]",
-                "INSERT INTO u WITH moved AS (SELECT * FROM ROWS FROM (unnest($1), unnest($2)) AS kept (a, b)) \
-                 SELECT *, $3 FROM moved [0.0 0.1 $1]",
-            ],
-        );
-        check(
-            "with p (n) as materialized (select 1), q as not materialized (update t set a = (select n from p) returning a, b), \
-             r as (select ')' from q) select * from r",
-            &[
-                "WITH p (n) AS (select 1) update t set a = (select n from p) returning a, b []",
-                "WITH q AS (SELECT * FROM ROWS FROM (unnest($1), unnest($2)) AS kept (a, b)) , r  AS (select ')' from q) \
-                 select * from r [0.0 0.1]",
-            ],
-        );
-        check(
-            "WITH a AS (DELETE FROM t RETURNING a, b), c AS (WITH x AS (SELECT * FROM a) SELECT * FROM x), d AS (INSERT INTO t SELECT 1) \
-             SELECT 1",
-            &["DELETE FROM t RETURNING a, b []", "INSERT INTO t SELECT 1 []", "SELECT 1 []"],
-        );
-        check(
-            "WITH z AS (DELETE FROM t RETURNING a, b) SELECT b FROM z",
-            &[
-                "DELETE FROM t RETURNING a, b []",
-                "WITH z AS (SELECT k0 AS a, CAST(k1 AS text[]) AS b FROM ROWS FROM (unnest($1), unnest($2)) AS kept (k0, k1)) SELECT b FROM z \
-                 [0.0 0.1]",
-            ],
-        );
-        check("WITH a AS (SELECT 1) SELECT * FROM a", &[]);
-        check("SELECT 1", &[]);
-        check("WITH a AS (DELETE FROM t", &[]);
-    }
-}
+mod tests;

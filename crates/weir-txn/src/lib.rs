@@ -4,22 +4,11 @@
 //! randomness of its own. Time and messages come in as arguments.
 
 pub mod claims;
-pub mod clock;
 pub mod exec;
-mod exposed;
 pub mod faults;
-pub mod flights;
-pub mod history;
-pub mod ids;
 pub mod invariant;
-pub mod items;
-pub mod lsn;
-pub mod machine;
 pub mod message;
-pub mod nearby;
 mod placement;
 pub mod ramp;
-pub mod readers;
 pub mod shard;
 pub mod storage;
-pub mod termination;

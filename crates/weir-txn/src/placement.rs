@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weir_types::value::Array;
 use weir_types::{SqlType, Value};
 
-use crate::ids::ShardId;
+use weir_core::ids::ShardId;
 
 /// Normalises a value so that equal values have the same placement: 1.5 and 1.50 are one number.
 fn placed(value: &Value) -> Cow<'_, Value> {

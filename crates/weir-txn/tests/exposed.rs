@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use weir_core::ids::{Sender, ShardId};
+use weir_core::machine::Outgoing;
+use weir_core::machine::{Coordinator as _, Durable as _, Effects, Exposed, Orders, Shard};
+use weir_core::termination::{Fate, Timeouts};
 use weir_sql::bound::Statement;
 use weir_sql::{Catalog, Sources};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::PlantedBugs;
-use weir_txn::ids::{Sender, ShardId};
-use weir_txn::machine::{Coordinator as _, Durable as _, Effects, Exposed, Orders, Outgoing, Shard};
 use weir_txn::message::{Answers, Call, Callee, Decision, Reply, Request};
 use weir_txn::ramp::{Begin, Coordinator, Event, Protocol};
 use weir_txn::shard::Node;
-use weir_txn::termination::{Fate, Timeouts};
 use weir_types::Value;
 
 const SHARDS: ShardId = 3;
@@ -303,7 +304,7 @@ fn a_clock_that_is_far_ahead_loses_its_calls() {
             let right_ms = stage.now_ms.into_iter().min().unwrap() + MINUTE_MS;
             let carried = stage.shards.iter().any(|shard| {
                 stage.now_ms[usize::from(shard.shard)] != far_ms
-                    && weir_txn::clock::ms_of(shard.last_clock()) > right_ms.max(NOW_MS)
+                    && weir_core::clock::ms_of(shard.last_clock()) > right_ms.max(NOW_MS)
             });
             assert_eq!(carried, bug && which < 2, "the clock of {which} is wrong");
             if !bug {
@@ -318,7 +319,7 @@ fn a_clock_that_is_far_ahead_loses_its_calls() {
 /// The log was written at a clock that was a year ahead, which has been set right: the history is accepted, and goes on above itself.
 #[test]
 fn a_clock_that_was_ahead_once_stops_nobody() {
-    let history = weir_txn::clock::clock_at(NOW_MS + 365 * 24 * 60 * MINUTE_MS);
+    let history = weir_core::clock::clock_at(NOW_MS + 365 * 24 * 60 * MINUTE_MS);
     let mut stage = Stage::new(PlantedBugs::default());
     let ([a, b], [other, last]) = stage.apart();
     stage.shards[usize::from(other)].restore_clock(history);
@@ -340,7 +341,7 @@ fn a_clock_that_was_ahead_once_stops_nobody() {
 fn a_decision_above_a_clock_that_is_far_ahead_is_refused() {
     let mut stage = Stage::new(PlantedBugs::default());
     let ([a, b], [_, last]) = stage.apart();
-    let far = weir_txn::clock::clock_at(NOW_MS + 2 * MINUTE_MS);
+    let far = weir_core::clock::clock_at(NOW_MS + 2 * MINUTE_MS);
     let told = stage.call_with(Begin::Call(call(1, &[a, b, 5])), |mut reply| {
         if let Reply::Prepared { timestamp, .. } = &mut reply {
             timestamp.clock = far;

@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
+use weir_core::ids::{Sender, ShardId, Timestamp, TxnId};
+use weir_core::machine::{Effects, Shard};
+use weir_core::termination::Timeouts;
 use weir_sql::Sources;
 use weir_sql::catalog::TableId;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::NoFaults;
-use weir_txn::ids::{Sender, ShardId, Timestamp, TxnId};
-use weir_txn::machine::{Effects, Shard};
 use weir_txn::message::{Age, Begun, Call, Callee, ReadQuery, Reply, Request, TableRead, Work};
 use weir_txn::shard::Node;
-use weir_txn::termination::Timeouts;
 use weir_types::Value;
 
 const COORDINATOR: u64 = 7;

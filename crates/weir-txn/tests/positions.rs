@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use weir_core::ids::{Sender, ShardId, TxnId};
+use weir_core::lsn::{Lsn, Outgoing};
+use weir_core::machine::{Durable as _, Effects, Shard as _};
+use weir_core::termination::Timeouts;
 use weir_sql::Sources;
 use weir_sql::catalog::TableId;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::PlantedBugs;
-use weir_txn::ids::{Sender, ShardId, TxnId};
-use weir_txn::lsn::{Lsn, Outgoing};
-use weir_txn::machine::{Durable as _, Effects, Shard as _};
 use weir_txn::message::{Age, Begun, Call, Callee, ReadQuery, Reply, Request, TableRead, Work};
 use weir_txn::shard::Node;
-use weir_txn::termination::Timeouts;
 use weir_types::Value;
 
 const NOW_MS: u64 = 1_000_000_000;

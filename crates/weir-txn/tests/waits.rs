@@ -3,16 +3,17 @@
 
 use std::sync::Arc;
 
+use weir_core::ids::{Sender, ShardId};
+use weir_core::machine::Outgoing;
+use weir_core::machine::{Coordinator as _, Effects, Orders, Shard as _};
+use weir_core::termination::Timeouts;
 use weir_sql::Sources;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::NoFaults;
-use weir_txn::ids::{Sender, ShardId};
-use weir_txn::machine::{Coordinator as _, Effects, Orders, Outgoing, Shard as _};
 use weir_txn::message::{Call, Callee, Request};
 use weir_txn::ramp::client::Order;
 use weir_txn::ramp::{Begin, Coordinator, Event, Protocol};
 use weir_txn::shard::Node;
-use weir_txn::termination::Timeouts;
 use weir_types::{SqlError, SqlState, Value};
 
 const COORDINATOR: u64 = 7;
@@ -149,7 +150,7 @@ impl Stage {
     fn check_what_is_left(&mut self, account: i64, happens: bool) {
         assert!(self.coordinator.is_idle() && self.shards.iter().all(Node::is_idle));
         let commits: u64 =
-            self.shards.iter().map(|shard| weir_txn::machine::Exposed::figures(shard).done.commits).sum();
+            self.shards.iter().map(|shard| weir_core::machine::Exposed::figures(shard).done.commits).sum();
         // Two accounts that were opened, and the holder.
         let own = if happens { if self.shards.len() > 1 { 2 } else { 1 } } else { 0 };
         assert_eq!(commits, 3 + own, "of account {account}");

@@ -6,6 +6,7 @@
 mod calls;
 mod servers;
 mod side_by_side;
+mod transactions;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -243,7 +243,8 @@ Servers are started for it, on free ports of the loopback interface and in folde
 pgbench must be there: apt-get install postgresql-15, or WEIR_POSTGRES_BIN names their folder.")]
 pub struct BenchArguments {
     /// A workload that Weir ships (tpcc), ycsb, or a directory with a workload.toml; on servers also pgbench (its TPC-B), pgbench-select
-    /// (pgbench -S) with --set scale=16, copy (rows by COPY) with --set rows=1000000
+    /// (pgbench -S) with --set scale=16, copy and insert-select (rows by COPY, and by INSERT … SELECT) with --set rows=1000000, statements and
+    /// savepoints (transactions of single-row statements through psql, in the second with a SAVEPOINT before each) with --set statements=50000
     #[arg(value_name = "WORKLOAD")]
     pub workload: String,
     #[command(flatten)]
@@ -327,7 +328,7 @@ pub struct ReproduceArguments {
     /// Which figures, or `all`
     #[arg(value_name = "ID", required = true)]
     pub ids: Vec<String>,
-    /// Seconds instead of the better part of an hour: few points, small databases
+    /// Measure few points on small databases: it takes seconds instead of most of an hour
     #[arg(long)]
     pub quick: bool,
     /// What steps take on another machine, as `weir calibrate` wrote it, for what is simulated
@@ -391,7 +392,8 @@ Beyond loopback it also needs secret_file = \"FILE\" and
   certificate = \"own.pem\"
   key = \"own.key\"")]
 pub struct ServeArguments {
-    /// Without a cluster file: the directory of the application that it begins with; without one there are no tables yet
+    /// Directory of the application that the database begins with, without a cluster file. Without a directory there are no
+    /// tables yet
     #[arg(value_name = "DIRECTORY", conflicts_with = "cluster")]
     pub application: Option<PathBuf>,
     /// Without a cluster file: how many shards
@@ -407,34 +409,35 @@ pub struct ServeArguments {
     /// Where its shards keep their logs; without it everything is gone with the process
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// When a write counts as written down [default: sync with --data, else memory]
+    /// When a write is acknowledged [default: sync with --data, else memory]
     #[arg(long, value_enum)]
     pub durability: Option<ServeDurability>,
-    /// So much log of a shard is written before the next snapshot of it, and twice as much as the last one
+    /// A shard writes a snapshot of itself when its log is this long and at least twice as long as its last snapshot
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size)]
     pub snapshot_after: u64,
-    /// The rows and indexes of the node's shards may take so much memory; beyond, what makes them more is refused (53200), and
-    /// reads and deletes go on [default: no bound]
+    /// Memory limit for the rows and indexes of the node's shards. Above it, statements that add data are refused (53200);
+    /// reads and deletes go on [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub memory: Option<u64>,
-    /// Clocks of the cluster were that far once, in milliseconds since 1970, and have been set right: what follows that is accepted
+    /// Accept times of other nodes up to this one, in milliseconds since 1970. For a cluster whose clocks were ahead and have been
+    /// corrected
     #[arg(long, value_name = "MS")]
     pub clock_reached: Option<u64>,
-    /// Other nodes or clients have seen newer data of this node's shards, which is gone for good: serve this data instead. Transactions over
-    /// several shards may then be there in part. Said once; without it such a node does not start
+    /// Start although other nodes or clients have seen newer data of this node's shards. The newer data is lost, and
+    /// transactions over several shards may remain in part. Needed for one start only
     #[arg(long)]
     pub accept_older_data: bool,
-    /// One statement may take so much memory, of rows that it keeps, sorts, joins, gives and writes; beyond, it ends with 53200
-    /// [default: half of --memory and at least 16MiB, else 1GiB]
+    /// Memory limit for one statement: the rows that it keeps, sorts, joins, returns and writes. Above it, the statement
+    /// fails with 53200 [default: half of --memory and at least 16MiB, else 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub statement_memory: Option<u64>,
     /// Speak PostgreSQL's protocol there [default without a cluster file: 127.0.0.1:5433]
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
-    /// What clients of PostgreSQL's protocol call the database
+    /// Name of the database for clients of PostgreSQL's protocol
     #[arg(long, value_name = "NAME", default_value = "weir")]
     pub database: String,
-    /// The password of clients of PostgreSQL's protocol is the first line of it; without it everybody may come in
+    /// File whose first line is the password for clients of PostgreSQL's protocol. Without it no password is asked for
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
     /// Clients of PostgreSQL's protocol may speak TLS: the server's certificate, with what leads to its authority, in PEM
@@ -443,7 +446,7 @@ pub struct ServeArguments {
     /// The private key of that certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     pub tls_key: Option<PathBuf>,
-    /// So many clients of PostgreSQL's protocol may be connected at once; others are told 53300
+    /// Most clients of PostgreSQL's protocol that may be connected at once. Further ones are refused with 53300
     #[arg(long, value_name = "NUMBER", requires = "listen", default_value_t = 10_000)]
     pub max_connections: usize,
     /// Answer there by HTTP: /metrics for Prometheus, /health for whoever watches that it runs
@@ -459,14 +462,14 @@ pub struct ServeArguments {
     /// says otherwise for a session
     #[arg(long, value_name = "MS")]
     pub log_slow: Option<u64>,
-    /// Without a workload.toml: begin with a hundred invented rows a table instead of with none
+    /// Fill each table with a hundred invented rows, if there is no workload.toml
     #[arg(long, requires = "application")]
     pub demo_data: bool,
-    /// What becomes of a directory whose files are others than those that --data was brought to: they are made definitions,
-    /// which are told first (apply), or told and nothing else (show)
+    /// What to do when the files of DIRECTORY differ from those that --data was last migrated to: `apply` prints the
+    /// differences and runs them as definitions, `show` prints them and ends
     #[arg(long, value_enum, default_value = "apply", requires = "data")]
     pub migrate: Migrate,
-    /// A migration may drop tables and columns with what is in them
+    /// Allow a migration to drop tables, sequences and columns with what is in them
     #[arg(long, requires = "data")]
     pub drop_data: bool,
     /// Listen beyond loopback without TLS or without a secret
@@ -572,10 +575,10 @@ pub struct SimArguments {
     /// Write the history of the last seed there, for `weir history`
     #[arg(long, value_name = "FILE")]
     pub history: Option<PathBuf>,
-    /// Instead of seeds: one run at full speed for so long in virtual time, and how much is kept meanwhile
+    /// Instead of seeds, make one run of so many hours of virtual time, and report how much memory the nodes keep
     #[arg(long, value_name = "HOURS")]
     pub hours: Option<f64>,
-    /// The same for a virtual minute
+    /// Like --hours, for one minute of virtual time
     #[arg(long, conflicts_with = "hours")]
     pub quick: bool,
     /// Draw what is kept over time there, as SVG (with --hours or --quick)

@@ -4,8 +4,8 @@
 
 use comfy_table::Cell;
 use weir_bench::plot::{Axis, Panel, Series, svg};
+use weir_kv::Variant;
 use weir_sim::items::bounds::{KEPT_S_MAX, Pace, Sample, first_excess, run_for};
-use weir_txn::items::Variant;
 
 use crate::cli::SimArguments;
 use crate::output::{Failure, print, write_file};

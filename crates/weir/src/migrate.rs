@@ -4,6 +4,7 @@
 //! Nothing is run here but by [`apply`], in one transaction.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use weir_sql::session::{Command, statements};
 use weir_txn::exec::definition::Description;
 
 use crate::application::Bare;
-use crate::output::Failure;
+use crate::output::{Failure, print_remark};
 
 /// Initial state of a data directory, and the texts of the files that it was last migrated to.
 #[derive(Serialize, Deserialize)]
@@ -23,6 +24,9 @@ pub struct Kept {
     described: Description,
     pub files: Vec<String>,
 }
+
+/// Kind of a statement that creates nothing by a name.
+const STATEMENT: &str = "statement";
 
 /// Beside the logs of the shards.
 const FILE: &str = "application.json";
@@ -69,7 +73,7 @@ impl Kept {
 /// One thing that is otherwise in the new files.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// adds, changes or drops.
+    /// adds, changes or drops; runs, of a statement that creates nothing by a name.
     pub verb: &'static str,
     pub name: String,
     /// Rows or columns with what is in them go.
@@ -93,13 +97,27 @@ impl Difference {
     }
 }
 
+/// Shown as `drops table t, and what is in it`.
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let loses = match (self.loses, self.verb) {
+            (false, _) => "",
+            (true, "runs") => ", which drops rows or columns with what is in them",
+            (true, _) => ", and what is in it",
+        };
+        write!(f, "{} {}{loses}", self.verb, self.name)
+    }
+}
+
 /// A statement of a file.
 struct Stated<'t> {
-    /// `table`, `procedure`, …; of what is not created by a name, `statement`.
+    /// `table`, `procedure`, …, or STATEMENT.
     kind: String,
     name: String,
     text: &'t str,
     tokens: Vec<&'t str>,
+    /// When it is run, tables, sequences or columns go.
+    loses: bool,
 }
 
 impl<'t> Stated<'t> {
@@ -124,6 +142,7 @@ impl<'t> Stated<'t> {
 
     fn of(tag: &str, text: &'t str) -> Stated<'t> {
         let tokens = tokens(text);
+        let loses = loses(tag, &tokens);
         let kind = tag.strip_prefix("CREATE ").unwrap_or("").to_ascii_lowercase();
         let last = kind.rsplit(' ').next().filter(|last| !last.is_empty());
         let at = last.and_then(|last| tokens.iter().position(|token| token.eq_ignore_ascii_case(last)));
@@ -140,8 +159,8 @@ impl<'t> Stated<'t> {
             }
         }
         match name.is_empty() || kind == "index" && name.eq_ignore_ascii_case("on") {
-            true => Stated { kind: "statement".to_owned(), name: tokens.join(" "), text, tokens },
-            false => Stated { kind, name, text, tokens },
+            true => Stated { kind: STATEMENT.to_owned(), name: tokens.join(" "), text, tokens, loses },
+            false => Stated { kind, name, text, tokens, loses },
         }
     }
 
@@ -203,6 +222,45 @@ impl<'t> Stated<'t> {
         }
         Some((all, &self.tokens[end..]))
     }
+}
+
+/// Whether a definition takes rows or columns along with what is in them.
+fn loses(tag: &str, tokens: &[&str]) -> bool {
+    let has = |word: &str| tokens.iter().any(|token| token.eq_ignore_ascii_case(word));
+    match tag {
+        "DROP TABLE" | "DROP SEQUENCE" => true,
+        "DROP SCHEMA" | "DROP TYPE" | "DROP DOMAIN" => has("cascade"),
+        "ALTER TABLE" => drops_a_column(tokens),
+        _ => false,
+    }
+}
+
+/// Of the tokens of an ALTER TABLE: one of its actions is DROP, and not of a constraint.
+fn drops_a_column(tokens: &[&str]) -> bool {
+    let is = |at: usize, word: &str| tokens.get(at).is_some_and(|token| token.eq_ignore_ascii_case(word));
+    let mut at = 2;
+    while is(at, "if") || is(at, "exists") || is(at, "only") {
+        at += 1;
+    }
+    at += 1;
+    while is(at, ".") {
+        at += 2;
+    }
+    at += usize::from(is(at, "*"));
+    let (mut depth, mut begins) = (0, true);
+    while at < tokens.len() {
+        if begins && is(at, "drop") && !is(at + 1, "constraint") {
+            return true;
+        }
+        match tokens[at] {
+            "(" | "[" => depth += 1,
+            ")" | "]" => depth -= 1,
+            _ => {}
+        }
+        begins = depth == 0 && tokens[at] == ",";
+        at += 1;
+    }
+    false
 }
 
 struct Element<'t> {
@@ -267,8 +325,9 @@ pub fn differences(before: &[String], after: &[String]) -> Result<Vec<Difference
     for one in &after {
         match old.get(&one.key()).map(|at| &before[*at]) {
             None => {
-                let amid = vec![one.text.to_owned()];
-                found.push(Difference { amid, ..Difference::new("adds", one.shown()) });
+                let verb = if one.kind == STATEMENT { "runs" } else { "adds" };
+                let (amid, loses) = (vec![one.text.to_owned()], one.loses);
+                found.push(Difference { amid, loses, ..Difference::new(verb, one.shown()) });
             }
             Some(was) if was.tokens == one.tokens => {}
             Some(was) => changed(was, one, &mut found)?,
@@ -372,6 +431,9 @@ pub fn apply(client: &Client, found: &[Difference]) -> Result<(), (String, Strin
                     return Err(format!("the rows that there are violate {kind} \"{}\"", validation.name));
                 }
             }
+            next.notices
+                .iter()
+                .for_each(|notice| print_remark(&format!("weir: notice: {}", notice.message())));
             Ok(next.schema_version)
         };
         schema_version = match defined() {
@@ -458,6 +520,26 @@ mod tests {
                 "CREATE ASSERTION s CHECK (1 < 2);".to_owned(),
                 "CREATE ASSERTION s CHECK (1 < 3);".to_owned(),
                 vec!["changes assertion s: DROP ASSERTION s; CREATE ASSERTION s CHECK (1 < 3)"],
+            ),
+            (
+                table.to_owned(),
+                format!(
+                    "{table} ALTER TABLE ONLY s.t ALTER a DROP DEFAULT, DROP CONSTRAINT c, ADD b int DEFAULT (1);"
+                ),
+                vec![
+                    "runs statement ALTER TABLE ONLY s . t ALTER a DROP DEFAULT , DROP CONS…: \
+                     ALTER TABLE ONLY s.t ALTER a DROP DEFAULT, DROP CONSTRAINT c, ADD b int DEFAULT (1)",
+                ],
+            ),
+            (
+                table.to_owned(),
+                format!("{table} ALTER TABLE t ADD CHECK (a IN (1, 2)), DROP a; DROP TABLE t; DROP VIEW v;"),
+                vec![
+                    "runs statement ALTER TABLE t ADD CHECK ( a IN ( 1 , 2 ) ) , DROP a (loses): \
+                     ALTER TABLE t ADD CHECK (a IN (1, 2)), DROP a",
+                    "runs statement DROP TABLE t (loses): DROP TABLE t",
+                    "runs statement DROP VIEW v: DROP VIEW v",
+                ],
             ),
             (
                 "CREATE TYPE e AS ENUM ('a');".to_owned(),

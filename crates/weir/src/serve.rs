@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use weir_bench::run::{Loaded, load};
 use weir_client::{Application, Client, ClusterFile, Description};
+use weir_core::ids::ShardId;
 use weir_observe::{Http, Source};
 use weir_server::embedded::now_ms;
 use weir_server::serve::{Durability, ServeError, Server, Settings, Stop};
 use weir_txn::exec::program::Program;
 use weir_txn::faults::NoFaults;
-use weir_txn::ids::ShardId;
 use weir_txn::shard::{Node, Record};
 
 use crate::application::{self, Bare, Carried, ROWS};
@@ -168,8 +168,7 @@ fn bring(
         "start it with the files as they were, make the change as SQL, and give it the new files then";
     let found = migrate::differences(&kept.files, &files).map_err(|why| refused(&why, by_hand))?;
     for one in &found {
-        let loses = if one.loses { ", and what is in it" } else { "" };
-        print_remark(&format!("weir: migration {} {}{loses}", one.verb, one.name));
+        print_remark(&format!("weir: migration {one}"));
     }
     if how == Migrate::Show {
         return Ok(false);

@@ -7,10 +7,9 @@ mod calls;
 
 use std::path::PathBuf;
 
-use weir_sim::Faults;
+use weir_kv::Variant;
 use weir_sim::history::{History, elle_edn, from_json_lines, operations_text, to_json_lines};
-use weir_sim::{items, relations};
-use weir_txn::items::Variant;
+use weir_sim::{Faults, items, relations};
 
 use crate::cli::{HistoryArguments, HistoryCommand, SimArguments};
 use crate::input::read_text;

@@ -54,6 +54,7 @@ mod processes {
     mod promises;
     mod recovery;
     mod report_in_chromium;
+    mod rewritten_statements;
     mod serve;
     mod side_by_side;
     mod transactions_like_postgres;

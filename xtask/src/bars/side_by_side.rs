@@ -31,7 +31,8 @@ pub fn compared(weir: &Weir, effort: Effort, what: &[&str], targets: &str) -> Re
     read(&weir.json(&arguments)?)
 }
 
-fn read(report: &Value) -> Result<Compared, String> {
+/// The ratio in a report of `weir bench`.
+pub fn read(report: &Value) -> Result<Compared, String> {
     let ratio = report["ratios"].get(0).ok_or("the bench reported no ratio")?;
     let number = |field: &str| ratio[field].as_f64().ok_or(format!("the ratio has no {field}"));
     let median = |label: &Value| {

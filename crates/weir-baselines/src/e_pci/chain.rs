@@ -1,8 +1,8 @@
 //! The versions of one item, by commit time: [`chain::Chain`] with commit clocks for positions.
 
-use weir_txn::ids::TxnId;
-use weir_txn::items::chain::{self, Sight, Version};
-use weir_txn::items::{ItemRead, Sketch, Stamp, Write};
+use weir_core::ids::TxnId;
+use weir_kv::chain::{self, Sight, Version};
+use weir_kv::{ItemRead, Sketch, Stamp, Write};
 
 #[derive(Debug, Default)]
 pub struct Chain {

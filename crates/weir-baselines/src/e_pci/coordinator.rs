@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use weir_txn::clock::HybridClock;
-use weir_txn::flights::Flights;
-use weir_txn::ids::{CoordinatorId, ShardId, TxnId};
-use weir_txn::items::{
+use weir_core::clock::HybridClock;
+use weir_core::flights::Flights;
+use weir_core::ids::{CoordinatorId, ShardId, TxnId};
+use weir_core::machine::{self, Orders, Sent};
+use weir_kv::{
     Done, ItemRead, Key, KeyRange, ReadSet, Slots, Stamp, Transaction, Write, slots_by_shard, writes_by_shard,
 };
-use weir_txn::machine::{self, Orders, Sent};
 
 use super::{Progress, Reply, Request};
 

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use weir_txn::clock::{HybridClock, clock_at};
-use weir_txn::ids::{CoordinatorId, Sender, ShardId, TxnId};
-use weir_txn::items::table::Table;
-use weir_txn::items::{ItemRead, Key, KeyRange, Stamp, Write};
-use weir_txn::lsn::Lsn;
-use weir_txn::machine::{Effects, Shard};
-use weir_txn::readers::Readers;
+use weir_core::clock::{HybridClock, clock_at};
+use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
+use weir_core::lsn::Lsn;
+use weir_core::machine::{Effects, Shard};
+use weir_core::readers::Readers;
+use weir_kv::table::Table;
+use weir_kv::{ItemRead, Key, KeyRange, Stamp, Write};
 
 use super::chain::Chain;
 use super::{Progress, Reader, Reply, Request};

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use weir_txn::flights::Flights;
-use weir_txn::ids::{CoordinatorId, ShardId, TxnId};
-use weir_txn::items::{
+use weir_core::flights::Flights;
+use weir_core::ids::{CoordinatorId, ShardId, TxnId};
+use weir_core::machine::{self, Orders, Sent};
+use weir_kv::{
     Done, ItemRead, Key, KeyRange, ReadSet, Slots, Stamp, Transaction, Write, shard_of, slots_by_shard,
 };
-use weir_txn::machine::{self, Orders, Sent};
 
 use super::{Item, Progress, ReadLocks, Reply, Request};
 

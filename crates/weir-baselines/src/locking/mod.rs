@@ -12,8 +12,8 @@ mod shard;
 
 use std::sync::Arc;
 
-use weir_txn::ids::{ShardId, TxnId};
-use weir_txn::items::{ItemRead, Key, KeyRange, Stamp, Write};
+use weir_core::ids::{ShardId, TxnId};
+use weir_kv::{ItemRead, Key, KeyRange, Stamp, Write};
 
 pub use coordinator::Coordinator;
 pub use shard::Partition;

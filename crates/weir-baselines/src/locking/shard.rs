@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use weir_txn::clock::HybridClock;
-use weir_txn::ids::{CoordinatorId, Sender, ShardId, TxnId};
-use weir_txn::items::table::Table;
-use weir_txn::items::write::Content;
-use weir_txn::items::{ItemRead, Key, KeyRange, Stamp};
-use weir_txn::lsn::Lsn;
-use weir_txn::machine::{Effects, Shard};
-use weir_txn::readers::Readers;
+use weir_core::clock::HybridClock;
+use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
+use weir_core::lsn::Lsn;
+use weir_core::machine::{Effects, Shard};
+use weir_core::readers::Readers;
+use weir_kv::table::Table;
+use weir_kv::write::Content;
+use weir_kv::{ItemRead, Key, KeyRange, Stamp};
 
 use super::{Item, Progress, Reply, Request};
 use crate::lock_manager::{LockManager, Mode};

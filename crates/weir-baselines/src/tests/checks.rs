@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use weir_txn::items::write::Write;
-use weir_txn::items::{Done, ItemRead, Key, Stamp};
+use weir_kv::write::Write;
+use weir_kv::{Done, ItemRead, Key, Stamp};
 
 use super::driver::{Ended, History};
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use weir_txn::ids::{CoordinatorId, Sender, ShardId};
-use weir_txn::items::{Done, ItemCoordinator, Transaction};
-use weir_txn::machine::{Effects, Orders, Outgoing, Shard};
+use weir_core::ids::{CoordinatorId, Sender, ShardId};
+use weir_core::machine::Outgoing;
+use weir_core::machine::{Effects, Orders, Shard};
+use weir_kv::{Done, ItemCoordinator, Transaction};
 
 use crate::{Comparator, Counts, Drive};
 use weir_sim::chance::Chance;

@@ -6,7 +6,7 @@ mod driver;
 
 use std::collections::BTreeMap;
 
-use weir_txn::items::{Done, Key, KeyRange, ReadSet, Transaction, Write, shard_of};
+use weir_kv::{Done, Key, KeyRange, ReadSet, Transaction, Write, shard_of};
 
 use crate::locking::ReadLocks;
 use crate::{Cluster, PlantedBugs, Protocol, by_name};

@@ -10,10 +10,11 @@ use std::time::Instant;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
+use weir_core::ids::{CoordinatorId, Sender, ShardId};
+use weir_core::machine::Outgoing;
+use weir_core::machine::{Effects, Orders, Shard};
+use weir_kv::{Done, ItemCoordinator, Key, Transaction};
 use weir_server::embedded::now_ms;
-use weir_txn::ids::{CoordinatorId, Sender, ShardId};
-use weir_txn::items::{Done, ItemCoordinator, Key, Transaction};
-use weir_txn::machine::{Effects, Orders, Outgoing, Shard};
 
 use super::prices::{Price, ProtocolPrices, WirePrices, beginning};
 use crate::ycsb::{Drive, Generator, ItemShard, Keys, Machines, Protocol, Shaped, Ycsb};

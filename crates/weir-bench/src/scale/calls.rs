@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use weir_analysis::Analysis;
+use weir_core::ids::{CoordinatorId, Sender, ShardId};
+use weir_core::machine::Outgoing;
+use weir_core::machine::{Coordinator as _, Effects, Orders, Shard as _};
 use weir_server::embedded::now_ms;
 use weir_sim::scale::{Charge, Clients, Scale, Tariff};
 use weir_sql::Application;
 use weir_txn::exec::program::Program;
-use weir_txn::ids::{CoordinatorId, Sender, ShardId};
-use weir_txn::machine::{Coordinator as _, Effects, Orders, Outgoing, Shard as _};
 use weir_txn::message::{Call, Callee, Reply, Request};
 use weir_txn::ramp::{Begin, Coordinator, Event, Protocol};
 use weir_txn::shard::Node;

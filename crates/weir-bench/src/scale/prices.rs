@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use weir_kv::{ItemCoordinator, Transaction};
 use weir_sim::scale::{Charge, Tariff, Wire};
-use weir_txn::items::{ItemCoordinator, Transaction};
 
 use crate::ycsb::{ItemShard, Protocol, Shape, Shaped};
 

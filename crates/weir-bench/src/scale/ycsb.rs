@@ -2,9 +2,9 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
+use weir_core::ids::ShardId;
+use weir_kv::{Done, ItemCoordinator, Key, Transaction, Write, shard_of};
 use weir_sim::scale::{Clients, Scale};
-use weir_txn::ids::ShardId;
-use weir_txn::items::{Done, ItemCoordinator, Key, Transaction, Write, shard_of};
 
 use super::prices::ItemTariff;
 use super::{Load, Prices, Servers};

@@ -6,9 +6,9 @@ use std::time::Instant;
 use hdrhistogram::Histogram;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
+use weir_core::machine::{Clients, Coordinator, Orders, Shard};
+use weir_kv::{Done, ItemCoordinator, Transaction};
 use weir_server::embedded::now_ms;
-use weir_txn::items::{Done, ItemCoordinator, Transaction};
-use weir_txn::machine::{Clients, Coordinator, Orders, Shard};
 
 use super::generator::Generator;
 use crate::pace::{Pace, latencies, note_latency};

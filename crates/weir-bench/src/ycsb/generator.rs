@@ -2,7 +2,7 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
-use weir_txn::items::{Bytes, Key, Transaction, Write};
+use weir_kv::{Bytes, Key, Transaction, Write};
 
 use super::{Keys, Ycsb};
 use crate::workload::{Zipf, permuted};

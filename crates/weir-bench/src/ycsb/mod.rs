@@ -19,10 +19,10 @@ use clients::{ClosedLoops, Loader};
 pub(crate) use generator::{Generator, key};
 pub use protocol::{Drive, ItemShard, Machines, Protocol};
 pub use shape::{Shape, Shaped};
+use weir_kv::ItemCoordinator;
 use weir_server::embedded::Cluster;
 use weir_server::progress;
 use weir_server::report::Latency;
-use weir_txn::items::ItemCoordinator;
 
 /// YCSB's exponent.
 const THETA: f64 = 0.99;

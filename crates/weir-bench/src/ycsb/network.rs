@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use weir_client::carrier::{Carrier, new_id};
 use weir_client::{Client, ClusterFile};
+use weir_core::machine::Clients;
+use weir_kv::{Coordinator, Options, Partition};
 use weir_server::progress;
-use weir_txn::items::{Coordinator, Options, Partition};
-use weir_txn::machine::Clients;
 
 use super::clients::{ClosedLoops, Loader, Tally};
 use super::generator::Generator;

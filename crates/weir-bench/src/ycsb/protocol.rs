@@ -1,9 +1,9 @@
 //! The protocols over items, by name: Weir's own and the paper's comparators.
 
 use weir_baselines::{e_pci, locking, none};
-use weir_txn::ids::{CoordinatorId, ShardId};
-use weir_txn::items::{Coordinator, ItemCoordinator, Options, Partition, Variant};
-use weir_txn::machine::Shard;
+use weir_core::ids::{CoordinatorId, ShardId};
+use weir_core::machine::Shard;
+use weir_kv::{Coordinator, ItemCoordinator, Options, Partition, Variant};
 
 use super::shape::Shaped;
 

@@ -4,9 +4,9 @@
 //! of rare events (termination, refusals) are only counted.
 
 use weir_baselines::{e_pci, locking, none};
-use weir_txn::ids::CoordinatorId;
-use weir_txn::items::message::{Note, Wanted};
-use weir_txn::items::{Answer, ItemRead, Key, KeyRange, Reply, Request, Write};
+use weir_core::ids::CoordinatorId;
+use weir_kv::message::{Note, Wanted};
+use weir_kv::{Answer, ItemRead, Key, KeyRange, Reply, Request, Write};
 
 /// A stamp: clock, coordinator, sequence.
 const STAMP: usize = 24;

@@ -7,7 +7,7 @@ use weir_sim::Simulation;
 use weir_sql::bound::{OutputColumn, Query, Statement};
 use weir_sql::remote_read::RemoteRead;
 use weir_sql::sub_statements::PieceParameter;
-use weir_sql::{Application, BoundText, Sources, Text, bind_text, lift_constants};
+use weir_sql::{Application, BoundText, ParsedText, Sources, Text, bind_text, lift_constants};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::NoFaults;
@@ -125,7 +125,8 @@ impl OnShards {
     ) -> Result<(Arc<Gather>, Vec<Value>), SqlError> {
         // What cannot be run is refused before anybody looks for constants.
         Gather::compile(query, 0, &self.program)?;
-        let lifted = lift_constants(&self.application.catalog, sql, statement, &[]);
+        let parsed = ParsedText::of(sql).map_err(|wrong| SqlError::new(wrong.state, wrong.message))?;
+        let lifted = lift_constants(&self.application.catalog, &parsed, statement, &[]);
         if let Some(lifted) = lifted
             && let Ok(gather) = self.program.query(&lifted.text)
         {
@@ -180,7 +181,8 @@ impl OnShards {
             },
             Err(wrong) => Some(wrong.error),
         };
-        let lifted = lift_constants(&self.application.catalog, sql, statement, types);
+        let parsed = ParsedText::of(sql).map_err(|wrong| SqlError::new(wrong.state, wrong.message))?;
+        let lifted = lift_constants(&self.application.catalog, &parsed, statement, types);
         if let Some(lifted) = lifted.filter(|lifted| refusal(&lifted.text).is_none()) {
             return Ok((lifted.text, lifted.values));
         }
@@ -191,7 +193,8 @@ impl OnShards {
     /// Reads the remote rows first, and passes them to the statement.
     fn apart(&mut self, sql: &str, statement: &Statement) -> Result<Option<(Text, Vec<Value>)>, SqlError> {
         let is_partitioned = |table| self.program.partition(table).is_some();
-        let apart = RemoteRead::of(&self.application.catalog, sql, (statement, &[]), &is_partitioned);
+        let parsed = ParsedText::of(sql).map_err(|wrong| SqlError::new(wrong.state, wrong.message))?;
+        let apart = RemoteRead::of(&self.application.catalog, &parsed, (statement, &[]), &is_partitioned);
         let Some(RemoteRead { read, write, parameters }) = apart else { return Ok(None) };
         let bind = |sql: &str, types: &[SqlType]| {
             let (bound, _) = bind_text(&self.application.catalog, &[], sql, types)

@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use weir_bench::ycsb::{Drive, ItemShard, Machines, Protocol, Shaped};
-use weir_txn::ids::{CoordinatorId, Sender, ShardId};
-use weir_txn::items::{Done, ItemCoordinator, Key, Transaction, Write, shard_of};
-use weir_txn::machine::{Effects, Orders, Outgoing};
+use weir_core::ids::{CoordinatorId, Sender, ShardId};
+use weir_core::machine::Outgoing;
+use weir_core::machine::{Effects, Orders};
+use weir_kv::{Done, ItemCoordinator, Key, Transaction, Write, shard_of};
 
 const START_MS: u64 = 1_700_000_000_000;
 const SHARDS: ShardId = 4;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::servers::Cluster;
 use weir_client::export::export;
 use weir_client::{Client, ClusterFile, Error, Isolation, Key, Settings, Transaction, Write};
-use weir_txn::items::Record;
+use weir_kv::Record;
 
 fn keys(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("key{n}")).collect()

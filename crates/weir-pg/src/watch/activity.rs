@@ -34,6 +34,8 @@ pub struct Now {
     pub statement_since: Option<Instant>,
     pub transaction_since: Option<Instant>,
     pub phase_since: Option<Instant>,
+    /// `application_name`.
+    pub application: Option<Arc<str>>,
 }
 
 /// Contended only by readers of the statistics.
@@ -59,6 +61,10 @@ impl Activity {
         if phase == Phase::Idle {
             now.transaction_since = None;
         }
+    }
+
+    pub fn set_application(&self, name: &str) {
+        self.lock().application = Some(name.into());
     }
 
     pub fn now(&self) -> Now {

@@ -6,21 +6,22 @@ mod statements;
 mod views;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use weir_observe::{Counter, Page, Source};
 use weir_types::{SqlError, SqlState};
 
+use crate::backend::Backend;
 use crate::known_texts::KnownTexts;
-use crate::repeatable_catalog::Exported;
-use crate::session::{Session, Transaction};
+use crate::run::Exported;
 use crate::session_registry::SessionRegistry;
-use crate::statement::{Done, Failure, Kind, Statement};
+use crate::statement::{Done, Failure, Statement};
 use crate::watchdog::Timeouts;
 
 pub(crate) use activity::{Activity, Phase};
 pub(crate) use kinds::Kinds;
 pub(crate) use statements::{StatementFigures, Statements};
+pub(crate) use views::Waits;
 
 /// State shared by all sessions of a front end, besides the cluster.
 pub(crate) struct FrontEnd {
@@ -45,6 +46,13 @@ pub(crate) struct Transactions {
     pub rollbacks: Counter,
 }
 
+impl Transactions {
+    /// One has ended.
+    pub fn count(&self, has_committed: bool) {
+        if has_committed { self.commits.add(1) } else { self.rollbacks.add(1) }
+    }
+}
+
 impl FrontEnd {
     pub fn new(connections_max: usize, log_slow: Option<Duration>) -> FrontEnd {
         FrontEnd {
@@ -60,63 +68,15 @@ impl FrontEnd {
             timeouts: Timeouts::default(),
         }
     }
-}
 
-/// A statement under way.
-pub(crate) struct Watched {
-    begun: Instant,
-    was_open: bool,
-}
-
-impl Session {
-    pub(crate) fn begin_watch(&self, statement: &Statement) -> Watched {
-        let begun = Instant::now();
-        let was_open = *self.transaction() != Transaction::None;
-        self.activity.begin(begun, &statement.text);
-        Watched { begun, was_open }
-    }
-
-    pub(crate) fn end_watch(
+    pub(crate) fn log_slow(
         &self,
+        backend: &Backend,
         statement: &Statement,
-        Watched { begun, was_open }: Watched,
+        took: Duration,
         result: &Result<Done, Failure>,
     ) {
-        let took = begun.elapsed();
-        let phase = match *self.transaction() {
-            Transaction::None => Phase::Idle,
-            Transaction::Open { .. } => Phase::IdleInTransaction,
-            Transaction::Failed { .. } => Phase::IdleInFailed,
-        };
-        self.activity.end(begun + took, phase);
-        if phase == Phase::Idle {
-            let is_rolled_back = match (was_open, result) {
-                (true, Ok(done)) => done.tag == "ROLLBACK",
-                (_, result) => result.is_err(),
-            };
-            self.count_transaction(!is_rolled_back);
-        }
-        let executed = match &statement.kind {
-            Kind::Execute(name, _) => self.names().statement(name).ok().and_then(|one| one.figures.clone()),
-            _ => None,
-        };
-        if let Some(figures) = executed.as_ref().or(statement.figures.as_ref()) {
-            figures.add(took, result);
-        }
-        let slow = self.values().log_slow(self.front.log_slow);
-        if slow.is_some_and(|slow| took >= slow) {
-            self.log_slow(statement, took, result);
-        }
-    }
-
-    /// One has ended.
-    pub(crate) fn count_transaction(&self, has_committed: bool) {
-        let Transactions { commits, rollbacks } = &self.front.transactions;
-        if has_committed { commits.add(1) } else { rollbacks.add(1) }
-    }
-
-    fn log_slow(&self, statement: &Statement, took: Duration, result: &Result<Done, Failure>) {
-        let (user, process) = self.facts.get().map_or(("", 0), |facts| (facts.user.as_str(), facts.process));
+        let (user, process) = backend.who();
         let wrong = result.as_ref().err().map(|wrong| wrong.error.state());
         let state = wrong.unwrap_or(SqlState::SUCCESSFUL_COMPLETION);
         tracing::info!(
@@ -130,9 +90,9 @@ impl Session {
     }
 
     /// Logs an error that is sent to a client.
-    pub(crate) fn log_error(&self, error: &SqlError) {
-        self.front.kinds.count_error(error.state());
-        let (user, process) = self.facts.get().map_or(("", 0), |facts| (facts.user.as_str(), facts.process));
+    pub(crate) fn log_error(&self, backend: &Backend, error: &SqlError) {
+        self.kinds.count_error(error.state());
+        let (user, process) = backend.who();
         let (state, message) = (error.state(), error.message());
         let state = state.as_str();
         match &state[..2] {

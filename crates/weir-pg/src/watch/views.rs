@@ -1,18 +1,15 @@
 //! Rows of pg_stat_activity and similar views, computed when they are read; and signals between sessions.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use weir_client::Prepared;
-use weir_sql::catalog::Sequence;
 use weir_sql::session::{Signal, SignalKind};
-use weir_sql::system::{Row, class_number, volatile_row};
+use weir_sql::system::{Row, volatile_row};
 use weir_types::{SqlState, Value};
 
-use crate::session::{Session, Transaction, sql_error};
-use crate::statement::Failure;
-
-const SEQUENCES: &str = "weir_sequence_values";
+use super::FrontEnd;
+use crate::backend::Backend;
 
 /// From the Unix epoch to PostgreSQL's.
 const EPOCH_US: i64 = 946_684_800_000_000;
@@ -29,93 +26,17 @@ fn time(at: Option<Instant>) -> Value {
 }
 
 /// By the name of an open transaction that waits: for which one, if that is one of this front end, and since when.
-type Waits = BTreeMap<i64, (Option<i64>, i64)>;
+pub(crate) type Waits = BTreeMap<i64, (Option<i64>, i64)>;
 
-impl Session {
-    /// The query with the rows that these tables have now.
-    pub(crate) async fn fill(
-        &self,
-        prepared: &Prepared,
-        tables: &[&'static str],
-    ) -> Result<Prepared, Failure> {
-        let waits = self.client.begin_waits().await.map_err(sql_error)?;
-        let wait = |row: Row| match row[..] {
-            [Value::Int(name), Value::Int(holder), Value::Int(since)] => Some((name, (Some(holder), since))),
-            [Value::Int(name), Value::Null, Value::Int(since)] => Some((name, (None, since))),
-            _ => None,
-        };
-        let waits: Waits = waits.rows.into_iter().filter_map(wait).collect();
-        let sequences = match tables.contains(&SEQUENCES) {
-            true => self.sequence_rows().await?,
-            false => Vec::new(),
-        };
-        let rows = |table: &&'static str| {
-            let rows = match *table {
-                SEQUENCES => sequences.clone(),
-                "pg_stat_activity" => self.activity_rows(&waits),
-                "pg_stat_statements" => self.statement_rows(),
-                "pg_stat_database" => vec![self.database_row()],
-                _ => self.lock_rows(&waits),
-            };
-            (*table, rows)
-        };
-        Ok(prepared.with_rows(tables.iter().map(rows).collect()))
-    }
-
-    /// Where each sequence stands: of several shards, at the largest value that one of them has given (the smallest, where it goes
-    /// down).
-    async fn sequence_rows(&self) -> Result<Vec<Row>, Failure> {
-        let schema_version = self.schema_version()?;
-        let sequences = schema_version.sequences();
-        let mut last: Vec<Option<i64>> = vec![None; sequences.len()];
-        let mut set_to = last.clone();
-        let own = self.by_itself();
-        for shard in 0..schema_version.shards() {
-            let told = self.wait_for(|client| client.begin_sequences(own.name(), shard)).await?;
-            for one in told.values.chunks(3) {
-                let [Value::Int(sequence), Value::Int(value), Value::Int(given)] = *one else { continue };
-                let Some(known) = usize::try_from(sequence).ok().filter(|at| *at < last.len()) else {
-                    continue;
-                };
-                if given == 0 {
-                    set_to[known] = Some(value);
-                    continue;
-                }
-                let goes_down = sequences[known].increment < 0;
-                let farther = |so_far: i64| if goes_down { so_far.min(value) } else { so_far.max(value) };
-                last[known] = Some(last[known].map_or(value, farther));
-            }
-        }
-        // It has done nothing.
-        drop(own);
-        let row = |((sequence, last), set_to): ((&Sequence, &Option<i64>), &Option<i64>)| {
-            volatile_row(
-                SEQUENCES,
-                &[
-                    ("seqrelid", Value::Int(class_number(&sequence.name))),
-                    ("last_value", Value::Int(last.or(*set_to).unwrap_or(sequence.start))),
-                    ("is_called", Value::Bool(last.is_some())),
-                ],
-            )
-        };
-        Ok(sequences.iter().zip(&last).zip(&set_to).map(row).collect())
-    }
-
-    fn open_transaction(&self) -> Option<i64> {
-        match *self.transaction() {
-            Transaction::Open { name, .. } => Some(name as i64),
-            Transaction::None | Transaction::Failed { .. } => None,
-        }
-    }
-
-    fn activity_rows(&self, waits: &Waits) -> Vec<Row> {
-        let row = |(pid, session): (i32, std::sync::Arc<Session>)| {
+impl FrontEnd {
+    pub(crate) fn activity_rows(&self, waits: &Waits) -> Vec<Row> {
+        let row = |(pid, session): (i32, Arc<Backend>)| {
             let facts = session.facts.get()?;
             let origin = session.origin.get()?;
             let now = session.activity.now();
             let is_waiting = session.open_transaction().is_some_and(|name| waits.contains_key(&name));
             let if_waiting = |word: &str| if is_waiting { Value::text(word) } else { Value::Null };
-            let application = session.values().get("application_name").unwrap_or_default();
+            let application = now.application.as_deref().unwrap_or_default();
             Some(volatile_row(
                 "pg_stat_activity",
                 &[
@@ -136,11 +57,11 @@ impl Session {
                 ],
             ))
         };
-        self.front.sessions.all().into_iter().filter_map(row).collect()
+        self.sessions.all().into_iter().filter_map(row).collect()
     }
 
-    fn statement_rows(&self) -> Vec<Row> {
-        let all = self.front.statements.all();
+    pub(crate) fn statement_rows(&self) -> Vec<Row> {
+        let all = self.statements.all();
         let called = all.iter().filter(|one| one.count.get() > 0);
         called
             .map(|one| {
@@ -163,33 +84,31 @@ impl Session {
             .collect()
     }
 
-    fn database_row(&self) -> Row {
-        let front = &self.front;
+    pub(crate) fn database_row(&self, backend: &Backend) -> Row {
         let count = |count: u64| Value::Int(count as i64);
-        let rows = |name: &str| count(front.kinds.rows(name));
-        let database = self.facts.get().map_or("", |facts| facts.database.as_str());
+        let rows = |name: &str| count(self.kinds.rows(name));
+        let database = backend.facts.get().map_or("", |facts| facts.database.as_str());
         volatile_row(
             "pg_stat_database",
             &[
                 ("datname", Value::text(database)),
-                ("numbackends", Value::Int(front.sessions.all().len() as i64)),
-                ("xact_commit", count(front.transactions.commits.get())),
-                ("xact_rollback", count(front.transactions.rollbacks.get())),
+                ("numbackends", Value::Int(self.sessions.all().len() as i64)),
+                ("xact_commit", count(self.transactions.commits.get())),
+                ("xact_rollback", count(self.transactions.rollbacks.get())),
                 ("tup_returned", rows("select")),
                 ("tup_fetched", rows("select")),
                 ("tup_inserted", rows("insert")),
                 ("tup_updated", rows("update")),
                 ("tup_deleted", rows("delete")),
-                ("deadlocks", count(front.kinds.errors(SqlState::DEADLOCK_DETECTED))),
-                ("stats_reset", instant_of_system(front.since)),
+                ("deadlocks", count(self.kinds.errors(SqlState::DEADLOCK_DETECTED))),
+                ("stats_reset", instant_of_system(self.since)),
             ],
         )
     }
 
     /// Rows of pg_locks for holders that are waited for, and for waiters.
-    fn lock_rows(&self, waits: &Waits) -> Vec<Row> {
+    pub(crate) fn lock_rows(&self, waits: &Waits) -> Vec<Row> {
         let by_name: BTreeMap<i64, i32> = self
-            .front
             .sessions
             .all()
             .into_iter()
@@ -225,7 +144,7 @@ impl Session {
     fn signal_one(&self, signal: &Signal, row: &mut Row) {
         let Some(value) = row.get_mut(signal.column) else { return };
         let Value::Int(number) = *value else { return };
-        let session = i32::try_from(number).ok().and_then(|number| self.front.sessions.get(number));
+        let session = i32::try_from(number).ok().and_then(|number| self.sessions.get(number));
         *value = Value::Bool(session.is_some());
         match (signal.kind, session) {
             (SignalKind::Cancel, Some(session)) => session.cancel(),

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
 use tracing::{debug, warn};
+use weir_core::history::Seen;
+use weir_core::ids::{Sender, ShardId};
 use weir_net::handshake::{Agreed, Listener, Terms};
 use weir_net::link::nonce;
 use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Connection, Fault, Kind, body, frame};
-use weir_txn::history::Seen;
-use weir_txn::ids::{Sender, ShardId};
 use weir_types::SqlError;
 use weir_types::interrupt::{Interrupts, StatementId};
 

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
 use tracing::warn;
+use weir_core::history::Seen;
+use weir_core::ids::Sender;
 use weir_net::handshake::Terms;
 use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Fault, Link};
-use weir_txn::history::Seen;
-use weir_txn::ids::Sender;
 
 /// A node that cannot be reached within this is not waited for.
 const UNREACHED_MAX: Duration = Duration::from_secs(1);

@@ -4,10 +4,10 @@ use std::sync::{Arc, Weak};
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
-use weir_txn::history::Seen;
-use weir_txn::ids::{CoordinatorId, Sender, ShardId};
-use weir_txn::machine::{Exposed, Shard};
-use weir_txn::nearby::{Actor, Nearby, ReplySink, is_hurried};
+use weir_core::history::Seen;
+use weir_core::ids::{CoordinatorId, Sender, ShardId};
+use weir_core::machine::{Exposed, Shard};
+use weir_core::nearby::{Actor, Nearby, ReplySink, is_hurried};
 use weir_types::interrupt::Interrupts;
 
 use super::log::LogError;

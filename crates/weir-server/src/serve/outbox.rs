@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tracing::{info, warn};
-use weir_txn::history::Seen;
-use weir_txn::ids::{CoordinatorId, Sender, ShardId};
-use weir_txn::lsn::HeldMessages;
-use weir_txn::machine::{Effects, Exposed};
+use weir_core::history::Seen;
+use weir_core::ids::{CoordinatorId, Sender, ShardId};
+use weir_core::lsn::HeldMessages;
+use weir_core::machine::{Effects, Exposed};
 
 use super::log::{LogError, LogFigures, Parts};
 use super::writer::{Writer, Written};

@@ -10,8 +10,8 @@ use std::time::Instant;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::{info, warn};
-use weir_txn::ids::ShardId;
-use weir_txn::machine::{Durable, Exposed};
+use weir_core::ids::ShardId;
+use weir_core::machine::{Durable, Exposed};
 
 use super::ServeError;
 use super::log::{self, Durability, Log, LogError, Reading};

@@ -13,13 +13,13 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::{debug, info, warn};
+use weir_core::history::{Mark, Seen};
+use weir_core::ids::{CoordinatorId, Sender, ShardId};
+use weir_core::machine::{Exposed, Figures};
 use weir_net::connection::UNSENT_BYTES_MAX;
 use weir_net::frame::{self, expect};
 use weir_net::handshake::{COMPARES_FROM, Terms};
 use weir_net::{Connection, Fault, Kind, Link, body};
-use weir_txn::history::{Mark, Seen};
-use weir_txn::ids::{CoordinatorId, Sender, ShardId};
-use weir_txn::machine::{Exposed, Figures};
 
 use super::Outgoing;
 use super::counter::{Core, Counter};

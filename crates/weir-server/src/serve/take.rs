@@ -3,11 +3,11 @@
 //! Has no socket, so that tests can pass arbitrary frames.
 
 use serde::de::DeserializeOwned;
+use weir_core::history::{Mark, Seen};
+use weir_core::ids::{Sender, ShardId};
+use weir_core::machine::Exposed;
 use weir_net::frame::{Frame, expect};
 use weir_net::{Fault, Kind, body};
-use weir_txn::history::{Mark, Seen};
-use weir_txn::ids::{Sender, ShardId};
-use weir_txn::machine::Exposed;
 
 /// Remaining work after a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

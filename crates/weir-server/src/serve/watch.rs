@@ -3,9 +3,9 @@
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use weir_core::ids::ShardId;
+use weir_core::machine::Figures;
 use weir_observe::{Check, Page, Source};
-use weir_txn::ids::ShardId;
-use weir_txn::machine::Figures;
 
 use super::log::LogFigures;
 use super::shard_loop::{Arrival, Inbox};

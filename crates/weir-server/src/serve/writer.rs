@@ -11,8 +11,8 @@ use std::thread::JoinHandle;
 
 use serde::Serialize;
 use tracing::{debug, info, warn};
-use weir_txn::lsn::Lsn;
-use weir_txn::nearby::hurry;
+use weir_core::lsn::Lsn;
+use weir_core::nearby::hurry;
 
 use super::log::{Log, LogError, LogFigures};
 

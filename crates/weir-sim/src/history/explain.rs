@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use weir_txn::items::write::Write;
-use weir_txn::items::{Bytes, Key, Stamp};
+use weir_kv::write::Write;
+use weir_kv::{Bytes, Key, Stamp};
 
 use super::{History, Mark, Seen, Violation, members, words};
 

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use weir_txn::items::write::Write;
-use weir_txn::items::{Bytes, Key};
+use weir_kv::write::Write;
+use weir_kv::{Bytes, Key};
 
 use super::{History, Mark};
 
@@ -99,7 +99,7 @@ impl History {
 mod tests {
     use super::*;
     use crate::history::Record;
-    use weir_txn::items::{ItemRead, Stamp};
+    use weir_kv::{ItemRead, Stamp};
 
     #[test]
     fn registers_only_with_their_writers_numbers() {

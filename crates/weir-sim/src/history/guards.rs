@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_txn::items::write::Write;
-use weir_txn::items::{Guard, Key, Stamp};
+use weir_kv::write::Write;
+use weir_kv::{Guard, Key, Stamp};
 
 use super::{History, Record, Violation, words};
 

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use weir_txn::ids::TxnId;
-use weir_txn::items::write::Write;
-use weir_txn::items::{Bytes, Guard, ItemRead, Key, KeyRange, Stamp};
+use weir_core::ids::TxnId;
+use weir_kv::write::Write;
+use weir_kv::{Bytes, Guard, ItemRead, Key, KeyRange, Stamp};
 
 use super::{History, Record};
 
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let report = run(&Setup::new(weir_txn::items::Variant::Fast, 5));
+        let report = run(&Setup::new(weir_kv::Variant::Fast, 5));
         let text = to_json_lines(&report.history);
         let read = History::new(from_json_lines(&text).expect("it was written so"));
         assert_eq!(format!("{:?}", read.records), format!("{:?}", report.history.records));

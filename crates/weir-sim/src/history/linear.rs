@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use weir_txn::items::Bytes;
-use weir_txn::items::write::{Content, Write};
+use weir_kv::Bytes;
+use weir_kv::write::{Content, Write};
 
 /// A read or a write of one item.
 #[derive(Clone, Debug)]

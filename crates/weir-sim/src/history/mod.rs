@@ -16,9 +16,9 @@ mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_txn::ids::TxnId;
-use weir_txn::items::write::{Content, Write};
-use weir_txn::items::{Bytes, Guard, ItemRead, Key, KeyRange, Stamp};
+use weir_core::ids::TxnId;
+use weir_kv::write::{Content, Write};
+use weir_kv::{Bytes, Guard, ItemRead, Key, KeyRange, Stamp};
 
 pub use export::{elle_edn, operations_text};
 pub use json::{from_json_lines, to_json_lines};

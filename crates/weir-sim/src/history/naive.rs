@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_txn::ids::TxnId;
-use weir_txn::items::write::{Content, Write};
-use weir_txn::items::{Bytes, Guard, ItemRead, Key, Stamp};
+use weir_core::ids::TxnId;
+use weir_kv::write::{Content, Write};
+use weir_kv::{Bytes, Guard, ItemRead, Key, Stamp};
 
 use super::{History, Operation, Record, Seen, guards, is_linearizable};
 use crate::chance::Chance;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_txn::items::{Key, Stamp};
+use weir_kv::{Key, Stamp};
 
 use super::{History, Operation, Violation, is_linearizable, words};
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use weir_txn::items::{Bytes, Key, Stamp};
+use weir_kv::{Bytes, Key, Stamp};
 
 use super::{History, Seen};
 

@@ -3,8 +3,8 @@
 //! Clients are closed loops that never wait, links are slow and lossy, and now and then a node is cut off or a coordinator
 //! dies with all that it has under way. Nothing is checked but how much is kept; no history is, or it would be what grows.
 
-use weir_txn::ids::TxnId;
-use weir_txn::items::{
+use weir_core::ids::TxnId;
+use weir_kv::{
     Bytes, Coordinator, Done, Isolation, Key, KeyRange, Options, Partition, PlantedBugs, Sizes, Transaction,
     Variant, Write,
 };

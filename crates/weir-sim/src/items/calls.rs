@@ -1,11 +1,11 @@
 //! Operations of a session at its coordinator: a whole transaction, or one statement of an interactive one.
 
-use weir_txn::ids::{CoordinatorId, ShardId, TxnId};
-use weir_txn::items::coordinator::Done;
-use weir_txn::items::{
+use weir_core::ids::{CoordinatorId, ShardId, TxnId};
+use weir_core::machine::{self, Orders};
+use weir_kv::coordinator::Done;
+use weir_kv::{
     Coordinator, GivenUp, Guard, Isolation, Key, KeyRange, Progress, Reply, Request, Transaction, Write,
 };
-use weir_txn::machine::{self, Orders};
 
 use crate::cluster::Mortal;
 

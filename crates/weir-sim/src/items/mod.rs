@@ -13,11 +13,11 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;
-use weir_txn::ids::{CoordinatorId, TxnId};
-use weir_txn::items::{
-    self, Bytes, Coordinator, Key, Options, Partition, ReadSet, Record, Stamp, Timeouts, Transaction, Variant,
+use weir_core::ids::{CoordinatorId, TxnId};
+use weir_core::machine::{CoordinatorOf, Shard as _};
+use weir_kv::{
+    Bytes, Coordinator, Key, Options, Partition, ReadSet, Record, Stamp, Timeouts, Transaction, Variant,
 };
-use weir_txn::machine::{CoordinatorOf, Shard as _};
 
 use crate::chance::Chance;
 use crate::claims::{
@@ -49,8 +49,8 @@ pub struct Setup {
     pub seed: u64,
     /// None: drawn from the seed.
     pub faults: Option<Faults>,
-    pub shard_bugs: items::PlantedBugs,
-    pub client_bugs: items::coordinator::PlantedBugs,
+    pub shard_bugs: weir_kv::PlantedBugs,
+    pub client_bugs: weir_kv::coordinator::PlantedBugs,
     /// Deliberate bug of the driver: answers leave before what they depend on is durable (S16).
     pub answers_early: bool,
     /// Some clients run transactions of several statements; else all know beforehand what they read.
@@ -67,8 +67,8 @@ impl Setup {
             variant,
             seed,
             faults: None,
-            shard_bugs: items::PlantedBugs::default(),
-            client_bugs: items::coordinator::PlantedBugs::default(),
+            shard_bugs: weir_kv::PlantedBugs::default(),
+            client_bugs: weir_kv::coordinator::PlantedBugs::default(),
             answers_early: false,
             statements: true,
             impatient: seed % 4 == 3,
@@ -258,7 +258,7 @@ struct Audits {
     told: Vec<BTreeMap<Key, Option<Bytes>>>,
 }
 
-impl Clients<Call, items::Done> for Audits {
+impl Clients<Call, weir_kv::Done> for Audits {
     fn next(&mut self, session: usize, _now_us: u64, _chance: &mut Chance) -> Option<Call> {
         // Session 0 is at the first coordinator, session 1 at the second.
         if session > 1 || self.begun > 1 || session != self.begun {
@@ -268,9 +268,9 @@ impl Clients<Call, items::Done> for Audits {
         Some(Call::Whole(Transaction { reads: self.keys.clone(), ..Transaction::default() }))
     }
 
-    fn done(&mut self, _session: usize, _now_us: u64, done: items::Done) {
+    fn done(&mut self, _session: usize, _now_us: u64, done: weir_kv::Done) {
         let read = match done {
-            items::Done::Committed { read, .. } => read,
+            weir_kv::Done::Committed { read, .. } => read,
             _ => ReadSet::default(),
         };
         let values = read.items.into_iter().map(|item| item.value);

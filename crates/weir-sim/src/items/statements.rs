@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use weir_txn::ids::TxnId;
-use weir_txn::items::{Bytes, Done, Guard, Isolation, ItemRead, Key, KeyRange, Write};
+use weir_core::ids::TxnId;
+use weir_kv::{Bytes, Done, Guard, Isolation, ItemRead, Key, KeyRange, Write};
 
 use super::calls::{Call, Statement};
 use super::workload::Sessions;

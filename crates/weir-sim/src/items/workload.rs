@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_txn::ids::TxnId;
-use weir_txn::items::{Bytes, Done, ItemRead, Key, KeyRange, Stamp, Transaction, Write};
+use weir_core::ids::TxnId;
+use weir_kv::{Bytes, Done, ItemRead, Key, KeyRange, Stamp, Transaction, Write};
 
 use super::calls::Call;
 use super::statements::Several;

@@ -6,9 +6,9 @@ mod workload;
 use std::fmt;
 use std::sync::Arc;
 
-use weir_txn::ids::TxnId;
-use weir_txn::items::relations::{PlantedBugs, Relations};
-use weir_txn::items::{self, Coordinator, Options, Partition, Timeouts, Variant};
+use weir_core::ids::TxnId;
+use weir_kv::relations::{PlantedBugs, Relations};
+use weir_kv::{Coordinator, Options, Partition, Timeouts, Variant};
 
 use crate::chance::Chance;
 use crate::claims::{LOOK_US, catch_panic, finish};
@@ -31,7 +31,7 @@ pub struct Setup {
     pub seed: u64,
     /// None: drawn from the seed.
     pub faults: Option<Faults>,
-    pub shard_bugs: items::PlantedBugs,
+    pub shard_bugs: weir_kv::PlantedBugs,
     pub bugs: PlantedBugs,
     /// Keep a line for everything that happens.
     pub logged: bool,

@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use weir_txn::ids::TxnId;
-use weir_txn::items::relations::{Index, Order, Reference, Relation, Schema, Told, View, ViewKind};
-use weir_txn::items::{Bytes, Key, Stamp};
+use weir_core::ids::TxnId;
+use weir_kv::relations::{Index, Order, Reference, Relation, Schema, Told, View, ViewKind};
+use weir_kv::{Bytes, Key, Stamp};
 
 use super::Counts;
 use crate::chance::Chance;

@@ -11,8 +11,8 @@ mod latency;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use weir_txn::ids::{CoordinatorId, Sender, ShardId};
-use weir_txn::machine::{Coordinator, CoordinatorOf, Effects, Orders, Shard};
+use weir_core::ids::{CoordinatorId, Sender, ShardId};
+use weir_core::machine::{Coordinator, CoordinatorOf, Effects, Orders, Shard};
 
 use crate::chance::Chance;
 pub use latency::{Network, World};

@@ -1,8 +1,8 @@
 //! State of shards and coordinators while a cluster runs at full speed: bounds in numbers, over virtual time. `weir sim items --hours 1`
 //! is the long form.
 
+use weir_kv::{PlantedBugs, Variant};
 use weir_sim::items::bounds::{Pace, Sample, first_excess, run_for};
-use weir_txn::items::{PlantedBugs, Variant};
 
 fn quick(bugs: PlantedBugs) -> Pace {
     let pace = Pace::new(Variant::Fast, 40);

@@ -5,10 +5,10 @@
 
 use std::ops::Range;
 
+use weir_kv::Variant;
+use weir_kv::coordinator::PlantedBugs as ClientBugs;
 use weir_sim::Faults;
 use weir_sim::items::{Report, Setup, run};
-use weir_txn::items::Variant;
-use weir_txn::items::coordinator::PlantedBugs as ClientBugs;
 
 const SEEDS: Range<u64> = 0..100;
 

@@ -2,98 +2,193 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pg_query::protobuf::{Alias, RangeVar, SubLinkType, node};
 use weir_types::SqlType;
-use weir_types::function::double_quoted;
 
-use super::clauses::{Range, names_of_with};
-use crate::bound::{Expr, ExprKind, FromItem, JoinKind, OutputColumn, RelationId, Statement};
+use crate::bound::{Expr, ExprKind, FromItem, JoinKind, OutputColumn, Query, RelationId, Statement};
 use crate::catalog::{Catalog, ColumnIndex, TableId};
-use crate::lexer::{Lexer, Token, closing_end};
-use crate::statement::{BoundText, CLIENT, bind_text};
+use crate::parse::nodes::{each_node, reads};
+use crate::statement::{BoundText, CLIENT, ParsedText};
 use crate::sub_statements::parts;
 use crate::walk::{self, Part, each_part};
 
 /// Something that it asks for.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
-    /// Text range that a replacement goes to.
-    pub place: Range,
+    /// Which node of the tree it is, as [`each_node`] counts them; none below a source is counted.
+    pub place: usize,
+    /// The query, or the table as an item of FROM.
+    pub node: node::Node,
     pub kind: Kind,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
-    /// A query in parentheses.
     Query(Vec<OutputColumn>),
     Table {
         /// All its visible columns.
         columns: Vec<OutputColumn>,
         /// Columns that this statement reads.
         used: Vec<usize>,
-        /// Its alias, quoted, if the text does not have one after the name.
-        called: Option<String>,
-        /// Qualifier of its columns, if each needed row occurs in a row of the join of all sources.
-        joined: Option<String>,
+        alias: Alias,
+        /// Its columns can be read under its alias: each needed row occurs in a row of the join of all sources.
+        is_joined: bool,
     },
 }
 
 /// `None`: there is something among them that cannot be read apart.
 pub(super) fn sources(
     catalog: &Catalog,
-    sql: &str,
+    parsed: &ParsedText<'_>,
     (statement, types): (&Statement, &[SqlType]),
     is_partitioned: &dyn Fn(TableId) -> bool,
 ) -> Option<Vec<Source>> {
-    let tokens: Vec<Token> = Lexer::new(sql, 0).collect();
-    let mut sources = queries(catalog, sql, (&tokens, types), is_partitioned)?;
-    let mut found = BTreeMap::<usize, Vec<(RelationId, TableId, &str)>>::new();
-    let mut holds = false;
-    for part in parts(statement) {
-        each_part(part, &mut |part| match part {
-            Part::From(FromItem::Table { relation, table, alias, span })
-                if is_partitioned(*table) && span.file == CLIENT =>
-            {
-                found.entry(span.start as usize).or_default().push((*relation, *table, alias));
+    let tables = Tables::of(statement, is_partitioned)?;
+    let names = names_of_with(parsed.node());
+    let names = names.iter().map(String::as_str).collect();
+    let mut finder = Finder { catalog, parsed, types, is_partitioned, names, tables, count: 0, array: None };
+    let (mut found, mut is_possible) = (Vec::new(), true);
+    each_node(parsed.node(), &mut |node| {
+        let place = finder.count;
+        finder.count += 1;
+        match finder.kind(place, node) {
+            Ok(Some(kind)) => {
+                found.push(Source { place, node: node.clone(), kind });
+                false
             }
-            Part::Query(query) => holds |= !query.locks.is_empty(),
-            _ => {}
+            Ok(None) => is_possible,
+            Err(Inseparable) => {
+                is_possible = false;
+                false
+            }
+        }
+    });
+    (is_possible && finder.tables.at.is_empty()).then_some(found)
+}
+
+/// It cannot be read apart.
+struct Inseparable;
+
+struct Finder<'f, 't> {
+    catalog: &'f Catalog,
+    parsed: &'f ParsedText<'t>,
+    types: &'f [SqlType],
+    is_partitioned: &'f dyn Fn(TableId) -> bool,
+    /// All names that WITH gives.
+    names: Vec<&'f str>,
+    tables: Tables<'f>,
+    count: usize,
+    /// The node that is the query of an ARRAY(…).
+    array: Option<usize>,
+}
+
+impl Finder<'_, '_> {
+    fn kind(&mut self, place: usize, node: &node::Node) -> Result<Option<Kind>, Inseparable> {
+        match node {
+            node::Node::SubLink(link) => {
+                let is_array = link.sub_link_type == SubLinkType::ArraySublink as i32;
+                self.array = is_array.then_some(place + 1).or(self.array);
+                Ok(None)
+            }
+            node::Node::SelectStmt(_) => {
+                let Some(query) = self.query(node) else { return Ok(None) };
+                // Its rows come in no order.
+                let is_ordered = self.array == Some(place) && !query.order_by.is_empty();
+                if is_ordered || query.has_effects() || walk::query_is_volatile(&query) {
+                    return Err(Inseparable);
+                }
+                self.tables.leave_out(node);
+                Ok(Some(Kind::Query(query.columns)))
+            }
+            node::Node::RangeVar(table) => self.tables.kind(self.catalog, table),
+            _ => Ok(None),
+        }
+    }
+
+    /// The query by itself. `None`: it refers to something around it, or to nothing that lives elsewhere.
+    fn query(&self, node: &node::Node) -> Option<Query> {
+        if !reads(node, &self.names).is_empty() {
+            return None;
+        }
+        let bound = self.parsed.rewritten(node.clone()).bind(self.catalog, &[], self.types);
+        let (BoundText::Statement(bound), _) = bound.ok()? else { return None };
+        let Statement::Query(query) = *bound else { return None };
+        walk::tables(&query).iter().any(|(_, table)| (self.is_partitioned)(*table)).then_some(query)
+    }
+}
+
+/// The tables that may live elsewhere, by where they stand, as often as they were bound.
+struct Tables<'s> {
+    at: BTreeMap<i32, Vec<(RelationId, TableId, &'s str)>>,
+    joined: BTreeSet<RelationId>,
+    used: BTreeMap<RelationId, BTreeSet<ColumnIndex>>,
+}
+
+impl<'s> Tables<'s> {
+    /// `None`: a query holds its rows.
+    fn of(statement: &'s Statement, is_partitioned: &dyn Fn(TableId) -> bool) -> Option<Tables<'s>> {
+        let mut tables = Tables { at: BTreeMap::new(), joined: BTreeSet::new(), used: BTreeMap::new() };
+        let mut holds = false;
+        for part in parts(statement) {
+            each_part(part, &mut |part| match part {
+                Part::From(FromItem::Table { relation, table, alias, span })
+                    if is_partitioned(*table) && span.file == CLIENT =>
+                {
+                    let place = i32::try_from(span.start).unwrap_or(i32::MAX);
+                    tables.at.entry(place).or_default().push((*relation, *table, alias));
+                }
+                Part::Query(query) => holds |= !query.locks.is_empty(),
+                _ => {}
+            });
+        }
+        others(statement).iter().for_each(|item| add_joined(item, &mut tables.joined));
+        walk::each_statement_expr(statement, &mut |expr| note(&mut tables.used, expr));
+        (!holds).then_some(tables)
+    }
+
+    /// Those within a query that is read as a whole.
+    fn leave_out(&mut self, query: &node::Node) {
+        each_node(query, &mut |node| {
+            if let node::Node::RangeVar(table) = node {
+                self.at.remove(&table.location);
+            }
+            true
         });
     }
-    if holds {
-        return None;
-    }
-    let mut joined = BTreeSet::new();
-    others(statement).iter().for_each(|item| add_joined(item, &mut joined));
-    let mut used = BTreeMap::<RelationId, BTreeSet<ColumnIndex>>::new();
-    walk::each_statement_expr(statement, &mut |expr| note(&mut used, expr));
-    for (start, relations) in found {
-        if sources.iter().any(|source| source.place.0 <= start && start < source.place.1) {
-            continue;
+
+    fn kind(&mut self, catalog: &Catalog, of: &RangeVar) -> Result<Option<Kind>, Inseparable> {
+        let Some(relations) = self.at.remove(&of.location) else { return Ok(None) };
+        let Some(&(_, table, alias)) = relations.first() else { return Ok(None) };
+        if !of.inh {
+            return Err(Inseparable);
         }
-        let &(_, table, alias) = relations.first()?;
         let reads = |column: &ColumnIndex| {
             relations
                 .iter()
-                .any(|(relation, ..)| used.get(relation).is_some_and(|used| used.contains(column)))
+                .any(|(relation, ..)| self.used.get(relation).is_some_and(|used| used.contains(column)))
         };
-        let named = Named::of(sql, &tokens, start, alias)?;
         let visible = catalog.table(table).columns.iter().enumerate().filter(|(_, column)| !column.is_hidden);
         let (places, columns): (Vec<ColumnIndex>, Vec<OutputColumn>) = visible
             .map(|(at, column)| (at, OutputColumn::new(column.name.clone(), column.ty.clone())))
             .unzip();
         let used = (0..columns.len()).filter(|&at| reads(&places[at])).collect();
-        let is_joined = !named.renames && relations.iter().all(|(relation, ..)| joined.contains(relation));
-        let quoted = double_quoted(alias);
-        let kind = Kind::Table {
-            columns,
-            used,
-            joined: is_joined.then(|| quoted.clone()),
-            called: (!named.is_called).then_some(quoted),
-        };
-        sources.push(Source { place: (start, named.end), kind });
+        let own = Alias { aliasname: alias.to_owned(), colnames: Vec::new() };
+        let alias = of.alias.clone().unwrap_or(own);
+        let is_joined = alias.colnames.is_empty()
+            && relations.iter().all(|(relation, ..)| self.joined.contains(relation));
+        Ok(Some(Kind::Table { columns, used, alias, is_joined }))
     }
-    sources.sort_by_key(|source| source.place);
-    Some(sources)
+}
+
+fn names_of_with(node: &node::Node) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    each_node(node, &mut |node| {
+        if let node::Node::CommonTableExpr(element) = node {
+            names.insert(element.ctename.clone());
+        }
+        true
+    });
+    names
 }
 
 fn others(statement: &Statement) -> &[FromItem] {
@@ -125,73 +220,5 @@ fn add_joined(item: &FromItem, joined: &mut BTreeSet<RelationId>) {
 fn note(used: &mut BTreeMap<RelationId, BTreeSet<ColumnIndex>>, expr: &Expr) {
     if let ExprKind::Column { relation, column } = expr.kind {
         used.entry(relation).or_default().insert(column);
-    }
-}
-
-/// The outermost queries in brackets that refer to nothing around them. `None`: one cannot be read apart.
-fn queries(
-    catalog: &Catalog,
-    sql: &str,
-    (tokens, types): (&[Token], &[SqlType]),
-    is_partitioned: &dyn Fn(TableId) -> bool,
-) -> Option<Vec<Source>> {
-    let names = names_of_with(sql);
-    let mut sources = Vec::<Source>::new();
-    for (at, open) in tokens.iter().enumerate().filter(|(_, token)| token.is(b'(')) {
-        let is_query = |token: &&Token| ["select", "with"].iter().any(|word| token.is_word(sql, word));
-        let Some(first) = tokens.get(at + 1).filter(is_query) else { continue };
-        if sources.last().is_some_and(|last| open.start < last.place.1) {
-            continue;
-        }
-        let place = (first.start, closing_end(sql, open.start).checked_sub(1)?);
-        let text = sql.get(place.0..place.1)?;
-        let refers =
-            || Lexer::new(text, 0).any(|token| token.name(text).is_some_and(|name| names.contains(&name)));
-        let Ok((BoundText::Statement(bound), _)) = bind_text(catalog, &[], text, types) else { continue };
-        let Statement::Query(query) = *bound else { continue };
-        if !walk::tables(&query).iter().any(|(_, table)| is_partitioned(*table)) || refers() {
-            continue;
-        }
-        // Its rows come in no order.
-        let is_array = at > 0 && tokens[at - 1].is_word(sql, "array");
-        if is_array && !query.order_by.is_empty() || query.has_effects() || walk::query_is_volatile(&query) {
-            return None;
-        }
-        sources.push(Source { place, kind: Kind::Query(query.columns) });
-    }
-    Some(sources)
-}
-
-/// How a table is named in FROM.
-struct Named {
-    /// End of the name alone.
-    end: usize,
-    /// It is called something behind its name, even if that is the same.
-    is_called: bool,
-    /// The columns are renamed too.
-    renames: bool,
-}
-
-impl Named {
-    fn of(sql: &str, tokens: &[Token], start: usize, alias: &str) -> Option<Named> {
-        let mut at = tokens.iter().position(|token| token.start == start)?;
-        if at > 0 && tokens[at - 1].is_word(sql, "only") {
-            return None;
-        }
-        tokens[at].name(sql)?;
-        while tokens.get(at + 1).is_some_and(|token| token.is(b'.')) {
-            at += 2;
-            tokens.get(at)?.name(sql)?;
-        }
-        let end = tokens[at].end;
-        let written = |at: usize| tokens.get(at).map_or("", |token| &sql[token.start..token.end]);
-        if written(at + 1) == "*" {
-            return None;
-        }
-        let as_word = tokens.get(at + 1).is_some_and(|token| token.is_word(sql, "as"));
-        let name = at + 1 + usize::from(as_word);
-        let is_called =
-            as_word || tokens.get(name).and_then(|token| token.name(sql)).is_some_and(|name| name == alias);
-        Some(Named { end, is_called, renames: is_called && written(name + 1) == "(" })
     }
 }

@@ -1,7 +1,7 @@
 //! Rewritten texts: the query, the statement, and the statement's parameters.
 
 use super::RemoteRead;
-use crate::statement::{BoundText, bind_text};
+use crate::statement::{BoundText, ParsedText, bind_text};
 use crate::sub_statements::PieceParameter;
 use crate::{Sources, load};
 
@@ -22,7 +22,8 @@ fn apart(sql: &str) -> Option<RemoteRead> {
     let every = catalog.table_by_name("every").map(|table| table.id);
     let (bound, types) = bind_text(catalog, &[], sql, &[]).unwrap_or_else(|wrong| panic!("{sql}: {wrong:?}"));
     let BoundText::Statement(statement) = bound else { panic!("{sql}: a call") };
-    let apart = RemoteRead::of(catalog, sql, (&statement, &types), &|table| Some(table) != every)?;
+    let parsed = ParsedText::of(sql).unwrap_or_else(|wrong| panic!("{sql}: {wrong:?}"));
+    let apart = RemoteRead::of(catalog, &parsed, (&statement, &types), &|table| Some(table) != every)?;
     let types: Vec<_> = apart.parameters.iter().map(|(_, ty)| ty.clone()).collect();
     for (text, types) in [(&apart.read, &[][..]), (&apart.write, &types[..])] {
         bind_text(catalog, &[], text, types).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
@@ -30,10 +31,15 @@ fn apart(sql: &str) -> Option<RemoteRead> {
     Some(apart)
 }
 
+/// A text as the library writes it.
+fn written(sql: &str) -> String {
+    ParsedText::of(sql).and_then(|parsed| parsed.sql()).unwrap_or_else(|wrong| panic!("{sql}: {wrong:?}"))
+}
+
 fn check(sql: &str, read: &str, write: &str, columns: &[usize]) {
     let apart = apart(sql).unwrap_or_else(|| panic!("{sql}: it cannot be read apart"));
-    assert_eq!(apart.read, read, "{sql}");
-    assert_eq!(apart.write, write, "{sql}");
+    assert_eq!(apart.read, written(read), "{sql}");
+    assert_eq!(apart.write, written(write), "{sql}");
     let column = |parameter: PieceParameter| match parameter {
         PieceParameter::Client(_) => None,
         PieceParameter::Column { column, .. } => Some(column),
@@ -104,11 +110,11 @@ fn the_side_of_a_join_that_may_be_missing_is_read_whole() {
     let read = apart("UPDATE t SET n = b.n FROM s LEFT JOIN pair b ON b.k = s.id WHERE s.id = t.n")
         .map(|apart| apart.read);
     assert_eq!(
-        read.as_deref(),
-        Some(
+        read,
+        Some(written(
             "SELECT 0, t.\"id\", \"s\".\"id\", CAST(NULL AS integer), CAST(NULL AS integer) FROM t, s LEFT JOIN pair b ON b.k = s.id WHERE \
              s.id = t.n UNION ALL SELECT 1, CAST(NULL AS integer), CAST(NULL AS integer), \"k\", \"n\" FROM pair"
-        )
+        ))
     );
 }
 
@@ -128,4 +134,33 @@ fn what_cannot_be_read_apart_is_left_as_it_is() {
     ] {
         assert_eq!(apart(sql), None, "{sql}");
     }
+}
+
+/// Names, strings and comments that look like what they are not.
+#[test]
+fn clauses_are_those_of_the_tree() {
+    let given = "FROM ROWS FROM (unnest($1), unnest($2)) AS given (c0, c1) WHERE c0 = 0";
+    check(
+        "UPDATE \"t\" AS \"from (\" SET a = 'FROM s WHERE $1' /* FROM nothing */, n = (CASE WHEN a IS DISTINCT FROM $$ WHERE $$ THEN 1 END) \
+         FROM s AS \"where\" -- RETURNING *\n WHERE ((\"where\".id = \"from (\".n)) RETURNING \"from (\".a AS \"*\"",
+        "SELECT 0, \"from (\".id, \"where\".id FROM t \"from (\", s \"where\" WHERE \"where\".id = \"from (\".n",
+        "UPDATE t \"from (\" SET a = 'FROM s WHERE $1', n = CASE WHEN a IS DISTINCT FROM ' WHERE ' THEN 1 END \
+         FROM (SELECT DISTINCT c2 AS id, CAST(NULL AS varchar(5)) AS \"Name\", CAST(NULL AS text[]) AS tags \
+         FROM ROWS FROM (unnest($1), unnest($2)) AS given (c0, c2) WHERE c0 = 0) \"where\", \
+         (SELECT DISTINCT c1 AS \"key 1\" FROM ROWS FROM (unnest($1), unnest($3)) AS given (c0, c1) WHERE c0 = 0) \"found by weir\" \
+         WHERE \"where\".id = \"from (\".n AND \"from (\".id = \"found by weir\".\"key 1\" RETURNING \"from (\".a AS \"*\"",
+        &[0, 2, 1],
+    );
+    check(
+        "WITH \"select\" AS (SELECT 1 AS id) DELETE FROM t USING s, \"select\" WHERE s.id = t.n AND t.id IN (WITH s AS (SELECT 2 AS id) TABLE s) RETURNING 1",
+        "WITH \"select\" AS (SELECT 1 AS id) SELECT 0, t.id, s.id FROM t, s, \"select\" WHERE s.id = t.n AND t.id IN (WITH s AS (SELECT 2 AS id) TABLE s)",
+        &format!(
+            "WITH \"select\" AS (SELECT 1 AS id) DELETE FROM t USING (SELECT DISTINCT c2 AS id, CAST(NULL AS varchar(5)) AS \"Name\", \
+             CAST(NULL AS text[]) AS tags {}) s, \"select\", (SELECT DISTINCT c1 AS \"key 1\" {}) \"found by weir\" \
+             WHERE s.id = t.n AND t.id IN (WITH s AS (SELECT 2 AS id) TABLE s) AND t.id = \"found by weir\".\"key 1\" RETURNING 1",
+            given.replace("c1", "c2"),
+            given.replace("$2", "$3"),
+        ),
+        &[0, 2, 1],
+    );
 }

@@ -15,6 +15,7 @@ mod tests;
 use pg_query::protobuf::{
     DiscardMode, FetchDirection, Node, TransactionStmtKind, TypeName, VariableSetKind, a_const, node,
 };
+use weir_types::function::quote_identifier;
 use weir_types::{SqlState, SqlType};
 
 use self::cut::{behind, in_parentheses};
@@ -290,6 +291,12 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
             Command::Discard { all, sequences, temporary }
         }
         N::UnlistenStmt(_) => Command::Unlisten,
+        N::ListenStmt(stmt) => {
+            Command::Unsupported(format!("LISTEN {}", quote_identifier(&stmt.conditionname)))
+        }
+        N::NotifyStmt(stmt) => {
+            Command::Unsupported(format!("NOTIFY {}", quote_identifier(&stmt.conditionname)))
+        }
         N::DeallocateStmt(stmt) => Command::Deallocate((!stmt.isall).then(|| stmt.name.clone())),
         N::PrepareStmt(stmt) => Command::Prepare {
             name: stmt.name.clone(),

@@ -165,7 +165,7 @@ fn the_others() {
     check(
         "LISTEN x; LOCK TABLE t; LOCK a, s.b IN SHARE ROW EXCLUSIVE MODE NOWAIT",
         &[
-            Command::Unsupported("LISTEN X".into()),
+            Command::Unsupported("LISTEN x".into()),
             Command::Lock(Lock { tables: vec!["t".into()], mode: LockMode::AccessExclusive, nowait: false }),
             Command::Lock(Lock {
                 tables: vec!["a".into(), "s.b".into()],
@@ -174,6 +174,13 @@ fn the_others() {
             }),
         ],
     );
+    for (text, expected) in [
+        ("listen News", "LISTEN news"),
+        ("LISTEN \"News\"", "LISTEN \"News\""),
+        ("Notify Jobs, 'a b'", "NOTIFY jobs"),
+    ] {
+        check(text, &[Command::Unsupported(expected.into())]);
+    }
     let Command::CreateAs(create) = statements("select a into table s.t from x").unwrap().remove(0).what
     else {
         panic!("it makes a table")

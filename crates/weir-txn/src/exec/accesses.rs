@@ -10,9 +10,9 @@ use super::fetch::best_index;
 use super::gather::Gather;
 use super::program::{CompiledProcedure, CompiledStepKind, Program};
 use super::write::Matches;
-use crate::ids::ShardId;
 use crate::message::ReadQuery;
 use crate::storage::{IndexId, TableSchema};
+use weir_core::ids::ShardId;
 
 /// How the rows of one table are found.
 #[derive(Clone, Debug, PartialEq, Eq)]

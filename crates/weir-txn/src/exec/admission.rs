@@ -146,6 +146,18 @@ pub(super) fn of_definition(refusal: &Refusal) -> SqlError {
     SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("not supported: {what}")).with_hint(instead)
 }
 
+/// What is said of a definition that restores what it would otherwise be refused for.
+pub(super) fn of_restored(refusal: &Refusal) -> SqlError {
+    let message = match refusal {
+        Refusal::Endangers { procedure, why } => format!("{procedure} runs in order with others: {why}"),
+        Refusal::Unkept { why } => why.clone(),
+        Refusal::Unchecked { procedure, assertion, operation } => format!(
+            "{procedure} may break assertion \"{assertion}\" by itself ({operation}), and nothing checks that before it commits"
+        ),
+    };
+    SqlError::new(SqlState::SUCCESSFUL_COMPLETION, message)
+}
+
 fn needs_order(name: &str, plan: &TransactionPlan) -> SqlError {
     let mechanism = plan.mechanism.name();
     let message = format!(
@@ -153,10 +165,14 @@ fn needs_order(name: &str, plan: &TransactionPlan) -> SqlError {
          built: {}",
         plan.why
     );
-    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint(
+    let change = match plan.promoted_by {
+        Some(_) => "take what is named last out of order, or share nothing with it",
+        None => "change what `weir analyze` says needs order",
+    };
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint(format!(
         "Run it on one shard (--shards 1), or keep all rows of a call together (COMMENT ON TABLE … IS 'weir: partition by (…)'), or \
-         change what `weir analyze` says needs order.",
-    )
+         {change}."
+    ))
 }
 
 fn spans_shards(name: &str, why: &str) -> SqlError {

@@ -29,9 +29,9 @@ use super::returned::Returned;
 use super::sequences::CallEnvironment;
 use crate::claims::{Claim, Claims, Holders};
 use crate::faults::Faults;
-use crate::ids::{ShardId, Timestamp, TxnId};
 use crate::message::{Answers, Call, Output, SequenceValue, Setting};
 use crate::storage::{Workspace, Write, WriteSet};
+use weir_core::ids::{ShardId, Timestamp, TxnId};
 
 /// Role of this shard in the transaction.
 #[derive(Clone, Copy, Debug)]

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use weir_analysis::open_world::{Refusal, plan_anew};
 use weir_analysis::plan::{Placement, Plan};
 use weir_sql::catalog::Table;
+use weir_sql::normal::tokens;
 use weir_sql::{Application, Diagnostic, Matching, Sources, Span, Truncated, truncated};
 use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::{SqlError, SqlState};
@@ -21,9 +22,9 @@ use super::admission;
 use super::program::{CompileError, Program};
 use super::remake::Remaking;
 use super::sequences::Sequences;
-use crate::ids::ShardId;
 use crate::message::{Change, Definition, PlanOf, schema_has_changed};
 use crate::storage::{MergedRows, Remade};
+use weir_core::ids::ShardId;
 
 /// An SQL application, its plan, and its schema version.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -50,7 +51,8 @@ impl Description {
     /// The schema cannot run.
     pub fn of_schema(application: &Application, files: usize) -> Result<Description, Undefined> {
         // The initial schema has been analysed as it was written.
-        let plan = plan_anew(application, &[], u32::MAX, &|_| false).map_err(|refusal| refused(&refusal))?;
+        let plan = plan_anew(application, &[], u32::MAX, &|_| false, false);
+        let (plan, _) = plan.map_err(|refusal| refused(&refusal))?;
         Ok(Description { began: 0, ..Description::new(application, files, &plan) })
     }
 
@@ -129,13 +131,25 @@ impl From<Diagnostic> for Undefined {
     }
 }
 
+/// A definition that has been analysed.
+#[derive(Debug)]
+pub struct Defined {
+    pub definition: Definition,
+    /// The program after it; none if the schema stays.
+    pub program: Option<Arc<Program>>,
+    /// What its client should know.
+    pub remarks: Vec<SqlError>,
+}
+
 impl Definition {
-    /// Parses and analyses a definition in the session's time zone, which the thread has entered; also returns the resulting program,
-    /// none if the statement leaves the schema unchanged.
+    /// Parses and analyses a definition in the session's time zone, which the thread has entered.
+    ///
+    /// An assertion in a comment is what a dump says of a database that has run with it: as in the files that a database begins with,
+    /// procedures beside it need not be proved to keep it. CREATE ASSERTION is refused beside such a procedure.
     ///
     /// # Errors
     /// What is wrong with it, what it would break, or that this program's schema does not change.
-    pub fn of(program: &Program, text: &str) -> Result<(Definition, Option<Arc<Program>>), Undefined> {
+    pub fn of(program: &Program, text: &str) -> Result<Defined, Undefined> {
         let zone = SessionZone::current();
         let _utc = SessionZone::UTC.enter();
         let (application, description) = program.described().ok_or_else(|| Undefined {
@@ -145,13 +159,18 @@ impl Definition {
         let upon = description.schema_version;
         if let Some(Truncated { tables, restarts, .. }) = truncated(&application.catalog, text)? {
             let change = Change::Truncate { tables, restarts };
-            return Ok((Definition { upon, becomes: upon, change }, None));
+            let definition = Definition { upon, becomes: upon, change };
+            return Ok(Defined { definition, program: None, remarks: Vec::new() });
         }
         let (after, text) = weir_sql::define_in(application, &name_of(description), text, zone)?;
         let placement = stays(program, application, &after)?;
         let since = application.sources.files.len() as u32;
         let in_order = |name: &str| program.procedures.iter().any(|one| one.in_order && one.name == name);
-        let plan = plan_anew(&after, &placement, since, &in_order).map_err(|refusal| refused(&refusal))?;
+        let is_comment = tokens(&text).first().is_some_and(|word| word.eq_ignore_ascii_case("comment"));
+        let restores = is_comment && after.assertions.iter().any(|one| one.span.file >= since);
+        let plan = plan_anew(&after, &placement, since, &in_order, restores);
+        let (plan, accepted) = plan.map_err(|refusal| refused(&refusal))?;
+        let remarks = accepted.iter().map(admission::of_restored).collect();
         let becomes = next_schema_version(upon, &text);
         let change = Change::Schema { text, plan: PlanOf::new(plan) };
         let definition = Definition { upon, becomes, change };
@@ -169,7 +188,7 @@ impl Definition {
         if let Change::Schema { plan, .. } = &definition.change {
             plan.set_program(&program);
         }
-        Ok((definition, Some(program)))
+        Ok(Defined { definition, program: Some(program), remarks })
     }
 
     /// Program after the definition; none if it does not change.

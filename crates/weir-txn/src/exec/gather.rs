@@ -28,11 +28,11 @@ use super::slots::SlotAllocator;
 use super::split::{Feeds, split};
 use super::walk;
 use crate::exec::counts::RowCounts;
-use crate::ids::{ShardId, Timestamp};
 use crate::message::{PartsRead, ReadQuery, TableRead};
 use crate::placement::shard_of;
 use crate::storage::rows::NoRows;
 use crate::storage::{Rows, Schema, Storage};
+use weir_core::ids::{ShardId, Timestamp};
 
 /// A prepared query with variables.
 #[derive(Clone, Debug)]

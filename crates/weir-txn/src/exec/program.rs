@@ -23,10 +23,10 @@ use super::slots::Slot;
 pub use super::texts::CompiledText;
 use super::texts::{Judging, Runs, Texts};
 use super::write::{CompiledDelete, CompiledInsert, CompiledUpdate, TableRules};
-use crate::ids::ShardId;
 use crate::message::{Call, Callee, schema_has_changed};
 use crate::placement::{is_placed_anew, shard_of, shard_of_arguments};
 use crate::storage::Schema;
+use weir_core::ids::ShardId;
 
 #[derive(Debug)]
 pub struct Program {

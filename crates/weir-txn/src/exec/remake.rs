@@ -19,8 +19,8 @@ use super::expr::CompiledExpr;
 use super::program::Program;
 use super::slots::{Slot, SlotAllocator};
 use super::write::operation::NoEnvironment;
-use crate::ids::ShardId;
 use crate::storage::{MergedRows, NoRows, Remade, Remake, Rows as _, Schema, TableSchema};
+use weir_core::ids::ShardId;
 
 /// Conversion of the tables of one program's schema to another's.
 pub struct Remaking<'a> {

@@ -13,10 +13,10 @@ use super::chosen::Chosen;
 use super::context::Environment;
 use super::program::Program;
 use crate::claims::{Claim, Claims};
-use crate::ids::{ShardId, TxnId};
 use crate::message::SequenceValue;
 use crate::placement::{shard_of, shard_of_integer};
 use crate::storage::{RowRef, Rows, Schema};
+use weir_core::ids::{ShardId, TxnId};
 
 /// State of the shard's sequences. Of `n` shards each hands out every n-th value, so ids are unique without communication
 /// (coordination-avoidance.txt §5.1, "grant some unique id"). If the value is a partition key, the shard hands out those that place rows

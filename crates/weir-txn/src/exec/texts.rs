@@ -170,12 +170,11 @@ impl Texts {
         if let Some(judged) = self.known().get(text) {
             return judged.clone();
         }
-        let others = || self.judged.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = others().get(text).cloned();
+        let found = self.judged().get(text).cloned();
         let judged = found.unwrap_or_else(|| {
             // Others may do the same meanwhile, and find the same.
             let judged = self.judge(program, text, self.judging).map(Arc::new);
-            others().put(text.clone(), judged.clone());
+            self.judged().put(text.clone(), judged.clone());
             judged
         });
         self.known().put(text.clone(), judged.clone());
@@ -186,9 +185,16 @@ impl Texts {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn judged(&self) -> MutexGuard<'_, Recent<Text, Judged>> {
+        self.judged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Compiles a statement that has been admitted before, without checking it: its operations need no guard.
     pub(super) fn again(&self, program: &Program, text: &Text) -> Judged {
         if let Some(Ok(judged)) = self.known().get(text) {
+            return Ok(judged.clone());
+        }
+        if let Some(Ok(judged)) = self.judged().get(text) {
             return Ok(judged.clone());
         }
         let trusted = || self.trusted.lock().unwrap_or_else(PoisonError::into_inner);

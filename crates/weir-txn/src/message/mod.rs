@@ -15,9 +15,9 @@ use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::interrupt::StatementId;
 use weir_types::{Notice, SqlError, Value};
 
-use crate::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
 use crate::placement::shard_of_integer;
-use crate::termination::Fate;
+use weir_core::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
+use weir_core::termination::Fate;
 
 pub use definition::{Change, Definition, PlanOf};
 pub(crate) use refusal::too_large;

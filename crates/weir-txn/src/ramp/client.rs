@@ -18,18 +18,18 @@ use super::interactive::{Interactive, deadlock};
 use super::reader::{Read, ReadAction, Within};
 use super::trace::{Trace, Traces};
 use super::waits::Waits;
-use crate::clock::transaction_time;
 use crate::exec::gather::{Fetched, Gather};
 use crate::exec::program::Program;
-use crate::flights::{Drains, Flights};
-use crate::ids::{CoordinatorId, ShardId, TxnId};
-use crate::machine::{self, Orders, Sent};
 use crate::message::{
     AdvisoryKey, Age, Begun, Call, Definition, Output, Progress, ReadQuery, Reply, Request, Setting,
     schema_has_changed,
 };
 pub use at_snapshot::OfSnapshot;
 use at_snapshot::Snapshot;
+use weir_core::clock::transaction_time;
+use weir_core::flights::{Drains, Flights};
+use weir_core::ids::{CoordinatorId, ShardId, TxnId};
+use weir_core::machine::{self, Orders, Sent};
 
 /// Number of withdrawals at guards after which a transaction without pauses gives up (40001). A transaction that pauses between attempts
 /// is bounded by its client's time-out instead.

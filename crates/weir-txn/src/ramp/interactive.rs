@@ -8,8 +8,8 @@ use weir_types::interrupt::StatementId;
 use weir_types::{SqlError, SqlState};
 
 use super::coordinator::Action;
-use crate::ids::{ShardId, Timestamp, TxnId};
 use crate::message::{Answers, Begun, Call, Output, Reply, Request, Work, forgotten};
+use weir_core::ids::{ShardId, Timestamp, TxnId};
 
 #[derive(Debug)]
 pub struct Interactive {

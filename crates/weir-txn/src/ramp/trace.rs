@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ids::ShardId;
+use weir_core::ids::ShardId;
 
 /// Costs of one operation until its answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ids::{ShardId, TxnId};
 use crate::message::Age;
+use weir_core::ids::{ShardId, TxnId};
 
 /// Outgoing edges of each waiting transaction, by shard.
 #[derive(Debug, Default)]

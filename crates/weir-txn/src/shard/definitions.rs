@@ -12,10 +12,10 @@ use super::open::{Version, Versions};
 use crate::exec::definition::{self, SchemaVersion};
 use crate::exec::program::Program;
 use crate::faults::Faults;
-use crate::ids::{Timestamp, TxnId};
 use crate::message::{Age, Callee, Definition, Reply, Request};
 use crate::shard::node::{Effects, Node};
 use crate::storage::{LoggedRow, MergedRows, WriteSet};
+use weir_core::ids::{Timestamp, TxnId};
 
 /// A definition made by an open transaction. `schema_version` is the version that is not in place: the new one, or the previous one while
 /// the new one is in place.

@@ -1,4 +1,4 @@
-//! Checks of requests from other processes to a shard of SQL calls (see [`crate::exposed`]).
+//! Checks of requests from other processes to a shard of SQL calls (see [`weir_core::exposed`]).
 //!
 //! A call must be one of the program's, with values of its parameters' types. Its participants must be those that the program computes,
 //! in that order: the last one decides, and receives one answer of each of the others. The contents of these answers are trusted.
@@ -8,19 +8,19 @@ use std::sync::Arc;
 use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
-use crate::clock::ms_of;
 use crate::exec::definition::Description;
 use crate::exec::program::Program;
-use crate::exposed::{refuses_clock, refuses_from, refuses_sequence};
 use crate::faults::Faults;
-use crate::ids::{CoordinatorId, Sender, ShardId, TxnId};
-use crate::machine::{Exposed, Figures, Shard as _, TableFigures};
 use crate::message::{
     Call, Callee, Decision, PartsRead, Progress, ReadQuery, Reply, Request, Sibling, too_large,
 };
 use crate::shard::node::Node;
 use crate::storage::{Rows as _, TableSchema};
-use crate::termination::Says as _;
+use weir_core::clock::ms_of;
+use weir_core::exposed::{refuses_clock, refuses_from, refuses_sequence};
+use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
+use weir_core::machine::{Exposed, Figures, Shard as _, TableFigures};
+use weir_core::termination::Says as _;
 
 /// First protocol version that knows [`Reply::Raised`].
 const RAISED_FROM: u16 = 3;

@@ -19,14 +19,14 @@ use crate::exec::fetch::fetch;
 use crate::exec::program::Program;
 use crate::exec::sequences::Sequences;
 use crate::faults::Faults;
-use crate::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
-use crate::lsn::Lsn;
-use crate::machine::Durable;
 use crate::message::{Age, Answers, ReadQuery, Reply, TableRead};
-use crate::readers::OverOf;
 use crate::shard::node::Node;
 use crate::storage::{Image, LoggedOperation, LoggedRow, Rows as _, SavedRows, Storage, Write};
-use crate::termination::Timeouts;
+use weir_core::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
+use weir_core::lsn::Lsn;
+use weir_core::machine::Durable;
+use weir_core::readers::OverOf;
+use weir_core::termination::Timeouts;
 
 /// One record of a shard's log.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! A shard: joins storage, executor and protocols. Its log, its open transactions, its schema changes, its snapshots.
 //!
-//! A pure state machine ([`crate::machine::Shard`]): no clock, no socket, no thread.
+//! A pure state machine ([`weir_core::machine::Shard`]): no clock, no socket, no thread.
 
 mod definitions;
 mod exposed;

@@ -11,16 +11,12 @@ use weir_types::interrupt::{Interrupts, StatementId};
 use weir_types::{SqlError, SqlState};
 
 use crate::claims::Holders;
-use crate::clock::HybridClock;
 use crate::exec::call::{self, Fragment, OpenStatement, Role, Stop};
 use crate::exec::chosen::Chosen;
 use crate::exec::definition::Description;
 use crate::exec::program::Program;
 use crate::exec::sequences::Sequences;
 use crate::faults::{Faults, NoFaults};
-use crate::ids::{CoordinatorId, Position, Sender, ShardId, Timestamp, TxnId};
-use crate::lsn::Lsn;
-use crate::machine::{self, Done, Shard};
 use crate::message::{Age, Begun, Call, Callee, Decision, Progress, Reply, Request, schema_has_changed};
 use crate::shard::definitions::Barrier;
 use crate::shard::open::Open;
@@ -28,7 +24,11 @@ use crate::shard::outcomes::OutcomeTable;
 use crate::shard::participant::{Participant, Prepared, Unsettled};
 use crate::shard::snapshot::Snapshots;
 use crate::storage::{Storage, Workspace, Write, WriteSet};
-use crate::termination::{Says as _, Terminates as _, Words};
+use weir_core::clock::HybridClock;
+use weir_core::ids::{CoordinatorId, Position, Sender, ShardId, Timestamp, TxnId};
+use weir_core::lsn::Lsn;
+use weir_core::machine::{self, Done, Shard};
+use weir_core::termination::{Says as _, Terminates as _, Words};
 
 /// First protocol version in which a sequence is set by a request of its own.
 const SET_SEQUENCE_FROM: u16 = 4;

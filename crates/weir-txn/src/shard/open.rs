@@ -22,10 +22,10 @@ use crate::exec::call::{OpenStatement, Ran, Role, Stop};
 use crate::exec::deferred::{Later, pending};
 use crate::exec::program::Program;
 use crate::faults::Faults;
-use crate::ids::{CoordinatorId, ShardId, Timestamp, TxnId};
 use crate::message::{Age, Answers, Begun, Callee, Output, Reply, Request, Setting, Work, forgotten};
 use crate::shard::node::{Effects, Node, Target};
 use crate::storage::{Mark, Write, WriteSet};
+use weir_core::ids::{CoordinatorId, ShardId, Timestamp, TxnId};
 
 pub(crate) use versions::{Version, Versions};
 

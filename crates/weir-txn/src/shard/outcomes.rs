@@ -9,10 +9,10 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::log::Record;
-use crate::ids::{CoordinatorId, ShardId, TxnId};
-use crate::lsn::Lsn;
 use crate::message::{Reply, Request};
-use crate::termination::{Inquiries, Timeouts};
+use weir_core::ids::{CoordinatorId, ShardId, TxnId};
+use weir_core::lsn::Lsn;
+use weir_core::termination::{Inquiries, Timeouts};
 
 #[derive(Debug, Default)]
 pub struct OutcomeTable {

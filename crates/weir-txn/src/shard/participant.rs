@@ -11,10 +11,11 @@ use weir_sql::catalog::TableId;
 
 use super::definitions::Definitions;
 use crate::claims::{Claim, Claims};
-use crate::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
 use crate::message::{Age, Answers, Sibling};
-use crate::readers::Readers;
 use crate::storage::{Write, WriteSet};
+use weir_core::draining::{Committed, Draining};
+use weir_core::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
+use weir_core::readers::Readers;
 
 /// Longest delay of garbage collection by a slow reader; after it the reader must begin anew.
 const READER_DELAY_MS_MAX: u64 = 5_000;
@@ -66,6 +67,12 @@ impl Unsettled {
     }
 }
 
+impl Committed for Unsettled {
+    fn settled(&mut self) -> &mut bool {
+        &mut self.settled
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct Participant {
     pub prepared: BTreeMap<TxnId, Prepared>,
@@ -75,8 +82,8 @@ pub struct Participant {
     /// Number of prepared transactions that hold their rows.
     pub hold_rows: usize,
     pub unsettled: BTreeMap<TxnId, Unsettled>,
-    /// Settled transactions whose metadata an earlier read may still need (S10), with the drain epoch in which they settled.
-    draining: VecDeque<(u64, TxnId)>,
+    /// Settled transactions whose metadata an earlier read may still need (S10).
+    draining: Draining,
     pub readers: Readers,
 }
 
@@ -138,12 +145,9 @@ impl Participant {
         let news = (settled_below > known_below).then_some(from..below);
         if let Some(news) = &news {
             let epoch = self.readers.epoch();
-            let settled = self.unsettled.range_mut(news.clone()).filter(|(_, one)| !one.settled);
-            let settle = |(txn, one): (&TxnId, &mut Unsettled)| {
-                one.settled = true;
-                (epoch, *txn)
-            };
-            self.draining.extend(settled.map(settle));
+            for (txn, one) in self.unsettled.range_mut(news.clone()) {
+                self.draining.settle(epoch, *txn, Some(one));
+            }
         }
         self.drain(now_ms);
         news
@@ -151,9 +155,7 @@ impl Participant {
 
     /// Marks a transaction as committed by all participants, which its coordinator may not know yet.
     pub fn settle(&mut self, txn: TxnId) {
-        let Some(one) = self.unsettled.get_mut(&txn).filter(|one| !one.settled) else { return };
-        one.settled = true;
-        self.draining.push_back((self.readers.epoch(), txn));
+        self.draining.settle(self.readers.epoch(), txn, self.unsettled.get_mut(&txn));
     }
 
     /// Drops readers that have delayed garbage collection for longer than the bound.
@@ -173,14 +175,11 @@ impl Participant {
     /// Restarts the bookkeeping: there are no readers yet, so all settled transactions drain in the first epoch.
     pub fn restart(&mut self, incarnation: u64) {
         self.readers.restart(incarnation);
-        let (epoch, readers) = (self.readers.epoch(), &self.readers);
-        self.draining.clear();
         for (txn, one) in &mut self.unsettled {
-            one.settled |= readers.is_below(txn.coordinator, txn.sequence);
-            if one.settled {
-                self.draining.push_back((epoch, *txn));
-            }
+            one.settled |= self.readers.is_below(txn.coordinator, txn.sequence);
         }
+        let settled = self.unsettled.iter().filter(|(_, one)| one.settled).map(|(txn, _)| *txn);
+        self.draining.restart(self.readers.epoch(), settled);
     }
 
     /// Drain epoch of the shard, sent with every batch of replies.
@@ -190,10 +189,7 @@ impl Participant {
 
     fn drain(&mut self, now_ms: u64) {
         let drained = self.readers.drained();
-        while let Some(&(epoch, txn)) = self.draining.front()
-            && epoch < drained
-        {
-            self.draining.pop_front();
+        while let Some(txn) = self.draining.next_drained(drained) {
             self.unsettled.remove(&txn);
         }
         if !self.draining.is_empty() {

@@ -9,11 +9,11 @@ use super::outcomes::OutcomeTable;
 use super::snapshot::Missing;
 use crate::exec::fetch::{Found, fetch};
 use crate::faults::Faults;
-use crate::ids::{Position, TxnId};
-use crate::lsn::Lsn;
 use crate::message::{PartsRead, ReadQuery, Reply, Sibling, forgotten, schema_has_changed};
 use crate::shard::node::{Effects, Node};
 use crate::storage::{MergedRows, Rows};
+use weir_core::ids::{Position, TxnId};
+use weir_core::lsn::Lsn;
 
 impl<F: Faults> Node<F> {
     /// Returns whether the reader is registered under that session; if not, replies with the session to begin again with.

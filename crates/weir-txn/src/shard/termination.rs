@@ -1,14 +1,14 @@
 //! Termination of SQL calls. The commit of the last participant is the decision (docs/decisions/0003), so a prepared participant asks it,
-//! and the others, who may have received COMMIT. The protocol is [`crate::termination`]; S3, S4.
+//! and the others, who may have received COMMIT. The protocol is [`weir_core::termination`]; S3, S4.
 
 use smallvec::SmallVec;
 
 use crate::faults::Faults;
-use crate::ids::{CoordinatorId, ShardId, Timestamp, TxnId};
 use crate::message::Request;
-use crate::readers::Readers;
 use crate::shard::node::Node;
-use crate::termination::{Fate, Inquiries, Terminates, Timeouts, says_words};
+use weir_core::ids::{CoordinatorId, ShardId, Timestamp, TxnId};
+use weir_core::readers::Readers;
+use weir_core::termination::{Fate, Inquiries, Terminates, Timeouts, says_words};
 
 impl<F: Faults> Terminates for Node<F> {
     fn own_id(&self) -> ShardId {

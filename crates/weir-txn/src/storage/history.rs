@@ -7,7 +7,7 @@ use weir_types::SqlType;
 
 use super::layout::{Layout, Packed, Patch};
 use super::operation::{Operation, fold};
-use crate::ids::{Position, Timestamp};
+use weir_core::ids::{Position, Timestamp};
 
 /// State of a row before a change, or after a change that was undone.
 #[derive(Debug)]
@@ -178,9 +178,9 @@ impl History {
             let operation = change.operation.expect("changes to a pinned row keep their operation");
             fold(layout, types, state, operation, change.timestamp)
         };
-        let state = later[..split].iter().fold(base, |state, change| step(state, change));
+        let state = later[..split].iter().fold(base, &step);
         let state = fold(layout, types, state, operation, timestamp);
-        later[split..].iter().fold(state, |state, change| step(state, change))
+        later[split..].iter().fold(state, step)
     }
 }
 

@@ -16,7 +16,7 @@ use super::Storage;
 use super::history::{Change, ChangeRef, RowState};
 use super::layout::{Layout, Packed};
 use super::operation::{ColumnChange, ColumnOperation, Functions, Operation, RowName};
-use crate::ids::{Position, Timestamp};
+use weir_core::ids::{Position, Timestamp};
 
 /// Logged form of [`Operation`].
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -36,7 +36,6 @@ use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
-use crate::ids::{Position, Timestamp};
 use history::{Change, History, RowState};
 pub use index::Cursor;
 pub use key::{Boundary, KeyBytes, KeyRange};
@@ -52,11 +51,12 @@ pub use saved::SavedRows;
 pub use schema::{IndexColumn, IndexId, IndexSchema, Schema, TableSchema};
 use table::TableStore;
 use unsynced::Unsynced;
+use weir_core::ids::{Position, Timestamp};
 pub use workspace::Workspace;
 pub use write::Write;
 pub use write_set::{Mark, MergedRows, WriteSet};
 
-use crate::lsn::Lsn;
+use weir_core::lsn::Lsn;
 
 #[derive(Debug)]
 pub struct Storage {

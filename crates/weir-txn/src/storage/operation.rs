@@ -15,7 +15,7 @@ use weir_types::operator::{BinaryOp, binary};
 use weir_types::{SqlError, SqlType, Value};
 
 use super::layout::{Layout, Packed};
-use crate::ids::Timestamp;
+use weir_core::ids::Timestamp;
 
 #[derive(Clone, Debug)]
 pub enum Operation {

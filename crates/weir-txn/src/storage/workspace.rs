@@ -13,7 +13,7 @@ use super::rows::{RowRef, Rows, Visit};
 use super::schema::{IndexId, Schema};
 use super::write_set::{MergedRows, WriteSet};
 use super::{Operation, Storage};
-use crate::ids::Timestamp;
+use weir_core::ids::Timestamp;
 
 /// Invariant: with a write set, a run changes no row, index or history of the tables; it only reserves slots there.
 #[derive(Debug)]

@@ -22,7 +22,7 @@ use super::key::KeyBytes;
 use super::layout::Packed;
 use super::schema::{IndexId, TableSchema};
 use super::table::TableStore;
-use crate::ids::Timestamp;
+use weir_core::ids::Timestamp;
 
 /// Up to this number of rows of a table are searched linearly; more are found by maps.
 const FEW_ROWS: usize = 16;

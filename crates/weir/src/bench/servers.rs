@@ -2,7 +2,7 @@
 //!
 //! All are durable. A server ends with the value that started it, and its folder goes with it.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -102,6 +102,29 @@ impl Address {
 
     pub fn connect(&self) -> Result<Client, Failure> {
         Client::connect(&self.url(), NoTls).map_err(|error| failed(&self.url(), &error))
+    }
+
+    /// Runs a script by psql, which ends at the first error; returns what it prints: values alone, a row a line.
+    pub fn psql(&self, programs: &Path, script: &str) -> Result<String, Failure> {
+        let program = programs.join("psql");
+        let said = |error: std::io::Error| failed(&program.display().to_string(), &error);
+        let mut psql = Command::new(&program)
+            .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1"])
+            .args(["-p", &self.port.to_string(), "-U", self.user, "-f", "-", self.database])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(said)?;
+        let mut stdin = psql.stdin.take().expect("it is piped");
+        // A script that fails half-way closes its input; its message says why.
+        let _ = stdin.write_all(script.as_bytes());
+        drop(stdin);
+        let output = psql.wait_with_output().map_err(said)?;
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            false => Err(failed("psql", &String::from_utf8_lossy(&output.stderr))),
+        }
     }
 
     /// Runs pgbench; returns its output. Its logs go to the folder.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use comfy_table::Cell;
+use postgres::Client;
 use serde::Serialize;
 use serde_json::Value;
 use weir_bench::Spread;
@@ -16,6 +17,7 @@ use weir_server::report::Latency;
 
 use crate::bench::calls::Calls;
 use crate::bench::servers::{Folder, Server, Servers, Target, failed, postgres_programs};
+use crate::bench::transactions::{STATEMENTS_MIN, Transactions};
 use crate::bench::{Range, Ratio, ratio_lines};
 use crate::cli::{BenchArguments, Format};
 use crate::output::{Failure, STRONG, print, print_json, print_remark, styled};
@@ -45,17 +47,25 @@ const SCRIPTS: [Script; 2] = [
 
 /// A COPY into a table with a primary key.
 const COPY: &str = "copy";
+/// The same rows by INSERT … SELECT.
+const INSERT_SELECT: &str = "insert-select";
+/// Transactions of many statements, and those with a SAVEPOINT before each.
+const STATEMENTS: &str = "statements";
+const SAVEPOINTS: &str = "savepoints";
+
+/// Workloads of one connection, which end with their work.
+const ENDING: [&str; 4] = [COPY, INSERT_SELECT, STATEMENTS, SAVEPOINTS];
 
 /// Workloads that run on servers only, for messages.
 pub fn names() -> String {
-    SCRIPTS.iter().map(|script| script.name).chain([COPY]).collect::<Vec<_>>().join(", ")
+    SCRIPTS.iter().map(|script| script.name).chain(ENDING).collect::<Vec<_>>().join(", ")
 }
 
 /// It runs on servers: by its name, or because targets are named and it is an application.
 pub fn is_meant(arguments: &BenchArguments) -> bool {
     let is_built_in = SCRIPTS.iter().any(|script| script.name == arguments.workload);
     is_built_in
-        || arguments.workload == COPY
+        || ENDING.contains(&arguments.workload.as_str())
         || (arguments.workload != "ycsb" && !arguments.target.is_empty())
 }
 
@@ -72,7 +82,10 @@ enum Work {
         rows: u32,
         /// In COPY's text format.
         text: Vec<u8>,
+        /// Copied once, into a table from which an INSERT … SELECT takes them.
+        by_select: bool,
     },
+    Transactions(Transactions),
     Calls(Calls),
 }
 
@@ -91,6 +104,8 @@ pub struct Measured {
     pub aborted: u64,
     /// How long each took, in microseconds; none where only all of it has a duration.
     pub times_us: Vec<f64>,
+    /// How long the last tenth of a transaction takes, over the first tenth: the largest of its transactions.
+    pub late: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -112,6 +127,9 @@ struct Run {
     aborted_share: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     latency_us: Option<Latency>,
+    /// How long the last tenth of a transaction takes, over the first tenth.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    late: Option<f64>,
     /// Which repetition this was, from 1.
     rounds: u32,
 }
@@ -164,21 +182,21 @@ pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
 /// Options that would do nothing.
 fn refuse_options(arguments: &BenchArguments) -> Result<(), Failure> {
     let cluster = &arguments.cluster;
-    let is_copy = arguments.workload == COPY;
+    let ends = ENDING.contains(&arguments.workload.as_str());
     let is_script = SCRIPTS.iter().any(|script| script.name == arguments.workload);
     let on_servers = "it says what a cluster does; a server runs as `weir serve` starts it";
     let for_time = "say how long each server is measured: --seconds S";
-    let as_copy = "a COPY is one connection's and ends with its rows: --set rows=N";
+    let own_end = "it is one connection's and ends with its work: --set rows=N, --set statements=N";
     let given = [
         (!arguments.protocol.is_empty(), "--protocol", on_servers),
         (arguments.processes.is_some(), "--processes", on_servers),
         (arguments.simulate.is_some(), "--simulate", on_servers),
         (arguments.sweep.is_some(), "--sweep", "run the command once for each value"),
         (cluster.transactions.is_some(), "--transactions", for_time),
-        (is_copy && cluster.clients.is_some(), "--clients", as_copy),
-        (is_copy && cluster.seconds.is_some(), "--seconds", as_copy),
+        (ends && cluster.clients.is_some(), "--clients", own_end),
+        (ends && cluster.seconds.is_some(), "--seconds", own_end),
         (
-            (is_copy || is_script) && arguments.count.is_some(),
+            (ends || is_script) && arguments.count.is_some(),
             "--count",
             "it is for procedures of an application",
         ),
@@ -264,9 +282,22 @@ impl Work {
         if let (Some(script), Some(programs)) = (script, programs) {
             return Ok(Work::Pgbench { script, programs, scale: setting(arguments, "scale", 16)? });
         }
-        if name == COPY {
+        if [COPY, INSERT_SELECT].contains(&name) {
             let rows = setting(arguments, "rows", 1_000_000)?;
-            return Ok(Work::Copy { rows, text: copied(rows) });
+            return Ok(Work::Copy { rows, text: copied(rows), by_select: name == INSERT_SELECT });
+        }
+        if [STATEMENTS, SAVEPOINTS].contains(&name) {
+            let statements = setting(arguments, "statements", 50_000)?;
+            if statements < STATEMENTS_MIN {
+                let hint = format!("{STATEMENTS_MIN} is the least");
+                return Err(wrong(arguments, &format!("`statements={statements}` is too few"), &hint));
+            }
+            let programs = postgres_programs(name, &["psql"])?;
+            return Ok(Work::Transactions(Transactions {
+                programs,
+                statements,
+                savepoints: name == SAVEPOINTS,
+            }));
         }
         if let Some((setting, value)) = arguments.cluster.settings.first() {
             let hint = "servers are loaded as workload.toml says: change it there";
@@ -292,6 +323,10 @@ impl Work {
                 parameters.insert("rows", (*rows).into());
                 return parameters;
             }
+            Work::Transactions(Transactions { statements, .. }) => {
+                parameters.insert("statements", (*statements).into());
+                return parameters;
+            }
             Work::Pgbench { scale, .. } => {
                 parameters.insert("scale", (*scale).into());
             }
@@ -315,12 +350,15 @@ impl Work {
                     let arguments = ["-i", "-q", "-s", &scale.to_string()];
                     server.address.pgbench(programs, &servers.folder.0, &arguments)?;
                 }
-                Work::Copy { .. } => {
-                    let create = "CREATE TABLE copied (id integer PRIMARY KEY, a bigint NOT NULL, b text, c numeric(10,2), d timestamp)";
-                    let made = server.address.connect()?.batch_execute(create);
-                    made.map_err(|error| failed("CREATE TABLE", &error))?;
+                Work::Copy { text, by_select, .. } => {
+                    let mut client = server.address.connect()?;
+                    create_copied(&mut client, "copied")?;
+                    if *by_select {
+                        create_copied(&mut client, "source")?;
+                        copy(&mut client, "source", text)?;
+                    }
                 }
-                Work::Calls(_) => {}
+                Work::Transactions(_) | Work::Calls(_) => {}
             }
         }
         match self {
@@ -348,7 +386,8 @@ impl Work {
                 let times_us = times(folder).map_err(|error| failed("pgbench's log", &error))?;
                 summary(&said, times_us).ok_or_else(|| failed("pgbench did not say what it did", &said))
             }
-            Work::Copy { text, .. } => copy(server, text),
+            Work::Copy { text, by_select, .. } => write_rows(server, (!by_select).then_some(text)),
+            Work::Transactions(transactions) => transactions.measure(server),
             Work::Calls(calls) => calls.measure(server, load, seed),
         }
     }
@@ -379,6 +418,7 @@ fn summary(said: &str, times_us: Vec<f64>) -> Option<Measured> {
         completed: after("number of transactions actually processed: ")?.parse().ok()?,
         aborted: after("number of failed transactions: ").and_then(|count| count.parse().ok()).unwrap_or(0),
         times_us,
+        late: None,
     })
 }
 
@@ -392,16 +432,32 @@ fn copied(rows: u32) -> Vec<u8> {
     text
 }
 
-fn copy(server: &Server, text: &[u8]) -> Result<Measured, Failure> {
-    let mut client = server.address.connect()?;
+fn create_copied(client: &mut Client, table: &str) -> Result<(), Failure> {
+    let columns = "id integer PRIMARY KEY, a bigint NOT NULL, b text, c numeric(10,2), d timestamp";
+    let made = client.batch_execute(&format!("CREATE TABLE {table} ({columns})"));
+    made.map_err(|error| failed("CREATE TABLE", &error))
+}
+
+/// Number of rows that were copied.
+fn copy(client: &mut Client, table: &str, text: &[u8]) -> Result<u64, Failure> {
     let wrong = |error: postgres::Error| failed("COPY", &error);
+    let mut writer = client.copy_in(&format!("COPY {table} FROM STDIN")).map_err(wrong)?;
+    writer.write_all(text).map_err(|error| failed("COPY", &error))?;
+    writer.finish().map_err(wrong)
+}
+
+/// Copies the rows into the empty table, or selects them from another one.
+fn write_rows(server: &Server, text: Option<&Vec<u8>>) -> Result<Measured, Failure> {
+    let mut client = server.address.connect()?;
+    let wrong = |error: postgres::Error| failed("the rows", &error);
     client.batch_execute("TRUNCATE copied").map_err(wrong)?;
     let begun = Instant::now();
-    let mut writer = client.copy_in("COPY copied FROM STDIN").map_err(wrong)?;
-    writer.write_all(text).map_err(|error| failed("COPY", &error))?;
-    let completed = writer.finish().map_err(wrong)?;
+    let completed = match text {
+        Some(text) => copy(&mut client, "copied", text)?,
+        None => client.execute("INSERT INTO copied SELECT * FROM source", &[]).map_err(wrong)?,
+    };
     let throughput = completed as f64 / begun.elapsed().as_secs_f64();
-    Ok(Measured { throughput, completed, aborted: 0, times_us: Vec::new() })
+    Ok(Measured { throughput, completed, aborted: 0, times_us: Vec::new(), late: None })
 }
 
 fn latency(mut times_us: Vec<f64>) -> Option<Latency> {
@@ -419,6 +475,7 @@ fn run(label: String, measured: Measured, parameters: &BTreeMap<&'static str, Va
         parameters: parameters.clone(),
         throughput: measured.throughput,
         aborted_share: measured.aborted as f64 / all as f64,
+        late: measured.late,
         latency_us: latency(measured.times_us),
         rounds: round,
     }
@@ -458,12 +515,16 @@ fn text(report: &Report) -> String {
             Cell::new(format!("{:.2}%", 100.0 * run.aborted_share)),
             time(|latency| latency.p50),
             time(|latency| latency.p99),
+            Cell::new(run.late.map_or_else(String::new, |late| format!("{late:.2}"))),
         ]
     };
-    let header = ["Target", "Round", "A second", "Aborted", "p50", "p99"];
-    let rows = report.runs.iter().map(cells).collect();
+    // Only transactions of many statements have a beginning and an end.
+    let columns = if report.runs.iter().any(|run| run.late.is_some()) { 7 } else { 6 };
+    let header = ["Target", "Round", "A second", "Aborted", "p50", "p99", "Last tenth over first"];
+    let rows = report.runs.iter().map(|run| cells(run).into_iter().take(columns).collect()).collect();
     let title = styled(STRONG, &report.workload);
-    format!("\n{title}\n\n{}\n{}", table(&header, &[1, 2, 3, 4, 5], rows), ratio_lines(&report.ratios))
+    let numbers: Vec<usize> = (1..columns).collect();
+    format!("\n{title}\n\n{}\n{}", table(&header[..columns], &numbers, rows), ratio_lines(&report.ratios))
 }
 
 #[cfg(test)]
@@ -485,8 +546,13 @@ mod tests {
     #[test]
     fn ratios_are_of_the_first_target_by_repetition() {
         let target = Target::Baseline("earlier".into());
-        let measured =
-            |throughput, p99| Measured { throughput, completed: 1, aborted: 0, times_us: vec![p99] };
+        let measured = |throughput, p99| Measured {
+            throughput,
+            completed: 1,
+            aborted: 0,
+            times_us: vec![p99],
+            late: None,
+        };
         let runs = [(30.0, 1.0, 10.0, 2.0, 1), (20.0, 4.0, 10.0, 2.0, 2), (60.0, 4.0, 15.0, 2.0, 3)]
             .into_iter()
             .flat_map(|(own, own_p99, other, p99, round)| {

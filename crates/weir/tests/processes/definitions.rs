@@ -645,6 +645,31 @@ fn a_definition_that_is_taken_back_keeps_nobody_out() {
     }
 }
 
+/// As in PostgreSQL: a definition waits for those who have written, no longer than lock_timeout.
+#[test]
+fn a_definition_waits_as_long_as_lock_timeout_says() {
+    let postgres = Server::start().unwrap();
+    let [weir, far] = [1, 3].map(Alone::start);
+    let url = postgres.connection_string();
+    let of_postgres = [&url, &url].map(|url| Driver::connect(url, NoTls).unwrap());
+    for [mut one, mut other] in [of_postgres, [weir.driver(), weir.driver()], [far.driver(), far.driver()]] {
+        one.batch_execute("CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 1)").unwrap();
+        other.batch_execute("SET lock_timeout = 300; SET statement_timeout = '20s'").unwrap();
+        one.batch_execute("BEGIN; UPDATE t SET n = 2 WHERE id = 1").unwrap();
+        for text in ["ALTER TABLE t ADD COLUMN x int", "CREATE INDEX i ON t (n)", "DROP TABLE t"] {
+            let told = answer(&mut other, text);
+            assert!(told.starts_with("55P03"), "{text}: {told}");
+        }
+        other.batch_execute("BEGIN").unwrap();
+        let told = answer(&mut other, "ALTER TABLE t ADD COLUMN x int");
+        assert!(told.starts_with("55P03"), "in a transaction: {told}");
+        other.batch_execute("ROLLBACK").unwrap();
+        one.batch_execute("COMMIT").unwrap();
+        other.batch_execute("ALTER TABLE t ADD COLUMN x int").unwrap();
+        assert_eq!(answer(&mut one, "SELECT n, x FROM t"), answer(&mut other, "SELECT 2, NULL::int"));
+    }
+}
+
 /// As in PostgreSQL: others read, and wait to write.
 #[test]
 fn who_locks_a_table_keeps_others_from_writing() {

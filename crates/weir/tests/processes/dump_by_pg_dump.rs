@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::alone::Alone;
+use crate::directory::Directory;
 use postgres::{Client as Driver, NoTls, SimpleQueryMessage};
 use tempfile::TempDir;
 use weir_bench::postgres::Server;
@@ -167,6 +168,65 @@ fn what_pg_dump_writes_is_restored_in_both_directions() {
             assert_eq!(answer(driver, assertions), shown, "{format:?}");
         }
     }
+}
+
+/// A server of files runs procedures that are not proved to keep an assertion, or that only order has keep it. What it dumps restores, with
+/// the same decisions.
+#[test]
+fn an_assertion_beside_procedures_that_are_not_proved_comes_back() {
+    const FILES: [(&str, &str); 3] = [
+        ("schema.sql", "CREATE TABLE acct (id int PRIMARY KEY, balance int NOT NULL);"),
+        (
+            "procedures.sql",
+            "CREATE PROCEDURE put(a int, b int) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO acct VALUES (a, b); END $$;
+             CREATE PROCEDURE take(a int) LANGUAGE plpgsql AS $$ DECLARE b int; BEGIN
+               SELECT balance INTO b FROM acct WHERE id = a;
+               IF b < 1 THEN RAISE EXCEPTION 'empty'; END IF;
+               UPDATE acct SET balance = balance - 1 WHERE id = a;
+             END $$;",
+        ),
+        (
+            "invariants.sql",
+            "CREATE ASSERTION solvent CHECK (NOT EXISTS (SELECT 1 FROM acct WHERE balance < 0));",
+        ),
+    ];
+    const DECISIONS: [&str; 6] = [
+        "SELECT id, balance FROM acct ORDER BY id",
+        "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE contype = 'a'",
+        "EXPLAIN (COORDINATION) CALL put(3, 1)",
+        "EXPLAIN (COORDINATION) CALL take(1)",
+        "INSERT INTO acct VALUES (9, 9)",
+        "CREATE PROCEDURE more(a int) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO acct VALUES (a, 1 - a); END $$",
+    ];
+    let directory = Directory::with("not-proved", &FILES);
+    let source = Alone::with(&[&directory.0.display().to_string()]);
+    let mut driver = source.driver();
+    for call in ["CALL put(1, 5)", "CALL put(2, 0)", "CALL take(1)"] {
+        driver.batch_execute(call).unwrap();
+    }
+    let expected = answers(&mut driver, &DECISIONS);
+    let postgres = Postgres::start();
+    let dumped = directory.0.join("dumped.sql");
+    run(Command::new(env!("CARGO_BIN_EXE_weir")).args(["dump", &source.url(), "--out"]).arg(&dumped));
+    let files = [
+        (dumped, true),
+        (postgres.dump(&source.url(), &["-Fp"]), true),
+        (postgres.dump(&source.url(), &["-Fc"]), false),
+    ];
+    for (file, is_plain) in &files {
+        let mut ours = Alone::start(1);
+        restore(file, *is_plain, &ours.url());
+        assert_eq!(answers(&mut ours.driver(), &DECISIONS), expected, "{}", file.display());
+        ours.kill_and_start_again();
+        assert_eq!(answers(&mut ours.driver(), &DECISIONS), expected, "again: {}", file.display());
+        ours.driver().batch_execute("CALL take(1)").unwrap();
+        ours.driver().batch_execute("CREATE TABLE another (id int PRIMARY KEY)").unwrap();
+    }
+    // What is written anew is refused as before.
+    let fresh = Alone::start(1);
+    let mut own = fresh.driver();
+    own.batch_execute(&[FILES[0].1, FILES[1].1].concat()).unwrap();
+    assert_eq!(answer(&mut own, FILES[2].1), "0A000");
 }
 
 #[test]

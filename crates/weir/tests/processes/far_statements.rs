@@ -167,3 +167,30 @@ fn what_spins_ends_with_either_node() {
         check_unharmed(&nodes, text);
     }
 }
+
+/// What nobody can be asked about is 08007 when its time is over, not when the cluster gives up waiting.
+#[test]
+fn statements_at_a_node_that_is_down_end_in_their_time() {
+    let mut nodes = start();
+    let mut own = session(&nodes);
+    own.send(&[query("CREATE PROCEDURE keep(k bigint) LANGUAGE sql AS $$ INSERT INTO kept VALUES (k) $$")]);
+    own.hear(1);
+    nodes.kill(FAR);
+    own.send(&[query("SET statement_timeout = '300ms'")]);
+    own.hear(1);
+    for text in
+        ["CALL keep(1)", "INSERT INTO kept VALUES (2)", "SELECT count(*) FROM kept", "UPDATE big SET v = 0"]
+    {
+        own.send(&[query(text)]);
+        let said = own.hear(1).join("\n");
+        assert!(said.contains("canceling statement due to statement timeout"), "{text}: {said}");
+        assert!(said.contains("E 57014") || said.contains("E 08007"), "{text}: {said}");
+    }
+    own.send(&[query("SET statement_timeout = 0")]);
+    own.hear(1);
+    nodes.start_again(FAR);
+    nodes.wait_for(FAR, 2);
+    own.send(&[query("DELETE FROM kept"), query("INSERT INTO kept VALUES (2)")]);
+    let said = own.hear(2).join("\n");
+    assert!(said.contains("INSERT 0 1"), "{said}");
+}

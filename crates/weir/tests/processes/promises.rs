@@ -260,6 +260,14 @@ fn the_next_version_of_the_files_is_a_migration() {
             "it drops table extra, and what is in it would be lost",
         ),
         (
+            format!("{schema} DROP TABLE extra;"),
+            "it runs statement DROP TABLE extra, and what is in it would be lost",
+        ),
+        (
+            format!("{schema} ALTER TABLE item DROP COLUMN weight;"),
+            "migration runs statement ALTER TABLE item DROP COLUMN weight, which drops rows or columns with what is in them",
+        ),
+        (
             schema.replace("DEFAULT 7", "DEFAULT 7, more int NOT NULL"),
             "in: ALTER TABLE item ADD COLUMN more int NOT NULL",
         ),

@@ -8,7 +8,7 @@
 mod network;
 mod one_thread;
 
-use weir_txn::ids::ShardId;
+use weir_core::ids::ShardId;
 
 use super::{Effort, Point, Setting};
 use crate::Spread;

@@ -11,9 +11,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use weir_client::ClusterFile;
 use weir_client::carrier::{Carrier, new_id};
+use weir_core::machine::{Clients, Coordinator as _, Orders};
+use weir_kv::{Coordinator, Done, Options, Partition, Request, Timeouts, Variant};
 use weir_server::embedded::now_ms;
-use weir_txn::items::{Coordinator, Done, Options, Partition, Request, Timeouts, Variant};
-use weir_txn::machine::{Clients, Coordinator as _, Orders};
 
 use crate::processes::Processes;
 use crate::ycsb::{Generator, Protocol, Ycsb};

@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use weir_core::ids::{CoordinatorId, Sender, ShardId};
+use weir_core::machine::{Coordinator as _, Effects, Orders, Shard as _};
+use weir_kv::{Coordinator, Done, Options, Partition, Reply, Request, Timeouts, Variant};
 use weir_server::embedded::now_ms;
-use weir_txn::ids::{CoordinatorId, Sender, ShardId};
-use weir_txn::items::{Coordinator, Done, Options, Partition, Reply, Request, Timeouts, Variant};
-use weir_txn::machine::{Coordinator as _, Effects, Orders, Shard as _};
 
 use crate::ycsb::{Generator, Ycsb};
 

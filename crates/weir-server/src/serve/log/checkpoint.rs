@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use serde::Serialize;
-use weir_txn::ids::ShardId;
+use weir_core::ids::ShardId;
 
 use super::error::LogError;
 use super::files::{Files, finish, snapshot_path, unfinished};

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use weir_txn::ids::ShardId;
+use weir_core::ids::ShardId;
 
 use super::format::VERSION;
 

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use weir_txn::ids::ShardId;
+use weir_core::ids::ShardId;
 
 use super::error::LogError;
 

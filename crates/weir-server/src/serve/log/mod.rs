@@ -18,9 +18,9 @@ use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
 use serde::Serialize;
+use weir_core::history::{Note, OFFSET_BITS, Past, Seen, Written};
+use weir_core::ids::ShardId;
 use weir_observe::{Counter, Histogram};
-use weir_txn::history::{Note, OFFSET_BITS, Past, Seen, Written};
-use weir_txn::ids::ShardId;
 
 pub use checkpoint::Parts;
 pub use error::LogError;

@@ -8,8 +8,8 @@ use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
-use weir_txn::history::{Note, Past};
-use weir_txn::ids::ShardId;
+use weir_core::history::{Note, Past};
+use weir_core::ids::ShardId;
 
 use super::error::LogError;
 use super::files::{Files, at, make_directory, segment_path, snapshot_path};

@@ -46,7 +46,7 @@ fn written(directory: &Path, batches: &[&[&str]]) -> PathBuf {
 fn histories_go_with_the_log() {
     let place = tempfile::tempdir().unwrap();
     let seen = Arc::new(Seen::default());
-    let mark = weir_txn::history::Mark { run: 77, position: 5 };
+    let mark = weir_core::history::Mark { run: 77, position: 5 };
     let mut log = open(place.path()).unwrap().log;
     seen.start(SHARD, log.past().clone(), 9);
     seen.hear(1, &[mark]);
@@ -68,7 +68,7 @@ fn histories_go_with_the_log() {
     assert_eq!(opened.records.len(), written);
     let past = opened.log.past();
     assert!(past.history.contains(told) && past.seen[&1] == [mark], "{past:?}");
-    assert!(!past.history.contains(weir_txn::history::Mark { position: told.position << 1, ..told }));
+    assert!(!past.history.contains(weir_core::history::Mark { position: told.position << 1, ..told }));
     drop(opened);
     // As a snapshot leaves it.
     for number in [1, 2] {

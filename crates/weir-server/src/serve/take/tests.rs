@@ -6,15 +6,16 @@ use std::sync::Arc;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::Serialize;
+use weir_core::machine::Outgoing;
+use weir_core::machine::{Coordinator as _, CoordinatorOf, Durable, Effects, Orders, Shard};
+use weir_kv::{
+    Bytes, Coordinator, Isolation, Key, KeyRange, Options, Partition, Progress, Reply, Request, Timeouts,
+    Transaction, Variant, Write, log,
+};
 use weir_net::frame;
 use weir_sql::Sources;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::NoFaults;
-use weir_txn::items::{
-    Bytes, Coordinator, Isolation, Key, KeyRange, Options, Partition, Progress, Reply, Request, Timeouts,
-    Transaction, Variant, Write, log,
-};
-use weir_txn::machine::{Coordinator as _, CoordinatorOf, Durable, Effects, Orders, Outgoing, Shard};
 use weir_txn::message::{Call, Callee};
 use weir_txn::ramp::{Begin, Coordinator as Calls, Protocol};
 use weir_txn::shard::Node;

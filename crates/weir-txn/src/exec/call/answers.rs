@@ -11,8 +11,8 @@ use crate::exec::expr::CompiledExpr;
 use crate::exec::program::{CompiledInto, CompiledRoute, Destination};
 use crate::exec::query::CompiledQuery;
 use crate::faults::Faults;
-use crate::ids::ShardId;
 use crate::placement::{shard_of, shard_of_integer};
+use weir_core::ids::ShardId;
 
 impl<'a, F: Faults> Run<'a, F> {
     pub(super) fn place(&mut self, route: &CompiledRoute) -> Result<Place, Stop> {

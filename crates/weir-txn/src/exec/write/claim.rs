@@ -10,8 +10,8 @@ use crate::claims::{Claim, KEYS_CLAIMED_MAX};
 use crate::exec::call::{Role, Run, Stop};
 use crate::exec::foreseen::{inserts_elsewhere, moves};
 use crate::faults::Faults;
-use crate::ids::TxnId;
 use crate::storage::{IndexSchema, KeyBytes, RowRef, Rows, WriteSet, key::push_key};
+use weir_core::ids::TxnId;
 
 impl<F: Faults> Run<'_, F> {
     /// Checks that an inserted row lives on this shard: the route was chosen before its values were known.

@@ -8,9 +8,9 @@ use weir_types::Value;
 use super::{Done, Open};
 use crate::claims::Claim;
 use crate::faults::Faults;
-use crate::ids::TxnId;
 use crate::message::{AdvisoryKey, Answers, Begun, Output, Request, Work};
 use crate::shard::node::{Effects, Node};
+use weir_core::ids::TxnId;
 
 impl Open {
     /// It has done nothing but take such locks.

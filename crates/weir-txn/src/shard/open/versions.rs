@@ -12,11 +12,11 @@ use weir_types::datetime::TransactionTime;
 use super::{Done, Open, pending_checks};
 use crate::claims::Claim;
 use crate::faults::Faults;
-use crate::ids::Timestamp;
 use crate::message::Definition;
 use crate::shard::definitions::{Defined, Definitions, Step};
 use crate::shard::node::Node;
 use crate::storage::WriteSet;
+use weir_core::ids::Timestamp;
 
 /// A definition that has been made.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! The history beside a plain list of its changes.
 
+use weir_core::ids::{Position, Timestamp};
 use weir_sql::catalog::TableId;
 
 use super::{Change, ChangeRef, History, RowState};
-use crate::ids::{Position, Timestamp};
 use crate::storage::chance::Chance;
 
 /// What a change is told apart by.

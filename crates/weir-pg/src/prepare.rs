@@ -1,0 +1,279 @@
+//! How a session makes a statement of a text: reads it, and binds it to the schema of the moment.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weir_client::{Prepared, SchemaVersion, Unprepared, Verb};
+use weir_sql::Span;
+use weir_sql::bound::OutputColumn;
+use weir_sql::session::{Command, Copied, Said, statements};
+use weir_sql::shape::Shape;
+use weir_sql::system::Facts;
+use weir_types::{SqlError, SqlState, SqlType, Value};
+
+use crate::portals::PortalState;
+use crate::run::effect_columns;
+use crate::session::Session;
+use crate::statement::{CALL, Failure, Kind, Statement};
+use crate::watch::StatementFigures;
+
+impl Session {
+    /// The statements of a text.
+    ///
+    /// # Errors
+    /// It is no SQL.
+    pub fn read(&self, text: &str) -> Result<Vec<Said>, Failure> {
+        statements(text).map_err(|wrong| Failure::of(Unprepared::of(text, wrong), ""))
+    }
+
+    /// The one statement of the text, with the values of its parameters, if one of its shape has come before.
+    pub(crate) fn known(&self, text: &str, shape: Option<&Shape>) -> Option<(Arc<Statement>, Vec<Value>)> {
+        let schema_version = self.shared_schema_version()?;
+        self.front.known_texts.get(text, shape?, &schema_version)
+    }
+
+    /// The text is that statement.
+    pub(crate) fn remember(&self, text: &str, shape: Option<Shape>, statement: &Statement) {
+        if let (Some(shape), Some(schema_version)) = (shape, self.shared_schema_version()) {
+            self.front.known_texts.put(text, shape, &schema_version, statement);
+        }
+    }
+
+    /// The schema that all sessions see, unless this one has changed it for itself.
+    fn shared_schema_version(&self) -> Option<SchemaVersion> {
+        if self.transaction.own_schema_version.is_some() {
+            return None;
+        }
+        self.client.schema_version().ok()
+    }
+
+    /// Binds one of them.
+    ///
+    /// # Errors
+    /// The text is invalid or not supported.
+    pub fn prepare(&self, text: &str, said: &Said, types: &[SqlType]) -> Result<Statement, Failure> {
+        let statement = self.prepare_unwatched(text, said, types)?;
+        let text = match &statement.kind {
+            Kind::Run(prepared, _) => prepared.text().clone(),
+            _ => of_span(text, said.span).into(),
+        };
+        let figures = self.figures_of(&statement.kind, &text);
+        Ok(Statement { text, figures, ..statement })
+    }
+
+    fn figures_of(&self, kind: &Kind, text: &str) -> Option<Arc<StatementFigures>> {
+        let (schema_version, mechanism, name): (_, &dyn Fn() -> &'static str, _) = match kind {
+            Kind::Run(prepared, _) => (prepared.schema_version(), &|| prepared.mechanism(), prepared.name()),
+            Kind::Define(_, tag) => (0, &|| "definition", *tag),
+            Kind::Copy(copy, _) if !copy.is_from => (0, &|| "read", "copy to"),
+            Kind::Command(Command::Commit) => (0, &|| "open", "commit"),
+            Kind::Command(Command::RollBack) => (0, &|| "open", "rollback"),
+            _ => return None,
+        };
+        let front = &self.front;
+        let kind = || front.kinds.of(mechanism(), &name.to_ascii_lowercase());
+        Some(front.statements.of(text, schema_version, kind))
+    }
+
+    fn prepare_unwatched(&self, text: &str, said: &Said, types: &[SqlType]) -> Result<Statement, Failure> {
+        let column = |name: &str| OutputColumn::new(name.to_owned(), SqlType::Text);
+        let columns = match &said.what {
+            Command::Run => return self.prepare_run(text, said.span, types),
+            Command::Define(tag) => {
+                let kind = Kind::Define(of_span(text, said.span).into(), tag);
+                return Ok(Statement { kind, ..Statement::empty() });
+            }
+            Command::Prepare { name, types, body } => {
+                let said = Said { what: Command::Run, span: *body };
+                let mut statement = self.prepare(text, &said, types)?;
+                statement.keep_columns();
+                let statement = Arc::new(statement);
+                return Ok(Statement { kind: Kind::Prepare(name.clone(), statement), ..Statement::empty() });
+            }
+            Command::Execute { name, arguments } => {
+                let arguments = (!of_span(text, *arguments).trim().is_empty())
+                    .then(|| self.prepare_arguments(text, *arguments))
+                    .transpose()?;
+                return Ok(Statement { kind: Kind::Execute(name.clone(), arguments), ..Statement::empty() });
+            }
+            Command::Declare { name, scroll, hold, binary, query } => {
+                let (name, scroll, hold, binary) = (name.clone(), *scroll, *hold, *binary);
+                let query = self.bind(text, *query, types)?;
+                if !query.reads_only() {
+                    let message = "DECLARE CURSOR must not contain data-modifying statements";
+                    return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).into());
+                }
+                let parameters = query.parameters().into();
+                let kind = Kind::Declare { name, scroll, hold, binary, query };
+                return Ok(Statement { kind, parameters, ..Statement::empty() });
+            }
+            Command::Effects(effects) => {
+                // Places in its text are none of the client's.
+                let query = self.bind_text(&effects.query, types);
+                let query = query.map_err(|Unprepared { error, .. }| Failure::from(error))?;
+                let columns = effect_columns(&effects.calls, &query).into();
+                let parameters = query.parameters().into();
+                let kind = Kind::Effects(effects.calls.clone().into(), query);
+                return Ok(Statement { kind, parameters, columns, ..Statement::empty() });
+            }
+            Command::Script(steps) => {
+                let kind = Kind::Script(steps.clone().into());
+                return Ok(Statement { kind, ..Statement::empty() });
+            }
+            Command::Copy(copy) => {
+                let query = match &copy.what {
+                    Copied::Query(span) => Some(self.bind(text, *span, types)?),
+                    Copied::Table { .. } => None,
+                };
+                return Ok(Statement { kind: Kind::Copy(copy.clone(), query), ..Statement::empty() });
+            }
+            Command::Signal { signals, query } => {
+                let before = text.get(..said.span.start as usize).unwrap_or_default();
+                let query = self.bind_text(query, types).map_err(|wrong| Failure::of(wrong, before))?;
+                let mut columns = query.columns().to_vec();
+                for signal in signals {
+                    let Some(column) = columns.get_mut(signal.column) else { continue };
+                    column.ty = SqlType::Bool;
+                    if signal.is_unnamed {
+                        column.name = signal.kind.name().to_owned();
+                    }
+                }
+                let parameters = query.parameters().into();
+                let kind = Kind::Signal(signals.clone(), query);
+                return Ok(Statement { kind, parameters, columns: columns.into(), ..Statement::empty() });
+            }
+            Command::Explain(explain, of) => {
+                let of =
+                    self.prepare_unwatched(text, &Said { what: (**of).clone(), span: said.span }, types)?;
+                let (parameters, columns) = (of.parameters.clone(), [column("QUERY PLAN")].into());
+                let kind = Kind::Explain(*explain, Box::new(of));
+                return Ok(Statement { kind, parameters, columns, ..Statement::empty() });
+            }
+            Command::CreateAs(create) => {
+                let own = create.instead.clone().unwrap_or_else(|| of_span(text, create.query).to_owned());
+                let before = text.get(..create.query.start as usize).unwrap_or_default();
+                let query = self.bind_text(&own, &[]).map_err(|wrong| Failure::of(wrong, before))?;
+                let kind = Kind::CreateAs(create.clone(), Box::new((query, own)));
+                return Ok(Statement { kind, ..Statement::empty() });
+            }
+            Command::CreateMaterialized(name, quoted) => {
+                let text = of_span(text, said.span).into();
+                let kind = Kind::CreateMaterialized(text, name.clone(), quoted.clone());
+                return Ok(Statement { kind, ..Statement::empty() });
+            }
+            Command::Show(Some(name)) => {
+                let shown = self
+                    .settings
+                    .values()
+                    .all()
+                    .map(|(name, _)| name)
+                    .find(|one| one.eq_ignore_ascii_case(name));
+                vec![column(shown.unwrap_or(name))]
+            }
+            Command::Temporary(temporary) => self.temporary_columns(temporary)?,
+            Command::Show(None) => vec![column("name"), column("setting"), column("description")],
+            _ => Vec::new(),
+        };
+        let kind = Kind::Command(said.what.clone());
+        Ok(Statement { kind, columns: columns.into(), ..Statement::empty() })
+    }
+
+    fn bind(&self, text: &str, span: Span, types: &[SqlType]) -> Result<Prepared, Failure> {
+        let before = text.get(..span.start as usize).unwrap_or_default();
+        self.bind_text(of_span(text, span), types).map_err(|wrong| Failure::of(wrong, before))
+    }
+
+    fn prepare_run(&self, text: &str, span: Span, types: &[SqlType]) -> Result<Statement, Failure> {
+        let own = of_span(text, span);
+        let prepared = self.bind(text, span, types)?;
+        let is_call = own.get(..4).is_some_and(|word| word.eq_ignore_ascii_case("call"));
+        let tag = match prepared.verb() {
+            // The number 0 stands for the OID that PostgreSQL used to report.
+            Some(Verb::Insert) => "INSERT 0",
+            Some(Verb::Update) => "UPDATE",
+            Some(Verb::Delete) => "DELETE",
+            Some(Verb::Select) => "SELECT",
+            Some(Verb::Do) => "DO",
+            None if is_call => CALL,
+            None => "SELECT",
+        };
+        Ok(Statement::run(prepared, tag))
+    }
+
+    /// Prepares the arguments of an EXECUTE as a query for one row.
+    fn prepare_arguments(&self, text: &str, span: Span) -> Result<Prepared, Failure> {
+        const SELECT: &str = "SELECT ";
+        let own = format!("{SELECT}{}", of_span(text, span));
+        let before = text.get(..span.start as usize).unwrap_or_default().chars().count();
+        self.bind_text(&own, &[]).map_err(|Unprepared { error, position }| Failure {
+            error,
+            position: Some((before + position).saturating_sub(SELECT.len()).max(1)),
+            context: None,
+        })
+    }
+
+    /// Result columns of the statement if it runs now.
+    pub fn columns_of(&self, statement: &Statement) -> Arc<[OutputColumn]> {
+        match &statement.kind {
+            Kind::Execute(name, _) => {
+                self.names.statement(name).map_or([].into(), |statement| statement.columns.clone())
+            }
+            Kind::Command(Command::Fetch { name, moves: false, .. }) => {
+                match self.names.known_portal(name).map(|portal| &portal.state) {
+                    Some(PortalState::Open(cursor)) => cursor.columns.clone(),
+                    _ => [].into(),
+                }
+            }
+            _ => statement.columns.clone(),
+        }
+    }
+
+    /// Binds a text. An error may be due to a schema change by another session, so it is checked against the newest schema.
+    pub(crate) fn bind_text(&self, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
+        let schema_version = |failure: Failure| Unprepared { error: failure.error, position: 1 };
+        let before = self.schema_version().map_err(schema_version)?;
+        let facts = &self.facts_for(text);
+        before.prepare_for(facts, text, types).or_else(|wrong| {
+            if self.transaction.own_schema_version.is_some() {
+                // No other session changes the schema of this transaction.
+                return Err(wrong);
+            }
+            // Blocks the thread, since binding is synchronous; only invalid texts take this path.
+            let asked = tokio::task::block_in_place(|| self.client.refresh());
+            let now = self.schema_version().map_err(schema_version)?;
+            match asked.is_ok() && now != before {
+                true => now.prepare_for(facts, text, types),
+                false => Err(wrong),
+            }
+        })
+    }
+
+    /// Facts about the session; with its settings, if the text refers to them.
+    fn facts_for(&self, text: &str) -> Facts {
+        let facts = self.backend.facts.get_or_init(Facts::default).clone();
+        let text = text.to_ascii_lowercase();
+        match ["current_setting", "pg_settings"].iter().any(|word| text.contains(word)) {
+            true => Facts { settings: self.settings_by_name(), ..facts },
+            false => facts,
+        }
+    }
+
+    fn settings_by_name(&self) -> BTreeMap<String, String> {
+        self.settings.values().by_name()
+    }
+
+    /// The statement as it is bound to the schema and the settings of the moment.
+    pub(crate) fn bound<'p>(&self, prepared: &'p Prepared) -> Result<Cow<'p, Prepared>, Failure> {
+        let schema_version = self.schema_version()?;
+        let settings = prepared.settings().map(|_| self.settings_by_name());
+        if prepared.is_of(&schema_version) && prepared.settings() == settings.as_ref() {
+            return Ok(Cow::Borrowed(prepared));
+        }
+        prepared.again(&schema_version, settings).map(Cow::Owned).map_err(|wrong| Failure::of(wrong, ""))
+    }
+}
+
+fn of_span(text: &str, span: Span) -> &str {
+    text.get(span.start as usize..span.end as usize).unwrap_or_default()
+}

@@ -1,0 +1,377 @@
+//! How a session runs one statement; a kind of statement that takes more than a few lines has a file here.
+
+mod advisory;
+mod copying;
+mod create_as;
+mod definitions;
+mod effects;
+mod explain;
+mod lock;
+mod many;
+mod script;
+mod snapshots;
+mod sub_statements;
+mod temporary;
+mod volatile;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use weir_client::{CurrentValue, Prepared, Verb};
+use weir_sql::session::Command;
+use weir_types::{SqlError, SqlState, Value};
+
+use crate::by_itself::ByItself;
+use crate::portals::{Cursor, Formats, Portal, PortalState};
+use crate::session::{Session, sql_error};
+use crate::statement::{Done, Failure, Kind, Statement};
+use crate::transaction::{TransactionState, only_in_transactions};
+use crate::watch::Phase;
+use crate::watchdog::Armed;
+pub(crate) use advisory::AdvisoryLocks;
+use definitions::PATIENCE;
+pub(crate) use effects::columns as effect_columns;
+pub(crate) use snapshots::{Exported, Snapshot};
+pub(crate) use temporary::TemporaryFunctions;
+
+/// A statement under way.
+struct Watched {
+    begun: std::time::Instant,
+    was_open: bool,
+}
+
+impl Session {
+    /// The statement would be better by itself if nothing else belongs to its transaction: it writes, and none is open.
+    pub fn may_be_alone(&self, portal: &str) -> bool {
+        let is_written = |portal: &Portal| {
+            matches!(portal.state, PortalState::Bound)
+                && match &portal.statement.kind {
+                    Kind::Run(prepared, _) => !prepared.reads_only(),
+                    Kind::Execute(..) | Kind::Define(..) => true,
+                    Kind::Explain(explain, _) => explain.analyze,
+                    _ => false,
+                }
+        };
+        self.transaction.is_none() && self.names.known_portal(portal).is_some_and(is_written)
+    }
+
+    /// In which formats a client that says none gets what the statement gives: a cursor may have been declared BINARY.
+    pub fn formats_of(&self, statement: &Statement) -> Formats {
+        match &statement.kind {
+            Kind::Command(Command::Fetch { name, .. }) => {
+                self.names.known_portal(name).map(|portal| portal.formats.clone()).unwrap_or_default()
+            }
+            _ => Formats::default(),
+        }
+    }
+
+    /// Nothing but its end is taken of a transaction that has failed.
+    ///
+    /// # Errors
+    /// It has.
+    pub fn refuse_after_failure(&self, command: Option<&Command>) -> Result<(), Failure> {
+        let ends = matches!(command, Some(Command::Commit | Command::RollBack | Command::RollBackTo(_)));
+        if ends || !matches!(self.transaction.state(), TransactionState::Failed { .. }) {
+            return Ok(());
+        }
+        let message = "current transaction is aborted, commands ignored until end of transaction block";
+        Err(SqlError::new(SqlState::IN_FAILED_SQL_TRANSACTION, message).into())
+    }
+
+    /// # Errors
+    /// An error of PostgreSQL, or an unsupported feature.
+    pub async fn run(&mut self, statement: &Statement, values: &[Value]) -> Result<Done, Failure> {
+        self.idle.stop()?;
+        let watched = self.begin_watch(statement);
+        let number = self.backend.in_flight.begin_statement();
+        let armed = self.limit_time(number);
+        let result = self.run_now(statement, values).await;
+        drop(armed);
+        self.backend.in_flight.end_statement();
+        self.end_watch(statement, watched, &result);
+        if let Some(name) = self.transaction.block_name()
+            && let Some(most) = self.settings.values().time("idle_in_transaction_session_timeout")
+        {
+            self.idle.start(Instant::now() + most, name, &self.client);
+        }
+        result
+    }
+
+    pub(crate) async fn run_now(&mut self, statement: &Statement, values: &[Value]) -> Result<Done, Failure> {
+        self.refuse_after_failure(statement.command())?;
+        if !matches!(statement.kind, Kind::Empty | Kind::Command(_) | Kind::Prepare(..)) {
+            self.transaction.note_run();
+        }
+        match &statement.kind {
+            Kind::Empty => Ok(Done::tag("")),
+            Kind::Command(Command::Commit) => self.end(true).await,
+            Kind::Command(Command::RollBack) => self.end(false).await,
+            Kind::Command(Command::Savepoint(name)) => self.savepoint(name).await,
+            Kind::Command(Command::Release(name)) => self.release(name).await,
+            Kind::Command(Command::RollBackTo(name)) => self.roll_back_to(name).await,
+            Kind::Command(Command::Constraints { names, deferred }) => {
+                self.set_constraints(names.as_deref(), *deferred).await
+            }
+            Kind::Command(Command::Begin(wished)) => Ok(self.begin(*wished)?),
+            Kind::Command(Command::Lock(lock)) => self.lock_tables(lock).await,
+            Kind::Command(Command::Temporary(temporary)) => {
+                self.run_temporary(temporary, statement.columns.clone()).await
+            }
+            Kind::Command(command) => Ok(Done { columns: self.columns_of(statement), ..self.obey(command)? }),
+            Kind::Run(prepared, tag) => self.run_prepared(prepared, tag, values).await,
+            Kind::Define(text, tag) => {
+                self.settings.refuse_write(tag)?;
+                self.define(text, tag, self.transaction.open_name()).await
+            }
+            Kind::Prepare(name, statement) => {
+                self.names.put_statement(name, statement.clone())?;
+                Ok(Done::tag("PREPARE"))
+            }
+            Kind::Execute(name, arguments) => {
+                let (statement, values) = self.executed(name, arguments.as_ref()).await?;
+                match &statement.kind {
+                    Kind::Run(prepared, tag) => self.run_prepared(prepared, tag, &values).await,
+                    _ => Ok(Done::tag("")),
+                }
+            }
+            Kind::Script(steps) => self.run_script(steps).await,
+            Kind::Effects(calls, query) => self.run_effects(calls, query, values).await,
+            Kind::Copy(copy, query) => self.copy(copy, query.as_ref()).await,
+            Kind::Signal(signals, query) => {
+                let mut done = self.run_prepared(query, "SELECT", values).await?;
+                self.front.signal(signals, &mut done.rows);
+                Ok(Done { columns: statement.columns.clone(), ..done })
+            }
+            Kind::CreateAs(create, query) => self.create_as(create, &query.0, &query.1).await,
+            Kind::CreateMaterialized(text, name, quoted) => {
+                self.create_materialized(text, name, quoted).await
+            }
+            Kind::Explain(explain, of) => {
+                let lines = self.explain(*explain, of, values).await?;
+                let rows = lines.into_iter().map(|line| vec![Value::text(line)]).collect();
+                Ok(Done { rows, columns: statement.columns.clone(), ..Done::tag("EXPLAIN") })
+            }
+            Kind::Declare { name, scroll, hold, binary, query } => {
+                if !hold && self.transaction.open_name().is_none() {
+                    return Err(only_in_transactions("DECLARE CURSOR").into());
+                }
+                self.names.refuse_double(name)?;
+                let Done { columns, rows, .. } = self.run_prepared(query, "", values).await?;
+                let cursor = Cursor::new(columns, "FETCH".to_owned(), rows, *scroll);
+                self.names.declare(name, cursor, (*hold, *binary), self.transaction.open_name());
+                Ok(Done::tag("DECLARE CURSOR"))
+            }
+        }
+    }
+
+    /// Statement and values of an EXECUTE.
+    pub(crate) async fn executed(
+        &mut self,
+        name: &str,
+        arguments: Option<&Prepared>,
+    ) -> Result<(Arc<Statement>, Vec<Value>), Failure> {
+        let statement = self.names.statement(name)?;
+        let mut values = Vec::new();
+        if let Some(arguments) = arguments {
+            values = self.run_prepared(arguments, "", &[]).await?.rows.pop().unwrap_or_default();
+        }
+        let wanted = statement.parameters.len();
+        if values.len() != wanted {
+            let message = format!("wrong number of parameters for prepared statement \"{name}\"");
+            let detail = format!("Expected {wanted} parameters but got {}.", values.len());
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).with_detail(detail).into());
+        }
+        Ok((statement, values))
+    }
+
+    /// Outside of a transaction a statement that was bound to a schema version that is over is bound again, however it runs.
+    pub(crate) async fn run_prepared(
+        &mut self,
+        prepared: &Prepared,
+        tag: &'static str,
+        values: &[Value],
+    ) -> Result<Done, Failure> {
+        if self.transaction.open_name().is_some() {
+            return self.run_bound(prepared, tag, values).await;
+        }
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let bound = self.bound(prepared)?;
+            match self.run_bound(&bound, tag, values).await {
+                Err(failure) if Instant::now() < until => self.meet(failure).await?,
+                done => return done,
+            }
+        }
+    }
+
+    async fn run_bound(
+        &mut self,
+        prepared: &Prepared,
+        tag: &'static str,
+        values: &[Value],
+    ) -> Result<Done, Failure> {
+        let values = &*self.with_current_values(prepared, values)?;
+        let filled = match &prepared.volatile()[..] {
+            [] => None,
+            tables => Some(self.fill(prepared, tables).await?),
+        };
+        let prepared = filled.as_ref().unwrap_or(prepared);
+        if prepared.writes() {
+            self.settings.refuse_write(if tag.is_empty() {
+                "SELECT"
+            } else {
+                tag.split(' ').next().unwrap_or(tag)
+            })?;
+        }
+        if prepared.pieces().is_some() {
+            return self.run_pieces(prepared, tag, values).await;
+        }
+        let snapshot = self.snapshot_for(prepared).await?;
+        let lock_timeout = self.settings.values().time("lock_timeout");
+        let (result, prepared) = match self.transaction.open_name() {
+            Some(name) if snapshot.is_some() => {
+                let bound = self.bound(prepared)?;
+                let (_, begun) = self.transaction.begun(name);
+                let at = (snapshot.map_or(0, |snapshot| snapshot.name()), begun);
+                (self.wait_for(|client| client.begin_at_snapshot(at, &bound, values)).await?, bound)
+            }
+            _ if prepared.has_batches() => self.run_batches(prepared, values, lock_timeout).await?,
+            Some(name) => {
+                let bound = self.bound(prepared)?;
+                self.limit_waits(name, lock_timeout).await?;
+                let begun = self.transaction.begun(name);
+                (self.wait_for(|client| client.begin_within_at(begun, &bound, values)).await?, bound)
+            }
+            // Shards tell of open transactions alone for whom they wait.
+            None if lock_timeout.is_some() && !prepared.reads_only() => {
+                let bound = self.bound(prepared)?;
+                let own = ByItself::begin(&self.client);
+                self.limit_waits(own.name(), lock_timeout).await?;
+                let result = self.wait_for(|client| client.begin_within(own.name(), &bound, values)).await;
+                let ended = own.end(result.is_ok()).await.map_err(sql_error);
+                let result = result?;
+                ended?;
+                (result, bound)
+            }
+            None => {
+                let bound = self.bound(prepared)?;
+                (self.wait_for(|client| client.begin_prepared(&bound, values)).await?, bound)
+            }
+        };
+        self.sequence_values.note(&prepared, &result);
+        let count = prepared.verb().filter(|verb| *verb != Verb::Do).map(|_| prepared.count(&result));
+        Ok(Done { count, columns: prepared.columns().into(), rows: prepared.rows(result), ..Done::tag(tag) })
+    }
+
+    /// Runs a bound portal, unless it has run already.
+    ///
+    /// # Errors
+    /// An error of PostgreSQL, or an unsupported feature.
+    pub async fn start(&mut self, name: &str) -> Result<Option<Done>, Failure> {
+        let portal = self.names.portal(name)?.clone();
+        if !matches!(portal.state, PortalState::Bound) {
+            self.refuse_after_failure(portal.statement.command())?;
+            return Ok(None);
+        }
+        let mut done = self.run(&portal.statement, &portal.values).await?;
+        let state = match done.columns.is_empty() {
+            true => PortalState::Over,
+            false => {
+                let rows = std::mem::take(&mut done.rows);
+                PortalState::Open(Cursor::new(done.columns.clone(), done.tag.clone(), rows, Some(false)))
+            }
+        };
+        // Its end may have taken the portal along.
+        if let Ok(portal) = self.names.portal(name) {
+            portal.state = state;
+        }
+        Ok(Some(done))
+    }
+
+    /// Binds the values of its parameters to a statement.
+    ///
+    /// # Errors
+    /// There is no such statement, or a portal of that name.
+    pub fn bind_portal(
+        &mut self,
+        name: &str,
+        bound: (Arc<Statement>, Vec<Value>, Formats),
+    ) -> Result<(), Failure> {
+        self.refuse_after_failure(bound.0.command())?;
+        let born_in = self.transaction.open_name();
+        Ok(self.names.bind(name, bound, born_in)?)
+    }
+
+    /// The statement ends when `statement_timeout` says so, until this is dropped.
+    fn limit_time(&self, statement: u64) -> Option<Armed> {
+        let most = self.settings.values().time("statement_timeout")?;
+        let process = self.backend.facts.get()?.process;
+        Some(Armed::new(&self.front, std::time::Instant::now() + most, (process, statement)))
+    }
+
+    /// The values of a statement, with those that the session has been given behind them.
+    pub(crate) fn with_current_values<'v>(
+        &self,
+        prepared: &Prepared,
+        values: &'v [Value],
+    ) -> Result<Cow<'v, [Value]>, Failure> {
+        if prepared.current_values().is_empty() {
+            return Ok(Cow::Borrowed(values));
+        }
+        let mut all = values.to_vec();
+        for asked in prepared.current_values() {
+            all.push(Value::Int(self.current_value(asked)?));
+        }
+        Ok(Cow::Owned(all))
+    }
+
+    /// # Errors
+    /// There is no such sequence (42P01), or it has given nothing yet (55000).
+    pub(crate) fn current_value(&self, asked: &CurrentValue) -> Result<i64, Failure> {
+        if let CurrentValue::Of(sequence) = asked {
+            self.schema_version()?.check_sequence(sequence)?;
+        }
+        Ok(self.sequence_values.get(asked)?)
+    }
+
+    fn begin_watch(&self, statement: &Statement) -> Watched {
+        let begun = std::time::Instant::now();
+        let was_open = !self.transaction.is_none();
+        self.backend.activity.begin(begun, &statement.text);
+        Watched { begun, was_open }
+    }
+
+    fn end_watch(
+        &self,
+        statement: &Statement,
+        Watched { begun, was_open }: Watched,
+        result: &Result<Done, Failure>,
+    ) {
+        let took = begun.elapsed();
+        let phase = match self.transaction.state() {
+            TransactionState::None => Phase::Idle,
+            TransactionState::Open { .. } => Phase::IdleInTransaction,
+            TransactionState::Failed { .. } => Phase::IdleInFailed,
+        };
+        self.backend.activity.end(begun + took, phase);
+        if phase == Phase::Idle {
+            let is_rolled_back = match (was_open, result) {
+                (true, Ok(done)) => done.tag == "ROLLBACK",
+                (_, result) => result.is_err(),
+            };
+            self.front.transactions.count(!is_rolled_back);
+        }
+        let executed = match &statement.kind {
+            Kind::Execute(name, _) => self.names.statement(name).ok().and_then(|one| one.figures.clone()),
+            _ => None,
+        };
+        if let Some(figures) = executed.as_ref().or(statement.figures.as_ref()) {
+            figures.add(took, result);
+        }
+        let slow = self.settings.values().log_slow(self.front.log_slow);
+        if slow.is_some_and(|slow| took >= slow) {
+            self.front.log_slow(&self.backend, statement, took, result);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! REPEATABLE READ, READ ONLY: a transaction that reads one state of all shards and of the schema, that of its first query
+//! (docs/internals/snapshots.md). One that writes is refused at that level.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+
+use weir_client::{Client, Prepared, SchemaVersion};
+use weir_sql::session::Isolation;
+use weir_types::{SqlError, SqlState, Value};
+
+use super::definitions::PATIENCE;
+use crate::session::{Session, not_yet};
+use crate::settings::Values;
+use crate::statement::Failure;
+
+/// A snapshot of the cluster, which ends with the last transaction that reads it.
+pub(crate) struct Snapshot {
+    client: Arc<Client>,
+    name: u64,
+    schema_version: SchemaVersion,
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.client.end_snapshot(self.name);
+    }
+}
+
+/// Snapshots exported by transactions of a front end, by the names given to clients.
+#[derive(Default)]
+pub(crate) struct Exported(Mutex<BTreeMap<String, Weak<Snapshot>>>);
+
+impl Exported {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Weak<Snapshot>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, snapshot: &Arc<Snapshot>) -> String {
+        let (high, low) = (snapshot.name >> 32, snapshot.name as u32);
+        let name = format!("{high:08X}-{low:08X}-1");
+        let mut exported = self.lock();
+        exported.retain(|_, one| one.strong_count() > 0);
+        exported.insert(name.clone(), Arc::downgrade(snapshot));
+        name
+    }
+
+    fn get(&self, name: &str) -> Option<Arc<Snapshot>> {
+        self.lock().get(name)?.upgrade()
+    }
+}
+
+fn before_any_query(what: &str) -> SqlError {
+    SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, format!("{what} must be called before any query"))
+}
+
+impl Session {
+    /// From here on, until the end of the transaction.
+    pub(crate) fn set_isolation(&mut self, level: Isolation) -> Result<(), SqlError> {
+        let is_repeatable = level == Isolation::RepeatableRead;
+        if is_repeatable != self.settings.is_repeatable_read() && self.transaction.has_run() {
+            return Err(before_any_query("SET TRANSACTION ISOLATION LEVEL"));
+        }
+        let set = |values: &mut Values| {
+            values.set_isolation(level);
+            Ok(())
+        };
+        self.settings.change(!self.transaction.is_none(), true, &set).map(drop)
+    }
+
+    /// Snapshot that the statement must run at, if the transaction reads one state; taken now if this is its first query.
+    pub(crate) async fn snapshot_for(
+        &mut self,
+        prepared: &Prepared,
+    ) -> Result<Option<Arc<Snapshot>>, Failure> {
+        if !self.settings.is_repeatable_read() || self.transaction.open_name().is_none() {
+            return Ok(None);
+        }
+        if !prepared.reads_only() {
+            let what = "calls of procedures in a transaction of isolation level repeatable read";
+            return Err(not_yet(what).with_hint("read committed").into());
+        }
+        self.snapshot().await.map(Some)
+    }
+
+    async fn snapshot(&mut self) -> Result<Arc<Snapshot>, Failure> {
+        if let Some(held) = &self.transaction.snapshot {
+            return Ok(held.clone());
+        }
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let (client, name) = (self.client.clone(), self.client.new_transaction());
+            let taken = Arc::new(Snapshot { client, name, schema_version: self.schema_version()? });
+            match self.wait_for(|client| client.begin_snapshot(name, &taken.schema_version)).await {
+                Ok(_) => return Ok(self.transaction.snapshot.insert(taken).clone()),
+                Err(failure) if Instant::now() < until => self.meet(failure).await?,
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    /// pg_export_snapshot().
+    pub(crate) async fn export_snapshot(&mut self) -> Result<Value, Failure> {
+        if !self.settings.is_repeatable_read() || self.transaction.open_name().is_none() {
+            let what = "pg_export_snapshot() but in a transaction of isolation level repeatable read";
+            return Err(not_yet(what).into());
+        }
+        let snapshot = self.snapshot().await?;
+        Ok(Value::text(self.front.exported.put(&snapshot)))
+    }
+
+    /// SET TRANSACTION SNAPSHOT.
+    pub(crate) fn import_snapshot(&mut self, name: &str) -> Result<(), SqlError> {
+        if !self.settings.is_repeatable_read() || self.transaction.open_name().is_none() {
+            let message =
+                "a snapshot-importing transaction must have isolation level SERIALIZABLE or REPEATABLE READ";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        if self.transaction.has_run() {
+            return Err(before_any_query("SET TRANSACTION SNAPSHOT"));
+        }
+        let Some(snapshot) = self.front.exported.get(name) else {
+            let message = format!("invalid snapshot identifier: \"{name}\"");
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+                .with_hint("Snapshots are those of transactions that are open at the same front end."));
+        };
+        self.transaction.snapshot = Some(snapshot);
+        Ok(())
+    }
+}
+
+impl Snapshot {
+    pub(crate) fn name(&self) -> u64 {
+        self.name
+    }
+
+    pub(crate) fn schema_version(&self) -> &SchemaVersion {
+        &self.schema_version
+    }
+}

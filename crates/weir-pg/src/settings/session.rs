@@ -1,0 +1,159 @@
+//! The settings of one session, and for how long each is what it was set to: for the session, or until the end of the transaction, with
+//! which SET is rolled back.
+
+use std::sync::Arc;
+
+use weir_sql::session::{Characteristics, Isolation};
+use weir_types::datetime::session::ZoneCell;
+use weir_types::{SqlError, SqlState};
+
+use super::{Changed, Values};
+use crate::backend::Backend;
+use crate::session::not_yet;
+
+/// State of settings for a transaction that has changed one.
+#[derive(Clone, Debug)]
+struct Scope {
+    /// As settings are after a roll-back.
+    before: Values,
+    /// As they are after a commit: without what is LOCAL.
+    after: Values,
+}
+
+/// Settings as they are at a savepoint.
+#[derive(Clone)]
+pub(crate) struct Saved {
+    values: Values,
+    scope: Option<Scope>,
+}
+
+pub(crate) struct SessionSettings {
+    /// Changed by `replace` alone.
+    values: Values,
+    /// Of the open transaction, once it has changed a setting; none outside of one.
+    scope: Option<Scope>,
+    /// Always that of `values`. Whoever polls the connection's work enters it at each poll, beside this.
+    zone: Arc<ZoneCell>,
+    /// Told of `application_name`.
+    backend: Arc<Backend>,
+}
+
+type Change<'a> = dyn Fn(&mut Values) -> Result<(), SqlError> + 'a;
+
+impl SessionSettings {
+    pub fn new(backend: Arc<Backend>) -> SessionSettings {
+        SessionSettings { values: Values::default(), scope: None, zone: Arc::default(), backend }
+    }
+
+    pub fn values(&self) -> &Values {
+        &self.values
+    }
+
+    pub fn zone(&self) -> &Arc<ZoneCell> {
+        &self.zone
+    }
+
+    /// Gives what clients are told of the change.
+    fn replace(&mut self, values: Values) -> Changed {
+        let told = values.told_anew(&self.values);
+        let zone = values.zone();
+        if zone != self.zone.get() {
+            self.zone.set(zone);
+        }
+        let before = std::mem::replace(&mut self.values, values);
+        if before.application() != self.values.application() {
+            self.backend.activity.set_application(self.values.application());
+        }
+        told
+    }
+
+    /// As the startup packet has them.
+    pub fn start(&mut self, values: Values) {
+        self.replace(values);
+    }
+
+    /// Changes settings; gives what clients are told of it. `is_open`: a transaction is, with which they are rolled back.
+    pub fn change(
+        &mut self,
+        is_open: bool,
+        is_local: bool,
+        change: &Change<'_>,
+    ) -> Result<Changed, SqlError> {
+        let mut changed = self.values.clone();
+        change(&mut changed)?;
+        if is_open {
+            let values = &self.values;
+            let scope =
+                self.scope.get_or_insert_with(|| Scope { before: values.clone(), after: values.clone() });
+            if !is_local {
+                change(&mut scope.after)?;
+            }
+        } else if is_local {
+            // It is of the transaction, which is over with this statement.
+            return Ok(Changed::new());
+        }
+        Ok(self.replace(changed))
+    }
+
+    /// The transaction is over: what was LOCAL is as before, and everything if it was rolled back.
+    pub fn end_transaction(&mut self, has_committed: bool) -> Changed {
+        match self.scope.take() {
+            Some(scope) => self.replace(if has_committed { scope.after } else { scope.before }),
+            None => Changed::new(),
+        }
+    }
+
+    pub fn saved(&self) -> Saved {
+        Saved { values: self.values.clone(), scope: self.scope.clone() }
+    }
+
+    /// As they were at a savepoint.
+    pub fn restore(&mut self, Saved { values, scope }: Saved) -> Changed {
+        let open = self.scope.take();
+        // What had set nothing then must still know what was before.
+        self.scope =
+            scope.or_else(|| open.map(|Scope { before, .. }| Scope { after: before.clone(), before }));
+        self.replace(values)
+    }
+
+    /// Whether the transaction is read-only, and must not become anything else.
+    ///
+    /// # Errors
+    /// The statement writes.
+    pub fn refuse_write(&self, what: &str) -> Result<(), SqlError> {
+        if !self.values.is_on("transaction_read_only") {
+            return Ok(());
+        }
+        let message = format!("cannot execute {what} in a read-only transaction");
+        Err(SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message))
+    }
+
+    pub fn is_repeatable_read(&self) -> bool {
+        self.values.is_isolation(Isolation::RepeatableRead)
+    }
+
+    /// A transaction may be like that: `begins`, or the open one from here on.
+    ///
+    /// # Errors
+    /// There is no such level, or not for one that writes.
+    pub fn check_level(&self, wished: Characteristics, begins: bool) -> Result<(), SqlError> {
+        let values = &self.values;
+        let prefix = if begins { "default_" } else { "" };
+        let now = values.get(&format!("{prefix}transaction_isolation")).unwrap_or_default();
+        let level = wished.isolation.or_else(|| Isolation::by_name(&now)).unwrap_or(Isolation::ReadCommitted);
+        let is_read_only =
+            wished.read_only.unwrap_or_else(|| values.is_on(&format!("{prefix}transaction_read_only")));
+        match level {
+            Isolation::ReadCommitted | Isolation::ReadUncommitted => Ok(()),
+            Isolation::RepeatableRead if is_read_only => Ok(()),
+            Isolation::RepeatableRead => {
+                let what = "isolation level repeatable read of a transaction that writes";
+                Err(not_yet(what).with_hint("it may be read committed, or READ ONLY"))
+            }
+            Isolation::Serializable => {
+                let error = not_yet(&format!("isolation level {}", level.name()));
+                Err(error.with_hint("it may be read committed, or REPEATABLE READ, READ ONLY"))
+            }
+        }
+    }
+}
