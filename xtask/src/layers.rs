@@ -106,12 +106,12 @@ fn modules_of(path: &str) -> Vec<&str> {
     if path == "lib" { Vec::new() } else { path.split('/').collect() }
 }
 
-fn is_test(path: &str) -> bool {
+pub fn is_test(path: &str) -> bool {
     modules_of(path).iter().any(|module| *module == "tests" || module.ends_with("_tests"))
 }
 
 /// The text without comments and unit tests; lines stay where they are.
-fn code_of(text: &str) -> String {
+pub fn code_of(text: &str) -> String {
     let mut code = String::new();
     let mut lines = text.lines().peekable();
     let mut is_test = false;

@@ -94,6 +94,7 @@ fn house_rules(root: &Path) -> Vec<String> {
     let cited = Cited::of(root, &files);
     complaints.extend(crate::layers::complaints(root, &files));
     complaints.extend(crate::layers::dependencies(root));
+    complaints.extend(crate::planted::complaints(root, &files));
     for file in files {
         let Ok(text) = std::fs::read_to_string(root.join(&file)) else { continue };
         // Examples of citations, and what is written anew or was written long ago.

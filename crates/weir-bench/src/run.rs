@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_analysis::Analysis;
+use weir_analysis::plan::Plan;
 use weir_client::ClusterFile;
 use weir_client::carrier::{Carrier, new_id};
 use weir_client::export::export;
@@ -22,7 +23,7 @@ use weir_sql::bound::ExprKind;
 use weir_sql::catalog::{ColumnIndex, SequenceId, TableId};
 use weir_txn::exec::GeneratedColumns;
 use weir_txn::exec::program::{CompileError, Program};
-use weir_txn::faults::PlantedBugs;
+use weir_txn::faults::NoFaults;
 use weir_txn::ramp::Protocol;
 use weir_txn::shard::Node;
 use weir_txn::storage::view::WholeView;
@@ -47,7 +48,8 @@ pub struct RunOptions {
     pub audit_every: Option<u64>,
     /// Messages may be lost and shards start again: what is not answered is asked again.
     pub resends: bool,
-    pub bugs: PlantedBugs,
+    /// How ad-hoc statements are enabled.
+    pub with_texts: fn(Program, &Application, &Plan) -> Program,
     /// A procedure of the mix that the engine refuses is an error before anything is loaded.
     pub refuses: bool,
     /// The run ends early once this is so, and reports what there is.
@@ -65,7 +67,7 @@ impl RunOptions {
             protocol: Protocol::RampFast,
             audit_every: None,
             resends: false,
-            bugs: PlantedBugs::default(),
+            with_texts: Program::with_texts,
             refuses: false,
             interrupted: None,
         }
@@ -129,7 +131,7 @@ pub fn load(
             return Err(RunError::Refused(refused));
         }
     }
-    let program = Arc::new(program.with_texts_and_bugs(application, &analysis.plan, options.bugs));
+    let program = Arc::new((options.with_texts)(program, application, &analysis.plan));
     let invariants = Invariants::compile(application, analysis, &program)?;
     let begin = Instant::now();
     let audited = invariants.audited();
@@ -177,7 +179,7 @@ fn populate(
     listener: &mut Listener<'_>,
 ) -> Result<(Vec<Node>, Population), RunError> {
     let mut nodes: Vec<Node> =
-        (0..options.shards).map(|shard| Node::new(shard, program.clone(), options.bugs)).collect();
+        (0..options.shards).map(|shard| Node::new(shard, program.clone(), NoFaults)).collect();
     let mut loaded = Population { rows: 0, audit_keys: BTreeMap::new(), ids: BTreeMap::new() };
     let total = total_rows(workload, options.seed)?;
     listener(Progress::Phase { name: "loading", steps: total });
@@ -338,8 +340,7 @@ impl Loaded {
         let fetch = |shard| {
             let record = export(cluster, terms, shard, FETCHED_MAX)
                 .map_err(|error| RunError::Network(error.to_string()))?;
-            let bugs = PlantedBugs::default();
-            Ok(Node::recover(shard, self.program.clone(), bugs, Default::default(), [record]))
+            Ok(Node::recover(shard, self.program.clone(), NoFaults, Default::default(), [record]))
         };
         (0..self.options.shards).map(fetch).collect()
     }

@@ -12,7 +12,7 @@ use weir_sql::catalog::{ForeignKey, TableId};
 use weir_sql::walk::each_step;
 use weir_txn::exec::definition::Description;
 use weir_txn::exec::program::Program;
-use weir_txn::faults::PlantedBugs;
+use weir_txn::faults::Faults;
 use weir_txn::message::{Call, Callee};
 use weir_txn::storage::Rows;
 use weir_types::Value;
@@ -59,7 +59,7 @@ impl<'a> Simulated<'a> {
     }
 
     /// One run. The error is one of the application or its workload.
-    pub fn run(&mut self, setup: &Setup) -> Result<Report, RunError> {
+    pub fn run<F: Faults>(&mut self, setup: &Setup<F>) -> Result<Report, RunError> {
         let workload = self.workload;
         let mut generators: BTreeMap<usize, CallGenerator> = BTreeMap::new();
         let mut wrong = None;
@@ -87,25 +87,25 @@ impl<'a> Simulated<'a> {
     }
 
     /// One run of other calls than the workload's: the next one of a session, which is told its number.
-    pub fn run_calls(
+    pub fn run_calls<F: Faults>(
         &mut self,
-        setup: &Setup,
+        setup: &Setup<F>,
         next_call: &mut dyn FnMut(usize) -> Call,
     ) -> Result<Report, RunError> {
         self.run_counted(setup, false, next_call)
     }
 
     /// `counts`: nothing else than the workload's calls adds rows.
-    fn run_counted(
+    fn run_counted<F: Faults>(
         &mut self,
-        setup: &Setup,
+        setup: &Setup<F>,
         counts: bool,
         next_call: &mut dyn FnMut(usize) -> Call,
     ) -> Result<Report, RunError> {
         let shards = setup.shards.unwrap_or(1 + (setup.seed % 4) as u16);
-        let which = (shards, setup.bugs.trusts_statements, counts);
+        let which = (shards, setup.bugs.trusts_statements(), counts);
         if !self.jobs.contains_key(&which) {
-            let mut job = self.job(shards, setup.bugs)?;
+            let mut job = self.job(shards, &setup.bugs)?;
             if !counts {
                 job.counted.clear();
             }
@@ -115,15 +115,22 @@ impl<'a> Simulated<'a> {
     }
 
     /// One run of sessions that do what a script says.
-    pub fn run_script(&mut self, setup: &Setup, script: impl Script) -> Result<Report, RunError> {
+    pub fn run_script<F: Faults>(
+        &mut self,
+        setup: &Setup<F>,
+        script: impl Script,
+    ) -> Result<Report, RunError> {
         let shards = setup.shards.unwrap_or(1 + (setup.seed % 4) as u16);
-        let mut job = self.job(shards, setup.bugs)?;
+        let mut job = self.job(shards, &setup.bugs)?;
         job.counted.clear();
         Ok(run_script(&Arc::new(job), setup, script))
     }
 
-    fn job(&self, shards: u16, bugs: PlantedBugs) -> Result<Job, RunError> {
-        let options = RunOptions { bugs, ..RunOptions::new(shards) };
+    fn job(&self, shards: u16, faults: &impl Faults) -> Result<Job, RunError> {
+        let mut options = RunOptions::new(shards);
+        if faults.trusts_statements() {
+            options.with_texts = Program::with_trusted_texts;
+        }
         let loaded = load(self.application, self.analysis, self.workload, &options, true, &mut |_| ())?;
         let (mut program, population, keys) = loaded.into_snapshots();
         if let Some(files) = self.defines {

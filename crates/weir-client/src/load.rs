@@ -235,7 +235,7 @@ mod tests {
     use weir_core::termination::Timeouts;
     use weir_sql::Sources;
     use weir_txn::exec::definition::Description;
-    use weir_txn::faults::PlantedBugs;
+    use weir_txn::faults::NoFaults;
     use weir_txn::message::Request;
     use weir_txn::ramp::client::Order;
     use weir_txn::ramp::{Begin, Coordinator, Event, Protocol};
@@ -263,8 +263,7 @@ mod tests {
             let application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
             let described = Description::of_schema(&application, 1).map_err(|wrong| wrong.error).unwrap();
             let program = Arc::new(described.compile(shards).unwrap());
-            let start =
-                |id| Node::recover(id, program.clone(), PlantedBugs::default(), Timeouts::default(), []);
+            let start = |id| Node::recover(id, program.clone(), NoFaults, Timeouts::default(), []);
             Stage {
                 catalog: application.catalog,
                 shards: (0..shards).map(start).collect(),

@@ -15,7 +15,7 @@ use weir_txn::exec::call::{self, Fragment, Ran, Role, Scratch, Stop};
 use weir_txn::exec::context::Environment;
 use weir_txn::exec::program::Program;
 use weir_txn::exec::sequences::Sequences;
-use weir_txn::faults::PlantedBugs;
+use weir_txn::faults::NoFaults;
 use weir_txn::message::{Call, Callee, Output};
 use weir_txn::storage::{Operation, Rows, Schema, Storage, Workspace, Write};
 use weir_types::datetime::{SessionZone, TransactionTime};
@@ -258,7 +258,7 @@ impl<'l> Replica<'l> {
             loading: Vec::new(),
             has_locks: false,
             looks: None,
-            bugs: PlantedBugs::default(),
+            bugs: NoFaults,
         };
         let call = Call {
             callee: Callee::Procedure(invocation.procedure),

@@ -16,7 +16,7 @@ use weir_core::termination::Timeouts;
 use weir_sql::catalog::TableId;
 use weir_txn::exec::definition::Description;
 use weir_txn::exec::program::Program;
-use weir_txn::faults::PlantedBugs;
+use weir_txn::faults::{Faults as ShardFaults, NoFaults};
 use weir_txn::message::{Call, Callee, Output};
 use weir_txn::ramp::{Begin, Coordinator, Event, FetchedRead, Protocol};
 use weir_txn::shard::{Node, Record};
@@ -60,7 +60,7 @@ pub struct Counted {
 
 /// Configuration of one run.
 #[derive(Clone, Debug)]
-pub struct Setup {
+pub struct Setup<F = NoFaults> {
     pub seed: u64,
     /// None: 1 to 4, drawn from the seed.
     pub shards: Option<ShardId>,
@@ -68,16 +68,16 @@ pub struct Setup {
     pub faults: Option<Faults>,
     /// Number of calls to begin.
     pub calls: usize,
-    pub bugs: PlantedBugs,
+    pub bugs: F,
     /// Deliberate bug of the driver: answers leave before what they depend on is durable (S16).
     pub answers_early: bool,
     /// Keep a line for everything that happens.
     pub logged: bool,
 }
 
-impl Setup {
-    pub fn new(seed: u64) -> Setup {
-        let bugs = PlantedBugs::default();
+impl<F: ShardFaults> Setup<F> {
+    pub fn new(seed: u64) -> Setup<F> {
+        let bugs = F::default();
         Setup { seed, shards: None, faults: None, calls: 120, bugs, answers_early: false, logged: false }
     }
 }
@@ -128,7 +128,7 @@ impl fmt::Display for Report {
     }
 }
 
-type Calls = Cluster<Node, Coordinator>;
+type Calls<F> = Cluster<Node<F>, Coordinator>;
 
 impl Mortal for Coordinator {
     fn txn_of(&mut self, tag: u64) -> Option<TxnId> {
@@ -137,7 +137,11 @@ impl Mortal for Coordinator {
 }
 
 /// Runs the setup to its end. A panic of a node is a failure like any other. `next_call`: of that session.
-pub fn run(job: &Arc<Job>, setup: &Setup, next_call: &mut dyn FnMut(usize) -> Call) -> Report {
+pub fn run<F: ShardFaults>(
+    job: &Arc<Job>,
+    setup: &Setup<F>,
+    next_call: &mut dyn FnMut(usize) -> Call,
+) -> Report {
     run_script(job, setup, next_call)
 }
 
@@ -158,7 +162,7 @@ impl Script for &mut dyn FnMut(usize) -> Call {
 }
 
 /// One run of sessions that do other things than calls.
-pub fn run_script(job: &Arc<Job>, setup: &Setup, mut script: impl Script) -> Report {
+pub fn run_script<F: ShardFaults>(job: &Arc<Job>, setup: &Setup<F>, mut script: impl Script) -> Report {
     let mut chance = Chance::from_seed(setup.seed);
     let faults = setup.faults.clone().unwrap_or_else(|| Faults::draw(&mut chance));
     let coordinators: CoordinatorId = chance.between(2, 4);
@@ -209,13 +213,13 @@ pub fn run_script(job: &Arc<Job>, setup: &Setup, mut script: impl Script) -> Rep
 }
 
 /// A shard that would start again now would be as it is: from its log, and from a snapshot alone.
-fn check_recovery(job: &Job, cluster: &mut Calls) -> Result<(), Violation> {
+fn check_recovery<F: ShardFaults>(job: &Job, cluster: &mut Calls<F>) -> Result<(), Violation> {
     let snapshots: Vec<Record> = cluster.shards.iter_mut().flatten().map(Node::snapshot).collect();
     for (shard, snapshot) in cluster.shards.iter().flatten().zip(snapshots) {
         let logs = [cluster.durable_log(shard.id()), Some(vec![snapshot])];
         for log in logs.into_iter().flatten() {
             let log = written_and_read(&log)?;
-            let again = start(job, shard.id(), log, PlantedBugs::default(), Timeouts::default());
+            let again = start(job, shard.id(), log, NoFaults, Timeouts::default());
             if let Some(lost) = shard.lost_by(&again) {
                 let seen = format!("shard {} forgets {lost}", shard.id());
                 return Err(Violation { claim: "a shard that starts again is as it was", seen });
@@ -233,14 +237,20 @@ fn written_and_read(log: &[Record]) -> Result<Vec<Record>, Violation> {
 }
 
 /// From the records of its log, or for the first time with the rows that it starts with.
-fn start(job: &Job, shard: ShardId, records: Vec<Record>, bugs: PlantedBugs, timeouts: Timeouts) -> Node {
+fn start<F: ShardFaults>(
+    job: &Job,
+    shard: ShardId,
+    records: Vec<Record>,
+    bugs: F,
+    timeouts: Timeouts,
+) -> Node<F> {
     // A log that begins with a snapshot has everything.
     let has_all = matches!(records.first(), Some(Record::Snapshot(_)));
     let loaded = (!has_all).then(|| job.population[usize::from(shard)].clone());
     Node::recover(shard, job.program.clone(), bugs, timeouts, loaded.into_iter().chain(records))
 }
 
-fn starts(job: &Arc<Job>, bugs: PlantedBugs, timeouts: Timeouts) -> Starts<Node, Coordinator> {
+fn starts<F: ShardFaults>(job: &Arc<Job>, bugs: F, timeouts: Timeouts) -> Starts<Node<F>, Coordinator> {
     let (program, job) = (job.program.clone(), job.clone());
     Starts {
         shard: Box::new(move |shard, records| start(&job, shard, records, bugs, timeouts)),
@@ -249,9 +259,9 @@ fn starts(job: &Arc<Job>, bugs: PlantedBugs, timeouts: Timeouts) -> Starts<Node,
 }
 
 /// Both phases, then the checks of the end.
-fn live(
+fn live<F: ShardFaults>(
     job: &Job,
-    cluster: &mut Calls,
+    cluster: &mut Calls<F>,
     clients: &mut Sessions<'_>,
     timeouts: Timeouts,
 ) -> Result<(), Violation> {
@@ -263,7 +273,7 @@ fn live(
     clients.left = 0;
     check_recovery(job, cluster)?;
     let links_free_us = cluster.calm();
-    let look = |cluster: &Calls, clients: &mut Sessions<'_>| {
+    let look = |cluster: &Calls<F>, clients: &mut Sessions<'_>| {
         clients.check()?;
         check_dead_are_resolved(cluster, links_free_us, timeouts)
     };
@@ -277,7 +287,7 @@ fn live(
 }
 
 /// Checks that nothing is kept for readers and coordinators that is not needed.
-fn check_forgotten(cluster: &Calls) -> Result<(), Violation> {
+fn check_forgotten<F: ShardFaults>(cluster: &Calls<F>) -> Result<(), Violation> {
     for shard in cluster.shards.iter().flatten() {
         for (coordinator, one) in cluster.coordinators.iter().enumerate() {
             let left = shard.left_of(coordinator as CoordinatorId);
@@ -290,8 +300,8 @@ fn check_forgotten(cluster: &Calls) -> Result<(), Violation> {
     Ok(())
 }
 
-fn check_end(job: &Job, cluster: &Calls, told: &Told) -> Result<(), Violation> {
-    let nodes: Vec<&Node> = cluster.shards.iter().flatten().collect();
+fn check_end<F: ShardFaults>(job: &Job, cluster: &Calls<F>, told: &Told) -> Result<(), Violation> {
+    let nodes: Vec<&Node<F>> = cluster.shards.iter().flatten().collect();
     let replicated: Vec<bool> = job.program.partitions.iter().map(Option::is_none).collect();
     for table in (0..replicated.len() as u32).map(TableId).filter(|table| replicated[table.0 as usize]) {
         let prints: Vec<u64> = nodes.iter().map(|node| node.storage.fingerprint(table)).collect();
@@ -332,7 +342,7 @@ fn check_end(job: &Job, cluster: &Calls, told: &Told) -> Result<(), Violation> {
 /// Rows by table, as the shards start.
 fn population_counts(job: &Job) -> Vec<usize> {
     let nodes: Vec<Node> = (0..job.program.shards)
-        .map(|shard| start(job, shard, Vec::new(), PlantedBugs::default(), Timeouts::default()))
+        .map(|shard| start(job, shard, Vec::new(), NoFaults, Timeouts::default()))
         .collect();
     let replicated = job.program.partitions.iter().map(Option::is_none).collect();
     let view = WholeView::new(nodes.iter().map(|node| &node.storage).collect(), replicated);

@@ -11,7 +11,7 @@ use weir_core::machine::Outgoing;
 use weir_core::machine::{Coordinator as _, Orders, Shard};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
-use weir_txn::faults::PlantedBugs;
+use weir_txn::faults::{Faults, NoFaults};
 use weir_txn::message::{Call, Output, Progress, Reply, Request};
 use weir_txn::ramp::{Begin, Coordinator, Event, FetchedRead, Protocol};
 use weir_txn::shard::{Effects, Node};
@@ -26,8 +26,8 @@ pub struct Audit {
 }
 
 /// A cluster in virtual time.
-pub struct Simulation {
-    pub nodes: Vec<Node>,
+pub struct Simulation<F = NoFaults> {
+    pub nodes: Vec<Node<F>>,
     coordinators: Vec<Coordinator>,
     chance: Xoshiro256PlusPlus,
     now_us: u64,
@@ -64,15 +64,15 @@ const TICK_US: u64 = 1_000;
 /// The tag of audits; calls have their client's number.
 const AUDIT: u64 = u64::MAX;
 
-impl Simulation {
+impl<F: Faults> Simulation<F> {
     /// `delay_us_max`: a message takes from 1 to that many microseconds, so messages overtake one another.
     pub fn new(
         program: &Arc<Program>,
         coordinators: CoordinatorId,
         seed: u64,
         delay_us_max: u64,
-        bugs: PlantedBugs,
-    ) -> Simulation {
+        bugs: F,
+    ) -> Simulation<F> {
         let nodes = (0..program.shards).map(|shard| Node::new(shard, program.clone(), bugs)).collect();
         Simulation {
             nodes,

@@ -1,54 +1,102 @@
-//! Bugs that tests plant on purpose.
+//! Bugs that tests plant on purpose, and the type of a shard that has none (docs/decisions/0014-faults-are-a-type.md).
+//!
+//! A shard is generic over its faults. Every product builds it with [`NoFaults`], whose answers are constants, so that the compiler
+//! drops the code of a bug. Only the simulated worlds of tests build it with [`PlantedBugs`].
 
-/// Deliberate bugs, one for each claim: the checks must catch every one of them.
+use std::fmt::Debug;
+
+/// Declares the faults once: as questions that a shard asks, and as the set of those that a test plants.
+macro_rules! faults {
+    ($($(#[$what:meta])* $name:ident,)*) => {
+        /// The faults of a shard, one for each claim: the checks must catch every one of them. An implementation without methods has none.
+        pub trait Faults: Clone + Copy + Debug + Default + Send + Sync + 'static {
+            $($(#[$what])* fn $name(&self) -> bool { false })*
+        }
+
+        /// A set of faults, chosen at run time.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct PlantedBugs {
+            $($(#[$what])* pub $name: bool,)*
+        }
+
+        impl Faults for PlantedBugs {
+            $(fn $name(&self) -> bool { self.$name })*
+        }
+    };
+}
+
+/// No faults: what every product runs with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PlantedBugs {
+pub struct NoFaults;
+
+impl Faults for NoFaults {}
+
+faults! {
     /// A guarded statement reads in one step and writes in a later one, without holding its claim in between.
-    pub no_guards: bool,
+    no_guards,
     /// Commits become visible shard by shard: replies to readers name no siblings.
-    pub no_siblings: bool,
+    no_siblings,
     /// A row-local update is written back as the value that it had when it was prepared.
-    pub overwrite: bool,
+    overwrite,
     /// A repeated request takes effect again.
-    pub takes_effect_twice: bool,
+    takes_effect_twice,
     /// Refusals, withdrawals and promises are answered before they are logged (S3).
-    pub refusal_is_not_recorded: bool,
+    refusal_is_not_recorded,
     /// A shard that is asked for the outcome of a transaction unknown to it answers "committed".
-    pub unknown_means_committed: bool,
+    unknown_means_committed,
     /// A restarted shard has forgotten its prepared transactions.
-    pub recovery_forgets_prepared: bool,
+    recovery_forgets_prepared,
     /// A restarted shard holds no claims for its prepared transactions.
-    pub recovery_forgets_claims: bool,
+    recovery_forgets_claims,
     /// A restarted shard hands out sequence values again that it has handed out before.
-    pub recovery_forgets_sequences: bool,
+    recovery_forgets_sequences,
     /// A restarted shard has forgotten which answers it gave.
-    pub recovery_forgets_answers: bool,
+    recovery_forgets_answers,
     /// A request whose clock is far ahead moves the shard's clock (S9).
-    pub accepts_any_clock: bool,
-    /// Ad-hoc statements are not checked against the procedures (S1).
-    pub trusts_statements: bool,
+    accepts_any_clock,
+    /// Ad-hoc statements are not checked against the procedures (S1): the program is compiled `with_trusted_texts`.
+    trusts_statements,
     /// Calls write rows that open transactions hold (S14).
-    pub ignores_open: bool,
+    ignores_open,
     /// The work of an open transaction need not exist any more after a restart of its shard.
-    pub opens_again: bool,
+    opens_again,
     /// FOR UPDATE without a write takes no lock.
-    pub forgets_for_update: bool,
+    forgets_for_update,
     /// FOR NO KEY UPDATE holds rows as FOR KEY SHARE does.
-    pub shares_rows: bool,
+    shares_rows,
     /// A shard acknowledges ROLLBACK TO SAVEPOINT without rolling back.
-    pub keeps_what_is_rolled_back: bool,
+    keeps_what_is_rolled_back,
     /// A late statement takes effect after the rollback to the savepoint before it.
-    pub rolled_back_comes_again: bool,
+    rolled_back_comes_again,
     /// Other transactions write while one transaction changes the schema.
-    pub ignores_definitions: bool,
+    ignores_definitions,
     /// Readers see uncommitted writes of an open transaction.
-    pub shows_uncommitted: bool,
+    shows_uncommitted,
     /// Deferred foreign keys are not checked at the end of their transaction.
-    pub forgets_deferred: bool,
+    forgets_deferred,
     /// A reply that depends on rows which are not yet durable is sent without waiting for them (S16).
-    pub ignores_read_dependencies: bool,
+    ignores_read_dependencies,
     /// Reads at a snapshot see the current state.
-    pub snapshot_advances: bool,
+    snapshot_advances,
     /// Messages are sent between the cuts of a snapshot.
-    pub holds_nothing_back: bool,
+    holds_nothing_back,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shard::Node;
+
+    #[test]
+    fn a_product_carries_no_faults() {
+        assert_eq!(size_of::<NoFaults>(), 0);
+        assert!(size_of::<Node>() < size_of::<Node<PlantedBugs>>());
+    }
+
+    #[test]
+    fn a_planted_fault_is_asked_for_by_its_name() {
+        let planted = PlantedBugs { no_guards: true, ..PlantedBugs::default() };
+        assert!(planted.no_guards() && !planted.no_siblings());
+        assert!(!NoFaults.no_guards());
+    }
 }

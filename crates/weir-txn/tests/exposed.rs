@@ -36,7 +36,7 @@ END $$;
 struct Stage {
     program: Arc<Program>,
     catalog: Catalog,
-    shards: Vec<Node>,
+    shards: Vec<Node<PlantedBugs>>,
     coordinator: Coordinator,
     /// By shard: what its clock shows.
     now_ms: [u64; SHARDS as usize],
@@ -239,7 +239,10 @@ fn a_stranger_does_not_end_a_transaction() {
 type IsIt = fn(&Reply) -> bool;
 
 fn instead(reply: Reply, is_it: IsIt) -> Reply {
-    if is_it(&reply) { Node::instead_of(&reply).expect("there is something to say instead") } else { reply }
+    if !is_it(&reply) {
+        return reply;
+    }
+    <Node>::instead_of(&reply).expect("there is something to say instead")
 }
 
 /// Replacements for large answers, by message: whether the call has taken effect, and the error for the client.

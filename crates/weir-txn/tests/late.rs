@@ -9,7 +9,7 @@ use weir_core::termination::Timeouts;
 use weir_sql::Sources;
 use weir_sql::catalog::TableId;
 use weir_txn::exec::program::Program;
-use weir_txn::faults::PlantedBugs;
+use weir_txn::faults::NoFaults;
 use weir_txn::message::{Age, Begun, Call, Callee, ReadQuery, Reply, Request, TableRead, Work};
 use weir_txn::shard::Node;
 use weir_types::Value;
@@ -41,7 +41,7 @@ impl Stage {
         let program = Arc::new(Program::compile(&application, &analysis.plan, 2).unwrap());
         let is_here = |account: &i64| program.participants(&open(*account)).unwrap()[..] == [0];
         let account = (0..).find(is_here).unwrap();
-        let shard = Node::recover(0, program.clone(), PlantedBugs::default(), Timeouts::default(), []);
+        let shard = Node::recover(0, program.clone(), NoFaults, Timeouts::default(), []);
         Stage { shard, account }
     }
 

@@ -48,7 +48,7 @@ fn call(procedure: usize) -> Call {
 
 /// A shard with a log of which nothing is durable but its start.
 struct Stage {
-    shard: Node,
+    shard: Node<PlantedBugs>,
 }
 
 impl Stage {

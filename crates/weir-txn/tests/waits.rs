@@ -9,7 +9,7 @@ use weir_core::machine::{Coordinator as _, Effects, Orders, Shard as _};
 use weir_core::termination::Timeouts;
 use weir_sql::Sources;
 use weir_txn::exec::program::Program;
-use weir_txn::faults::PlantedBugs;
+use weir_txn::faults::NoFaults;
 use weir_txn::message::{Call, Callee, Request};
 use weir_txn::ramp::client::Order;
 use weir_txn::ramp::{Begin, Coordinator, Event, Protocol};
@@ -58,7 +58,7 @@ impl Stage {
         let application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
         let plan = weir_analysis::analyze(&application).plan;
         let program = Arc::new(Program::compile(&application, &plan, shards).unwrap());
-        let start = |id| Node::recover(id, program.clone(), PlantedBugs::default(), Timeouts::default(), []);
+        let start = |id| Node::recover(id, program.clone(), NoFaults, Timeouts::default(), []);
         let of = |account: i64| program.participants(&call(1, &[account])).unwrap();
         let decides =
             |accounts: [i64; 2]| *program.participants(&call(2, &accounts)).unwrap().last().unwrap();

@@ -14,6 +14,7 @@ use weir_observe::{Http, Source};
 use weir_server::embedded::now_ms;
 use weir_server::serve::{Durability, ServeError, Server, Settings, Stop};
 use weir_txn::exec::program::Program;
+use weir_txn::faults::NoFaults;
 use weir_txn::shard::{Node, Record};
 
 use crate::application::{self, Bare, Carried, ROWS};
@@ -363,7 +364,7 @@ fn recovered(
     records: &mut dyn Iterator<Item = Record>,
     has_log: bool,
 ) -> Result<Node, ServeError> {
-    let node = Node::try_recover(shard, program.clone(), Default::default(), Default::default(), records);
+    let node = Node::try_recover(shard, program.clone(), NoFaults, Default::default(), records);
     let node = node.map_err(|error| {
         ServeError::Settings(
             format!("a definition in the log of shard {shard} cannot be made again: {error}"),

@@ -10,7 +10,7 @@ use weir_sql::sub_statements::PieceParameter;
 use weir_sql::{Application, BoundText, ParsedText, Sources, Text, bind_text, lift_constants};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
-use weir_txn::faults::PlantedBugs;
+use weir_txn::faults::NoFaults;
 use weir_txn::message;
 use weir_txn::ramp::{Begin, Event, FetchedRead};
 use weir_types::text::{parse_text, to_text};
@@ -67,7 +67,7 @@ impl OnShards {
         let plan = weir_analysis::analyze(&application).plan;
         let program = Program::compile(&application, &plan, shards).expect("the tables compile");
         let program = Arc::new(program.with_texts(&application, &plan));
-        let mut simulation = Simulation::new(&program, 1, 1, 1, PlantedBugs::default());
+        let mut simulation = Simulation::new(&program, 1, 1, 1, NoFaults);
         for table in &application.catalog.tables {
             let messages =
                 filled.simple_query(&format!("SELECT * FROM {}", table.name)).expect("the table is there");

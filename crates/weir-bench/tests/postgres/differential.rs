@@ -14,7 +14,7 @@ use weir_sql::Application;
 use weir_sql::bound::ParameterMode;
 use weir_sql::catalog::Table;
 use weir_txn::exec::program::Program;
-use weir_txn::faults::PlantedBugs;
+use weir_txn::faults::NoFaults;
 use weir_txn::message;
 use weir_txn::storage::rows::Rows;
 use weir_txn::storage::view::WholeView;
@@ -163,7 +163,7 @@ fn on_weir(database: &OnPostgres, calls: &[Call], shards: u16, links: Links) -> 
         Links::Ordered => (1, calls.len()),
         Links::Overtaking => (50, 1),
     };
-    let mut simulation = Simulation::new(&program, 1, SEED, delay_us_max, PlantedBugs::default());
+    let mut simulation = Simulation::new(&program, 1, SEED, delay_us_max, NoFaults);
     for &table in database.workload.load_order() {
         let mut load = |values: Vec<Value>| match program.home(table, &|column| values[column].clone()) {
             Some(shard) => simulation.nodes[usize::from(shard)].load(table, &values),

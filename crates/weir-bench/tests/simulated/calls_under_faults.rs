@@ -45,12 +45,12 @@ fn seeds() -> Range<u64> {
     world::seeds(SEEDS)
 }
 
-fn run(simulated: &mut Simulated<'_>, setup: &Setup) -> Report {
+fn run(simulated: &mut Simulated<'_>, setup: &Setup<PlantedBugs>) -> Report {
     simulated.run(setup).unwrap_or_else(|error| panic!("{error:?}"))
 }
 
 /// Runs it again with its log, and says how to do that by hand.
-fn write_log(simulated: &mut Simulated<'_>, setup: &Setup, report: &Report) -> String {
+fn write_log(simulated: &mut Simulated<'_>, setup: &Setup<PlantedBugs>, report: &Report) -> String {
     let logged = run(simulated, &Setup { logged: true, ..setup.clone() });
     assert_eq!(logged.hash, report.hash, "the same seed goes the same way");
     let path = std::env::temp_dir().join(format!("weir-calls-{}.log", setup.seed));
@@ -127,7 +127,7 @@ fn wrong_clocks() -> Faults {
 }
 
 /// Payroll cannot be placed on several shards.
-fn setup_for(name: &str, seed: u64) -> Setup {
+fn setup_for(name: &str, seed: u64) -> Setup<PlantedBugs> {
     let shards = (name == "recovery forgets sequences").then_some(1);
     let faults = if name == "any clock is accepted" { wrong_clocks() } else { hard() };
     Setup { faults: Some(faults), shards, ..Setup::new(seed) }
@@ -137,7 +137,7 @@ fn setup_for(name: &str, seed: u64) -> Setup {
 fn check_caught(
     name: &str,
     simulated: &mut Simulated<'_>,
-    plant: impl Fn(&mut Setup),
+    plant: impl Fn(&mut Setup<PlantedBugs>),
     is_wrong: fn(&Report) -> bool,
 ) {
     for seed in 0..CAUGHT_WITHIN {
@@ -213,6 +213,6 @@ fn sequences_survive_crashes() {
     let payroll = World::example("payroll", &[("employees", "100")], &unchanged);
     let mut simulated = payroll.simulated();
     let plant: Plant = |bugs| bugs.recovery_forgets_sequences = true;
-    let plant = |setup: &mut Setup| plant(&mut setup.bugs);
+    let plant = |setup: &mut Setup<PlantedBugs>| plant(&mut setup.bugs);
     check_caught("recovery forgets sequences", &mut simulated, plant, has_given_twice);
 }

@@ -15,7 +15,11 @@ const CLIENTS: usize = 8;
 const CALLS: usize = 400;
 
 /// In hundredths.
-fn sum_of_balances(application: &Application, program: &Program, simulation: &Simulation) -> i64 {
+fn sum_of_balances(
+    application: &Application,
+    program: &Program,
+    simulation: &Simulation<PlantedBugs>,
+) -> i64 {
     let replicated = program.partitions.iter().map(Option::is_none).collect();
     let view = WholeView::new(simulation.nodes.iter().map(|node| &node.storage).collect(), replicated);
     world::sum_of_balances(application, &view)

@@ -87,7 +87,7 @@ impl Bank {
     }
 
     /// `keeps`: what was acknowledged, of transactions, single statements and calls, must be there in the end.
-    fn run_as(&self, setup: Setup, keeps: bool) -> (Report, Told) {
+    fn run_as(&self, setup: Setup<PlantedBugs>, keeps: bool) -> (Report, Told) {
         let seed = setup.seed;
         let [balance, entry] = ["account", "entry"]
             .map(|name| self.world.application.catalog.table_by_name(name).unwrap().clone());
@@ -504,7 +504,30 @@ fn calls_that_do_not_ask_for_rows_of_open_transactions_are_caught() {
 
 #[test]
 fn shards_that_forget_what_is_open_and_do_not_say_so_are_caught() {
-    check_caught("a late first statement", PlantedBugs { opens_again: true, ..PlantedBugs::default() });
+    let bank = Bank::open();
+    let run = |seed, opens_again| {
+        let bugs = PlantedBugs { opens_again, ..PlantedBugs::default() };
+        let faults = Some(short_crashes_and_repetitions());
+        let (report, told) = bank.run_as(Setup { bugs, calls: 240, faults, ..Setup::new(seed) }, false);
+        told.wrong.or(report.failure.map(|failure| format!("{failure:?}")))
+    };
+    world::check_caught("a late first statement", 300, |seed| {
+        let why = run(seed, true)?;
+        assert_eq!(run(seed, false), None, "seed {seed} without the bug");
+        Some(why)
+    });
+}
+
+/// A repetition of a statement often meets a shard that has started again since the statement was first run.
+fn short_crashes_and_repetitions() -> Faults {
+    Faults {
+        delay_us_max: 10_000,
+        loss_per_mille: 30,
+        duplicate_per_mille: 200,
+        shard_down_us_max: 10_000,
+        mishap_every_us: 50_000,
+        ..Faults::none()
+    }
 }
 
 #[test]
@@ -518,7 +541,7 @@ fn statements_that_come_again_after_they_were_rolled_back_are_caught() {
 }
 
 /// One shard, whose disk is slow and which crashes all the time.
-fn on_a_slow_disk(seed: u64, bugs: PlantedBugs) -> Setup {
+fn on_a_slow_disk(seed: u64, bugs: PlantedBugs) -> Setup<PlantedBugs> {
     let faults = Faults {
         delay_us_max: 500,
         mishap_every_us: 50_000,

@@ -89,7 +89,11 @@ fn run(tpcc: &World, plan: &Plan) -> Run {
     Run { outcome, violated: broken(&simulation, &program, &assertions), fingerprint }
 }
 
-fn broken(simulation: &Simulation, program: &Program, assertions: &[CompiledAssertion]) -> BTreeSet<String> {
+fn broken(
+    simulation: &Simulation<PlantedBugs>,
+    program: &Program,
+    assertions: &[CompiledAssertion],
+) -> BTreeSet<String> {
     let replicated = program.partitions.iter().map(Option::is_none).collect();
     let view = WholeView::new(simulation.nodes.iter().map(|node| &node.storage).collect(), replicated);
     let holds =

@@ -16,6 +16,7 @@ use weir_sql::catalog::TableId;
 use weir_sql::{Application, Sources, Text};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
+use weir_txn::faults::Faults;
 use weir_txn::message::{Call, Callee};
 use weir_txn::storage::Rows;
 use weir_types::text::to_text;
@@ -166,9 +167,9 @@ pub fn integers(rows: &dyn Rows, table: TableId, column: usize) -> Vec<i64> {
 
 /// Runs the script, and gives what its sessions were told. With `WEIR_LOG` set the log of the run is written to a file.
 #[allow(dead_code, reason = "each test uses its part")]
-pub fn run<T: Default>(
+pub fn run<T: Default, F: Faults>(
     simulated: &mut Simulated<'_>,
-    (name, setup): (&str, Setup),
+    (name, setup): (&str, Setup<F>),
     told: &Mutex<T>,
     script: impl Script,
 ) -> (Report, T) {

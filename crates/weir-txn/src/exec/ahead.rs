@@ -12,6 +12,7 @@ use super::expr::CompiledExpr;
 use super::program::{CompiledStep, CompiledStepKind};
 use super::slots::Slot;
 use super::write::Matches;
+use crate::faults::Faults;
 use crate::storage::{IndexId, KeyBytes};
 
 /// Number of rounds prefetched at a time: enough to fill the processor's load queue.
@@ -62,7 +63,7 @@ impl Ahead {
     }
 }
 
-impl Run<'_> {
+impl<F: Faults> Run<'_, F> {
     /// Records the keys that the round with the loop variable's current value will look up.
     pub(super) fn foresee(&mut self, ahead: &[Ahead]) {
         for one in ahead {

@@ -28,7 +28,7 @@ use super::program::{
 use super::returned::Returned;
 use super::sequences::CallEnvironment;
 use crate::claims::{Claim, Claims, Holders};
-use crate::faults::PlantedBugs;
+use crate::faults::Faults;
 use crate::message::{Answers, Call, Output, SequenceValue, Setting};
 use crate::storage::{Workspace, Write, WriteSet};
 use weir_core::ids::{ShardId, Timestamp, TxnId};
@@ -60,7 +60,7 @@ impl<'a> Role<'a> {
 }
 
 /// Input of one run: one shard's share of one transaction.
-pub struct Fragment<'a> {
+pub struct Fragment<'a, F> {
     pub program: &'a Program,
     /// The called procedure.
     pub procedure: &'a CompiledProcedure,
@@ -81,7 +81,7 @@ pub struct Fragment<'a> {
     pub has_locks: bool,
     /// Runs deferred checks instead of a procedure.
     pub looks: Option<&'a [Later]>,
-    pub bugs: PlantedBugs,
+    pub bugs: F,
 }
 
 /// A statement of an interactive transaction.
@@ -165,7 +165,7 @@ pub struct Scratch {
 }
 
 /// Runs the call. On `Err` the caller rolls the storage back.
-pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result<Ran, Stop> {
+pub fn run<F: Faults>(fragment: Fragment<'_, F>, call: &Call, scratch: &mut Scratch) -> Result<Ran, Stop> {
     let procedure = fragment.procedure;
     let mut run = Run {
         transaction_time: call.transaction_time,
@@ -237,8 +237,8 @@ fn said_beside(mut result: Result<Ran, Stop>, notices: Vec<Notice>) -> Result<Ra
     result
 }
 
-pub(super) struct Run<'a> {
-    pub(super) fragment: Fragment<'a>,
+pub(super) struct Run<'a, F> {
+    pub(super) fragment: Fragment<'a, F>,
     pub(super) procedure: &'a CompiledProcedure,
     pub(super) frame: Frame,
     /// Frame for CHECKs, which see only the new row.
@@ -298,7 +298,7 @@ pub(super) enum Place {
 
 const CALL_DEPTH_MAX: u32 = 64;
 
-impl<'a> Run<'a> {
+impl<'a, F: Faults> Run<'a, F> {
     pub(super) fn with_cx<T>(&mut self, run: impl FnOnce(&mut Cx<'_>) -> T) -> T {
         run(&mut Cx {
             frame: &mut self.frame,

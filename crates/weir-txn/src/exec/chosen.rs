@@ -5,6 +5,7 @@ use weir_sql::catalog::TableId;
 
 use super::call::{Run, Stop};
 use super::query::CompiledQuery;
+use crate::faults::Faults;
 
 #[derive(Clone, Debug)]
 pub struct Chosen {
@@ -21,7 +22,7 @@ impl Chosen {
     }
 }
 
-impl Run<'_> {
+impl<F: Faults> Run<'_, F> {
     /// Records the chosen rows if the statement has to wait. Steps of procedures choose anew.
     pub(super) fn choosing<T>(
         &mut self,

@@ -21,9 +21,8 @@ use super::query::CompiledQuery;
 use super::routing::Source;
 use super::slots::Slot;
 pub use super::texts::CompiledText;
-use super::texts::{Runs, Texts};
+use super::texts::{Judging, Runs, Texts};
 use super::write::{CompiledDelete, CompiledInsert, CompiledUpdate, TableRules};
-use crate::faults::PlantedBugs;
 use crate::message::{Call, Callee, schema_has_changed};
 use crate::placement::{is_placed_anew, shard_of, shard_of_arguments};
 use crate::storage::Schema;
@@ -482,7 +481,7 @@ impl Program {
         description: Arc<Description>,
     ) -> Program {
         let closed = Closed::open_from(&application, description.began());
-        let texts = Texts::new(application.clone(), description.plan(), closed, PlantedBugs::default());
+        let texts = Texts::new(application.clone(), description.plan(), closed, Judging::Now);
         self.texts = Some(Box::new(texts));
         self.schema_version = description.schema_version();
         self.described = Some((application, description));
@@ -524,18 +523,17 @@ impl Program {
 
     /// Enables ad-hoc statements, compiled against this application and plan.
     pub fn with_texts(self, application: &Application, plan: &Plan) -> Program {
-        self.with_texts_and_bugs(application, plan, PlantedBugs::default())
+        self.with_texts_judged(application, plan, Judging::Now)
     }
 
-    /// Like [`Program::with_texts`], with planted bugs.
-    pub fn with_texts_and_bugs(
-        mut self,
-        application: &Application,
-        plan: &Plan,
-        bugs: PlantedBugs,
-    ) -> Program {
+    /// Like [`Program::with_texts`], with the planted bug of that name.
+    pub fn with_trusted_texts(self, application: &Application, plan: &Plan) -> Program {
+        self.with_texts_judged(application, plan, Judging::Before)
+    }
+
+    fn with_texts_judged(mut self, application: &Application, plan: &Plan, judging: Judging) -> Program {
         let closed = Closed::of(application);
-        self.texts = Some(Box::new(Texts::new(Arc::new(application.clone()), plan, closed, bugs)));
+        self.texts = Some(Box::new(Texts::new(Arc::new(application.clone()), plan, closed, judging)));
         self
     }
 

@@ -23,7 +23,6 @@ use super::routing::Router;
 use super::write::CompiledUpdate;
 use super::{admission, folding};
 use crate::exec::counts::RowCounts;
-use crate::faults::PlantedBugs;
 
 /// An ad-hoc statement that shards run.
 #[derive(Debug)]
@@ -67,7 +66,8 @@ pub struct Texts {
     /// Closed-world assumptions of the compiled program.
     closed: Closed,
     world: Arc<OnceLock<OpenWorld>>,
-    bugs: PlantedBugs,
+    /// Of texts that come for the first time.
+    judging: Judging,
     known: Mutex<Recent<Text, Judged>>,
     /// Texts judged by any user of the same program in this process. None is judged again.
     judged: Arc<Mutex<Recent<Text, Judged>>>,
@@ -77,17 +77,20 @@ pub struct Texts {
     counts: RowCounts,
 }
 
+/// When a statement is judged: whether the procedures run correctly beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Judging {
+    Now,
+    /// Before it was first run: a log names only statements that have been run.
+    Before,
+}
+
 type Compiled = Result<Arc<Gather>, CompileError>;
 type Judged = Result<Arc<CompiledText>, CompileError>;
 
 impl Texts {
     /// `closed`: assumptions of the program.
-    pub(super) fn new(
-        application: Arc<Application>,
-        plan: &Plan,
-        closed: Closed,
-        bugs: PlantedBugs,
-    ) -> Texts {
+    pub(super) fn new(application: Arc<Application>, plan: &Plan, closed: Closed, judging: Judging) -> Texts {
         Texts {
             counts: RowCounts::new(application.catalog.tables.len()),
             application,
@@ -95,7 +98,7 @@ impl Texts {
             closed,
             world: Arc::default(),
             judged: Arc::new(Mutex::new(Recent::new(KEPT))),
-            bugs,
+            judging,
             known: Mutex::new(Recent::new(KEPT)),
             trusted: Mutex::new(Recent::new(KEPT)),
             queries: Mutex::new(Recent::new(KEPT)),
@@ -109,7 +112,7 @@ impl Texts {
             plan: self.plan.clone(),
             closed: self.closed.clone(),
             world: self.world.clone(),
-            bugs: self.bugs,
+            judging: self.judging,
             known: Mutex::new(Recent::new(KEPT)),
             judged: self.judged.clone(),
             trusted: Mutex::new(Recent::new(KEPT)),
@@ -170,7 +173,7 @@ impl Texts {
         let found = self.judged().get(text).cloned();
         let judged = found.unwrap_or_else(|| {
             // Others may do the same meanwhile, and find the same.
-            let judged = self.judge(program, text, self.bugs).map(Arc::new);
+            let judged = self.judge(program, text, self.judging).map(Arc::new);
             self.judged().put(text.clone(), judged.clone());
             judged
         });
@@ -198,21 +201,20 @@ impl Texts {
         if let Some(compiled) = trusted().get(text) {
             return compiled.clone();
         }
-        let trusting = PlantedBugs { trusts_statements: true, ..self.bugs };
-        let compiled = self.judge(program, text, trusting).map(Arc::new);
+        let compiled = self.judge(program, text, Judging::Before).map(Arc::new);
         trusted().put(text.clone(), compiled.clone());
         compiled
     }
 
     /// Binds the statement as a procedure of its own.
-    fn bind_write(&self, text: &Text, bugs: PlantedBugs) -> Result<Procedure, CompileError> {
+    fn bind_write(&self, text: &Text, judging: Judging) -> Result<Procedure, CompileError> {
         let catalog = &self.application.catalog;
         if is_block(&text.sql) {
             refuse_long(text)?;
             let procedure = bind_block(catalog, &text.sql).map_err(unbound)?;
             let mut refused = Ok(());
             compile::each_statement(&procedure.body, &mut |statement, _| {
-                if refused.is_ok() && !bugs.trusts_statements {
+                if refused.is_ok() && judging == Judging::Now {
                     refused = self.refuse_what_was_excluded(statement);
                 }
             });
@@ -222,21 +224,21 @@ impl Texts {
         if types != text.types {
             return Err(refused(Span::default(), "parameters of other types than the text has", ""));
         }
-        if !bugs.trusts_statements {
+        if judging == Judging::Now {
             self.refuse_what_was_excluded(&statement)?;
         }
         anonymous(catalog, statement, &types)
             .ok_or_else(|| refused(Span::default(), "a query as a statement that writes", ""))
     }
 
-    fn judge(&self, program: &Program, text: &Text, bugs: PlantedBugs) -> Result<CompiledText, CompileError> {
-        let procedure = self.bind_write(text, bugs)?;
-        self.compile(program, text, procedure, bugs)
+    fn judge(&self, program: &Program, text: &Text, judging: Judging) -> Result<CompiledText, CompileError> {
+        let procedure = self.bind_write(text, judging)?;
+        self.compile(program, text, procedure, judging)
     }
 
     /// Reasons of the statement's plan.
     pub(super) fn reasons(&self, text: &Text) -> Result<Vec<Reason>, CompileError> {
-        Ok(reasons::of_statement(self.world(), self.bind_write(text, self.bugs)?))
+        Ok(reasons::of_statement(self.world(), self.bind_write(text, self.judging)?))
     }
 
     fn world(&self) -> &OpenWorld {
@@ -248,13 +250,13 @@ impl Texts {
         program: &Program,
         text: &Text,
         procedure: Procedure,
-        bugs: PlantedBugs,
+        judging: Judging,
     ) -> Result<CompiledText, CompileError> {
         let world = self.world();
         let span = procedure.span;
-        let judged = match bugs.trusts_statements {
-            true => world.plan(procedure.clone()),
-            false => world.admit(procedure.clone()),
+        let judged = match judging {
+            Judging::Before => world.plan(procedure.clone()),
+            Judging::Now => world.admit(procedure.clone()),
         };
         let refused =
             |refusal| CompileError { span, error: admission::of_statement(&procedure.name, &refusal) };

@@ -22,6 +22,7 @@ use super::call::{Place, Run, Stop};
 use super::expr::CompiledExpr;
 use super::query::CompiledQuery;
 use super::slots::{ROW_IDENTITY, Slot, SlotAllocator};
+use crate::faults::Faults;
 use crate::storage::layout::Packed;
 use crate::storage::{ColumnChange, ColumnOperation, IndexId, Operation, RowRef, Rows, UpdateName, Write};
 
@@ -209,7 +210,7 @@ fn affected_twice() -> SqlError {
     )
 }
 
-impl Run<'_> {
+impl<F: Faults> Run<'_, F> {
     pub(super) fn insert(&mut self, insert: &CompiledInsert) -> Result<u64, Stop> {
         let goes_on = insert.continues || self.is_one_insert && self.depth == 0;
         if !self.upserted.is_empty() && !goes_on && !self.is_batch() {

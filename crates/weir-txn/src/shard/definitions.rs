@@ -11,6 +11,7 @@ use weir_types::datetime::TransactionTime;
 use super::open::{Version, Versions};
 use crate::exec::definition::{self, SchemaVersion};
 use crate::exec::program::Program;
+use crate::faults::Faults;
 use crate::message::{Age, Callee, Definition, Reply, Request};
 use crate::shard::node::{Effects, Node};
 use crate::storage::{LoggedRow, MergedRows, WriteSet};
@@ -57,12 +58,12 @@ pub(crate) struct Barrier {
     age: Age,
 }
 
-impl Node {
+impl<F: Faults> Node<F> {
     /// Returns the request if it may proceed; otherwise it is queued, or answered with a withdrawal.
     pub(crate) fn pass_barrier(&mut self, request: Request, out: &mut Effects) -> Option<Request> {
         let Some(Barrier { txn: holder, age }) = self.barrier else { return Some(request) };
         let (txn, shard) = (request.txn(), self.shard);
-        if txn == holder || self.bugs.ignores_definitions {
+        if txn == holder || self.bugs.ignores_definitions() {
             return Some(request);
         }
         match &request {
@@ -104,7 +105,7 @@ impl Node {
         }
         let open = self.open.iter().filter(|(_, open)| !open.only_advises()).map(|(txn, _)| txn);
         let in_flight = open.chain(self.participant.prepared.keys());
-        in_flight.copied().find(|other| *other != txn && !self.bugs.ignores_definitions)
+        in_flight.copied().find(|other| *other != txn && !self.bugs.ignores_definitions())
     }
 
     pub(crate) fn lower_barrier(&mut self, txn: TxnId) {

@@ -10,6 +10,7 @@ use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::exec::definition::Description;
 use crate::exec::program::Program;
+use crate::faults::Faults;
 use crate::message::{
     Call, Callee, Decision, PartsRead, Progress, ReadQuery, Reply, Request, Sibling, too_large,
 };
@@ -26,7 +27,7 @@ const RAISED_FROM: u16 = 3;
 /// First protocol version that knows [`Reply::WaitsBesides`].
 const WAITS_BESIDES_FROM: u16 = 4;
 
-impl Exposed for Node {
+impl<F: Faults> Exposed for Node<F> {
     type Description = Description;
 
     fn refuses(&self, progress: &Progress) -> Option<&'static str> {
@@ -165,11 +166,11 @@ impl Exposed for Node {
     }
 }
 
-impl Node {
+impl<F: Faults> Node<F> {
     /// Rejects a call whose clock is too far ahead (S9), where clocks belong to different processes. Read-only procedures carry no clock.
     pub(crate) fn refuses_clock(&self, now_ms: u64, request: &Request) -> Option<Reply> {
         let begun_ms =
-            request.begun_ms().filter(|_| self.outcomes.is_some() && !self.bugs.accepts_any_clock)?;
+            request.begun_ms().filter(|_| self.outcomes.is_some() && !self.bugs.accepts_any_clock())?;
         let above = match request {
             Request::Execute { call, .. }
                 if self.program.callee(&call.callee).is_ok_and(|callee| callee.read_only) =>

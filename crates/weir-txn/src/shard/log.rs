@@ -18,7 +18,7 @@ use crate::exec::definition::Description;
 use crate::exec::fetch::fetch;
 use crate::exec::program::Program;
 use crate::exec::sequences::Sequences;
-use crate::faults::PlantedBugs;
+use crate::faults::Faults;
 use crate::message::{Age, Answers, ReadQuery, Reply, TableRead};
 use crate::shard::node::Node;
 use crate::storage::{Image, LoggedOperation, LoggedRow, Rows as _, SavedRows, Storage, Write};
@@ -110,7 +110,7 @@ impl LoggedPrepared {
     }
 }
 
-impl Durable for Node {
+impl<F: Faults> Durable for Node<F> {
     type Record = Record;
 
     fn take_records(&mut self) -> Vec<Record> {
@@ -168,7 +168,7 @@ impl Durable for Node {
     }
 }
 
-impl Node {
+impl<F: Faults> Node<F> {
     /// Everything that must survive a restart, with or without rows.
     fn snapshot_with(&self, rows: bool) -> Record {
         let nothing = OutcomeTable::default();
@@ -202,7 +202,7 @@ impl Node {
     }
 }
 
-impl Node {
+impl<F: Faults> Node<F> {
     /// Starts a shard with a log: empty without records, else recovered from the durable ones. Committed, prepared and promised state and
     /// the recorded answers are restored; only readers begin anew.
     ///
@@ -211,10 +211,10 @@ impl Node {
     pub fn recover(
         shard: ShardId,
         program: Arc<Program>,
-        bugs: PlantedBugs,
+        bugs: F,
         timeouts: Timeouts,
         records: impl IntoIterator<Item = Record>,
-    ) -> Node {
+    ) -> Node<F> {
         Node::try_recover(shard, program, bugs, timeouts, records)
             .expect("definitions in a log are read by who wrote them")
     }
@@ -226,24 +226,24 @@ impl Node {
     pub fn try_recover(
         shard: ShardId,
         program: Arc<Program>,
-        bugs: PlantedBugs,
+        bugs: F,
         timeouts: Timeouts,
         records: impl IntoIterator<Item = Record>,
-    ) -> Result<Node, SqlError> {
+    ) -> Result<Node<F>, SqlError> {
         let mut node = Node::new(shard, program, bugs);
         node.outcomes = Some(Box::new(OutcomeTable { is_logged: true, timeouts, ..OutcomeTable::default() }));
         records.into_iter().try_for_each(|record| node.replay(record))?;
-        if bugs.recovery_forgets_prepared {
+        if bugs.recovery_forgets_prepared() {
             let prepared: Vec<TxnId> = node.participant.prepared.keys().copied().collect();
             prepared.into_iter().for_each(|txn| drop(node.release(txn)));
         }
-        if bugs.recovery_forgets_claims {
+        if bugs.recovery_forgets_claims() {
             node.participant.claims = Claims::default();
         }
         node.storage.end_replay();
         node.check_homes()?;
         let outcomes = node.outcomes.as_deref_mut().expect("it has just got one");
-        if bugs.recovery_forgets_answers {
+        if bugs.recovery_forgets_answers() {
             outcomes.over.clear();
         }
         outcomes.incarnation += 1;
@@ -282,9 +282,9 @@ impl Node {
     /// what coordinators send again, is not compared.
     pub fn lost_by(&self, recovered: &Node) -> Option<String> {
         let tables = (0..self.program.partitions.len() as u32).map(TableId);
-        let print = |node: &Node, table| (node.storage.fingerprint(table), node.storage.row_count(table));
+        let print = |storage: &Storage, table| (storage.fingerprint(table), storage.row_count(table));
         for table in tables {
-            if print(self, table) != print(recovered, table) {
+            if print(&self.storage, table) != print(&recovered.storage, table) {
                 return Some(format!("rows of {}", self.program.schema.table(table).name));
             }
         }
@@ -307,7 +307,8 @@ impl Node {
             return Some(format!("that {txn:?} may not be everywhere"));
         }
         let nothing = OutcomeTable::default();
-        let [own, other] = [self, recovered].map(|node| node.outcomes.as_deref().unwrap_or(&nothing));
+        let [own, other] =
+            [&self.outcomes, &recovered.outcomes].map(|one| one.as_deref().unwrap_or(&nothing));
         let is_same = |(txn, over): &(&TxnId, &Over)| {
             other.over.get(txn).is_some_and(|again| {
                 again.clock == over.clock && again.reply.is_some() == over.reply.is_some()
@@ -351,7 +352,7 @@ impl Node {
 
     /// Turns logging off: a restart loses everything, but repetitions are still answered, and transactions of silent coordinators still
     /// terminated.
-    pub fn without_log(mut self) -> Node {
+    pub fn without_log(mut self) -> Node<F> {
         let outcomes = self.outcomes_mut();
         (outcomes.is_logged, outcomes.log) = (false, Vec::new());
         self
@@ -363,7 +364,7 @@ impl Node {
 
     fn take_over(&mut self, sequences: Option<Box<Sequences>>) {
         if let Some(sequences) = sequences
-            && !self.bugs.recovery_forgets_sequences
+            && !self.bugs.recovery_forgets_sequences()
         {
             self.sequences = *sequences;
         }
@@ -519,7 +520,7 @@ impl Node {
             // The reply depends only on what it has read; records that wait for disk space need not be waited for.
             return read_dependency;
         }
-        if outcomes.is_logged && !self.bugs.refusal_is_not_recorded {
+        if outcomes.is_logged && !self.bugs.refusal_is_not_recorded() {
             outcomes.log.push(Record::Refused { txn, reply });
         }
         outcomes.noted()

@@ -16,7 +16,7 @@ use crate::exec::chosen::Chosen;
 use crate::exec::definition::Description;
 use crate::exec::program::Program;
 use crate::exec::sequences::Sequences;
-use crate::faults::PlantedBugs;
+use crate::faults::{Faults, NoFaults};
 use crate::message::{Age, Begun, Call, Callee, Decision, Progress, Reply, Request, schema_has_changed};
 use crate::shard::definitions::Barrier;
 use crate::shard::open::Open;
@@ -49,7 +49,7 @@ pub(crate) enum Target<'a> {
 pub type Effects = machine::Effects<Request, Reply>;
 
 #[derive(Debug)]
-pub struct Node {
+pub struct Node<F = NoFaults> {
     pub shard: ShardId,
     pub storage: Storage,
     pub(crate) program: Arc<Program>,
@@ -81,15 +81,15 @@ pub struct Node {
     pub(crate) waits_besides: BTreeMap<TxnId, Holders>,
     scratch: call::Scratch,
     pub(crate) sequences: Sequences,
-    pub(crate) bugs: PlantedBugs,
+    pub(crate) bugs: F,
     pub(crate) has_done: Done,
     pub(crate) interrupts: Arc<Interrupts>,
     /// Identity of the request that is being handled; interrupts name it.
     pub(crate) statement: StatementId,
 }
 
-impl Node {
-    pub fn new(shard: ShardId, program: Arc<Program>, bugs: PlantedBugs) -> Node {
+impl<F: Faults> Node<F> {
+    pub fn new(shard: ShardId, program: Arc<Program>, bugs: F) -> Node<F> {
         Node {
             shard,
             storage: Storage::new(program.schema.clone()),
@@ -118,7 +118,7 @@ impl Node {
     }
 }
 
-impl Shard for Node {
+impl<F: Faults> Shard for Node<F> {
     type Request = Request;
     type Reply = Reply;
     type Progress = Progress;
@@ -235,7 +235,7 @@ impl Shard for Node {
     }
 }
 
-impl Node {
+impl<F: Faults> Node<F> {
     /// Position after the last record noted.
     fn noted(&self) -> Lsn {
         self.outcomes.as_deref().map_or(Lsn::START, OutcomeTable::noted)
@@ -243,7 +243,7 @@ impl Node {
 
     /// Position of the last record that a row read in this step depends on.
     pub(crate) fn read_dependency(&self) -> Lsn {
-        match self.bugs.ignores_read_dependencies {
+        match self.bugs.ignores_read_dependencies() {
             true => Lsn::START,
             false => self.storage.read_dependency(),
         }
@@ -356,7 +356,7 @@ impl Node {
     /// Answers a repeated request as the first time, and drops one that must not take effect any more. Returns whether it did either.
     fn is_repeated(&mut self, request: &Request, out: &mut Effects) -> bool {
         let (txn, shard) = (request.txn(), self.shard);
-        let Some(outcomes) = self.outcomes.as_deref().filter(|_| !self.bugs.takes_effect_twice) else {
+        let Some(outcomes) = self.outcomes.as_deref().filter(|_| !self.bugs.takes_effect_twice()) else {
             return false;
         };
         // The transaction that took a snapshot has ended before the snapshot is read.
@@ -441,7 +441,7 @@ impl Node {
             Ok(callee) => (callee.read_only, callee.guarded),
             Err(error) => return self.answer(txn, Reply::Executed { txn, result: Err(error) }, out),
         };
-        if self.bugs.no_guards && guarded {
+        if self.bugs.no_guards() && guarded {
             return self.on_prepare(now_ms, txn, begun, Arc::new(*call), Arc::new([self.shard]), out);
         }
         // A read-only call must not advance the clock.
@@ -725,8 +725,8 @@ impl Node {
             timestamp,
             keep_writes,
             open,
-            has_locks: (!self.open.is_empty() || self.participant.hold_rows > 0) && !self.bugs.ignores_open,
-            looks: looks.then_some(if self.bugs.forgets_deferred { &[][..] } else { later }),
+            has_locks: (!self.open.is_empty() || self.participant.hold_rows > 0) && !self.bugs.ignores_open(),
+            looks: looks.then_some(if self.bugs.forgets_deferred() { &[][..] } else { later }),
             bugs: self.bugs,
         };
         let ran = call::run(fragment, call, &mut self.scratch).map(call::Ran::packed);
@@ -806,7 +806,7 @@ impl Node {
             .collect();
         self.unpin(&prepared.pins);
         match prepared.own {
-            Some(own) if !self.bugs.no_guards => {
+            Some(own) if !self.bugs.no_guards() => {
                 self.storage.apply_write_set(own, &touched, timestamp);
                 let folded =
                     |write: &&Write| write.row.is_some_and(|row| touched.contains(&(write.table, row)));

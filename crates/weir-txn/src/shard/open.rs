@@ -21,6 +21,7 @@ use crate::claims::{Claim, Holders, KEYS_CLAIMED_MAX};
 use crate::exec::call::{OpenStatement, Ran, Role, Stop};
 use crate::exec::deferred::{Later, pending};
 use crate::exec::program::Program;
+use crate::faults::Faults;
 use crate::message::{Age, Answers, Begun, Callee, Output, Reply, Request, Setting, Work, forgotten};
 use crate::shard::node::{Effects, Node, Target};
 use crate::storage::{Mark, Write, WriteSet};
@@ -101,7 +102,7 @@ pub(crate) struct Done {
     upserted: Vec<(TableId, u32)>,
 }
 
-impl Node {
+impl<F: Faults> Node<F> {
     /// Returns whether the step is done already, or must not be done any more; then this function has answered it.
     fn is_old_step(&mut self, txn: TxnId, number: u32, opened: Option<u64>, out: &mut Effects) -> bool {
         let is_of_this_start = opened.is_none_or(|opened| opened == self.incarnation());
@@ -267,12 +268,12 @@ impl Node {
         }
         self.stop_waiting(txn);
         let mut open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, shard, age));
-        let stays = match self.bugs.keeps_what_is_rolled_back {
+        let stays = match self.bugs.keeps_what_is_rolled_back() {
             true => open.done.len(),
             false => open.done.partition_point(|done| done.number <= after),
         };
         let reply = Reply::RolledBack { txn, shard, number, incarnation: self.incarnation() };
-        open.answered = (if self.bugs.rolled_back_comes_again { after } else { number }, reply.clone());
+        open.answered = (if self.bugs.rolled_back_comes_again() { after } else { number }, reply.clone());
         let claims = self.roll_back_done(&mut open, stays);
         if self.barrier.is_some_and(|barrier| barrier.txn == txn) && !open.defines() {
             // The definition behind the barrier is rolled back, or was never made.
@@ -305,7 +306,7 @@ impl Node {
 
     /// Returns whether the transaction is open since that incarnation of the shard.
     pub(crate) fn has_open(&self, txn: TxnId, opened: u64) -> bool {
-        (opened == self.incarnation() || self.bugs.opens_again) && self.open.contains_key(&txn)
+        (opened == self.incarnation() || self.bugs.opens_again()) && self.open.contains_key(&txn)
     }
 
     fn incarnation(&self) -> u64 {

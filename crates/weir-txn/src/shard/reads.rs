@@ -8,13 +8,14 @@ use super::open::Open;
 use super::outcomes::OutcomeTable;
 use super::snapshot::Missing;
 use crate::exec::fetch::{Found, fetch};
+use crate::faults::Faults;
 use crate::message::{PartsRead, ReadQuery, Reply, Sibling, forgotten, schema_has_changed};
 use crate::shard::node::{Effects, Node};
 use crate::storage::{MergedRows, Rows};
 use weir_core::ids::{Position, TxnId};
 use weir_core::lsn::Lsn;
 
-impl Node {
+impl<F: Faults> Node<F> {
     /// Returns whether the reader is registered under that session; if not, replies with the session to begin again with.
     pub(crate) fn knows_reader(&mut self, read: TxnId, session: u64, out: &mut Effects) -> bool {
         let is_known = self.participant.readers.begin_read(read.coordinator, session);
@@ -66,7 +67,7 @@ impl Node {
         };
         // A repeated read may be answered at a later position, but the reader may use the position of the first answer.
         self.readers.entry(read).or_insert(position.min(undecided));
-        let siblings = if self.bugs.no_siblings { Vec::new() } else { self.participant.siblings() };
+        let siblings = if self.bugs.no_siblings() { Vec::new() } else { self.participant.siblings() };
         // Other shards may be asked for the siblings, so their records must be durable before the reply.
         let defines = within.and_then(|(txn, _)| self.open.get(&txn)).is_some_and(Open::defines);
         let is_from_rows = siblings.is_empty() && !defines;
@@ -139,7 +140,7 @@ impl Node {
         is_earlier: bool,
     ) -> Result<Found, SqlError> {
         let of = match within {
-            None if self.bugs.shows_uncommitted => self.open.keys().next().copied(),
+            None if self.bugs.shows_uncommitted() => self.open.keys().next().copied(),
             of => of.map(|(txn, _)| txn),
         };
         let Some(mut open) = of.and_then(|txn| self.open.remove(&txn)) else {

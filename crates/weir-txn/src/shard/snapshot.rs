@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use weir_types::{SqlError, SqlState};
 
+use crate::faults::Faults;
 use crate::message::{ReadQuery, Reply, Request, Sibling, forgotten_snapshot, schema_has_changed};
 use crate::shard::node::{Effects, Node};
 use crate::storage::Write;
@@ -99,7 +100,7 @@ impl Snapshots {
     }
 }
 
-impl Node {
+impl<F: Faults> Node<F> {
     /// Reports the shard's position, and holds back later messages.
     pub(crate) fn on_cut(&mut self, read: TxnId, session: u64, schema_version: u64, out: &mut Effects) {
         let holds_another = self.snapshots.cut.as_ref().is_some_and(|cut| cut.read != read);
@@ -121,10 +122,10 @@ impl Node {
         let position = self.storage.position();
         let undecided = self.participant.oldest_prepare().unwrap_or(position);
         self.readers.entry(read).or_insert(position.min(undecided));
-        if !self.bugs.holds_nothing_back && self.snapshots.cut.is_none() {
+        if !self.bugs.holds_nothing_back() && self.snapshots.cut.is_none() {
             self.snapshots.cut = Some(Cut { read, position, began_ms: age_ms });
         }
-        let siblings = if self.bugs.no_siblings { Vec::new() } else { self.participant.siblings() };
+        let siblings = if self.bugs.no_siblings() { Vec::new() } else { self.participant.siblings() };
         self.reply(read, self.told(read, 1, position, siblings), out);
     }
 
@@ -152,7 +153,7 @@ impl Node {
             None => {}
         }
         let cut = self.snapshots.cut.as_ref().filter(|cut| cut.read == read);
-        let has_held_back = cut.is_some_and(|cut| cut.position <= position) || self.bugs.holds_nothing_back;
+        let has_held_back = cut.is_some_and(|cut| cut.position <= position) || self.bugs.holds_nothing_back();
         self.end_cut(read, out);
         if !self.knows_reader(read, session, out) {
             return;
@@ -224,7 +225,7 @@ impl Node {
             }
             None => return self.refuse_read(read, forgotten_snapshot(), out),
         };
-        let fetched = match self.bugs.snapshot_advances {
+        let fetched = match self.bugs.snapshot_advances() {
             true => self.fetch_within(None, query, false),
             false => self.fetch_at(position, &missing, None, query),
         };

@@ -3,13 +3,14 @@
 
 use smallvec::SmallVec;
 
+use crate::faults::Faults;
 use crate::message::Request;
 use crate::shard::node::Node;
 use weir_core::ids::{CoordinatorId, ShardId, Timestamp, TxnId};
 use weir_core::readers::Readers;
 use weir_core::termination::{Fate, Inquiries, Terminates, Timeouts, says_words};
 
-impl Terminates for Node {
+impl<F: Faults> Terminates for Node<F> {
     fn own_id(&self) -> ShardId {
         self.shard
     }
@@ -71,7 +72,7 @@ impl Terminates for Node {
 
     fn fate_for(&self, txn: TxnId, asked: Fate) -> Option<Fate> {
         match (self.fate(txn), asked) {
-            (None, Fate::Prepared { clock }) if self.bugs.unknown_means_committed => {
+            (None, Fate::Prepared { clock }) if self.bugs.unknown_means_committed() => {
                 Some(Fate::Committed { clock })
             }
             (fate, _) => fate,
@@ -118,7 +119,7 @@ impl Terminates for Node {
     }
 }
 
-impl Node {
+impl<F: Faults> Node<F> {
     /// Number of transactions that this shard has committed, and aborted, by asking the other participants.
     pub fn terminated_by_asking(&self) -> (u64, u64) {
         self.outcomes.as_deref().map_or((0, 0), |outcomes| outcomes.terminated)

@@ -30,7 +30,7 @@ pub fn execute(arguments: &SimArguments, path: &Path, faults: Option<Faults>) ->
     let (mut committed, mut audits, mut restarts, mut dead) = (0, 0, 0, 0);
     for seed in arguments.seeds.clone() {
         let (shards, calls) = (arguments.shards, arguments.calls);
-        let setup = Setup { shards, faults: faults.clone(), calls, ..Setup::new(seed) };
+        let setup: Setup = Setup { shards, faults: faults.clone(), calls, ..Setup::new(seed) };
         let mut once = |setup: &Setup| simulated.run(setup).map_err(|error| run::failure(&loaded, error));
         let report = once(&setup)?;
         if report.failure.is_some() {

@@ -15,6 +15,7 @@ use weir_kv::{
 use weir_net::frame;
 use weir_sql::Sources;
 use weir_txn::exec::program::Program;
+use weir_txn::faults::NoFaults;
 use weir_txn::message::{Call, Callee};
 use weir_txn::ramp::{Begin, Coordinator as Calls, Protocol};
 use weir_txn::shard::Node;
@@ -199,7 +200,7 @@ fn calls() -> (Arc<Program>, Vec<Vec<u8>>) {
 }
 
 fn node(id: ShardId, program: &Arc<Program>) -> Node {
-    Node::recover(id, program.clone(), Default::default(), Default::default(), [])
+    Node::recover(id, program.clone(), NoFaults, Default::default(), [])
 }
 
 fn damage(body: &mut Vec<u8>, other: &[u8], chance: &mut Chance) {
@@ -280,7 +281,7 @@ fn whatever_is_said_to_a_shard_of_calls_it_goes_on() {
         let mut shard = node(HERE, &program);
         believed += say(&mut shard, &said, seed);
         let snapshot = shard.snapshot();
-        Node::recover(HERE, program.clone(), Default::default(), Default::default(), [snapshot]);
+        Node::recover(HERE, program.clone(), NoFaults, Default::default(), [snapshot]);
     }
     assert!(believed > 0, "all of it was refused: nothing has been tried");
 }

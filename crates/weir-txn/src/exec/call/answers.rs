@@ -10,10 +10,11 @@ use super::{Place, Role, Run, Stop, internal, needs_general};
 use crate::exec::expr::CompiledExpr;
 use crate::exec::program::{CompiledInto, CompiledRoute, Destination};
 use crate::exec::query::CompiledQuery;
+use crate::faults::Faults;
 use crate::placement::{shard_of, shard_of_integer};
 use weir_core::ids::ShardId;
 
-impl<'a> Run<'a> {
+impl<'a, F: Faults> Run<'a, F> {
     pub(super) fn place(&mut self, route: &CompiledRoute) -> Result<Place, Stop> {
         let shards = self.fragment.program.shards;
         match route {

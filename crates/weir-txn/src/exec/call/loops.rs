@@ -7,9 +7,10 @@ use super::{Flow, Fragment, Place, Run, Stop, needs_general};
 use crate::exec::ahead;
 use crate::exec::program::{CompiledStep, CompiledStepKind, Homes};
 use crate::exec::slots::Slot;
+use crate::faults::Faults;
 use crate::placement::shard_of_integer;
 
-impl<'a> Run<'a> {
+impl<'a, F: Faults> Run<'a, F> {
     pub(super) fn for_loop(&mut self, step: &'a CompiledStep) -> Result<Flow, Stop> {
         match &step.kind {
             CompiledStepKind::ForRange {

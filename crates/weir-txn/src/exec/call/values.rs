@@ -8,6 +8,7 @@ use weir_types::{SqlError, SqlState, Value};
 use super::{Role, Run, Stop};
 use crate::exec::expr::{CompiledExpr, Truth};
 use crate::exec::program::{CompiledRaise, Target};
+use crate::faults::Faults;
 
 /// Converts a value to the type of the assigned variable.
 #[inline]
@@ -33,7 +34,7 @@ pub(super) fn assigned(target: &Target, value: Value) -> Result<Value, SqlError>
     Ok(value)
 }
 
-impl Run<'_> {
+impl<F: Faults> Run<'_, F> {
     pub(super) fn assign(&mut self, target: &Target, value: Value) -> Result<(), SqlError> {
         let value = assigned(target, value)?;
         self.frame.set(target.slot, value);

@@ -11,10 +11,11 @@ use super::operation::eval_alone;
 use super::{CompiledInsert, ForeignKeyRule};
 use crate::exec::call::{Place, Run, Stop, internal};
 use crate::exec::deferred::Later;
+use crate::faults::Faults;
 use crate::placement::shard_of;
 use crate::storage::{KeyBytes, Rows, TableSchema, key::push_key};
 
-impl Run<'_> {
+impl<F: Faults> Run<'_, F> {
     /// NOT NULL, CHECK and FOREIGN KEY of a new or changed row; `touched` columns are new, and the foreign keys
     /// `parents_seen` are known to hold. Gives those that are to be looked at later, or when the statement has ended.
     pub(super) fn check_row(

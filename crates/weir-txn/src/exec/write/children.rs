@@ -11,11 +11,12 @@ use super::Reference;
 use crate::exec::call::{Run, Stop};
 use crate::exec::deferred::Later;
 use crate::exec::foreseen::leaves_children;
+use crate::faults::Faults;
 use crate::storage::{
     ColumnChange, ColumnOperation, KeyBytes, KeyRange, Operation, RowRef, Rows, key::push_key,
 };
 
-impl Run<'_> {
+impl<F: Faults> Run<'_, F> {
     /// Applies the actions when a parent row is deleted (`new` is `None`) or changed.
     pub(super) fn on_parent_change(
         &mut self,

@@ -9,10 +9,11 @@ use weir_types::Value;
 use crate::claims::{Claim, KEYS_CLAIMED_MAX};
 use crate::exec::call::{Role, Run, Stop};
 use crate::exec::foreseen::{inserts_elsewhere, moves};
+use crate::faults::Faults;
 use crate::storage::{IndexSchema, KeyBytes, RowRef, Rows, WriteSet, key::push_key};
 use weir_core::ids::TxnId;
 
-impl Run<'_> {
+impl<F: Faults> Run<'_, F> {
     /// Checks that an inserted row lives on this shard: the route was chosen before its values were known.
     pub(super) fn check_home(&self, table: TableId, values: &[Value]) -> Result<(), Stop> {
         if self.fragment.program.shards == 1 {
@@ -87,11 +88,11 @@ impl Run<'_> {
         wanted: Vec<(TableId, u32, LockStrength)>,
     ) -> Result<(), Stop> {
         let is_held = self.procedure.by_itself || self.holds_rows();
-        if !is_held || self.fragment.bugs.forgets_for_update {
+        if !is_held || self.fragment.bugs.forgets_for_update() {
             return Ok(());
         }
         wanted.into_iter().try_for_each(|(table, row, strength)| {
-            let shares = self.fragment.bugs.shares_rows && strength < LockStrength::Update;
+            let shares = self.fragment.bugs.shares_rows() && strength < LockStrength::Update;
             self.claim_row(table, row, if shares { LockStrength::KeyShare } else { strength })
         })
     }
@@ -124,7 +125,7 @@ impl Run<'_> {
 
     /// Waits for transactions that are about to delete the row or to change its key: the key is undetermined until they end.
     pub(super) fn wait_for_key(&self, table: TableId, row: u32) -> Result<(), Stop> {
-        if self.fragment.claims.is_empty() || self.fragment.bugs.no_guards {
+        if self.fragment.claims.is_empty() || self.fragment.bugs.no_guards() {
             return Ok(());
         }
         let claim = Claim::row(table, row, LockStrength::KeyShare);
@@ -170,7 +171,7 @@ impl Run<'_> {
     }
 
     pub(super) fn claim(&mut self, claim: impl FnOnce() -> Claim) -> Result<(), Stop> {
-        if self.fragment.bugs.no_guards {
+        if self.fragment.bugs.no_guards() {
             return Ok(());
         }
         // Only a part that waits for its COMMIT keeps claims; other runs end before the next request.

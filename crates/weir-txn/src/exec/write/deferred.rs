@@ -6,6 +6,7 @@ use weir_types::Value;
 
 use crate::exec::call::{Run, Stop};
 use crate::exec::deferred::{Later, is_batch, waits};
+use crate::faults::Faults;
 use crate::message::Setting;
 use crate::storage::{KeyBytes, RowRef, Rows, key::push_key};
 
@@ -25,7 +26,7 @@ impl Unseen {
     }
 }
 
-impl Run<'_> {
+impl<F: Faults> Run<'_, F> {
     /// SET CONSTRAINTS of the transaction so far.
     fn said(&self) -> &[&Setting] {
         self.fragment.open.map_or(&[], |open| open.said)

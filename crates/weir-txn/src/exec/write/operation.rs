@@ -13,6 +13,7 @@ use crate::exec::context::{Cx, Environment, Frame};
 use crate::exec::expr::CompiledExpr;
 use crate::exec::program::Program;
 use crate::exec::slots::Slot;
+use crate::faults::Faults;
 use crate::storage::{
     ColumnChange, ColumnOperation, Functions, Operation, RowFunction, RowName, RowStatement, UpdateName,
 };
@@ -191,14 +192,14 @@ impl RowFunction for RowApply {
     }
 }
 
-impl Run<'_> {
+impl<F: Faults> Run<'_, F> {
     /// `changes`: results of the assignments.
     pub(super) fn operation(
         &mut self,
         update: &Arc<CompiledUpdate>,
         changes: &[(ColumnIndex, Value)],
     ) -> Result<Operation, SqlError> {
-        let overwrite = self.fragment.bugs.overwrite;
+        let overwrite = self.fragment.bugs.overwrite();
         let transaction_time = self.transaction_time;
         if let (Some(captures), false) = (&update.captures, overwrite) {
             let mut values = SmallVec::new();

@@ -7,6 +7,7 @@ use weir_types::Value;
 
 use super::{Done, Open};
 use crate::claims::Claim;
+use crate::faults::Faults;
 use crate::message::{AdvisoryKey, Answers, Begun, Output, Request, Work};
 use crate::shard::node::{Effects, Node};
 use weir_core::ids::TxnId;
@@ -21,7 +22,7 @@ impl Open {
     }
 }
 
-impl Node {
+impl<F: Faults> Node<F> {
     pub(super) fn on_advisory_lock(
         &mut self,
         (txn, begun): (TxnId, Begun),

@@ -6,6 +6,7 @@ use weir_types::{SqlError, SqlState};
 
 use super::Open;
 use crate::claims::Claim;
+use crate::faults::Faults;
 use crate::message::{Answers, Output, Reply, forgotten};
 use crate::shard::node::{Effects, Node};
 use crate::shard::participant::{Prepared, Unsettled};
@@ -31,7 +32,7 @@ impl Open {
     }
 }
 
-impl Node {
+impl<F: Faults> Node<F> {
     /// The open transaction, if it may commit here; else it is told why it may not.
     fn take_open_to_end(&mut self, txn: TxnId, opened: u64, out: &mut Effects) -> Option<Open> {
         let shard = self.shard;
@@ -48,7 +49,7 @@ impl Node {
 
     /// Error if the transaction cannot commit here. The coordinator has run the deferred checks before.
     fn refuses_end(&self, open: &Open) -> Option<SqlError> {
-        let is_unseen = || open.has_pending(&self.program) && !self.bugs.forgets_deferred;
+        let is_unseen = || open.has_pending(&self.program) && !self.bugs.forgets_deferred();
         match self.storage.room.disk_is_full {
             true => Some(disk_full()),
             false => is_unseen().then(|| {

@@ -11,6 +11,7 @@ use weir_types::datetime::TransactionTime;
 
 use super::{Done, Open, pending_checks};
 use crate::claims::Claim;
+use crate::faults::Faults;
 use crate::message::Definition;
 use crate::shard::definitions::{Defined, Definitions, Step};
 use crate::shard::node::Node;
@@ -51,7 +52,7 @@ impl Open {
     }
 }
 
-impl Node {
+impl<F: Faults> Node<F> {
     /// Puts the transaction's last version in place, for a statement of its own.
     pub(crate) fn put_versions(&mut self, open: &mut Open) {
         if !open.defines() {
