@@ -2,6 +2,7 @@
 //! by one transaction at a time (S7).
 
 use smallvec::{SmallVec, smallvec};
+use weir_core::ids::TxnId;
 use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::Value;
@@ -10,7 +11,6 @@ use crate::claims::{Claim, KEYS_CLAIMED_MAX};
 use crate::exec::call::{Role, Run, Stop};
 use crate::exec::foreseen::{inserts_elsewhere, moves};
 use crate::storage::{IndexSchema, KeyBytes, RowRef, Rows, WriteSet, key::push_key};
-use weir_core::ids::TxnId;
 
 impl Run<'_> {
     /// Checks that an inserted row lives on this shard: the route was chosen before its values were known.

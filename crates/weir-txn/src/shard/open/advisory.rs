@@ -3,13 +3,13 @@
 //! migration tools hold one during the migration.
 
 use smallvec::smallvec;
+use weir_core::ids::TxnId;
 use weir_types::Value;
 
 use super::{Done, Open};
 use crate::claims::Claim;
 use crate::message::{AdvisoryKey, Answers, Begun, Output, Request, Work};
 use crate::shard::node::{Effects, Node};
-use weir_core::ids::TxnId;
 
 impl Open {
     /// It has done nothing but take such locks.

@@ -5,7 +5,6 @@ use weir_sql::catalog::TableId;
 
 use super::{Change, ChangeRef, History, RowState};
 use crate::storage::chance::Chance;
-use weir_core::ids::{Position, Timestamp};
 
 /// What a change is told apart by.
 type Told = (TableId, u32, bool, u64);
