@@ -6,6 +6,7 @@ mod bars;
 mod citations;
 mod compatibility;
 mod layers;
+mod sleeps;
 mod verify;
 
 use std::process::ExitCode;

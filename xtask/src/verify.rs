@@ -104,6 +104,7 @@ fn house_rules(root: &Path) -> Vec<String> {
         }
         if file.ends_with(".rs") {
             complaints.extend(check_module(&file, &text));
+            complaints.extend(crate::sleeps::complaints(&file, &text));
         }
         if matches!(
             file.as_str(),

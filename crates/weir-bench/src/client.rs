@@ -14,7 +14,7 @@ use weir_sql::catalog::TableId;
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_txn::message::{Call, Callee, Request};
-use weir_txn::ramp::{Begin, Coordinator, Event, Protocol};
+use weir_txn::ramp::{Begin, Coordinator, Event, FetchedRead, Protocol};
 use weir_txn::shard::Node;
 use weir_types::{SqlError, Value};
 
@@ -210,7 +210,9 @@ impl Callers {
                 self.begin_call(client, now, orders);
                 self.maybe_audit(orders);
             }
-            Event::ReadDone { result, fetched, examined, .. } => self.on_audit(result, fetched, examined),
+            Event::ReadDone { result, fetched, examined, .. } => {
+                self.on_audit(result.and_then(FetchedRead::rows), fetched, examined);
+            }
         }
     }
 

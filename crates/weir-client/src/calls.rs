@@ -28,6 +28,7 @@ use weir_types::{Notice, SqlError, SqlState, SqlType, Value};
 use crate::Error;
 use crate::carrier::{new_id, now_ms};
 use crate::explain::Told;
+use crate::pending::Outcome;
 use crate::prepared::{Prepared, What, columns_of};
 use crate::requests::Dialect;
 
@@ -440,12 +441,12 @@ impl Dialect for Calls {
         None
     }
 
-    fn outcome(&mut self, tag: u64, done: Event) -> Result<CallResult, Error> {
+    fn outcome(&mut self, tag: u64, done: Event) -> Outcome<CallResult> {
         let in_flight = self.in_flight.remove(&tag);
         if let Some(trace) = self.coordinator.take_trace(tag) {
             self.told.lock().unwrap_or_else(PoisonError::into_inner).push((tag, trace));
         }
-        match (done, in_flight) {
+        Outcome::Known(match (done, in_flight) {
             (Event::Answered(Err(error)) | Event::ReadDone { result: Err(error), .. }, _) => {
                 Err(Error::Sql(error))
             }
@@ -455,12 +456,13 @@ impl Dialect for Calls {
             (Event::Answered(Ok(_)), Some(InFlight::Snapshot)) => {
                 Ok(CallResult::of_rows([].into(), Vec::new()))
             }
-            (Event::ReadDone { result: Ok(rows), .. }, Some(InFlight::Read(names))) => {
-                Ok(CallResult::of_rows(names, rows))
+            (Event::ReadDone { result: Ok(read), .. }, Some(InFlight::Read(names))) => {
+                let compute = move || Ok(CallResult::of_rows(names, read.rows().map_err(Error::Sql)?));
+                return Outcome::Computed(Box::new(compute));
             }
             // The operation was abandoned.
             _ => Err(Error::Closed("it was given up".into())),
-        }
+        })
     }
 
     fn give_up(&mut self, tag: u64, orders: &mut Orders<Request, Event>) -> GivenUp {

@@ -170,8 +170,8 @@ impl Client {
         })
     }
 
-    /// Which open transactions of this client wait for locks at the moment: rows of their name, the name of the one that they wait for
-    /// (NULL: it is none of this client's), and since when, in milliseconds of the Unix epoch.
+    /// Which statements of this client wait for locks at the moment: rows of their tag ([`Pending::tag`]), the name of the open transaction
+    /// that they wait for (NULL: it is none of this client's), and since when, in milliseconds of the Unix epoch.
     pub fn begin_waits(&self) -> Pending<CallResult> {
         self.submit_call(Ok(Wish::Waits))
     }

@@ -8,6 +8,7 @@ use weir_kv::{
 use weir_net::ClusterFile;
 
 use crate::carrier::now_ms;
+use crate::pending::Outcome;
 use crate::requests::Dialect;
 use crate::{Committed, Error};
 
@@ -87,14 +88,14 @@ impl Dialect for Items {
         None
     }
 
-    fn outcome(&mut self, _tag: u64, done: Done) -> Result<Committed, Error> {
-        match done {
+    fn outcome(&mut self, _tag: u64, done: Done) -> Outcome<Committed> {
+        Outcome::Known(match done {
             Done::Committed { read, stamp, rounds } => Ok(Committed { read, stamp, rounds }),
             Done::Read { read, rounds } => Ok(Committed { read, stamp: None, rounds: (rounds, 0) }),
             Done::Aborted | Done::Conflict => Err(Error::Aborted),
             Done::Restart => Err(Error::Restart),
             Done::TooLarge => Err(Error::Unfit(TOO_LARGE.into())),
-        }
+        })
     }
 
     fn give_up(&mut self, tag: u64, _: &mut Orders<Request, Done>) -> GivenUp {

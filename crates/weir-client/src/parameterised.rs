@@ -1,6 +1,5 @@
 //! Texts whose constants are parameters: what was prepared for one runs any other that differs in its constants only.
 
-use weir_sql::parse::with_stack_for;
 use weir_sql::shape::{Constant, ConstantKind, Shape};
 use weir_sql::{BoundText, ParsedText, lift_constants};
 use weir_types::{SqlType, Value};
@@ -45,10 +44,6 @@ impl Place {
 impl SchemaVersion {
     /// Prepares the text, which has no parameters, so that others of its shape can be run by it. `None` where that cannot be.
     pub fn lift(&self, text: &str, shape: &Shape) -> Option<Parameterised> {
-        with_stack_for(text, || self.lift_here(text, shape))
-    }
-
-    fn lift_here(&self, text: &str, shape: &Shape) -> Option<Parameterised> {
         let application = &self.0.application;
         let parsed = ParsedText::of(text).ok()?;
         let (bound, parameters) = parsed.bind(&application.catalog, &application.procedures, &[]).ok()?;

@@ -7,9 +7,35 @@ use std::task::{Context, Poll, Waker};
 
 use crate::{Committed, Error};
 
+/// The outcome of an operation.
+pub(crate) enum Outcome<T> {
+    Known(Result<T, Error>),
+    /// Still to be computed, which may take long: by whoever waits for it.
+    Computed(Box<dyn FnOnce() -> Result<T, Error> + Send>),
+}
+
+impl<T> Outcome<T> {
+    fn get(self) -> Result<T, Error> {
+        match self {
+            Outcome::Known(outcome) => outcome,
+            Outcome::Computed(compute) => compute(),
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Outcome<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Outcome::Known(Ok(_)) => "Known(Ok)",
+            Outcome::Known(Err(_)) => "Known(Err)",
+            Outcome::Computed(_) => "Computed",
+        })
+    }
+}
+
 #[derive(Debug)]
 struct State<T> {
-    outcome: Option<Result<T, Error>>,
+    outcome: Option<Outcome<T>>,
     /// There will be no other outcome.
     is_over: bool,
     waker: Option<Waker>,
@@ -18,8 +44,8 @@ struct State<T> {
 }
 
 impl<T> State<T> {
-    fn take(&mut self) -> Option<Result<T, Error>> {
-        let lost = || Err(Error::Closed("its thread has ended".into()));
+    fn take(&mut self) -> Option<Outcome<T>> {
+        let lost = || Outcome::Known(Err(Error::Closed("its thread has ended".into())));
         self.outcome.take().or_else(|| self.is_over.then(lost))
     }
 }
@@ -66,11 +92,11 @@ impl<T> Pending<T> {
 
     pub(crate) fn ended(outcome: Result<T, Error>) -> Pending<T> {
         let (pending, promise) = Pending::new(u64::MAX);
-        promise.keep(outcome);
+        promise.keep(Outcome::Known(outcome));
         pending
     }
 
-    /// Waits until it has ended.
+    /// Waits until it has ended. A query's result is computed by the thread that waits, or polls.
     ///
     /// # Errors
     /// It has not committed, or may not have.
@@ -78,7 +104,10 @@ impl<T> Pending<T> {
         let mut state = self.place.lock();
         loop {
             match state.take() {
-                Some(outcome) => return outcome,
+                Some(outcome) => {
+                    drop(state);
+                    return outcome.get();
+                }
                 None => {
                     state.has_sleeper = true;
                     state = self.place.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -94,7 +123,10 @@ impl<T> Future for Pending<T> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T, Error>> {
         let mut state = self.place.lock();
         match state.take() {
-            Some(outcome) => Poll::Ready(outcome),
+            Some(outcome) => {
+                drop(state);
+                Poll::Ready(outcome.get())
+            }
             None => {
                 state.waker = Some(context.waker().clone());
                 Poll::Pending
@@ -104,7 +136,7 @@ impl<T> Future for Pending<T> {
 }
 
 impl<T> Promise<T> {
-    pub(crate) fn keep(self, outcome: Result<T, Error>) {
+    pub(crate) fn keep(self, outcome: Outcome<T>) {
         self.0.lock().outcome = Some(outcome);
     }
 }

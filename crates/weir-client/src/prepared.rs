@@ -7,7 +7,6 @@ use weir_analysis::TransactionPlan;
 use weir_sql::bound::{
     Expr, ExprKind, OutputColumn, ParameterMode, Procedure, ProcedureKind, Query, Select, Statement,
 };
-use weir_sql::parse::with_stack_for;
 use weir_sql::system::{Facts, Row, VOLATILE};
 use weir_sql::walk::each_statement_expr;
 use weir_sql::{
@@ -317,10 +316,6 @@ impl Unprepared {
 /// # Errors
 /// The text is invalid or not supported.
 pub(crate) fn prepare(of: &Arc<Callable>, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
-    with_stack_for(text, || prepare_here(of, text, types))
-}
-
-fn prepare_here(of: &Arc<Callable>, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
     if !mentions_current_values(text) || is_block(text) {
         return prepare_plain(of, text, types);
     }

@@ -11,6 +11,7 @@ use weir_net::ClusterFile;
 use weir_types::{SqlError, SqlState};
 
 use crate::carrier::{new_id, now_ms};
+use crate::pending::Outcome;
 use crate::requests::{Dialect, Session};
 use crate::{Bytes, Error, Key, Settings, Stamp, too_large};
 
@@ -69,11 +70,11 @@ impl Dialect for Rows {
         }
     }
 
-    fn outcome(&mut self, _tag: u64, told: Told) -> Result<Told, Error> {
+    fn outcome(&mut self, _tag: u64, told: Told) -> Outcome<Told> {
         let refused = |state, message: &str, hint: &str| {
             Err(Error::Sql(SqlError::new(state, message).with_hint(hint.to_owned())))
         };
-        match told {
+        Outcome::Known(match told {
             Told::Conflict | Told::Aborted => Err(Error::Aborted),
             Told::Restart => Err(Error::Restart),
             Told::NoParent => refused(
@@ -87,7 +88,7 @@ impl Dialect for Rows {
                 "the schema that the client was given has the names",
             ),
             told => Ok(told),
-        }
+        })
     }
 
     fn give_up(&mut self, tag: u64, _: &mut Orders<Request, Told>) -> GivenUp {

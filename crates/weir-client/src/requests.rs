@@ -20,7 +20,7 @@ use weir_net::handshake::Terms;
 use weir_types::{SqlError, SqlState};
 
 use crate::carrier::{Carrier, Mailbox, Trouble, new_id};
-use crate::pending::{Pending, Promise};
+use crate::pending::{Outcome, Pending, Promise};
 use crate::{Error, Settings};
 
 /// Operations of one kind of clients, and their coordinator.
@@ -40,7 +40,7 @@ pub(crate) trait Dialect: Sized + Send + 'static {
         wish: Self::Wish,
         orders: &mut ClientOrders<Self::Shard, Requests<Self>>,
     ) -> Option<Result<Self::Outcome, Error>>;
-    fn outcome(&mut self, tag: u64, done: DoneOf<Self>) -> Result<Self::Outcome, Error>;
+    fn outcome(&mut self, tag: u64, done: DoneOf<Self>) -> Outcome<Self::Outcome>;
     /// Abandons an operation, and cancels it as far as possible.
     fn give_up(&mut self, tag: u64, orders: &mut ClientOrders<Self::Shard, Requests<Self>>) -> GivenUp;
     /// Shards that it waits for; none: unknown.
@@ -299,7 +299,7 @@ impl<D: Dialect> Requests<D> {
                 GivenUp::NothingHappened => Error::Sql(error),
                 GivenUp::Unknown => Error::Unknown(format!("{}; {trouble}", error.message())),
             };
-            self.answer(tag, Err(error));
+            self.answer(tag, Outcome::Known(Err(error)));
         }
     }
 
@@ -312,20 +312,22 @@ impl<D: Dialect> Requests<D> {
             self.waiting.insert(tag, Awaited { promise, until, is_late: false });
             self.deadlines.insert((until, tag));
             if let Some(outcome) = self.dialect.grant(tag, wish, orders) {
-                self.answer(tag, outcome);
+                self.answer(tag, Outcome::Known(outcome));
             }
         }
     }
 
-    fn answer(&mut self, tag: u64, outcome: Result<D::Outcome, Error>) {
+    fn answer(&mut self, tag: u64, outcome: Outcome<D::Outcome>) {
         // The result of an abandoned operation is dropped.
         let Some(Awaited { promise, until, is_late }) = self.waiting.remove(&tag) else { return };
         self.deadlines.remove(&(until, tag));
         self.cancelled.remove(&tag);
         self.shared.on_answered();
         promise.keep(match outcome {
-            Err(Error::Sql(error)) if is_late && error.state() == SqlState::QUERY_CANCELED => {
-                Err(Error::Deadline(late().message().to_owned()))
+            Outcome::Known(Err(Error::Sql(error)))
+                if is_late && error.state() == SqlState::QUERY_CANCELED =>
+            {
+                Outcome::Known(Err(Error::Deadline(late().message().to_owned())))
             }
             outcome => outcome,
         });
@@ -350,7 +352,7 @@ impl<D: Dialect> Requests<D> {
                 GivenUp::NothingHappened => Error::Deadline(why),
                 GivenUp::Unknown => Error::Unknown(why),
             };
-            self.answer(tag, Err(error));
+            self.answer(tag, Outcome::Known(Err(error)));
         }
     }
 
@@ -374,7 +376,7 @@ impl<D: Dialect> Requests<D> {
         let tags: Vec<u64> = self.waiting.keys().copied().collect();
         for tag in tags {
             let given_up = self.dialect.give_up(tag, orders);
-            self.answer(tag, Err(error(given_up)));
+            self.answer(tag, Outcome::Known(Err(error(given_up))));
         }
     }
 

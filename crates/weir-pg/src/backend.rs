@@ -94,6 +94,18 @@ impl Backend {
         self.ending.tell();
     }
 
+    /// The same where the client is gone. Like PostgreSQL, the session says nothing more: what looks busy may have ended, with a client that
+    /// has said so and still reads.
+    pub fn lose_client(&self) {
+        self.ending.lose_client();
+        self.terminate();
+    }
+
+    /// Name of its statement among those that wait.
+    pub fn statement_tag(&self) -> Option<i64> {
+        self.in_flight.tag().map(|tag| tag as i64)
+    }
+
     /// It has been at its statement for a while, or takes what a COPY sends.
     pub fn is_busy(&self, now: Instant) -> bool {
         let activity = self.activity.now();

@@ -83,7 +83,8 @@ impl Session {
     /// Ends the transaction of that name, with what it has defined.
     async fn end_named(&mut self, name: u64, commit: bool) -> Result<(), Failure> {
         let own = self.transaction.own_schema_version.take();
-        let ended = self.client.end_transaction(name, commit).await.map(drop);
+        let ended =
+            self.backend.in_flight.end_with(self.client.end_transaction(name, commit)).await.map(drop);
         match own.filter(|_| commit) {
             Some(schema_version) => self.adopt(&schema_version, ended).await,
             None => ended.map_err(sql_error),

@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use weir_types::{SqlError, SqlState};
 
 use crate::answer::{fatal, wire_error};
+use crate::backend::Backend;
 use crate::ending::terminated;
 use crate::frontend::Expected;
 use crate::handlers::{Connection, Talk};
@@ -61,7 +62,7 @@ pub(crate) async fn converse(
                 expected = what_comes_next(&socket, expected);
                 let frame = tokio::select! {
                     biased;
-                    () = &mut ended => return say_last(&mut socket, terminated()).await,
+                    () = &mut ended => return say_terminated(&mut socket, &backend).await,
                     frame = incoming.next(socket.get_mut(), expected) => frame,
                     () = &mut startup_max, if is_starting(&socket) => {
                         return say_last(&mut socket, too_late()).await;
@@ -106,7 +107,7 @@ pub(crate) async fn converse(
             Err(panicked) => return say_last(&mut socket, panicked.error()).await,
         };
         if is_ended || backend.ending.is_wished() {
-            return say_last(&mut socket, terminated()).await;
+            return say_terminated(&mut socket, &backend).await;
         }
         if let Err(error) = done {
             if error.is_fatal() || was_starting {
@@ -219,6 +220,14 @@ async fn answer_in_copy(
 
 fn too_late() -> SqlError {
     SqlError::new(SqlState::QUERY_CANCELED, "canceling authentication due to timeout")
+}
+
+/// The session has been ended by somebody else.
+async fn say_terminated(socket: &mut Socket, backend: &Backend) -> io::Result<()> {
+    match backend.ending.client_is_gone() {
+        true => Ok(()),
+        false => say_last(socket, terminated()).await,
+    }
 }
 
 async fn say_last(socket: &mut Socket, error: SqlError) -> io::Result<()> {

@@ -12,12 +12,18 @@ use weir_types::{SqlError, SqlState};
 #[derive(Debug, Default)]
 pub(crate) struct Ending {
     is_wished: AtomicBool,
+    /// The client has closed its side of the connection: nobody is to be told.
+    is_gone: AtomicBool,
     told: Notify,
 }
 
 impl Ending {
     pub fn is_wished(&self) -> bool {
         self.is_wished.load(Ordering::SeqCst)
+    }
+
+    pub fn client_is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::SeqCst)
     }
 
     /// Waits for the request.
@@ -35,6 +41,11 @@ impl Ending {
 
     pub fn tell(&self) {
         self.told.notify_one();
+    }
+
+    /// The client is gone.
+    pub fn lose_client(&self) {
+        self.is_gone.store(true, Ordering::SeqCst);
     }
 }
 

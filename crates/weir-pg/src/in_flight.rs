@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use weir_client::{Begun, Client};
+use weir_client::{Begun, CallResult, Client, Error, Pending};
 use weir_types::SqlError;
 
 use crate::ending::terminated;
@@ -15,6 +15,8 @@ use crate::ending::terminated;
 struct State {
     /// Its name at the client, while there is something.
     tag: Option<u64>,
+    /// Name of a COMMIT or ROLLBACK in flight, which is not cancelled.
+    ending: Option<u64>,
     /// Wakes a session that sleeps, with an error.
     sleep: Option<oneshot::Sender<SqlError>>,
     /// How many statements there have been; the last one is under way if `runs`.
@@ -72,6 +74,20 @@ impl InFlight {
     pub(crate) fn end_statement(&self) {
         let mut state = self.lock();
         (state.runs, state.wished) = (false, None);
+    }
+
+    /// The client's name of what is in flight.
+    pub(crate) fn tag(&self) -> Option<u64> {
+        let state = self.lock();
+        state.tag.or(state.ending)
+    }
+
+    /// Waits for a COMMIT or ROLLBACK.
+    pub(crate) async fn end_with(&self, pending: Pending<CallResult>) -> Result<CallResult, Error> {
+        self.lock().ending = Some(pending.tag());
+        let ended = pending.await;
+        self.lock().ending = None;
+        ended
     }
 
     /// Records that the operation in flight has ended.

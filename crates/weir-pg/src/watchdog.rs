@@ -144,7 +144,7 @@ fn watch(front: &FrontEnd, runtime: &Handle) {
         }
         for session in front.sessions.busy(looked) {
             if is_gone(&session) {
-                session.terminate();
+                session.lose_client();
             }
         }
     }

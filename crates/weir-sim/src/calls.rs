@@ -18,11 +18,11 @@ use weir_txn::exec::definition::Description;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::PlantedBugs;
 use weir_txn::message::{Call, Callee, Output};
-use weir_txn::ramp::{Begin, Coordinator, Event, Protocol};
+use weir_txn::ramp::{Begin, Coordinator, Event, FetchedRead, Protocol};
 use weir_txn::shard::{Node, Record};
 use weir_txn::storage::Rows;
 use weir_txn::storage::view::WholeView;
-use weir_types::{SqlError, Value};
+use weir_types::SqlError;
 
 use crate::Audit;
 use crate::chance::Chance;
@@ -372,6 +372,12 @@ struct Sessions<'a> {
 }
 
 impl Sessions<'_> {
+    fn note_aborted<T>(&mut self, result: Result<T, SqlError>) {
+        if let Err(error) = result {
+            *self.told.aborted.entry(format!("{} {}", error.state(), error.message())).or_default() += 1;
+        }
+    }
+
     fn check(&mut self) -> Result<(), Violation> {
         match self.violated.take() {
             None => Ok(()),
@@ -409,30 +415,26 @@ impl Clients<Begin, Event> for Sessions<'_> {
 
     fn done(&mut self, session: usize, _now_us: u64, event: Event) {
         let what = self.in_flight[session].take().expect("it was begun");
-        match &event {
-            Event::Answered(result) => self.script.told(session, result),
-            Event::ReadDone { result, .. } if matches!(what, InFlight::Order) => {
-                let rows = |rows: &Vec<Vec<Value>>| Output { rows: rows.clone(), ..Output::default() };
-                self.script.told(session, &result.as_ref().map(rows).map_err(Clone::clone));
-            }
-            Event::ReadDone { .. } => {}
-        }
         match (what, event) {
-            (InFlight::Order, Event::Answered(Err(error))) => {
-                *self.told.aborted.entry(format!("{} {}", error.state(), error.message())).or_default() += 1;
+            (InFlight::Order, Event::Answered(result)) => {
+                self.script.told(session, &result);
+                self.note_aborted(result);
             }
-            (InFlight::Order, _) => {}
-            (InFlight::Call { callee }, Event::Answered(Ok(_))) => {
-                *self.told.committed.entry(callee).or_default() += 1;
+            (InFlight::Order, Event::ReadDone { result, .. }) => {
+                let rows = result.and_then(FetchedRead::rows);
+                self.script.told(session, &rows.map(|rows| Output { rows, ..Output::default() }));
             }
-            (InFlight::Call { .. }, Event::Answered(Err(error))) => {
-                let reason = format!("{} {}", error.state(), error.message());
-                *self.told.aborted.entry(reason).or_default() += 1;
+            (InFlight::Call { callee }, Event::Answered(result)) => {
+                self.script.told(session, &result);
+                match result {
+                    Ok(_) => *self.told.committed.entry(callee).or_default() += 1,
+                    aborted => self.note_aborted(aborted),
+                }
             }
             (InFlight::Audit(which), Event::ReadDone { result, rounds, .. }) => {
                 self.told.audits += 1;
                 self.told.second_rounds += usize::from(rounds > 1);
-                let saw = match result {
+                let saw = match result.and_then(FetchedRead::rows) {
                     Ok(rows) => match rows.first() {
                         Some(row) => format!("{row:?}"),
                         None => return,

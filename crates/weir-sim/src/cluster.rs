@@ -75,6 +75,8 @@ pub struct Cluster<S: Durable, C> {
     pub heard_us: Vec<u64>,
     /// When the last shard started again.
     pub restarted_us: u64,
+    /// By shard: until when it computes. Whatever arrives waits until then.
+    busy_until_us: Vec<u64>,
     /// By shard: the highest time that its clock has shown.
     pub highest_ms: Vec<u64>,
     /// Deliberate bug: messages leave before what they depend on is durable (S16).
@@ -147,6 +149,19 @@ enum Happening<S: Shard> {
     Mishap,
 }
 
+impl<S: Shard> Happening<S> {
+    /// The shard whose thread handles it.
+    fn shard(&self) -> Option<ShardId> {
+        match self {
+            Happening::Requests { shard, .. }
+            | Happening::FromPeer { shard, .. }
+            | Happening::ShardTimer { shard, .. }
+            | Happening::Synced { shard, .. } => Some(*shard),
+            _ => None,
+        }
+    }
+}
+
 impl<S: Durable, C> Cluster<S, C> {
     pub fn now_us(&self) -> u64 {
         self.now_us
@@ -182,6 +197,7 @@ where
             seats: (0..coordinators).collect(),
             heard_us: Vec::new(),
             restarted_us: 0,
+            busy_until_us: vec![0; usize::from(shards)],
             highest_ms: vec![0; usize::from(shards)],
             answers_early: false,
             chance,
@@ -302,6 +318,10 @@ where
 
     fn happen(&mut self, happening: Happening<S>, clients: &mut impl Clients<C::Transaction, C::Done>) {
         let now_us = self.now_us;
+        let free_us = happening.shard().map_or(now_us, |shard| self.busy_until_us[usize::from(shard)]);
+        if free_us > now_us {
+            return self.plan(free_us, happening);
+        }
         match happening {
             Happening::Requests { coordinator, shard, progress, requests } => {
                 (now_us, 1, coordinator, shard, requests.len()).hash(&mut self.hash);
@@ -367,6 +387,7 @@ where
             Happening::Turn(session) => self.on_turn(session, clients),
             Happening::GiveUp { session, begun } => self.on_give_up(session, begun, clients),
             Happening::Mishap => {
+                self.occupy_shard();
                 let faults = &self.network.faults;
                 let (down_us_max, coordinators_die) = (faults.shard_down_us_max, faults.coordinators_die);
                 match self.chance.below(5) {
@@ -412,6 +433,18 @@ where
         self.send_effects(shard, out);
     }
 
+    /// Some shard begins to compute for long, where that is a fault of the run.
+    fn occupy_shard(&mut self) {
+        let busy_us_max = self.network.faults.busy_us_max;
+        if busy_us_max > 0 {
+            let shard = self.chance.below(self.shards.len() as u64) as usize;
+            let free_us = self.now_us + self.chance.between(1, busy_us_max);
+            self.busy_until_us[shard] = free_us.max(self.busy_until_us[shard]);
+            let now_us = self.now_us;
+            self.note(|| format!("{now_us} S{shard} computes until {free_us}"));
+        }
+    }
+
     /// Some shard loses all that is not durable, and starts again a while later.
     fn crash_shard(&mut self, down_us_max: u64) {
         let shard = self.chance.below(self.shards.len() as u64) as ShardId;
@@ -422,6 +455,7 @@ where
         let (unsynced, survives) = (disk.unsynced() as u64, self.network.faults.tail_survives);
         let survive = if survives { self.chance.between(0, unsynced) } else { 0 };
         disk.crash(survive as usize);
+        self.busy_until_us[usize::from(shard)] = 0;
         let now_us = self.now_us;
         (now_us, 6, shard, survive).hash(&mut self.hash);
         self.note(|| format!("{now_us} S{shard} crashes; of {unsynced} records {survive} survive"));

@@ -13,7 +13,7 @@ use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::PlantedBugs;
 use weir_txn::message::{Call, Output, Progress, Reply, Request};
-use weir_txn::ramp::{Begin, Coordinator, Event, Protocol};
+use weir_txn::ramp::{Begin, Coordinator, Event, FetchedRead, Protocol};
 use weir_txn::shard::{Effects, Node};
 use weir_types::{SqlError, Value};
 
@@ -134,7 +134,7 @@ impl Simulation {
                         outcome.audits += 1;
                         outcome.second_rounds += u64::from(rounds > 1);
                         let which = auditing[coordinator].take().expect("an audit is under way");
-                        let saw = match result {
+                        let saw = match result.and_then(FetchedRead::rows) {
                             Ok(rows) => rows.first().map(|row| format!("{row:?}")),
                             Err(error) => Some(error.to_string()),
                         };

@@ -38,6 +38,8 @@ pub struct Faults {
     pub mishap_every_us: u64,
     /// A shard crashes and is down for up to so long; 0: never.
     pub shard_down_us_max: u64,
+    /// At every mishap a shard begins to compute for up to so long, and takes no message meanwhile; 0: never. Not drawn from the seed.
+    pub busy_us_max: u64,
     /// A disk takes up to so long to make durable what it is given; 0: no time.
     pub sync_us_max: u64,
     /// Whether a part of the entries that are not durable survives a crash.
@@ -86,6 +88,7 @@ impl Faults {
             snapshot_every: with(600, &[10, 100]) as usize,
             coordinators_die: with(400, &[1]) == 1,
             epoch_ms: with(1000, &EPOCHS_MS),
+            busy_us_max: 0,
         }
     }
 
@@ -97,6 +100,7 @@ impl Faults {
         self.slow_factor = 0;
         self.clock_step_ms_max = 0;
         self.shard_down_us_max = 0;
+        self.busy_us_max = 0;
         self.coordinators_die = false;
     }
 }

@@ -36,7 +36,7 @@ pub fn lift_constants(
 ) -> Option<Parameterised> {
     let mut has_operations = false;
     each_planned_expr(statement, &mut |expr| has_operations = has_operations || is_constant_operation(expr));
-    if has_operations {
+    if has_operations || !parsed.can_be_rewritten() {
         // With its constants it may fail, or find nothing, before rows are looked at.
         return None;
     }

@@ -6,6 +6,7 @@ use weir_types::SqlType;
 
 use crate::binder::relation_named;
 use crate::parse::nodes::{each_node, each_node_mut};
+use crate::parse::too_deep;
 use crate::source::Diagnostic;
 use crate::statement::ParsedText;
 
@@ -42,6 +43,9 @@ pub fn with_current_values<'t>(
     types: &[SqlType],
     takes: &dyn Fn(&str) -> bool,
 ) -> Result<Option<WithCurrentValues<'t>>, Diagnostic> {
+    if !parsed.can_be_rewritten() {
+        return Err(too_deep(parsed.piece().token(0)));
+    }
     let mut types = types.to_vec();
     types.resize(types.len().max(highest_parameter(parsed.node())), SqlType::Unknown);
     let mut values = Vec::new();

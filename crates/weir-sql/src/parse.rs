@@ -164,15 +164,6 @@ pub(crate) fn too_deep(place: Span) -> Diagnostic {
         .with_hint("split the statement: its operators, parentheses and subqueries nest too deeply")
 }
 
-/// Runs what copies, binds and drops the tree of a text. A level of the tree takes two bytes of text at least, and none takes more of the
-/// stack than twice this.
-pub fn with_stack_for<T>(text: &str, step: impl FnOnce() -> T) -> T {
-    const STACK_BYTES_OF_BYTE: usize = 2 << 10;
-    const STACK_BYTES_MIN: usize = 256 << 10;
-    let needed = STACK_BYTES_MIN + text.len().saturating_mul(STACK_BYTES_OF_BYTE);
-    stacker::maybe_grow(needed, deparse::STACK_BYTES, step)
-}
-
 /// There is nothing in it but blanks and comments.
 pub fn is_blank(text: &str) -> bool {
     lexer::Lexer::new(text, 0).next().is_none()

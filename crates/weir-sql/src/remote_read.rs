@@ -48,7 +48,7 @@ impl RemoteRead {
             Statement::Delete(delete) => delete.table,
             Statement::Query(_) | Statement::Insert(_) => return None,
         };
-        let clauses = Clauses::of(parsed.node())?;
+        let clauses = Clauses::of(parsed.node()).filter(|_| parsed.can_be_rewritten())?;
         let sources = sources(catalog, parsed, (statement, types), is_partitioned)?;
         if sources.is_empty() || has_chance(statement) {
             return None;

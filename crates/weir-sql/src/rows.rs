@@ -39,6 +39,9 @@ pub fn of_rows_of_query(parsed: &ParsedText<'_>, width: usize) -> Option<(String
 
 fn parts<'p>(parsed: &'p ParsedText<'_>) -> Option<(&'p InsertStmt, &'p SelectStmt)> {
     let node::Node::InsertStmt(insert) = parsed.node() else { return None };
+    if !parsed.can_be_rewritten() {
+        return None;
+    }
     match insert.select_stmt.as_ref()?.node.as_ref()? {
         node::Node::SelectStmt(select) => Some((insert, select)),
         _ => None,

@@ -6,7 +6,7 @@ use weir_types::{CatalogType, SqlState, SqlType};
 use crate::binder::{Binder, Context, show_names};
 use crate::bound::{Procedure, Query, Statement};
 use crate::catalog::Catalog;
-use crate::parse::deparse::deparse;
+use crate::parse::deparse::{can_be_rewritten, deparse};
 use crate::parse::{self, Piece};
 use crate::routine::{self, BoundCall, Signature, SignatureParameter};
 use crate::source::Diagnostic;
@@ -70,6 +70,11 @@ impl<'t> ParsedText<'t> {
 
     pub(crate) fn node(&self) -> &node::Node {
         &self.node
+    }
+
+    /// Its tree has few enough levels.
+    pub(crate) fn can_be_rewritten(&self) -> bool {
+        can_be_rewritten(&self.node)
     }
 
     /// Another statement, made of this one.

@@ -92,9 +92,9 @@ impl Element {
 }
 
 impl<'t> SubStatements<'t> {
-    /// `None`: nothing in its WITH writes.
+    /// `None`: nothing in its WITH writes, or it nests too deeply.
     pub fn of(parsed: &ParsedText<'t>) -> Option<SubStatements<'t>> {
-        let with = with_of(parsed.node())?;
+        let with = with_of(parsed.node()).filter(|_| parsed.can_be_rewritten())?;
         let element = |cte: &Node| match &cte.node {
             Some(node::Node::CommonTableExpr(cte)) => {
                 let query = cte.ctequery.as_ref().and_then(|query| query.node.as_ref());

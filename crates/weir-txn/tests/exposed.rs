@@ -12,9 +12,10 @@ use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::PlantedBugs;
 use weir_txn::message::{Answers, Call, Callee, Decision, Reply, Request};
-use weir_txn::ramp::{Begin, Coordinator, Event, Protocol};
+use weir_txn::ramp::{Begin, Coordinator, Event, FetchedRead, Protocol, own_statement};
 use weir_txn::shard::Node;
-use weir_types::Value;
+use weir_types::interrupt::Interrupts;
+use weir_types::{SqlError, SqlState, Value};
 
 const SHARDS: ShardId = 3;
 const COORDINATOR: u64 = 7;
@@ -110,7 +111,9 @@ impl Stage {
         let (_, event) = orders.done.pop().expect("it is answered");
         let told = match event {
             Event::Answered(result) => result.map(|_| None),
-            Event::ReadDone { result, .. } => result.map(|rows| rows.into_iter().next()),
+            Event::ReadDone { result, .. } => {
+                result.and_then(FetchedRead::rows).map(|rows| rows.into_iter().next())
+            }
         };
         told.map_err(|error| format!("{error:?} {:?}", error.fields().hint))
     }
@@ -138,6 +141,25 @@ fn call(procedure: usize, args: &[i64]) -> Call {
         transaction_time: 0.into(),
         schema_version: 0,
     }
+}
+
+/// Shards hear nothing from a coordinator that computes, and its other clients wait: whoever waits for the result computes it. A
+/// computation would end with the interruption.
+#[test]
+fn a_coordinator_does_not_compute_what_a_query_gives() {
+    let mut stage = Stage::new(PlantedBugs::default());
+    let interrupts = Arc::new(Interrupts::default());
+    let other = Coordinator::resending(COORDINATOR + 1, stage.program.clone(), Protocol::RampFast);
+    stage.coordinator = std::mem::replace(&mut stage.coordinator, other).interrupted_by(interrupts.clone());
+    let read = stage.read("SELECT count(*) FROM account a, account b WHERE a.balance + b.balance < a.id");
+    let mut orders = Orders::default();
+    stage.begin(read, &mut orders);
+    interrupts.interrupt(own_statement(stage.tag), SqlError::new(SqlState::QUERY_CANCELED, "it computes"));
+    stage.carry(&mut orders, |_| false, |reply| reply);
+    let Some((_, Event::ReadDone { result: Ok(fetched), .. })) = orders.done.pop() else {
+        panic!("the coordinator has computed")
+    };
+    assert_eq!(fetched.rows().unwrap_err().message(), "it computes");
 }
 
 /// The deciding shard receives exactly one answer of each other participant.

@@ -527,7 +527,7 @@ mod tests {
                     "{table} ALTER TABLE ONLY s.t ALTER a DROP DEFAULT, DROP CONSTRAINT c, ADD b int DEFAULT (1);"
                 ),
                 vec![
-                    "runs statement ALTER TABLE ONLY s . t ALTER a DROP DEFAULT , DROP CONS…: \
+                    "runs statement ALTER TABLE ONLY s . t ALTER a DROP DEFAULT , DROP CONSTRAIN…: \
                      ALTER TABLE ONLY s.t ALTER a DROP DEFAULT, DROP CONSTRAINT c, ADD b int DEFAULT (1)",
                 ],
             ),

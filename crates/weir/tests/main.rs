@@ -7,6 +7,8 @@ mod bank;
 mod both;
 mod browser;
 mod directory;
+mod endless;
+mod eventually;
 mod installed;
 mod mutated;
 mod nodes;
@@ -45,6 +47,7 @@ mod processes {
     mod joined_writes;
     mod kills;
     mod kills_through_postgres;
+    mod long_queries;
     mod migrations;
     mod notices;
     mod observed;

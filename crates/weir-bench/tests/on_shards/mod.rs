@@ -12,7 +12,7 @@ use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::PlantedBugs;
 use weir_txn::message;
-use weir_txn::ramp::{Begin, Event};
+use weir_txn::ramp::{Begin, Event, FetchedRead};
 use weir_types::text::{parse_text, to_text};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
@@ -138,7 +138,7 @@ impl OnShards {
 
     fn read(&mut self, gather: Arc<Gather>, values: Vec<Value>) -> Result<Vec<Vec<Value>>, SqlError> {
         match self.simulation.ask(Begin::Read(gather, values)) {
-            Event::ReadDone { result, .. } => result,
+            Event::ReadDone { result, .. } => result.and_then(FetchedRead::rows),
             other => panic!("an answer to something else: {other:?}"),
         }
     }

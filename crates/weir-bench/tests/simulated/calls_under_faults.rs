@@ -4,50 +4,21 @@
 //! `WEIR_SEEDS=17..18 cargo test --workspace --test bench simulated::calls_under_faults::seeds` runs other seeds than the usual ones; one
 //! that fails leaves a log of everything that happened in the directory for temporary files.
 
-use std::ops::{ControlFlow, Range};
-use std::path::Path;
+use crate::world::{self, World};
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use weir_analysis::Analysis;
-use weir_bench::Workload;
 use weir_bench::simulate::{Check, Simulated};
 use weir_sim::Faults;
 use weir_sim::calls::{Report, Setup};
-use weir_sql::{Application, Sources};
+use weir_sql::Application;
 use weir_txn::faults::PlantedBugs;
-use weir_txn::storage::Rows;
-use weir_types::text::to_text;
 
-struct Example {
-    application: Application,
-    analysis: Analysis,
-    workload: Arc<Workload>,
+fn unchanged(_: &str, text: String) -> String {
+    text
 }
 
-fn example(name: &str, settings: &[(&str, &str)], mix: &dyn Fn(String) -> String) -> Example {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
-    let text = |name: &str| std::fs::read_to_string(directory.join(name)).expect("the example is there");
-    let mut sources = Sources::default();
-    for name in ["schema.sql", "procedures.sql", "invariants.sql"] {
-        sources.add(name, text(name));
-    }
-    let mut application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
-    let analysis = weir_analysis::analyze(&application);
-    let file = application.sources.add("workload.toml", mix(text("workload.toml")));
-    let settings: Vec<(String, String)> =
-        settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    let workload =
-        Workload::parse(&application, file, &settings).unwrap_or_else(|errors| panic!("{errors:?}"));
-    Example { application, analysis, workload: Arc::new(workload) }
-}
-
-impl Example {
-    fn simulated(&self) -> Simulated<'_> {
-        Simulated::new(&self.application, &self.analysis, &self.workload)
-    }
-}
-
-fn tpcc() -> Example {
+fn tpcc() -> World {
     let small = [
         ("warehouses", "4"),
         ("items", "20"),
@@ -55,44 +26,14 @@ fn tpcc() -> Example {
         ("remote_lines", "0.5"),
         ("remote_payments", "0.5"),
     ];
-    example("tpcc", &small, &|mix| mix)
-}
-
-/// With few customers, and without the transactions that bring money in or take it out: emptying an account holds it, by
-/// claims of a part that waits for its COMMIT.
-fn smallbank() -> Example {
-    let mix = |mut mix: String| {
-        for name in ["deposit_checking", "transact_savings", "write_check"] {
-            let line = format!("{name} = 15\n");
-            assert!(mix.contains(&line), "the mix has {name}");
-            mix = mix.replace(&line, &format!("{name} = 0\n"));
-        }
-        mix
-    };
-    example("smallbank", &[("customers", "12"), ("hot_customers", "3"), ("hot", "0.8")], &mix)
-}
-
-/// In hundredths.
-fn sum_of_balances(application: &Application, rows: &dyn Rows) -> i64 {
-    let mut sum = 0;
-    for name in ["savings", "checking"] {
-        let table = application.catalog.table_by_name(name).expect("the table");
-        let balance = table.columns.iter().position(|column| column.name == "balance").expect("the column");
-        let end = rows.scan(table.id, &mut |row| {
-            let text = to_text(&rows.value(table.id, row, balance), &table.columns[balance].ty);
-            sum += text.replace('.', "").parse::<i64>().expect("two digits behind the point");
-            Ok(ControlFlow::Continue(()))
-        });
-        assert!(end.expect("the table can be read").is_continue());
-    }
-    sum
+    World::example("tpcc", &small, &unchanged)
 }
 
 /// No money comes or goes; the first look says how much there is.
 fn no_money_is_lost(application: &Application) -> Check {
     let (first, application) = (OnceLock::new(), application.clone());
     Arc::new(move |rows| {
-        let sum = sum_of_balances(&application, rows);
+        let sum = world::sum_of_balances(&application, rows);
         let before = *first.get_or_init(|| sum);
         (sum != before).then(|| format!("{before} became {sum}"))
     })
@@ -101,9 +42,7 @@ fn no_money_is_lost(application: &Application) -> Check {
 const SEEDS: Range<u64> = 0..8;
 
 fn seeds() -> Range<u64> {
-    let Ok(given) = std::env::var("WEIR_SEEDS") else { return SEEDS };
-    let ends = given.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
-    ends.expect("WEIR_SEEDS is FROM..TO")
+    world::seeds(SEEDS)
 }
 
 fn run(simulated: &mut Simulated<'_>, setup: &Setup) -> Report {
@@ -253,7 +192,7 @@ fn planted_bugs_are_caught() {
 /// S3, S7: what was claimed stays claimed, what was refused stays refused.
 #[test]
 fn claims_and_refusals_survive_crashes() {
-    let smallbank = smallbank();
+    let smallbank = World::smallbank();
     let mut simulated = smallbank.simulated().with_check(no_money_is_lost(&smallbank.application));
     for seed in 0..40 {
         let report = run(&mut simulated, &Setup { faults: Some(hard()), ..Setup::new(seed) });
@@ -271,7 +210,7 @@ fn claims_and_refusals_survive_crashes() {
 /// No id comes twice, whoever crashes.
 #[test]
 fn sequences_survive_crashes() {
-    let payroll = example("payroll", &[("employees", "100")], &|mix| mix);
+    let payroll = World::example("payroll", &[("employees", "100")], &unchanged);
     let mut simulated = payroll.simulated();
     let plant: Plant = |bugs| bugs.recovery_forgets_sequences = true;
     let plant = |setup: &mut Setup| plant(&mut setup.bugs);

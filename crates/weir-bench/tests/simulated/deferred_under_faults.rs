@@ -4,7 +4,6 @@
 use crate::world;
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use crate::world::World;
@@ -13,13 +12,12 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_bench::simulate::{Check, Simulated};
 use weir_sim::calls::{Report, Script, Setup};
-use weir_sql::catalog::TableId;
 use weir_txn::faults::PlantedBugs;
-use weir_txn::message::{Call, Callee, Output, Setting};
+use weir_txn::message::{Callee, Output, Setting};
 use weir_txn::ramp::Begin;
 use weir_txn::ramp::client::Order;
 use weir_txn::storage::Rows;
-use weir_types::{SqlError, SqlState, Value};
+use weir_types::{SqlError, SqlState};
 
 const SCHEMA: &str = "
 CREATE TABLE parent (id integer PRIMARY KEY);
@@ -100,16 +98,11 @@ impl Families {
     }
 
     fn begin(&mut self, session: usize, line: Line) -> Begin {
-        let values = |args: &[i64]| args.iter().map(|arg| Value::Int(*arg)).collect();
-        let call = |callee, args: &[i64]| Call {
-            callee,
-            args: values(args),
-            transaction_time: 0.into(),
-            schema_version: 0,
-        };
         let order = match line {
-            Line::Call(procedure, args) => return Begin::Call(call(Callee::Procedure(procedure), &args)),
-            Line::Sql(sql, args) => Order::Call(call(Callee::Text(world::text(sql, args.len())), &args)),
+            Line::Call(procedure, args) => {
+                return Begin::Call(world::call(Callee::Procedure(procedure), &args));
+            }
+            Line::Sql(sql, args) => Order::Call(world::statement(sql, &args)),
             Line::Look => Order::Constraints(Setting { names: None, deferred: false }),
             Line::Commit => Order::Commit,
             Line::RollBack => Order::RollBack,
@@ -147,23 +140,12 @@ impl Script for Families {
     }
 }
 
-fn keys(rows: &dyn Rows, table: TableId) -> BTreeSet<i64> {
-    let mut keys = BTreeSet::new();
-    let end = rows.scan(table, &mut |row| {
-        if let Value::Int(key) = rows.value(table, row, 0) {
-            keys.insert(key);
-        }
-        Ok(ControlFlow::Continue(()))
-    });
-    assert!(end.expect("the table can be read").is_continue());
-    keys
-}
-
 fn run(world: &World, seed: u64, bugs: PlantedBugs) -> (Report, Told) {
     let table = |name: &str| world.application.catalog.table_by_name(name).unwrap().id;
     let (parent, child) = (table("parent"), table("child"));
     let check: Check = Arc::new(move |rows: &dyn Rows| {
-        let orphans = &keys(rows, child) - &keys(rows, parent);
+        let keys = |table| -> BTreeSet<i64> { world::integers(rows, table, 0).into_iter().collect() };
+        let orphans = &keys(child) - &keys(parent);
         (!orphans.is_empty()).then(|| format!("children of {orphans:?}, who are not there"))
     });
     let mut simulated =
@@ -175,9 +157,7 @@ fn run(world: &World, seed: u64, bugs: PlantedBugs) -> (Report, Told) {
         told: told.clone(),
     };
     let setup = Setup { bugs, calls: 240, ..Setup::new(seed) };
-    let report = simulated.run_script(&setup, script).unwrap_or_else(|error| panic!("{error:?}"));
-    let told = std::mem::take(&mut *told.lock().unwrap());
-    (report, told)
+    world::run(&mut simulated, ("deferred", setup), &told, script)
 }
 
 #[test]

@@ -5,7 +5,6 @@
 use crate::world;
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use crate::world::World;
@@ -13,7 +12,6 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_bench::simulate::{Check, Simulated};
 use weir_sim::calls::{Report, Script, Setup};
-use weir_sql::bound::Statement;
 use weir_txn::exec::definition::{Defined, Description};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
@@ -61,14 +59,7 @@ impl Bank {
         let World { application, analysis, workload } = &self.0;
         let account = application.catalog.table_by_name("account").unwrap().id;
         let check: Check = Arc::new(move |rows: &dyn Rows| {
-            let mut sum = 0;
-            let end = rows.scan(account, &mut |row| {
-                if let Value::Int(one) = rows.value(account, row, 1) {
-                    sum += one;
-                }
-                Ok(ControlFlow::Continue(()))
-            });
-            assert!(end.expect("the table can be read").is_continue());
+            let sum: i64 = world::integers(rows, account, 1).into_iter().sum();
             (sum != MONEY).then(|| format!("{sum} of {MONEY}"))
         });
         let mut simulated =
@@ -86,15 +77,8 @@ impl Bank {
             names: 0,
             told: told.clone(),
         };
-        let logged = std::env::var("WEIR_LOG").is_ok();
-        let setup = Setup { bugs, calls: 200, logged, shards: Some(shards), ..Setup::new(seed) };
-        let report = simulated.run_script(&setup, script).unwrap_or_else(|error| panic!("{error:?}"));
-        let told = std::mem::take(&mut *told.lock().unwrap());
-        if logged {
-            let path = std::env::temp_dir().join(format!("weir-definitions-{seed}.log"));
-            std::fs::write(path, &report.log).unwrap();
-        }
-        (report, told)
+        let setup = Setup { bugs, calls: 200, shards: Some(shards), ..Setup::new(seed) };
+        world::run(&mut simulated, ("definitions", setup), &told, script)
     }
 }
 
@@ -132,10 +116,7 @@ struct SchemaVersion {
 impl SchemaVersion {
     fn new(program: Arc<Program>) -> SchemaVersion {
         let (application, _) = program.described().unwrap();
-        let sql = "SELECT sum(balance)::int FROM account";
-        let (statement, types) = weir_sql::bind_statement(&application.catalog, sql, None).unwrap();
-        let Statement::Query(query) = statement else { panic!("{sql}") };
-        let sum = Arc::new(Gather::compile(&query, types.len(), &program).unwrap());
+        let sum = world::query(&application, &program, "SELECT sum(balance)::int FROM account");
         SchemaVersion { program, sum }
     }
 }
@@ -250,10 +231,8 @@ impl Definers {
     }
 
     fn text(&self, at: usize, sql: &str, args: &[i64]) -> Call {
-        let text = world::text(sql, args.len());
-        let args = args.iter().map(|arg| Value::Int(*arg)).collect();
         let schema_version = self.made[at].program.schema_version;
-        Call { callee: Callee::Text(text), args, transaction_time: 0.into(), schema_version }
+        Call { schema_version, ..world::statement(sql, args) }
     }
 
     fn begin(&mut self, session: usize, line: Line) -> Begin {
@@ -263,10 +242,8 @@ impl Definers {
             Line::Adopt => return self.under_way(session, line, |_| Begin::Adopt(own.program.clone())),
             Line::Sum => return self.under_way(session, line, |_| Begin::Read(own.sum.clone(), Vec::new())),
             Line::Call(args) => {
-                let args = args.iter().map(|arg| Value::Int(*arg)).collect();
                 let schema_version = own.program.schema_version;
-                let call =
-                    Call { callee: Callee::Procedure(0), args, transaction_time: 0.into(), schema_version };
+                let call = Call { schema_version, ..world::call(Callee::Procedure(0), args) };
                 return self.under_way(session, line, |_| Begin::Call(call));
             }
             Line::Sql(sql, args) => Order::Call(self.text(at, sql, args)),

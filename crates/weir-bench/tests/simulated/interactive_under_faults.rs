@@ -6,7 +6,6 @@
 use crate::world;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use crate::world::World;
@@ -15,10 +14,9 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_bench::simulate::{Check, Simulated};
 use weir_sim::calls::{Report, Script, Setup};
 use weir_sim::network::Faults;
-use weir_sql::bound::Statement;
 use weir_txn::exec::gather::Gather;
 use weir_txn::faults::PlantedBugs;
-use weir_txn::message::{Call, Callee, Output};
+use weir_txn::message::{Callee, Output};
 use weir_txn::ramp::Begin;
 use weir_txn::ramp::client::Order;
 use weir_txn::storage::Rows;
@@ -76,11 +74,7 @@ impl Bank {
     fn open() -> Bank {
         let world = World::of(SCHEMA, WORKLOAD);
         let program = world.program(1);
-        let gather = |sql: &str| {
-            let (statement, types) = weir_sql::bind_statement(&world.application.catalog, sql, None).unwrap();
-            let Statement::Query(query) = statement else { panic!("{sql}") };
-            Arc::new(Gather::compile(&query, types.len(), &program).unwrap())
-        };
+        let gather = |sql: &str| world::query(&world.application, &program, sql);
         let sum = gather("SELECT sum(balance)::int FROM account");
         let balance = gather("SELECT balance FROM account WHERE id = $1::int");
         let uses = gather("SELECT uses FROM account WHERE id = $1::int");
@@ -101,24 +95,13 @@ impl Bank {
         let heard = told.clone();
         let check: Check = Arc::new(move |rows: &dyn Rows| {
             let mut lost = heard.lock().unwrap().kept.clone();
-            let end = rows.scan(entry.id, &mut |row| {
-                if let Value::Int(id) = rows.value(entry.id, row, 0) {
-                    lost.remove(&id);
-                }
-                Ok(ControlFlow::Continue(()))
-            });
-            assert!(end.expect("the table can be read").is_continue());
+            for id in world::integers(rows, entry.id, 0) {
+                lost.remove(&id);
+            }
             if !lost.is_empty() {
                 return Some(format!("the acknowledged entries {lost:?} are not there"));
             }
-            let mut sum = 0;
-            let end = rows.scan(balance.id, &mut |row| {
-                if let Value::Int(one) = rows.value(balance.id, row, 1) {
-                    sum += one;
-                }
-                Ok(ControlFlow::Continue(()))
-            });
-            assert!(end.expect("the table can be read").is_continue());
+            let sum: i64 = world::integers(rows, balance.id, 1).into_iter().sum();
             (sum != MONEY).then(|| format!("{sum} of {MONEY}"))
         });
         let mut simulated =
@@ -133,15 +116,7 @@ impl Bank {
             names: 0,
             told: told.clone(),
         };
-        let logged = std::env::var("WEIR_LOG").is_ok();
-        let setup = Setup { logged, ..setup };
-        let report = simulated.run_script(&setup, tellers).unwrap_or_else(|error| panic!("{error:?}"));
-        let told = std::mem::take(&mut *told.lock().unwrap());
-        if logged {
-            let path = std::env::temp_dir().join(format!("weir-interactive-{seed}.log"));
-            std::fs::write(path, &report.log).unwrap();
-        }
-        (report, told)
+        world::run(&mut simulated, ("interactive", setup), &told, tellers)
     }
 }
 
@@ -226,12 +201,6 @@ struct Tellers<'b> {
     sessions: BTreeMap<usize, Session>,
     names: u64,
     told: Arc<Mutex<Told>>,
-}
-
-fn text(sql: &str, args: &[i64]) -> Call {
-    let text = world::text(sql, args.len());
-    let args = args.iter().map(|arg| Value::Int(*arg)).collect();
-    Call { callee: Callee::Text(text), args, transaction_time: 0.into(), schema_version: 0 }
 }
 
 impl Tellers<'_> {
@@ -327,28 +296,16 @@ impl Tellers<'_> {
                     _ => Begin::Read(bank.uses.clone(), vec![Value::Int(account)]),
                 };
             }
-            Line::Call(args) => {
-                let args = args.into_iter().map(Value::Int).collect();
-                return Begin::Call(Call {
-                    callee: Callee::Procedure(0),
-                    args,
-                    transaction_time: 0.into(),
-                    schema_version: 0,
-                });
-            }
-            Line::Single(entry) => return Begin::Call(text(INSERT, &[entry, 1])),
-            Line::Note(args) => {
-                let args = args.into_iter().map(Value::Int).collect();
-                let callee = Callee::Procedure(1);
-                return Begin::Call(Call { callee, args, transaction_time: 0.into(), schema_version: 0 });
-            }
+            Line::Call(args) => return Begin::Call(world::call(Callee::Procedure(0), &args)),
+            Line::Single(entry) => return Begin::Call(world::statement(INSERT, &[entry, 1])),
+            Line::Note(args) => return Begin::Call(world::call(Callee::Procedure(1), &args)),
             Line::Sql(sql, args) => {
                 if sql == INSERT {
                     of.entry = Some(args[0]);
                 }
-                Order::Call(text(sql, &args))
+                Order::Call(world::statement(sql, &args))
             }
-            Line::Hold(account) => Order::Call(text(
+            Line::Hold(account) => Order::Call(world::statement(
                 match account % 4 {
                     0 => "SELECT balance FROM account WHERE id = $1 FOR UPDATE",
                     2 => "SELECT balance FROM account WHERE id = $1 FOR NO KEY UPDATE",
@@ -356,13 +313,14 @@ impl Tellers<'_> {
                 },
                 &[account],
             )),
-            Line::Set { account, of: at, more } => Order::Call(text(
+            Line::Set { account, of: at, more } => Order::Call(world::statement(
                 "UPDATE account SET balance = $2 WHERE id = $1",
                 &[account, of.read[at] + more],
             )),
-            Line::Twice(entry) => {
-                Order::Call(text("INSERT INTO entry VALUES ($1 + 1, 1, 0), ($1, 1, 0), ($1, 1, 0)", &[entry]))
-            }
+            Line::Twice(entry) => Order::Call(world::statement(
+                "INSERT INTO entry VALUES ($1 + 1, 1, 0), ($1, 1, 0), ($1, 1, 0)",
+                &[entry],
+            )),
             Line::Savepoint => Order::Savepoint,
             Line::Release(keep) => Order::Release(keep),
             Line::RollBackTo(at) => Order::RollBackTo(at),
@@ -510,6 +468,25 @@ fn answers_that_leave_before_they_are_durable_are_caught() {
         let (report, told) = bank.run_as(Setup { answers_early: true, calls: 240, ..Setup::new(seed) }, true);
         told.wrong.or(report.failure.map(|failure| format!("{failure:?}")))
     });
+}
+
+/// A shard that computes for seconds says nothing meanwhile; of no transaction the other shards think that its coordinator is dead.
+#[test]
+fn shards_that_compute_for_long_make_nobody_forget_a_transaction() {
+    let bank = Bank::open();
+    let mut committed = 0;
+    for seed in world::seeds(0..8) {
+        let faults = Faults { busy_us_max: 5_000_000, mishap_every_us: 1_500_000, ..Faults::none() };
+        let setup = Setup { faults: Some(faults), shards: Some(3), calls: 120, ..Setup::new(seed) };
+        let (report, told) = bank.run_as(setup, true);
+        println!("seed {seed}: {report} {told:?}");
+        assert_eq!((&report.failure, &told.wrong), (&None, &None), "seed {seed}: {report}");
+        let forgotten = report.aborted.keys().find(|reason| reason.contains("forgotten"));
+        assert_eq!(forgotten, None, "seed {seed}");
+        assert_eq!((report.terminated, report.unknown), ((0, 0), 0), "seed {seed}");
+        committed += told.committed;
+    }
+    assert!(committed > 30, "{committed}");
 }
 
 fn check_caught(name: &str, bugs: PlantedBugs) {

@@ -5,7 +5,6 @@
 use crate::world;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use crate::world::World;
@@ -14,10 +13,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_bench::simulate::{Check, Simulated};
 use weir_sim::calls::{Report, Script, Setup};
-use weir_sql::bound::Statement;
 use weir_txn::exec::gather::Gather;
 use weir_txn::faults::PlantedBugs;
-use weir_txn::message::{Call, Callee, Output};
+use weir_txn::message::{Callee, Output};
 use weir_txn::ramp::Begin;
 use weir_txn::ramp::client::Order;
 use weir_txn::storage::Rows;
@@ -114,15 +112,7 @@ impl Loaders {
     }
 
     fn begin(&mut self, session: usize, line: Line) -> Begin {
-        let call = |sql, args: Vec<i64>| {
-            let args = args.into_iter().map(Value::Int).collect();
-            Call {
-                callee: Callee::Text(world::text(sql, 2)),
-                args,
-                transaction_time: 0.into(),
-                schema_version: 0,
-            }
-        };
+        let call = |sql, args: Vec<i64>| world::call(Callee::Text(world::text(sql, 2)), &args);
         let order = match line {
             Line::Load(sql, load, batch) => {
                 let rows = (batch * BATCH..(batch + 1) * BATCH).flat_map(|n| [load, n]);
@@ -131,8 +121,7 @@ impl Loaders {
             Line::OwnCount(load, _) => Order::Read(self.count.clone(), vec![Value::Int(load)]),
             Line::Count(load) => return Begin::Read(self.count.clone(), vec![Value::Int(load)]),
             Line::Go(load) => {
-                let (callee, args) = (Callee::Procedure(0), vec![Value::Int(load)]);
-                return Begin::Call(Call { callee, args, transaction_time: 0.into(), schema_version: 0 });
+                return Begin::Call(world::call(Callee::Procedure(0), &[load]));
             }
             Line::Savepoint => Order::Savepoint,
             Line::RollBackTo => Order::RollBackTo(0),
@@ -195,13 +184,9 @@ fn run(world: &World, seed: u64, bugs: PlantedBugs) -> (Report, Told) {
     let heard = told.clone();
     let check: Check = Arc::new(move |rows: &dyn Rows| {
         let mut counts: BTreeMap<i64, i64> = BTreeMap::new();
-        let end = rows.scan(item, &mut |row| {
-            if let Value::Int(load) = rows.value(item, row, 0) {
-                *counts.entry(load).or_default() += 1;
-            }
-            Ok(ControlFlow::Continue(()))
-        });
-        assert!(end.expect("the table can be read").is_continue());
+        for load in world::integers(rows, item, 0) {
+            *counts.entry(load).or_default() += 1;
+        }
         let kept = heard.lock().unwrap().kept.clone();
         let lost = kept.iter().find(|load| !counts.contains_key(load));
         let half = counts.iter().find(|(_, count)| **count != WHOLE);
@@ -211,24 +196,15 @@ fn run(world: &World, seed: u64, bugs: PlantedBugs) -> (Report, Told) {
     let mut simulated =
         Simulated::new(&world.application, &world.analysis, &world.workload).with_check(check);
     let program = world.program(1);
-    let (statement, types) = weir_sql::bind_statement(&world.application.catalog, COUNT, None).unwrap();
-    let Statement::Query(query) = statement else { panic!("{COUNT}") };
     let script = Loaders {
         chance: Xoshiro256PlusPlus::seed_from_u64(seed),
         sessions: Sessions::new(),
-        count: Arc::new(Gather::compile(&query, types.len(), &program).unwrap()),
+        count: world::query(&world.application, &program, COUNT),
         loads: 0,
         told: told.clone(),
     };
-    let logged = std::env::var("WEIR_LOG").is_ok();
-    let setup = Setup { bugs, calls: 240, logged, ..Setup::new(seed) };
-    let report = simulated.run_script(&setup, script).unwrap_or_else(|error| panic!("{error:?}"));
-    let told = std::mem::take(&mut *told.lock().unwrap());
-    if logged {
-        let path = std::env::temp_dir().join(format!("weir-loads-{seed}.log"));
-        std::fs::write(path, &report.log).unwrap();
-    }
-    (report, told)
+    let setup = Setup { bugs, calls: 240, ..Setup::new(seed) };
+    world::run(&mut simulated, ("loads", setup), &told, script)
 }
 
 #[test]

@@ -1,46 +1,21 @@
 //! Each claim of the main job has a planted bug that breaks it, and the checks must notice; without the
 //! bug the same seeds must pass. All in virtual time: a failure is a seed.
 
+use crate::world::{self, World};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 
-use weir_analysis::Analysis;
-use weir_bench::{CallGenerator, Workload};
 use weir_sim::{Audit, Outcome, Simulation};
-use weir_sql::{Application, Sources};
 use weir_txn::exec::assertion::CompiledAssertion;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::PlantedBugs;
-use weir_txn::message::{Call, Callee};
 use weir_txn::storage::view::WholeView;
 use weir_types::Value;
 
 /// TPC-C, with its texts changed where a bug is planted in them.
-struct Tpcc {
-    application: Application,
-    analysis: Analysis,
-    workload: Arc<Workload>,
-}
-
-fn tpcc(settings: &[(&str, &str)], change: &dyn Fn(&str, String) -> String) -> Tpcc {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tpcc");
-    let text = |name: &str| {
-        change(name, std::fs::read_to_string(directory.join(name)).expect("the example is there"))
-    };
-    let mut sources = Sources::default();
-    for name in ["schema.sql", "procedures.sql", "invariants.sql"] {
-        sources.add(name, text(name));
-    }
-    let mut application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
-    let analysis = weir_analysis::analyze(&application);
-    let file = application.sources.add("workload.toml", text("workload.toml"));
+fn tpcc(settings: &[(&str, &str)], change: &dyn Fn(&str, String) -> String) -> World {
     let small = [("items", "100"), ("customers_per_district", "30")];
-    let settings: Vec<(String, String)> =
-        small.iter().chain(settings).map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    let workload =
-        Workload::parse(&application, file, &settings).unwrap_or_else(|errors| panic!("{errors:?}"));
-    Tpcc { application, analysis, workload: Arc::new(workload) }
+    World::example("tpcc", &[&small[..], settings].concat(), change)
 }
 
 struct Run {
@@ -60,7 +35,7 @@ struct Plan {
     audits: &'static [&'static str],
 }
 
-fn run(tpcc: &Tpcc, plan: &Plan) -> Run {
+fn run(tpcc: &World, plan: &Plan) -> Run {
     let program = Arc::new(
         Program::compile(&tpcc.application, &tpcc.analysis.plan, plan.shards).expect("TPC-C compiles"),
     );
@@ -100,19 +75,7 @@ fn run(tpcc: &Tpcc, plan: &Plan) -> Run {
         .collect();
     assert_eq!(audits.len(), plan.audits.len(), "every audit asked for can be made");
     const CLIENTS: usize = 16;
-    let mut generators: Vec<CallGenerator> =
-        (0..CLIENTS).map(|client| CallGenerator::new(&tpcc.workload, plan.seed, client as u64)).collect();
-    let mut left = plan.calls;
-    let mut next_call = |client: usize| {
-        left = left.checked_sub(1)?;
-        let call = generators[client].next_call().expect("calls never end");
-        Some(Call {
-            callee: Callee::Procedure(call.procedure),
-            args: call.args,
-            transaction_time: 0.into(),
-            schema_version: 0,
-        })
-    };
+    let mut next_call = world::next_call(&tpcc.workload, plan.seed, (CLIENTS, plan.calls));
     let outcome = simulation.run(CLIENTS, &audits, &mut next_call, &mut |_, _| {});
     let tables = 0..program.partitions.len() as u32;
     let fingerprint = tables
@@ -142,7 +105,7 @@ const SEEDS: std::ops::Range<u64> = 1..4;
 
 /// The bug must be caught by that assertion with every seed, and no seed may fail without it.
 fn caught(
-    tpcc: &Tpcc,
+    tpcc: &World,
     plan: impl Fn(u64, PlantedBugs) -> Plan,
     bugs: PlantedBugs,
     assertion: &str,

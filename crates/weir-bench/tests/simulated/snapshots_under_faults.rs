@@ -4,7 +4,6 @@
 use crate::world;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use crate::world::World;
@@ -12,11 +11,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_bench::simulate::{Check, Simulated};
 use weir_sim::calls::{Report, Script, Setup};
-use weir_sql::bound::Statement;
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::PlantedBugs;
-use weir_txn::message::{Call, Callee, Output};
+use weir_txn::message::{Callee, Output};
 use weir_txn::ramp::client::Order;
 use weir_txn::ramp::{Begin, OfSnapshot};
 use weir_txn::storage::Rows;
@@ -128,11 +126,7 @@ impl Bank {
     fn open() -> Bank {
         let world = World::of(SCHEMA, WORKLOAD);
         let program = world.program(1);
-        let gather = |sql: &str| {
-            let (statement, types) = weir_sql::bind_statement(&world.application.catalog, sql, None).unwrap();
-            let Statement::Query(query) = statement else { panic!("{sql}") };
-            Arc::new(Gather::compile(&query, types.len(), &program).unwrap())
-        };
+        let gather = |sql: &str| world::query(&world.application, &program, sql);
         let sum = gather("SELECT sum(balance)::int FROM account");
         let balances = gather("SELECT id, balance FROM account ORDER BY id");
         let parents = gather("SELECT id FROM parent");
@@ -144,14 +138,7 @@ impl Bank {
         let shards = 1 + (seed % 4) as u16;
         let account = self.world.application.catalog.table_by_name("account").unwrap().id;
         let check: Check = Arc::new(move |rows: &dyn Rows| {
-            let mut sum = 0;
-            let end = rows.scan(account, &mut |row| {
-                if let Value::Int(one) = rows.value(account, row, 1) {
-                    sum += one;
-                }
-                Ok(ControlFlow::Continue(()))
-            });
-            assert!(end.expect("the table can be read").is_continue());
+            let sum: i64 = world::integers(rows, account, 1).into_iter().sum();
             (sum != MONEY).then(|| format!("{sum} of {MONEY}"))
         });
         let World { application, analysis, workload } = &self.world;
@@ -166,16 +153,8 @@ impl Bank {
             told: told.clone(),
         };
         let setup = Setup { bugs, calls: 400, shards: Some(shards), ..Setup::new(seed) };
-        let report = simulated.run_script(&setup, tellers).unwrap_or_else(|error| panic!("{error:?}"));
-        let told = std::mem::take(&mut *told.lock().unwrap());
-        (report, told)
+        world::run(&mut simulated, ("snapshots", setup), &told, tellers)
     }
-}
-
-fn text(sql: &str, args: &[i64]) -> Call {
-    let text = world::text(sql, args.len());
-    let args = args.iter().map(|arg| Value::Int(*arg)).collect();
-    Call { callee: Callee::Text(text), args, transaction_time: 0.into(), schema_version: 0 }
 }
 
 impl Tellers<'_> {
@@ -225,20 +204,12 @@ impl Tellers<'_> {
         };
         let read = |gather: &Arc<Gather>| Begin::Snapshot(name, OfSnapshot::Read(gather.clone(), Vec::new()));
         match line {
-            Line::Move(args) => {
-                let args = args.into_iter().map(Value::Int).collect();
-                Begin::Call(Call {
-                    callee: Callee::Procedure(0),
-                    args,
-                    transaction_time: 0.into(),
-                    schema_version: 0,
-                })
-            }
-            Line::Parent(id) => Begin::Call(text(PARENT, &[id])),
-            Line::Child(id) => Begin::Call(text(CHILD, &[(id * 7 + 3) % (1 << 30), id])),
-            Line::Hold(account) => Begin::Within(name, Order::Call(text(READ, &[account]))),
+            Line::Move(args) => Begin::Call(world::call(Callee::Procedure(0), &args)),
+            Line::Parent(id) => Begin::Call(world::statement(PARENT, &[id])),
+            Line::Child(id) => Begin::Call(world::statement(CHILD, &[(id * 7 + 3) % (1 << 30), id])),
+            Line::Hold(account) => Begin::Within(name, Order::Call(world::statement(READ, &[account]))),
             Line::Set { account, of: at, more } => {
-                Begin::Within(name, Order::Call(text(SET, &[account, of.read[at] + more])))
+                Begin::Within(name, Order::Call(world::statement(SET, &[account, of.read[at] + more])))
             }
             Line::Commit => Begin::Within(name, Order::Commit),
             Line::RollBack => Begin::Within(name, Order::RollBack),

@@ -13,8 +13,7 @@ use weir_sim::calls::Setup;
 use weir_sql::Text;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::PlantedBugs;
-use weir_txn::message::{Call, Callee};
-use weir_types::Value;
+use weir_txn::message::Callee;
 
 const SCHEMA: &str = "
 CREATE TABLE department (id integer PRIMARY KEY, budget integer NOT NULL CHECK (budget >= 0));
@@ -156,8 +155,8 @@ impl Sent {
                     | Callee::SetSequence { .. }
                     | Callee::Constraints(_) => 2,
                 };
-                let args = (0..arguments).map(|_| Value::Int(1 + small(9))).collect();
-                Call { callee, args, transaction_time: 0.into(), schema_version: 0 }
+                let args: Vec<i64> = (0..arguments).map(|_| 1 + small(9)).collect();
+                world::call(callee, &args)
             };
             let setup = Setup { bugs, ..Setup::new(seed) };
             let report =
@@ -196,12 +195,7 @@ CREATE PROCEDURE fines(f integer) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO fine 
     let program = world.program(4);
     let check = |sql: &str, words: &str| {
         // Both when it is judged, and, where one shard could run it, when it needs several.
-        let call = Call {
-            callee: Callee::Text(text(sql)),
-            args: vec![Value::Int(7), Value::Int(5)],
-            transaction_time: 0.into(),
-            schema_version: 0,
-        };
+        let call = world::call(Callee::Text(text(sql)), &[7, 5]);
         let told = match program.text(&text(sql)) {
             Err(wrong) => wrong.error,
             Ok(_) => program.participants(&call).expect_err(sql),

@@ -243,7 +243,7 @@ impl Session {
                 let begun = self.transaction.begun(name);
                 (self.wait_for(|client| client.begin_within_at(begun, &bound, values)).await?, bound)
             }
-            // Shards tell of open transactions alone for whom they wait.
+            // Open transactions alone have a lock time-out.
             None if lock_timeout.is_some() && !prepared.reads_only() => {
                 let bound = self.bound(prepared)?;
                 let own = ByItself::begin(&self.client);

@@ -21,8 +21,8 @@ impl Session {
     ) -> Result<Prepared, Failure> {
         let waits = self.client.begin_waits().await.map_err(sql_error)?;
         let wait = |row: Row| match row[..] {
-            [Value::Int(name), Value::Int(holder), Value::Int(since)] => Some((name, (Some(holder), since))),
-            [Value::Int(name), Value::Null, Value::Int(since)] => Some((name, (None, since))),
+            [Value::Int(tag), Value::Int(holder), Value::Int(since)] => Some((tag, (Some(holder), since))),
+            [Value::Int(tag), Value::Null, Value::Int(since)] => Some((tag, (None, since))),
             _ => None,
         };
         let waits: Waits = waits.rows.into_iter().filter_map(wait).collect();

@@ -19,22 +19,34 @@ fn instant_of_system(at: SystemTime) -> Value {
     Value::Timestamp(us - EPOCH_US)
 }
 
-/// On the wall clock.
-fn time(at: Option<Instant>) -> Value {
-    let at = at.and_then(|at| SystemTime::now().checked_sub(at.elapsed()));
-    at.map_or(Value::Null, instant_of_system)
+/// One moment on both clocks. Instants are converted by the same one, so that they keep their order.
+#[derive(Clone, Copy)]
+struct Moment(SystemTime, Instant);
+
+impl Moment {
+    fn now() -> Moment {
+        Moment(SystemTime::now(), Instant::now())
+    }
+
+    /// The instant on the wall clock.
+    fn time(self, at: Option<Instant>) -> Value {
+        let Moment(wall, instant) = self;
+        let at = at.and_then(|at| wall.checked_sub(instant.saturating_duration_since(at)));
+        at.map_or(Value::Null, instant_of_system)
+    }
 }
 
-/// By the name of an open transaction that waits: for which one, if that is one of this front end, and since when.
+/// By the tag of a statement that waits: for which open transaction, if that is one of this front end, and since when.
 pub(crate) type Waits = BTreeMap<i64, (Option<i64>, i64)>;
 
 impl FrontEnd {
     pub(crate) fn activity_rows(&self, waits: &Waits) -> Vec<Row> {
+        let read = Moment::now();
         let row = |(pid, session): (i32, Arc<Backend>)| {
             let facts = session.facts.get()?;
             let origin = session.origin.get()?;
             let now = session.activity.now();
-            let is_waiting = session.open_transaction().is_some_and(|name| waits.contains_key(&name));
+            let is_waiting = session.statement_tag().is_some_and(|tag| waits.contains_key(&tag));
             let if_waiting = |word: &str| if is_waiting { Value::text(word) } else { Value::Null };
             let application = now.application.as_deref().unwrap_or_default();
             Some(volatile_row(
@@ -47,9 +59,9 @@ impl FrontEnd {
                     ("client_addr", Value::text(origin.address.ip().to_string())),
                     ("client_port", Value::Int(origin.address.port().into())),
                     ("backend_start", instant_of_system(origin.since)),
-                    ("xact_start", time(now.transaction_since)),
-                    ("query_start", time(now.statement_since)),
-                    ("state_change", time(now.phase_since)),
+                    ("xact_start", read.time(now.transaction_since)),
+                    ("query_start", read.time(now.statement_since)),
+                    ("state_change", read.time(now.phase_since)),
                     ("wait_event_type", if_waiting("Lock")),
                     ("wait_event", if_waiting("transactionid")),
                     ("state", Value::text(now.phase.name())),
@@ -108,24 +120,25 @@ impl FrontEnd {
 
     /// Rows of pg_locks for holders that are waited for, and for waiters.
     pub(crate) fn lock_rows(&self, waits: &Waits) -> Vec<Row> {
-        let by_name: BTreeMap<i64, i32> = self
-            .sessions
-            .all()
-            .into_iter()
-            .filter_map(|(pid, session)| Some((session.open_transaction()?, pid)))
-            .collect();
-        let pid = |name: i64| by_name.get(&name).map_or(Value::Null, |pid| Value::Int((*pid).into()));
+        let sessions = self.sessions.all();
+        let by = |key: fn(&Backend) -> Option<i64>| -> BTreeMap<i64, i32> {
+            sessions.iter().filter_map(|(pid, session)| Some((key(session)?, *pid))).collect()
+        };
+        let (by_name, by_tag) = (by(Backend::open_transaction), by(Backend::statement_tag));
+        let pid = |of: &BTreeMap<i64, i32>, key: i64| {
+            of.get(&key).map_or(Value::Null, |pid| Value::Int((*pid).into()))
+        };
         let holders: std::collections::BTreeSet<i64> =
             waits.values().filter_map(|(holder, _)| *holder).collect();
         let held = holders.into_iter().map(|holder| {
-            let of = [("transactionid", Value::Int(holder)), ("pid", pid(holder))];
+            let of = [("transactionid", Value::Int(holder)), ("pid", pid(&by_name, holder))];
             let how = [("mode", Value::text("ExclusiveLock")), ("granted", Value::Bool(true))];
             volatile_row("pg_locks", &[of, how].concat())
         });
-        let waiting = waits.iter().map(|(name, (holder, since_ms))| {
+        let waiting = waits.iter().map(|(tag, (holder, since_ms))| {
             let holder = holder.map_or(Value::Null, Value::Int);
             let since = Value::Timestamp(since_ms * 1_000 - EPOCH_US);
-            let of = [("transactionid", holder), ("pid", pid(*name)), ("waitstart", since)];
+            let of = [("transactionid", holder), ("pid", pid(&by_tag, *tag)), ("waitstart", since)];
             let how = [("mode", Value::text("ShareLock")), ("granted", Value::Bool(false))];
             volatile_row("pg_locks", &[&of[..], &how].concat())
         });
@@ -150,6 +163,26 @@ impl FrontEnd {
             (SignalKind::Cancel, Some(session)) => session.cancel(),
             (SignalKind::Terminate, Some(session)) => session.terminate(),
             (_, None) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn times_of_one_view_keep_their_distance() {
+        let (read, since) = (Moment::now(), Instant::now().checked_sub(Duration::from_secs(60)));
+        let later = |us: u64| since.map(|since| since + Duration::from_micros(us));
+        let us = |at| match read.time(at) {
+            Value::Timestamp(us) => us,
+            other => panic!("{other:?}"),
+        };
+        for distance in 0..1_000 {
+            assert_eq!(us(later(distance)) - us(later(0)), distance as i64);
         }
     }
 }

@@ -4,25 +4,31 @@ use pg_query::DeparseOptions;
 use pg_query::protobuf::{Node, ParseResult, RawStmt, SelectStmt, node};
 use weir_types::SqlState;
 
-use super::{Piece, parse_statement};
+use super::nodes::is_deeper;
+use super::{Piece, parse_statement, too_deep};
 use crate::source::{Diagnostic, Span};
 
-/// The library's C code and the encoder descend without a check; a tree that was parsed is no deeper than this allows.
-pub(super) const STACK_BYTES: usize = 64 << 20;
-/// Statements whose trees are not deep need no stack of their own.
-const STACK_LEFT_BYTES_MIN: usize = 1 << 20;
+/// Trees of more levels are not rewritten: copying and encoding them descends without a look at the stack.
+const LEVELS_MAX: usize = 250;
+
+/// Returns whether a tree has few enough levels to be rewritten.
+pub(crate) fn can_be_rewritten(statement: &node::Node) -> bool {
+    !is_deeper(statement, LEVELS_MAX)
+}
 
 /// The text of a statement.
 ///
 /// # Errors
 /// The library has no text for it.
 pub(crate) fn deparse(statement: &node::Node) -> Result<String, Diagnostic> {
-    let text = stacker::maybe_grow(STACK_LEFT_BYTES_MIN, STACK_BYTES, || {
-        let node = Node { node: Some(statement.clone()) };
-        let raw = RawStmt { stmt: Some(Box::new(node)), stmt_location: 0, stmt_len: 0 };
-        let whole = ParseResult { version: 0, stmts: vec![raw] };
-        pg_query::deparse(&whole, DeparseOptions::default())
-    });
+    // What rewriting has put into it is of few levels.
+    if is_deeper(statement, 2 * LEVELS_MAX) {
+        return Err(too_deep(Span::default()));
+    }
+    let node = Node { node: Some(statement.clone()) };
+    let raw = RawStmt { stmt: Some(Box::new(node)), stmt_location: 0, stmt_len: 0 };
+    let whole = ParseResult { version: 0, stmts: vec![raw] };
+    let text = pg_query::deparse(&whole, DeparseOptions::default());
     text.map_err(|wrong| {
         let message = format!("the statement cannot be rewritten: {wrong}");
         Diagnostic::new(SqlState::FEATURE_NOT_SUPPORTED, Span::default(), message)
@@ -102,12 +108,23 @@ mod tests {
     }
 
     #[test]
-    fn deep_trees_are_written_on_small_stacks() {
-        let sql = format!("SELECT 1{}", " + 1".repeat(1_500));
-        let written = std::thread::Builder::new().stack_size(1 << 20).spawn({
-            let sql = sql.clone();
-            move || deparse(&template(&sql).unwrap()).unwrap()
+    fn deep_trees_are_left_as_they_are() {
+        let of_small_stack = |step: fn()| {
+            std::thread::Builder::new().stack_size(1 << 20).spawn(step).unwrap().join().unwrap();
+        };
+        of_small_stack(|| {
+            let sql = format!("SELECT 1{}", " + 1".repeat(LEVELS_MAX - 10));
+            let tree = template(&sql).unwrap();
+            assert!(can_be_rewritten(&tree));
+            assert_eq!(deparse(&tree).unwrap(), sql);
         });
-        assert_eq!(written.unwrap().join().unwrap(), sql);
+        of_small_stack(|| {
+            for deep in [" + 1".repeat(1_400), " UNION SELECT 1".repeat(300)] {
+                let tree = template(&format!("SELECT 1{deep}")).unwrap();
+                assert!(!can_be_rewritten(&tree));
+            }
+            let tree = template(&format!("SELECT 1{}", " + 1".repeat(1_400))).unwrap();
+            assert_eq!(deparse(&tree).unwrap_err().state, SqlState::STATEMENT_TOO_COMPLEX);
+        });
     }
 }

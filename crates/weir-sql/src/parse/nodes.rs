@@ -226,6 +226,33 @@ pub(crate) fn each_node_mut(node: &mut node::Node, visit: &mut dyn FnMut(&mut no
     }
 }
 
+/// Returns whether a tree has more levels than this.
+pub(crate) fn is_deeper(node: &node::Node, levels: usize) -> bool {
+    match (node, levels.checked_sub(1)) {
+        (_, None) => true,
+        (node::Node::SelectStmt(select), _) => is_deeper_query(select, levels),
+        (node, Some(left)) => {
+            let mut is_deep = false;
+            children(node, &mut |child| is_deep = is_deep || is_deeper_child(child, left));
+            is_deep
+        }
+    }
+}
+
+fn is_deeper_query(select: &SelectStmt, levels: usize) -> bool {
+    let Some(left) = levels.checked_sub(1) else { return true };
+    let mut arms = [&select.larg, &select.rarg].into_iter().flatten();
+    let mut is_deep = arms.any(|arm| is_deeper_query(arm, left));
+    let visit = &mut |child: &Node| is_deep = is_deep || is_deeper_child(child, left);
+    select.with_clause.each(visit);
+    fields_of_select!(select, each, visit);
+    is_deep
+}
+
+fn is_deeper_child(child: &Node, levels: usize) -> bool {
+    child.node.as_ref().is_some_and(|child| is_deeper(child, levels))
+}
+
 /// Which of these names a node reads as names of its surroundings' WITH: relations without a schema that no WITH within it hides.
 pub(crate) fn reads<'n>(node: &node::Node, names: &[&'n str]) -> Vec<&'n str> {
     let mut reader = Reader { names, hidden: Vec::new(), read: Vec::new() };

@@ -46,6 +46,8 @@ pub struct Gather {
     pub schema_version: u64,
     /// Virtual tables that no shard stores.
     system: Option<Arc<Virtual>>,
+    /// Virtual tables whose rows the client has given.
+    given: BTreeSet<TableId>,
     parts: Option<Arc<Parts>>,
     /// The query uses the current time.
     asks_time: bool,
@@ -186,6 +188,7 @@ impl Gather {
             rows_max,
             schema_version,
             system,
+            given: BTreeSet::new(),
             parts,
             asks_time,
             time,
@@ -262,8 +265,9 @@ impl Gather {
 
     /// The same query with these rows of virtual tables.
     pub fn with_rows(&self, given: impl IntoIterator<Item = (TableId, Vec<Vec<Value>>)>) -> Gather {
-        let mut system = self.system.as_deref().cloned();
+        let (mut system, mut tables) = (self.system.as_deref().cloned(), self.given.clone());
         for (table, rows) in given {
+            tables.insert(table);
             let Some(system) = &mut system else { break };
             if let Some(at) = table.0.checked_sub(system.first.0).map(|at| at as usize)
                 && let Some(of) = system.rows.get_mut(at)
@@ -271,7 +275,7 @@ impl Gather {
                 *of = rows.into();
             }
         }
-        Gather { system: system.map(Arc::new), ..self.clone() }
+        Gather { system: system.map(Arc::new), given: tables, ..self.clone() }
     }
 
     /// The same query with that value of `now()` and that session time zone.
@@ -394,9 +398,10 @@ impl Gather {
         self.tables.is_empty() && self.parts.is_none() && self.system.is_none()
     }
 
-    /// Returns whether it reads tables of the system catalog.
-    pub fn is_of_system(&self) -> bool {
-        self.system.is_some()
+    /// Returns whether its result depends on the schema itself: it reads the system catalog, and not only rows that the client has given.
+    pub fn reads_schema(&self) -> bool {
+        let is_given = |table: &GatherTable| self.given.contains(&table.table);
+        self.system.is_some() && (self.tables.is_empty() || !self.tables.iter().all(is_given))
     }
 
     /// Runs the query on the fetched rows. `now`: clock in microseconds since 2000; `seed`: for random functions.

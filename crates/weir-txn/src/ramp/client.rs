@@ -4,6 +4,7 @@
 //! have ended (S10).
 
 mod at_snapshot;
+mod fetched;
 mod within;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -26,6 +27,7 @@ use crate::message::{
 };
 pub use at_snapshot::OfSnapshot;
 use at_snapshot::Snapshot;
+pub use fetched::FetchedRead;
 use weir_core::clock::transaction_time;
 use weir_core::flights::{Drains, Flights};
 use weir_core::ids::{CoordinatorId, ShardId, TxnId};
@@ -111,8 +113,8 @@ pub enum Order {
 pub enum Event {
     /// A call has its answer.
     Answered(Result<Output, SqlError>),
-    /// A read has ended: its rows, and the number of rows fetched and examined for it.
-    ReadDone { result: Result<Vec<Vec<Value>>, SqlError>, rounds: u32, fetched: usize, examined: usize },
+    /// A read has ended at the shards: what they have sent, and the number of rows fetched and examined for it.
+    ReadDone { result: Result<FetchedRead, SqlError>, rounds: u32, fetched: usize, examined: usize },
 }
 
 /// A coordinator of SQL calls and reads.
@@ -151,6 +153,8 @@ enum Flight {
         call: Option<Call>,
         retries: u32,
         sent: Sent,
+        /// The transaction that it waits for at its shard, and since when.
+        waits: Option<(TxnId, u64)>,
     },
     Read {
         tag: u64,
@@ -165,13 +169,7 @@ enum Flight {
         sent: Sent,
     },
     /// A snapshot is being taken.
-    Snapshot {
-        tag: u64,
-        name: u64,
-        machine: Read,
-        program: Arc<Program>,
-        sent: Sent,
-    },
+    Snapshot { tag: u64, name: u64, machine: Read, program: Arc<Program>, sent: Sent },
     /// `tag` of the statement in progress.
     Open {
         tag: u64,
@@ -211,6 +209,8 @@ struct Resting {
     call: Call,
     age: Age,
     retries: u32,
+    /// When it has withdrawn.
+    since_ms: u64,
 }
 
 /// Number of attempts without a pause for a call that meets a guard; later attempts pause, so that the holder can proceed.
@@ -253,14 +253,30 @@ impl Coordinator {
         self.traces.begin(tag);
     }
 
-    /// Waiting open transactions by name; for each the name of its holder, if this coordinator's own, and the time since when.
+    /// Statements that wait for a transaction, by tag; for each the name of that one, if it is an open one of this coordinator, and the
+    /// time since when.
     pub fn waits(&mut self) -> Vec<(u64, Option<u64>, u64)> {
-        let all: Vec<(TxnId, TxnId, u64)> = self.waits.all().collect();
+        let open: Vec<(TxnId, TxnId, u64)> = self.waits.all().collect();
+        let call = |(_, flight): (u64, &mut Flight)| match flight {
+            Flight::Transaction { tag, waits: Some((holder, since_ms)), .. } => {
+                Some((*tag, *holder, *since_ms))
+            }
+            _ => None,
+        };
+        let mut all: Vec<(u64, TxnId, u64)> = self.flights.iter_mut().filter_map(call).collect();
+        for (txn, holder, since_ms) in open {
+            if let Some(Flight::Open { tag, .. }) = self.flights.get_mut(txn.sequence) {
+                all.push((*tag, holder, since_ms));
+            }
+        }
         let mut name = |txn: TxnId| match self.flights.get_mut(txn.sequence) {
             Some(Flight::Open { name, .. }) if txn.coordinator == self.id => Some(*name),
             _ => None,
         };
-        all.into_iter().filter_map(|(txn, holder, since)| Some((name(txn)?, name(holder), since))).collect()
+        let waiting = all.into_iter().map(|(tag, holder, since_ms)| (tag, name(holder), since_ms));
+        // Calls over several shards withdraw instead, and are not told for whom.
+        let resting = self.resting.iter().map(|(_, one)| (one.tag, None, one.since_ms));
+        waiting.chain(resting).collect()
     }
 
     pub fn take_trace(&mut self, tag: u64) -> Option<Trace> {
@@ -426,6 +442,7 @@ impl Coordinator {
             call: kept,
             retries,
             sent: Sent::at(now_ms),
+            waits: None,
         });
         self.perform(now_ms, sequence, out);
     }
@@ -450,7 +467,7 @@ impl Coordinator {
         out: &mut Orders<Request, Event>,
     ) {
         // Contents of the system catalog depend on the schema version alone.
-        let asks_all = read.0.is_of_system();
+        let asks_all = read.0.reads_schema();
         self.begin_read_of(now_ms, tag, read, asks_all, out);
     }
 
@@ -518,7 +535,8 @@ impl Coordinator {
             match retries.checked_sub(RETRIES_AT_ONCE) {
                 Some(more) if self.resends => {
                     let pause_ms = (PAUSE_MS[0] << more.min(8)).min(PAUSE_MS[1]);
-                    self.resting.push((now_ms + pause_ms, Resting { tag, call, age, retries }));
+                    let resting = Resting { tag, call, age, retries, since_ms: now_ms };
+                    self.resting.push((now_ms + pause_ms, resting));
                 }
                 _ => self.begin_aged(now_ms, tag, call, (age, retries), out),
             }
@@ -556,13 +574,19 @@ impl Coordinator {
 
     fn finish_read(&mut self, now_ms: u64, sequence: u64, found: Fetched, out: &mut Orders<Request, Event>) {
         let (tag, machine, gather, values, _, program) = self.end_read(sequence);
-        let _watch = self.interrupts.watch(own_statement(tag));
-        let queries = machine.queries();
         let fetched = found.iter().flat_map(|(_, tables)| tables).map(Vec::len).sum();
-        let result =
-            gather.rows(&values, &queries, found, (&program, transaction_time(now_ms), self.seed(sequence)));
         let (rounds, examined) = (machine.rounds, machine.examined);
-        out.done.push((tag, Event::ReadDone { result, rounds, fetched, examined }));
+        let read = FetchedRead {
+            gather,
+            values,
+            queries: machine.queries(),
+            fetched: found,
+            program,
+            transaction_time: transaction_time(now_ms),
+            seed: self.seed(sequence),
+            statement: (self.interrupts.clone(), own_statement(tag)),
+        };
+        out.done.push((tag, Event::ReadDone { result: Ok(read), rounds, fetched, examined }));
     }
 
     /// Random seed of a read: differs for each read, because coordinator ids are random.
@@ -640,9 +664,15 @@ impl machine::Coordinator for Coordinator {
         }
         let (txn, sequence) = (reply.txn(), reply.txn().sequence);
         match self.flights.get_mut(sequence) {
-            Some(Flight::Transaction { tag, machine, sent, .. }) => {
-                self.traces.heard(*tag);
+            Some(Flight::Transaction { tag, machine, sent, waits, .. }) => {
                 *sent = Sent::at(now_ms);
+                if let Reply::Waits { holder, .. } = reply {
+                    let since_ms = waits.map_or(now_ms, |(_, since_ms)| since_ms);
+                    *waits = Some((holder, since_ms));
+                    return;
+                }
+                *waits = None;
+                self.traces.heard(*tag);
                 machine.on_reply(reply, &mut self.actions);
                 self.perform(now_ms, sequence, out);
             }
@@ -725,7 +755,7 @@ impl machine::Coordinator for Coordinator {
         // A wall clock may have been set back.
         let is_due = |(at_ms, _): &mut (u64, Resting)| *at_ms <= now_ms || *at_ms > now_ms + PAUSE_MS[1];
         let due: Vec<(u64, Resting)> = self.resting.extract_if(.., is_due).collect();
-        for (_, Resting { tag, call, age, retries }) in due {
+        for (_, Resting { tag, call, age, retries, .. }) in due {
             self.begin_aged(now_ms, tag, call, (age, retries), out);
         }
     }

@@ -11,5 +11,5 @@ pub mod reader;
 pub mod trace;
 mod waits;
 
-pub use client::{Begin, Coordinator, Event, OfSnapshot, Protocol, own_statement};
+pub use client::{Begin, Coordinator, Event, FetchedRead, OfSnapshot, Protocol, own_statement};
 pub use coordinator::{Action, Transaction};

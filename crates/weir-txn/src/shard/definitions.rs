@@ -67,7 +67,7 @@ impl Node {
         }
         match &request {
             // Such a request holds nothing on other shards, so it may wait.
-            Request::Execute { .. } => self.waiting.entry(holder).or_default().push(request),
+            Request::Execute { .. } => self.wait_with_call(holder, request, out),
             Request::Prepare { .. } | Request::Decide { .. } | Request::Apply { .. } => {
                 self.answer(txn, Reply::Busy { txn, shard }, out);
             }

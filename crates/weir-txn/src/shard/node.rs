@@ -382,8 +382,8 @@ impl Node {
         } else if matches!(request, Request::RollBackTo { .. }) {
             return false;
         } else if let Some(holder) = self.waits_for(txn) {
-            // A waiting interactive statement reports its holder again, for deadlock detection; other requests are answered later.
-            if matches!(request, Request::Work { .. }) {
+            // A waiting statement reports its holder again, for deadlock detection and for views; other requests are answered later.
+            if matches!(request, Request::Work { .. } | Request::Execute { .. }) {
                 self.tell_whom_it_waits_for(txn, holder, out);
             }
             None
@@ -741,6 +741,15 @@ impl Node {
         ran
     }
 
+    /// Queues a request of a call until its holder has ended. A coordinator over a network is told of it, for pg_stat_activity and pg_locks.
+    pub(crate) fn wait_with_call(&mut self, holder: TxnId, request: Request, out: &mut Effects) {
+        let (txn, is_alone) = (request.txn(), matches!(request, Request::Execute { .. }));
+        self.waiting.entry(holder).or_default().push(request);
+        if is_alone && self.outcomes.is_some() {
+            self.tell_whom_it_waits_for(txn, holder, out);
+        }
+    }
+
     /// S7: only an older transaction waits for a younger one, so calls never wait in a circle. Only a request that holds nothing on other
     /// shards waits for an open transaction, which may take arbitrarily long.
     fn wait_or_withdraw(
@@ -757,7 +766,7 @@ impl Node {
         };
         if holders.iter().all(is_older) {
             self.has_done.waits += 1;
-            self.waiting.entry(holders[0]).or_default().push(request);
+            self.wait_with_call(holders[0], request, out);
         } else {
             self.has_done.withdrawals += 1;
             self.chosen.remove(&txn);

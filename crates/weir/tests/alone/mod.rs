@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
 
+use crate::eventually::eventually;
 use postgres::{Client as Driver, NoTls};
 use tempfile::TempDir;
 
@@ -39,19 +39,14 @@ impl Alone {
 
     /// Until it says where it listens.
     pub fn wait(&mut self) {
-        let timeouts = Instant::now();
-        loop {
+        self.port = eventually("the server says where it listens", || {
             let said = self.said();
             let port = said.split("protocol on 127.0.0.1:").nth(1).and_then(|rest| rest.split(',').next());
-            if let Some(port) = port {
-                self.port = port.parse().unwrap();
-                return;
+            if port.is_none() {
+                assert!(self.process.try_wait().unwrap().is_none(), "it has ended:\n{said}");
             }
-            let ended = self.process.try_wait().unwrap();
-            assert!(ended.is_none(), "it has ended:\n{said}");
-            assert!(timeouts.elapsed() < Duration::from_secs(120), "it does not start:\n{said}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            port.map(|port| port.parse().unwrap())
+        });
     }
 
     /// Output since its last start.
@@ -102,13 +97,10 @@ impl Alone {
 
     /// Until it ends by itself, instead of serving.
     pub fn ends(&mut self) -> ExitStatus {
-        loop {
-            if let Some(status) = self.process.try_wait().unwrap() {
-                return status;
-            }
+        eventually("the server ends", || {
             assert!(!self.said().contains("listening on"), "it serves:\n{}", self.said());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+            self.process.try_wait().unwrap()
+        })
     }
 }
 

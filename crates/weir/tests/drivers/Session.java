@@ -142,11 +142,9 @@ public class Session {
         Statement waits = ann.createStatement();
         Thread cancels = new Thread(() -> {
             try {
-                while (true) {
-                    Thread.sleep(100);
-                    waits.cancel();
-                }
-            } catch (InterruptedException | SQLException over) {
+                // It may not have begun: again and again.
+                while (!Thread.interrupted()) waits.cancel();
+            } catch (SQLException over) {
                 // The statement has ended.
             }
         });

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
+use crate::eventually::{eventually, until};
 use tempfile::TempDir;
 use weir_client::loopback;
 
@@ -137,14 +137,7 @@ impl Nodes {
 
     /// It ends by itself; how.
     pub fn ends(&mut self, node: usize) -> std::process::ExitStatus {
-        let timeouts = Instant::now();
-        loop {
-            if let Some(status) = self.processes[node].try_wait().unwrap() {
-                return status;
-            }
-            assert!(timeouts.elapsed() < Duration::from_secs(60), "n{node} does not end:\n{}", self.said());
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        eventually(format!("n{node} ends"), || self.processes[node].try_wait().unwrap())
     }
 
     pub fn wait_for(&self, node: usize, starts: usize) {
@@ -157,12 +150,8 @@ impl Nodes {
     }
 
     fn wait_until(&self, node: usize, word: &str, starts: usize) {
-        let timeouts = Instant::now();
         let has = || self.said_by(node).matches(word).count() >= starts;
-        while !has() {
-            assert!(timeouts.elapsed() < Duration::from_secs(120), "a node does not start:\n{}", self.said());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until(format!("n{node} says that it is {word} so often: {starts}"), has);
     }
 
     pub fn kill(&mut self, node: usize) {

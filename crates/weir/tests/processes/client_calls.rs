@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::eventually::until;
 use crate::nodes::{LOOKS, Nodes};
 use weir_client::{Client, ClusterFile, Error, Settings, SqlState, Value};
 use weir_types::datetime::SessionZone;
@@ -333,12 +334,12 @@ fn calls_of_many_threads_happen_once_while_nodes_are_killed() {
                         Err(error) => panic!("{error}"),
                     };
                     assert!(matches!(transfer, Ok(_) | Err(Error::Unknown(_))), "{transfer:?}");
-                    std::thread::sleep(Duration::from_millis(25));
                 }
             });
         }
         for kill in 0..3 {
-            std::thread::sleep(Duration::from_millis(400));
+            let before = committed.load(Ordering::Relaxed);
+            until("calls commit", || committed.load(Ordering::Relaxed) > before + 30);
             nodes.kill_and_start_again(kill % 2);
         }
     });

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::alone::Alone;
 use crate::answers::answer;
+use crate::eventually::until_locked;
 use postgres::{Client as Driver, NoTls};
 use weir_bench::postgres::Server as Postgres;
 
@@ -190,7 +191,7 @@ fn what_cannot_be_checked_is_refused() {
     other.batch_execute("BEGIN; DELETE FROM c; DELETE FROM p WHERE id = 1").unwrap();
     driver.batch_execute("BEGIN; INSERT INTO c VALUES (1)").unwrap();
     let waits = std::thread::spawn(move || driver.batch_execute("COMMIT").unwrap_err().code().cloned());
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    until_locked(&mut one.driver(), 1);
     other.batch_execute("COMMIT").unwrap();
     assert_eq!(waits.join().unwrap(), Some(postgres::error::SqlState::FOREIGN_KEY_VIOLATION));
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::alone::Alone;
 use crate::directory::Directory;
+use crate::eventually::until;
 use postgres::{Client as Driver, NoTls, SimpleQueryMessage};
 use tempfile::TempDir;
 use weir_bench::postgres::Server;
@@ -257,9 +258,9 @@ INSERT INTO account SELECT a, 100 FROM generate_series(1, 20) AS a;
 ";
 
 /// Moves money between two accounts, and makes a parent and, when that is acknowledged, a child; until it is told to end. Gives how often.
-fn write(url: &str, seed: u64, ends: &AtomicBool) -> usize {
+fn write(url: &str, seed: u64, ends: &AtomicBool, written: &AtomicUsize) {
     let mut driver = Driver::connect(url, NoTls).unwrap();
-    let (mut chance, mut done) = (seed, 0);
+    let mut chance = seed;
     while !ends.load(Ordering::Relaxed) {
         chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let (a, b) = (1 + (chance >> 33) % 20, 1 + (chance >> 45) % 20);
@@ -272,9 +273,8 @@ fn write(url: &str, seed: u64, ends: &AtomicBool) -> usize {
         let id = chance >> 20;
         driver.batch_execute(&format!("INSERT INTO parent VALUES ({id})")).unwrap();
         driver.batch_execute(&format!("INSERT INTO child VALUES ({}, {id})", id * 7 + seed)).unwrap();
-        done += 1;
+        written.fetch_add(1, Ordering::Relaxed);
     }
-    done
 }
 
 /// Runs that while others write.
@@ -283,9 +283,8 @@ fn beside_writers(url: &str, work: impl FnOnce(&AtomicUsize)) {
     std::thread::scope(|scope| {
         for seed in 1..4 {
             let (ends, written) = (&ends, &written);
-            scope.spawn(move || written.fetch_add(write(url, seed, ends), Ordering::Relaxed));
+            scope.spawn(move || write(url, seed, ends, written));
         }
-        std::thread::sleep(Duration::from_millis(300));
         struct Ends<'a>(&'a AtomicBool);
         impl Drop for Ends<'_> {
             fn drop(&mut self) {
@@ -293,6 +292,7 @@ fn beside_writers(url: &str, work: impl FnOnce(&AtomicUsize)) {
             }
         }
         let _ends = Ends(&ends);
+        until("all write", || written.load(Ordering::Relaxed) > 6);
         work(&written);
     });
     assert!(written.into_inner() > 20, "somebody has written meanwhile");
@@ -331,16 +331,17 @@ fn a_transaction_that_reads_sees_one_state() {
             "SELECT count(*) FROM child WHERE parent NOT IN (SELECT id FROM parent)",
             "SELECT count(*) FROM parent",
         ];
-        let until = Instant::now() + Duration::from_secs(2);
-        beside_writers(&source.url(), |_| {
+        let end = Instant::now() + Duration::from_secs(2);
+        beside_writers(&source.url(), |written| {
             let mut reader = source.driver();
-            while Instant::now() < until {
+            while Instant::now() < end {
                 reader.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").unwrap();
                 let first = answers(&mut reader, &queries);
                 assert!(first[0].ends_with(": 2000\n") && first[3].ends_with(": 0\n"), "{first:?}");
                 reader.batch_execute("DECLARE c CURSOR FOR SELECT sum(balance) FROM account").unwrap();
                 for _ in 0..3 {
-                    std::thread::sleep(Duration::from_millis(20));
+                    let before = written.load(Ordering::Relaxed);
+                    until("others write", || written.load(Ordering::Relaxed) > before);
                     assert_eq!(answers(&mut reader, &queries), first);
                 }
                 assert_eq!(answer(&mut reader, "FETCH 1 FROM c"), "2000\n");
@@ -499,8 +500,7 @@ fn a_snapshot_is_given_up_when_too_much_is_written() {
         writer.batch_execute("UPDATE t SET v = v + 1").unwrap();
     }
     // The shard looks every so often.
-    std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(answer(&mut reader, sum), "72000");
+    until("the snapshot is given up", || answer(&mut reader, sum) == "72000");
     reader.batch_execute("ROLLBACK").unwrap();
     reader.batch_execute(begin).unwrap();
     assert_eq!(answer(&mut reader, sum), "1120000\n");

@@ -5,9 +5,9 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use crate::alone::Alone;
+use crate::eventually::until;
 use postgres::Client as Driver;
 
 fn state_of(result: Result<u64, postgres::Error>) -> String {
@@ -160,12 +160,9 @@ fn with_a_full_disk_reads_go_on_and_writes_are_refused_until_there_is_room() {
         Command::new("prlimit").args(["--pid", &server.pid().to_string(), "--fsize=unlimited"]).status();
     assert!(more.unwrap().success());
     let mut id = 200_000;
-    while state_of(insert(&mut driver, id)) == "53100" {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    while state_of(driver.execute("DELETE FROM t WHERE id < 100", &[])) == "53100" {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("an insert has room", || state_of(insert(&mut driver, id)) != "53100");
+    let delete = "DELETE FROM t WHERE id < 100";
+    until("a delete has room", || state_of(driver.execute(delete, &[])) != "53100");
     id += 1;
     insert(&mut driver, id).unwrap();
     let left = count(&mut driver);
@@ -191,9 +188,7 @@ fn what_a_full_disk_has_no_room_for_waits_for_it() {
         let mut large = server.driver();
         let insert = "INSERT INTO t SELECT i, repeat('x', 100000) FROM generate_series(1, 300) i";
         let waiting = std::thread::spawn(move || large.batch_execute(insert).map(|()| 0));
-        while !server.said().contains("no room for the log") {
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until("the disk is full", || server.said().contains("no room for the log"));
         let write = "INSERT INTO other VALUES (1)";
         assert_eq!(state_of(driver.execute(write, &[])), "53100");
         assert_eq!(driver.query_one("SELECT x FROM t WHERE id = 0", &[]).unwrap().get::<_, &str>(0), "there");
@@ -234,9 +229,7 @@ fn beyond_the_bound_of_memory_reads_and_deletes_go_on() {
     let longer = driver.execute("UPDATE t SET x = concat(x, 'more') WHERE id = 1", &[]);
     assert_eq!(state_of(longer), "53200");
     assert_eq!(driver.execute("DELETE FROM t WHERE id < 100", &[]).unwrap(), 100);
-    while state_of(insert(&mut driver, 1_000_000)) == "53200" {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("an insert has room", || state_of(insert(&mut driver, 1_000_000)) != "53200");
     assert_eq!(count(&mut driver), i64::from(taken) - 99);
 }
 
@@ -285,10 +278,9 @@ fn snapshots_are_written_while_traffic_goes_on() {
         };
         let workers: Vec<_> = (0..3).map(work).collect();
         for round in 0..4 {
-            let snapshots = server.said().matches("a snapshot is durable").count();
-            while server.said().matches("a snapshot is durable").count() < snapshots + 3 {
-                std::thread::sleep(Duration::from_millis(10));
-            }
+            let snapshots = || server.said().matches("a snapshot is durable").count();
+            let before = snapshots();
+            until("three more snapshots are durable", || snapshots() >= before + 3);
             driver
                 .batch_execute(&format!("ALTER TABLE s ADD COLUMN c{round} integer DEFAULT {round}"))
                 .unwrap();

@@ -4,19 +4,24 @@
 mod nesting;
 mod spinning;
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use crate::alone::Alone;
+use crate::eventually::{until, until_locked};
 use crate::wire::{Wire, message, query, startup};
 use postgres::{Client as Driver, NoTls};
 use weir_bench::postgres::Server as Postgres;
 
 const TABLE: &str = "CREATE TABLE t (a int PRIMARY KEY, b int)";
 
+fn address(server: &Alone) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], server.port()))
+}
+
 fn wire(server: &Alone) -> Wire {
-    Wire::tcp(format!("127.0.0.1:{}", server.port()).parse().unwrap(), "ann", "weir")
+    Wire::tcp(address(server), "ann", "weir")
 }
 
 /// The number that the server calls the session by.
@@ -34,9 +39,7 @@ fn last_words(wire: &mut Wire) -> String {
 }
 
 fn wait_for(driver: &mut Driver, query: &str) {
-    while driver.query_one(query, &[]).unwrap().get::<_, i64>(0) == 0 {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until(query, || driver.query_one(query, &[]).unwrap().get::<_, i64>(0) != 0);
 }
 
 /// An idle session, one in a transaction, one that waits for a row, one that waits for a lock of a session, and one that waits to define.
@@ -48,13 +51,9 @@ fn five(connect: &dyn Fn() -> Wire, watch: &mut Driver) -> Vec<Wire> {
     open.hear(1);
     waits.send(&[query("UPDATE t SET b = 2")]);
     locks.send(&[query("SELECT pg_advisory_lock(7)")]);
-    wait_for(
-        watch,
-        "SELECT count(*) / 2 FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid()",
-    );
+    until_locked(watch, 2);
     defines.send(&[query("ALTER TABLE t ADD COLUMN c int")]);
-    wait_for(watch, "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'ALTER%'");
-    std::thread::sleep(Duration::from_millis(200));
+    until_locked(watch, 3);
     all
 }
 
@@ -131,6 +130,16 @@ fn who_is_gone_writes_nothing() {
     }
 }
 
+/// A driver that says goodbye and reads on takes a last message for an error.
+#[test]
+fn who_is_gone_is_told_nothing() {
+    let weir = Alone::start(1);
+    let mut computes = wire(&weir);
+    computes.send(&[query("SELECT count(*) FROM generate_series(1, 1000000000000)")]);
+    let words = computes.hear_the_end();
+    assert!(!words.iter().any(|word| word.starts_with("E ")), "{words:?}");
+}
+
 #[test]
 fn a_server_that_is_told_to_end_tells_its_sessions() {
     let mut weir = Alone::start(2);
@@ -173,7 +182,7 @@ fn bytes_that_are_no_message_end_one_connection_and_not_the_process() {
     ];
     for arguments in [&["--password-file", file.to_str().unwrap()][..], &[]] {
         let mut server = Alone::with(arguments);
-        let address = std::net::SocketAddr::from(([127, 0, 0, 1], server.port()));
+        let address = address(&server);
         for kind in *b"pQPBDCEHSFXdcf\0\x01\xff" {
             for body in bodies {
                 let whole = message(kind, &[body]);

@@ -1,24 +1,16 @@
 //! Statements that compute for ever at a shard of another process, and every way to end them: nothing stays of them, and the shard
 //! goes on.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
+use crate::endless::{TABLES, cancel, check_unharmed, state, until_active, until_heard};
+use crate::eventually::until;
 use crate::nodes::Nodes;
 use crate::wire::{Wire, query};
 use postgres::{Client as Driver, NoTls};
 
 /// The node that computes.
 const FAR: usize = 1;
-
-const TABLES: &str = "CREATE TABLE big (id int PRIMARY KEY, same int NOT NULL, v int NOT NULL);
-    CREATE TABLE kept (id bigint PRIMARY KEY);
-    INSERT INTO big SELECT g, 1, 0 FROM generate_series(1, 3000) g;
-    CREATE PROCEDURE spin() LANGUAGE plpgsql AS $$ DECLARE i int := 0; BEGIN
-        WHILE true LOOP i := (i + 1) % 1000; END LOOP; END $$";
 
 const SPINNING: [&str; 9] = [
     "DO $$ DECLARE i int := 0; BEGIN WHILE true LOOP i := (i + 1) % 7; END LOOP; END $$",
@@ -48,44 +40,6 @@ fn session(nodes: &Nodes) -> Wire {
     Wire::tcp(nodes.door(), "ann", "weir")
 }
 
-/// SQLSTATE of the messages until the server is ready, or gone.
-fn state(wire: &mut Wire) -> String {
-    let said = wire.hear(1);
-    let error = said.iter().find_map(|one| one.strip_prefix("E "));
-    error.map_or_else(|| said.join(", "), |error| error[..5].to_owned())
-}
-
-/// Until the other end has heard how its statement ended: it may not have begun.
-fn until_heard(spins: &mut Wire, again: impl Fn()) -> String {
-    let heard = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let hears = scope.spawn(|| {
-            let said = state(spins);
-            heard.store(true, Ordering::Release);
-            said
-        });
-        while !heard.load(Ordering::Acquire) {
-            again();
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        hears.join().unwrap()
-    })
-}
-
-fn cancel(nodes: &Nodes, key: &[u8]) {
-    let mut socket = TcpStream::connect(nodes.door()).unwrap();
-    let head = [16_i32.to_be_bytes(), 80_877_102_i32.to_be_bytes()].concat();
-    socket.write_all(&[&head, key].concat()).unwrap();
-    // The server ends it once it has done so.
-    let _ = socket.read(&mut [0]);
-}
-
-fn check_unharmed(nodes: &Nodes, text: &str) {
-    let found = driver(nodes).query_one("SELECT (SELECT count(*) FROM kept), sum(v), count(*) FROM big", &[]);
-    let found = found.unwrap_or_else(|error| panic!("{text}: {error:?}"));
-    assert_eq!((found.get(0), found.get(1), found.get(2)), (0_i64, 0_i64, 3000_i64), "{text}");
-}
-
 /// How long the other node has computed so far, in ticks of 10 ms.
 fn computed(nodes: &Nodes) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", nodes.pid(FAR))).unwrap();
@@ -107,16 +61,20 @@ fn what_spins_at_another_node_is_ended() {
         far += usize::from(ticks >= 5);
         spins.send(&[query("SET statement_timeout = 0")]);
         spins.hear(1);
-        check_unharmed(&nodes, text);
+        check_unharmed(&mut driver(&nodes), text);
 
         spins.send(&[query("BEGIN"), query("INSERT INTO kept VALUES (1)")]);
         spins.hear(2);
         spins.send(&[query(text)]);
         let key = spins.key.clone();
-        assert_eq!(until_heard(&mut spins, || cancel(&nodes, &key)), "57014", "a cancel request: {text}");
+        assert_eq!(
+            until_heard(&mut spins, || cancel(nodes.door(), &key)),
+            "57014",
+            "a cancel request: {text}"
+        );
         spins.send(&[query("ROLLBACK"), query("SELECT 1")]);
         spins.hear(2);
-        check_unharmed(&nodes, text);
+        check_unharmed(&mut driver(&nodes), text);
 
         let pid = i32::from_be_bytes(spins.key[..4].try_into().unwrap());
         spins.send(&[query(text)]);
@@ -126,14 +84,14 @@ fn what_spins_at_another_node_is_ended() {
             other.hear(1);
         });
         assert_eq!(said, "57P01", "pg_terminate_backend: {text}");
-        check_unharmed(&nodes, text);
+        check_unharmed(&mut driver(&nodes), text);
 
         // Whoever goes leaves nothing behind: the next one comes to run.
         let mut goes = session(&nodes);
         goes.send(&[query(text)]);
-        std::thread::sleep(Duration::from_millis(100));
+        until_active(&mut driver(&nodes), text);
         drop(goes);
-        check_unharmed(&nodes, text);
+        check_unharmed(&mut driver(&nodes), text);
     }
     assert!(far >= 5, "the other node computes: {far}");
 }
@@ -142,29 +100,34 @@ fn terminate(nodes: &Nodes, node: usize) {
     assert!(Command::new("kill").arg(nodes.pid(node).to_string()).status().unwrap().success());
 }
 
+/// A session whose statement the other node computes.
+fn spins_far(nodes: &Nodes, text: &str) -> Wire {
+    let mut spins = session(nodes);
+    let before = computed(nodes);
+    spins.send(&[query(text)]);
+    until("the other node computes", || computed(nodes) > before + 5);
+    spins
+}
+
 #[test]
 fn what_spins_ends_with_either_node() {
     let mut nodes = start();
     for (round, text) in [SPINNING[2], SPINNING[8]].into_iter().enumerate() {
-        let mut spins = session(&nodes);
-        spins.send(&[query(text)]);
-        std::thread::sleep(Duration::from_millis(200));
+        let mut spins = spins_far(&nodes, text);
         terminate(&nodes, FAR);
         assert!(nodes.ends(FAR).success());
         assert_eq!(state(&mut spins), "57014", "the node that computes ends: {text}");
         nodes.start_again(FAR);
         nodes.wait_for(FAR, 2 + round);
-        check_unharmed(&nodes, text);
+        check_unharmed(&mut driver(&nodes), text);
 
-        let mut spins = session(&nodes);
-        spins.send(&[query(text)]);
-        std::thread::sleep(Duration::from_millis(200));
+        let mut spins = spins_far(&nodes, text);
         terminate(&nodes, 0);
         assert_eq!(state(&mut spins), "57P01", "the node of the session ends: {text}");
         assert!(nodes.ends(0).success());
         nodes.start_again(0);
         nodes.wait_for_door(2 + round);
-        check_unharmed(&nodes, text);
+        check_unharmed(&mut driver(&nodes), text);
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
+use crate::eventually::until;
 use postgres::{Client, NoTls};
 use serde_json::Value;
 use weir_bench::postgres::Server;
@@ -124,12 +125,9 @@ fn check(name: &str, how: &str, off: &str, not_committed: u32) {
     ];
     for log in ["all.log", "all.csv", "all.json"].map(|name| server.data().join("log").join(name)) {
         // The collector is another process: it may be behind.
-        for _ in 0..200 {
-            if std::fs::read_to_string(&log).is_ok_and(|text| text.matches("ROLLBACK").count() >= 10) {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
+        until("the log is whole", || {
+            std::fs::read_to_string(&log).is_ok_and(|text| text.matches("ROLLBACK").count() >= 10)
+        });
         assert_eq!(transactions(&schema, &log), expected, "{}", log.display());
     }
     let _ = std::fs::remove_dir_all(&folder);

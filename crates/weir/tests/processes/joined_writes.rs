@@ -1,11 +1,9 @@
 //! UPDATE … FROM and DELETE … USING, of rows that live together and of rows that do not: they say and do what they do on PostgreSQL,
 //! on one shard and on three.
 
-use crate::answers;
-
-use std::time::Duration;
-
 use crate::alone::Alone;
+use crate::answers;
+use crate::eventually::until_locked;
 use postgres::{Client as Driver, NoTls, SimpleQueryMessage};
 use weir_bench::postgres::Server as Postgres;
 
@@ -137,8 +135,7 @@ fn conditions_are_asked_of_the_row_as_it_is_then() {
                 let url = url.clone();
                 move || Driver::connect(&url, NoTls).unwrap().execute(sql, &[]).unwrap()
             });
-            // Until it waits; if it comes later, it sees the same.
-            std::thread::sleep(Duration::from_millis(300));
+            until_locked(&mut Driver::connect(&url, NoTls).unwrap(), 1);
             holder.batch_execute("COMMIT").unwrap();
             let count = other.join().unwrap();
             let rows =

@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::process::Command;
 
 use crate::alone::Alone;
+use crate::eventually::{eventually, until, until_locked};
 use postgres::{Client as Driver, NoTls};
 
 const HTTP: &[&str] = &["--http", "127.0.0.1:0"];
@@ -24,13 +25,11 @@ fn ask(address: &str, method: &str, path: &str) -> (u16, String, String) {
 
 fn http_of(server: &Alone) -> String {
     // It is said behind where PostgreSQL's protocol is.
-    loop {
+    eventually("it says where it speaks HTTP", || {
         let said = server.said();
-        if let Some(address) = said.split("HTTP on ").nth(1).and_then(|rest| rest.split_once(": /metrics")) {
-            return address.0.to_owned();
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+        let address = said.split("HTTP on ").nth(1)?.split_once(": /metrics")?;
+        Some(address.0.to_owned())
+    })
 }
 
 /// Every sample, by its name and labels.
@@ -141,9 +140,7 @@ fn a_full_disk_is_no_good_health() {
     let more =
         Command::new("prlimit").args(["--pid", &server.pid().to_string(), "--fsize=unlimited"]).status();
     assert!(more.unwrap().success());
-    while health().0 != 200 {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    until("it has room", || health().0 == 200);
     assert_eq!(samples(&address)["weir_shard_disk_full{shard=\"0\"}"], 0.0);
     driver.execute(insert, &[&-1]).unwrap();
 }
@@ -167,19 +164,6 @@ fn value(driver: &mut Driver, text: &str) -> String {
     values.collect::<Vec<_>>().join("|")
 }
 
-/// Until the query gives that.
-fn wait_for(driver: &mut Driver, text: &str, expected: &str) {
-    let timeouts = std::time::Instant::now();
-    loop {
-        let found = value(driver, text);
-        if found == expected {
-            return;
-        }
-        assert!(timeouts.elapsed().as_secs() < 60, "{text}: {found}, not {expected}");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn sessions_see_each_other() {
     let server = Alone::with(&["--shards", "2"]);
@@ -196,7 +180,7 @@ fn sessions_see_each_other() {
     let of_waiter = "SELECT state, wait_event_type, query, (xact_start <= query_start)::text, client_addr::text FROM pg_stat_activity
         WHERE application_name = 'waits'";
     let expected = "active|Lock|UPDATE t SET b = 2 WHERE a = 1|true|127.0.0.1";
-    wait_for(&mut watcher, "SELECT count(*)::text FROM pg_stat_activity WHERE wait_event_type = 'Lock'", "1");
+    until_locked(&mut watcher, 1);
     assert_eq!(value(&mut watcher, of_waiter), expected);
     let states = "SELECT string_agg(state, ',' ORDER BY pid) FROM pg_stat_activity";
     assert_eq!(value(&mut watcher, states), "active,idle in transaction,active");
@@ -214,7 +198,8 @@ fn sessions_see_each_other() {
     assert!(!watcher.query_one("SELECT pg_cancel_backend(999999)", &[]).unwrap().get::<_, bool>(0));
     let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'idle in transaction'";
     assert!(watcher.query_one(end, &[]).unwrap().get::<_, bool>(0));
-    wait_for(&mut watcher, "SELECT count(*)::text FROM pg_stat_activity", "1");
+    let sessions = "SELECT count(*)::text FROM pg_stat_activity";
+    until("the others have ended", || value(&mut watcher, sessions) == "1");
     assert!(holder.batch_execute("SELECT 1").is_err());
     // What it held is free.
     watcher.batch_execute("UPDATE t SET b = 3 WHERE a = 1").unwrap();
@@ -253,9 +238,7 @@ fn the_log_is_json_and_has_slow_statements() {
     driver.batch_execute("SET log_min_duration_statement = -1; SELECT 2 + 2").unwrap();
     drop(driver);
     let said = || server.said();
-    while !said().contains("connection ended") {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    until("the connection ends", || said().contains("connection ended"));
     let said = said();
     for line in said.lines() {
         assert!(line.starts_with("{\"timestamp\":") && line.ends_with('}'), "{line}");

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::answers::answer_or;
+use crate::eventually::{eventually, until};
 use crate::nodes::Nodes;
 use postgres::{Client as Driver, NoTls};
 use weir_bench::postgres::Server as Postgres;
@@ -98,13 +99,24 @@ impl Drop for Session {
     }
 }
 
-/// Lines `session: SQL`, one after the other. `session& SQL` does not wait for the answer, which `session!` does.
+/// Its answer, or that its server says that it waits: as many as `waiting` do.
+fn settles(session: &Session, monitor: &mut Driver, waiting: usize) -> Option<String> {
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    eventually(format!("it is answered, or {waiting} wait"), || match session.answers.try_recv() {
+        Ok(answer) => Some(Some(answer)),
+        Err(mpsc::TryRecvError::Empty) => (said(monitor, sql) == format!("{waiting} (1)")).then_some(None),
+        Err(error) => panic!("{error}"),
+    })
+}
+
+/// Lines `session: SQL`, one after the other; `session& SQL` may wait, and is answered where `session!` stands.
 fn run(url: &str, script: &str) -> Vec<String> {
     let mut sessions: BTreeMap<&str, Session> = BTreeMap::new();
     let mut setup = Driver::connect(url, NoTls).unwrap();
     for sql in ["DELETE FROM entry WHERE id >= 0", "DELETE FROM account WHERE id >= 0", ROWS] {
         setup.simple_query(sql).unwrap();
     }
+    let mut early: BTreeMap<&str, Option<String>> = BTreeMap::new();
     let mut lines = Vec::new();
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let at = line.find([':', '&', '!']).expect("a line names its session");
@@ -113,10 +125,13 @@ fn run(url: &str, script: &str) -> Vec<String> {
         match &line[at..=at] {
             "&" => {
                 session.send(sql);
-                // It should wait when the others go on; where it does not, that shows in what is said.
-                std::thread::sleep(Duration::from_millis(300));
+                let waiting = 1 + early.values().filter(|answer| answer.is_none()).count();
+                early.insert(name, settles(session, &mut setup, waiting));
             }
-            "!" => lines.push(format!("{line} → {}", session.answer())),
+            "!" => {
+                let answer = early.remove(name).expect("it was sent").unwrap_or_else(|| session.answer());
+                lines.push(format!("{line} → {answer}"));
+            }
             _ => {
                 session.send(sql);
                 lines.push(format!("{line} → {}", session.answer()));
@@ -551,9 +566,11 @@ fn who_is_idle_in_a_transaction_for_too_long_is_told() {
     let weir = Weir::start();
     let mut driver = Driver::connect(&weir.url(), NoTls).unwrap();
     assert_eq!(said(&mut driver, "SHOW idle_in_transaction_session_timeout"), "1min (0)");
+    said(&mut driver, ROWS);
     said(&mut driver, "SET idle_in_transaction_session_timeout = '20ms'; BEGIN");
-    assert_eq!(said(&mut driver, "UPDATE account SET balance = 0 WHERE id >= 0"), "(0)");
-    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(said(&mut driver, "UPDATE account SET balance = 0 WHERE id >= 0"), "(4)");
+    let mut other = Driver::connect(&weir.url(), NoTls).unwrap();
+    until("its row is free", || said(&mut other, "SELECT id FROM account FOR UPDATE NOWAIT") != "55P03");
     assert_eq!(said(&mut driver, "SELECT 1"), "25P03");
     assert_eq!(said(&mut driver, "ROLLBACK"), "25P03");
 }

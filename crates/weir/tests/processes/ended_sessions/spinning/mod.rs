@@ -1,17 +1,11 @@
 //! Statements that compute for ever, wherever they do, and every way to end them: nothing stays of them, and the server goes on.
 
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{pid, wire};
+use super::{address, pid, wire};
 use crate::alone::Alone;
+use crate::endless::{TABLES, cancel, check_unharmed, state, until_heard};
 use crate::wire::{Wire, query};
-
-const TABLES: &str = "CREATE TABLE big (id int PRIMARY KEY, same int NOT NULL, v int NOT NULL);
-    CREATE TABLE kept (id bigint PRIMARY KEY);
-    INSERT INTO big SELECT g, 1, 0 FROM generate_series(1, 3000) g;
-    CREATE PROCEDURE spin() LANGUAGE plpgsql AS $$ DECLARE i int := 0; BEGIN
-        WHILE true LOOP i := (i + 1) % 1000; END LOOP; END $$";
 
 const SPINNING: [&str; 17] = [
     "DO $$ DECLARE i int := 0; BEGIN WHILE true LOOP i := (i + 1) % 7; END LOOP; END $$",
@@ -33,44 +27,6 @@ const SPINNING: [&str; 17] = [
     "UPDATE big SET v = (SELECT count(*) FROM generate_series(1, 1000000000000) g WHERE g < big.id)",
 ];
 
-/// SQLSTATE of the messages until the server is ready, or gone.
-fn state(wire: &mut Wire) -> String {
-    let said = wire.hear(1);
-    let error = said.iter().find_map(|one| one.strip_prefix("E "));
-    error.map_or_else(|| said.join(", "), |error| error[..5].to_owned())
-}
-
-/// Does it again and again until the other end has heard how its statement ended: it may not have begun.
-fn until_heard(spins: &mut Wire, again: impl Fn()) -> String {
-    let heard = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let hears = scope.spawn(|| {
-            let said = state(spins);
-            heard.store(true, Ordering::Release);
-            said
-        });
-        while !heard.load(Ordering::Acquire) {
-            again();
-        }
-        hears.join().unwrap()
-    })
-}
-
-fn cancel(weir: &Alone, key: &[u8]) {
-    use std::io::{Read, Write};
-    let mut socket = std::net::TcpStream::connect(("127.0.0.1", weir.port())).unwrap();
-    let head = [16_i32.to_be_bytes(), 80_877_102_i32.to_be_bytes()].concat();
-    socket.write_all(&[&head, key].concat()).unwrap();
-    // The server ends it once it has done so.
-    let _ = socket.read(&mut [0]);
-}
-
-fn check_unharmed(weir: &Alone, text: &str) {
-    let found = weir.driver().query_one("SELECT (SELECT count(*) FROM kept), sum(v), count(*) FROM big", &[]);
-    let found = found.unwrap_or_else(|error| panic!("{text}: {error:?}"));
-    assert_eq!((found.get(0), found.get(1), found.get(2)), (0_i64, 0_i64, 3000_i64), "{text}");
-}
-
 fn check(shards: u16) {
     let weir = Alone::start(shards);
     weir.driver().batch_execute(TABLES).unwrap();
@@ -82,22 +38,22 @@ fn check(shards: u16) {
         assert_eq!(state(&mut session), "57014", "statement_timeout: {text}");
         session.send(&[query("SET statement_timeout = 0")]);
         session.hear(1);
-        check_unharmed(&weir, text);
+        check_unharmed(&mut weir.driver(), text);
 
         session.send(&[query("BEGIN"), query("INSERT INTO kept VALUES (1)")]);
         session.hear(2);
         session.send(&[query(text)]);
         let key = session.key.clone();
-        let said = until_heard(&mut session, || cancel(&weir, &key));
+        let said = until_heard(&mut session, || cancel(address(&weir), &key));
         assert_eq!(said, "57014", "a cancel request: {text}");
         session.send(&[query("ROLLBACK"), query("SELECT 1")]);
         session.hear(2);
-        check_unharmed(&weir, text);
+        check_unharmed(&mut weir.driver(), text);
 
         // Whoever goes leaves nothing behind: the next one comes to run.
         session.send(&[query(text)]);
         drop(session);
-        check_unharmed(&weir, text);
+        check_unharmed(&mut weir.driver(), text);
     }
 }
 
@@ -125,9 +81,9 @@ fn what_spins_leaves_room_for_others() {
         other.send(&[query("SELECT 1")]);
         assert!(other.hear(1).iter().any(|said| said.starts_with("D ")), "others are answered");
         let key = session.key.clone();
-        assert_eq!(until_heard(session, || cancel(&weir, &key)), "57014");
+        assert_eq!(until_heard(session, || cancel(address(&weir), &key)), "57014");
     }
-    check_unharmed(&weir, "twelve at once");
+    check_unharmed(&mut weir.driver(), "twelve at once");
 }
 
 /// Those who cancel by a number ask no shard for it.
@@ -146,7 +102,7 @@ fn what_spins_is_ended_by_others_and_with_the_server() {
                 other.hear(1);
             });
             assert_eq!(said, expected, "{function}: {text}");
-            check_unharmed(&weir, text);
+            check_unharmed(&mut weir.driver(), text);
         }
     }
     let mut all: Vec<Wire> = (0..8).map(|_| wire(&weir)).collect();
@@ -160,7 +116,7 @@ fn what_spins_is_ended_by_others_and_with_the_server() {
     assert_eq!(weir.has_ended().code(), Some(0));
     weir.start_again();
     weir.wait();
-    check_unharmed(&weir, "SIGTERM");
+    check_unharmed(&mut weir.driver(), "SIGTERM");
 }
 
 /// Each of these would take more than the machine has.
@@ -200,7 +156,7 @@ fn statements_at_once_take_no_more_than_all_of_them_may() {
     for session in &mut all {
         assert_eq!(state(session), "53200");
     }
-    check_unharmed(&weir, "six at once");
+    check_unharmed(&mut weir.driver(), "six at once");
     let taken = most_resident_bytes(weir.pid()) - before;
     println!("{} MiB", taken >> 20);
     // What grows is there twice for a moment.
@@ -216,7 +172,7 @@ fn what_takes_too_much_memory_is_ended_and_the_server_goes_on() {
         for text in LARGE {
             session.send(&[query(text)]);
             assert_eq!(state(&mut session), "53200", "{shards}: {text}");
-            check_unharmed(&weir, text);
+            check_unharmed(&mut weir.driver(), text);
         }
         // No value has more than PostgreSQL's.
         session.send(&[query("SELECT length(repeat('x', 1073741824))")]);

@@ -2,15 +2,13 @@
 //! conversations of several sessions from files. Nothing here waits for a time: whether a statement waits its server is asked.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
 
 use postgres::{Client as Driver, NoTls};
 use weir_bench::postgres::Server as Postgres;
 use weir_client::{Client, ClusterFile};
 use weir_pg::{Door, Server, Settings};
 
-use super::{Session, Weir, said};
+use super::{Session, Weir, said, settles};
 use crate::nodes::Nodes;
 
 const SCHEMA: &str = "
@@ -51,21 +49,6 @@ fn postgres() -> Postgres {
     let postgres = Postgres::start().unwrap();
     Driver::connect(&postgres.connection_string(), NoTls).unwrap().batch_execute(SCHEMA).unwrap();
     postgres
-}
-
-/// Its answer, or that its server says that it waits: as many as `waiting` do.
-fn settles(session: &Session, monitor: &mut Driver, waiting: usize) -> Option<String> {
-    let sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
-    loop {
-        match session.answers.recv_timeout(Duration::from_millis(5)) {
-            Ok(answer) => return Some(answer),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(error) => panic!("{error}"),
-        }
-        if said(monitor, sql) == format!("{waiting} (1)") {
-            return None;
-        }
-    }
 }
 
 /// Lines `session: SQL`, one after the other; `session& SQL` may wait, and is answered where `session!` stands.

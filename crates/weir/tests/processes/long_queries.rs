@@ -1,0 +1,72 @@
+//! Statements that compute for long hold up nobody: neither the other sessions of their server nor its open transactions; and others see
+//! them.
+
+use std::thread::JoinHandle;
+
+use crate::alone::Alone;
+use crate::endless::until_active;
+use postgres::error::SqlState;
+use postgres::{Client as Driver, NoTls};
+
+/// Computes until it is cancelled. Its tables are on several shards, so the server of the session puts the rows together.
+const ENDLESS: &str = "SELECT count(*) FROM t x, t y, t z WHERE x.a + y.a + z.a < x.b";
+
+/// Computes on a shard.
+const ENDLESS_ON_SHARD: &str = "INSERT INTO t SELECT -x.a FROM t x, t y, t z WHERE x.a + y.a + z.a < x.b";
+
+const CANCEL: &str =
+    "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'computes'";
+
+fn start(shards: u16) -> Alone {
+    let server = Alone::start(shards);
+    let mut driver = server.driver();
+    driver.batch_execute("CREATE TABLE t (a int PRIMARY KEY, b int DEFAULT 0)").unwrap();
+    driver.batch_execute("INSERT INTO t SELECT g FROM generate_series(1, 3000) g").unwrap();
+    server
+}
+
+/// A session that runs the statement; it ends with this state.
+fn run(server: &Alone, text: &'static str) -> JoinHandle<Option<SqlState>> {
+    let url = format!("{} application_name=computes", server.url());
+    std::thread::spawn(move || {
+        let mut driver = Driver::connect(&url, NoTls).unwrap();
+        driver.batch_execute("SET statement_timeout = '100s'").unwrap();
+        driver.batch_execute(text).unwrap_err().code().cloned()
+    })
+}
+
+fn is_active(watch: &mut Driver, text: &str) -> bool {
+    let active = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = $1::text";
+    watch.query_one(active, &[&text]).unwrap().get::<_, i64>(0) == 1
+}
+
+#[test]
+fn others_go_on_and_keep_their_transactions() {
+    let server = start(2);
+    let (mut holder, mut other) = (server.driver(), server.driver());
+    holder.batch_execute("BEGIN; UPDATE t SET b = 1 WHERE a IN (1, 2, 3)").unwrap();
+    let endless = run(&server, ENDLESS);
+    until_active(&mut other, ENDLESS);
+    // Longer than shards wait for a coordinator that they do not hear.
+    holder.batch_execute("SELECT pg_sleep(2.5)").unwrap();
+    assert_eq!(other.query_one("SELECT sum(b) FROM t", &[]).unwrap().get::<_, i64>(0), 0);
+    assert!(is_active(&mut other, ENDLESS), "others are answered meanwhile");
+    holder.batch_execute("UPDATE t SET b = b + 1 WHERE a IN (1, 2, 3); COMMIT").unwrap();
+    assert!(is_active(&mut other, ENDLESS), "a transaction commits meanwhile");
+    other.batch_execute(CANCEL).unwrap();
+    assert_eq!(endless.join().unwrap(), Some(SqlState::QUERY_CANCELED));
+    assert_eq!(other.query_one("SELECT sum(b) FROM t", &[]).unwrap().get::<_, i64>(0), 6);
+}
+
+/// The views ask no shard.
+#[test]
+fn who_computes_on_a_shard_is_seen_and_cancelled() {
+    let server = start(1);
+    let mut other = server.driver();
+    let endless = run(&server, ENDLESS_ON_SHARD);
+    until_active(&mut other, ENDLESS_ON_SHARD);
+    assert!(other.query("SELECT * FROM pg_locks", &[]).unwrap().is_empty());
+    other.batch_execute(CANCEL).unwrap();
+    assert_eq!(endless.join().unwrap(), Some(SqlState::QUERY_CANCELED));
+    assert_eq!(other.query_one("SELECT count(*) FROM t", &[]).unwrap().get::<_, i64>(0), 3_000);
+}
