@@ -6,12 +6,12 @@
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
+use weir_core::ids::TxnId;
 
 use super::bytes::Bytes;
 use super::message::{ItemRead, Position, Stamp};
 use super::metadata::Sketch;
 use super::write::{Content, Write};
-use weir_core::ids::TxnId;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Version {

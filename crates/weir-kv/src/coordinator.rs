@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use weir_core::flights::{Drains, Flights};
+use weir_core::ids::{CoordinatorId, ShardId, TxnId};
+use weir_core::machine::{self, Orders, Sent};
 
 use super::bytes::Key;
 use super::interactive::{Interactive, OpeningFlight};
@@ -16,9 +19,6 @@ use super::metadata::{Sketch, Variant};
 use super::place::{ByShard, Slots, hash_of, part_at, shard_of, shard_of_hash};
 use super::reader::{Read, ReadSet, Step};
 use super::write::Write;
-use weir_core::flights::{Drains, Flights};
-use weir_core::ids::{CoordinatorId, ShardId, TxnId};
-use weir_core::machine::{self, Orders, Sent};
 
 /// Reads of items and ranges, then writes.
 #[derive(Clone, Debug, Default)]

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use weir_core::ids::ShardId;
+
 use super::message::{Participants, Position, Reply, Request, Shards, Stamp};
 use super::partition::{Committed, Partition};
-use weir_core::ids::ShardId;
 
 /// For each shard: the state at a position plus the named transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,15 +5,16 @@
 
 use std::collections::BTreeSet;
 
+use weir_core::exposed::{refuses_clock, refuses_from, refuses_sequence};
+use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
+use weir_core::machine::Exposed;
+use weir_core::termination::Says as _;
+
 use super::bytes::Key;
 use super::message::{Progress, Reply, Request};
 use super::partition::Partition;
 use super::place::shard_of;
 use super::write::Write;
-use weir_core::exposed::{refuses_clock, refuses_from, refuses_sequence};
-use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
-use weir_core::machine::Exposed;
-use weir_core::termination::Says as _;
 
 /// Up to this number, duplicates are found by comparing all pairs.
 const FEW: usize = 16;

@@ -4,6 +4,8 @@
 //! The part of the coordinator that groups statements. All statements of a transaction read the same cut, and the transaction counts as
 //! one read in flight from its opening to its end, so shards keep what the cut needs.
 
+use weir_core::machine::{Sent, is_late};
+
 use super::buffer::{Buffer, NotOneWrite};
 use super::bytes::Key;
 use super::coordinator::{Coordinator, Done, Get, Out, ReadFlight};
@@ -12,7 +14,6 @@ use super::message::{Guard, KeyRange, Reply};
 use super::partition::READER_DELAY_MS_MAX;
 use super::reader::{Read, ReadSet};
 use super::write::Write;
-use weir_core::machine::{Sent, is_late};
 
 /// Isolation between the statements of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,14 +6,15 @@ use super::bytes::Key;
 use super::chain::Chain;
 use super::message::{Position, Stamp, Writes};
 
-use super::partition::{Committed, Partition, PlantedBugs, Prepared};
-use super::termination::Timeouts;
-use super::undecided::Undecided;
-use serde::{Deserialize, Serialize};
 use weir_core::ids::{CoordinatorId, ShardId, TxnId};
 use weir_core::lsn::Lsn;
 use weir_core::machine::Durable;
 use weir_core::readers::OverOf;
+
+use super::partition::{Committed, Partition, PlantedBugs, Prepared};
+use super::termination::Timeouts;
+use super::undecided::Undecided;
+use serde::{Deserialize, Serialize};
 
 /// One record of a shard's log.
 #[derive(Clone, Debug, Serialize, Deserialize)]

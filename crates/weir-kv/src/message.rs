@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use thin_vec::ThinVec;
+use weir_core::ids::{ShardId, TxnId};
 
 use super::bytes::{Bytes, Key};
 use super::metadata::{Metadata, Sketch};
 use super::write::Write;
-use weir_core::ids::{ShardId, TxnId};
 pub use weir_core::termination::Fate;
 
 /// Position of a transaction in the order of writes to an item: the clock assigned at commit (S9), then the id.

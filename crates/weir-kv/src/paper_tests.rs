@@ -4,12 +4,13 @@
 //! testdata/scenarios; `WEIR_UPDATE=1 cargo test --workspace --lib paper_tests::` writes them anew, to be reviewed as a
 //! difference.
 
+use weir_core::ids::{CoordinatorId, Sender, ShardId};
+use weir_core::machine::{Coordinator as _, Effects, Orders, Outgoing, Shard as _};
+
 use super::coordinator::{Coordinator, Done, Options, Transaction};
 use super::message::{Reply, Request};
 use super::partition::{Partition, PlantedBugs};
 use super::{Key, KeyRange, ReadSet, Variant, Write, shard_of};
-use weir_core::ids::{CoordinatorId, Sender, ShardId};
-use weir_core::machine::{Coordinator as _, Effects, Orders, Outgoing, Shard as _};
 
 mod statements;
 

@@ -10,6 +10,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use thin_vec::ThinVec;
+use weir_core::clock::{CLOCK_AHEAD_MS_MAX, HybridClock, ms_of};
+use weir_core::draining::{self, Draining};
+use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
+use weir_core::lsn::Lsn;
+use weir_core::machine::{Effects, Shard};
+use weir_core::readers::Readers;
+use weir_core::termination::{Inquiries, Says as _, Terminates as _, Timeouts, Words};
 
 use super::bytes::Key;
 use super::chain::{Chain, Seen, Sight, Version};
@@ -22,13 +29,6 @@ use super::metadata::{Metadata, Sketch};
 use super::table::Table;
 use super::undecided::Undecided;
 use super::write::Write;
-use weir_core::clock::{CLOCK_AHEAD_MS_MAX, HybridClock, ms_of};
-use weir_core::draining::{self, Draining};
-use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
-use weir_core::lsn::Lsn;
-use weir_core::machine::{Effects, Shard};
-use weir_core::readers::Readers;
-use weir_core::termination::{Inquiries, Says as _, Terminates as _, Timeouts, Words};
 
 /// Longest delay of garbage collection by a slow reader; after it the reader must begin anew.
 pub const READER_DELAY_MS_MAX: u64 = 5_000;

@@ -4,10 +4,10 @@ use std::hash::BuildHasher;
 
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
+use weir_core::ids::ShardId;
 
 use super::bytes::Key;
 use super::write::Write;
-use weir_core::ids::ShardId;
 
 /// The shard of an item: by hash, as in ramp.txt §5.1.
 pub fn shard_of(key: &Key, shards: ShardId) -> ShardId {

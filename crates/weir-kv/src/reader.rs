@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::SmallVec;
 use thin_vec::ThinVec;
+use weir_core::ids::ShardId;
 
 use super::bytes::{Bytes, Key};
 use super::cut::Cut;
 use super::message::{Answer, ItemRead, KeyRange, Note, Position, Reply, Request, Stamp, Unsettled, Wanted};
 use super::metadata::{Metadata, Names, Sketch, Variant};
 use super::place::{ByShard, Slots, hash_of, part_at, shard_of, shard_of_hash};
-use weir_core::ids::ShardId;
 
 /// Result of a read, in the order of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

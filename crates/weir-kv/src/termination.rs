@@ -2,11 +2,11 @@
 //! bound (S3, S9). The protocol is [`weir_core::termination`].
 
 use smallvec::SmallVec;
+use weir_core::ids::{CoordinatorId, ShardId, TxnId};
+use weir_core::readers::Readers;
 
 use super::message::{Fate, Request, Stamp};
 use super::partition::Partition;
-use weir_core::ids::{CoordinatorId, ShardId, TxnId};
-use weir_core::readers::Readers;
 pub use weir_core::termination::Timeouts;
 use weir_core::termination::{Inquiries, Terminates, forget_below, forget_of, says_words};
 

@@ -5,12 +5,12 @@
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
+use weir_core::ids::TxnId;
 use weir_sql::bound::LockStrength;
 use weir_sql::catalog::TableId;
 
 use crate::message::AdvisoryKey;
 use crate::storage::{IndexId, KeyBytes};
-use weir_core::ids::TxnId;
 
 /// Number of unique keys that a transaction claims one by one. Other inserters look for further keys in its write set.
 pub(crate) const KEYS_CLAIMED_MAX: usize = 4_096;

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use weir_core::ids::{CoordinatorId, ShardId, TxnId};
+use weir_core::machine::{self, Orders};
+
 use super::schema::Schema;
 use super::work::{Order, PlantedBugs, Step, Told, Work};
 use crate::coordinator::{Coordinator, Done, GivenUp, Out};
 use crate::{Isolation, Progress, Reply, Request};
-use weir_core::ids::{CoordinatorId, ShardId, TxnId};
-use weir_core::machine::{self, Orders};
 
 /// Tag of the deletions of stale entries.
 const CLEANING: u64 = u64::MAX;

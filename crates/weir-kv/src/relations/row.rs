@@ -1,7 +1,8 @@
 //! A row as it is stored: the births that foreign keys go by, then its value.
 
-use crate::Bytes;
 use weir_core::ids::TxnId;
+
+use crate::Bytes;
 
 /// Bytes in front of the value.
 const HEADER: usize = 32;

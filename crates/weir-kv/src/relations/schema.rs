@@ -7,9 +7,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use weir_core::ids::TxnId;
+
 use super::row::txn_bytes;
 use crate::{Bytes, Key, KeyRange};
-use weir_core::ids::TxnId;
 
 /// Index keys of a row, computed from the row's key and value.
 pub type IndexKeys = fn(&Key, &Bytes) -> Vec<Bytes>;

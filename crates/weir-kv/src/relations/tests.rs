@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use weir_core::ids::{Sender, TxnId};
+use weir_core::machine::{Coordinator as _, Effects, Orders, Shard as _};
+
 use super::row::{OWN, Row};
 use super::*;
 use crate::coordinator::{Coordinator, Options};
 use crate::{Bytes, Key, KeyRange, Partition, Variant};
-use weir_core::ids::{Sender, TxnId};
-use weir_core::machine::{Coordinator as _, Effects, Orders, Shard as _};
 
 /// `town:amount`.
 fn town(_: &Key, value: &Bytes) -> Vec<Bytes> {

@@ -4,10 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use weir_core::ids::TxnId;
+
 use super::row::{NOBODY, OWN, Row};
 use super::schema::{Relation, Schema, ViewKind};
 use crate::{Bytes, Guard, ItemRead, Key, KeyRange, ReadSet, Stamp, Write};
-use weir_core::ids::TxnId;
 
 /// Order of a client. One order at a time; a transaction ends with a commit, or with an answer that says so.
 #[derive(Clone, Debug)]

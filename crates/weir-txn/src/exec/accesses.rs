@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use weir_core::ids::ShardId;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::Value;
 
@@ -12,7 +13,6 @@ use super::program::{CompiledProcedure, CompiledStepKind, Program};
 use super::write::Matches;
 use crate::message::ReadQuery;
 use crate::storage::{IndexId, TableSchema};
-use weir_core::ids::ShardId;
 
 /// How the rows of one table are found.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ mod values;
 
 use std::collections::BTreeSet;
 
+use weir_core::ids::{ShardId, Timestamp, TxnId};
 use weir_sql::bound::LoopLabel;
 use weir_types::datetime::TransactionTime;
 use weir_types::interrupt::check;
@@ -31,7 +32,6 @@ use crate::claims::{Claim, Claims, Holders};
 use crate::faults::Faults;
 use crate::message::{Answers, Call, Output, SequenceValue, Setting};
 use crate::storage::{Workspace, Write, WriteSet};
-use weir_core::ids::{ShardId, Timestamp, TxnId};
 
 /// Role of this shard in the transaction.
 #[derive(Clone, Copy, Debug)]

@@ -12,6 +12,7 @@ use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
 use weir_analysis::open_world::{Refusal, plan_anew};
 use weir_analysis::plan::{Placement, Plan};
+use weir_core::ids::ShardId;
 use weir_sql::catalog::Table;
 use weir_sql::normal::tokens;
 use weir_sql::{Application, Diagnostic, Matching, Sources, Span, Truncated, truncated};
@@ -24,7 +25,6 @@ use super::remake::Remaking;
 use super::sequences::Sequences;
 use crate::message::{Change, Definition, PlanOf, schema_has_changed};
 use crate::storage::{MergedRows, Remade};
-use weir_core::ids::ShardId;
 
 /// An SQL application, its plan, and its schema version.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use weir_analysis::plan::{GuardKind, Placement, Plan};
 use weir_analysis::reasons::Reason;
+use weir_core::ids::ShardId;
 use weir_sql::bound::{LoopLabel, RaiseLevel};
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::{Application, Span, Text};
@@ -26,7 +27,6 @@ use super::write::{CompiledDelete, CompiledInsert, CompiledUpdate, TableRules};
 use crate::message::{Call, Callee, schema_has_changed};
 use crate::placement::{is_placed_anew, shard_of, shard_of_arguments};
 use crate::storage::Schema;
-use weir_core::ids::ShardId;
 
 #[derive(Debug)]
 pub struct Program {

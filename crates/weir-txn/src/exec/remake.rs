@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use weir_core::ids::ShardId;
 use weir_sql::bound::{Expr, RelationId};
 use weir_sql::catalog::{Catalog, Column, ColumnIndex, Table, TableId};
 use weir_sql::{Application, Matching};
@@ -20,7 +21,6 @@ use super::program::Program;
 use super::slots::{Slot, SlotAllocator};
 use super::write::operation::NoEnvironment;
 use crate::storage::{MergedRows, NoRows, Remade, Remake, Rows as _, Schema, TableSchema};
-use weir_core::ids::ShardId;
 
 /// Conversion of the tables of one program's schema to another's.
 pub struct Remaking<'a> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use weir_core::ids::{ShardId, TxnId};
 use weir_sql::Span;
 use weir_sql::bound::{Expr, ExprKind, LockStrength, LockWait, VolatileFunction};
 use weir_sql::catalog::{Sequence, SequenceId, TableId};
@@ -16,7 +17,6 @@ use crate::claims::{Claim, Claims};
 use crate::message::SequenceValue;
 use crate::placement::{shard_of, shard_of_integer};
 use crate::storage::{RowRef, Rows, Schema};
-use weir_core::ids::{ShardId, TxnId};
 
 /// State of the shard's sequences. Of `n` shards each hands out every n-th value, so ids are unique without communication
 /// (coordination-avoidance.txt §5.1, "grant some unique id"). If the value is a partition key, the shard hands out those that place rows

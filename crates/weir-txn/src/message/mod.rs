@@ -9,6 +9,8 @@ mod setting;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use weir_core::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
+use weir_core::termination::Fate;
 use weir_sql::Text;
 use weir_sql::catalog::{ColumnIndex, SequenceId, TableId};
 use weir_types::datetime::{SessionZone, TransactionTime};
@@ -16,8 +18,6 @@ use weir_types::interrupt::StatementId;
 use weir_types::{Notice, SqlError, Value};
 
 use crate::placement::shard_of_integer;
-use weir_core::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
-use weir_core::termination::Fate;
 
 pub use definition::{Change, Definition, PlanOf};
 pub(crate) use refusal::too_large;

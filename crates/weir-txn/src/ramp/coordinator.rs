@@ -8,10 +8,10 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use weir_core::ids::{ShardId, Timestamp, TxnId};
 use weir_types::{SqlError, SqlState};
 
 use crate::message::{Answers, Begun, Call, Callee, Decision, Output, Reply, Request, too_large};
-use weir_core::ids::{ShardId, Timestamp, TxnId};
 
 /// An effect of the coordinator's state machine.
 #[derive(Debug)]

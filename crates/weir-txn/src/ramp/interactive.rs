@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use weir_core::ids::{ShardId, Timestamp, TxnId};
 use weir_types::interrupt::StatementId;
 use weir_types::{SqlError, SqlState};
 
 use super::coordinator::Action;
 use crate::message::{Answers, Begun, Call, Output, Reply, Request, Work, forgotten};
-use weir_core::ids::{ShardId, Timestamp, TxnId};
 
 #[derive(Debug)]
 pub struct Interactive {

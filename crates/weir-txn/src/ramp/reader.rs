@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
+use weir_core::ids::{Position, ShardId, TxnId};
 use weir_types::{SqlError, Value};
 
 use crate::message::{ReadQuery, Reply, Request, Sibling, too_large};
-use weir_core::ids::{Position, ShardId, TxnId};
 
 /// An open transaction, and the shards on which it has worked.
 pub type Within = (TxnId, Vec<(ShardId, u64)>);

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::message::Age;
 use weir_core::ids::{ShardId, TxnId};
+
+use crate::message::Age;
 
 /// Outgoing edges of each waiting transaction, by shard.
 #[derive(Debug, Default)]

@@ -5,6 +5,11 @@
 
 use std::sync::Arc;
 
+use weir_core::clock::ms_of;
+use weir_core::exposed::{refuses_clock, refuses_from, refuses_sequence};
+use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
+use weir_core::machine::{Exposed, Figures, Shard as _, TableFigures};
+use weir_core::termination::Says as _;
 use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
@@ -16,11 +21,6 @@ use crate::message::{
 };
 use crate::shard::node::Node;
 use crate::storage::{Rows as _, TableSchema};
-use weir_core::clock::ms_of;
-use weir_core::exposed::{refuses_clock, refuses_from, refuses_sequence};
-use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
-use weir_core::machine::{Exposed, Figures, Shard as _, TableFigures};
-use weir_core::termination::Says as _;
 
 /// First protocol version that knows [`Reply::Raised`].
 const RAISED_FROM: u16 = 3;

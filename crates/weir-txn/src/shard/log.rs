@@ -7,6 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use weir_core::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
+use weir_core::lsn::Lsn;
+use weir_core::machine::Durable;
+use weir_core::readers::OverOf;
+use weir_core::termination::Timeouts;
 use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState, Value};
 
@@ -22,11 +27,6 @@ use crate::faults::Faults;
 use crate::message::{Age, Answers, ReadQuery, Reply, TableRead};
 use crate::shard::node::Node;
 use crate::storage::{Image, LoggedOperation, LoggedRow, Rows as _, SavedRows, Storage, Write};
-use weir_core::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
-use weir_core::lsn::Lsn;
-use weir_core::machine::Durable;
-use weir_core::readers::OverOf;
-use weir_core::termination::Timeouts;
 
 /// One record of a shard's log.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -12,6 +12,7 @@ mod versions;
 use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
+use weir_core::ids::{CoordinatorId, ShardId, Timestamp, TxnId};
 use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState};
 
@@ -25,7 +26,6 @@ use crate::faults::Faults;
 use crate::message::{Age, Answers, Begun, Callee, Output, Reply, Request, Setting, Work, forgotten};
 use crate::shard::node::{Effects, Node, Target};
 use crate::storage::{Mark, Write, WriteSet};
-use weir_core::ids::{CoordinatorId, ShardId, Timestamp, TxnId};
 
 pub(crate) use versions::{Version, Versions};
 

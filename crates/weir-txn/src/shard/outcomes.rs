@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
-
-use super::log::Record;
-use crate::message::{Reply, Request};
 use weir_core::ids::{CoordinatorId, ShardId, TxnId};
 use weir_core::lsn::Lsn;
 use weir_core::termination::{Inquiries, Timeouts};
+
+use super::log::Record;
+use crate::message::{Reply, Request};
 
 #[derive(Debug, Default)]
 pub struct OutcomeTable {

@@ -7,15 +7,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
+use weir_core::draining::{Committed, Draining};
+use weir_core::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
+use weir_core::readers::Readers;
 use weir_sql::catalog::TableId;
 
 use super::definitions::Definitions;
 use crate::claims::{Claim, Claims};
 use crate::message::{Age, Answers, Sibling};
 use crate::storage::{Write, WriteSet};
-use weir_core::draining::{Committed, Draining};
-use weir_core::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
-use weir_core::readers::Readers;
 
 /// Longest delay of garbage collection by a slow reader; after it the reader must begin anew.
 const READER_DELAY_MS_MAX: u64 = 5_000;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use weir_core::ids::{Position, TxnId};
+use weir_core::lsn::Lsn;
 use weir_types::SqlError;
 
 use super::open::Open;
@@ -12,8 +14,6 @@ use crate::faults::Faults;
 use crate::message::{PartsRead, ReadQuery, Reply, Sibling, forgotten, schema_has_changed};
 use crate::shard::node::{Effects, Node};
 use crate::storage::{MergedRows, Rows};
-use weir_core::ids::{Position, TxnId};
-use weir_core::lsn::Lsn;
 
 impl<F: Faults> Node<F> {
     /// Returns whether the reader is registered under that session; if not, replies with the session to begin again with.

@@ -6,14 +6,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use weir_core::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
+use weir_core::machine::Outgoing;
 use weir_types::{SqlError, SqlState};
 
 use crate::faults::Faults;
 use crate::message::{ReadQuery, Reply, Request, Sibling, forgotten_snapshot, schema_has_changed};
 use crate::shard::node::{Effects, Node};
 use crate::storage::Write;
-use weir_core::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
-use weir_core::machine::Outgoing;
 
 /// Limits of the history kept for one snapshot: number of changes, and their bytes.
 const CHANGES_MAX: u64 = 1 << 20;

@@ -2,13 +2,13 @@
 //! and the others, who may have received COMMIT. The protocol is [`weir_core::termination`]; S3, S4.
 
 use smallvec::SmallVec;
+use weir_core::ids::{CoordinatorId, ShardId, Timestamp, TxnId};
+use weir_core::readers::Readers;
+use weir_core::termination::{Fate, Inquiries, Terminates, Timeouts, says_words};
 
 use crate::faults::Faults;
 use crate::message::Request;
 use crate::shard::node::Node;
-use weir_core::ids::{CoordinatorId, ShardId, Timestamp, TxnId};
-use weir_core::readers::Readers;
-use weir_core::termination::{Fate, Inquiries, Terminates, Timeouts, says_words};
 
 impl<F: Faults> Terminates for Node<F> {
     fn own_id(&self) -> ShardId {

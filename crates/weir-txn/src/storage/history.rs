@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
+use weir_core::ids::{Position, Timestamp};
 use weir_sql::catalog::TableId;
 use weir_types::SqlType;
 
 use super::layout::{Layout, Packed, Patch};
 use super::operation::{Operation, fold};
-use weir_core::ids::{Position, Timestamp};
 
 /// State of a row before a change, or after a change that was undone.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
+use weir_core::ids::{Position, Timestamp};
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::Value;
 
@@ -16,7 +17,6 @@ use super::Storage;
 use super::history::{Change, ChangeRef, RowState};
 use super::layout::{Layout, Packed};
 use super::operation::{ColumnChange, ColumnOperation, Functions, Operation, RowName};
-use weir_core::ids::{Position, Timestamp};
 
 /// Logged form of [`Operation`].
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use weir_core::ids::Timestamp;
 use weir_sql::Text;
 use weir_sql::catalog::ColumnIndex;
 use weir_types::compare::compare;
@@ -15,7 +16,6 @@ use weir_types::operator::{BinaryOp, binary};
 use weir_types::{SqlError, SqlType, Value};
 
 use super::layout::{Layout, Packed};
-use weir_core::ids::Timestamp;
 
 #[derive(Clone, Debug)]
 pub enum Operation {

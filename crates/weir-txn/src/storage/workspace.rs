@@ -3,6 +3,7 @@
 
 use std::ops::ControlFlow;
 
+use weir_core::ids::Timestamp;
 use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
@@ -13,7 +14,6 @@ use super::rows::{RowRef, Rows, Visit};
 use super::schema::{IndexId, Schema};
 use super::write_set::{MergedRows, WriteSet};
 use super::{Operation, Storage};
-use weir_core::ids::Timestamp;
 
 /// Invariant: with a write set, a run changes no row, index or history of the tables; it only reserves slots there.
 #[derive(Debug)]

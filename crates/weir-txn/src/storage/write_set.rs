@@ -11,6 +11,7 @@ mod merged;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use weir_core::ids::Timestamp;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
@@ -22,7 +23,6 @@ use super::key::KeyBytes;
 use super::layout::Packed;
 use super::schema::{IndexId, TableSchema};
 use super::table::TableStore;
-use weir_core::ids::Timestamp;
 
 /// Up to this number of rows of a table are searched linearly; more are found by maps.
 const FEW_ROWS: usize = 16;

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use smallvec::SmallVec;
+use weir_core::ids::ShardId;
 use weir_types::{SqlError, SqlState, Value};
 
 use super::values::assigned;
@@ -12,7 +13,6 @@ use crate::exec::program::{CompiledInto, CompiledRoute, Destination};
 use crate::exec::query::CompiledQuery;
 use crate::faults::Faults;
 use crate::placement::{shard_of, shard_of_integer};
-use weir_core::ids::ShardId;
 
 impl<'a, F: Faults> Run<'a, F> {
     pub(super) fn place(&mut self, route: &CompiledRoute) -> Result<Place, Stop> {

@@ -2,6 +2,7 @@
 //! by one transaction at a time (S7).
 
 use smallvec::{SmallVec, smallvec};
+use weir_core::ids::TxnId;
 use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::Value;
@@ -11,7 +12,6 @@ use crate::exec::call::{Role, Run, Stop};
 use crate::exec::foreseen::{inserts_elsewhere, moves};
 use crate::faults::Faults;
 use crate::storage::{IndexSchema, KeyBytes, RowRef, Rows, WriteSet, key::push_key};
-use weir_core::ids::TxnId;
 
 impl<F: Faults> Run<'_, F> {
     /// Checks that an inserted row lives on this shard: the route was chosen before its values were known.

@@ -4,6 +4,9 @@
 
 use std::sync::Arc;
 
+use weir_core::clock::transaction_time;
+use weir_core::ids::TxnId;
+use weir_core::machine::{Orders, Sent, is_late};
 use weir_types::{SqlError, Value};
 
 use super::{Coordinator, Event, Flight, Output};
@@ -12,9 +15,6 @@ use crate::exec::program::Program;
 use crate::message::{Request, STILL_READ_MS, forgotten_snapshot, schema_has_changed};
 use crate::ramp::own_statement;
 use crate::ramp::reader::{Read, ReadAction};
-use weir_core::clock::transaction_time;
-use weir_core::ids::TxnId;
-use weir_core::machine::{Orders, Sent, is_late};
 
 /// An order for a snapshot.
 #[derive(Debug)]

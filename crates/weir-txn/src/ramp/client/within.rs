@@ -1,12 +1,13 @@
 //! Open transactions of a coordinator: statements, savepoints, end, and the waits between them.
 
+use weir_core::clock::transaction_time;
+use weir_core::ids::TxnId;
+use weir_core::machine::{Orders, Sent};
+
 use super::{Coordinator, Event, Flight, Order};
 use crate::message::{Age, Begun, Call, Callee, Output, Request, Setting, schema_has_changed};
 use crate::ramp::coordinator::Action;
 use crate::ramp::interactive::{Interactive, deadlock, lock_timeout};
-use weir_core::clock::transaction_time;
-use weir_core::ids::TxnId;
-use weir_core::machine::{Orders, Sent};
 use weir_types::SqlError;
 use weir_types::datetime::TransactionTime;
 

@@ -3,6 +3,7 @@
 //! migration tools hold one during the migration.
 
 use smallvec::smallvec;
+use weir_core::ids::TxnId;
 use weir_types::Value;
 
 use super::{Done, Open};
@@ -10,7 +11,6 @@ use crate::claims::Claim;
 use crate::faults::Faults;
 use crate::message::{AdvisoryKey, Answers, Begun, Output, Request, Work};
 use crate::shard::node::{Effects, Node};
-use weir_core::ids::TxnId;
 
 impl Open {
     /// It has done nothing but take such locks.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_core::ids::{ShardId, Timestamp, TxnId};
 use weir_types::{SqlError, SqlState};
 
 use super::Open;
@@ -12,7 +13,6 @@ use crate::shard::node::{Effects, Node};
 use crate::shard::participant::{Prepared, Unsettled};
 use crate::storage::room::disk_full;
 use crate::storage::{Operation, Write};
-use weir_core::ids::{ShardId, Timestamp, TxnId};
 
 impl Open {
     /// Its operations: a row that it has inserted is one, as it is now, and comes behind all that was there before.

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use weir_core::ids::Timestamp;
 use weir_types::SqlError;
 use weir_types::datetime::TransactionTime;
 
@@ -16,7 +17,6 @@ use crate::message::Definition;
 use crate::shard::definitions::{Defined, Definitions, Step};
 use crate::shard::node::Node;
 use crate::storage::WriteSet;
-use weir_core::ids::Timestamp;
 
 /// A definition that has been made.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
+use weir_core::ids::Timestamp;
 use weir_sql::catalog::TableId;
 
 use super::{Entry, MergedRows, TableWrites, UndoStep, WriteSet};
@@ -10,7 +11,6 @@ use crate::storage::Storage;
 use crate::storage::history::{Change, RowState};
 use crate::storage::layout::{Layout, Packed};
 use crate::storage::logged::LoggedRow;
-use weir_core::ids::Timestamp;
 
 /// As of that time.
 fn dated(mut packed: Packed, timestamp: Timestamp) -> Packed {
