@@ -16,7 +16,7 @@ use weir_sim::calls::{Report, Script, Setup};
 use weir_sim::network::Faults;
 use weir_txn::exec::gather::Gather;
 use weir_txn::faults::PlantedBugs;
-use weir_txn::message::{Call, Callee, Output};
+use weir_txn::message::{Callee, Output};
 use weir_txn::ramp::Begin;
 use weir_txn::ramp::client::Order;
 use weir_txn::storage::Rows;

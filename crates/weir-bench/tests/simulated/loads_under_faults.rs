@@ -15,7 +15,7 @@ use weir_bench::simulate::{Check, Simulated};
 use weir_sim::calls::{Report, Script, Setup};
 use weir_txn::exec::gather::Gather;
 use weir_txn::faults::PlantedBugs;
-use weir_txn::message::{Call, Callee, Output};
+use weir_txn::message::{Callee, Output};
 use weir_txn::ramp::Begin;
 use weir_txn::ramp::client::Order;
 use weir_txn::storage::Rows;
