@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use weir_core::ids::{ShardId, Timestamp};
 use weir_sql::Text;
 use weir_sql::bound::{Expr, ExprKind, Query, VariableId};
 use weir_sql::catalog::{Catalog, ColumnIndex, TableId};
@@ -32,7 +33,6 @@ use crate::message::{PartsRead, ReadQuery, TableRead};
 use crate::placement::shard_of;
 use crate::storage::rows::NoRows;
 use crate::storage::{Rows, Schema, Storage};
-use weir_core::ids::{ShardId, Timestamp};
 
 /// A prepared query with variables.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use smallvec::smallvec;
+use weir_core::ids::{Timestamp, TxnId};
 use weir_types::SqlError;
 use weir_types::datetime::TransactionTime;
 
@@ -15,7 +16,6 @@ use crate::faults::Faults;
 use crate::message::{Age, Callee, Definition, Reply, Request};
 use crate::shard::node::{Effects, Node};
 use crate::storage::{LoggedRow, MergedRows, WriteSet};
-use weir_core::ids::{Timestamp, TxnId};
 
 /// A definition made by an open transaction. `schema_version` is the version that is not in place: the new one, or the previous one while
 /// the new one is in place.

@@ -6,6 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use weir_core::clock::HybridClock;
+use weir_core::ids::{CoordinatorId, Position, Sender, ShardId, Timestamp, TxnId};
+use weir_core::lsn::Lsn;
+use weir_core::machine::{self, Done, Shard};
+use weir_core::termination::{Says as _, Terminates as _, Words};
 use weir_sql::catalog::{SequenceId, TableId};
 use weir_types::interrupt::{Interrupts, StatementId};
 use weir_types::{SqlError, SqlState};
@@ -24,11 +29,6 @@ use crate::shard::outcomes::OutcomeTable;
 use crate::shard::participant::{Participant, Prepared, Unsettled};
 use crate::shard::snapshot::Snapshots;
 use crate::storage::{Storage, Workspace, Write, WriteSet};
-use weir_core::clock::HybridClock;
-use weir_core::ids::{CoordinatorId, Position, Sender, ShardId, Timestamp, TxnId};
-use weir_core::lsn::Lsn;
-use weir_core::machine::{self, Done, Shard};
-use weir_core::termination::{Says as _, Terminates as _, Words};
 
 /// First protocol version in which a sequence is set by a request of its own.
 const SET_SEQUENCE_FROM: u16 = 4;
