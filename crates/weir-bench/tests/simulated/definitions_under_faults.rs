@@ -116,7 +116,7 @@ struct SchemaVersion {
 impl SchemaVersion {
     fn new(program: Arc<Program>) -> SchemaVersion {
         let (application, _) = program.described().unwrap();
-        let sum = world::query(&application, &program, "SELECT sum(balance)::int FROM account");
+        let sum = world::query(application, &program, "SELECT sum(balance)::int FROM account");
         SchemaVersion { program, sum }
     }
 }
