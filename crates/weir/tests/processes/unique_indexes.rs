@@ -276,7 +276,7 @@ SELECT count(*) FROM (SELECT i FROM stay INTERSECT SELECT i FROM span) s
 SELECT id FROM stay WHERE i IN (SELECT i FROM span WHERE n < 12) ORDER BY 1
 SELECT id, rank() OVER (ORDER BY i), count(*) OVER (PARTITION BY i) FROM stay ORDER BY 1
 UPDATE span SET n = 99 WHERE i = '24:00'
-DELETE FROM stay WHERE i = '24:00' RETURNING id
+WITH gone AS (DELETE FROM stay WHERE i = '24:00' RETURNING id) SELECT id FROM gone ORDER BY 1
 UPDATE span SET i = '24:00:00' WHERE i = '1 day' RETURNING i
 SELECT i, n FROM span ORDER BY i
 CREATE TABLE spans (i interval, j interval, UNIQUE (i, j))
