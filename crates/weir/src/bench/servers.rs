@@ -221,7 +221,14 @@ impl WeirProcess {
 
 fn start_postgres() -> Result<(Postgres, Address), Failure> {
     let port = free_port()?;
-    let settings = ["fsync=on", "listen_addresses=127.0.0.1", "shared_buffers=1GB", "max_wal_size=4GB"];
+    // Each savepoint behind which rows are written holds a lock: PostgreSQL's own setting ends a transaction at about 6,000.
+    let settings = [
+        "fsync=on",
+        "listen_addresses=127.0.0.1",
+        "shared_buffers=1GB",
+        "max_wal_size=4GB",
+        "max_locks_per_transaction=1024",
+    ];
     let server = Postgres::start_at(port, &settings).map_err(|error| failed("PostgreSQL", &error))?;
     Ok((server, Address { port, user: "postgres", database: "postgres" }))
 }
