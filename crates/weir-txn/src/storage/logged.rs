@@ -192,7 +192,9 @@ impl Storage {
         let since = || self.history.since(position);
         if since().is_sorted_by(|one, next| row(one) < row(next)) {
             // The changes are in row order and touch each row once, as after an initial load.
-            return since().filter_map(|change| self.logged(&[(0, change)])).collect();
+            let mut rows = Vec::with_capacity((self.history.end() - position) as usize);
+            rows.extend(since().filter_map(|change| self.logged(&[(0, change)])));
+            return rows;
         }
         let mut changes: Vec<(usize, ChangeRef<'_>)> = since().enumerate().collect();
         changes.sort_by_key(|(_, change)| row(change));

@@ -392,12 +392,15 @@ impl Storage {
     /// Records that the changes since `position` are in `record`, which is not durable yet.
     pub fn note_unsynced(&mut self, position: Position, record: Lsn) {
         let Lsn(record) = record;
-        let changes = (self.history.end() - position) as usize;
+        let is_many = self.history.end() - position > unsynced::ROWS_MAX as Position;
+        let mut noted = None;
         for change in self.history.since(position) {
             let (table, row) = (change.table, change.row);
             let store = &self.tables[table.0 as usize];
-            if changes > unsynced::ROWS_MAX || store.is_missed(self.schema.table(table), row, change.before) {
-                self.unsynced.note_table(record, table);
+            if is_many || store.is_missed(self.schema.table(table), row, change.before) {
+                if noted.replace(table) != Some(table) {
+                    self.unsynced.note_table(record, table);
+                }
             } else {
                 let is_new = matches!(change.before, RowState::Absent);
                 self.unsynced.note_row(record, table, row, is_new);

@@ -86,6 +86,8 @@ pub struct Tree<K> {
     /// A leaf if the height is 0.
     root: u32,
     height: usize,
+    /// The leaf with the greatest keys.
+    last: u32,
     entries: usize,
 }
 
@@ -93,7 +95,7 @@ impl<K: Copy + Ord + Default> Tree<K> {
     pub fn new() -> Tree<K> {
         let mut leaves = Arena::new();
         let root = leaves.add(Leaf::empty());
-        Tree { leaves, inners: Arena::new(), root, height: 0, entries: 0 }
+        Tree { leaves, inners: Arena::new(), root, height: 0, last: root, entries: 0 }
     }
 
     #[cfg(test)]
@@ -137,6 +139,9 @@ impl<K: Copy + Ord + Default> Tree<K> {
 
     /// `Err` is the row that has the key already.
     pub fn insert(&mut self, key: K, row: u32) -> Result<(), u32> {
+        if self.append(key, row) {
+            return Ok(());
+        }
         let (id, path) = self.path_to(&key);
         let leaf = self.leaves.at_mut(id);
         let at = leaf.position(&key);
@@ -161,11 +166,25 @@ impl<K: Copy + Ord + Default> Tree<K> {
         let least = right.keys[0];
         let right = self.leaves.add(right);
         self.leaves.at_mut(id).next = right;
-        if next != NONE {
-            self.leaves.at_mut(next).previous = right;
+        match next {
+            NONE => self.last = right,
+            next => self.leaves.at_mut(next).previous = right,
         }
         self.add_child(path, least, right);
         Ok(())
+    }
+
+    /// Inserts a key above all others, if its leaf has room, without a search.
+    #[inline]
+    fn append(&mut self, key: K, row: u32) -> bool {
+        let leaf = self.leaves.at_mut(self.last);
+        let is_next = leaf.count > 0 && leaf.count < WIDTH && leaf.keys[leaf.count - 1] < key;
+        if is_next {
+            (leaf.keys[leaf.count], leaf.rows[leaf.count]) = (key, row);
+            leaf.count += 1;
+            self.entries += 1;
+        }
+        is_next
     }
 
     /// Puts a new node behind the child that the path took, splitting upwards as needed.
@@ -207,8 +226,10 @@ impl<K: Copy + Ord + Default> Tree<K> {
             if previous != NONE {
                 self.leaves.at_mut(previous).next = next;
             }
-            if next != NONE {
-                self.leaves.at_mut(next).previous = previous;
+            match next {
+                // The root becomes a new leaf if there is no other.
+                NONE => self.last = previous,
+                next => self.leaves.at_mut(next).previous = previous,
             }
             self.leaves.free.push(id);
             self.remove_child(path);
@@ -232,6 +253,7 @@ impl<K: Copy + Ord + Default> Tree<K> {
                 0 => {
                     // The last leaf went; the root is free already.
                     self.root = self.leaves.add(Leaf::empty());
+                    self.last = self.root;
                     self.height = 0;
                 }
                 1 => {
