@@ -66,6 +66,11 @@ impl Claims {
         self.alone.is_empty() && self.rows.is_empty()
     }
 
+    /// Returns whether another transaction holds a key or an advisory lock. Takes time proportional to the number of those that are held.
+    pub fn others_hold_keys(&self, txn: TxnId) -> bool {
+        self.alone.values().any(|holder| *holder != txn)
+    }
+
     /// Other transactions whose claims conflict with `claim`.
     pub fn against(&self, claim: &Claim, txn: TxnId) -> Holders {
         let Some((row, strength)) = claim.as_row() else {

@@ -188,6 +188,7 @@ pub fn run<F: Faults>(fragment: Fragment<'_, F>, call: &Call, scratch: &mut Scra
         procedure,
         depth: 0,
         keys_claimed: fragment.open.map_or(0, |open| open.keys_claimed),
+        others_hold_keys: None,
         fragment,
     };
     let result = match (run.fragment.looks, procedure.inputs.len()) {
@@ -274,6 +275,8 @@ pub(super) struct Run<'a, F> {
     pub(super) depth: u32,
     /// Number of unique keys that it has claimed.
     pub(super) keys_claimed: usize,
+    /// Whether another transaction holds any key, once that has been asked.
+    pub(super) others_hold_keys: Option<bool>,
 }
 
 /// How a list of steps ended.

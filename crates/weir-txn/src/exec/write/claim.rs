@@ -8,7 +8,7 @@ use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::Value;
 
 use crate::claims::{Claim, KEYS_CLAIMED_MAX};
-use crate::exec::call::{Role, Run, Stop};
+use crate::exec::call::{Fragment, Role, Run, Stop};
 use crate::exec::foreseen::{inserts_elsewhere, moves};
 use crate::faults::Faults;
 use crate::storage::{IndexSchema, KeyBytes, RowRef, Rows, WriteSet, key::push_key};
@@ -99,6 +99,9 @@ impl<F: Faults> Run<'_, F> {
 
     /// Claims the unique keys of a row that is about to be inserted.
     pub(super) fn claim_keys(&mut self, table: TableId, values: &[Value]) -> Result<(), Stop> {
+        if self.keys_claimed >= KEYS_CLAIMED_MAX && !self.others_hold_keys() {
+            return Ok(());
+        }
         let claims = self.keys_where(table, &|_| true, &|column| values[column].clone());
         claims.into_iter().try_for_each(|claim| self.claim(|| claim))
     }
@@ -148,6 +151,12 @@ impl<F: Faults> Run<'_, F> {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether another transaction holds any key. Nobody takes one during a run, so that it is looked up once.
+    fn others_hold_keys(&mut self) -> bool {
+        let Fragment { claims, loading, txn, .. } = &self.fragment;
+        *self.others_hold_keys.get_or_insert_with(|| !loading.is_empty() || claims.others_hold_keys(*txn))
     }
 
     fn nobody_holds(&self) -> bool {
