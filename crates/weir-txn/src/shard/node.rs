@@ -120,7 +120,7 @@ impl<F: Faults> Node<F> {
 }
 
 /// Not generic, so that the executor of products is compiled in this crate, as one unit: code of a generic function is made in each crate that
-/// calls it, where the storage's small functions are not inlined. TPC-C loses a tenth without this.
+/// calls it, where the storage's small functions are not inlined.
 fn step_of_product(
     shard: &mut Node<NoFaults>,
     now_ms: u64,
