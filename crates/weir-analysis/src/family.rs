@@ -33,7 +33,7 @@ pub enum Because {
     },
 }
 
-/// What a transaction has in common with one that runs in order.
+/// The data or the invariant that a transaction shares with one that runs in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shared {
     /// It writes this column, or (`None`) which rows there are, and the other one reads or writes it.

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use crate::ids::TxnId;
 
-/// What a shard keeps of a committed transaction.
+/// A committed transaction as its shard remembers it.
 pub trait Committed {
     /// Set once all participants have committed it.
     fn settled(&mut self) -> &mut bool;

@@ -1,4 +1,4 @@
-//! What all protocols have in common: names and time, shards and coordinators as traits, and the bookkeeping of transactions and readers.
+//! The common parts of all protocols: names and time, shards and coordinators as traits, and the bookkeeping of transactions and readers.
 //!
 //! Pure: time and messages come in as arguments. Knows neither SQL nor items, so that the network builds without PostgreSQL's grammar.
 

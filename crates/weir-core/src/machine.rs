@@ -106,7 +106,7 @@ pub trait Durable: Shard {
 
 /// A shard with clients and peers in other processes, which may be faulty or hostile.
 pub trait Exposed: Durable {
-    /// What clients that have only the cluster file need to know of the application.
+    /// Description of the application for clients that have only the cluster file.
     type Description: Serialize + Send + Sync + 'static;
 
     /// Reason to reject a party's progress, if any: it is about another party or an unknown shard, or far outside of its sequence.

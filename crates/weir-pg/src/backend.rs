@@ -1,4 +1,4 @@
-//! What other tasks and threads see of a session, and may do to it. Everything else of a session is its connection's alone.
+//! The part of a session that other tasks and threads may read and change. Its connection owns everything else.
 //!
 //! Readers: queries of pg_stat_activity and pg_locks of any session, the watchdog thread, cancel requests, and the server that ends.
 

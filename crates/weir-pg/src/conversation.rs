@@ -136,7 +136,7 @@ fn what_comes_next(socket: &Socket, before: Expected) -> Expected {
     }
 }
 
-/// What a message leads to is boxed: it is large, and most connections are idle.
+/// The future of each message is boxed: it is large, and most connections are idle.
 async fn answer(
     socket: &mut Socket,
     Connection { door, talk }: &mut Connection,

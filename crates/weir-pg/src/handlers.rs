@@ -1,4 +1,4 @@
-//! What each message of a client means to its session, and in which order the answers go out. Which message may come when is judged in
+//! Handles each message of a client, and sends the answers in order. Which message may come when is judged in
 //! `conversation`.
 
 use std::sync::Arc;

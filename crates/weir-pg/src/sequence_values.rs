@@ -31,7 +31,7 @@ impl SequenceValues {
         })
     }
 
-    /// What a statement has been given.
+    /// Records the sequence values that a statement was given.
     pub fn note(&mut self, prepared: &Prepared, result: &CallResult) {
         if result.given.is_empty() {
             return;

@@ -48,7 +48,7 @@ pub(crate) struct CurrentTransaction {
     savepoints: Vec<Savepoint>,
     /// The schema version that the transaction has made; none outside of one.
     pub own_schema_version: Option<SchemaVersion>,
-    /// What a repeatable transaction reads from, since its first query; none outside of one.
+    /// Snapshot that a repeatable transaction reads from, since its first query; none outside of one.
     pub snapshot: Option<Arc<Snapshot>>,
     /// Name of the transaction that has run a statement last.
     ran: Option<u64>,

@@ -99,7 +99,7 @@ enum Asked {
     Computed,
 }
 
-/// What the call asks for. `None`: it is another function, or one that PostgreSQL does not have.
+/// Returns the effect of the call. `None`: it is another function, or one that PostgreSQL does not have.
 fn asked(call: &FuncCall) -> Option<Asked> {
     let names: Vec<&str> = call.funcname.iter().map(string).collect::<Option<_>>()?;
     let name = match names[..] {

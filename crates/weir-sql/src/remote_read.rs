@@ -289,7 +289,7 @@ impl Given<'_> {
         format!("FROM ROWS FROM ({arrays}) AS given ({names}) WHERE c0 = {arm}")
     }
 
-    /// What stands for a source. `first`: position of its first column in the read.
+    /// Replacement of a source. `first`: position of its first column in the read.
     fn source(&mut self, source: &Source, arm: usize, first: usize) -> Option<node::Node> {
         match &source.kind {
             Kind::Query(columns) => {

@@ -48,7 +48,7 @@ fn parts<'p>(parsed: &'p ParsedText<'_>) -> Option<(&'p InsertStmt, &'p SelectSt
     }
 }
 
-/// What a VALUES has that nothing else belongs to.
+/// A VALUES without rows and without any other clause.
 fn plain() -> SelectStmt {
     use pg_query::protobuf::{LimitOption, SetOperation};
     SelectStmt {

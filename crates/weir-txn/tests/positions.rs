@@ -110,7 +110,7 @@ fn replies_of_one_step_wait_for_positions_of_their_own() {
     assert!(matches!(worked, Outgoing { to: 3, message: Reply::Worked { .. }, after: Lsn::START }));
 }
 
-/// What a statement has read and is not durable yet, its answer waits for; with the planted bug it does not.
+/// An answer waits until the rows that its statement has read are durable; with the planted bug it does not.
 #[test]
 fn an_answer_waits_for_the_rows_that_it_shows() {
     for ignores_read_dependencies in [false, true] {

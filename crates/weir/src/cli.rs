@@ -465,7 +465,7 @@ pub struct ServeArguments {
     /// Fill each table with a hundred invented rows, if there is no workload.toml
     #[arg(long, requires = "application")]
     pub demo_data: bool,
-    /// What to do when the files of DIRECTORY differ from those that --data was last migrated to: `apply` prints the
+    /// Action when the files of DIRECTORY differ from those that --data was last migrated to: `apply` prints the
     /// differences and runs them as definitions, `show` prints them and ends
     #[arg(long, value_enum, default_value = "apply", requires = "data")]
     pub migrate: Migrate,

@@ -227,7 +227,7 @@ impl Server {
         }
     }
 
-    /// What each statement takes, in milliseconds.
+    /// Duration of each statement, in milliseconds.
     fn times(&self, statements: &[String]) -> Result<Vec<f64>, String> {
         let said = self.psql(&format!("\\timing on\n{};\n", statements.join(";\n")))?;
         let time = |line: &str| line.strip_prefix("Time: ")?.split(' ').next()?.parse().ok();

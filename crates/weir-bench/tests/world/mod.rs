@@ -116,7 +116,7 @@ pub fn statement(sql: &str, args: &[i64]) -> Call {
     call(Callee::Text(text(sql, args.len())), args)
 }
 
-/// So many calls of the workload, by so many clients.
+/// Draws the next call of the workload; none once its clients have made theirs.
 #[allow(dead_code, reason = "each test uses its part")]
 pub fn next_call(
     workload: &Arc<Workload>,

@@ -81,7 +81,7 @@ macro_rules! kinds {
     };
 }
 
-/// What has nodes below it.
+/// A value with nodes below it.
 trait Parent {
     fn each(&self, visit: &mut dyn FnMut(&Node));
     fn each_mut(&mut self, visit: &mut dyn FnMut(&mut Node));

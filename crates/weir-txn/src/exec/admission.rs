@@ -146,7 +146,7 @@ pub(super) fn of_definition(refusal: &Refusal) -> SqlError {
     SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("not supported: {what}")).with_hint(instead)
 }
 
-/// What is said of a definition that restores what it would otherwise be refused for.
+/// Notice of a definition that restores an assertion beside a procedure that is not proved to keep it.
 pub(super) fn of_restored(refusal: &Refusal) -> SqlError {
     let message = match refusal {
         Refusal::Endangers { procedure, why } => format!("{procedure} runs in order with others: {why}"),

@@ -137,7 +137,7 @@ pub struct Defined {
     pub definition: Definition,
     /// The program after it; none if the schema stays.
     pub program: Option<Arc<Program>>,
-    /// What its client should know.
+    /// Notices for its client.
     pub remarks: Vec<SqlError>,
 }
 

@@ -42,8 +42,7 @@ pub struct ChangeRef<'h> {
 #[derive(Debug, Default)]
 pub struct History {
     begin: Position,
-    end: Position,
-    /// In order, without gaps, from `begin` to `end`.
+    /// In order, without gaps, from `begin` on.
     runs: VecDeque<Run>,
 }
 
@@ -90,7 +89,7 @@ impl History {
     }
 
     pub fn end(&self) -> Position {
-        self.end
+        self.runs.back().map_or(self.begin, Run::end)
     }
 
     /// Changes since `position`, in order.
@@ -112,14 +111,12 @@ impl History {
     pub fn push(&mut self, change: Change) {
         match self.runs.back_mut() {
             Some(last) if last.goes_on_with(&change) => last.count += 1,
-            _ => self.runs.push_back(Run { begin: self.end, first: change, count: 1 }),
+            _ => self.runs.push_back(Run { begin: self.end(), first: change, count: 1 }),
         }
-        self.end += 1;
     }
 
     pub fn pop(&mut self) -> Option<Change> {
         let last = self.runs.back_mut()?;
-        self.end -= 1;
         if last.count == 1 {
             return self.runs.pop_back().map(|run| run.first);
         }
@@ -130,8 +127,8 @@ impl History {
     }
 
     pub fn forget(&mut self, position: Position) {
-        if position >= self.end {
-            self.begin = self.end;
+        if position >= self.end() {
+            self.begin = self.end();
             self.runs.clear();
         }
         while self.begin < position {

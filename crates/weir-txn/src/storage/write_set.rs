@@ -224,46 +224,46 @@ impl TableWrites {
         entry
     }
 
+    /// Removes the entry's keys from the indexes that are built. `greatest` stays: it is a bound.
     fn unindex(&mut self, of: (&TableStore, &TableSchema), at: usize) {
-        self.each_key(of, at, |index, key, _| {
-            if let Some(tree) = index.tree.get_mut() {
+        for index in 0..self.indexes.len() {
+            if self.indexes[index].tree.get().is_some()
+                && let Some(key) = self.displaced_key(of, index, at)
+                && let Some(tree) = self.indexes[index].tree.get_mut()
+            {
                 tree.remove(&key);
             }
-        });
+        }
     }
 
+    /// Adds the entry's keys to the indexes that are built, and to the bounds of the unique ones that are not.
     fn index_again(&mut self, of: (&TableStore, &TableSchema), at: usize) {
-        self.each_key(of, at, |index, key, row| match index.tree.get_mut() {
-            Some(tree) => {
-                // Uniqueness was checked before.
-                let _ = tree.insert(&key, row);
-            }
-            None if index.greatest.as_ref().is_none_or(|greatest| key > *greatest) => {
-                index.greatest = Some(key);
-            }
-            None => {}
-        });
-    }
-
-    /// Visits the unique indexes, and the others that are built, that contain, or are to contain, the entry, each with the entry's key.
-    fn each_key(
-        &mut self,
-        (store, schema): (&TableStore, &TableSchema),
-        at: usize,
-        mut change: impl FnMut(&mut OwnIndex, KeyBytes, u32),
-    ) {
         for index in 0..self.indexes.len() {
-            let is_built = self.indexes[index].tree.get().is_some();
-            if !is_built && !schema.indexes[index].unique
-                || !self.is_displaced(store, schema, index, &self.entries[at])
-            {
+            if self.indexes[index].tree.get().is_none() && !of.1.indexes[index].unique {
                 continue;
             }
-            let entry = &self.entries[at];
-            let after = entry.after.as_deref().expect("what is displaced is there");
-            let (key, row) = (store.key(schema, index, after, entry.row), entry.row);
-            change(&mut self.indexes[index], key, row);
+            let Some(key) = self.displaced_key(of, index, at) else { continue };
+            let OwnIndex { tree, greatest } = &mut self.indexes[index];
+            match tree.get_mut() {
+                Some(tree) => {
+                    // Uniqueness was checked before.
+                    let _ = tree.insert(&key, self.entries[at].row);
+                }
+                None if greatest.as_ref().is_none_or(|greatest| key > *greatest) => *greatest = Some(key),
+                None => {}
+            }
         }
+    }
+
+    /// Key of the entry, if the table's own index does not have it there.
+    fn displaced_key(
+        &self,
+        (store, schema): (&TableStore, &TableSchema),
+        index: IndexId,
+        at: usize,
+    ) -> Option<KeyBytes> {
+        let entry = Some(&self.entries[at]).filter(|entry| self.is_displaced(store, schema, index, entry))?;
+        Some(store.key(schema, index, entry.after.as_deref()?, entry.row))
     }
 
     /// Returns whether no displaced row has the unique key or a greater one, as far as is known without the index.

@@ -78,7 +78,7 @@ impl Transactions {
     }
 }
 
-/// What the last tenth took over what the first one took.
+/// Duration of the last tenth over that of the first one.
 fn late_of(said: &str) -> Option<f64> {
     let marks: Vec<f64> = said.lines().filter_map(|line| line.trim().parse().ok()).collect();
     let [begin, first, last, end] = marks[..] else { return None };

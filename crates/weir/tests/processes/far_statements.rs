@@ -131,7 +131,7 @@ fn what_spins_ends_with_either_node() {
     }
 }
 
-/// What nobody can be asked about is 08007 when its time is over, not when the cluster gives up waiting.
+/// A statement whose outcome nobody can tell fails with 08007 when its time is over, not when the cluster gives up waiting.
 #[test]
 fn statements_at_a_node_that_is_down_end_in_their_time() {
     let mut nodes = start();

@@ -6,7 +6,7 @@ use weir_sql::catalog::TableId;
 use super::{Change, ChangeRef, History, RowState};
 use crate::storage::chance::Chance;
 
-/// What a change is told apart by.
+/// Identity of a change in the comparison.
 type Told = (TableId, u32, bool, u64);
 
 #[derive(Default)]
