@@ -99,6 +99,26 @@ impl OpenWorld {
         self.plan_in_full(statement)
     }
 
+    /// Judges every ad-hoc statement of the application, and each of its procedures, near and in full; returns how many. For tests.
+    ///
+    /// # Errors
+    /// Names the first statement that is judged differently.
+    pub fn compare(app: Application) -> Result<usize, String> {
+        let placement = crate::analyze(&app).plan.placement;
+        let ad_hoc = app.catalog.tables.iter().flat_map(weir_sql::synthesised_of);
+        let own = app.procedures.iter().filter(|procedure| !procedure.synthesised).cloned();
+        let statements: Vec<Procedure> = ad_hoc.chain(own).collect();
+        let world = OpenWorld::new(&Arc::new(app), &placement);
+        for statement in &statements {
+            let near = format!("{:?}", world.admit(statement.clone()));
+            let full = format!("{:?}", world.admit_in_full(statement.clone()));
+            if near != full {
+                return Err(format!("{}: near {near}, in full {full}", statement.name));
+            }
+        }
+        Ok(statements.len())
+    }
+
     fn endangers(&self, statement: &Procedure) -> Result<(), Refusal> {
         if self.plans.is_empty() {
             return Ok(());

@@ -48,7 +48,7 @@ fn parts<'p>(parsed: &'p ParsedText<'_>) -> Option<(&'p InsertStmt, &'p SelectSt
     }
 }
 
-/// A VALUES without rows and without any other clause.
+/// A SELECT with no clause: callers add theirs.
 fn plain() -> SelectStmt {
     use pg_query::protobuf::{LimitOption, SetOperation};
     SelectStmt {

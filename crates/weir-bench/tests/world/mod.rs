@@ -116,7 +116,7 @@ pub fn statement(sql: &str, args: &[i64]) -> Call {
     call(Callee::Text(text(sql, args.len())), args)
 }
 
-/// Draws the next call of the workload; none once its clients have made theirs.
+/// Returns a generator of calls of the workload for its clients, which ends after `calls` of them.
 #[allow(dead_code, reason = "each test uses its part")]
 pub fn next_call(
     workload: &Arc<Workload>,
