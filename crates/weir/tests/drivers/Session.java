@@ -1,6 +1,7 @@
 import java.io.StringReader;
 import java.math.BigDecimal;
 import java.sql.*;
+import java.util.concurrent.FutureTask;
 import org.postgresql.PGConnection;
 import org.postgresql.util.PSQLException;
 
@@ -140,18 +141,27 @@ public class Session {
         bob.setAutoCommit(false);
         bob.createStatement().executeUpdate("UPDATE account SET balance = 5 WHERE id = 2");
         Statement waits = ann.createStatement();
-        Thread cancels = new Thread(() -> {
-            try {
-                // It may not have begun: again and again.
-                while (!Thread.interrupted()) waits.cancel();
-            } catch (SQLException over) {
-                // The statement has ended.
-            }
+        // A request that comes before the statement is forgotten, and the driver sends one a statement: it has to wait first.
+        FutureTask<Void> cancels = new FutureTask<>(() -> {
+            untilLocked(bob);
+            waits.cancel();
+            return null;
         });
-        cancels.start();
+        new Thread(cancels).start();
         refused(() -> waits.executeUpdate("UPDATE account SET balance = 6 WHERE id = 2"), "57014");
-        cancels.interrupt();
-        cancels.join();
+        cancels.get();
         bob.rollback();
+    }
+
+    /** Until the server says that a session waits for a lock. */
+    static void untilLocked(Connection watch) throws SQLException {
+        try (Statement statement = watch.createStatement()) {
+            int waiting = 0;
+            while (waiting == 0) {
+                ResultSet row = statement.executeQuery("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
+                row.next();
+                waiting = row.getInt(1);
+            }
+        }
     }
 }

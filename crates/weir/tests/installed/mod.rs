@@ -30,10 +30,29 @@ pub fn jdbc() -> PathBuf {
     place.join("postgresql-42.7.4.jar")
 }
 
+/// A client that takes longer has hung: its test fails, and not the whole run.
+const SECONDS_MAX: &str = "600";
+
+/// The same command, ended from outside when it has hung.
+fn bounded(command: &Command) -> Command {
+    let mut bounded = Command::new("timeout");
+    bounded.args(["--kill-after=5", SECONDS_MAX]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => bounded.env(name, value),
+            None => bounded.env_remove(name),
+        };
+    }
+    if let Some(place) = command.get_current_dir() {
+        bounded.current_dir(place);
+    }
+    bounded
+}
+
 /// Output of the command, or the reason of its failure.
 #[allow(dead_code, reason = "each test uses its part")]
 pub fn run(command: &mut Command) -> Result<String, String> {
-    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    let output = bounded(command).output().map_err(|error| format!("{command:?}: {error}"))?;
     let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     match output.status.success() {
         true => Ok(said[0].clone()),

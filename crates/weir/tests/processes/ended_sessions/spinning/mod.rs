@@ -159,8 +159,9 @@ fn statements_at_once_take_no_more_than_all_of_them_may() {
     check_unharmed(&mut weir.driver(), "six at once");
     let taken = most_resident_bytes(weir.pid()) - before;
     println!("{} MiB", taken >> 20);
-    // What grows is there twice for a moment.
-    assert!(taken < 230 << 20, "{taken} bytes");
+    // What grows is there twice for a moment, and the allocator keeps some of what was freed; without the common bound these six
+    // would take 288 MiB, and that twice.
+    assert!(taken < 288 << 20, "{taken} bytes");
 }
 
 #[test]
