@@ -45,7 +45,7 @@ pub enum Shared {
 /// Follows promotions to the transaction that is in order of itself.
 pub fn root(members: &[Member], from: usize) -> usize {
     let mut at = from;
-    // Whoever is promoted is so by one that was in order before it.
+    // A procedure is promoted by one that was in order before it.
     while let Some(Member::Ordered { because: Because::PromotedBy { by, .. }, .. }) = members.get(at) {
         at = *by;
     }

@@ -94,7 +94,7 @@ impl Analysis {
         }
     }
 
-    /// How many pairs of a transaction and an invariant there are.
+    /// Number of pairs of a transaction and an invariant.
     pub fn pairs(&self) -> usize {
         self.effects.len() * self.invariants.len()
     }

@@ -198,7 +198,7 @@ impl OpenWorld {
             near.extend(&judged.asked);
         };
         self.put_back(application, own);
-        // Whoever is ordered promotes others, and they further ones.
+        // A procedure that is ordered promotes others, and they further ones.
         (!judged.orders).then_some(judged)
     }
 

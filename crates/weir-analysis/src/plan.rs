@@ -55,7 +55,7 @@ pub enum Class {
     LocalOrGlobal,
 }
 
-/// How one procedure runs.
+/// The mechanism and routing of one procedure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransactionPlan {
     /// Index into the application's procedures.

@@ -65,7 +65,7 @@ pub const KINDS: &[Kind] = &[
     kind("WEIR-C02", "counterpart"),
     kind("WEIR-T01", "facts-both-ways"),
     kind("WEIR-T02", "one-way-facts"),
-    // What is derived from rows.
+    // Values that are derived from rows.
     kind("WEIR-X01", "secondary-index"),
     kind("WEIR-X02", "materialized-view"),
     // Anomalies that no invariant forbids.

@@ -17,7 +17,7 @@ use crate::registry;
 use crate::reported::BREAKS_ALONE;
 use crate::verdict::{Alone, Verdict};
 
-/// How to render: the width in characters, and whether colours may be used.
+/// Parameters of rendering: the width in characters, and whether colours may be used.
 #[derive(Clone, Copy, Debug)]
 pub struct TextStyle {
     pub width: u16,

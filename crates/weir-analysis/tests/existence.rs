@@ -183,7 +183,7 @@ fn the_first_row_of_an_aggregate_comes_in_the_merge() {
         "NOT EXISTS (SELECT 1 FROM ward w WHERE (SELECT min(d.n) FROM doctor d WHERE d.name = w.name) > 1)";
     let bodies = ["INSERT INTO doctor VALUES (p, q, m, true, NULL, m);", "INSERT INTO ward VALUES (p, m);"];
     check_application(WARDS, by_name, &bodies, "no");
-    // What refers to its owner finds him there.
+    // A row that refers to its owner finds it there.
     let of_ward =
         "NOT EXISTS (SELECT 1 FROM ward w WHERE (SELECT min(d.n) FROM doctor d WHERE d.ward = w.id) > 1)";
     check_application(WARDS, of_ward, &["INSERT INTO doctor VALUES (p, q, 1, true, NULL, m);"], "yes");

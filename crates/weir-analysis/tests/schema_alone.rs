@@ -53,7 +53,7 @@ fn every_table_and_column_group() {
             "delete orders: merge",
         ],
     );
-    // What is set and what is added to are answered differently; a level or a grade is only set.
+    // Columns that are set and columns that are added to are answered differently; a level or a grade is only set.
     check(
         "CREATE TABLE item (id uuid DEFAULT gen_random_uuid() PRIMARY KEY, stock numeric(9,2) NOT NULL CHECK (stock >= 0),
              grade integer CHECK (grade BETWEEN 1 AND 5), likes integer);",

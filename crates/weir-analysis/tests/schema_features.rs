@@ -161,7 +161,7 @@ fn verdicts_of_schema_features() {
     }
 }
 
-/// How the plan runs the first procedure, and its verdict on the named invariant: `yes`, `no`, or `undecided`.
+/// The mechanism of the plan for the first procedure, and its verdict on the named invariant: `yes`, `no`, or `undecided`.
 #[track_caller]
 fn check_plan(schema: &str, invariant: &str, expect: &str) {
     let app = support::read_to_analyze(schema);

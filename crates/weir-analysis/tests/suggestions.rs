@@ -68,7 +68,7 @@ fn a_negative_amount_is_refused() {
             "restock: no escrow on product (stock) <- IF b < 0 THEN RAISE EXCEPTION 'b is negative'; END IF; -- first in restock",
         ],
     );
-    // What is sold is taken away whatever its sign says.
+    // A sale takes away, whatever its sign says.
     check(&format!("{schema}{}", update("stock - b")), &[]);
 }
 

@@ -18,7 +18,7 @@ struct Difference {
     why: &'static str,
     class: &'static str,
     transactions: &'static [&'static str],
-    /// How many of them the paper's counts have in another class. Together these lead from our counts to the paper's.
+    /// Number of them that the paper's counts have in another class. Together these lead from our counts to the paper's.
     moved: Option<(usize, &'static str)>,
 }
 

@@ -138,7 +138,7 @@ fn condition_columns(
             list.iter().for_each(|condition| condition_columns(effects, row, condition, columns));
         }
         Condition::Row(_) => {}
-        // What has another form may look at every column that the statement reads.
+        // A condition of another form may look at every column that the statement reads.
         Condition::Unknown => columns.extend(&effects.read(row).columns),
     }
 }

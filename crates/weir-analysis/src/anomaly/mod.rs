@@ -249,7 +249,7 @@ impl Search<'_> {
             }
         }
         let (out, back) = first?;
-        // What the other reads is what it writes itself.
+        // The other one reads the rows that it writes itself.
         let changed = (self.world.effects[procedure].writes[back.write].table, back.column);
         Some(self.told(AnomalyKind::WriteSkew, procedure, with, (out, Some(changed)), |scene, with| {
             scene.write_skew(with, back)

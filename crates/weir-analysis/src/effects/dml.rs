@@ -81,7 +81,7 @@ impl Interpreter<'_> {
                 filter.iter().for_each(|filter| {
                     self.expr(filter);
                 });
-                // What DO UPDATE writes is a value: whether it was the row's or the new one's is known only there.
+                // DO UPDATE writes a value: whether it was the row's or the new one's is known only there.
                 let assigned = self.assignments(insert.relation, row, assignments);
                 let is_add = |change: &ColumnOperation| matches!(change, ColumnOperation::Add(_));
                 adds =

@@ -316,7 +316,7 @@ impl Interpreter<'_> {
 /// Names of calls that begin so say nothing: another one with the same arguments may have another value.
 pub const OPAQUE: &str = "opaque";
 
-/// What, with its operands, says which value an expression has; `None` if they do not.
+/// The operation that, with its operands, determines the value of an expression; `None` if they do not.
 fn name_of(kind: &ExprKind) -> Option<String> {
     let not = |negated: &bool| if *negated { "not " } else { "" };
     Some(match kind {

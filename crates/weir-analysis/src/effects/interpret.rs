@@ -579,7 +579,7 @@ impl<'a> Interpreter<'a> {
         self.calls.iter().any(|running| std::ptr::eq(*running, procedure))
     }
 
-    /// How many bodies are around the statement.
+    /// Number of bodies around the statement.
     pub(super) fn depth(&self) -> usize {
         self.calls.len()
     }

@@ -36,7 +36,7 @@ pub(super) enum Body {
     Action { action: Action, deletes: bool },
 }
 
-/// How often bodies were entered, and those whose further paths are joined.
+/// Numbers of entries of bodies, and the bodies whose further paths are joined.
 #[derive(Default)]
 pub(super) struct Joins {
     entries: BTreeMap<Body, u32>,

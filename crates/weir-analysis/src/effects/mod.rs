@@ -151,7 +151,7 @@ pub struct Conflict {
     pub adds: Vec<ColumnIndex>,
 }
 
-/// How one column of an existing row changes (design.md §3).
+/// The change of one column of an existing row (design.md §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnOperation {
     Assign(TermId),
@@ -167,7 +167,7 @@ pub enum ColumnOperation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment {
     pub order: usize,
-    /// How many places before it may have left a loop, a block or a body.
+    /// Number of places before it that may have left a loop, a block or a body.
     pub departures: u32,
 }
 

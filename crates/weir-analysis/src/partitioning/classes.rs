@@ -211,7 +211,7 @@ impl<'a> Classifier<'a> {
         better
     }
 
-    /// How many clauses of a transaction's conflicts are not local.
+    /// Number of clauses of a transaction's conflicts that are not local.
     fn clauses_left(&self, procedure: usize) -> usize {
         let left = |side: &Side| {
             let conflict = &self.conflicts[side.conflict];

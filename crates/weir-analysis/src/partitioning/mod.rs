@@ -64,7 +64,7 @@ impl Keys {
     }
 }
 
-/// How often each transaction is called, relative to the others.
+/// Frequency of each transaction, relative to the others.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Weights {
     /// By procedure name; 1 where it is missing.
@@ -97,7 +97,7 @@ pub struct Partitioning {
     pub columns: Vec<Option<ColumnIndex>>,
 }
 
-/// How the calls of one transaction are routed, and what that makes of them.
+/// The routing of the calls of one transaction, and its consequences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routing {
     pub class: Class,
@@ -133,7 +133,7 @@ impl Routing {
 }
 
 impl Partitioning {
-    /// How far the cost may be from the least one; 0 if it is the least.
+    /// Bound of the distance of the cost from the least one; 0 if it is the least.
     pub fn gap(&self) -> f64 {
         if self.cost > 0.0 { (self.cost - self.bound) / self.cost } else { 0.0 }
     }

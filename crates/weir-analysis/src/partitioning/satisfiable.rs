@@ -144,7 +144,7 @@ impl<'a> Clause<'a> {
         self.assert_side(1);
         self.close();
         self.add_pending();
-        // What an insert says of a row may bring in further rows, once.
+        // The conditions that an insert puts on a row may bring in further rows, once.
         for _ in 0..2 {
             self.add_inserted_rows();
             self.close();

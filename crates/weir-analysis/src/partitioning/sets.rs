@@ -218,7 +218,7 @@ fn entries_of(
     definition: Definition,
 ) -> Vec<Entry> {
     let mut builder = Builder { catalog, dependents, effects, fresh, entries: Vec::new() };
-    // What foreign keys do to children is worked out below, for every write (`children`).
+    // The actions of foreign keys on children are worked out below, for every write (`children`).
     for (index, read) in effects.reads.iter().enumerate().filter(|(_, read)| read.action.is_none()) {
         let columns = match definition {
             Definition::Paper => read.returned.iter().map(|&column| Some(column)).collect(),

@@ -297,7 +297,7 @@ impl<'a> RowClaim<'a> {
             let mut kinds = BTreeSet::new();
             for (_, write) in world.writes_of(self.table) {
                 if let Some(operation) = write.update_of(column) {
-                    // What an upsert does depends on whether the row is there.
+                    // The effect of an upsert depends on whether the row is there.
                     kinds.insert(Kind::of(operation).filter(|_| !write.is_insert())?);
                 }
             }

@@ -12,7 +12,7 @@ use crate::effects::{
 };
 use crate::world::World;
 
-/// How all transactions change one column. Columns that are changed in several ways are not followed.
+/// The change that all transactions make to one column. Columns that are changed in several ways are not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Add,

@@ -48,7 +48,7 @@ fn names_nobody(world: &World<'_>, procedure: usize, write: &Write, key: &Foreig
 }
 
 fn makes_child(world: &World<'_>, procedure: usize, write: &Write, table: TableId, key: &ForeignKey) -> bool {
-    // What the key itself does to its children is right by definition, but for a default that must exist.
+    // An action of the key itself on its children is right by definition, but for a default that must exist.
     let own = write.action.is_some_and(|action| {
         let acting = &world.table(action.table).foreign_keys[action.key];
         action.table == table && acting.name == key.name

@@ -234,7 +234,7 @@ pub fn condition(
 /// Form of a condition, besides the columns that it reads.
 #[derive(Default)]
 pub struct Form<'e> {
-    /// How it bounds the only column of the row that changes.
+    /// Its bounds of the only column of the row that changes.
     pub bound: Option<Bound>,
     /// The columns that it compares, with their weights.
     pub margin: Option<Vec<(i64, ColumnIndex)>>,

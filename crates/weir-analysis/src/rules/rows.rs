@@ -189,7 +189,7 @@ impl<'e> Rows<'e> {
             && concerned.iter().all(|write| self.conditions.iter().any(|condition| misses(write, condition)))
     }
 
-    /// How the conditions bound the driver's only changing column.
+    /// The conditions' bounds of the driver's only changing column.
     fn bound(&self, world: &World<'_>, driver: RelationId) -> Option<Bound> {
         let table = self.table(driver);
         let mutable = record::mutable(world, table, &self.columns(driver));

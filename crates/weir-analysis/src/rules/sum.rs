@@ -306,7 +306,7 @@ impl Judge<'_, '_> {
                 self.insert(group, table, write)?;
             }
             if write.is_delete() {
-                // What is added to a row that goes is lost, but for those who have claimed it.
+                // An addition to a row that goes is lost, but for transactions that have claimed it.
                 self.claimed(write, summed_column(group, relation))?;
             }
             for column in columns_in(group, relation) {

@@ -152,7 +152,7 @@ fn may_lower(
     }
 }
 
-/// How one write may change an aggregate.
+/// The change that one write may make to an aggregate.
 fn change(
     world: &World<'_>,
     procedure: usize,

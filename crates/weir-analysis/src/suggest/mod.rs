@@ -87,7 +87,7 @@ impl Cost {
 
     fn is_dearer_than(&self, other: &Cost) -> bool {
         let ((family, trips, guards), (was, trips_before, guards_before)) = (self.rank(), other.rank());
-        // Who leaves the ordered family may need a guard instead, and a message more.
+        // A procedure that leaves the ordered family may need a guard instead, and a message more.
         let left = family < was;
         family > was || !left && (trips > trips_before || guards > guards_before)
     }
@@ -199,7 +199,7 @@ fn judge(
     {
         return None;
     }
-    // What gains most by it bears it.
+    // The procedure that gains most by it bears it.
     let transaction = match also.contains(&candidate.transaction) {
         true => candidate.transaction,
         false => *also.first()?,

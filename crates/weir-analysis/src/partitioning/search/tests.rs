@@ -28,7 +28,7 @@ fn instance(random: &mut Random, share: u64, cost: u64) -> Problem {
     problem
 }
 
-/// How often a search finds another least cost than enumeration, over `cases` instances of many kinds.
+/// Number of searches that find another least cost than enumeration, over `cases` instances of many kinds.
 fn mistakes(cases: u64, search: impl Fn(&Problem, u64) -> Solution) -> u64 {
     let mut random = Random(2026);
     let mut wrong = 0;
