@@ -26,7 +26,7 @@ pub const VALUE_BYTES_MAX: usize = 0x3fff_ffff;
 /// Wishes that are remembered for statements which have not come to run yet.
 const WISHES_MAX: usize = 1_024;
 
-/// How many checks pass before the wishes are looked at.
+/// Number of checks that pass before the wishes are looked at.
 const CHECKS_PER_LOOK: u32 = 256;
 
 /// Every statement may take so much without asking.
@@ -52,7 +52,7 @@ static ROOM_WANTED: AtomicBool = AtomicBool::new(false);
 /// Moves the other work of a computing thread to another thread.
 static MAKE_ROOM: OnceLock<fn() -> bool> = OnceLock::new();
 
-/// How a thread that runs a statement makes room for others; it gives whether it could. The first one that is given stays.
+/// Makes room for others on a thread that runs a statement; returns whether it could. The first function that is given stays.
 pub fn set_make_room(make_room: fn() -> bool) {
     MAKE_ROOM.get_or_init(|| make_room);
 }
@@ -66,7 +66,7 @@ pub fn ask_for_room(is_wanted: bool) {
 #[derive(Debug)]
 pub struct Interrupts {
     wishes: Mutex<VecDeque<(StatementId, SqlError)>>,
-    /// How many wishes there have been: what was looked at once need not be looked at again.
+    /// Number of wishes so far: a wish that was looked at once need not be looked at again.
     count: AtomicU64,
     /// Every statement ends with that from here on.
     over: OnceLock<SqlError>,
@@ -147,7 +147,7 @@ impl Interrupts {
 struct Watched {
     interrupts: Arc<Interrupts>,
     statement: StatementId,
-    /// How many wishes there were at the last look.
+    /// Number of wishes at the last look.
     seen: u64,
     memory_bytes_max: i64,
     /// Bytes that the thread had allocated at the beginning.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{SqlError, SqlState};
 
-/// How PostgreSQL calls what it says that is no error, in the order of `client_min_messages`.
+/// PostgreSQL's names of messages that are no errors, in the order of `client_min_messages`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Severity {
     Debug,

@@ -90,7 +90,7 @@ pub(crate) fn division_by_zero() -> SqlError {
     SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero")
 }
 
-/// How a fractional part is dropped.
+/// The rounding that drops a fractional part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rounding {
     HalfAwayFromZero,

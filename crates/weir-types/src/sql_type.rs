@@ -64,7 +64,7 @@ impl SqlType {
         SqlType::Array(Box::new(element))
     }
 
-    /// How PostgreSQL's messages about operators and functions name the type: without its modifier.
+    /// The type's name in PostgreSQL's messages about operators and functions: without its modifier.
     pub fn name(&self) -> String {
         match self {
             SqlType::Char(_) => SqlType::Char(0).to_string(),

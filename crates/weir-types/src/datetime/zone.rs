@@ -21,7 +21,7 @@ const YEAR_LAST: i64 = 9_000;
 const YEAR_FIRST: i64 = -4_000;
 const UNIX_EPOCH_SECONDS: i64 = UNIX_EPOCH_DAYS * 86_400;
 
-/// How local times and instants of one place belong together.
+/// The relation of local times and instants at one place.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Zone {
     /// Seconds east of UTC.

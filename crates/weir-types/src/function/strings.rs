@@ -147,7 +147,7 @@ fn substring(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     Ok(string_of(&chars[substring_range(int(&args[1])?, count, chars.len())?]))
 }
 
-/// How many elements `n` keeps: a negative number leaves so many out.
+/// Number of elements that `n` keeps: a negative number leaves so many out.
 fn from_end(n: i64, len: usize) -> usize {
     let kept = if n < 0 { len as i64 + n } else { n };
     kept.clamp(0, len as i64) as usize

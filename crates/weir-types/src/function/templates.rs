@@ -69,7 +69,7 @@ const PATTERNS: [&str; 57] = [
     "US", "WW", "W", "Y,YYY", "YYYY", "YYY", "YY", "Y", "FM", "TM", "SP",
 ];
 
-/// How a pattern was written, which the names of months and days follow.
+/// The case in which a pattern was written, which the names of months and days follow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Case {
     Upper,

@@ -101,7 +101,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     Function::new("isfinite", &[Timestamp], Bool, is_finite),
     Function::new("isfinite", &[Timestamptz], Bool, is_finite),
     Function::new("isfinite", &[Interval], Bool, |_, _| Ok(Value::Bool(true))),
-    // What a modifier does to a value, by PostgreSQL's names.
+    // Effects of modifiers on a value, by PostgreSQL's names.
     Function::new("timestamp", &[Timestamp, Int4], Timestamp, fit_timestamp),
     Function::new("timestamptz", &[Timestamptz, Int4], Timestamptz, fit_timestamp),
     Function::new("interval", &[Interval, Int4], Interval, |a, _| {

@@ -15,7 +15,7 @@ use self::automaton::Automaton;
 use crate::error::{SqlError, SqlState};
 use crate::interrupt::check;
 
-/// How many compiled expressions a thread keeps.
+/// Number of compiled expressions that a thread keeps.
 const CACHED_MAX: usize = 32;
 
 /// Options, as letters give them.
@@ -256,7 +256,7 @@ pub type Groups = Vec<Option<(usize, usize)>>;
 #[derive(Debug)]
 pub struct Regex {
     whole: dissect::Part,
-    /// How many groups it has.
+    /// Number of its groups.
     pub groups: usize,
     insensitive: bool,
     refers: bool,

@@ -365,7 +365,7 @@ impl Parser {
         Ok(None)
     }
 
-    /// How often, and which match is preferred (0: what the atom prefers).
+    /// Bounds of the repetition, and which match is preferred (0: the one that the atom prefers).
     fn quantifier(&mut self) -> Result<(u32, Option<u32>, u8), SqlError> {
         let (min, max, prefers) = match self.peek()? {
             Some('*') => (0, None, true),

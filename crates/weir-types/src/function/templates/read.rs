@@ -184,7 +184,7 @@ impl Found {
     }
 }
 
-/// How many digits a numeric pattern takes at most, where digits follow at once.
+/// Most digits that a numeric pattern takes, where digits follow at once.
 fn width(name: &str) -> usize {
     match name {
         "YYYY" | "IYYY" => 4,
