@@ -277,7 +277,7 @@ fn advance(guest: &mut Guest) -> Result<Option<Agreed>, Fault> {
     }
     let mut said = Vec::new();
     let mut agreed = None;
-    // What comes after the handshake is the shard's.
+    // Bytes after the handshake are the shard's.
     while agreed.is_none()
         && let Some((kind, body)) = guest.connection.next_frame()?
     {

@@ -1,4 +1,4 @@
-//! How shards are made again from their logs, all at once; and that none of these is missing.
+//! Shards are recovered from their logs, all at once; a missing log is an error.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -73,7 +73,7 @@ impl<R: Serialize + DeserializeOwned> ToMake<R> {
             warn!(shard, bytes = torn, log = %log.directory().display(), "cut off the end of the log, which was never durable");
         }
         if count == 0 {
-            // What it begins with is nowhere else.
+            // Its first state is nowhere else.
             log.append(&[machine.snapshot()])?;
         }
         let seconds = since.elapsed().as_secs_f64();

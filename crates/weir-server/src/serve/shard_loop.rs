@@ -153,7 +153,7 @@ where
         let place: Arc<OnceLock<Weak<Counter<S>>>> = Arc::default();
         let writer = log.map(|log| {
             let (inbox, place) = (inbox.clone(), place.clone());
-            // What may leave then leaves without waking another thread.
+            // Messages that may leave then leave without waking another thread.
             let tell = move || match place.get().and_then(Weak::upgrade) {
                 Some(counter) => counter.on_written(),
                 None => inbox.wake(),
@@ -198,7 +198,7 @@ where
         self.counter.actor.lock().outbox.log_figures()
     }
 
-    /// How coordinators of this process speak to the shard.
+    /// The connection of coordinators of this process to the shard.
     pub(super) fn counter(&self) -> Arc<Counter<S>> {
         self.counter.clone()
     }
@@ -260,7 +260,7 @@ where
             outbox.go_on_with_snapshot(shard);
             wants_snapshot = outbox.wants_snapshot();
             if let Some(since) = stops {
-                // What it has done until then is answered.
+                // Work that it has done until then is answered.
                 let is_answered = outbox.is_durable() && self.answered.is_empty();
                 if is_answered || since.elapsed() >= LAST_WORDS_MAX {
                     self.say_farewell();
@@ -397,7 +397,7 @@ where
     fn look_for_lost(&mut self, shard: &S, now: Instant) {
         let ShardLoop { lost, by_coordinator, .. } = self;
         lost.retain(|(coordinator, _)| !by_coordinator.contains_key(coordinator));
-        // What they have left may be a hundred thousand transactions: it is gone through once.
+        // They may have left a hundred thousand transactions, which are gone through once.
         let mut decided: BTreeSet<CoordinatorId> = lost.iter().map(|(coordinator, _)| *coordinator).collect();
         for coordinator in shard.undecided() {
             if decided.is_empty() {
@@ -444,7 +444,7 @@ where
         let Leaving { replies, peers, description } = std::mem::take(&mut core.away);
         self.told.0.tell(description, &self.told.1);
         for (coordinator, reply) in replies {
-            // Who is not connected asks again when it is.
+            // A coordinator that is not connected asks again when it is.
             let Some(slot) = self.by_coordinator.get(&coordinator) else { continue };
             let Some(visitor) = &mut self.visitors[*slot] else { continue };
             if visitor.replies.is_empty() {

@@ -70,7 +70,7 @@ pub(super) struct Writer<R> {
     thread: Option<JoinHandle<()>>,
 }
 
-/// How far the log has come.
+/// The end of the log.
 pub(super) struct Written {
     /// Position up to which the log is durable.
     pub durable: Lsn,

@@ -106,7 +106,7 @@ pub(super) fn seal(batch: &mut [u8], (offset, salt): (u64, u64), synced: u64) {
     batch[8..12].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// How long the batch is that these bytes begin with, if it is one; it need not be whole.
+/// Length of the batch that these bytes begin with, if it is one; it need not be whole.
 pub(super) fn batch_length(head: &[u8]) -> Option<usize> {
     let head = head.first_chunk::<HEAD_BYTES>()?;
     let body = u32::from_le_bytes(*head[4..].first_chunk()?);

@@ -60,7 +60,7 @@ pub struct Log {
     shard: ShardId,
     salt: u64,
     length: u64,
-    /// How long the file is; none: no longer than what is in it.
+    /// Length of the file; none: no longer than its contents.
     capacity: Option<u64>,
     /// Up to there its blocks have been written before.
     zeroed: u64,
@@ -153,7 +153,7 @@ impl Log {
             figures: Arc::default(),
         };
         log.past.history.end_at(log.position(last.length));
-        // What it has reserved before it has still, and at once, or the disk is full.
+        // Room that was reserved before is there still, and at once, or the disk is full.
         if let Err(error) = log.make_room(last.size) {
             log.capacity = Some(last.size);
             if !error.is_no_room() {

@@ -226,7 +226,7 @@ pub(super) struct Segment {
     bytes: Vec<u8>,
     /// Notes of the last batch.
     notes: Vec<Note>,
-    /// How long the file is.
+    /// Length of the file.
     pub size: u64,
     /// Length of the intact part.
     pub length: u64,
@@ -303,7 +303,7 @@ impl Segment {
         if self.torn > 0 {
             file.set_len(self.length).map_err(&failed)?;
             if !self.preamble.stands_alone() {
-                // What a file is made longer by is zero.
+                // A file is extended by zeros.
                 file.set_len(self.size).map_err(&failed)?;
             }
         }

@@ -342,7 +342,7 @@ fn a_damaged_snapshot_is_named() {
         check(&format!("byte {at}"), &damaged);
         check(&format!("cut at {at}"), &bytes[..at]);
     }
-    // What it goes on in.
+    // The file that it goes on in.
     fs::remove_file(segment_path(whole.path(), 2)).unwrap();
     let said = refusal(whole.path());
     assert!(said.contains("000002.log: is missing: "), "{said}");
@@ -373,7 +373,7 @@ fn versions_before_are_read_and_go_on_and_a_newer_one_is_named() {
         fs::write(segment_path(place.path(), 5), old_segment(version, "old")).unwrap();
         let mut opened = open(place.path()).unwrap();
         assert_eq!(opened.records, ["old"]);
-        // What is written from here on stands where a build of that version does not look for what it knows.
+        // Records from here on stand where a build of that version does not look for records that it knows.
         assert_eq!(names(place.path()), ["000005.log", "000006.log"]);
         opened.log.append(&["new"]).unwrap();
         opened = open(place.path()).unwrap();

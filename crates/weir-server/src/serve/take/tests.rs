@@ -264,7 +264,7 @@ fn whatever_is_said_to_a_shard_it_goes_on() {
         for seed in 0..cases() {
             let mut shard = Partition::recover(HERE, Default::default(), Timeouts::default(), []);
             believed += say(&mut shard, &said, seed);
-            // What it has written down is enough to start from.
+            // Its records are enough to start from.
             let snapshot = shard.snapshot();
             Partition::recover(HERE, Default::default(), Timeouts::default(), [snapshot]);
         }
