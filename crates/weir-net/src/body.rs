@@ -18,7 +18,7 @@ pub fn write(value: &impl Serialize, out: &mut Vec<u8>) {
 
 /// As `write`, but ends soon after so many bytes: what is too large is not written out to its end to find that out.
 fn write_upto(value: &impl Serialize, out: &mut Vec<u8>, bytes_max: usize) {
-    // What is written then is too large as well.
+    // A body that is written then is too large as well.
     let _ = postcard::serialize_with_flavor(value, Bounded { out, bytes_max });
 }
 

@@ -112,7 +112,7 @@ impl Node {
         let (says, hears) = channel();
         let node = self.clone();
         let thread = std::thread::Builder::new().name("resolve".into());
-        // Who does not want to know any more has gone.
+        // A receiver that does not want to know any more has gone.
         let started = thread.spawn(move || drop(says.send(node.resolve())));
         started.map(|_| hears).map_err(|error| error.to_string())
     }
@@ -275,7 +275,7 @@ impl Reader<'_> {
         if secret.len() < 16 { Err(unfit(format!("a secret of {} bytes", secret.len()))) } else { Ok(secret) }
     }
 
-    /// How many there are: each of them on one node, and none left out.
+    /// Number of shards: each of them is on one node, and none is left out.
     fn shards(&self, nodes: &BTreeMap<Spanned<String>, NodeText>) -> Result<ShardId, Complaint> {
         let mut placed: BTreeMap<ShardId, &str> = BTreeMap::new();
         let count: usize = nodes.values().map(|node| node.shards.get_ref().len()).sum();

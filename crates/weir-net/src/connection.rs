@@ -201,7 +201,7 @@ impl Connection {
             let sent = match &mut self.tls {
                 None => self.stream.write(&self.outgoing[self.sent..]).map(|sent| self.sent += sent),
                 Some(tls) if tls.wants_write() => tls.write_tls(&mut self.stream).map(drop),
-                // What TLS takes it keeps until the socket takes it, so it gets no more than is sent at once.
+                // TLS keeps all bytes that it takes until the socket takes them, so it gets no more than is sent at once.
                 Some(tls) if !tls.is_handshaking() => {
                     let upto = self.outgoing.len().min(self.sent + TLS_BYTES_AT_ONCE);
                     tls.writer().write(&self.outgoing[self.sent..upto]).map(|sent| self.sent += sent)

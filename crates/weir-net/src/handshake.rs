@@ -274,7 +274,7 @@ impl Listener {
             .verify_slice(bytes)
             .map_err(|_| Fault::sense("it does not know the cluster's secret"))?;
         if agreed.version >= COMPARES_FROM {
-            // Who has not proved itself must not end anything by saying so.
+            // A party that has not proved itself must not end anything by saying so.
             self.seen.check(agreed.to, &said.seen).map_err(outdated)?;
             answered.confirm(&self.seen, agreed.from, said);
         }
@@ -284,7 +284,7 @@ impl Listener {
     }
 
     fn on_hello(&self, mut bytes: &[u8]) -> Result<(Agreed, Compared), Fault> {
-        // What later versions add to it is not read.
+        // Fields that later versions add to it are not read.
         let hello: Hello = body::read(Kind::Hello, &mut bytes)?;
         // Version 1 says no more.
         let build: String =

@@ -41,7 +41,7 @@ pub struct Link {
     openings: u64,
 }
 
-/// How often it is looked whether a name has become an address.
+/// Interval at which it is looked whether a name has become an address.
 const RESOLVING: Duration = Duration::from_millis(20);
 
 enum State {
@@ -79,7 +79,7 @@ impl Link {
         }
     }
 
-    /// How often it has been open: what was said before may be lost.
+    /// Number of times that it has been open: messages of before may be lost.
     pub fn openings(&self) -> u64 {
         self.openings
     }

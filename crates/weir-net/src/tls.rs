@@ -105,7 +105,7 @@ impl Tls {
             .map_err(|error| format!("`{host}` is no name of a host: {error}"))?;
         let mut connection =
             ClientConnection::new(self.client.clone(), name).map_err(|error| format!("TLS: {error}"))?;
-        // What is unsent is bounded one layer above.
+        // Unsent bytes are bounded one layer above.
         connection.set_buffer_limit(None);
         Ok(connection.into())
     }
