@@ -458,7 +458,7 @@ impl Clients<Begin, Event> for Sessions<'_> {
     }
 
     fn moved(&mut self, session: usize) {
-        // What it had open is gone with its coordinator.
+        // Its open transactions are gone with its coordinator.
         self.script.lost(session);
     }
 

@@ -18,7 +18,7 @@ use crate::chance::Chance;
 use crate::disk::Disk;
 use crate::network::{Faults, Network, Node};
 
-/// How often a node looks for what is late.
+/// Interval at which a node looks for late messages.
 pub const TIMER_US: u64 = 40_000;
 
 /// Size of a part of a snapshot: small, so that a few rows take several parts.
@@ -53,7 +53,7 @@ pub trait Mortal: Coordinator {
     }
 }
 
-/// How nodes start.
+/// The start of nodes.
 pub struct Starts<S: Durable, C> {
     /// From the durable records of its log.
     pub shard: Box<dyn Fn(ShardId, Vec<S::Record>) -> S>,
@@ -93,7 +93,7 @@ pub struct Cluster<S: Durable, C> {
     /// By session: how often it has begun something, and how often it has given up. What it begins is tagged with the second,
     /// for what was given up may be answered yet.
     begun: Vec<(u64, u64)>,
-    /// How often any has given up.
+    /// Number of times that any has given up.
     pub given_up: u64,
     hash: FxHasher,
     /// Log of all events, one line each, if requested.
@@ -239,7 +239,7 @@ where
         self.plan(first_us, Happening::Timer { coordinator, times: 0 });
     }
 
-    /// How often a shard has crashed.
+    /// Number of crashes of a shard.
     pub fn crashes(&self) -> u64 {
         self.disks.iter().map(|disk| disk.crashes).sum()
     }

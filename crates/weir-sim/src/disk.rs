@@ -18,7 +18,7 @@ pub struct Disk<R, M> {
     held: HeldMessages<M>,
     /// Until where a sync that is under way will reach.
     pub syncing: Option<(usize, Lsn)>,
-    /// How often the shard has crashed; a sync that began before does not count.
+    /// Number of crashes of the shard; a sync that began before does not count.
     pub crashes: u64,
 }
 
@@ -104,7 +104,7 @@ impl<R: Clone, M> Disk<R, M> {
         self.held.on_durable(durable).collect()
     }
 
-    /// How many records a restart would read.
+    /// Number of records that a restart would read.
     pub fn length(&self) -> usize {
         self.written.len() - self.snapshot.as_ref().map_or(self.from, |(_, from, _)| *from)
     }

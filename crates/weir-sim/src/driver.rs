@@ -58,7 +58,7 @@ pub struct Outcome {
     pub ended_us: u64,
 }
 
-/// How far time steps where no message is under way.
+/// The step of time where no message is under way.
 const TICK_US: u64 = 1_000;
 
 /// The tag of audits; calls have their client's number.

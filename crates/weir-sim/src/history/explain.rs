@@ -61,7 +61,7 @@ impl History {
         deletes.find(|number| stamp != Stamp::NONE && self.records[*number].stamp == Some(stamp))
     }
 
-    /// How to read a value depends on what is written to the item: a set, a number, or a plain value.
+    /// The meaning of a value depends on the writes of the item: a set, a number, or a plain value.
     fn marks_in(&self, key: &Key, value: &Bytes) -> Vec<Mark> {
         let writes = self.writers.get(key).into_iter().flatten().map(|(_, write)| write);
         match writes.into_iter().find(|write| **write != Write::Delete) {

@@ -186,7 +186,7 @@ mod tests {
         check(&[(1, DELETE, ABSENT, ""), (2, PUT, ABSENT, "")], "holds");
         check(&[(1, PUT, ABSENT, ""), (2, DELETE, ABSENT, "")], CLAIMS);
         check(&[(1, PUT, ABSENT, ""), (2, PUT, ABSENT, ""), (3, DELETE, "", "")], CLAIMS);
-        // Who only looks replaces nothing, and who was never answered may have done nothing.
+        // A transaction that only looks replaces nothing, and one that was never answered may have done nothing.
         check(&[(1, PUT, ABSENT, ""), (2, "", ABSENT, "")], "holds");
         check(&[(1, PUT, ABSENT, ""), (0, PUT, ABSENT, "")], "holds");
     }

@@ -43,7 +43,7 @@ fn search(
         if !tried.insert((done.clone(), content.value())) {
             continue;
         }
-        // What comes next must have begun before any other that is open has ended.
+        // The next operation must have begun before any other that is open has ended.
         let first_end = (0..operations.len()).filter(open).map(|at| operations[at].ended_us).min();
         let first_end = first_end.expect("an operation is open");
         for at in (0..operations.len()).filter(open) {

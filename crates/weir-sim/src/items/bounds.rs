@@ -48,7 +48,7 @@ impl Pace {
     }
 }
 
-/// How much all shards and coordinators together kept at some moment.
+/// The most that all shards and coordinators together kept at some moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     pub at_s: u64,

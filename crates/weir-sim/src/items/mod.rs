@@ -96,7 +96,7 @@ pub struct Report {
     pub terminated: (u64, u64),
     /// Coordinators that have died or were retired.
     pub dead: usize,
-    /// How often clients have given up.
+    /// Number of times that clients have given up.
     pub given_up: u64,
     pub clocks_refused: u64,
     pub log: String,
@@ -130,7 +130,7 @@ pub fn run(setup: &Setup) -> Report {
     let options = Options {
         variant: setup.variant,
         shards,
-        // What arrives at a shard that is down is lost, whatever the links do.
+        // A message that arrives at a shard that is down is lost, whatever the links do.
         links_keep_order: faults.links_keep_order && faults.shard_down_us_max == 0,
         one_phase: setup.seed % 2 == 1,
         bugs: setup.client_bugs,

@@ -19,7 +19,7 @@ pub struct Several {
     isolation: Isolation,
     /// None: before the first statement. Read committed: of the last statement.
     record: Option<usize>,
-    /// How many statements come before the commit.
+    /// Number of statements before the commit.
     reads_left: u64,
     writes: bool,
     /// Buffered writes.

@@ -14,7 +14,7 @@ use crate::chance::Chance;
 use crate::cluster::Clients;
 use crate::history::{Record, Violation};
 
-/// How often each kind of transaction comes.
+/// Frequency of each kind of transaction.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     Reads,
@@ -49,7 +49,7 @@ pub struct Sessions {
     shapes: Vec<Shape>,
     /// There may be transactions of several statements.
     several: bool,
-    /// How many items of each kind there are.
+    /// Number of items of each kind.
     hot: u64,
     cold: u64,
     hot_per_mille: u32,
@@ -67,7 +67,7 @@ enum InFlight {
 }
 
 impl Sessions {
-    /// How many of which transactions is drawn too.
+    /// The numbers of transactions of each kind are drawn too.
     pub fn new(sessions: usize, statements: bool, chance: &mut Chance) -> Sessions {
         use Shape::*;
         let known: [&[Shape]; 6] = [

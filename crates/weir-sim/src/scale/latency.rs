@@ -1,4 +1,4 @@
-//! How long a message is on its way, on a local network and around the world.
+//! Latencies of messages, on a local network and around the world.
 //!
 //! Round trips; a message takes half of one. The local table is made so that it gives the four figures that
 //! coordination-avoidance.txt §6.1 (Figure 3a) has of EC2: commits a second of one contended item with
