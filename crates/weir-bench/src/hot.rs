@@ -59,7 +59,7 @@ impl Hot {
                 let refused = runs.refused.as_ref();
                 !self.is_said_to_run(runs)
                     && !runs.single_shard_calls
-                    // What one shard refuses already is said, and several may refuse it for something else.
+                    // A text that one shard refuses is reported already, and several may refuse it for something else.
                     && refused.is_some_and(|refused| !runs.on_one_shard || refused.reason.contains(wrong.error.message()))
             };
             let unsaid = application.procedures.iter().zip(&said).filter(|(_, runs)| !is_said(runs));

@@ -48,7 +48,7 @@ pub struct RunOptions {
     pub audit_every: Option<u64>,
     /// Messages may be lost and shards start again: what is not answered is asked again.
     pub resends: bool,
-    /// How ad-hoc statements are enabled.
+    /// The way in which ad-hoc statements are enabled.
     pub with_texts: fn(Program, &Application, &Plan) -> Program,
     /// A procedure of the mix that the engine refuses is an error before anything is loaded.
     pub refuses: bool,
@@ -99,7 +99,7 @@ const SETTLED_MAX: Duration = Duration::from_secs(10);
 /// Time limit for a shard to send all its rows.
 const FETCHED_MAX: Duration = Duration::from_secs(60);
 
-/// How many keys of a table the audits choose from.
+/// Number of keys of a table that the audits choose from.
 const AUDIT_KEYS_MAX: usize = 4096;
 
 /// An application that is loaded and checked, ready to run once.
@@ -323,7 +323,7 @@ impl Loaded {
         pace.watch(listener, || carried.is_finished());
         let callers = carried.join().expect("an assertion failed; see above");
         let seconds = pace.begun.elapsed().as_secs_f64();
-        // What the coordinator has left, shards settle among themselves.
+        // Shards settle among themselves what the coordinator has left.
         let settled = Instant::now() + SETTLED_MAX;
         self.nodes = loop {
             let nodes = self.fetch(cluster, terms)?;

@@ -16,7 +16,7 @@ use crate::scale::Prices;
 use crate::ycsb::{Outcome, Protocol};
 use sweeps::SWEEPS;
 
-/// How much time to spend.
+/// The time to spend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
     /// To see that it works: few points, small databases, short runs.

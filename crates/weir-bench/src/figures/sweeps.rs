@@ -145,7 +145,7 @@ pub fn simulated(setting: &mut Setting<'_>) -> Result<Vec<Point>, (String, Strin
     let workload = Ycsb { items, clients: CLIENTS, seed, ..Ycsb::default() };
     each(&workload, setting.effort, |sweep, x, workload| {
         let clients = workload.clients.div_ceil(SERVERS.into());
-        // What is longer or heavier takes longer: everybody should have been answered a few times.
+        // A longer or heavier run takes longer: each client should have been answered a few times.
         let weight = (f64::from(workload.length) / 4.0).max(f64::from(workload.value_bytes) / 1e3);
         let seconds = seconds * weight.max(1.0);
         let servers = Servers { servers: SERVERS, cores: 1, clients, network: Network::Lan, seconds, seed };

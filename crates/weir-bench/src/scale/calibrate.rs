@@ -19,7 +19,7 @@ use weir_server::embedded::now_ms;
 use super::prices::{Price, ProtocolPrices, WirePrices, beginning};
 use crate::ycsb::{Drive, Generator, ItemShard, Keys, Machines, Protocol, Shaped, Ycsb};
 
-/// How long to measure.
+/// Duration of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     pub items: u64,

@@ -1,4 +1,4 @@
-//! How protocols scale, by simulation: the real machines in virtual time, charged with what they were measured to take
+//! The scaling of protocols, by simulation: the real machines in virtual time, charged with what they were measured to take
 //! (docs/internals/scale.md).
 
 pub mod calibrate;

@@ -115,7 +115,7 @@ fn in_picoseconds(prices: &BTreeMap<String, Price>) -> Table {
     let of = |(kind, price): (&String, &Price)| {
         (kind.clone(), picoseconds(price.each_ns), picoseconds(price.operation_ns))
     };
-    // What was too rare to be measured costs what messages cost on average.
+    // A message that was too rare to be measured costs what messages cost on average.
     prices.iter().map(of).chain([(String::new(), picoseconds(each), 0)]).collect()
 }
 
@@ -137,7 +137,7 @@ fn cost_ps(table: &Table, kind: &str, operations: usize) -> u64 {
     known.map_or(0, |(_, each_ps, operation_ps)| each_ps + operation_ps * operations as u64)
 }
 
-/// How a transaction begins, and how many operations it has.
+/// The first operation of a transaction, and the number of its operations.
 pub fn beginning(transaction: &Transaction) -> (&'static str, usize) {
     let reads = transaction.reads.len() + transaction.ranges.len();
     let kind = if reads > 0 { "read" } else { "write" };

@@ -217,7 +217,7 @@ impl Context {
     }
 }
 
-/// How many slots of each sort a program needs.
+/// Number of slots of each sort that a program needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Slots {
     pub scalars: usize,

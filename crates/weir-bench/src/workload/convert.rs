@@ -166,7 +166,7 @@ fn numeric((mantissa, from): (i64, u8), to: Option<u8>, bound: i128) -> Result<V
     }
 }
 
-/// How many bytes a row's values need by themselves: what "raw size" means in figures of memory. Integers,
+/// Number of bytes that a row's values need by themselves: the "raw size" in figures of memory. Integers,
 /// floats, dates and times take their width, numerics as many bytes as two digits each need, texts and
 /// bytea their length, char(n) its padding too, NULL nothing.
 pub fn raw_row_bytes<'a>(values: &[Value], types: impl IntoIterator<Item = &'a SqlType>) -> usize {

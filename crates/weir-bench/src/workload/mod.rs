@@ -150,12 +150,12 @@ impl Workload {
         Ok((workload, smaller))
     }
 
-    /// How many rows all tables begin with.
+    /// Number of rows that all tables begin with.
     pub fn rows(&self, seed: u64) -> Result<u64, SqlError> {
         self.order.iter().map(|table| self.row_count(seed, *table)).sum()
     }
 
-    /// How often each procedure is called relative to the others, by procedure: the `[mix]` of the file number `file`,
+    /// Frequency of each procedure relative to the others, by procedure: the `[mix]` of the file number `file`,
     /// or its lines if it has no sections. Nothing else of the file is looked at.
     pub fn frequencies(application: &Application, file: u32) -> Result<Vec<f64>, Vec<Diagnostic>> {
         let text = application.sources.files.get(file as usize).map_or("", |file| file.text.as_str());
@@ -197,7 +197,7 @@ impl Workload {
         load.run(code::Context::new(seed, self.load_slots, constants), Some(sink))
     }
 
-    /// How many rows [`Workload::load_rows`] will hand out. Quick unless numbers of rows depend on rows.
+    /// Number of rows that [`Workload::load_rows`] will hand out. Quick unless numbers of rows depend on rows.
     pub fn row_count(&self, seed: u64, table: TableId) -> Result<u64, SqlError> {
         let Some(load) = self.loads.iter().find(|load| load.table == table) else { return Ok(0) };
         let constants = nurand_constants(&self.load_nurand, seed, false);

@@ -27,7 +27,7 @@ use weir_server::report::Latency;
 /// YCSB's exponent.
 const THETA: f64 = 0.99;
 
-/// How keys are drawn.
+/// The distribution that keys are drawn from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Keys {
     /// Zipf's law with this exponent.

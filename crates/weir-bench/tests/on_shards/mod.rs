@@ -123,7 +123,7 @@ impl OnShards {
         query: &Query,
         statement: &Statement,
     ) -> Result<(Arc<Gather>, Vec<Value>), SqlError> {
-        // What cannot be run is refused before anybody looks for constants.
+        // A statement that cannot be run is refused before constants are looked for.
         Gather::compile(query, 0, &self.program)?;
         let parsed = ParsedText::of(sql).map_err(|wrong| SqlError::new(wrong.state, wrong.message))?;
         let lifted = lift_constants(&self.application.catalog, &parsed, statement, &[]);

@@ -234,7 +234,7 @@ impl Conditions {
         match self.roll(9) {
             0..4 => format!("({left} OR {right})"),
             4..7 => format!("({left} AND {right})"),
-            // What both alternatives want.
+            // A condition that both alternatives have.
             7 => {
                 let both = self.leaf(numbers, letter);
                 format!("(({both} AND {left}) OR ({right} AND {both}))")

@@ -27,7 +27,7 @@ struct Example {
     settings: &'static [(&'static str, &'static str)],
     calls: usize,
     on: &'static [(u16, Links)],
-    /// How many calls are refused, on both.
+    /// Number of calls that are refused, on both.
     refused: std::ops::Range<usize>,
 }
 
@@ -143,7 +143,7 @@ fn tables_of_postgres(database: &mut OnPostgres) -> Tables {
     tables
 }
 
-/// How the calls follow one another on Weir.
+/// The order of the calls on Weir.
 #[derive(Clone, Copy, Debug)]
 enum Links {
     /// Messages between two nodes keep their order, as the server's links do. A call begins with the

@@ -153,7 +153,7 @@ struct Session {
     entry: Option<i64>,
     /// Steps since the innermost savepoint, to be repeated after an error.
     since: Vec<Line>,
-    /// How often it may.
+    /// Number of times that it may.
     timeouts: usize,
     has_failed: bool,
     /// Highest value known to any session when this one asked.
@@ -392,13 +392,13 @@ impl Script for Tellers<'_> {
             (Line::Twice(_), Ok(_)) => {
                 told.wrong.get_or_insert("a key was inserted twice".to_owned());
             }
-            // What follows takes it back.
+            // The next step takes it back.
             (Line::Twice(_), Err(_)) => of.has_failed = true,
             (Line::Savepoint, Ok(_)) => {
                 of.savepoints += 1;
                 of.since.clear();
             }
-            // What was done since the one before is not known here.
+            // The work since the one before is not known here.
             (Line::Release(keep), Ok(_)) => (of.savepoints, of.timeouts) = (*keep, usize::MAX),
             (Line::RollBackTo(at), Ok(_)) => {
                 told.taken_back += 1;

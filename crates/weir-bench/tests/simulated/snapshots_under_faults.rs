@@ -109,7 +109,7 @@ struct Session {
     read: Vec<i64>,
     balances: Option<Vec<Vec<Value>>>,
     children: BTreeSet<i64>,
-    /// How many writes had been acknowledged when it took its snapshot.
+    /// Number of writes that had been acknowledged when it took its snapshot.
     writes: usize,
 }
 

@@ -178,7 +178,7 @@ impl Clients<Partition> for Loops {
         self.waiting.extend(orders.done.drain(..).map(|(client, _)| client));
         self.begin_all(orders);
         if self.is_doomed {
-            // What its clients never send.
+            // Messages that its clients never send.
             orders.sends.retain(|(_, request)| !matches!(request, Request::Commit { .. }));
         }
     }

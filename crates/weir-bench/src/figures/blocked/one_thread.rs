@@ -14,7 +14,7 @@ use crate::ycsb::{Generator, Ycsb};
 
 use super::SHARDS;
 const CLIENTS: u64 = 256;
-/// How often late messages are looked for.
+/// Interval at which late messages are looked for.
 const TIMER_MS: u64 = 40;
 /// A doomed coordinator begins transactions for so long.
 const DOOMED_MS: u64 = 100;
@@ -39,7 +39,7 @@ pub fn throughput(workload: &Ycsb, share: f64, seconds: f64) -> f64 {
     (stage.answered - before) as f64 / took
 }
 
-/// How long this thread has had a core; none where the system does not say.
+/// Time for which this thread has had a core; none where the system does not say.
 fn busy_seconds() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let nanoseconds: u64 = text.split_whitespace().next()?.parse().ok()?;
@@ -156,7 +156,7 @@ impl Stage {
             let id = *id;
             let mut by_shard: Vec<Vec<Request>> = (0..SHARDS).map(|_| Vec::new()).collect();
             for (shard, request) in orders.sends.drain(..) {
-                // What a doomed coordinator's clients never send.
+                // Messages that a doomed coordinator's clients never send.
                 if at == 0 || !matches!(request, Request::Commit { .. }) {
                     by_shard[usize::from(shard)].push(request);
                 }

@@ -176,7 +176,7 @@ fn random_regular_expressions_match_as_postgresql_matches() {
         }
         calls.push(Call { function, args });
     }
-    // What is not well-formed.
+    // Patterns that are not well-formed.
     for wrong in [
         "(",
         ")",
