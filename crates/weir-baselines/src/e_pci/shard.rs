@@ -203,7 +203,7 @@ impl Partition {
     }
 
     fn on_get(&mut self, reader: Reader, at: u64, keys: Arc<[Key]>, ranges: Arc<[KeyRange]>, out: &mut Out) {
-        // What prepares from now on commits above.
+        // Transactions that prepare from now on commit above.
         self.clock.observe_clock(at);
         if let Some(waiting) = self.waiting.get(&reader) {
             check(reader, waiting, out);
@@ -220,7 +220,7 @@ impl Partition {
         unanswered.dedup();
         self.counts.checked_reads += u64::from(!unanswered.is_empty());
         self.counts.commit_checks += unanswered.len() as u64;
-        // What it decides itself is not decided, and will be decided above the clock.
+        // Transactions that it decides itself are not decided, and will be decided above the clock.
         unanswered.retain(|(decider, _)| *decider != self.id);
         let waiting = Waiting { at, keys, ranges, unanswered };
         if waiting.unanswered.is_empty() || self.bugs.check_is_skipped {

@@ -105,7 +105,7 @@ impl Partition {
         }
         let known = self.holding.get(&txn).and_then(|runs| runs.iter().find(|one| one.number == run.number));
         if let Some(known) = known {
-            // What still waits will be answered.
+            // Transactions that still wait will be answered.
             if known.is_granted() {
                 let granted = self.granted(txn, known);
                 out.reply(txn.coordinator, granted, Lsn::START);
