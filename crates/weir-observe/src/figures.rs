@@ -22,7 +22,7 @@ pub const BOUNDS_US: [u64; 19] = [
     1_000_000, 2_500_000, 5_000_000, 10_000_000,
 ];
 
-/// How long something took, how often.
+/// Durations of something, by how often they occurred.
 #[derive(Debug, Default)]
 pub struct Histogram {
     /// The last is of what took longer than all bounds.

@@ -80,7 +80,7 @@ impl Http {
                     _ = stopped => {}
                 }
             });
-            // What is said at this moment is not waited for.
+            // Messages of this moment are not waited for.
             runtime.shutdown_background();
         });
         Ok(Http { address, stop: Some(stop), thread: Some(thread.map_err(failed)?) })
