@@ -143,7 +143,7 @@ const CASES: &[(&str, &[&str])] = &[
         &["INSERT INTO entry (account, amount) VALUES (a, n);", "DELETE FROM account WHERE id = a;"],
     ),
     ("WEIR-M06", &["INSERT INTO entry (account, amount) VALUES (a, n);"]),
-    // What the engine does not run, and what is as if the other had come first.
+    // Cases that the engine does not run, and cases that are as if the other had come first.
     ("WEIR-M01", &["LOOP UPDATE note SET length = length + n WHERE id = a; EXIT; END LOOP;"]),
     ("WEIR-M02", &["INSERT INTO note VALUES (a, t, n) ON CONFLICT (id) DO NOTHING;"]),
 ];

@@ -85,7 +85,7 @@ fn applications(random: u64) -> impl Iterator<Item = (String, Application)> {
 /// nothing to check. [`what_cannot_be_caught_has_nothing_to_check`] shows it.
 const NOT_CHECKED: &[Rule] = &[Rule::SequenceShare, Rule::SecondaryIndex, Rule::MaterializedView];
 
-/// How a rule that is turned round is caught in one application: it says no where two branches never break the invariant, or
+/// The ways in which a rule that is turned round is caught in one application: it says no where two branches never break the invariant, or
 /// yes where they do, and the search finds no counterexample, or one. Only rules that `wanted` names are looked at.
 fn caught_in(app: &Application, wanted: impl Fn(Rule) -> bool) -> BTreeMap<String, String> {
     let mut caught: BTreeMap<String, String> = BTreeMap::new();

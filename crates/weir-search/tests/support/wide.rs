@@ -51,7 +51,7 @@ const SETS: &[&str] = &[
 
 struct Maker {
     chance: Chance,
-    /// How many of the tables there are.
+    /// Number of the tables.
     tables: usize,
     aliases: usize,
     /// Table and column that most conditions and changes concern.
@@ -329,7 +329,7 @@ impl Maker {
                     let other = self.statement();
                     writeln!(text, "    IF q = 1 THEN {statement} ELSE {other} END IF;")
                 }
-                // What it may do depends on other rows.
+                // Its effect depends on other rows.
                 2 | 3 => {
                     let (table, condition) = (self.table(), self.condition(""));
                     let links: &[&str] =
