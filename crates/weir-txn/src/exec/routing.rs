@@ -3,24 +3,27 @@
 //! A statement belongs to the shard that its partition columns name. They must be bound by equality to expressions that are independent
 //! of rows. These are traced back to parameters, so that a coordinator computes a call's participants from its arguments alone.
 
-use std::collections::BTreeMap;
-
 use weir_analysis::plan::{Placement, Plan};
 use weir_sql::Catalog;
 use weir_sql::bound::{
-    BinaryOp, Delete, Distinct, Expr, ExprKind, FromItem, Insert, InsertSource, JoinKind, Query, QueryBody,
-    RelationId, Select, Statement, Update,
+    BinaryOp, Distinct, Expr, ExprKind, FromItem, InsertSource, Query, QueryBody, RelationId, Statement,
 };
-use weir_sql::catalog::{ColumnIndex, ForeignKey, TableId};
+use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::cast::{CastContext, cast};
 use weir_types::{SqlType, Value};
 
+mod equalities;
+mod insert;
 mod origins;
 
-pub use origins::Origins;
+pub(super) use self::equalities::fixed_columns;
+use self::equalities::{Equalities, Within, equalities_of};
+pub use self::equalities::{KnownTable, known_columns};
+pub(super) use self::insert::inserted;
+use self::insert::returns_own_id;
+pub use self::origins::Origins;
 
 use super::compile::proven::Proven;
-use super::sequences::generates_id;
 use super::walk;
 
 /// Shards on which a statement runs.
@@ -121,229 +124,12 @@ pub struct Router<'a> {
     pub proven: &'a Proven,
 }
 
-/// Union-find over columns and expressions that are independent of rows.
-#[derive(Clone, Default)]
-struct Equalities<'a> {
-    classes: BTreeMap<(RelationId, ColumnIndex), usize>,
-    /// By class: the class it was merged into, and an expression that equals it.
-    parents: Vec<usize>,
-    known: Vec<Option<&'a Expr>>,
-    tables: Vec<(RelationId, TableId)>,
-    /// Nested parts whose conditions do not restrict the outer rows.
-    within: Vec<Within<'a>>,
-}
-
-/// A part of a query with rows of its own.
-#[derive(Clone, Copy)]
-enum Within<'a> {
-    Query(&'a Query),
-    /// A nullable side of an outer join, and the join condition; none if the other side is nullable too.
-    Side(&'a FromItem, Option<&'a Expr>),
-}
-
-impl<'a> Within<'a> {
-    /// Adds the part's equalities; those of the outer query hold as well.
-    fn take_in(self, equalities: &mut Equalities<'a>) {
-        match self {
-            Within::Query(query) => equalities.query(query),
-            Within::Side(item, on) => {
-                equalities.from(item);
-                if let Some(on) = on {
-                    equalities.filter(on);
-                    equalities.required(on);
-                }
-            }
-        }
-    }
-}
-
-/// Returns whether every result row comes from rows that satisfy WHERE; an aggregate without GROUP BY returns a row over no rows too.
-fn is_of_rows(query: &Query) -> bool {
-    match &query.body {
-        QueryBody::Select(select) => !select.aggregates || !select.group_by.is_empty(),
-        _ => false,
-    }
-}
-
-/// Returns the SELECT if rows with another value of the output column do not affect the other result rows.
-fn passes_on<'a>(query: &'a Query, output: &Expr) -> Option<&'a Select> {
-    let QueryBody::Select(select) = &query.body else { return None };
-    let all = query.limit.is_none() && query.offset.is_none() && !matches!(select.distinct, Distinct::On(_));
-    let plain = all && !select.outputs.iter().any(walk::has_window);
-    let output = without_integer_cast(output);
-    let grouped = !select.aggregates
-        || select.group_by.iter().any(|key| match (&without_integer_cast(key).kind, &output.kind) {
-            (ExprKind::Column { relation: a, column: x }, ExprKind::Column { relation: b, column: y }) => {
-                (a, x) == (b, y)
-            }
-            _ => false,
-        });
-    (plain && grouped).then_some(&**select)
-}
-
-impl<'a> Equalities<'a> {
-    fn class(&mut self, relation: RelationId, column: ColumnIndex) -> usize {
-        let next = self.parents.len();
-        let class = *self.classes.entry((relation, column)).or_insert(next);
-        if class == next {
-            self.parents.push(next);
-            self.known.push(None);
-        }
-        self.find(class)
-    }
-
-    fn find(&self, mut class: usize) -> usize {
-        while self.parents[class] != class {
-            class = self.parents[class];
-        }
-        class
-    }
-
-    fn equate(&mut self, left: &'a Expr, right: &'a Expr) {
-        let (left, right) = (without_integer_cast(left), without_integer_cast(right));
-        match (&left.kind, &right.kind) {
-            (ExprKind::Column { relation: a, column: x }, ExprKind::Column { relation: b, column: y }) => {
-                let (a, b) = (self.class(*a, *x), self.class(*b, *y));
-                self.parents[a] = b;
-                self.known[b] = self.known[b].or(self.known[a]);
-            }
-            (ExprKind::Column { relation, column }, _) if walk::relations_read(right).is_empty() => {
-                let class = self.class(*relation, *column);
-                self.known[class] = Some(right);
-            }
-            (_, ExprKind::Column { relation, column }) if walk::relations_read(left).is_empty() => {
-                let class = self.class(*relation, *column);
-                self.known[class] = Some(left);
-            }
-            _ => {}
-        }
-    }
-
-    fn filter(&mut self, filter: &'a Expr) {
-        for conjunct in walk::conjuncts(filter) {
-            match &conjunct.kind {
-                ExprKind::Binary { op: BinaryOp::Equal, left, right } => self.equate(left, right),
-                ExprKind::QuantifiedSubquery { op: BinaryOp::Equal, left, query, all: false } => {
-                    if let QueryBody::Select(select) = &query.body {
-                        for (left, output) in left.iter().zip(&select.outputs) {
-                            if passes_on(query, output).is_some() {
-                                self.equate(left, output);
-                            }
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Adds the query's tables and equalities, at every depth.
-    fn query(&mut self, query: &'a Query) {
-        self.within.extend(query.ctes.iter().map(|cte| Within::Query(&cte.query)));
-        match &query.body {
-            QueryBody::Select(select) => {
-                select.from.iter().for_each(|item| self.from(item));
-                if let Some(filter) = &select.filter {
-                    self.filter(filter);
-                    self.required(filter);
-                }
-                let others = select.outputs.iter().chain(&select.group_by).chain(&select.having);
-                others.for_each(|expr| self.subqueries(expr));
-            }
-            QueryBody::SetOperation { left, right, .. } => {
-                self.within.extend([Within::Query(left), Within::Query(right)]);
-            }
-            QueryBody::Values(rows) => rows.iter().flatten().for_each(|expr| self.subqueries(expr)),
-        }
-        query.limit.iter().chain(&query.offset).for_each(|expr| self.subqueries(expr));
-    }
-
-    fn from(&mut self, item: &'a FromItem) {
-        match item {
-            FromItem::Table { relation, table, .. } => self.tables.push((*relation, *table)),
-            FromItem::Subquery { relation, query, .. } => {
-                if !is_of_rows(query) {
-                    self.within.push(Within::Query(query));
-                    return;
-                }
-                self.query(query);
-                if let QueryBody::Select(select) = &query.body {
-                    for (column, output) in select.outputs.iter().enumerate() {
-                        if let ExprKind::Column { relation: inner, column: at } =
-                            without_integer_cast(output).kind
-                            && passes_on(query, output).is_some()
-                        {
-                            let (outer, inner) = (self.class(*relation, column), self.class(inner, at));
-                            self.parents[outer] = inner;
-                            self.known[inner] = self.known[inner].or(self.known[outer]);
-                        }
-                    }
-                }
-            }
-            FromItem::Join { kind: JoinKind::Left, left, right, on } => {
-                self.from(left);
-                self.within.push(Within::Side(right, on.as_ref()));
-            }
-            FromItem::Join { kind: JoinKind::Right, left, right, on } => {
-                self.from(right);
-                self.within.push(Within::Side(left, on.as_ref()));
-            }
-            FromItem::Join { kind: JoinKind::Full, left, right, on } => {
-                self.within.extend([Within::Side(left, None), Within::Side(right, None)]);
-                on.iter().for_each(|on| self.subqueries(on));
-            }
-            FromItem::Join { left, right, on, .. } => {
-                self.from(left);
-                self.from(right);
-                if let Some(on) = on {
-                    self.filter(on);
-                    self.required(on);
-                }
-            }
-            FromItem::Function { calls, .. } => {
-                calls.iter().flat_map(|call| &call.args).for_each(|arg| self.subqueries(arg));
-            }
-            FromItem::Values { rows, .. } => rows.iter().flatten().for_each(|value| self.subqueries(value)),
-            FromItem::Cte { .. } => {}
-        }
-    }
-
-    /// Adds the subqueries of a condition that every row satisfies.
-    fn required(&mut self, filter: &'a Expr) {
-        for conjunct in walk::conjuncts(filter) {
-            match &conjunct.kind {
-                ExprKind::Exists { query, negated: false } if is_of_rows(query) => self.query(query),
-                ExprKind::QuantifiedSubquery { op: BinaryOp::Equal, left, query, all: false }
-                    if is_of_rows(query) =>
-                {
-                    left.iter().for_each(|part| self.subqueries(part));
-                    self.query(query);
-                }
-                _ => self.subqueries(conjunct),
-            }
-        }
-    }
-
-    /// Adds the subqueries of an expression that rows need not satisfy.
-    fn subqueries(&mut self, expr: &'a Expr) {
-        walk::parts(expr).into_iter().for_each(|part| self.subqueries(part));
-        self.within.extend(walk::subquery(expr).map(Within::Query));
-    }
-}
-
 pub(super) fn without_integer_cast(expr: &Expr) -> &Expr {
     match &expr.kind {
         ExprKind::Cast { operand, .. } if expr.ty.is_integer() && operand.ty.is_integer() => {
             without_integer_cast(operand)
         }
         _ => expr,
-    }
-}
-
-fn is_column(expr: &Expr, relation: RelationId, column: ColumnIndex) -> bool {
-    match without_integer_cast(expr).kind {
-        ExprKind::Column { relation: of, column: at } => (of, at) == (relation, column),
-        _ => false,
     }
 }
 
@@ -519,120 +305,9 @@ impl Router<'_> {
             }
         }
         for within in &equalities.within {
-            let mut inner = Equalities { tables: Vec::new(), within: Vec::new(), ..equalities.clone() };
+            let mut inner = equalities.around_parts();
             within.take_in(&mut inner);
             self.add_to(route, &inner);
-        }
-    }
-
-    fn insert(&self, insert: &Insert) -> Route {
-        let route = self.inserted(insert);
-        let conflict = insert.on_conflict.iter().filter_map(|conflict| conflict.update.as_ref());
-        let updated =
-            conflict.flat_map(|(assignments, filter)| assignments.iter().map(|(_, expr)| expr).chain(filter));
-        let mut asked = Equalities::default();
-        insert.returning.iter().map(|(_, expr)| expr).chain(updated).for_each(|expr| asked.subqueries(expr));
-        if let InsertSource::Values(rows) = &insert.source {
-            rows.iter().flatten().for_each(|expr| asked.subqueries(expr));
-        }
-        match (route, self.resolve(&asked)) {
-            (route, Route::Anywhere) => route,
-            (Route::By(keys), Route::By(others)) if same(&keys, &others) => Route::By(keys),
-            _ => Route::Everywhere,
-        }
-    }
-
-    /// Partition key of each row of an INSERT whose rows live on several shards, if each shard can recognise its own rows.
-    pub fn spread(&self, insert: &Insert) -> Option<Vec<Vec<Expr>>> {
-        let columns = self.partition(insert.table)?;
-        let InsertSource::Values(rows) = &insert.source else { return None };
-        // RETURNING preserves the order of VALUES.
-        if !insert.returning.is_empty() || !matches!(self.inserted(insert), Route::Everywhere) {
-            return None;
-        }
-        let is_told = |value: &&Expr| !walk::is_volatile(value) && !walk::has_subquery(value);
-        let key = |row: &Vec<Expr>| -> Option<Vec<Expr>> {
-            columns.iter().map(|&column| inserted(insert, row, column).filter(is_told).cloned()).collect()
-        };
-        rows.iter().map(key).collect()
-    }
-
-    /// Returns whether all inserted rows live where the statement runs, whatever the data.
-    pub fn keeps_home(&self, insert: &Insert) -> bool {
-        let Some(columns) = self.partition(insert.table) else { return true };
-        let query = match &insert.source {
-            InsertSource::Values(_) => {
-                return self.spread(insert).is_some() || !matches!(self.inserted(insert), Route::Everywhere);
-            }
-            InsertSource::Query(query) => query,
-        };
-        let QueryBody::Select(select) = &query.body else { return false };
-        let outputs: Option<Vec<&Expr>> =
-            columns.iter().map(|&column| inserted(insert, &select.outputs, column)).collect();
-        let Some(outputs) = outputs else { return false };
-        let mut equalities = Equalities::default();
-        equalities.query(query);
-        let class = |output: &Expr| match without_integer_cast(output).kind {
-            ExprKind::Column { relation, column } => {
-                equalities.classes.get(&(relation, column)).map(|class| equalities.find(*class))
-            }
-            _ => None,
-        };
-        match self.inserted(insert) {
-            Route::By(keys) => keys.iter().zip(&outputs).all(|(key, output)| {
-                let known = class(output).and_then(|class| equalities.known[class]);
-                same_expr(key, output) || known.is_some_and(|known| same_expr(key, known))
-            }),
-            Route::Own => true,
-            Route::Anywhere => false,
-            Route::Everywhere => equalities.tables.iter().any(|&(relation, table)| {
-                self.partition(table).is_some_and(|theirs| {
-                    theirs.len() == outputs.len()
-                        && theirs.iter().zip(&outputs).all(|(&column, output)| {
-                            let (own, is_own) = (class(output), is_column(output, relation, column));
-                            let same = equalities.classes.get(&(relation, column));
-                            is_own || same.is_some_and(|class| own == Some(equalities.find(*class)))
-                        })
-                })
-            }),
-        }
-    }
-
-    /// Route of the inserted rows.
-    fn inserted(&self, insert: &Insert) -> Route {
-        let Some(columns) = self.partition(insert.table) else {
-            // A replicated table is written on all shards.
-            return Route::Everywhere;
-        };
-        let key = |row: &[Expr]| -> Option<Vec<Expr>> {
-            columns.iter().map(|&column| inserted(insert, row, column).cloned()).collect()
-        };
-        match &insert.source {
-            InsertSource::Values(rows) => {
-                let mut keys = rows.iter().map(|row| key(row));
-                if rows.iter().all(|row| self.is_own(insert, row)) {
-                    return Route::Own;
-                }
-                match keys.next().flatten() {
-                    Some(first) if keys.all(|other| other.is_some_and(|other| same(&first, &other))) => {
-                        Route::By(first)
-                    }
-                    _ => Route::Everywhere,
-                }
-            }
-            InsertSource::Query(query) => {
-                let mut equalities = Equalities::default();
-                equalities.query(query);
-                let of_one_row = match &query.body {
-                    QueryBody::Select(select) if select.from.is_empty() => key(&select.outputs),
-                    _ => None,
-                };
-                match (of_one_row, self.resolve(&equalities)) {
-                    (Some(keys), Route::Anywhere) => Route::By(keys),
-                    (Some(keys), Route::By(others)) if !same(&keys, &others) => Route::Everywhere,
-                    (_, route) => route,
-                }
-            }
         }
     }
 
@@ -675,166 +350,6 @@ impl Router<'_> {
             todo.append(&mut asked.within);
         }
         asked.tables.iter().any(|(_, table)| is_partitioned(table))
-    }
-
-    /// Returns whether the row's shard is named by an id generated with the row.
-    fn is_own(&self, insert: &Insert, row: &[Expr]) -> bool {
-        let Some([column]) = self.partition(insert.table) else { return false };
-        inserted(insert, row, *column).is_some_and(generates_id)
-    }
-
-    /// Parents of inserted rows that are placed by a partition key and not read by the call itself: foreign key, row, key of the parent.
-    pub fn parents<'i>(&self, insert: &'i Insert) -> Vec<(&ForeignKey, &'i [Expr], Vec<Expr>)> {
-        let InsertSource::Values(rows) = &insert.source else { return Vec::new() };
-        let keys = self.catalog.table(insert.table).foreign_keys.iter().enumerate();
-        let looked_up = keys.filter(|&(at, _)| !self.proven.holds(insert, at));
-        let pairs = looked_up.flat_map(|(_, key)| rows.iter().map(move |row| (key, row.as_slice())));
-        pairs.filter_map(|(key, row)| Some((key, row, self.parent(insert, row, key)?))).collect()
-    }
-
-    /// Partition key of a foreign key's parent row, as far as the inserted values determine it; `None` if the parent table is replicated,
-    /// so that every shard can check.
-    pub fn parent(&self, insert: &Insert, row: &[Expr], key: &ForeignKey) -> Option<Vec<Expr>> {
-        let columns = self.partition(key.parent)?;
-        columns
-            .iter()
-            .map(|column| {
-                let at = key.parent_columns.iter().position(|parent| parent == column)?;
-                inserted(insert, row, key.columns[at]).cloned()
-            })
-            .collect()
-    }
-}
-
-/// Equalities of the columns of a query, UPDATE or DELETE.
-fn equalities_of(statement: &Statement) -> Equalities<'_> {
-    let mut equalities = Equalities::default();
-    let (target, others, filter, returning) = match statement {
-        Statement::Query(query) => {
-            equalities.query(query);
-            return equalities;
-        }
-        Statement::Insert(_) => return equalities,
-        Statement::Update(update) => {
-            let Update { relation, table, from, filter, returning, .. } = update;
-            ((*relation, *table), from, filter, returning)
-        }
-        Statement::Delete(delete) => {
-            let Delete { relation, table, using, filter, returning, .. } = delete;
-            ((*relation, *table), using, filter, returning)
-        }
-    };
-    equalities.tables.push(target);
-    others.iter().for_each(|item| equalities.from(item));
-    if let Some(filter) = filter {
-        equalities.filter(filter);
-        equalities.required(filter);
-    }
-    if let Statement::Update(update) = statement {
-        update.assignments.iter().for_each(|(_, expr)| equalities.subqueries(expr));
-    }
-    returning.iter().for_each(|(_, expr)| equalities.subqueries(expr));
-    equalities
-}
-
-/// A table of a query, and the query's equalities on its columns.
-pub struct KnownTable<'a> {
-    pub relation: RelationId,
-    pub table: TableId,
-    /// Columns equal to expressions that are independent of rows.
-    pub fixed: Vec<(ColumnIndex, &'a Expr)>,
-    /// Columns equal to a column of an earlier table: own column, position of the table, its column.
-    pub joined: Vec<(ColumnIndex, usize, ColumnIndex)>,
-}
-
-/// Every table of the query, at every depth.
-pub fn known_columns(query: &Query) -> Vec<KnownTable<'_>> {
-    let mut equalities = Equalities::default();
-    equalities.query(query);
-    let mut known = Vec::new();
-    let mut tables = Vec::new();
-    add_known(equalities, &mut tables, &mut known);
-    known
-}
-
-/// `tables`: those of `known`, at the same positions; nested queries may refer to all of them.
-fn add_known<'a>(
-    equalities: Equalities<'a>,
-    tables: &mut Vec<(RelationId, TableId)>,
-    known: &mut Vec<KnownTable<'a>>,
-) {
-    let columns_of = |relation: RelationId| {
-        let own = equalities.classes.iter().filter(move |((of, _), _)| *of == relation);
-        own.map(|((_, column), class)| (*column, equalities.find(*class)))
-    };
-    for &(relation, table) in &equalities.tables[tables.len()..] {
-        let mut one = KnownTable { relation, table, fixed: Vec::new(), joined: Vec::new() };
-        for (column, class) in columns_of(relation) {
-            if let Some(expr) = equalities.known[class] {
-                one.fixed.push((column, expr));
-                continue;
-            }
-            for (earlier, (other, _)) in tables.iter().enumerate() {
-                if let Some((theirs, _)) = columns_of(*other).find(|(_, of)| *of == class) {
-                    one.joined.push((column, earlier, theirs));
-                }
-            }
-        }
-        tables.push((relation, table));
-        known.push(one);
-    }
-    for within in &equalities.within {
-        let mut inner = Equalities { tables: tables.clone(), within: Vec::new(), ..equalities.clone() };
-        within.take_in(&mut inner);
-        add_known(inner, tables, known);
-    }
-}
-
-/// Columns that a plain UPDATE or SELECT of one table fixes by equality.
-pub(super) fn fixed_columns(statement: &Statement) -> Option<(TableId, Vec<(ColumnIndex, &Expr)>)> {
-    let mut equalities = Equalities::default();
-    let filter = match statement {
-        Statement::Update(Update { relation, table, from, filter, .. }) if from.is_empty() => {
-            equalities.tables.push((*relation, *table));
-            filter
-        }
-        Statement::Query(query) => {
-            let QueryBody::Select(select) = &query.body else { return None };
-            let Select { from, filter, aggregates: false, .. } = &**select else { return None };
-            from.iter().for_each(|item| equalities.from(item));
-            filter
-        }
-        _ => return None,
-    };
-    filter.iter().for_each(|filter| equalities.filter(filter));
-    let [(relation, table)] = equalities.tables[..] else { return None };
-    let own = equalities.classes.iter().filter(|((of, _), _)| *of == relation);
-    let known =
-        own.filter_map(|((_, column), class)| Some((*column, equalities.known[equalities.find(*class)]?)));
-    Some((table, known.collect()))
-}
-
-/// Expression that an INSERT assigns to a column.
-pub(super) fn inserted<'a>(insert: &'a Insert, row: &'a [Expr], column: ColumnIndex) -> Option<&'a Expr> {
-    match insert.columns.iter().position(|&given| given == column) {
-        Some(at) => row.get(at).map(without_integer_cast),
-        None => {
-            let default = insert.defaults.iter().find(|(default, _)| *default == column);
-            default.map(|(_, expr)| without_integer_cast(expr))
-        }
-    }
-}
-
-/// Returns whether the statement is `INSERT … RETURNING id` of a newly generated id.
-fn returns_own_id(statement: &Statement, at: usize) -> bool {
-    let Statement::Insert(insert) = statement else { return false };
-    let Some((_, returned)) = insert.returning.get(at) else { return false };
-    let (InsertSource::Values(rows), None) = (&insert.source, &insert.on_conflict) else { return false };
-    match without_integer_cast(returned).kind {
-        ExprKind::Column { relation, column } if relation == insert.relation => {
-            rows.iter().all(|row| inserted(insert, row, column).is_some_and(generates_id))
-        }
-        _ => false,
     }
 }
 
