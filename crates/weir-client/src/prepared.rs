@@ -346,6 +346,58 @@ pub(crate) fn prepare(of: &Arc<Callable>, text: &str, types: &[SqlType]) -> Resu
     Ok(Prepared { text: text.into(), current: with.values.into(), ..prepared })
 }
 
+/// A statement that stands within another one, and is prepared by itself.
+///
+/// # Errors
+/// It is invalid or not supported; with its place in the whole, if that is known.
+pub(crate) fn prepare_inner(
+    of: &Arc<Callable>,
+    facts: &Facts,
+    statement: &ParsedText<'_>,
+    types: &[SqlType],
+) -> Result<Prepared, Unprepared> {
+    let sql = written(statement)?;
+    let wrong = match prepare(of, &sql, types) {
+        Ok(prepared) => return Ok(prepared),
+        Err(wrong) => wrong,
+    };
+    prepare_system(of, facts, &sql, types, wrong).map_err(|wrong| {
+        let catalog = || statement.clone().bind_system(&of.system().0, facts, types).err();
+        let own = match names_catalog(&sql) {
+            true => catalog(),
+            false => own_error(of, statement, types),
+        };
+        placed(statement, own, wrong)
+    })
+}
+
+/// The text of the statement's tree, which the grammar takes again.
+fn written(statement: &ParsedText<'_>) -> Result<String, Unprepared> {
+    let sql = statement.sql().map_err(|wrong| Unprepared::of(statement.text(), wrong))?;
+    if ParsedText::of(&sql).is_ok() {
+        return Ok(sql);
+    }
+    let error = SqlError::new(
+        SqlState::FEATURE_NOT_SUPPORTED,
+        "a statement that is run as another one, which cannot be written, is not supported",
+    );
+    let error = error.with_hint("call its target by another name than a keyword");
+    Err(Unprepared::new(statement.text(), Span::default(), error))
+}
+
+fn own_error(of: &Callable, statement: &ParsedText<'_>, types: &[SqlType]) -> Option<Diagnostic> {
+    let Callable { application, .. } = of;
+    statement.bind(&application.catalog, &application.procedures, types).err()
+}
+
+/// An error of the statement's text, at the place that its tree has in the client's.
+fn placed(statement: &ParsedText<'_>, own: Option<Diagnostic>, wrong: Unprepared) -> Unprepared {
+    match own.filter(|own| own.state == wrong.error.state()) {
+        Some(own) => Unprepared::of(statement.text(), own),
+        None => Unprepared::new(statement.text(), Span::default(), wrong.error),
+    }
+}
+
 /// A statement that another one has become: shards know it by the text of its tree.
 ///
 /// # Errors
@@ -355,24 +407,10 @@ pub(crate) fn prepare_rewritten(
     statement: &ParsedText<'_>,
     types: &[SqlType],
 ) -> Result<Prepared, Unprepared> {
-    let Callable { application, .. } = &**of;
-    let place = |wrong: Unprepared| {
-        let own = statement.bind(&application.catalog, &application.procedures, types).err();
-        match own.filter(|own| own.state == wrong.error.state()) {
-            Some(own) => Unprepared::of(statement.text(), own),
-            None => Unprepared::new(statement.text(), Span::default(), wrong.error),
-        }
-    };
-    let sql = statement.sql().map_err(|wrong| Unprepared::of(statement.text(), wrong))?;
-    let parsed = ParsedText::of(&sql).map_err(|_| {
-        let error = SqlError::new(
-            SqlState::FEATURE_NOT_SUPPORTED,
-            "a statement that is run as another one, which cannot be written, is not supported",
-        );
-        let error = error.with_hint("call its target by another name than a keyword");
-        Unprepared::new(statement.text(), Span::default(), error)
-    })?;
-    prepare_parsed(of, &parsed, types).map_err(place)
+    let sql = written(statement)?;
+    let parsed = ParsedText::of(&sql).map_err(|wrong| Unprepared::of(statement.text(), wrong))?;
+    prepare_parsed(of, &parsed, types)
+        .map_err(|wrong| placed(statement, own_error(of, statement, types), wrong))
 }
 
 /// By their names.

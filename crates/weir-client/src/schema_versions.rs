@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 
 use weir_sql::catalog::{Deferral, SequenceId, TableId};
 use weir_sql::system::Facts;
-use weir_sql::{Diagnostic, Truncated, Validation, foreign_keys, truncated, validations};
+use weir_sql::{Diagnostic, ParsedText, Truncated, Validation, foreign_keys, truncated, validations};
 use weir_txn::exec::definition::Defined;
 use weir_txn::message::{Callee, Change, Definition};
 use weir_types::datetime::SessionZone;
@@ -48,6 +48,19 @@ impl SchemaVersion {
         // Nearly every text is about the application's own tables, and those come first.
         self.prepare(text, types)
             .or_else(|wrong| prepared::prepare_system(&self.0, facts, text, types, wrong))
+    }
+
+    /// Like `prepare_for`, of a statement that stands within another one. Shards know it by the text of its tree.
+    ///
+    /// # Errors
+    /// As `prepare`, with the position in the whole; or its tree cannot be written as a text.
+    pub fn prepare_inner(
+        &self,
+        facts: &Facts,
+        statement: &ParsedText<'_>,
+        types: &[SqlType],
+    ) -> Result<Prepared, Unprepared> {
+        prepared::prepare_inner(&self.0, facts, statement, types)
     }
 
     /// Prepares to insert many rows into the table; none as columns is all but generated ones.

@@ -162,6 +162,7 @@ impl Session {
             | Command::CreateAs(_)
             | Command::CreateMaterialized(..)
             | Command::Run
+            | Command::RunInner(_)
             | Command::Script(_)
             | Command::Effects(_)
             | Command::Define(_)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_client::{Prepared, SchemaVersion, Unprepared, Verb};
 use weir_sql::Span;
 use weir_sql::bound::OutputColumn;
-use weir_sql::session::{Command, Copied, Said, statements};
+use weir_sql::session::{Command, Copied, InnerStatement, Said, statements};
 use weir_sql::shape::Shape;
 use weir_sql::system::Facts;
 use weir_types::{SqlError, SqlState, SqlType, Value};
@@ -80,26 +80,26 @@ impl Session {
         let column = |name: &str| OutputColumn::new(name.to_owned(), SqlType::Text);
         let columns = match &said.what {
             Command::Run => return self.prepare_run(text, said.span, types),
+            Command::RunInner(inner) => return Ok(run(self.bind_inner(text, inner, types)?, false)),
             Command::Define(tag) => {
                 let kind = Kind::Define(of_span(text, said.span).into(), tag);
                 return Ok(Statement { kind, ..Statement::empty() });
             }
             Command::Prepare { name, types, body } => {
-                let said = Said { what: Command::Run, span: *body };
+                let said = Said { what: Command::RunInner(body.clone()), span: said.span };
                 let mut statement = self.prepare(text, &said, types)?;
                 statement.keep_columns();
                 let statement = Arc::new(statement);
                 return Ok(Statement { kind: Kind::Prepare(name.clone(), statement), ..Statement::empty() });
             }
             Command::Execute { name, arguments } => {
-                let arguments = (!of_span(text, *arguments).trim().is_empty())
-                    .then(|| self.prepare_arguments(text, *arguments))
-                    .transpose()?;
+                let arguments = arguments.as_ref().map(|row| self.bind_inner(text, row, &[]));
+                let arguments = arguments.transpose()?;
                 return Ok(Statement { kind: Kind::Execute(name.clone(), arguments), ..Statement::empty() });
             }
             Command::Declare { name, scroll, hold, binary, query } => {
                 let (name, scroll, hold, binary) = (name.clone(), *scroll, *hold, *binary);
-                let query = self.bind(text, *query, types)?;
+                let query = self.bind_inner(text, query, types)?;
                 if !query.reads_only() {
                     let message = "DECLARE CURSOR must not contain data-modifying statements";
                     return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).into());
@@ -109,9 +109,7 @@ impl Session {
                 return Ok(Statement { kind, parameters, ..Statement::empty() });
             }
             Command::Effects(effects) => {
-                // Places in its text are none of the client's.
-                let query = self.bind_text(&effects.query, types);
-                let query = query.map_err(|Unprepared { error, .. }| Failure::from(error))?;
+                let query = self.bind_inner(text, &effects.query, types)?;
                 let columns = effect_columns(&effects.calls, &query).into();
                 let parameters = query.parameters().into();
                 let kind = Kind::Effects(effects.calls.clone().into(), query);
@@ -123,14 +121,13 @@ impl Session {
             }
             Command::Copy(copy) => {
                 let query = match &copy.what {
-                    Copied::Query(span) => Some(self.bind(text, *span, types)?),
+                    Copied::Query(query) => Some(self.bind_inner(text, query, types)?),
                     Copied::Table { .. } => None,
                 };
                 return Ok(Statement { kind: Kind::Copy(copy.clone(), query), ..Statement::empty() });
             }
             Command::Signal { signals, query } => {
-                let before = text.get(..said.span.start as usize).unwrap_or_default();
-                let query = self.bind_text(query, types).map_err(|wrong| Failure::of(wrong, before))?;
+                let query = self.bind_inner(text, query, types)?;
                 let mut columns = query.columns().to_vec();
                 for signal in signals {
                     let Some(column) = columns.get_mut(signal.column) else { continue };
@@ -151,10 +148,8 @@ impl Session {
                 return Ok(Statement { kind, parameters, columns, ..Statement::empty() });
             }
             Command::CreateAs(create) => {
-                let own = create.instead.clone().unwrap_or_else(|| of_span(text, create.query).to_owned());
-                let before = text.get(..create.query.start as usize).unwrap_or_default();
-                let query = self.bind_text(&own, &[]).map_err(|wrong| Failure::of(wrong, before))?;
-                let kind = Kind::CreateAs(create.clone(), Box::new((query, own)));
+                let query = self.bind_inner(text, &create.query, &[])?;
+                let kind = Kind::CreateAs(create.clone(), Box::new(query));
                 return Ok(Statement { kind, ..Statement::empty() });
             }
             Command::CreateMaterialized(name, quoted) => {
@@ -179,38 +174,17 @@ impl Session {
         Ok(Statement { kind, columns: columns.into(), ..Statement::empty() })
     }
 
-    fn bind(&self, text: &str, span: Span, types: &[SqlType]) -> Result<Prepared, Failure> {
-        let before = text.get(..span.start as usize).unwrap_or_default();
-        self.bind_text(of_span(text, span), types).map_err(|wrong| Failure::of(wrong, before))
-    }
-
     fn prepare_run(&self, text: &str, span: Span, types: &[SqlType]) -> Result<Statement, Failure> {
-        let own = of_span(text, span);
-        let prepared = self.bind(text, span, types)?;
-        let is_call = own.get(..4).is_some_and(|word| word.eq_ignore_ascii_case("call"));
-        let tag = match prepared.verb() {
-            // The number 0 stands for the OID that PostgreSQL used to report.
-            Some(Verb::Insert) => "INSERT 0",
-            Some(Verb::Update) => "UPDATE",
-            Some(Verb::Delete) => "DELETE",
-            Some(Verb::Select) => "SELECT",
-            Some(Verb::Do) => "DO",
-            None if is_call => CALL,
-            None => "SELECT",
-        };
-        Ok(Statement::run(prepared, tag))
+        let (before, own) = (text.get(..span.start as usize).unwrap_or_default(), of_span(text, span));
+        let prepared = self.bind_text(own, types).map_err(|wrong| Failure::of(wrong, before))?;
+        Ok(run(prepared, own.get(..4).is_some_and(|word| word.eq_ignore_ascii_case("call"))))
     }
 
-    /// Prepares the arguments of an EXECUTE as a query for one row.
-    fn prepare_arguments(&self, text: &str, span: Span) -> Result<Prepared, Failure> {
-        const SELECT: &str = "SELECT ";
-        let own = format!("{SELECT}{}", of_span(text, span));
-        let before = text.get(..span.start as usize).unwrap_or_default().chars().count();
-        self.bind_text(&own, &[]).map_err(|Unprepared { error, position }| Failure {
-            error,
-            position: Some((before + position).saturating_sub(SELECT.len()).max(1)),
-            context: None,
-        })
+    /// Binds a part of the text.
+    fn bind_inner(&self, text: &str, inner: &InnerStatement, types: &[SqlType]) -> Result<Prepared, Failure> {
+        let inner = inner.in_text(text);
+        self.bind_with(text, |schema_version, facts| schema_version.prepare_inner(facts, &inner, types))
+            .map_err(|wrong| Failure::of(wrong, ""))
     }
 
     /// Result columns of the statement if it runs now.
@@ -229,12 +203,21 @@ impl Session {
         }
     }
 
-    /// Binds a text. An error may be due to a schema change by another session, so it is checked against the newest schema.
+    /// Binds a text.
     pub(crate) fn bind_text(&self, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
+        self.bind_with(text, |schema_version, facts| schema_version.prepare_for(facts, text, types))
+    }
+
+    /// Binds what is in the text. An error may be due to a schema change by another session, so it is checked against the newest schema.
+    fn bind_with(
+        &self,
+        text: &str,
+        prepare: impl Fn(&SchemaVersion, &Facts) -> Result<Prepared, Unprepared>,
+    ) -> Result<Prepared, Unprepared> {
         let schema_version = |failure: Failure| Unprepared { error: failure.error, position: 1 };
         let before = self.schema_version().map_err(schema_version)?;
         let facts = &self.facts_for(text);
-        before.prepare_for(facts, text, types).or_else(|wrong| {
+        prepare(&before, facts).or_else(|wrong| {
             if self.transaction.own_schema_version.is_some() {
                 // No other session changes the schema of this transaction.
                 return Err(wrong);
@@ -243,7 +226,7 @@ impl Session {
             let asked = tokio::task::block_in_place(|| self.client.refresh());
             let now = self.schema_version().map_err(schema_version)?;
             match asked.is_ok() && now != before {
-                true => now.prepare_for(facts, text, types),
+                true => prepare(&now, facts),
                 false => Err(wrong),
             }
         })
@@ -272,6 +255,20 @@ impl Session {
         }
         prepared.again(&schema_version, settings).map(Cow::Owned).map_err(|wrong| Failure::of(wrong, ""))
     }
+}
+
+fn run(prepared: Prepared, is_call: bool) -> Statement {
+    let tag = match prepared.verb() {
+        // The number 0 stands for the OID that PostgreSQL used to report.
+        Some(Verb::Insert) => "INSERT 0",
+        Some(Verb::Update) => "UPDATE",
+        Some(Verb::Delete) => "DELETE",
+        Some(Verb::Select) => "SELECT",
+        Some(Verb::Do) => "DO",
+        None if is_call => CALL,
+        None => "SELECT",
+    };
+    Statement::run(prepared, tag)
 }
 
 fn of_span(text: &str, span: Span) -> &str {

@@ -54,8 +54,8 @@ pub enum Kind {
         binary: bool,
         query: Prepared,
     },
-    /// CREATE TABLE AS: of the query, and its text.
-    CreateAs(CreateAs, Box<(Prepared, String)>),
+    /// CREATE TABLE AS, and its query.
+    CreateAs(CreateAs, Box<Prepared>),
     /// CREATE MATERIALIZED VIEW: its text, its name, and that quoted.
     CreateMaterialized(Arc<str>, String, String),
 }

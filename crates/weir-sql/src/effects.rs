@@ -5,13 +5,12 @@
 //! executes the calls for each of its rows. Only calls that are whole items of the select list count. Other items may precede one; they
 //! are computed before any call is executed.
 
-use pg_query::protobuf::{FuncCall, SelectStmt, SetOperation, node};
+use pg_query::protobuf::{FuncCall, Node, SelectStmt, SetOperation, TypeCast, node};
 use weir_types::SqlType;
 
 use crate::binder::expr_strings;
-use crate::lexer::{Lexer, Token, closing_end};
-use crate::parse::Piece;
-use crate::source::Span;
+use crate::parse::deparse::query_template;
+use crate::session::InnerStatement;
 
 /// Effect of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +69,7 @@ impl EffectCall {
 pub struct Effects {
     pub calls: Vec<EffectCall>,
     /// Gives the arguments of the calls, one behind the other.
-    pub query: String,
+    pub query: InnerStatement,
 }
 
 /// The function of that name and number of arguments, and what these are cast to. Shared locks are held alone, too.
@@ -108,54 +107,50 @@ fn known(name: &str, arguments: usize) -> Option<(Effect, &'static [&'static str
 
 impl Effects {
     /// None: the statement is a query like any other.
-    pub(crate) fn of(piece: Piece<'_>, select: &SelectStmt, span: Span) -> Option<Effects> {
+    pub(crate) fn of(select: &SelectStmt) -> Option<Effects> {
         let is_plain = select.op() == SetOperation::SetopNone
             && select.with_clause.is_none()
             && select.into_clause.is_none()
-            && select.distinct_clause.is_empty()
-            && !select.target_list.is_empty();
-        if !is_plain {
+            && select.distinct_clause.is_empty();
+        let last = match &select.target_list.last()?.node {
+            Some(node::Node::ResTarget(target)) => target.val.as_ref()?.node.as_ref()?,
+            _ => return None,
+        };
+        // Nothing may follow the last call.
+        if !is_plain || effect_of(last).is_none() {
             return None;
         }
-        let (mut calls, mut columns, mut end) = (Vec::new(), Vec::new(), span.start as usize);
-        for target in &select.target_list {
-            let Some(node::Node::ResTarget(target)) = &target.node else { return None };
+        let (mut calls, mut columns) = (Vec::new(), Vec::new());
+        for item in &select.target_list {
+            let Some(node::Node::ResTarget(target)) = &item.node else { return None };
             let value = target.val.as_ref()?.node.as_ref()?;
-            let Some((call, function, effect, types)) = effect_of(value) else {
-                columns.push(value_in_front(piece, value, target.location, span)?);
-                let (effect, function, column) = (Effect::Value, String::new(), String::new());
-                calls.push(EffectCall { effect, function, arguments: 1, column });
-                continue;
-            };
-            let start = usize::try_from(call.location).ok()?;
-            let open = tokens(piece, start, span).find(|token| token.is(b'('))?;
-            end = closing_end(piece.text, open.start);
-            let arguments = split(piece.text.get(open.end..end.checked_sub(1)?)?);
-            if arguments.len() != types.len() {
-                return None;
+            match effect_of(value) {
+                Some((call, function, effect, types)) => {
+                    let arguments = call.args.iter().zip(types);
+                    columns.extend(
+                        arguments.map(|(argument, ty)| cast(argument, ty)).collect::<Option<Vec<_>>>()?,
+                    );
+                    let column = if target.name.is_empty() { function } else { &target.name };
+                    calls.push(EffectCall {
+                        effect,
+                        function: function.to_owned(),
+                        arguments: types.len(),
+                        column: column.to_owned(),
+                    });
+                }
+                None if is_star(value) => return None,
+                None => {
+                    columns.push(item.clone());
+                    let (effect, function, column) = (Effect::Value, String::new(), String::new());
+                    calls.push(EffectCall { effect, function, arguments: 1, column });
+                }
             }
-            columns.extend(arguments.iter().zip(types).map(|(text, ty)| format!("CAST(({text}) AS {ty})")));
-            let column = if target.name.is_empty() { function } else { &target.name };
-            calls.push(EffectCall {
-                effect,
-                function: function.to_owned(),
-                arguments: types.len(),
-                column: column.to_owned(),
-            });
-            if !target.name.is_empty() {
-                let mut behind = tokens(piece, end, span);
-                let first = behind.next()?;
-                end = if first.is_word(piece.text, "as") { behind.next()?.end } else { first.end };
-            }
-        }
-        if calls.last()?.effect == Effect::Value {
-            return None;
         }
         if columns.is_empty() {
-            columns.push("1".to_owned());
+            columns = query_template("SELECT 1").ok()?.target_list;
         }
-        let rest = piece.text.get(end..span.end as usize)?;
-        Some(Effects { calls, query: format!("SELECT {}{rest}", columns.join(", ")) })
+        let query = SelectStmt { target_list: columns, ..select.clone() };
+        Some(Effects { calls, query: InnerStatement::query(query) })
     }
 }
 
@@ -166,16 +161,27 @@ fn effect_of(value: &node::Node) -> Option<(&FuncCall, &str, Effect, &'static [&
     Some((call, function, effect, types))
 }
 
-/// The text of an item that another one follows.
-fn value_in_front(piece: Piece<'_>, value: &node::Node, location: i32, span: Span) -> Option<String> {
-    if let node::Node::ColumnRef(column) = value
-        && column.fields.iter().any(|field| matches!(field.node, Some(node::Node::AStar(_))))
-    {
+/// Columns, of a number that is unknown here.
+fn is_star(value: &node::Node) -> bool {
+    matches!(value, node::Node::ColumnRef(column)
+        if column.fields.iter().any(|field| matches!(field.node, Some(node::Node::AStar(_)))))
+}
+
+/// An item of the select list: the argument as a value of the type.
+fn cast(argument: &Node, ty: &str) -> Option<Node> {
+    let mut item = query_template(&format!("SELECT CAST(NULL AS {ty})")).ok()?.target_list.pop()?;
+    let Some(node::Node::ResTarget(target)) = &mut item.node else { return None };
+    let Some(node::Node::TypeCast(cast)) = target.val.as_deref_mut().and_then(|value| value.node.as_mut())
+    else {
         return None;
-    }
-    let start = usize::try_from(location).ok()?;
-    let first = *split(piece.text.get(start..span.end as usize)?).first()?;
-    Some(first.to_owned())
+    };
+    **cast = TypeCast {
+        arg: Some(Box::new(argument.clone())),
+        type_name: cast.type_name.take(),
+        // It stands nowhere in the client's text.
+        location: -1,
+    };
+    Some(item)
 }
 
 /// Name of the function in a plain call.
@@ -193,29 +199,6 @@ fn function_name(call: &FuncCall) -> Option<&str> {
     }
 }
 
-fn tokens<'p>(piece: Piece<'p>, start: usize, span: Span) -> impl Iterator<Item = Token> + use<'p> {
-    Lexer::new(piece.text, start).take_while(move |token| token.end <= span.end as usize)
-}
-
-/// By the commas that stand in no parentheses.
-fn split(text: &str) -> Vec<&str> {
-    let (mut parts, mut depth, mut start) = (Vec::new(), 0usize, 0);
-    for token in Lexer::new(text, 0) {
-        if token.is(b'(') || token.is(b'[') {
-            depth += 1;
-        } else if token.is(b')') || token.is(b']') {
-            depth = depth.saturating_sub(1);
-        } else if depth == 0 && token.is(b',') {
-            parts.push(&text[start..token.start]);
-            start = token.end;
-        }
-    }
-    if !text[start..].trim().is_empty() {
-        parts.push(&text[start..]);
-    }
-    parts
-}
-
 #[cfg(test)]
 mod tests {
     use crate::session::{Command, statements};
@@ -225,7 +208,7 @@ mod tests {
             Command::Effects(effects) => {
                 let names: Vec<String> =
                     effects.calls.iter().map(|one| format!("{}/{}", one.column, one.arguments)).collect();
-                format!("{}: {}", names.join(" "), effects.query)
+                format!("{}: {}", names.join(" "), effects.query.in_text(text).sql().unwrap())
             }
             Command::Run => "a query".to_owned(),
             other => format!("{other:?}"),
@@ -235,28 +218,26 @@ mod tests {
 
     #[test]
     fn what_acts_on_the_session_is_split_from_what_it_asks() {
-        check("SELECT pg_advisory_lock($1)", "pg_advisory_lock/1: SELECT CAST(($1) AS bigint)");
+        check("SELECT pg_advisory_lock($1)", "pg_advisory_lock/1: SELECT $1::bigint");
         check(
             "select pg_catalog.pg_try_advisory_lock(1, f(2, 3)) AS \"it\"",
-            "it/2: SELECT CAST((1) AS integer), CAST(( f(2, 3)) AS integer)",
+            "it/2: SELECT 1::int, f(2, 3)::int",
         );
         check(
             "SELECT set_config('a', 'b,)', false) x, set_config(name, $1, true) FROM s WHERE y LIMIT 1",
-            "x/3 set_config/3: SELECT CAST(('a') AS text), CAST(( 'b,)') AS text), CAST(( false) AS boolean), \
-             CAST((name) AS text), CAST(( $1) AS text), CAST(( true) AS boolean) FROM s WHERE y LIMIT 1",
+            "x/3 set_config/3: SELECT 'a'::text, 'b,)'::text, false::boolean, name::text, $1::text, true::boolean FROM s WHERE y LIMIT 1",
         );
         check(
             "SELECT setval('t_id_seq', max(id)) FROM t",
-            "setval/2: SELECT CAST(('t_id_seq') AS text), CAST(( max(id)) AS bigint) FROM t",
+            "setval/2: SELECT 't_id_seq'::text, max(id)::bigint FROM t",
         );
         check(
             "SELECT currval(pg_get_serial_sequence('t', 'id')), lastval() AS last",
-            "currval/1 last/0: SELECT CAST((pg_get_serial_sequence('t', 'id')) AS text)",
+            "currval/1 last/0: SELECT pg_get_serial_sequence('t', 'id')::text",
         );
         check(
             "SELECT current_setting('jit') AS cur, f(1, 2)::text, set_config('jit', 'off', false) AS new",
-            "/1 /1 new/3: SELECT current_setting('jit') AS cur, f(1, 2)::text, CAST(('jit') AS text), CAST(( 'off') AS text), \
-             CAST(( false) AS boolean)",
+            "/1 /1 new/3: SELECT current_setting('jit') AS cur, f(1, 2)::text, 'jit'::text, 'off'::text, false::boolean",
         );
         check("SELECT pg_advisory_unlock_all()", "pg_advisory_unlock_all/0: SELECT 1");
         for query in [

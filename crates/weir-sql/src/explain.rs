@@ -1,12 +1,14 @@
-//! EXPLAIN, which the grammar knows of fewer statements than Weir explains (CALL), and with fewer options (COORDINATION): it is cut
-//! out of a text before that is parsed, and what it is of stays where it stands.
+//! EXPLAIN and its options. PostgreSQL's grammar reads it but for EXPLAIN of CALL, which is Weir's: that is blanked in a text before the
+//! grammar reads it, and CALL stays where it stands.
 
 use std::borrow::Cow;
 use std::iter::Peekable;
 
+use pg_query::protobuf::{DefElem, Node, node};
 use weir_types::SqlState;
 
 use crate::lexer::{Lexer, Token};
+use crate::parse::{self, Piece};
 use crate::source::{Diagnostic, Span};
 
 /// EXPLAIN and its options.
@@ -22,21 +24,20 @@ pub struct Explain {
     pub summary: Option<bool>,
 }
 
-/// One EXPLAIN of a text.
+/// EXPLAIN of a CALL in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
     pub explain: Explain,
-    pub span: Span,
-    /// Where what it is of begins.
+    /// Where the CALL begins.
     pub body: u32,
 }
 
 const WORD: &str = "explain";
 
-/// The text with blanks for every EXPLAIN and its options.
+/// The text with blanks for every EXPLAIN of a CALL.
 ///
 /// # Errors
-/// An option that there is not (42601), or a value that it may not have.
+/// As [`Explain::of`].
 pub(crate) fn cut_out(text: &str) -> Result<(Cow<'_, str>, Vec<Cut>), Diagnostic> {
     let has_word =
         text.as_bytes().windows(WORD.len()).any(|bytes| bytes.eq_ignore_ascii_case(WORD.as_bytes()));
@@ -44,101 +45,79 @@ pub(crate) fn cut_out(text: &str) -> Result<(Cow<'_, str>, Vec<Cut>), Diagnostic
         return Ok((Cow::Borrowed(text), Vec::new()));
     }
     let mut cuts = Vec::new();
+    let mut blanked = text.as_bytes().to_vec();
     let mut begins = true;
-    let mut tokens = Tokens { text, lexer: Lexer::new(text, 0).peekable() };
-    while let Some(token) = tokens.lexer.next() {
-        if begins && token.is_word(text, WORD) {
-            cuts.push(tokens.explain(token)?);
+    let mut tokens = Lexer::new(text, 0).peekable();
+    while let Some(token) = tokens.next() {
+        if begins
+            && token.is_word(text, WORD)
+            && let Some(call) = call_behind(text, &mut tokens)
+        {
+            let explain = of_call(text, token.start, call.start)?;
+            blanked[token.start..call.start].fill(b' ');
+            cuts.push(Cut { explain, body: call.start as u32 });
         }
         begins = token.is(b';');
-    }
-    let mut blanked = text.as_bytes().to_vec();
-    for cut in &cuts {
-        blanked[cut.span.start as usize..cut.body as usize].fill(b' ');
     }
     let blanked = String::from_utf8(blanked).expect("whole tokens are blanked, and what is between them");
     Ok((Cow::Owned(blanked), cuts))
 }
 
-struct Tokens<'t> {
-    text: &'t str,
-    lexer: Peekable<Lexer<'t>>,
+/// The word CALL, if nothing but options stands before it.
+fn call_behind(text: &str, tokens: &mut Peekable<Lexer<'_>>) -> Option<Token> {
+    let is = |token: &Token, words: &[&str]| words.iter().any(|word| token.is_word(text, word));
+    if tokens.next_if(|token| token.is(b'(')).is_some() {
+        tokens.find(|token| token.is(b')'))?;
+    } else {
+        tokens.next_if(|token| is(token, &["analyze", "analyse"]));
+        tokens.next_if(|token| is(token, &["verbose"]));
+    }
+    tokens.peek().filter(|token| is(token, &["call"])).copied()
 }
 
-impl Tokens<'_> {
-    fn takes_word(&mut self, word: &str) -> bool {
-        self.lexer.next_if(|token| token.is_word(self.text, word)).is_some()
+/// The options of the grammar's EXPLAIN of another statement.
+fn of_call(text: &str, start: usize, call: usize) -> Result<Explain, Diagnostic> {
+    let of_query = format!("{}SELECT", &text[start..call]);
+    let piece = Piece::new(0, start as u32, &of_query);
+    let parsed = parse::parse_statement(piece)?;
+    match &parsed.node {
+        node::Node::ExplainStmt(stmt) => Explain::of(piece, &stmt.options, parsed.span),
+        _ => Ok(Explain::default()),
     }
+}
 
-    fn explain(&mut self, first: Token) -> Result<Cut, Diagnostic> {
+impl Explain {
+    /// # Errors
+    /// An option that there is not (42601), or a value that it may not have.
+    pub(crate) fn of(piece: Piece<'_>, options: &[Node], span: Span) -> Result<Explain, Diagnostic> {
         let mut explain = Explain::default();
-        match self.lexer.peek().filter(|token| token.is(b'(')).copied() {
-            Some(open) if self.are_options(open) => {
-                self.lexer.next();
-                self.options(&mut explain, open)?;
-            }
-            _ => {
-                explain.analyze = self.takes_word("analyze") || self.takes_word("analyse");
-                self.takes_word("verbose");
-            }
-        }
-        let body = self.lexer.peek().filter(|token| !token.is(b';'));
-        let Some(body) = body.map(|token| token.start as u32) else {
-            let message = "syntax error: EXPLAIN of nothing";
-            let wrong = Diagnostic::new(SqlState::SYNTAX_ERROR, span_of(first), message);
-            return Err(wrong.with_hint("say what is to be explained"));
-        };
-        Ok(Cut { explain, span: span_of(first), body })
-    }
-
-    /// Distinguishes options from a parenthesised query.
-    fn are_options(&self, open: Token) -> bool {
-        let inside = Lexer::new(self.text, open.end).next();
-        let begins = |token: &Token| {
-            token.is(b'(')
-                || ["select", "with", "values", "table"].iter().any(|word| token.is_word(self.text, word))
-        };
-        !inside.as_ref().is_some_and(begins)
-    }
-
-    fn options(&mut self, explain: &mut Explain, open: Token) -> Result<(), Diagnostic> {
-        let text = self.text;
-        let wrong = |token: Option<Token>| {
-            let token = token.unwrap_or(open);
-            let message = format!("syntax error at or near \"{}\"", &text[token.start..token.end]);
-            Diagnostic::new(SqlState::SYNTAX_ERROR, span_of(token), message)
-        };
         // Option that requires a run.
         let mut of_run = None;
-        loop {
-            let name = self.lexer.next();
-            let Some((at, option)) = name.and_then(|token| Some((token, token.name(text)?))) else {
-                return Err(wrong(name));
-            };
-            let value = self.lexer.next_if(|token| !token.is(b',') && !token.is(b')'));
-            let value = value.map(|token| text[token.start..token.end].trim_matches('\'').to_lowercase());
-            let is_on = set(explain, &option, value.as_deref(), span_of(at))?;
-            if matches!(option.as_str(), "timing" | "wal") && is_on {
-                of_run = Some((option.to_uppercase(), at));
-            }
-            match self.lexer.next() {
-                Some(token) if token.is(b',') => {}
-                Some(token) if token.is(b')') => break,
-                other => return Err(wrong(other)),
+        for option in options {
+            let Some(node::Node::DefElem(option)) = &option.node else { continue };
+            let at = if option.location >= 0 { piece.token(option.location) } else { span };
+            let is_on = set(&mut explain, &option.defname, value(option).as_deref(), at)?;
+            if matches!(option.defname.as_str(), "timing" | "wal") && is_on {
+                of_run = Some((option.defname.to_uppercase(), at));
             }
         }
         match of_run.filter(|_| !explain.analyze) {
             Some((option, at)) => {
                 let message = format!("EXPLAIN option {option} requires ANALYZE");
-                Err(Diagnostic::new(SqlState::INVALID_PARAMETER_VALUE, span_of(at), message))
+                Err(Diagnostic::new(SqlState::INVALID_PARAMETER_VALUE, at, message))
             }
-            None => Ok(()),
+            None => Ok(explain),
         }
     }
 }
 
-fn span_of(token: Token) -> Span {
-    Span { file: 0, start: token.start as u32, end: token.end as u32 }
+fn value(option: &DefElem) -> Option<String> {
+    Some(match option.arg.as_deref()?.node.as_ref()? {
+        node::Node::String(text) => text.sval.to_lowercase(),
+        node::Node::Integer(number) => number.ival.to_string(),
+        node::Node::Float(number) => number.fval.clone(),
+        _ => return None,
+    })
 }
 
 /// Says whether it is on.
@@ -188,43 +167,52 @@ fn set(explain: &mut Explain, option: &str, value: Option<&str>, at: Span) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::{Command, statements};
 
-    fn cut(text: &str) -> Result<(String, Vec<Explain>), String> {
-        let cut = cut_out(text).map_err(|wrong| format!("{} {}", wrong.state, wrong.message))?;
-        Ok((cut.0.into_owned(), cut.1.iter().map(|cut| cut.explain).collect()))
+    fn explained(text: &str) -> Result<Vec<Option<Explain>>, String> {
+        let said = statements(text).map_err(|wrong| format!("{} {}", wrong.state, wrong.message))?;
+        let of = |what: &Command| match what {
+            Command::Explain(explain, _) => Some(*explain),
+            _ => None,
+        };
+        Ok(said.iter().map(|one| of(&one.what)).collect())
     }
 
     #[test]
-    fn what_is_explained_stays_in_its_place() {
-        let check = |text: &str, body: &str, expected: &[Explain]| {
-            let (blanked, found) = cut(text).unwrap_or_else(|wrong| panic!("{text}: {wrong}"));
-            assert_eq!(
-                (blanked.trim_start(), blanked.len(), found),
-                (body, text.len(), expected.to_vec()),
-                "{text}"
-            );
+    fn options_are_read() {
+        let check = |text: &str, expected: &[Option<Explain>]| {
+            assert_eq!(explained(text).as_deref(), Ok(expected), "{text}");
         };
         let plain = Explain::default();
         let run = Explain { analyze: true, ..plain };
         let told = Explain { coordination: true, json: true, ..plain };
-        check("SELECT 'explain'", "SELECT 'explain'", &[]);
-        check("EXPLAIN SELECT 1", "SELECT 1", &[plain]);
-        check("explain analyze verbose SELECT 1", "SELECT 1", &[run]);
-        check("EXPLAIN (SELECT 1)", "(SELECT 1)", &[plain]);
-        check("EXPLAIN (coordination, FORMAT json) CALL p()", "CALL p()", &[told]);
+        check("SELECT 'explain'", &[None]);
+        check("EXPLAIN SELECT 1", &[Some(plain)]);
+        check("explain analyze verbose SELECT 1", &[Some(run)]);
+        check("explain /* ( */ analyse call p()", &[Some(run)]);
+        check("EXPLAIN (SELECT 1)", &[Some(plain)]);
+        check("EXPLAIN (coordination, FORMAT json) CALL p()", &[Some(told)]);
+        check("EXPLAIN (coordination, FORMAT 'JSON') SELECT 1", &[Some(told)]);
         check(
             "SELECT 1; explain (analyze off, COSTS 0)INSERT INTO t VALUES (1); SELECT explain FROM t",
-            "SELECT 1;                               INSERT INTO t VALUES (1); SELECT explain FROM t",
-            &[plain],
+            &[None, Some(plain), None],
         );
         let timed = Explain { timing: Some(false), summary: Some(true), ..run };
-        check("EXPLAIN (TIMING off, ANALYZE, SUMMARY) SELECT 1", "SELECT 1", &[timed]);
+        check("EXPLAIN (TIMING off, ANALYZE, SUMMARY) SELECT 1", &[Some(timed)]);
+    }
+
+    #[test]
+    fn a_call_stays_in_its_place() {
+        let (blanked, cuts) = cut_out("SELECT 1; EXPLAIN (ANALYZE) CALL p(1); EXPLAIN SELECT 2").unwrap();
+        assert_eq!(blanked, "SELECT 1;                   CALL p(1); EXPLAIN SELECT 2");
+        assert_eq!(cuts, [Cut { explain: Explain { analyze: true, ..Explain::default() }, body: 28 }]);
     }
 
     #[test]
     fn options_that_there_are_not_are_refused() {
         for (text, expected) in [
             ("EXPLAIN (nothing) SELECT 1", "42601 unrecognized EXPLAIN option \"nothing\""),
+            ("EXPLAIN (nothing) CALL p()", "42601 unrecognized EXPLAIN option \"nothing\""),
             ("EXPLAIN (ANALYZE maybe) SELECT 1", "42601 analyze requires a Boolean value"),
             (
                 "EXPLAIN (FORMAT tree) SELECT 1",
@@ -234,11 +222,14 @@ mod tests {
             ("EXPLAIN (TIMING) SELECT 1", "22023 EXPLAIN option TIMING requires ANALYZE"),
             ("EXPLAIN (ANALYZE", "42601"),
             ("EXPLAIN ()", "42601 syntax error at or near \")\""),
+            ("EXPLAIN () CALL p()", "42601 syntax error at or near \")\""),
             ("EXPLAIN (,", "42601"),
             ("EXPLAIN", "42601"),
             ("EXPLAIN ANALYZE;", "42601"),
+            ("EXPLAIN VACUUM", "42601"),
+            ("EXPLAIN CREATE TABLE t AS SELECT 1", "0A000 EXPLAIN of this statement is not supported"),
         ] {
-            let found = cut(text).expect_err(text);
+            let found = explained(text).expect_err(text);
             assert!(found.starts_with(expected), "{text}: {found}");
         }
     }

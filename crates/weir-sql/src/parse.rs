@@ -169,7 +169,8 @@ pub fn is_blank(text: &str) -> bool {
     lexer::Lexer::new(text, 0).next().is_none()
 }
 
-fn first_token(text: &str) -> i32 {
+/// Where the first token of a text begins.
+pub(crate) fn first_token(text: &str) -> i32 {
     lexer::Lexer::new(text, 0).next().map_or(0, |token| token.start as i32)
 }
 

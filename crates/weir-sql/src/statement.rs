@@ -1,5 +1,7 @@
 //! Ad-hoc statements: one text, with `$n` parameters whose types are inferred where they are not given.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use weir_types::{CatalogType, SqlState, SqlType};
 
@@ -45,11 +47,12 @@ pub struct Text {
     pub types: Vec<SqlType>,
 }
 
-/// One statement as a tree, with the text that its places are of. A rewritten one has places of what it was.
+/// One statement as a tree, with the text that its places are of. A rewritten one has places of what it was, and one that stands within
+/// another has places of the whole.
 #[derive(Clone, Debug)]
 pub struct ParsedText<'t> {
     text: &'t str,
-    node: node::Node,
+    node: Cow<'t, node::Node>,
 }
 
 impl<'t> ParsedText<'t> {
@@ -57,7 +60,12 @@ impl<'t> ParsedText<'t> {
     /// The text is not one statement.
     pub fn of(text: &'t str) -> Result<ParsedText<'t>, Diagnostic> {
         let parsed = parse::parse_statement(Piece::new(CLIENT, 0, text))?;
-        Ok(ParsedText { text, node: parsed.node })
+        Ok(ParsedText { text, node: Cow::Owned(parsed.node) })
+    }
+
+    /// A statement of the text that has been parsed with it.
+    pub(crate) fn within(text: &'t str, node: &'t node::Node) -> ParsedText<'t> {
+        ParsedText { text, node: Cow::Borrowed(node) }
     }
 
     pub fn text(&self) -> &'t str {
@@ -79,7 +87,7 @@ impl<'t> ParsedText<'t> {
 
     /// Another statement, made of this one.
     pub(crate) fn rewritten(&self, node: node::Node) -> ParsedText<'t> {
-        ParsedText { text: self.text, node }
+        ParsedText { text: self.text, node: Cow::Owned(node) }
     }
 
     /// The tree as a text, by which shards know it.
@@ -101,7 +109,8 @@ impl<'t> ParsedText<'t> {
         parameters: &[SqlType],
     ) -> Result<(BoundText, Vec<SqlType>), Diagnostic> {
         let piece = self.piece();
-        let called = called(&self.node, procedures);
+        let node = self.node();
+        let called = called(node, procedures);
         let signatures: Vec<Signature> = match called {
             Some(_) => procedures.iter().map(signature_of).collect(),
             None => Vec::new(),
@@ -111,17 +120,30 @@ impl<'t> ParsedText<'t> {
         let bound = match called {
             Some((call, name)) => {
                 let as_value =
-                    matches!(&self.node, node::Node::SelectStmt(select) if select.from_clause.is_empty());
+                    matches!(node, node::Node::SelectStmt(select) if select.from_clause.is_empty());
                 BoundText::Call { call: routine::bind_call(&mut binder, call)?, name, as_value }
             }
             None => {
-                let bound = binder.bind_statement(&self.node);
+                let bound = binder.bind_statement(node);
                 let bound = bound.map_err(|wrong| call_within(self.text, procedures, wrong))?;
                 BoundText::Statement(Box::new(bound))
             }
         };
         let types = known_types(piece, binder.parameters())?;
         Ok((bound, types))
+    }
+
+    /// Binds it as [`bind_system_query`] does.
+    ///
+    /// # Errors
+    /// As [`bind_system_query`].
+    pub fn bind_system(
+        self,
+        system: &System,
+        facts: &Facts,
+        parameters: &[SqlType],
+    ) -> Result<BoundSystemQuery, Diagnostic> {
+        bind_system(system, facts, (self.piece(), self.node.into_owned()), parameters)
     }
 }
 
@@ -209,12 +231,19 @@ pub fn bind_system_query(
     text: &str,
     parameters: &[SqlType],
 ) -> Result<BoundSystemQuery, Diagnostic> {
-    let piece = Piece::new(CLIENT, 0, text);
-    let mut parsed = parse::parse_statement(piece)?;
-    show_names(&mut parsed.node);
+    ParsedText::of(text)?.bind_system(system, facts, parameters)
+}
+
+fn bind_system(
+    system: &System,
+    facts: &Facts,
+    (piece, mut node): (Piece<'_>, node::Node),
+    parameters: &[SqlType],
+) -> Result<BoundSystemQuery, Diagnostic> {
+    show_names(&mut node);
     let context = Context { infer_parameters: true, system: Some(facts), ..Context::new(&system.catalog) };
     let mut binder = Binder::new(&context, piece).with_parameters(parameters);
-    match binder.bind_statement(&parsed.node)? {
+    match binder.bind_statement(&node)? {
         Statement::Query(query) if !query.has_effects() => {
             let known = known_types(piece, binder.parameters())?;
             let mut told = binder.parameter_catalog_types();
@@ -225,7 +254,7 @@ pub fn bind_system_query(
             Ok(BoundSystemQuery { query, parameters: known, told })
         }
         _ => Err(Diagnostic::unsupported(
-            parsed.span,
+            piece.token(parse::first_token(piece.text)),
             "a statement that writes or locks and reads the system catalog",
             "read what it says of the schema first",
         )),

@@ -44,6 +44,7 @@ mod processes {
     mod from_log;
     mod from_server;
     mod generated_ids;
+    mod inner_statements;
     mod joined_writes;
     mod kills;
     mod kills_through_postgres;

@@ -13,12 +13,7 @@ use crate::statement::{Done, Failure};
 impl Session {
     /// # Errors
     /// The errors of PostgreSQL.
-    pub(crate) async fn create_as(
-        &mut self,
-        create: &CreateAs,
-        query: &Prepared,
-        text: &str,
-    ) -> Result<Done, Failure> {
+    pub(crate) async fn create_as(&mut self, create: &CreateAs, query: &Prepared) -> Result<Done, Failure> {
         self.settings.refuse_write("CREATE TABLE AS")?;
         if create.if_not_exists && self.current_schema_version().await?.has_relation(&create.table) {
             let name = create.table.rsplit('.').next().unwrap_or_default();
@@ -43,7 +38,7 @@ impl Session {
         if !create.with_data {
             return Ok(Done::tag("CREATE TABLE AS"));
         }
-        let insert = format!("INSERT INTO {} {text}", create.written);
+        let insert = format!("INSERT INTO {} {}", create.written, query.text());
         let prepared = self.bind_text(&insert, &[]).map_err(|wrong| Failure::from(wrong.error))?;
         let done = self.run_prepared(&prepared, "SELECT", &[]).await?;
         Ok(Done { count: done.count, ..Done::tag("SELECT") })

@@ -143,7 +143,7 @@ impl Session {
                 self.front.signal(signals, &mut done.rows);
                 Ok(Done { columns: statement.columns.clone(), ..done })
             }
-            Kind::CreateAs(create, query) => self.create_as(create, &query.0, &query.1).await,
+            Kind::CreateAs(create, query) => self.create_as(create, query).await,
             Kind::CreateMaterialized(text, name, quoted) => {
                 self.create_materialized(text, name, quoted).await
             }
@@ -304,7 +304,7 @@ impl Session {
     }
 
     /// The statement ends when `statement_timeout` says so, until this is dropped.
-    fn limit_time(&self, statement: u64) -> Option<Armed> {
+    pub(crate) fn limit_time(&self, statement: u64) -> Option<Armed> {
         let most = self.settings.values().time("statement_timeout")?;
         let process = self.backend.facts.get()?.process;
         Some(Armed::new(&self.front, std::time::Instant::now() + most, (process, statement)))

@@ -111,18 +111,7 @@ impl Session {
         let mut gives = false;
         let text = &*weir_sql::dollar_quoted(text);
         for said in self.read(text)? {
-            let is_sessions = matches!(
-                said.what,
-                Command::Begin(_)
-                    | Command::Commit
-                    | Command::RollBack
-                    | Command::Savepoint(_)
-                    | Command::Release(_)
-                    | Command::RollBackTo(_)
-                    | Command::Copy(_)
-            );
-            if is_sessions {
-                let word = text.split_whitespace().next().unwrap_or_default().to_ascii_uppercase();
+            if let Some(word) = refused_in_script(&said.what) {
                 let message = format!("{word} in a DO block is not supported");
                 let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message);
                 return Err(error.with_hint("send it as a statement of its own").into());
@@ -192,4 +181,18 @@ impl Session {
         self.mention(severity, SqlError::new(state, message));
         Ok(())
     }
+}
+
+/// The name of a statement that acts on the transaction which the script is in, or that talks to the client.
+fn refused_in_script(what: &Command) -> Option<&'static str> {
+    Some(match what {
+        Command::Begin(_) => "BEGIN",
+        Command::Commit => "COMMIT",
+        Command::RollBack => "ROLLBACK",
+        Command::Savepoint(_) => "SAVEPOINT",
+        Command::Release(_) => "RELEASE",
+        Command::RollBackTo(_) => "ROLLBACK TO SAVEPOINT",
+        Command::Copy(_) => "COPY",
+        _ => return None,
+    })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_sql::bound::OutputColumn;
-use weir_sql::session::{Caught, Command, Output, Said, Temporary, TemporaryFunction};
+use weir_sql::session::{Caught, Command, Output, OutputType, Said, Temporary, TemporaryFunction};
 use weir_types::{Severity, SqlError, SqlState, Value};
 
 use crate::session::Session;
@@ -63,8 +63,7 @@ impl Session {
         for output in outputs {
             match output {
                 Output::Scalar(parameter) => {
-                    let ty = type_of(&function, parameter)?;
-                    let given = self.columns_given(&format!("SELECT CAST(NULL AS {ty})"))?;
+                    let given = self.columns_given(&type_of(&function, parameter)?.value)?;
                     let first = given.into_iter().next();
                     columns.extend(first.map(|column| OutputColumn { name: parameter.clone(), ..column }));
                 }
@@ -72,7 +71,7 @@ impl Session {
                 Output::Field(parameter, Some(field)) => {
                     let fields = self.fields(&function, parameter)?;
                     let found = fields.into_iter().find(|one| one.name == *field);
-                    columns.push(found.ok_or_else(|| no_field(field, type_of(&function, parameter)))?);
+                    columns.push(found.ok_or_else(|| no_field(field, &function, parameter))?);
                 }
             }
         }
@@ -86,7 +85,7 @@ impl Session {
 
     /// Columns of the table whose row type the parameter has.
     fn fields(&self, function: &TemporaryFunction, parameter: &str) -> Result<Vec<OutputColumn>, Failure> {
-        self.columns_given(&format!("SELECT * FROM {}", type_of(function, parameter)?))
+        self.columns_given(&type_of(function, parameter)?.rows)
     }
 
     /// # Errors
@@ -178,15 +177,17 @@ impl Session {
     }
 }
 
-fn type_of<'f>(function: &'f TemporaryFunction, parameter: &str) -> Result<&'f str, SqlError> {
+fn type_of<'f>(function: &'f TemporaryFunction, parameter: &str) -> Result<&'f OutputType, SqlError> {
     let found = function.outputs.iter().find(|(name, _)| name == parameter);
-    found.map(|(_, ty)| ty.as_str()).ok_or_else(|| no_column(parameter))
+    found.map(|(_, ty)| ty).ok_or_else(|| no_column(parameter))
 }
 
-fn no_field(field: &str, ty: Result<&str, SqlError>) -> SqlError {
-    let ty = ty.unwrap_or_default();
-    let name = ty.rsplit('.').next().unwrap_or_default().trim();
-    SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{field}\" not found in data type {name}"))
+fn no_field(field: &str, function: &TemporaryFunction, parameter: &str) -> SqlError {
+    let ty = match type_of(function, parameter) {
+        Ok(ty) => &ty.name,
+        Err(missing) => return missing,
+    };
+    SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{field}\" not found in data type {ty}"))
 }
 
 fn said_of(error: &SqlError, item: Caught) -> String {

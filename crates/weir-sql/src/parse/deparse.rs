@@ -11,6 +11,12 @@ use crate::source::{Diagnostic, Span};
 /// Trees of more levels are not rewritten: copying and encoding them descends without a look at the stack.
 const LEVELS_MAX: usize = 250;
 
+/// Trees of more levels are not written. The time grows with the square of the levels.
+const WRITTEN_LEVELS_MAX: usize = 4_000;
+
+/// Enough for that many.
+const WRITING_STACK_BYTES: usize = 64 << 20;
+
 /// Returns whether a tree has few enough levels to be rewritten.
 pub(crate) fn can_be_rewritten(statement: &node::Node) -> bool {
     !is_deeper(statement, LEVELS_MAX)
@@ -21,10 +27,17 @@ pub(crate) fn can_be_rewritten(statement: &node::Node) -> bool {
 /// # Errors
 /// The library has no text for it.
 pub(crate) fn deparse(statement: &node::Node) -> Result<String, Diagnostic> {
-    // What rewriting has put into it is of few levels.
-    if is_deeper(statement, 2 * LEVELS_MAX) {
-        return Err(too_deep(Span::default()));
+    match () {
+        // What rewriting has put into it is of few levels.
+        () if !is_deeper(statement, 2 * LEVELS_MAX) => write(statement),
+        () if !is_deeper(statement, WRITTEN_LEVELS_MAX) => {
+            stacker::grow(WRITING_STACK_BYTES, || write(statement))
+        }
+        () => Err(too_deep(Span::default())),
     }
+}
+
+fn write(statement: &node::Node) -> Result<String, Diagnostic> {
     let node = Node { node: Some(statement.clone()) };
     let raw = RawStmt { stmt: Some(Box::new(node)), stmt_location: 0, stmt_len: 0 };
     let whole = ParseResult { version: 0, stmts: vec![raw] };
@@ -123,7 +136,11 @@ mod tests {
                 let tree = template(&format!("SELECT 1{deep}")).unwrap();
                 assert!(!can_be_rewritten(&tree));
             }
-            let tree = template(&format!("SELECT 1{}", " + 1".repeat(1_400))).unwrap();
+            for deep in [" + 1".repeat(1_900), " UNION ALL SELECT 1".repeat(1_000)] {
+                let sql = format!("SELECT 1{deep}");
+                assert_eq!(deparse(&template(&sql).unwrap()).unwrap(), sql);
+            }
+            let tree = template(&format!("SELECT 1{}", " + 1".repeat(4_500))).unwrap();
             assert_eq!(deparse(&tree).unwrap_err().state, SqlState::STATEMENT_TOO_COMPLEX);
         });
     }

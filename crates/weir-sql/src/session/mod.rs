@@ -4,7 +4,7 @@
 //! against a catalog.
 
 mod chore;
-mod cut;
+mod inner;
 mod signal;
 mod tables;
 mod tags;
@@ -13,12 +13,12 @@ mod temporary;
 mod tests;
 
 use pg_query::protobuf::{
-    DiscardMode, FetchDirection, Node, TransactionStmtKind, TypeName, VariableSetKind, a_const, node,
+    DiscardMode, ExplainStmt, FetchDirection, Node, TransactionStmtKind, TypeName, VariableSetKind, a_const,
+    node,
 };
 use weir_types::function::quote_identifier;
 use weir_types::{SqlState, SqlType};
 
-use self::cut::{behind, in_parentheses};
 use self::signal::signals;
 use self::tables::{copy, create_as, lock, select_into};
 use crate::assertion::{self, AssertionStatement};
@@ -31,9 +31,10 @@ use crate::source::{Diagnostic, Span};
 use crate::type_name;
 
 pub use self::chore::Chore;
+pub use self::inner::InnerStatement;
 pub use self::signal::{Signal, SignalKind};
 pub use self::tables::{Copied, Copy, CopyOption, CreateAs, Lock, LockMode};
-pub use self::temporary::{Caught, Output, Temporary, TemporaryFunction};
+pub use self::temporary::{Caught, Output, OutputType, Temporary, TemporaryFunction};
 
 /// One statement of a client's text.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,12 +82,12 @@ pub enum Command {
     Prepare {
         name: String,
         types: Vec<SqlType>,
-        body: Span,
+        body: InnerStatement,
     },
-    /// EXECUTE of what was prepared; `arguments`: the bytes within its parentheses.
+    /// EXECUTE of what was prepared; `arguments`: a query for the row of them, if there are any.
     Execute {
         name: String,
-        arguments: Span,
+        arguments: Option<InnerStatement>,
     },
     /// DECLARE CURSOR. `scroll`: whether it goes backwards, where that is said.
     Declare {
@@ -94,7 +95,7 @@ pub enum Command {
         scroll: Option<bool>,
         hold: bool,
         binary: bool,
-        query: Span,
+        query: InnerStatement,
     },
     /// FETCH, and MOVE, which gives nothing.
     Fetch {
@@ -113,12 +114,14 @@ pub enum Command {
     /// their place.
     Signal {
         signals: Vec<Signal>,
-        query: String,
+        query: InnerStatement,
     },
     /// EXPLAIN of a query, a write, a call, or a prepared or declared statement.
     Explain(Explain, Box<Command>),
     /// A query, a write or a call; a DO that is work for shards.
     Run,
+    /// The same, as a part of another statement.
+    RunInner(InnerStatement),
     /// Any other DO: its steps.
     Script(Vec<ScriptStep>),
     /// A SELECT of functions that act on the session.
@@ -204,27 +207,16 @@ pub fn statements(text: &str) -> Result<Vec<Said>, Diagnostic> {
     let piece = Piece::new(0, 0, &text);
     let parsed = parse::parse_statements(piece)?;
     let of = |one: ParsedStatement| {
-        let what = match Temporary::of(piece, one.span)? {
-            Some(temporary) => Command::Temporary(temporary),
-            None => command(piece, &one.node, one.span)?,
+        let span = one.span;
+        let what = command(piece, one.node, span)?;
+        let what = match explained.iter().find(|cut| cut.body == span.start) {
+            Some(cut) => Command::Explain(cut.explain, Box::new(what)),
+            None => what,
         };
-        let explain = explained.iter().find(|cut| cut.body == one.span.start);
-        let what = match (explain, what) {
-            (None, what) => what,
-            (Some(cut), what @ (Command::Run | Command::Execute { .. } | Command::Declare { .. })) => {
-                Command::Explain(cut.explain, Box::new(what))
-            }
-            (Some(_), _) => return Err(not_explained(piece, one.span)),
-        };
-        Ok(Said { what, span: one.span })
+        Ok(Said { what, span })
     };
     let mut said: Vec<Said> = parsed.into_iter().map(of).collect::<Result<_, _>>()?;
     if !of_assertions.is_empty() {
-        if let Some((_, span)) =
-            of_assertions.iter().find(|(_, span)| explained.iter().any(|cut| cut.body == span.start))
-        {
-            return Err(not_explained(piece, *span));
-        }
         let defines =
             |(one, span): (AssertionStatement, Span)| Said { what: Command::Define(one.tag()), span };
         said.extend(of_assertions.into_iter().map(defines));
@@ -233,16 +225,74 @@ pub fn statements(text: &str) -> Result<Vec<Said>, Diagnostic> {
     Ok(said)
 }
 
-fn not_explained(piece: Piece<'_>, span: Span) -> Diagnostic {
-    let first = piece.token(span.start as i32);
-    let message = format!("syntax error at or near \"{}\"", piece.text_of(first));
-    Diagnostic::new(SqlState::SYNTAX_ERROR, first, message)
-        .with_hint("SELECT, INSERT, UPDATE, DELETE, CALL, EXECUTE and DECLARE can be explained")
+/// EXPLAIN, but for that of CALL.
+fn explained(piece: Piece<'_>, stmt: ExplainStmt, span: Span) -> Result<Command, Diagnostic> {
+    let explain = Explain::of(piece, &stmt.options, span)?;
+    let not_explained = || {
+        Diagnostic::unsupported(
+            span,
+            "EXPLAIN of this statement",
+            "SELECT, INSERT, UPDATE, DELETE, CALL, EXECUTE and DECLARE can be explained",
+        )
+    };
+    let node = stmt.query.and_then(|query| query.node).ok_or_else(not_explained)?;
+    let of = match as_run(piece, node, span)? {
+        Ok(inner) => Command::RunInner(inner),
+        Err(of @ (Command::Execute { .. } | Command::Declare { .. })) => of,
+        Err(_) => return Err(not_explained()),
+    };
+    Ok(Command::Explain(explain, Box::new(of)))
 }
 
-fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Command, Diagnostic> {
+/// The statement, if it is a query or a write that shards run; otherwise what it is.
+fn as_run(
+    piece: Piece<'_>,
+    node: node::Node,
+    span: Span,
+) -> Result<Result<InnerStatement, Command>, Diagnostic> {
+    Ok(match session_command(piece, &node, span)? {
+        None if is_run(&node) => Ok(InnerStatement::of(node)),
+        None => Err(command(piece, node, span)?),
+        Some(command) => Err(command),
+    })
+}
+
+/// What is a session's of a query: a call that acts on the session, a signal to another one, a new table.
+fn session_command(
+    piece: Piece<'_>,
+    statement: &node::Node,
+    span: Span,
+) -> Result<Option<Command>, Diagnostic> {
+    if let Some(temporary) = Temporary::of(piece, statement, span)? {
+        return Ok(Some(Command::Temporary(temporary)));
+    }
+    let node::Node::SelectStmt(select) = statement else { return Ok(None) };
+    Ok(signals(select)
+        .or_else(|| select_into(select).map(Command::CreateAs))
+        .or_else(|| Effects::of(select).map(Command::Effects)))
+}
+
+/// MERGE is refused when it is bound, so that the client gets the error before it sends parameters.
+fn is_run(statement: &node::Node) -> bool {
     use node::Node as N;
+    matches!(
+        statement,
+        N::SelectStmt(_)
+            | N::InsertStmt(_)
+            | N::UpdateStmt(_)
+            | N::DeleteStmt(_)
+            | N::MergeStmt(_)
+            | N::CallStmt(_)
+    )
+}
+
+fn command(piece: Piece<'_>, statement: node::Node, span: Span) -> Result<Command, Diagnostic> {
+    use node::Node as N;
+    if let Some(command) = session_command(piece, &statement, span)? {
+        return Ok(command);
+    }
     Ok(match statement {
+        statement if is_run(&statement) => Command::Run,
         N::TransactionStmt(stmt) => {
             let name = stmt.savepoint_name.clone();
             match stmt.kind() {
@@ -298,22 +348,24 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
             Command::Unsupported(format!("NOTIFY {}", quote_identifier(&stmt.conditionname)))
         }
         N::DeallocateStmt(stmt) => Command::Deallocate((!stmt.isall).then(|| stmt.name.clone())),
+        N::ExplainStmt(stmt) => explained(piece, *stmt, span)?,
         N::PrepareStmt(stmt) => Command::Prepare {
-            name: stmt.name.clone(),
+            name: stmt.name,
             types: parameter_types(piece, &stmt.argtypes)?,
-            body: behind(piece, span, "as"),
+            body: InnerStatement::within(stmt.query).ok_or_else(|| nothing_within(span))?,
         },
         N::ExecuteStmt(stmt) => {
-            Command::Execute { name: stmt.name.clone(), arguments: in_parentheses(piece, span) }
+            let arguments = (!stmt.params.is_empty()).then(|| InnerStatement::row_of(stmt.params));
+            Command::Execute { name: stmt.name, arguments: arguments.transpose()? }
         }
         N::DeclareCursorStmt(stmt) => {
             let has = |option: i32| stmt.options & option != 0;
             Command::Declare {
-                name: stmt.portalname.clone(),
                 scroll: (has(CURSOR_SCROLL) || has(CURSOR_NO_SCROLL)).then(|| has(CURSOR_SCROLL)),
                 hold: has(CURSOR_HOLD),
                 binary: has(CURSOR_BINARY),
-                query: behind(piece, span, "for"),
+                name: stmt.portalname,
+                query: InnerStatement::within(stmt.query).ok_or_else(|| nothing_within(span))?,
             }
         }
         N::FetchStmt(stmt) => {
@@ -329,15 +381,7 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
         N::ClosePortalStmt(stmt) => {
             Command::CloseCursor(Some(stmt.portalname.clone()).filter(|name| !name.is_empty()))
         }
-        N::CopyStmt(stmt) => copy(piece, stmt, span)?,
-        N::SelectStmt(select) if piece.text_of(span).contains("_backend") => {
-            signals(piece, select, span).unwrap_or(Command::Run)
-        }
-        N::SelectStmt(select) if select.into_clause.is_some() => match select_into(piece, select, span) {
-            Some(create) => Command::CreateAs(create),
-            None => Command::Run,
-        },
-        N::SelectStmt(select) => Effects::of(piece, select, span).map_or(Command::Run, Command::Effects),
+        N::CopyStmt(stmt) => copy(*stmt, span)?,
         N::ConstraintsSetStmt(set) => {
             let name = |node: &Node| match &node.node {
                 Some(node::Node::RangeVar(range)) => Some(range.relname.clone()),
@@ -349,31 +393,33 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
                 deferred: set.deferred,
             }
         }
-        N::LockStmt(stmt) => Command::Lock(lock(stmt)),
-        // MERGE is refused when it is bound, so that the client gets the error before it sends parameters.
-        N::InsertStmt(_) | N::UpdateStmt(_) | N::DeleteStmt(_) | N::MergeStmt(_) | N::CallStmt(_) => {
-            Command::Run
-        }
-        N::DoStmt(stmt) => plpgsql::script(piece, stmt, span)?.map_or(Command::Run, Command::Script),
+        N::LockStmt(stmt) => Command::Lock(lock(&stmt)),
+        N::DoStmt(stmt) => plpgsql::script(piece, &stmt, span)?.map_or(Command::Run, Command::Script),
         N::VacuumStmt(stmt) => {
-            let chore = Chore::vacuum(stmt);
+            let chore = Chore::vacuum(&stmt);
             Command::Chore(chore.map_err(|wrong| Diagnostic::new(wrong.state(), span, wrong.message()))?)
         }
-        N::ClusterStmt(stmt) => Command::Chore(Chore::cluster(stmt)),
-        N::ReindexStmt(stmt) => Command::Chore(Chore::reindex(stmt)),
+        N::ClusterStmt(stmt) => Command::Chore(Chore::cluster(&stmt)),
+        N::ReindexStmt(stmt) => Command::Chore(Chore::reindex(&stmt)),
         N::CheckPointStmt(_) => Command::Nothing("CHECKPOINT"),
         N::RefreshMatViewStmt(refresh) => {
             Command::Refresh(refresh.relation.as_ref().map_or_else(String::new, crate::ddl::relation_name))
         }
-        other => {
-            let made = match other {
-                N::CreateTableAsStmt(create) => create_as(piece, create, span),
-                _ => None,
-            };
-            made.or_else(|| tags::definition(other).map(Command::Define))
-                .unwrap_or_else(|| unsupported(piece, span))
-        }
+        N::CreateTableAsStmt(create) => match create_as(*create) {
+            Ok(command) => command,
+            Err(create) => definition(piece, &N::CreateTableAsStmt(create), span),
+        },
+        other => definition(piece, &other, span),
     })
+}
+
+fn definition(piece: Piece<'_>, statement: &node::Node, span: Span) -> Command {
+    tags::definition(statement).map_or_else(|| unsupported(piece, span), Command::Define)
+}
+
+/// The grammar gives no such tree.
+fn nothing_within(span: Span) -> Diagnostic {
+    Diagnostic::new(SqlState::SYNTAX_ERROR, span, "syntax error: there is no statement within this one")
 }
 
 /// `DeclareCursorStmt.options` of PostgreSQL.

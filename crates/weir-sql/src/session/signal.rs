@@ -1,11 +1,8 @@
 //! Queries that tell another process something: pg_cancel_backend and pg_terminate_backend.
 
-use pg_query::protobuf::{SelectStmt, node};
+use pg_query::protobuf::{FuncCall, Node, SelectStmt, node};
 
-use super::{Command, constant};
-use crate::lexer::Lexer;
-use crate::parse::Piece;
-use crate::source::Span;
+use super::{Command, InnerStatement, constant};
 
 /// A column of a query that is the number of a process, which is to be told something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,22 +32,13 @@ impl SignalKind {
 }
 
 /// None: there is no such call where it can be told apart from the query.
-pub(super) fn signals(piece: Piece<'_>, select: &SelectStmt, span: Span) -> Option<Command> {
-    let mut query = piece.text_of(span).as_bytes().to_vec();
+pub(super) fn signals(select: &SelectStmt) -> Option<Command> {
     let mut signals = Vec::new();
-    for (column, target) in select.target_list.iter().enumerate() {
-        let Some(node::Node::ResTarget(target)) = &target.node else { return None };
+    for (column, item) in select.target_list.iter().enumerate() {
+        let Some(node::Node::ResTarget(target)) = &item.node else { return None };
         match target.val.as_ref()?.node.as_ref()? {
-            node::Node::FuncCall(call) if call.args.len() == 1 => {
-                let name = call.funcname.last().and_then(constant);
-                let kind = [SignalKind::Cancel, SignalKind::Terminate]
-                    .into_iter()
-                    .find(|kind| name.as_deref() == Some(kind.name()));
-                let Some(kind) = kind else { continue };
-                let start = usize::try_from(call.location).ok()?;
-                let open = Lexer::new(piece.text, start).find(|token| token.is(b'('))?.start;
-                let within = span.start as usize;
-                query.get_mut(start.checked_sub(within)?..open.checked_sub(within)?)?.fill(b' ');
+            node::Node::FuncCall(call) => {
+                let Some(kind) = kind_of(call) else { continue };
                 signals.push(Signal { column, kind, is_unnamed: target.name.is_empty() });
             }
             // The number of its columns is unknown here.
@@ -62,6 +50,26 @@ pub(super) fn signals(piece: Piece<'_>, select: &SelectStmt, span: Span) -> Opti
             _ => {}
         }
     }
-    let query = String::from_utf8(query).ok()?;
-    (!signals.is_empty()).then_some(Command::Signal { signals, query })
+    if signals.is_empty() {
+        return None;
+    }
+    let mut query = select.clone();
+    for signal in &signals {
+        argument_instead(query.target_list.get_mut(signal.column)?)?;
+    }
+    Some(Command::Signal { signals, query: InnerStatement::query(query) })
+}
+
+fn kind_of(call: &FuncCall) -> Option<SignalKind> {
+    let name = call.funcname.last().and_then(constant)?;
+    let mut kinds = [SignalKind::Cancel, SignalKind::Terminate].into_iter();
+    kinds.find(|kind| name == kind.name() && call.args.len() == 1)
+}
+
+/// An item of the select list becomes the argument of its call.
+fn argument_instead(item: &mut Node) -> Option<()> {
+    let Some(node::Node::ResTarget(target)) = &mut item.node else { return None };
+    let node::Node::FuncCall(call) = target.val.take()?.node? else { return None };
+    target.val = Some(Box::new(call.args.into_iter().next()?));
+    Some(())
 }

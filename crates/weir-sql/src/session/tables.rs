@@ -5,11 +5,8 @@ use pg_query::protobuf::{
 };
 use weir_types::function::double_quoted;
 
-use super::cut::{behind, in_parentheses, tokens, without_data};
-use super::{Command, constant};
+use super::{Command, InnerStatement, constant, nothing_within};
 use crate::ddl::relation_name;
-use crate::lexer::{self, Token};
-use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -21,9 +18,7 @@ pub struct CreateAs {
     pub columns: Vec<String>,
     pub if_not_exists: bool,
     pub with_data: bool,
-    pub query: Span,
-    /// For SELECT … INTO: the query's text, with the INTO clause blanked.
-    pub instead: Option<String>,
+    pub query: InnerStatement,
 }
 
 /// LOCK TABLE.
@@ -64,7 +59,7 @@ pub enum Copied {
         name: String,
         columns: Vec<String>,
     },
-    Query(Span),
+    Query(InnerStatement),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -82,53 +77,50 @@ const ACCESS_SHARE: i32 = 1;
 const SHARE: i32 = 5;
 const ACCESS_EXCLUSIVE: i32 = 8;
 
-/// CREATE TABLE … AS and CREATE MATERIALIZED VIEW … WITH DATA. None: it is neither, as the table is temporary.
-pub(super) fn create_as(piece: Piece<'_>, create: &CreateTableAsStmt, span: Span) -> Option<Command> {
-    let into = create.into.as_deref()?;
-    let relation = into.rel.as_ref()?;
-    let is_query = matches!(create.query.as_deref()?.node, Some(node::Node::SelectStmt(_)));
+/// CREATE TABLE … AS and CREATE MATERIALIZED VIEW … WITH DATA.
+///
+/// # Errors
+/// It is neither, or the table is temporary: the statement.
+pub(super) fn create_as(mut create: CreateTableAsStmt) -> Result<Command, Box<CreateTableAsStmt>> {
+    let Some((into, relation)) = create.into.as_deref().and_then(|into| Some((into, into.rel.as_ref()?)))
+    else {
+        return Err(Box::new(create));
+    };
+    let (table, written, with_data) = (relation_name(relation), written(relation), !into.skip_data);
+    let is_of_session = create.is_select_into || relation.relpersistence == "t";
     match create.objtype() {
-        ObjectType::ObjectMatview if !into.skip_data => {
-            Some(Command::CreateMaterialized(relation_name(relation), written(relation)))
+        ObjectType::ObjectMatview if with_data => Ok(Command::CreateMaterialized(table, written)),
+        ObjectType::ObjectTable if !is_of_session => {
+            let columns = into.col_names.iter().filter_map(constant).collect();
+            let if_not_exists = create.if_not_exists;
+            let query = create.query.take_if(|query| matches!(query.node, Some(node::Node::SelectStmt(_))));
+            match InnerStatement::within(query) {
+                Some(query) => Ok(Command::CreateAs(CreateAs {
+                    table,
+                    written,
+                    columns,
+                    if_not_exists,
+                    with_data,
+                    query,
+                })),
+                None => Err(Box::new(create)),
+            }
         }
-        ObjectType::ObjectTable if is_query && !create.is_select_into && relation.relpersistence != "t" => {
-            Some(Command::CreateAs(CreateAs {
-                table: relation_name(relation),
-                written: written(relation),
-                columns: into.col_names.iter().filter_map(constant).collect(),
-                if_not_exists: create.if_not_exists,
-                with_data: !into.skip_data,
-                query: without_data(piece, behind(piece, span, "as")),
-                instead: None,
-            }))
-        }
-        _ => None,
+        _ => Err(Box::new(create)),
     }
 }
 
-/// SELECT … INTO is CREATE TABLE AS. None: the table is temporary, or the text is hard to take apart.
-pub(super) fn select_into(piece: Piece<'_>, select: &SelectStmt, span: Span) -> Option<CreateAs> {
-    let into = select.into_clause.as_deref()?;
-    let relation = into.rel.as_ref().filter(|relation| relation.relpersistence == "p")?;
-    let place = usize::try_from(relation.location).ok()?;
-    let is_into = |token: &Token| token.start < place && token.is_word(piece.text, "into");
-    let start = tokens(piece, span).filter(is_into).last()?.start;
-    let mut end = lexer::token_end(piece.text, place);
-    if !relation.schemaname.is_empty() {
-        let dot = lexer::token_end(piece.text, end);
-        end = lexer::token_end(piece.text, dot);
-    }
-    let own = |at: usize| at.saturating_sub(span.start as usize);
-    let mut query = piece.text_of(span).to_owned();
-    crate::assertion::blank(&mut query, own(start), own(end));
+/// SELECT … INTO is CREATE TABLE AS. None: the table is temporary.
+pub(super) fn select_into(select: &SelectStmt) -> Option<CreateAs> {
+    let relation = select.into_clause.as_deref()?.rel.as_ref();
+    let relation = relation.filter(|relation| relation.relpersistence == "p")?;
     Some(CreateAs {
         table: relation_name(relation),
         written: written(relation),
         columns: Vec::new(),
         if_not_exists: false,
         with_data: true,
-        query: span,
-        instead: Some(query),
+        query: InnerStatement::query(SelectStmt { into_clause: None, ..select.clone() }),
     })
 }
 
@@ -140,7 +132,7 @@ fn written(relation: &RangeVar) -> String {
     }
 }
 
-pub(super) fn copy(piece: Piece<'_>, stmt: &CopyStmt, span: Span) -> Result<Command, Diagnostic> {
+pub(super) fn copy(stmt: CopyStmt, span: Span) -> Result<Command, Diagnostic> {
     let not_here = |what: &str, instead: &str| Err(Diagnostic::unsupported(span, what, instead));
     if stmt.is_program || !stmt.filename.is_empty() {
         return not_here(
@@ -156,7 +148,7 @@ pub(super) fn copy(piece: Piece<'_>, stmt: &CopyStmt, span: Span) -> Result<Comm
             name: relation_name(relation),
             columns: stmt.attlist.iter().filter_map(constant).collect(),
         },
-        None => Copied::Query(in_parentheses(piece, span)),
+        None => Copied::Query(InnerStatement::within(stmt.query).ok_or_else(|| nothing_within(span))?),
     };
     let option = |node: &Node| {
         let Some(node::Node::DefElem(option)) = &node.node else { return None };

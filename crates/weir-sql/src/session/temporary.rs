@@ -3,11 +3,17 @@
 //! One form is there, by which mappers insert a row and are told that another one has its key: OUT parameters, and a body that is one
 //! INSERT, UPDATE or DELETE … RETURNING … INTO, with a handler that tells what was caught.
 
-use weir_types::SqlState;
+use pg_query::protobuf::{
+    CreateFunctionStmt, DefElem, DropStmt, FuncCall, FunctionParameter, FunctionParameterMode, Node,
+    ObjectType, RangeFunction, SelectStmt, TypeName, node,
+};
+use weir_types::function::double_quoted;
 
-use super::cut::tokens;
-use crate::lexer::{Lexer, Token, TokenKind};
+use super::constant;
+use crate::binder::expr_strings;
+use crate::lexer::{Lexer, Token};
 use crate::parse::Piece;
+use crate::parse::deparse::{deparse, query_template};
 use crate::source::{Diagnostic, Span};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -20,14 +26,25 @@ pub enum Temporary {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TemporaryFunction {
     pub name: String,
-    /// OUT parameters: their names, and their types as they are written.
-    pub outputs: Vec<(String, String)>,
+    /// OUT parameters: their names and their types.
+    pub outputs: Vec<(String, OutputType)>,
     /// The statement, without INTO.
     pub statement: String,
     /// The parameter that the row goes into.
     pub into: String,
     /// Assignments of the handler of `unique_violation`: parameters and their values.
     pub caught: Option<Vec<(String, Caught)>>,
+}
+
+/// The type of an OUT parameter. The queries are bound where the function is called.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OutputType {
+    /// Its name without a schema.
+    pub name: String,
+    /// Gives one value of it.
+    pub value: String,
+    /// Gives the rows of the table whose rows are of the type.
+    pub rows: String,
 }
 
 /// An item of GET STACKED DIAGNOSTICS.
@@ -49,44 +66,164 @@ pub enum Output {
 const REMEDY: &str = "in pg_temp there are functions of OUT parameters, in LANGUAGE plpgsql, whose body is BEGIN … RETURNING … INTO parameter; \
                       [EXCEPTION WHEN unique_violation THEN GET STACKED DIAGNOSTICS …;] END, called by SELECT (f.row).*, f.value FROM pg_temp.f()";
 
+const SCHEMA: &str = "pg_temp";
+
 impl Temporary {
     /// `None`: the statement is not about a function in pg_temp.
-    pub(super) fn of(piece: Piece<'_>, span: Span) -> Result<Option<Temporary>, Diagnostic> {
-        if !piece.text_of(span).to_ascii_lowercase().contains("pg_temp") {
-            return Ok(None);
-        }
-        let all: Vec<Token> = tokens(piece, span).collect();
-        let mut reader = Reader { text: piece.text, tokens: &all };
-        let (replaces, what) = if reader.words(&["create", "function", "pg_temp"]) {
-            (false, "a function")
-        } else if reader.words(&["create", "or", "replace", "function", "pg_temp"]) {
-            (true, "a function")
-        } else if reader.words(&["drop", "function", "pg_temp"]) {
-            return Ok(Some(reader.drop(false, piece, span)?));
-        } else if reader.words(&["drop", "function", "if", "exists", "pg_temp"]) {
-            return Ok(Some(reader.drop(true, piece, span)?));
-        } else if reader.words(&["select"]) && calls(piece.text, &all) {
-            let call = reader.call();
-            return call.map(Some).ok_or_else(|| refused(span, "this call of a function"));
-        } else {
-            return Ok(None);
+    pub(super) fn of(
+        piece: Piece<'_>,
+        statement: &node::Node,
+        span: Span,
+    ) -> Result<Option<Temporary>, Diagnostic> {
+        let (read, what) = match statement {
+            node::Node::CreateFunctionStmt(create) => match in_schema(&create.funcname) {
+                Some(name) if !create.is_procedure => (function(name, create), "a function"),
+                _ => return Ok(None),
+            },
+            node::Node::DropStmt(stmt) if stmt.remove_type() == ObjectType::ObjectFunction => {
+                match dropped(stmt) {
+                    Some(name) => (drop_function(name, stmt), "DROP FUNCTION"),
+                    None => return Ok(None),
+                }
+            }
+            node::Node::SelectStmt(select) if select.from_clause.iter().any(is_called) => {
+                (call(select), "this call of a function")
+            }
+            _ => return Ok(None),
         };
-        let function = reader.function().ok_or_else(|| refused(span, what))?;
-        Ok(Some(Temporary::Create { function, replaces }))
+        let refused = || {
+            let at = piece.token(span.start as i32);
+            Diagnostic::unsupported(at, format!("{what} in pg_temp of this form"), REMEDY)
+        };
+        read.ok_or_else(refused).map(Some)
     }
 }
 
-fn refused(span: Span, what: &str) -> Diagnostic {
-    Diagnostic::unsupported(span, format!("{what} in pg_temp of this form"), REMEDY)
+/// The name of a function in pg_temp.
+fn in_schema(names: &[Node]) -> Option<&str> {
+    match expr_strings(names)[..] {
+        [SCHEMA, name] => Some(name),
+        _ => None,
+    }
 }
 
-/// FROM pg_temp.f(.
-fn calls(text: &str, tokens: &[Token]) -> bool {
-    tokens.windows(5).any(|five| {
-        five[0].is_word(text, "from")
-            && five[1].is_word(text, "pg_temp")
-            && five[2].is(b'.')
-            && five[4].is(b'(')
+/// The functions that a list of DROP names.
+fn dropped(stmt: &DropStmt) -> Option<&str> {
+    stmt.objects.iter().find_map(|object| match &object.node {
+        Some(node::Node::ObjectWithArgs(function)) => in_schema(&function.objname),
+        _ => None,
+    })
+}
+
+fn drop_function(name: &str, stmt: &DropStmt) -> Option<Temporary> {
+    let [Node { node: Some(node::Node::ObjectWithArgs(function)) }] = &stmt.objects[..] else { return None };
+    let has_arguments = !function.objargs.is_empty();
+    (!has_arguments).then(|| Temporary::Drop { name: name.to_owned(), if_exists: stmt.missing_ok })
+}
+
+fn is_called(from: &Node) -> bool {
+    called(from).is_some_and(|(_, call)| in_schema(&call.funcname).is_some())
+}
+
+/// The one function of an item of FROM.
+fn called(from: &Node) -> Option<(&RangeFunction, &FuncCall)> {
+    let Some(node::Node::RangeFunction(range)) = &from.node else { return None };
+    let [Node { node: Some(node::Node::List(function)) }] = &range.functions[..] else { return None };
+    match function.items.first()?.node.as_ref()? {
+        node::Node::FuncCall(call) => Some((range, call)),
+        _ => None,
+    }
+}
+
+/// SELECT … FROM pg_temp.f(), and nothing more.
+fn call(select: &SelectStmt) -> Option<Temporary> {
+    let [from] = &select.from_clause[..] else { return None };
+    let (range, call) = called(from)?;
+    let is_plain = range.alias.is_none() && !range.lateral && !range.ordinality && call.args.is_empty();
+    let rest = SelectStmt { target_list: Vec::new(), from_clause: Vec::new(), ..select.clone() };
+    if !is_plain || rest != *query_template("SELECT").ok()? {
+        return None;
+    }
+    let name = in_schema(&call.funcname)?;
+    let outputs = select.target_list.iter().map(|item| output(name, item)).collect::<Option<_>>()?;
+    Some(Temporary::Call { name: name.to_owned(), outputs })
+}
+
+fn output(function: &str, item: &Node) -> Option<Output> {
+    let Some(node::Node::ResTarget(target)) = &item.node else { return None };
+    if !target.name.is_empty() {
+        return None;
+    }
+    let parameter = |node: &node::Node| match node {
+        node::Node::ColumnRef(column) => {
+            match column.fields.iter().map(constant).collect::<Option<Vec<_>>>()?.as_slice() {
+                [of, parameter] if of == function => Some(parameter.clone()),
+                _ => None,
+            }
+        }
+        _ => None,
+    };
+    match target.val.as_ref()?.node.as_ref()? {
+        node::Node::AIndirection(field) => {
+            let of = parameter(field.arg.as_ref()?.node.as_ref()?)?;
+            match &field.indirection[..] {
+                [Node { node: Some(node::Node::AStar(_)) }] => Some(Output::Field(of, None)),
+                [name] => Some(Output::Field(of, Some(constant(name)?))),
+                _ => None,
+            }
+        }
+        value => parameter(value).map(Output::Scalar),
+    }
+}
+
+fn function(name: &str, create: &CreateFunctionStmt) -> Option<Temporary> {
+    let outputs = create.parameters.iter().map(out_parameter).collect::<Option<Vec<_>>>()?;
+    let returns_record = create.return_type.as_ref().is_none_or(|returned| {
+        !returned.setof && matches!(expr_strings(&returned.names)[..], [.., "record"])
+    });
+    let (mut body, mut is_plpgsql) = (None, false);
+    for option in &create.options {
+        let Some(node::Node::DefElem(option)) = &option.node else { return None };
+        match option.defname.as_str() {
+            "language" => is_plpgsql = constant(option.arg.as_deref()?)? == "plpgsql",
+            "as" => body = Some(body_text(option)?),
+            _ => return None,
+        }
+    }
+    let (statement, into, caught) = body_of(&body?)?;
+    let has = |parameter: &String| outputs.iter().any(|(name, _)| name == parameter);
+    let knows_all = has(&into) && caught.iter().flatten().all(|(parameter, _)| has(parameter));
+    let name = name.to_owned();
+    let function = TemporaryFunction { name, outputs, statement, into, caught };
+    (is_plpgsql && returns_record && knows_all)
+        .then_some(Temporary::Create { function, replaces: create.replace })
+}
+
+fn body_text(option: &DefElem) -> Option<String> {
+    match &option.arg.as_deref()?.node {
+        Some(node::Node::List(list)) if list.items.len() == 1 => constant(&list.items[0]),
+        _ => None,
+    }
+}
+
+fn out_parameter(parameter: &Node) -> Option<(String, OutputType)> {
+    let Some(node::Node::FunctionParameter(parameter)) = &parameter.node else { return None };
+    let FunctionParameter { name, arg_type: Some(ty), .. } = &**parameter else { return None };
+    let is_out = parameter.mode() == FunctionParameterMode::FuncParamOut && !name.is_empty();
+    is_out.then(|| Some((name.clone(), output_type(ty)?)))?
+}
+
+fn output_type(ty: &TypeName) -> Option<OutputType> {
+    let names = expr_strings(&ty.names);
+    let relation: Vec<String> = names.iter().map(|name| double_quoted(name)).collect();
+    let mut value = query_template("SELECT CAST(NULL AS int)").ok()?;
+    let Some(node::Node::ResTarget(target)) = &mut value.target_list.first_mut()?.node else { return None };
+    let Some(node::Node::TypeCast(cast)) = &mut target.val.as_mut()?.node else { return None };
+    cast.type_name = Some(ty.clone());
+    Some(OutputType {
+        name: (*names.last()?).to_owned(),
+        value: deparse(&node::Node::SelectStmt(value)).ok()?,
+        rows: format!("SELECT * FROM {}", relation.join(".")),
     })
 }
 
@@ -107,10 +244,6 @@ impl<'t> Reader<'t> {
         all
     }
 
-    fn mark(&mut self, mark: u8) -> Option<()> {
-        self.next().filter(|token| token.is(mark)).map(drop)
-    }
-
     fn next(&mut self) -> Option<Token> {
         let (first, rest) = self.tokens.split_first()?;
         self.tokens = rest;
@@ -124,117 +257,6 @@ impl<'t> Reader<'t> {
     fn written(&self, token: Token) -> &'t str {
         &self.text[token.start..token.end]
     }
-
-    fn drop(mut self, if_exists: bool, piece: Piece<'_>, span: Span) -> Result<Temporary, Diagnostic> {
-        let mut read = || {
-            self.mark(b'.')?;
-            let name = self.name()?;
-            if !self.tokens.is_empty() {
-                self.mark(b'(')?;
-                self.mark(b')')?;
-            }
-            self.tokens.is_empty().then_some(Temporary::Drop { name, if_exists })
-        };
-        read().ok_or_else(|| {
-            let at = piece.token(span.start as i32);
-            Diagnostic::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                at,
-                "DROP FUNCTION of this form in pg_temp is not supported",
-            )
-        })
-    }
-
-    /// Behind SELECT.
-    fn call(mut self) -> Option<Temporary> {
-        let mut outputs = Vec::new();
-        let mut of = None;
-        loop {
-            let is_field = self.tokens.first()?.is(b'(');
-            if is_field {
-                self.mark(b'(')?;
-            }
-            let function = self.name()?;
-            if of.get_or_insert_with(|| function.clone()) != &function {
-                return None;
-            }
-            self.mark(b'.')?;
-            let parameter = self.name()?;
-            outputs.push(match is_field {
-                false => Output::Scalar(parameter),
-                true => {
-                    self.mark(b')')?;
-                    self.mark(b'.')?;
-                    let field = self.next()?;
-                    match self.written(field) {
-                        "*" => Output::Field(parameter, None),
-                        _ => Output::Field(parameter, Some(field.name(self.text)?)),
-                    }
-                }
-            });
-            if self.words(&["from", "pg_temp"]) {
-                break;
-            }
-            self.mark(b',')?;
-        }
-        self.mark(b'.')?;
-        let name = self.name()?;
-        self.mark(b'(')?;
-        self.mark(b')')?;
-        (self.tokens.is_empty() && of.as_ref() == Some(&name)).then_some(Temporary::Call { name, outputs })
-    }
-
-    /// Behind CREATE FUNCTION pg_temp.
-    fn function(mut self) -> Option<TemporaryFunction> {
-        self.mark(b'.')?;
-        let name = self.name()?;
-        self.mark(b'(')?;
-        let mut outputs = Vec::new();
-        loop {
-            self.words(&["out"]).then_some(())?;
-            let parameter = self.name()?;
-            let (first, mut last, mut depth) = (*self.tokens.first()?, None, 0_u32);
-            while let Some(token) = self.tokens.first() {
-                match () {
-                    () if token.is(b'(') => depth += 1,
-                    () if depth == 0 && (token.is(b',') || token.is(b')')) => break,
-                    () if token.is(b')') => depth -= 1,
-                    () => {}
-                }
-                last = self.next();
-            }
-            outputs.push((parameter, self.text.get(first.start..last?.end)?.to_owned()));
-            if self.next()?.is(b')') {
-                break;
-            }
-        }
-        let (mut body, mut is_plpgsql) = (None, false);
-        while !self.tokens.is_empty() {
-            if self.words(&["returns", "record"]) {
-                continue;
-            }
-            if self.words(&["language", "plpgsql"]) {
-                is_plpgsql = true;
-                continue;
-            }
-            self.words(&["as"]).then_some(())?;
-            let text = self.next().filter(|token| token.kind == TokenKind::Text)?;
-            body = Some(content(self.written(text))?);
-        }
-        let (statement, into, caught) = body_of(&body?)?;
-        let has = |parameter: &String| outputs.iter().any(|(name, _)| name == parameter);
-        let knows_all = has(&into) && caught.iter().flatten().all(|(parameter, _)| has(parameter));
-        (is_plpgsql && knows_all).then_some(TemporaryFunction { name, outputs, statement, into, caught })
-    }
-}
-
-/// Contents of a quoted string.
-fn content(written: &str) -> Option<String> {
-    if let Some(rest) = written.strip_prefix('\'') {
-        return Some(rest.strip_suffix('\'')?.replace("''", "'"));
-    }
-    let tag = &written[..written.strip_prefix('$')?.find('$')? + 2];
-    Some(written.strip_prefix(tag)?.strip_suffix(tag)?.to_owned())
 }
 
 type Body = (String, String, Option<Vec<(String, Caught)>>);
@@ -299,9 +321,20 @@ mod tests {
     fn what_mappers_send_is_read() {
         let function = TemporaryFunction {
             name: "testfunc".to_owned(),
-            outputs: [("response", "\"Users\""), ("caught", "numeric(3, 1)")]
-                .map(|(a, b)| (a.to_owned(), b.to_owned()))
-                .into(),
+            outputs: [
+                ("response", "Users", "SELECT NULL::\"Users\"", "SELECT * FROM \"Users\""),
+                (
+                    "caught",
+                    "numeric",
+                    "SELECT NULL::numeric(3, 1)",
+                    "SELECT * FROM \"pg_catalog\".\"numeric\"",
+                ),
+            ]
+            .map(|(parameter, name, value, rows)| {
+                let [name, value, rows] = [name, value, rows].map(str::to_owned);
+                (parameter.to_owned(), OutputType { name, value, rows })
+            })
+            .into(),
             statement: r#"INSERT INTO "Users" ("id") VALUES (DEFAULT, 'a; b') RETURNING *"#.to_owned(),
             into: "response".to_owned(),
             caught: Some(vec![("caught".to_owned(), Caught::Detail)]),
@@ -327,6 +360,10 @@ mod tests {
             "CREATE FUNCTION pg_temp.f(OUT a int) AS $$ BEGIN DELETE FROM t RETURNING a INTO b; END $$ LANGUAGE plpgsql",
             "SELECT * FROM pg_temp.f()",
             "SELECT f.a FROM pg_temp.f(1)",
+            "SELECT f.a FROM pg_temp.f() WHERE true",
+            "SELECT g.a FROM pg_temp.f()",
+            "SELECT f.a AS b FROM pg_temp.f()",
+            "DROP FUNCTION pg_temp.f(int)",
         ] {
             let said = read(text).unwrap_err();
             assert!(said.contains("pg_temp") && said.contains("not supported"), "{said}");

@@ -1,6 +1,7 @@
 //! Parsed forms of client texts.
 
 use super::*;
+use crate::statement::ParsedText;
 
 fn check(text: &str, expected: &[Command]) {
     let seen: Vec<Command> = statements(text).unwrap().into_iter().map(|one| one.what).collect();
@@ -43,24 +44,20 @@ fn transactions() {
 
 #[test]
 fn signals_are_told_apart_from_their_query() {
+    let told = |text: &str, expected: &[Signal], expected_query: &str| {
+        let Some(Command::Signal { signals, query }) = statements(text).unwrap().pop().map(|one| one.what)
+        else {
+            panic!("{text}: no signal")
+        };
+        let query = query.in_text(text).sql().unwrap();
+        assert_eq!((&signals[..], query.as_str()), (expected, expected_query), "{text}");
+    };
     let signal = |column, kind, is_unnamed| Signal { column, kind, is_unnamed };
-    check(
-        "SELECT pg_cancel_backend(7)",
-        &[Command::Signal {
-            signals: vec![signal(0, SignalKind::Cancel, true)],
-            query: "SELECT                  (7)".into(),
-        }],
-    );
-    check(
+    told("SELECT pg_cancel_backend(7)", &[signal(0, SignalKind::Cancel, true)], "SELECT 7");
+    told(
         "SELECT 1; SELECT pid, pg_catalog.pg_terminate_backend (pid) AS ended FROM pg_stat_activity",
-        &[
-            Command::Run,
-            Command::Signal {
-                signals: vec![signal(1, SignalKind::Terminate, false)],
-                query: "SELECT pid,                                 (pid) AS ended FROM pg_stat_activity"
-                    .into(),
-            },
-        ],
+        &[signal(1, SignalKind::Terminate, false)],
+        "SELECT pid, pid AS ended FROM pg_stat_activity",
     );
     check("SELECT *, pg_cancel_backend(pid) FROM pg_stat_activity", &[Command::Run]);
 }
@@ -96,24 +93,26 @@ fn settings() {
 fn prepared_statements_and_cursors() {
     let one = |text: &str| {
         let said = statements(text).unwrap().remove(0);
-        let of = |span: Span| text[span.start as usize..span.end as usize].to_owned();
+        let of = |inner: &InnerStatement| inner.in_text(text).sql().unwrap();
         match said.what {
-            Command::Prepare { name, types, body } => format!("{name} {types:?} {}", of(body)),
-            Command::Execute { name, arguments } => format!("{name} {}", of(arguments)),
+            Command::Prepare { name, types, body } => format!("{name} {types:?} {}", of(&body)),
+            Command::Execute { name, arguments } => {
+                format!("{name} {}", arguments.map(|row| of(&row)).unwrap_or_default())
+            }
             Command::Declare { name, scroll, hold, binary, query } => {
-                format!("{name} {scroll:?} {hold} {binary} {}", of(query))
+                format!("{name} {scroll:?} {hold} {binary} {}", of(&query))
             }
             other => format!("{other:?}"),
         }
     };
     let check = |text: &str, expected: &str| assert_eq!(one(text), expected, "{text}");
-    check("PREPARE p AS SELECT $1 as a", "p [] SELECT $1 as a");
+    check("PREPARE p AS SELECT $1 as a", "p [] SELECT $1 AS a");
     check(
         "prepare \"P\" (int, unknown, numeric(5,2)) as /* the */ VALUES (1)",
         "P [Int4, Unknown, Numeric(Some((5, 2)))] VALUES (1)",
     );
     check("EXECUTE p", "p ");
-    check("EXECUTE p (1, f(2), ')')", "p 1, f(2), ')'");
+    check("EXECUTE p (1, f(2), ')')", "p SELECT 1, f(2), ')'");
     check("DECLARE c CURSOR FOR SELECT 1 FOR UPDATE", "c None false false SELECT 1 FOR UPDATE");
     check("DECLARE c NO SCROLL CURSOR WITH HOLD FOR SELECT 1", "c Some(false) true false SELECT 1");
     check("DECLARE c BINARY SCROLL CURSOR FOR SELECT 1", "c Some(true) false true SELECT 1");
@@ -185,7 +184,7 @@ fn the_others() {
     else {
         panic!("it makes a table")
     };
-    assert_eq!(create.instead.as_deref(), Some("select a                from x"));
+    assert_eq!(create.query.in_text("").sql().unwrap(), "SELECT a FROM x");
     check("SELECT 1 INTO TEMP t", &[Command::Run]);
     check(
         "create assertion a check (1 < 2); select 1; DROP ASSERTION a",
@@ -195,4 +194,57 @@ fn the_others() {
     let places: Vec<(u32, u32)> = said.iter().map(|one| (one.span.start, one.span.end)).collect();
     assert_eq!(places, [(13, 24), (27, 33)]);
     assert_eq!(statements("selec 1").unwrap_err().state, SqlState::SYNTAX_ERROR);
+}
+
+/// What looks like the words around a statement is none of them.
+#[test]
+fn inner_statements_are_those_of_the_grammar() {
+    let inner = |text: &str| {
+        let Some(one) = statements(text).unwrap().pop() else { panic!("{text}: nothing") };
+        let inner = match one.what {
+            Command::Prepare { body, .. } => body,
+            Command::Declare { query, .. } => query,
+            Command::Copy(Copy { what: Copied::Query(query), .. }) => query,
+            Command::CreateAs(create) => create.query,
+            Command::Execute { arguments, .. } => arguments.unwrap(),
+            Command::Explain(_, of) => match *of {
+                Command::RunInner(inner) => inner,
+                Command::Declare { query, .. } => query,
+                other => panic!("{text}: {other:?}"),
+            },
+            other => panic!("{text}: {other:?}"),
+        };
+        inner.in_text(text).sql().unwrap()
+    };
+    for query in [
+        "SELECT 'AS ' || $$ FOR ; $$ AS \"as\"",
+        "SELECT ((1)) AS a, ')' AS \"for\" FROM t AS \"with\" FOR UPDATE",
+        "WITH d AS (SELECT 1) SELECT * FROM d AS data",
+        "VALUES (1, 'WITH NO DATA'), (2, E'\\\\')",
+        "SELECT 1 AS no UNION ALL (SELECT 2 LIMIT 1) ORDER BY 1",
+    ] {
+        let written = ParsedText::of(query).unwrap().sql().unwrap();
+        for around in [
+            "PREPARE \"as\" (int, numeric(3, 1)) /* AS SELECT 0 */ AS {}",
+            "prepare p As{}",
+            "DECLARE \"for\" CURSOR -- FOR SELECT 0\n FOR {}",
+            "declare c no scroll cursor without hold for{}",
+            "COPY /* (SELECT 0) */ ({}) TO STDOUT (FORMAT csv, NULL ')')",
+            "CREATE TABLE \"as\" (\"AS\", b) WITH (fillfactor = 70) AS {} WITH NO DATA",
+            "create unlogged table if not exists t as ({}) with data",
+            "CREATE TABLE t AS /* WITH NO DATA */ {}",
+            "EXPLAIN {}",
+            "explain /* (analyze) */ ( ANALYZE /* ) */ , FORMAT 'json' ) {}",
+            "EXPLAIN ANALYZE VERBOSE DECLARE c CURSOR FOR {}",
+        ] {
+            let text = around.replace("{}", &format!(" {query} "));
+            assert_eq!(inner(&text), written, "{text}");
+        }
+    }
+    let arguments = inner("EXECUTE \"(\" /* ( */ (1, ')', $$,$$, (SELECT ',' || f(2, 3)))");
+    assert_eq!(arguments, "SELECT 1, ')', ',', (SELECT ',' || f(2, 3))");
+    assert_eq!(
+        inner("SELECT ' INTO ' AS \"into\" INTO TABLE \"into\" FROM x"),
+        "SELECT ' INTO ' AS \"into\" FROM x"
+    );
 }
