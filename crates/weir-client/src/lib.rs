@@ -548,7 +548,8 @@ impl Client {
     }
 
     /// Wishes that what is under way under that tag ([`Pending::tag`]) does not happen: if it can still be kept from happening, it
-    /// ends with this error. What waits for others can; a commit cannot.
+    /// ends with this error. What waits for others can, the deferred checks of a
+    /// commit included; a commit that has them behind it cannot.
     pub fn cancel(&self, tag: u64, error: SqlError) {
         if let Carried::Calls(session, _) = &self.carried {
             self.interrupts.interrupt(own_statement(tag), error.clone());

@@ -71,7 +71,7 @@ impl Backend {
     }
 
     /// Cancels the statement in progress with 57014, if possible: one that computes, or waits for a lock or for the network, can be
-    /// cancelled; a commit cannot. The statement reports the error.
+    /// cancelled; a commit can until its deferred constraints have been checked. The statement reports the error.
     pub fn cancel(&self) {
         self.cancel_with("canceling statement due to user request", None);
     }

@@ -66,7 +66,12 @@ impl Session {
         let ended = match self.transaction.state() {
             TransactionState::Open { name, is_implicit: true } => {
                 self.transaction.take();
+                // Deferred constraints are checked: this takes time as a statement does, and ends as one.
+                let number = self.backend.in_flight.begin_statement();
+                let armed = self.limit_time(number);
                 let ended = self.end_named(name, !has_failed).await;
+                drop(armed);
+                self.backend.in_flight.end_statement();
                 self.front.transactions.count(!has_failed && ended.is_ok());
                 self.backend.activity.end(std::time::Instant::now(), Phase::Idle);
                 ended
@@ -83,8 +88,8 @@ impl Session {
     /// Ends the transaction of that name, with what it has defined.
     async fn end_named(&mut self, name: u64, commit: bool) -> Result<(), Failure> {
         let own = self.transaction.own_schema_version.take();
-        let ended =
-            self.backend.in_flight.end_with(self.client.end_transaction(name, commit)).await.map(drop);
+        let ending = self.client.end_transaction(name, commit);
+        let ended = self.backend.in_flight.end_with(&self.client, ending).await.map(drop);
         match own.filter(|_| commit) {
             Some(schema_version) => self.adopt(&schema_version, ended).await,
             None => ended.map_err(sql_error),

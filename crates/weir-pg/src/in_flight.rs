@@ -2,7 +2,7 @@
 //! cancels it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -15,7 +15,8 @@ use crate::ending::terminated;
 struct State {
     /// Its name at the client, while there is something.
     tag: Option<u64>,
-    /// Name of a COMMIT or ROLLBACK in flight, which is not cancelled.
+    /// Name of a COMMIT or ROLLBACK in flight. A COMMIT is cancelled until its deferred constraints have been checked; afterwards the
+    /// coordinator ignores it.
     ending: Option<u64>,
     /// Wakes a session that sleeps, with an error.
     sleep: Option<oneshot::Sender<SqlError>>,
@@ -32,8 +33,25 @@ struct State {
 pub(crate) struct InFlight {
     /// Written by the session and the thread that begins its operation; read and written by who cancels.
     state: Mutex<State>,
-    /// Read by the watchdog. The client sends rows, or has last done so.
+    /// Read by the watchdog. The client sends rows: there is a [`Copying`].
     copies: AtomicBool,
+}
+
+/// A COPY that takes rows of the client; over when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Copying(Arc<InFlight>);
+
+impl Copying {
+    pub(crate) fn begin(of: Arc<InFlight>) -> Copying {
+        of.copies.store(true, Ordering::Relaxed);
+        Copying(of)
+    }
+}
+
+impl Drop for Copying {
+    fn drop(&mut self) {
+        self.0.copies.store(false, Ordering::Relaxed);
+    }
 }
 
 impl Begun for InFlight {
@@ -53,10 +71,6 @@ impl Begun for InFlight {
 impl InFlight {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn set_copies(&self, copies: bool) {
-        self.copies.store(copies, Ordering::Relaxed);
     }
 
     pub(crate) fn copies(&self) -> bool {
@@ -82,9 +96,20 @@ impl InFlight {
         state.tag.or(state.ending)
     }
 
-    /// Waits for a COMMIT or ROLLBACK.
-    pub(crate) async fn end_with(&self, pending: Pending<CallResult>) -> Result<CallResult, Error> {
-        self.lock().ending = Some(pending.tag());
+    /// Waits for a COMMIT or ROLLBACK. Whoever has wished before that the statement ends is heard, too.
+    pub(crate) async fn end_with(
+        &self,
+        client: &Client,
+        pending: Pending<CallResult>,
+    ) -> Result<CallResult, Error> {
+        let wished = {
+            let mut state = self.lock();
+            state.ending = Some(pending.tag());
+            state.wished.take()
+        };
+        if let Some(error) = wished {
+            client.cancel(pending.tag(), error);
+        }
         let ended = pending.await;
         self.lock().ending = None;
         ended
@@ -112,7 +137,7 @@ impl InFlight {
         if let Some(sleep) = state.sleep.take() {
             // It may just have ended.
             let _ = sleep.send(error);
-        } else if let Some(tag) = state.tag {
+        } else if let Some(tag) = state.tag.or(state.ending) {
             client.cancel(tag, error);
         }
     }
@@ -146,5 +171,19 @@ impl InFlight {
             }
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_is_over_when_nothing_takes_its_rows() {
+        let in_flight = Arc::new(InFlight::default());
+        let copying = Copying::begin(in_flight.clone());
+        assert!(in_flight.copies());
+        drop(copying);
+        assert!(!in_flight.copies());
     }
 }

@@ -16,7 +16,7 @@ use self::options::{Format, Header};
 pub use self::options::{Named, Options};
 pub use self::out::messages;
 use self::records::{Field, Record, Records, csv_fields, text_fields};
-use crate::in_flight::InFlight;
+use crate::in_flight::{Copying, InFlight};
 use crate::session::sql_error;
 use crate::statement::Failure;
 
@@ -27,6 +27,8 @@ pub struct CopyIn {
     client: Arc<Client>,
     /// Knows what is on its way, to cancel it.
     told: Arc<InFlight>,
+    /// Tells the watchdog that the client sends rows.
+    _copying: Copying,
     transaction: u64,
     options: Options,
     load: Load,
@@ -81,8 +83,20 @@ impl CopyIn {
             },
         };
         let (rows, row) = (0, Vec::new());
-        let is_statement = false;
-        CopyIn { client, told, transaction, options, load, is_statement, source, in_flight: None, rows, row }
+        let (is_statement, in_flight, _copying) = (false, None, Copying::begin(told.clone()));
+        CopyIn {
+            client,
+            told,
+            _copying,
+            transaction,
+            options,
+            load,
+            is_statement,
+            source,
+            in_flight,
+            rows,
+            row,
+        }
     }
 
     pub fn columns(&self) -> usize {

@@ -26,7 +26,6 @@ impl Session {
                     options,
                     load,
                 );
-                self.backend.in_flight.set_copies(true);
                 let done = CopyDone::In { columns: copy.columns(), is_binary: copy.is_binary() };
                 self.copying = Some(copy);
                 Ok(Done { copy: Some(done), ..Done::tag("COPY") })

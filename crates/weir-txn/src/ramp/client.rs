@@ -386,7 +386,10 @@ impl Coordinator {
                     self.perform(now_ms, sequence, out);
                 }
                 Some(Flight::Open { machine, .. }) => {
-                    out.interrupts.push((machine.statement_id(), error.clone()));
+                    // Otherwise it ends, and its last statement is over.
+                    if machine.works() {
+                        out.interrupts.push((machine.statement_id(), error.clone()));
+                    }
                     machine.interrupt(error.clone(), &mut self.actions);
                     self.perform_open(now_ms, sequence, out);
                 }

@@ -195,3 +195,49 @@ fn what_cannot_be_checked_is_refused() {
     other.batch_execute("COMMIT").unwrap();
     assert_eq!(waits.join().unwrap(), Some(postgres::error::SqlState::FOREIGN_KEY_VIOLATION));
 }
+
+/// COMMIT waits for who deletes the parent. It is cancelled, by its client and by its time, as any statement that waits; nothing of the
+/// transaction has happened, and the session goes on.
+#[test]
+fn a_commit_that_waits_is_cancelled() {
+    for shards in [1, 3] {
+        let weir = Alone::start(shards);
+        weir.driver().batch_execute(&format!("{SCHEMA}{PLACES}")).unwrap();
+        let mut other = weir.driver();
+        other.batch_execute("BEGIN; DELETE FROM parent WHERE id = 1").unwrap();
+        let insert = "INSERT INTO child VALUES (1, 1)";
+        let begun = format!("BEGIN; {insert}");
+        let timed = format!("SET statement_timeout = '1s'; {insert}, (2, 2)");
+        // A text of several statements commits at its end.
+        for (before, ends, is_timed) in [
+            (begun.as_str(), "COMMIT", false),
+            ("SELECT 1", &format!("{insert}; SELECT 2"), false),
+            (&format!("SET statement_timeout = '1s'; {begun}"), "COMMIT", true),
+            ("SELECT 1", &timed, true),
+        ] {
+            let mut driver = weir.driver();
+            driver.batch_execute(before).unwrap();
+            let cancel = driver.cancel_token();
+            let ends = ends.to_owned();
+            let ended = std::thread::spawn(move || {
+                let failed = driver.batch_execute(&ends).unwrap_err();
+                let said =
+                    failed.as_db_error().map(|error| format!("{} {}", error.code().code(), error.message()));
+                driver.batch_execute("SET statement_timeout = 0; SELECT 1").unwrap();
+                said.unwrap_or_else(|| failed.to_string())
+            });
+            let expected = match is_timed {
+                true => "57014 canceling statement due to statement timeout",
+                false => {
+                    until_locked(&mut weir.driver(), 1);
+                    cancel.cancel_query(NoTls).unwrap();
+                    "57014 canceling statement due to user request"
+                }
+            };
+            assert_eq!(ended.join().unwrap(), expected, "{shards} shards: {before}");
+        }
+        other.batch_execute("ROLLBACK").unwrap();
+        let count = weir.driver().query_one("SELECT count(*) FROM child", &[]).unwrap().get::<_, i64>(0);
+        assert_eq!(count, 0, "{shards} shards");
+    }
+}
