@@ -3,6 +3,7 @@
 use weir_sql::session::Characteristics;
 use weir_types::{Severity, SqlError, SqlState};
 
+use crate::run::set_isolation;
 use crate::session::{Session, sql_error};
 use crate::settings::Changed;
 use crate::statement::{Done, Failure};
@@ -24,7 +25,7 @@ impl Session {
     /// Characteristics of the open transaction, until its end.
     fn be_like(&mut self, wished: Characteristics) -> Result<(), SqlError> {
         if let Some(isolation) = wished.isolation {
-            self.set_isolation(isolation)?;
+            set_isolation(self, isolation)?;
         }
         if let Some(read_only) = wished.read_only {
             self.set("transaction_read_only", Some(if read_only { "on" } else { "off" }), true)?;

@@ -4,6 +4,7 @@ use weir_sql::session::{Characteristics, Command, Isolation};
 use weir_types::{Severity, SqlError, SqlState, Value};
 
 use crate::portals::no_portal;
+use crate::run::import_snapshot;
 use crate::session::{Session, not_yet};
 use crate::settings::{Changed, switch};
 use crate::statement::Done;
@@ -64,7 +65,7 @@ impl Session {
                 Ok(Done::tag("SET"))
             }
             Command::Snapshot(name) => {
-                self.import_snapshot(name)?;
+                import_snapshot(self, name)?;
                 Ok(Done::tag("SET"))
             }
             Command::SetSession(wished) => self.set_session(*wished),

@@ -13,7 +13,7 @@ use weir_sql::system::Facts;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::portals::PortalState;
-use crate::run::effect_columns;
+use crate::run::{effect_columns, temporary_columns};
 use crate::session::Session;
 use crate::statement::{CALL, Failure, Kind, Statement};
 use crate::watch::StatementFigures;
@@ -166,7 +166,7 @@ impl Session {
                     .find(|one| one.eq_ignore_ascii_case(name));
                 vec![column(shown.unwrap_or(name))]
             }
-            Command::Temporary(temporary) => self.temporary_columns(temporary)?,
+            Command::Temporary(temporary) => temporary_columns(self, temporary)?,
             Command::Show(None) => vec![column("name"), column("setting"), column("description")],
             _ => Vec::new(),
         };

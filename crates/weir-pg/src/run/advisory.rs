@@ -59,67 +59,63 @@ impl AdvisoryLocks {
     }
 }
 
-impl Session {
-    /// Says whether the session has it.
-    pub(crate) async fn lock(
-        &mut self,
-        key: AdvisoryKey,
-        waits: bool,
-        of_transaction: bool,
-    ) -> Result<bool, Failure> {
-        // A transaction-level lock outside of a transaction ends with its statement.
-        let open = self.transaction.open_name();
-        {
-            let locks = &mut self.advisory;
-            if let Some(held) = locks.of_session.get_mut(&key).filter(|held| held.times > 0 || of_transaction)
-            {
-                match of_transaction {
-                    true => held.of_transaction = open.is_some(),
-                    false => held.times += 1,
-                }
-                return Ok(true);
+/// Says whether the session has it.
+pub(crate) async fn lock(
+    session: &mut Session,
+    key: AdvisoryKey,
+    waits: bool,
+    of_transaction: bool,
+) -> Result<bool, Failure> {
+    // A transaction-level lock outside of a transaction ends with its statement.
+    let open = session.transaction.open_name();
+    {
+        let locks = &mut session.advisory;
+        if let Some(held) = locks.of_session.get_mut(&key).filter(|held| held.times > 0 || of_transaction) {
+            match of_transaction {
+                true => held.of_transaction = open.is_some(),
+                false => held.times += 1,
             }
-            if !of_transaction && locks.of_transaction.contains(&key) {
-                let message = "an advisory lock of the session that its transaction holds already";
-                let error =
-                    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{message} is not supported"));
-                return Err(error.with_hint("Take it before the transaction begins.").into());
-            }
+            return Ok(true);
         }
-        let of_open = open.filter(|_| of_transaction);
-        let is_true = |result: &CallResult| result.values == [Value::Bool(true)];
-        if let Some(name) = of_open {
-            let is_held =
-                self.ask(name, key, waits).await?.map(|result| is_true(&result)).map_err(sql_error)?;
-            if is_held {
-                self.advisory.of_transaction.insert(key);
-            }
-            return Ok(is_held);
+        if !of_transaction && locks.of_transaction.contains(&key) {
+            let message = "an advisory lock of the session that its transaction holds already";
+            let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{message} is not supported"));
+            return Err(error.with_hint("Take it before the transaction begins.").into());
         }
-        let (own, answered) = loop {
-            let own = ByItself::begin(&self.client);
-            match self.ask(own.name(), key, waits).await? {
-                // Another session may hold the lock for long.
-                Err(Error::Deadline(_)) if waits => {}
-                answered => break (own, answered.map_err(sql_error)?),
-            }
-        };
-        let is_held = is_true(&answered);
-        if is_held && !of_transaction {
-            let held = Held { name: own.keep(), times: 1, of_transaction: false };
-            self.advisory.of_session.insert(key, held);
-        }
-        Ok(is_held)
     }
+    let of_open = open.filter(|_| of_transaction);
+    let is_true = |result: &CallResult| result.values == [Value::Bool(true)];
+    if let Some(name) = of_open {
+        let is_held =
+            ask(session, name, key, waits).await?.map(|result| is_true(&result)).map_err(sql_error)?;
+        if is_held {
+            session.advisory.of_transaction.insert(key);
+        }
+        return Ok(is_held);
+    }
+    let (own, answered) = loop {
+        let own = ByItself::begin(&session.client);
+        match ask(session, own.name(), key, waits).await? {
+            // Another session may hold the lock for long.
+            Err(Error::Deadline(_)) if waits => {}
+            answered => break (own, answered.map_err(sql_error)?),
+        }
+    };
+    let is_held = is_true(&answered);
+    if is_held && !of_transaction {
+        let held = Held { name: own.keep(), times: 1, of_transaction: false };
+        session.advisory.of_session.insert(key, held);
+    }
+    Ok(is_held)
+}
 
-    /// In the transaction of that name.
-    async fn ask(
-        &mut self,
-        name: u64,
-        key: AdvisoryKey,
-        waits: bool,
-    ) -> Result<Result<CallResult, Error>, Failure> {
-        self.limit_waits(name, self.settings.values().time("lock_timeout")).await?;
-        Ok(self.answer_of(|client| client.begin_advisory_lock(name, key, waits)).await)
-    }
+/// In the transaction of that name.
+async fn ask(
+    session: &mut Session,
+    name: u64,
+    key: AdvisoryKey,
+    waits: bool,
+) -> Result<Result<CallResult, Error>, Failure> {
+    session.limit_waits(name, session.settings.values().time("lock_timeout")).await?;
+    Ok(session.answer_of(|client| client.begin_advisory_lock(name, key, waits)).await)
 }

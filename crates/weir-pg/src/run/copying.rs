@@ -8,54 +8,56 @@ use crate::copy::{CopyIn, Named, Options, messages};
 use crate::session::Session;
 use crate::statement::{CopyDone, Done, Failure};
 
-impl Session {
-    /// # Errors
-    /// An error of PostgreSQL, or an unsupported feature.
-    pub async fn copy(&mut self, copy: &Copy, query: Option<&Prepared>) -> Result<Done, Failure> {
-        let options = Options::of(&copy.options, copy.is_from)?;
-        match (&copy.what, query) {
-            (Copied::Table { name, columns }, _) if copy.is_from => {
-                let load = self.current_schema_version().await?.load(name, columns)?;
-                self.settings.refuse_write("COPY FROM")?;
-                let names: Vec<&str> = load.table.columns.iter().map(|(name, _)| name.as_str()).collect();
-                refuse_unknown(&options, &names)?;
-                let transaction = self.begin_together();
-                let copy = CopyIn::new(
-                    (self.client.clone(), self.backend.in_flight.clone()),
-                    transaction,
-                    options,
-                    load,
-                );
-                let done = CopyDone::In { columns: copy.columns(), is_binary: copy.is_binary() };
-                self.copying = Some(copy);
-                Ok(Done { copy: Some(done), ..Done::tag("COPY") })
-            }
-            (Copied::Table { name, columns }, _) => {
-                let prepared = self.current_schema_version().await?.unload(name, columns)?;
-                self.copy_out(&prepared, &options).await
-            }
-            (Copied::Query(_), Some(query)) if !query.columns().is_empty() => {
-                self.copy_out(query, &options).await
-            }
-            (Copied::Query(_), _) => {
-                let message = "COPY query must have a RETURNING clause";
-                Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).into())
-            }
+/// # Errors
+/// An error of PostgreSQL, or an unsupported feature.
+pub(crate) async fn copy(
+    session: &mut Session,
+    copy: &Copy,
+    query: Option<&Prepared>,
+) -> Result<Done, Failure> {
+    let options = Options::of(&copy.options, copy.is_from)?;
+    match (&copy.what, query) {
+        (Copied::Table { name, columns }, _) if copy.is_from => {
+            let load = session.current_schema_version().await?.load(name, columns)?;
+            session.settings.refuse_write("COPY FROM")?;
+            let names: Vec<&str> = load.table.columns.iter().map(|(name, _)| name.as_str()).collect();
+            refuse_unknown(&options, &names)?;
+            let transaction = session.begin_together();
+            let copy = CopyIn::new(
+                (session.client.clone(), session.backend.in_flight.clone()),
+                transaction,
+                options,
+                load,
+            );
+            let done = CopyDone::In { columns: copy.columns(), is_binary: copy.is_binary() };
+            session.copying = Some(copy);
+            Ok(Done { copy: Some(done), ..Done::tag("COPY") })
+        }
+        (Copied::Table { name, columns }, _) => {
+            let prepared = session.current_schema_version().await?.unload(name, columns)?;
+            copy_out(session, &prepared, &options).await
+        }
+        (Copied::Query(_), Some(query)) if !query.columns().is_empty() => {
+            copy_out(session, query, &options).await
+        }
+        (Copied::Query(_), _) => {
+            let message = "COPY query must have a RETURNING clause";
+            Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).into())
         }
     }
+}
 
-    async fn copy_out(&mut self, prepared: &Prepared, options: &Options) -> Result<Done, Failure> {
-        let columns = prepared.columns();
-        let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-        refuse_unknown(options, &names)?;
-        let done = self.run_prepared(prepared, "COPY", &[]).await?;
-        let count = Some(done.rows.len() as u64);
-        let style = self.settings.values().interval_style();
-        let messages = messages(&done.rows, columns, options, style)?;
-        let is_binary = options.is_binary();
-        let copy = Some(CopyDone::Out { columns: columns.len(), is_binary, messages });
-        Ok(Done { copy, count, ..Done::tag("COPY") })
-    }
+async fn copy_out(session: &mut Session, prepared: &Prepared, options: &Options) -> Result<Done, Failure> {
+    let columns = prepared.columns();
+    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+    refuse_unknown(options, &names)?;
+    let done = session.run_prepared(prepared, "COPY", &[]).await?;
+    let count = Some(done.rows.len() as u64);
+    let style = session.settings.values().interval_style();
+    let messages = messages(&done.rows, columns, options, style)?;
+    let is_binary = options.is_binary();
+    let copy = Some(CopyDone::Out { columns: columns.len(), is_binary, messages });
+    Ok(Done { copy, count, ..Done::tag("COPY") })
 }
 
 fn refuse_unknown(options: &Options, columns: &[&str]) -> Result<(), SqlError> {

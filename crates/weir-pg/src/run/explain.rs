@@ -19,71 +19,69 @@ struct Measured {
     rows: u64,
 }
 
-impl Session {
-    /// Output lines.
-    pub(crate) async fn explain(
-        &mut self,
-        explain: Explain,
-        of: &Statement,
-        values: &[Value],
-    ) -> Result<Vec<String>, Failure> {
-        let executed;
-        let (prepared, values) = match &of.kind {
-            Kind::Run(prepared, _) => (prepared, Cow::Borrowed(values)),
-            Kind::Declare { query, .. } => (query, Cow::Borrowed(values)),
-            Kind::Execute(name, arguments) => {
-                let (statement, values) = self.executed(name, arguments.as_ref()).await?;
-                executed = statement;
-                match &executed.kind {
-                    Kind::Run(prepared, _) => (prepared, Cow::Owned(values)),
-                    _ => return Err(nothing_to_explain().into()),
-                }
+/// Output lines.
+pub(crate) async fn explain(
+    session: &mut Session,
+    explain: Explain,
+    of: &Statement,
+    values: &[Value],
+) -> Result<Vec<String>, Failure> {
+    let executed;
+    let (prepared, values) = match &of.kind {
+        Kind::Run(prepared, _) => (prepared, Cow::Borrowed(values)),
+        Kind::Declare { query, .. } => (query, Cow::Borrowed(values)),
+        Kind::Execute(name, arguments) => {
+            let (statement, values) = session.executed(name, arguments.as_ref()).await?;
+            executed = statement;
+            match &executed.kind {
+                Kind::Run(prepared, _) => (prepared, Cow::Owned(values)),
+                _ => return Err(nothing_to_explain().into()),
             }
-            _ => return Err(nothing_to_explain().into()),
-        };
-        let bound = self.bound(prepared)?;
-        let values = self.with_current_values(prepared, &values)?;
-        // It takes as long as an analysis of the application.
-        let explained = tokio::task::block_in_place(|| bound.explain(&values))?;
-        let open = self.transaction.open_name();
-        let explained = if open.is_some() { explained.within_transaction() } else { explained };
-        let measured = match explain.analyze {
-            true => Some(self.measure(&bound, &values, open).await?),
-            false => None,
-        };
-        let told = Told { explain, explained: &explained, open: open.is_some(), measured: measured.as_ref() };
-        Ok(match explain.json {
-            true => told.json(),
-            false => told.lines(),
-        })
-    }
-
-    async fn measure(
-        &mut self,
-        prepared: &Prepared,
-        values: &[Value],
-        open: Option<u64>,
-    ) -> Result<Measured, Failure> {
-        if prepared.writes() {
-            let what = prepared.verb().map_or("CALL".to_owned(), |_| prepared.name().to_uppercase());
-            self.settings.refuse_write(&what)?;
         }
-        let begun = Instant::now();
-        let mut tag = 0;
-        let ended = self
-            .wait_for(|client| {
-                let pending = client.begin_traced(open, prepared, values);
-                tag = pending.tag();
-                pending
-            })
-            .await;
-        let took = begun.elapsed();
-        let trace = self.client.take_trace(tag).unwrap_or_default();
-        let ended = ended?;
-        self.sequence_values.note(prepared, &ended);
-        let rows = prepared.count(&ended);
-        Ok(Measured { trace, took, rows })
+        _ => return Err(nothing_to_explain().into()),
+    };
+    let bound = session.bound(prepared)?;
+    let values = session.with_current_values(prepared, &values)?;
+    // It takes as long as an analysis of the application.
+    let explained = tokio::task::block_in_place(|| bound.explain(&values))?;
+    let open = session.transaction.open_name();
+    let explained = if open.is_some() { explained.within_transaction() } else { explained };
+    let measured = match explain.analyze {
+        true => Some(measure(session, &bound, &values, open).await?),
+        false => None,
+    };
+    let told = Told { explain, explained: &explained, open: open.is_some(), measured: measured.as_ref() };
+    Ok(match explain.json {
+        true => told.json(),
+        false => told.lines(),
+    })
+}
+
+async fn measure(
+    session: &mut Session,
+    prepared: &Prepared,
+    values: &[Value],
+    open: Option<u64>,
+) -> Result<Measured, Failure> {
+    if prepared.writes() {
+        let what = prepared.verb().map_or("CALL".to_owned(), |_| prepared.name().to_uppercase());
+        session.settings.refuse_write(&what)?;
     }
+    let begun = Instant::now();
+    let mut tag = 0;
+    let ended = session
+        .wait_for(|client| {
+            let pending = client.begin_traced(open, prepared, values);
+            tag = pending.tag();
+            pending
+        })
+        .await;
+    let took = begun.elapsed();
+    let trace = session.client.take_trace(tag).unwrap_or_default();
+    let ended = ended?;
+    session.sequence_values.note(prepared, &ended);
+    let rows = prepared.count(&ended);
+    Ok(Measured { trace, took, rows })
 }
 
 fn nothing_to_explain() -> SqlError {

@@ -32,8 +32,8 @@ use crate::watchdog::Armed;
 pub(crate) use advisory::AdvisoryLocks;
 use definitions::PATIENCE;
 pub(crate) use effects::columns as effect_columns;
-pub(crate) use snapshots::{Exported, Snapshot};
-pub(crate) use temporary::TemporaryFunctions;
+pub(crate) use snapshots::{Exported, Snapshot, import_snapshot, set_isolation};
+pub(crate) use temporary::{TemporaryFunctions, temporary_columns};
 
 /// A statement under way.
 struct Watched {
@@ -114,9 +114,9 @@ impl Session {
                 self.set_constraints(names.as_deref(), *deferred).await
             }
             Kind::Command(Command::Begin(wished)) => Ok(self.begin(*wished)?),
-            Kind::Command(Command::Lock(lock)) => self.lock_tables(lock).await,
+            Kind::Command(Command::Lock(lock)) => lock::lock_tables(self, lock).await,
             Kind::Command(Command::Temporary(temporary)) => {
-                self.run_temporary(temporary, statement.columns.clone()).await
+                temporary::run_temporary(self, temporary, statement.columns.clone()).await
             }
             Kind::Command(command) => Ok(Done { columns: self.columns_of(statement), ..self.obey(command)? }),
             Kind::Run(prepared, tag) => self.run_prepared(prepared, tag, values).await,
@@ -135,20 +135,20 @@ impl Session {
                     _ => Ok(Done::tag("")),
                 }
             }
-            Kind::Script(steps) => self.run_script(steps).await,
-            Kind::Effects(calls, query) => self.run_effects(calls, query, values).await,
-            Kind::Copy(copy, query) => self.copy(copy, query.as_ref()).await,
+            Kind::Script(steps) => script::run_script(self, steps).await,
+            Kind::Effects(calls, query) => effects::run_effects(self, calls, query, values).await,
+            Kind::Copy(copy, query) => copying::copy(self, copy, query.as_ref()).await,
             Kind::Signal(signals, query) => {
                 let mut done = self.run_prepared(query, "SELECT", values).await?;
                 self.front.signal(signals, &mut done.rows);
                 Ok(Done { columns: statement.columns.clone(), ..done })
             }
-            Kind::CreateAs(create, query) => self.create_as(create, query).await,
+            Kind::CreateAs(create, query) => create_as::create_as(self, create, query).await,
             Kind::CreateMaterialized(text, name, quoted) => {
-                self.create_materialized(text, name, quoted).await
+                create_as::create_materialized(self, text, name, quoted).await
             }
             Kind::Explain(explain, of) => {
-                let lines = self.explain(*explain, of, values).await?;
+                let lines = explain::explain(self, *explain, of, values).await?;
                 let rows = lines.into_iter().map(|line| vec![Value::text(line)]).collect();
                 Ok(Done { rows, columns: statement.columns.clone(), ..Done::tag("EXPLAIN") })
             }
@@ -214,7 +214,7 @@ impl Session {
         let values = &*self.with_current_values(prepared, values)?;
         let filled = match &prepared.volatile()[..] {
             [] => None,
-            tables => Some(self.fill(prepared, tables).await?),
+            tables => Some(volatile::fill(self, prepared, tables).await?),
         };
         let prepared = filled.as_ref().unwrap_or(prepared);
         if prepared.writes() {
@@ -225,9 +225,9 @@ impl Session {
             })?;
         }
         if prepared.pieces().is_some() {
-            return self.run_pieces(prepared, tag, values).await;
+            return sub_statements::run_pieces(self, prepared, tag, values).await;
         }
-        let snapshot = self.snapshot_for(prepared).await?;
+        let snapshot = snapshots::snapshot_for(self, prepared).await?;
         let lock_timeout = self.settings.values().time("lock_timeout");
         let (result, prepared) = match self.transaction.open_name() {
             Some(name) if snapshot.is_some() => {
@@ -236,7 +236,7 @@ impl Session {
                 let at = (snapshot.map_or(0, |snapshot| snapshot.name()), begun);
                 (self.wait_for(|client| client.begin_at_snapshot(at, &bound, values)).await?, bound)
             }
-            _ if prepared.has_batches() => self.run_batches(prepared, values, lock_timeout).await?,
+            _ if prepared.has_batches() => many::run_batches(self, prepared, values, lock_timeout).await?,
             Some(name) => {
                 let bound = self.bound(prepared)?;
                 self.limit_waits(name, lock_timeout).await?;

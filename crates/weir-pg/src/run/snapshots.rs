@@ -54,79 +54,77 @@ fn before_any_query(what: &str) -> SqlError {
     SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, format!("{what} must be called before any query"))
 }
 
-impl Session {
-    /// From here on, until the end of the transaction.
-    pub(crate) fn set_isolation(&mut self, level: Isolation) -> Result<(), SqlError> {
-        let is_repeatable = level == Isolation::RepeatableRead;
-        if is_repeatable != self.settings.is_repeatable_read() && self.transaction.has_run() {
-            return Err(before_any_query("SET TRANSACTION ISOLATION LEVEL"));
-        }
-        let set = |values: &mut Values| {
-            values.set_isolation(level);
-            Ok(())
-        };
-        self.settings.change(!self.transaction.is_none(), true, &set).map(drop)
+/// From here on, until the end of the transaction.
+pub(crate) fn set_isolation(session: &mut Session, level: Isolation) -> Result<(), SqlError> {
+    let is_repeatable = level == Isolation::RepeatableRead;
+    if is_repeatable != session.settings.is_repeatable_read() && session.transaction.has_run() {
+        return Err(before_any_query("SET TRANSACTION ISOLATION LEVEL"));
     }
-
-    /// Snapshot that the statement must run at, if the transaction reads one state; taken now if this is its first query.
-    pub(crate) async fn snapshot_for(
-        &mut self,
-        prepared: &Prepared,
-    ) -> Result<Option<Arc<Snapshot>>, Failure> {
-        if !self.settings.is_repeatable_read() || self.transaction.open_name().is_none() {
-            return Ok(None);
-        }
-        if !prepared.reads_only() {
-            let what = "calls of procedures in a transaction of isolation level repeatable read";
-            return Err(not_yet(what).with_hint("read committed").into());
-        }
-        self.snapshot().await.map(Some)
-    }
-
-    async fn snapshot(&mut self) -> Result<Arc<Snapshot>, Failure> {
-        if let Some(held) = &self.transaction.snapshot {
-            return Ok(held.clone());
-        }
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let (client, name) = (self.client.clone(), self.client.new_transaction());
-            let taken = Arc::new(Snapshot { client, name, schema_version: self.schema_version()? });
-            match self.wait_for(|client| client.begin_snapshot(name, &taken.schema_version)).await {
-                Ok(_) => return Ok(self.transaction.snapshot.insert(taken).clone()),
-                Err(failure) if Instant::now() < until => self.meet(failure).await?,
-                Err(failure) => return Err(failure),
-            }
-        }
-    }
-
-    /// pg_export_snapshot().
-    pub(crate) async fn export_snapshot(&mut self) -> Result<Value, Failure> {
-        if !self.settings.is_repeatable_read() || self.transaction.open_name().is_none() {
-            let what = "pg_export_snapshot() but in a transaction of isolation level repeatable read";
-            return Err(not_yet(what).into());
-        }
-        let snapshot = self.snapshot().await?;
-        Ok(Value::text(self.front.exported.put(&snapshot)))
-    }
-
-    /// SET TRANSACTION SNAPSHOT.
-    pub(crate) fn import_snapshot(&mut self, name: &str) -> Result<(), SqlError> {
-        if !self.settings.is_repeatable_read() || self.transaction.open_name().is_none() {
-            let message =
-                "a snapshot-importing transaction must have isolation level SERIALIZABLE or REPEATABLE READ";
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
-        }
-        if self.transaction.has_run() {
-            return Err(before_any_query("SET TRANSACTION SNAPSHOT"));
-        }
-        let Some(snapshot) = self.front.exported.get(name) else {
-            let message = format!("invalid snapshot identifier: \"{name}\"");
-            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
-                .with_hint("Snapshots are those of transactions that are open at the same front end."));
-        };
-        self.transaction.snapshot = Some(snapshot);
+    let set = |values: &mut Values| {
+        values.set_isolation(level);
         Ok(())
+    };
+    session.settings.change(!session.transaction.is_none(), true, &set).map(drop)
+}
+
+/// Snapshot that the statement must run at, if the transaction reads one state; taken now if this is its first query.
+pub(crate) async fn snapshot_for(
+    session: &mut Session,
+    prepared: &Prepared,
+) -> Result<Option<Arc<Snapshot>>, Failure> {
+    if !session.settings.is_repeatable_read() || session.transaction.open_name().is_none() {
+        return Ok(None);
     }
+    if !prepared.reads_only() {
+        let what = "calls of procedures in a transaction of isolation level repeatable read";
+        return Err(not_yet(what).with_hint("read committed").into());
+    }
+    snapshot(session).await.map(Some)
+}
+
+async fn snapshot(session: &mut Session) -> Result<Arc<Snapshot>, Failure> {
+    if let Some(held) = &session.transaction.snapshot {
+        return Ok(held.clone());
+    }
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let (client, name) = (session.client.clone(), session.client.new_transaction());
+        let taken = Arc::new(Snapshot { client, name, schema_version: session.schema_version()? });
+        match session.wait_for(|client| client.begin_snapshot(name, &taken.schema_version)).await {
+            Ok(_) => return Ok(session.transaction.snapshot.insert(taken).clone()),
+            Err(failure) if Instant::now() < until => session.meet(failure).await?,
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+/// pg_export_snapshot().
+pub(crate) async fn export_snapshot(session: &mut Session) -> Result<Value, Failure> {
+    if !session.settings.is_repeatable_read() || session.transaction.open_name().is_none() {
+        let what = "pg_export_snapshot() but in a transaction of isolation level repeatable read";
+        return Err(not_yet(what).into());
+    }
+    let snapshot = snapshot(session).await?;
+    Ok(Value::text(session.front.exported.put(&snapshot)))
+}
+
+/// SET TRANSACTION SNAPSHOT.
+pub(crate) fn import_snapshot(session: &mut Session, name: &str) -> Result<(), SqlError> {
+    if !session.settings.is_repeatable_read() || session.transaction.open_name().is_none() {
+        let message =
+            "a snapshot-importing transaction must have isolation level SERIALIZABLE or REPEATABLE READ";
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    }
+    if session.transaction.has_run() {
+        return Err(before_any_query("SET TRANSACTION SNAPSHOT"));
+    }
+    let Some(snapshot) = session.front.exported.get(name) else {
+        let message = format!("invalid snapshot identifier: \"{name}\"");
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+            .with_hint("Snapshots are those of transactions that are open at the same front end."));
+    };
+    session.transaction.snapshot = Some(snapshot);
+    Ok(())
 }
 
 impl Snapshot {

@@ -54,127 +54,131 @@ fn no_column(name: &str) -> SqlError {
     SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))
 }
 
-impl Session {
-    /// The columns of the call of one; none: it is no call.
-    pub(crate) fn temporary_columns(&self, temporary: &Temporary) -> Result<Vec<OutputColumn>, Failure> {
-        let Temporary::Call { name, outputs } = temporary else { return Ok(Vec::new()) };
-        let function = self.temporary.get(name)?;
-        let mut columns = Vec::new();
-        for output in outputs {
-            match output {
-                Output::Scalar(parameter) => {
-                    let given = self.columns_given(&type_of(&function, parameter)?.value)?;
-                    let first = given.into_iter().next();
-                    columns.extend(first.map(|column| OutputColumn { name: parameter.clone(), ..column }));
-                }
-                Output::Field(parameter, None) => columns.extend(self.fields(&function, parameter)?),
-                Output::Field(parameter, Some(field)) => {
-                    let fields = self.fields(&function, parameter)?;
-                    let found = fields.into_iter().find(|one| one.name == *field);
-                    columns.push(found.ok_or_else(|| no_field(field, &function, parameter))?);
-                }
+/// The columns of the call of one; none: it is no call.
+pub(crate) fn temporary_columns(
+    session: &Session,
+    temporary: &Temporary,
+) -> Result<Vec<OutputColumn>, Failure> {
+    let Temporary::Call { name, outputs } = temporary else { return Ok(Vec::new()) };
+    let function = session.temporary.get(name)?;
+    let mut columns = Vec::new();
+    for output in outputs {
+        match output {
+            Output::Scalar(parameter) => {
+                let given = columns_given(session, &type_of(&function, parameter)?.value)?;
+                let first = given.into_iter().next();
+                columns.extend(first.map(|column| OutputColumn { name: parameter.clone(), ..column }));
             }
-        }
-        Ok(columns)
-    }
-
-    fn columns_given(&self, query: &str) -> Result<Vec<OutputColumn>, Failure> {
-        let query = self.bind_text(query, &[]).map_err(|wrong| Failure::from(wrong.error))?;
-        Ok(query.columns().to_vec())
-    }
-
-    /// Columns of the table whose row type the parameter has.
-    fn fields(&self, function: &TemporaryFunction, parameter: &str) -> Result<Vec<OutputColumn>, Failure> {
-        self.columns_given(&type_of(function, parameter)?.rows)
-    }
-
-    /// # Errors
-    /// The errors of PostgreSQL.
-    pub(crate) async fn run_temporary(
-        &mut self,
-        temporary: &Temporary,
-        columns: Arc<[OutputColumn]>,
-    ) -> Result<Done, Failure> {
-        match temporary {
-            Temporary::Create { function, replaces } => {
-                self.temporary.create(function, *replaces)?;
-                Ok(Done::tag("CREATE FUNCTION"))
-            }
-            Temporary::Drop { name, if_exists } => {
-                let was_there = self.temporary.drop(name);
-                if !was_there && !if_exists {
-                    return Err(is_missing(name).into());
-                }
-                if !was_there {
-                    let message = format!("function pg_temp.{name}() does not exist, skipping");
-                    self.mention(Severity::Notice, SqlError::new(SqlState::SUCCESSFUL_COMPLETION, message));
-                }
-                Ok(Done::tag("DROP FUNCTION"))
-            }
-            Temporary::Call { name, outputs } => {
-                let function = self.temporary.get(name)?;
-                let row = self.call_temporary(&function, outputs).await?;
-                Ok(Done { columns, rows: vec![row], ..Done::tag("SELECT") })
+            Output::Field(parameter, None) => columns.extend(fields(session, &function, parameter)?),
+            Output::Field(parameter, Some(field)) => {
+                let fields = fields(session, &function, parameter)?;
+                let found = fields.into_iter().find(|one| one.name == *field);
+                columns.push(found.ok_or_else(|| no_field(field, &function, parameter))?);
             }
         }
     }
+    Ok(columns)
+}
 
-    /// In the open transaction, or in one that ends with the message.
-    async fn call_temporary(
-        &mut self,
-        function: &TemporaryFunction,
-        outputs: &[Output],
-    ) -> Result<Vec<Value>, Failure> {
-        let transaction = self.begin_together();
-        let fields = self.fields(function, &function.into)?;
-        let Some(caught) = &function.caught else {
-            let row = self.run_body(function, &fields).await?;
-            return values_of(function, outputs, (&fields, &row), &BTreeMap::new());
-        };
-        let at = self.set_savepoint(transaction, "").await?;
-        match self.run_body(function, &fields).await {
-            Ok(row) => {
-                self.release_at(transaction, at).await?;
-                values_of(function, outputs, (&fields, &row), &BTreeMap::new())
+fn columns_given(session: &Session, query: &str) -> Result<Vec<OutputColumn>, Failure> {
+    let query = session.bind_text(query, &[]).map_err(|wrong| Failure::from(wrong.error))?;
+    Ok(query.columns().to_vec())
+}
+
+/// Columns of the table whose row type the parameter has.
+fn fields(
+    session: &Session,
+    function: &TemporaryFunction,
+    parameter: &str,
+) -> Result<Vec<OutputColumn>, Failure> {
+    columns_given(session, &type_of(function, parameter)?.rows)
+}
+
+/// # Errors
+/// The errors of PostgreSQL.
+pub(crate) async fn run_temporary(
+    session: &mut Session,
+    temporary: &Temporary,
+    columns: Arc<[OutputColumn]>,
+) -> Result<Done, Failure> {
+    match temporary {
+        Temporary::Create { function, replaces } => {
+            session.temporary.create(function, *replaces)?;
+            Ok(Done::tag("CREATE FUNCTION"))
+        }
+        Temporary::Drop { name, if_exists } => {
+            let was_there = session.temporary.drop(name);
+            if !was_there && !if_exists {
+                return Err(is_missing(name).into());
             }
-            Err(failure) if failure.error.state() == SqlState::UNIQUE_VIOLATION => {
-                self.take_back_to(transaction, at).await?;
-                self.release_at(transaction, at).await?;
-                let mut said = BTreeMap::new();
-                for (parameter, item) in caught {
-                    said.insert(parameter.as_str(), Value::text(said_of(&failure.error, *item)));
-                }
-                values_of(function, outputs, (&fields, &vec![Value::Null; fields.len()]), &said)
+            if !was_there {
+                let message = format!("function pg_temp.{name}() does not exist, skipping");
+                session.mention(Severity::Notice, SqlError::new(SqlState::SUCCESSFUL_COMPLETION, message));
             }
-            Err(failure) => Err(failure),
+            Ok(Done::tag("DROP FUNCTION"))
+        }
+        Temporary::Call { name, outputs } => {
+            let function = session.temporary.get(name)?;
+            let row = call_temporary(session, &function, outputs).await?;
+            Ok(Done { columns, rows: vec![row], ..Done::tag("SELECT") })
         }
     }
+}
 
-    /// The row that the parameter of INTO is given: NULLs, if there is none.
-    async fn run_body(
-        &mut self,
-        function: &TemporaryFunction,
-        fields: &[OutputColumn],
-    ) -> Result<Vec<Value>, Failure> {
-        let whole = |failure: Failure| Failure { position: None, ..failure };
-        let text = function.statement.as_str();
-        let span = weir_sql::Span { file: 0, start: 0, end: text.len() as u32 };
-        let statement = self.prepare(text, &Said { what: Command::Run, span }, &[]).map_err(whole)?;
-        let types = statement.columns.iter().map(|column| &column.ty);
-        if statement.columns.len() > fields.len()
-            || !types.eq(fields.iter().map(|field| &field.ty).take(statement.columns.len()))
-        {
-            let message =
-                "a row of other types than those of the parameter that it goes into is not supported";
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
-                .with_hint("RETURNING * gives all columns")
-                .into());
+/// In the open transaction, or in one that ends with the message.
+async fn call_temporary(
+    session: &mut Session,
+    function: &TemporaryFunction,
+    outputs: &[Output],
+) -> Result<Vec<Value>, Failure> {
+    let transaction = session.begin_together();
+    let fields = fields(session, function, &function.into)?;
+    let Some(caught) = &function.caught else {
+        let row = run_body(session, function, &fields).await?;
+        return values_of(function, outputs, (&fields, &row), &BTreeMap::new());
+    };
+    let at = session.set_savepoint(transaction, "").await?;
+    match run_body(session, function, &fields).await {
+        Ok(row) => {
+            session.release_at(transaction, at).await?;
+            values_of(function, outputs, (&fields, &row), &BTreeMap::new())
         }
-        let done = Box::pin(self.run_now(&statement, &[])).await.map_err(whole)?;
-        let mut row = done.rows.into_iter().next().unwrap_or_default();
-        row.resize(fields.len(), Value::Null);
-        Ok(row)
+        Err(failure) if failure.error.state() == SqlState::UNIQUE_VIOLATION => {
+            session.take_back_to(transaction, at).await?;
+            session.release_at(transaction, at).await?;
+            let mut said = BTreeMap::new();
+            for (parameter, item) in caught {
+                said.insert(parameter.as_str(), Value::text(said_of(&failure.error, *item)));
+            }
+            values_of(function, outputs, (&fields, &vec![Value::Null; fields.len()]), &said)
+        }
+        Err(failure) => Err(failure),
     }
+}
+
+/// The row that the parameter of INTO is given: NULLs, if there is none.
+async fn run_body(
+    session: &mut Session,
+    function: &TemporaryFunction,
+    fields: &[OutputColumn],
+) -> Result<Vec<Value>, Failure> {
+    let whole = |failure: Failure| Failure { position: None, ..failure };
+    let text = function.statement.as_str();
+    let span = weir_sql::Span { file: 0, start: 0, end: text.len() as u32 };
+    let statement = session.prepare(text, &Said { what: Command::Run, span }, &[]).map_err(whole)?;
+    let types = statement.columns.iter().map(|column| &column.ty);
+    if statement.columns.len() > fields.len()
+        || !types.eq(fields.iter().map(|field| &field.ty).take(statement.columns.len()))
+    {
+        let message = "a row of other types than those of the parameter that it goes into is not supported";
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+            .with_hint("RETURNING * gives all columns")
+            .into());
+    }
+    let done = Box::pin(session.run_now(&statement, &[])).await.map_err(whole)?;
+    let mut row = done.rows.into_iter().next().unwrap_or_default();
+    row.resize(fields.len(), Value::Null);
+    Ok(row)
 }
 
 fn type_of<'f>(function: &'f TemporaryFunction, parameter: &str) -> Result<&'f OutputType, SqlError> {
