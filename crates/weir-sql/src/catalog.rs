@@ -276,7 +276,7 @@ pub struct View {
     pub query: Query,
     pub materialized: bool,
     pub comment: Option<String>,
-    /// How it is written to, where each of its rows is one row of one table.
+    /// The table that a write to it goes to, where each of its rows is one row of one table.
     pub target: Option<ViewTarget>,
     /// The views that it reads, by the places of their declarations.
     pub below: Vec<Span>,

@@ -44,7 +44,7 @@ pub struct EffectCall {
     pub effect: Effect,
     /// As the function is named.
     pub function: String,
-    /// How many columns of the query are its arguments.
+    /// Number of columns of the query that are its arguments.
     pub arguments: usize,
     /// The name of its column; that of a value is the query's.
     pub column: String,

@@ -369,7 +369,7 @@ mod tests {
         }
         assert!(texts.len() > 50, "{}", texts.len());
         for text in texts {
-            // What psql adds to SQL is no SQL.
+            // A command of psql is no SQL.
             let Some(expected) = scanned(&text) else { continue };
             let found = lexed(&text);
             let different = found.iter().zip(&expected).find(|(found, expected)| found != expected);

@@ -10,7 +10,7 @@ use weir_types::SqlState;
 
 use crate::source::{Diagnostic, Severity};
 
-/// How much a reading may pass over.
+/// The errors that a reading may pass over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// To run it: whatever is not understood is an error.

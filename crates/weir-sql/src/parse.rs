@@ -179,7 +179,7 @@ fn syntax_error(piece: Piece<'_>, message: String, at: Option<usize>) -> Diagnos
         Some(at) => piece.range(at, lexer::token_end(piece.text, at)),
         None => piece.token(first_token(piece.text)),
     };
-    // What is not closed runs to the end of the text: its first line is enough.
+    // A string that is not closed runs to the end of the text: its first line is enough.
     let message = match message.split_once('\n') {
         Some((first, _)) => format!("{} …\"", first.trim_end()),
         None => message,

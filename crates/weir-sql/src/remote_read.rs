@@ -133,7 +133,7 @@ impl Builder<'_, '_> {
         let called = self.clauses.called();
         self.add(0, key.iter().map(|of| (qualified(called, of), &of.ty)))?;
         let mut places = vec![(0, 0); sources.len()];
-        // What stands in a row with the key of one that is to be written is read with it; what is read by itself comes behind.
+        // Columns in a row with the key of one that is written are read with it; columns that are read by themselves come behind.
         for (source, place) in sources.iter().zip(&mut places) {
             if let Kind::Table { columns, used, alias, is_joined: true } = &source.kind {
                 *place = (0, self.read.len());

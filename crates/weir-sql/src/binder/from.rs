@@ -110,7 +110,7 @@ impl<'a> Binder<'a> {
         }
         if let Some(query) = self.bind_system_view(name)? {
             let (item, mut seen) = self.derived(query, false, shown, alias, span)?;
-            // What is a table in PostgreSQL.
+            // Views here that are tables in PostgreSQL.
             if let ("pg_database" | "pg_authid", [seen]) = (range.relname.as_str(), &mut seen[..]) {
                 seen.class = Some(class_number(&format!("pg_catalog.{}", range.relname)));
             }

@@ -425,7 +425,7 @@ pub(crate) fn default_of(table: &Table, column: ColumnIndex, span: Span) -> Expr
     }
 }
 
-/// How many columns VALUES has; unknown for other queries.
+/// Number of columns of VALUES; unknown for other queries.
 fn source_width(select: &SelectStmt) -> Option<usize> {
     match select.values_lists.first()?.node.as_ref()? {
         node::Node::List(list) => Some(list.items.len()),

@@ -76,7 +76,7 @@ pub(super) struct CteFrame<'a> {
 pub(super) struct CteName<'a> {
     pub name: String,
     pub kind: CteKind<'a>,
-    /// How often FROM has named it so far.
+    /// Number of times that FROM has named it so far.
     pub references: usize,
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn stand_in(name: &str) -> Option<SqlType> {
     })
 }
 
-/// How a number is shown as the type, and how a name is looked up.
+/// The function that shows a number as the type, and the one that looks a name up.
 fn registered(name: &str) -> Option<(&'static str, &'static str, &'static str)> {
     Some(match name {
         "regclass" => ("regclass as text", "to_regclass", "relation"),

@@ -23,7 +23,7 @@ type Known = (TableFunction, &'static [SqlType], usize, &'static [(&'static str,
 const TEXT: SqlType = SqlType::Text;
 const JSONB: SqlType = SqlType::Jsonb;
 
-/// How many of the arguments must be there is the third.
+/// The third is the number of arguments that must be there.
 fn known(name: &str) -> Option<Known> {
     use TableFunction::*;
     Some(match name {

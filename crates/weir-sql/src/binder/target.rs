@@ -95,7 +95,7 @@ impl<'a> Binder<'a> {
 /// Before the name of a column that a view does not show.
 pub(super) const HIDDEN: char = '\0';
 
-/// How the view is written to, if it can be.
+/// The table and columns that a write to the view goes to, if it can be written.
 pub(crate) fn view_target(catalog: &Catalog, view: &View) -> Option<ViewTarget> {
     let query = &view.query;
     let QueryBody::Select(select) = &query.body else { return None };

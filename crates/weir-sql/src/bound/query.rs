@@ -251,7 +251,7 @@ pub enum FromItem {
 pub struct TableCall {
     pub function: TableFunction,
     pub args: Vec<Expr>,
-    /// How many columns it gives.
+    /// Number of columns that it gives.
     pub width: usize,
 }
 

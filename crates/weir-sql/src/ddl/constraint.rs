@@ -62,7 +62,7 @@ impl Schema {
     ) -> Result<(), Diagnostic> {
         let constraint = added.constraint;
         let span = constraint_span(piece, constraint);
-        // What is promised for the end of the transaction holds for the analysis all the same.
+        // A constraint that is checked at the end of the transaction holds for the analysis all the same.
         if let Err(refusal) = refuse_attributes(added, span) {
             self.only_analysed(refusal)?;
         }

@@ -108,7 +108,7 @@ fn check_one(option: &DefElem, of: Of, sets: bool, place: Span) -> Result<(), Di
         (Of::Column, _) => vec![OF_COLUMNS],
     };
     if !sets && option.arg.is_none() {
-        // What is not set is reset, whatever it is called.
+        // A parameter that is not set is reset, whatever it is called.
         return Ok(());
     }
     let Some((_, may)) = known.iter().copied().flatten().find(|(one, _)| *one == name) else {

@@ -61,7 +61,7 @@ impl Schema {
         let at = self.table_index(piece, range)?;
         let name = self.catalog.tables[at].name.clone();
         let default = command.bound.as_ref().is_some_and(|bound| bound.is_default);
-        // What is partitioned itself has handed its own partitions on.
+        // A partition that is partitioned itself has handed its own partitions on.
         for root in self.catalog.partitions.values_mut() {
             if *root == name {
                 root.clone_from(&parent.name);

@@ -141,7 +141,7 @@ impl Schema {
         table.columns[index].default = default;
         table.columns[index].generated = generated;
         match (self.bind_anew(table, index), &self.notes) {
-            // What a tolerant reading cannot bind anew keeps its meaning.
+            // An expression that a tolerant reading cannot bind anew keeps its meaning.
             (Err(_), Some(_)) => {
                 table.checks.iter_mut().for_each(|check| over(&mut check.expr, index, &ty));
                 Ok(())

@@ -207,7 +207,7 @@ impl Schema {
         };
         let mut of_kind: Vec<usize> = found.iter().copied().filter(is_of_kind).collect();
         if of_kind.is_empty() && self.notes.is_some() {
-            // What is only analysed may be named by types that are not known.
+            // An application that is only analysed may name types that are not known.
             let named = |at: &usize| object_path(&self.routines[*at].create.funcname) == name;
             of_kind = (0..self.routines.len()).filter(named).collect();
         }

@@ -74,7 +74,7 @@ impl Schema {
         };
         let mut elements: Vec<node::Node> =
             create.schema_elts.into_iter().filter_map(|element| element.node).collect();
-        // What others rest on comes first, as in PostgreSQL.
+        // Objects that others rest on come first, as in PostgreSQL.
         elements.sort_by_key(|element| match element {
             node::Node::CreateSeqStmt(_) => 0,
             node::Node::CreateStmt(_) => 1,

@@ -64,7 +64,7 @@ impl SequenceOptions {
                 "cycle" => {
                     read.cycle = matches!(value(option), Some(node::Node::Boolean(cycle)) if cycle.boolval);
                 }
-                // How many values a session takes at once is the server's business here.
+                // The server decides here how many values a session takes at once.
                 "cache" => match number(option, place)? {
                     Some(cache) if cache <= 0 => {
                         let message = format!("CACHE ({cache}) must be greater than zero");

@@ -55,7 +55,7 @@ impl Schema {
         name_span: Span,
     ) -> Result<(), Diagnostic> {
         for parent in &create.inh_relations {
-            // What a tolerant reading knows of INHERITS: the columns and checks of the parent.
+            // A tolerant reading of INHERITS takes the columns and checks of the parent.
             if let Some(node::Node::RangeVar(parent)) = &parent.node {
                 let options = like::INCLUDING_CONSTRAINTS | like::INCLUDING_DEFAULTS;
                 let like = TableLikeClause { relation: Some(parent.clone()), options, relation_oid: 0 };

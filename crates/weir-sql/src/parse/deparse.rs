@@ -28,7 +28,7 @@ pub(crate) fn can_be_rewritten(statement: &node::Node) -> bool {
 /// The library has no text for it.
 pub(crate) fn deparse(statement: &node::Node) -> Result<String, Diagnostic> {
     match () {
-        // What rewriting has put into it is of few levels.
+        // Rewriting has put few levels into it.
         () if !is_deeper(statement, 2 * LEVELS_MAX) => write(statement),
         () if !is_deeper(statement, WRITTEN_LEVELS_MAX) => {
             stacker::grow(WRITING_STACK_BYTES, || write(statement))

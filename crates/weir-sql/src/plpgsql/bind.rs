@@ -186,7 +186,7 @@ impl Options {
         span: Span,
         notes: Option<&Notes>,
     ) -> Result<Options, Diagnostic> {
-        // What changes nothing about the effects is passed over by a tolerant reading.
+        // A tolerant reading passes over statements that change nothing about the effects.
         let ignore =
             |refusal: Diagnostic| notes::note(notes, refusal, |notes, refusal| notes.ignore(refusal, false));
         let mut options = Options {

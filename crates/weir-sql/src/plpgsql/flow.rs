@@ -220,7 +220,7 @@ impl Body<'_> {
 
     pub(super) fn raise(&self, raise: &RaiseStatement) -> Result<StepKind, Diagnostic> {
         let mut state = None;
-        // What the message is where nothing says it: the condition's name.
+        // The message where nothing says it: the condition's name.
         let mut name = None;
         let mut format = None;
         match &raise.what {

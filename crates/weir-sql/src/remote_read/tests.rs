@@ -92,7 +92,7 @@ fn queries_that_stand_by_themselves_are_read_as_they_are() {
          WHERE (t.id > $1) AND t.\"id\" = \"found by weir\".\"key 1\"",
         &[0, 2, 3, 1],
     );
-    // What refers to the rows around it is not: its tables are.
+    // A subquery that refers to the rows around it is not: its tables are.
     check(
         "DELETE FROM t WHERE NOT EXISTS (SELECT 1 FROM s AS x (key) WHERE x.key = t.n)",
         "SELECT 0, t.\"id\", CAST(NULL AS integer) FROM t WHERE NOT EXISTS (SELECT 1 FROM s AS x (key) WHERE x.key = t.n) \

@@ -257,7 +257,7 @@ fn as_run(
     })
 }
 
-/// What is a session's of a query: a call that acts on the session, a signal to another one, a new table.
+/// The command of a query that is a session's: a call that acts on the session, a signal to another one, a new table.
 fn session_command(
     piece: Piece<'_>,
     statement: &node::Node,

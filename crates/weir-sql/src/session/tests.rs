@@ -196,7 +196,7 @@ fn the_others() {
     assert_eq!(statements("selec 1").unwrap_err().state, SqlState::SYNTAX_ERROR);
 }
 
-/// What looks like the words around a statement is none of them.
+/// Names, strings and comments that look like the words around a statement are none of them.
 #[test]
 fn inner_statements_are_those_of_the_grammar() {
     let inner = |text: &str| {

@@ -16,7 +16,7 @@ fn kept_columns(pieces: &SubStatements<'_>) -> Vec<Vec<KeptColumn>> {
         name: name.to_owned(),
         cast: cast.map(str::to_owned),
     };
-    // What is called n has no RETURNING.
+    // The element n has no RETURNING.
     let columns = |name: &str| match name {
         "n" => Vec::new(),
         name => [("a", None), ("b", (name == "z").then_some("text[]"))].map(column).to_vec(),

@@ -87,7 +87,7 @@ fn row(table: &str, given: &[(&str, Value)]) -> (usize, Row) {
         assert!(all.tables[at].column_by_name(name).is_some(), "{table} has no column {name}");
     }
     let value = |column: &crate::catalog::Column| {
-        // What is said last.
+        // The last words.
         let given = given.iter().rfind(|(name, _)| *name == column.name);
         given.map_or_else(|| constant(column.default.as_ref()), |(_, value)| value.clone())
     };

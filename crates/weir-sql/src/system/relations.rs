@@ -520,7 +520,7 @@ impl Rows<'_> {
         for (at, column) in columns.iter().enumerate() {
             self.attribute(relation, (at, &column.name), &column.ty, &[]);
         }
-        // What stands behind the first AS of its statement.
+        // The text behind the first AS of its statement.
         let statement = self.app.sources.text(view.span);
         let body = Lexer::new(statement, 0)
             .find(|token| token.is_word(statement, "as"))

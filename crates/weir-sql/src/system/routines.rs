@@ -11,7 +11,7 @@ use crate::bound::{ParameterMode, Procedure, ProcedureKind};
 use crate::catalog::{EXTENSIONS, Extension, TriggerTiming};
 use crate::parse::{self, Piece};
 
-/// How PostgreSQL shows a parameter.
+/// A parameter as PostgreSQL shows it.
 fn parameter(rows: &Rows<'_>, of: &Procedure, one: &crate::bound::Parameter, with_default: bool) -> String {
     let mode = match one.mode {
         ParameterMode::In if matches!(of.kind, ProcedureKind::Procedure) => "IN ",

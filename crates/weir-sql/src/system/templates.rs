@@ -272,7 +272,7 @@ const ROW_FUNCTIONS: &[(&str, usize, &str)] = &[
         0,
         "SELECT 'UTC'::text AS abbrev, interval '0' AS utc_offset, false AS is_dst",
     ),
-    // What is read of a sequence where it stands in FROM.
+    // The columns of a sequence in FROM.
     (
         "state of a sequence",
         1,

@@ -135,7 +135,7 @@ impl Sessions {
     ) {
         let session = self.sessions.entry(session.to_owned()).or_default();
         let mut implicit = Transaction { place, ..Transaction::default() };
-        // What waits for the next entry, if that is to tell how it went.
+        // The statement that waits for the next entry, if that tells how it went.
         let mut last: Option<Transaction> = None;
         for statement in executed {
             let kind = &self.shapes.get(statement.shape).kind;
