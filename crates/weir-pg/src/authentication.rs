@@ -120,7 +120,7 @@ impl AtTheDoor {
             PgWireError::InvalidPassword(_) => {
                 fatal("28P01", &format!("password authentication failed for user \"{user}\""), None)
             }
-            // What the client has said is not said again: there may be anything in it, a zero too.
+            // The client's words are not repeated: there may be anything in them, a zero too.
             PgWireError::InvalidScramMessage(_) => fatal("08P01", "malformed SCRAM message", None),
             PgWireError::UnsupportedSASLAuthMethod(_) => {
                 fatal("08P01", "client selected an invalid SASL authentication mechanism", None)

@@ -63,7 +63,7 @@ fn violation(message: impl Into<String>) -> SqlError {
     SqlError::new(SqlState::PROTOCOL_VIOLATION, message)
 }
 
-/// How long a message of this type may be.
+/// Most bytes of a message of this type.
 fn bytes_max(kind: u8, expected: Expected) -> Result<usize, SqlError> {
     match (expected, kind) {
         (Expected::Startup, _) => Ok(STARTUP_BYTES_MAX),

@@ -20,7 +20,7 @@ struct State {
     ending: Option<u64>,
     /// Wakes a session that sleeps, with an error.
     sleep: Option<oneshot::Sender<SqlError>>,
-    /// How many statements there have been; the last one is under way if `runs`.
+    /// Number of statements so far; the last one is under way if `runs`.
     statement: u64,
     runs: bool,
     /// Error with which the statement must end; also effective between two operations at the cluster.

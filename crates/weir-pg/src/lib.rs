@@ -62,7 +62,7 @@ const WORKERS: usize = 2;
 /// Stack of each thread; memory is used only as far as needed. Deeply nested statements are parsed, bound and evaluated recursively.
 const STACK_BYTES: usize = 64 << 20;
 
-/// How a server lets in.
+/// The way in which a server authenticates.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub listen: SocketAddr,

@@ -1,4 +1,4 @@
-//! How a connection begins: requests for encryption, then the startup packet or a request to cancel. And how messages are read.
+//! The beginning of a connection: requests for encryption, then the startup packet or a request to cancel. Messages are read here, too.
 
 use std::io;
 use std::net::SocketAddr;

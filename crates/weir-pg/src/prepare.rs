@@ -1,4 +1,4 @@
-//! How a session makes a statement of a text: reads it, and binds it to the schema of the moment.
+//! A session makes a statement of a text: it reads the text, and binds it to the schema of the moment.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -80,13 +80,13 @@ impl Values {
         milliseconds(name, value).ok().filter(|ms| *ms > 0).map(Duration::from_millis)
     }
 
-    /// How long a statement takes that is logged; `otherwise`: where nothing is set.
+    /// A statement that takes so long is logged; `otherwise`: where nothing is set.
     pub fn log_slow(&self, otherwise: Option<Duration>) -> Option<Duration> {
         let Some(value) = self.given(LOG_SLOW) else { return otherwise };
         milliseconds(LOG_SLOW, value).ok().map(Duration::from_millis)
     }
 
-    /// How intervals are sent as text.
+    /// The style of intervals that are sent as text.
     pub fn interval_style(&self) -> IntervalStyle {
         let given = self.given("intervalstyle");
         given.and_then(|name| IntervalStyle::named(name)).unwrap_or_default()

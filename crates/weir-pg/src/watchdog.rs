@@ -18,7 +18,7 @@ use weir_types::interrupt;
 use crate::backend::Backend;
 use crate::watch::FrontEnd;
 
-/// How often it looks at clients, and at the runtime.
+/// Interval at which it looks at clients, and at the runtime.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
 
 /// Socket of a session's client, to detect a lost client while the session reads nothing.

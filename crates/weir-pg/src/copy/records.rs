@@ -7,7 +7,7 @@ use weir_types::{SqlError, SqlState};
 
 use super::options::{Format, Options};
 
-/// How lines end, once one has.
+/// The ending of lines, once a line has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LineEnd {
     Newline,

@@ -156,7 +156,7 @@ fn no_bytes_make_it_panic_or_read_beyond_the_message() {
                     read(&other, expected);
                 }
             }
-            // What follows a message is left for the next.
+            // The bytes behind a message are left for the next one.
             let mut two = BytesMut::from(&[&seed[..], b"rest"].concat()[..]);
             if let Ok(Some(_)) = Frame::cut(&mut two, expected) {
                 assert_eq!(&two[..], b"rest");

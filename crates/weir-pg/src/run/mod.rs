@@ -1,4 +1,4 @@
-//! How a session runs one statement; a kind of statement that takes more than a few lines has a file here.
+//! A session runs one statement; a kind of statement that takes more than a few lines has a file here.
 
 mod advisory;
 mod copying;

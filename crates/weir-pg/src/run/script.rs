@@ -9,7 +9,7 @@ use weir_types::{Severity, SqlError, SqlState, SqlType, Value};
 use crate::session::Session;
 use crate::statement::{Done, Failure};
 
-/// How a list of steps ended.
+/// The end of a list of steps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
     Next,

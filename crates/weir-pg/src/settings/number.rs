@@ -14,7 +14,7 @@ fn out_of_range(name: &str, told: &str, range: &str) -> SqlError {
 
 fn parsed(name: &str, value: &str) -> Result<f64, SqlError> {
     let number = value.trim_matches('\'').trim();
-    // What Rust reads beside digits, PostgreSQL does not.
+    // PostgreSQL does not read the words that Rust reads beside digits.
     let is_number = !number.is_empty() && number.bytes().all(|byte| b"0123456789+-.eE".contains(&byte));
     number.parse().ok().filter(|_| is_number).ok_or_else(|| invalid(name, value))
 }

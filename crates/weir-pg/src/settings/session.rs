@@ -110,7 +110,7 @@ impl SessionSettings {
     /// As they were at a savepoint.
     pub fn restore(&mut self, Saved { values, scope }: Saved) -> Changed {
         let open = self.scope.take();
-        // What had set nothing then must still know what was before.
+        // A scope that had set nothing then must still know the values before it.
         self.scope =
             scope.or_else(|| open.map(|Scope { before, .. }| Scope { after: before.clone(), before }));
         self.replace(values)

@@ -39,7 +39,7 @@ pub(crate) struct FrontEnd {
     pub timeouts: Timeouts,
 }
 
-/// How often transactions have ended, of one statement or of several.
+/// Numbers of transactions that have ended, of one statement or of several.
 #[derive(Debug, Default)]
 pub(crate) struct Transactions {
     pub commits: Counter,
@@ -96,7 +96,7 @@ impl FrontEnd {
         let (state, message) = (error.state(), error.message());
         let state = state.as_str();
         match &state[..2] {
-            // What a user cannot have done.
+            // Errors that are no fault of the user.
             "XX" | "53" | "58" => tracing::error!(process, user, state, "{message}"),
             _ => tracing::debug!(process, user, state, "{message}"),
         }
