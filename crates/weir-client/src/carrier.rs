@@ -25,9 +25,9 @@ use weir_types::interrupt::Interrupts;
 
 use crate::interrupts::{Interrupter, Wish};
 
-/// How often the coordinator is told that time has passed.
+/// Interval at which the coordinator is told that time has passed.
 const TICK: Duration = Duration::from_millis(20);
-/// How often every shard hears from the coordinator, whether it wants something or not: silence is taken for death.
+/// Interval at which every shard hears from the coordinator, whether it wants something or not: silence is taken for death.
 const WORD: Duration = Duration::from_millis(200);
 
 /// Generates a coordinator id that has never been used (docs/internals/items.md, termination).
@@ -218,7 +218,7 @@ impl<S: Shard, C: Clients<S>> Mailbox<S, C> {
 
     /// Takes turns while there is work, unless another thread does.
     pub(crate) fn take_turns(&self) {
-        // Who says something in a turn hears the answer in it.
+        // A party that says something in a turn hears the answer in it.
         let Some(_presence) = Presence::at(self.place()) else { return };
         for _ in 0..TURNS_MAX {
             let Some(mut core) = self.actor.try_lock() else { return };
@@ -317,7 +317,7 @@ where
         for (shard, one) in neighbours {
             nearby[usize::from(shard)] = Some(one);
         }
-        // What the nodes of this process keep on their disks.
+        // Bytes that the nodes of this process keep on their disks.
         let seen = nearby.iter().flatten().find_map(|shard| shard.seen()).unwrap_or_default();
         let interrupts = nearby.iter().flatten().filter_map(|shard| shard.interrupts()).collect();
         let core = Core {
@@ -407,7 +407,7 @@ where
             outgoing.say();
             drop(presence);
             if let Some(clients) = self.ended(&mailbox) {
-                // What has ended for the clients may have a COMMIT on its way.
+                // A transaction that has ended for the clients may have a COMMIT on its way.
                 return clients;
             }
             let timeouts =
@@ -560,7 +560,7 @@ fn hear<S, C>(
         let Some(open) = link.open() else { return };
         let incoming = hear_all::<S, C>((shard as ShardId, seen), open, clients, orders);
         let more = open.is_readable();
-        // What did not fit into the socket before may fit now.
+        // Messages that did not fit into the socket before may fit now.
         if let Err(fault) = incoming.and_then(|()| open.flush()) {
             return link.fail(fault, now, registry);
         }

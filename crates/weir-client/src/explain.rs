@@ -71,7 +71,7 @@ impl Prepared {
         if let Some((last, before)) =
             self.pieces().filter(|all| all.write_at_once()).and_then(|all| all.all.split_last())
         {
-            // What it is given changes nothing of where it runs.
+            // Its values change nothing of where it runs.
             let explained =
                 |piece: &SubStatement| piece.prepared.explain(&piece.values(values, &Kept::new()));
             let before = before.iter().map(explained).collect::<Result<_, _>>()?;

@@ -103,7 +103,7 @@ pub(crate) fn fetch(
 fn take_parts(open: &mut weir_net::Connection, bytes: &mut Vec<u8>) -> Result<bool, Fault> {
     open.flush()?;
     while let Some((kind, body)) = open.next_frame()? {
-        // What the shard has to say to a coordinator that asks nothing is of no interest.
+        // Messages of the shard to a coordinator that asks nothing are of no interest.
         if kind == Kind::Replies {
             continue;
         }

@@ -123,7 +123,7 @@ impl Told {
         self.link.advance(now, registry);
         let is_refused = self.link.fault().is_some_and(Fault::is_refusal);
         let Some(open) = self.link.open() else {
-            // What was said on a connection that broke is said again.
+            // Wishes that were sent on a connection that broke are sent again.
             (self.has_said, self.is_over) = (false, is_refused);
             return;
         };

@@ -28,7 +28,7 @@ pub(crate) struct Items {
     options: Options,
 }
 
-/// How transactions over items run on that cluster.
+/// The protocol of transactions over items on that cluster.
 pub(crate) fn options(cluster: &ClusterFile, one_phase: bool) -> Options {
     Options {
         variant: cluster.variant,

@@ -81,7 +81,7 @@ use requests::Session;
 /// Limit on the keys and values that a transaction writes, plus the keys that it reads, with 16 bytes for each.
 pub const TRANSACTION_BYTES_MAX: usize = 8 << 20;
 
-/// How a client behaves.
+/// Settings of a client.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Time limit of a transaction, from `begin` on. After it the transaction is cancelled; its outcome is unknown if shards cannot be
@@ -275,7 +275,7 @@ impl Client {
         }
     }
 
-    /// How many shards the cluster has.
+    /// Number of shards of the cluster.
     pub fn shards(&self) -> u16 {
         self.cluster.shards
     }

@@ -171,7 +171,7 @@ impl Prepared {
         }
     }
 
-    /// How it commits if it is not one of several statements; a query: "read".
+    /// The mechanism by which it commits if it is not one of several statements; a query: "read".
     pub fn mechanism(&self) -> &'static str {
         self.plan().map_or("read", |plan| plan.mechanism.name())
     }
@@ -252,7 +252,7 @@ impl Prepared {
         }
     }
 
-    /// How many rows it has written, or given.
+    /// Number of rows that it has written, or given.
     pub fn count(&self, result: &CallResult) -> u64 {
         match (&self.what, &result.values[..]) {
             (What::Write { .. } | What::Many(_), [Value::Int(count), ..]) => *count as u64,

@@ -378,7 +378,7 @@ impl Client {
     pub fn adopt(&self, schema_version: &SchemaVersion) {
         let Carried::Calls(session, callable) = &self.carried else { return };
         *callable.write().unwrap_or_else(PoisonError::into_inner) = schema_version.0.clone();
-        // What is begun from here on comes behind it.
+        // Operations that are begun from here on come behind it.
         drop(session.submit(session.new_tag(), Wish::Adopt(schema_version.0.clone())));
     }
 

@@ -223,7 +223,7 @@ fn statements_of_one_transaction_agree() {
     };
     let mut walk = client.open(Isolation::ReadAtomic).unwrap();
     let next = text(walk.get_all(["next"]).unwrap());
-    // What comes later is not of the state that the first statement has read.
+    // Later writes are not of the state that the first statement has read.
     other.put_all([("next", "b"), ("a", "2"), ("b", "2")]).unwrap();
     assert_eq!((next.as_str(), text(walk.get_all([&next]).unwrap())), ("a", "1".to_string()));
     walk.put("a", "3").unwrap();

@@ -95,7 +95,7 @@ fn rows_are_put_found_counted_and_deleted() {
     check(rows.put_row("card", "b", "account/9").unwrap_err(), SqlState::FOREIGN_KEY_VIOLATION);
     check(rows.put_row("cart", "b", "").unwrap_err(), SqlState::UNDEFINED_TABLE);
     check(rows.by_index("account", "village", "ulm").unwrap_err(), SqlState::UNDEFINED_TABLE);
-    // What is refused ends nothing, what is dropped has not been.
+    // A refused call ends nothing, a dropped one has not been.
     let mut several = rows.begin();
     assert!(several.put_row("card", "c", "account/9").is_err());
     several.put_row("account", "9", "jena:1").unwrap();

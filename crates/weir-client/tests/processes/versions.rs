@@ -85,7 +85,7 @@ fn older_data_is_refused_by_whoever_compares_and_by_nobody_else() {
         let refused = put_back(versions.clone()).unwrap_err();
         assert!(refused.contains("is older than what has been seen of it"), "{versions:?}: {refused}");
     }
-    // Whoever speaks an older version itself is told nothing, and says nothing.
+    // A party that speaks an older version itself is told nothing, and says nothing.
     assert!(put_back(BTreeMap::from([(1, 1..=4)])).is_ok());
 }
 
@@ -108,7 +108,7 @@ fn a_log_of_the_version_before_is_read() {
         let (server, stop) = Server::start(settings).unwrap();
         let runs = std::thread::spawn(move || server.wait());
         let client = Client::connect(&cluster).unwrap();
-        // What is added stands behind, in the same segment.
+        // Added fields stand behind, in the same segment.
         assert_eq!(client.scan("", "\u{ff}").unwrap().len(), 12 + start);
         client.put_all([("a new one", "x")]).unwrap();
         stop.stop();
