@@ -345,7 +345,7 @@ fn a_clock_that_was_ahead_once_stops_nobody() {
     let mut stage = Stage::new(PlantedBugs::default());
     let ([a, b], [other, last]) = stage.apart();
     stage.shards[usize::from(other)].restore_clock(history);
-    // Who has none of that history takes it for a wrong clock, and says what to do.
+    // A shard that has none of that history takes it for a wrong clock, and says what to do.
     let told = stage.call(1, &[a, b, 5]).unwrap_err();
     assert!(told.contains("55000"), "{told}");
     stage.shards[usize::from(last)].restore_clock(history);

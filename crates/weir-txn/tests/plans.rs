@@ -108,7 +108,7 @@ fn joins_and_subqueries() {
         &["Nested", "Get { index: 0", "Range"],
         &["Scan", "Hash"],
     );
-    // What all alternatives have in common joins.
+    // A condition that all alternatives have in common joins.
     check(
         "SELECT 1 FROM orders o, line l
          WHERE (l.w = o.w AND l.d = o.d AND l.id = o.id AND o.lines < 5 AND l.amount > 3)

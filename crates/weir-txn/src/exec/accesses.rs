@@ -14,7 +14,7 @@ use super::write::Matches;
 use crate::message::ReadQuery;
 use crate::storage::{IndexId, TableSchema};
 
-/// How the rows of one table are found.
+/// The access to the rows of one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     pub table: String,
@@ -57,7 +57,7 @@ fn names(table: &TableSchema, columns: impl IntoIterator<Item = ColumnIndex>) ->
 impl Gather {
     /// Accesses of the query with these values.
     pub fn accesses(&self, values: &[Value], program: &Program) -> Vec<Access> {
-        // What cannot be computed is told when it is run.
+        // A value that cannot be computed is an error when the statement runs.
         let Ok(queries) = self.queries(values, (program, 0.into())) else { return Vec::new() };
         if let Some(parts) = self.tables_of_parts() {
             let shards_of = |at: usize| {

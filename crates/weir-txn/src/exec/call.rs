@@ -279,7 +279,7 @@ pub(super) struct Run<'a, F> {
     pub(super) others_hold_keys: Option<bool>,
 }
 
-/// How a list of steps ended.
+/// The end of a list of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
     Next,

@@ -66,7 +66,7 @@ fn matching(
     if equals.iter().any(|(_, value)| value.is_null()) {
         return 0;
     }
-    // What the index ensures is not asked again.
+    // A condition that the index ensures is not checked again.
     let ensured = |column: ColumnIndex| {
         best.is_some_and(|(index, covered)| {
             schema.indexes[index].columns[..covered].iter().any(|of| of.column == Some(column))

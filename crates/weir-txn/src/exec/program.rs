@@ -506,7 +506,7 @@ impl Program {
         })
     }
 
-    /// What it was compiled from.
+    /// The source that it was compiled from.
     pub fn described(&self) -> Option<(&Arc<Application>, &Arc<Description>)> {
         self.described.as_ref().map(|(application, description)| (application, description))
     }

@@ -137,7 +137,7 @@ impl SlotAllocator {
         self.next_cell
     }
 
-    /// How many slots a frame needs for everything that was compiled so far.
+    /// Number of slots that a frame needs for everything that was compiled so far.
     pub fn slots_max(&self) -> usize {
         self.slots_max as usize
     }

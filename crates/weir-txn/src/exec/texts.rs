@@ -71,7 +71,7 @@ pub struct Texts {
     known: Mutex<Recent<Text, Judged>>,
     /// Texts judged by any user of the same program in this process. None is judged again.
     judged: Arc<Mutex<Recent<Text, Judged>>>,
-    /// What has been run before, and is compiled without being judged: a log names the same text again and again.
+    /// Texts that have been run before, and are compiled without being judged: a log names the same text again and again.
     trusted: Mutex<Recent<Text, Judged>>,
     queries: Mutex<Recent<Text, Compiled>>,
     counts: RowCounts,

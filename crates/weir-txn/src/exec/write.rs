@@ -162,7 +162,7 @@ pub struct CompiledDelete {
     pub guarded: bool,
 }
 
-/// How the rows to be written are found.
+/// The access to the rows that are written.
 #[derive(Debug)]
 pub enum Matches {
     Access(TableAccess),

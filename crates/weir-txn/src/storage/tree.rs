@@ -402,13 +402,13 @@ impl<K: Copy + Ord + Default> Leaf<K> {
         Leaf { count: 0, next: NONE, previous: NONE, keys: [K::default(); WIDTH], rows: [0; WIDTH] }
     }
 
-    /// How many keys are less.
+    /// Number of keys that are less.
     #[inline]
     fn position(&self, key: &K) -> usize {
         self.keys[..self.count].partition_point(|own| own < key)
     }
 
-    /// How many keys are less or equal.
+    /// Number of keys that are less or equal.
     #[inline]
     fn position_after(&self, key: &K) -> usize {
         self.keys[..self.count].partition_point(|own| own <= key)

@@ -188,7 +188,7 @@ impl<'a, F: Faults> Run<'a, F> {
         }
     }
 
-    /// How many rows the other shards have, whose rows are taken.
+    /// Number of rows of the other shards, whose rows are taken.
     fn results_of_others(&mut self, to: &Destination) -> Result<u64, Stop> {
         let Role::Last(answers) = self.fragment.role else { return Ok(0) };
         let mut count = 0;
@@ -202,7 +202,7 @@ impl<'a, F: Faults> Run<'a, F> {
         Ok(count)
     }
 
-    /// How many of the returned rows count for FOUND, where the first goes into variables.
+    /// Number of returned rows that count for FOUND, where the first goes into variables.
     fn rows_for(&self, into: &CompiledInto) -> Result<u64, Stop> {
         let rows = self.returned.rows;
         let too_many = (into.strict || into.writes) && rows > 1;

@@ -348,7 +348,7 @@ impl<'a> ProcedureCompiler<'a> {
             }
             _ => {}
         });
-        // What other rows say is read now and written back: an assignment.
+        // A value of other rows is read now and written back: an assignment.
         if subquery || foreign || walk::is_volatile(expr) {
             return Ok(AssignmentKind::Assign);
         }

@@ -254,7 +254,7 @@ mod tests {
             &format!("k := s; {} {}", strict.replace("= s", "= k"), line.replace("1, s", "1, k")),
             "of_shop",
         );
-        // What names the row is what the statement itself gives.
+        // The statement itself gives the values that name the row.
         check(
             "SELECT id INTO STRICT s FROM shop WHERE id = s; INSERT INTO line (id, shop, item) VALUES (1, s, 5);",
             "",

@@ -68,7 +68,7 @@ pub fn comes_in_order(outer: &mut Node, inner: &TableAccess, schema: &Schema) ->
             _ => return false,
         }
     }
-    // What another join has put in order stays so.
+    // Rows that another join has put in order stay so.
     let may_change = is_free || matches!(&first.path, Path::Range(range) if !range.reverse);
     !order.is_empty() && may_change && first.deliver_in_order(&order, true, true, schema)
 }

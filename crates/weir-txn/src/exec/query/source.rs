@@ -35,7 +35,7 @@ pub enum SourceKind {
 pub struct FunctionSource {
     pub function: TableFunction,
     pub args: Vec<CompiledExpr>,
-    /// How many columns it gives.
+    /// Number of columns that it gives.
     pub width: usize,
     /// `generate_series`: how to take a step.
     pub step: Option<BinaryFunction>,
@@ -199,7 +199,7 @@ impl FunctionSource {
     }
 }
 
-/// How `generate_series` over this type takes a step, and its default step.
+/// The step function of `generate_series` over this type, and its default step.
 pub fn series_step(args: &[SqlType]) -> Result<(BinaryFunction, Value), SqlError> {
     let (Some(start), step) = (args.first(), args.get(2)) else {
         return Err(SqlError::new(
