@@ -6,7 +6,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often a receiver with nothing to do lets others run before it sleeps. On few cores those others are
+/// Number of times that a receiver with nothing to do lets others run before it sleeps. On few cores those others are
 /// the senders, and being woken costs both sides far more than having waited.
 const YIELDS: u32 = 16;
 

@@ -85,7 +85,7 @@ struct Simulated {
     megabytes_per_second: f64,
 }
 
-/// How far a protocol is from linear scaling.
+/// Distance of a protocol from linear scaling.
 #[derive(Serialize)]
 struct Scaling {
     of: String,

@@ -127,7 +127,7 @@ impl<'t> Stated<'t> {
             for said in statements(file).map_err(|wrong| wrong.message)? {
                 let tag = match said.what {
                     Command::Define(tag) => tag,
-                    // What a dump says to its own session.
+                    // Statements of a dump to its own session.
                     Command::Set { .. } | Command::Effects(_) | Command::Nothing(_) | Command::Chore(_) => {
                         continue;
                     }
@@ -439,7 +439,7 @@ pub fn apply(client: &Client, found: &[Difference]) -> Result<(), (String, Strin
         schema_version = match defined() {
             Ok(next) => next,
             Err(why) => {
-                // What was begun is taken back when its coordinator goes, too.
+                // Work that was begun is taken back when its coordinator goes, too.
                 let _ = end(false);
                 return Err((text.clone(), why));
             }

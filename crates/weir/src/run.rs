@@ -19,7 +19,7 @@ use crate::output::{self, Failure};
 use crate::progress::ProgressView;
 use crate::{diagnostic, replay, report, table};
 
-/// How long a run takes unless the user says so.
+/// Duration of a run unless the user gives one.
 const SECONDS_DEFAULT: f64 = 10.0;
 
 /// Calls in flight unless the user says so: enough that shards and clients find batches to work on.
@@ -136,7 +136,7 @@ pub fn protocol(name: &str) -> Result<Protocol, Failure> {
     })
 }
 
-/// How long to run.
+/// Duration of the run.
 pub fn limit(cluster: &ClusterArguments) -> Limit {
     match cluster.transactions {
         Some(calls) => Limit::Transactions(calls),

@@ -33,7 +33,7 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
         arguments;
     let half = memory.map(|bytes| (bytes / 2).max(STATEMENT_MEMORY_MIN));
     let statement_memory = statement_memory.or(half).unwrap_or(STATEMENT_MEMORY);
-    // What the machine has is not all the statements'.
+    // The statements do not get all memory of the machine.
     let of_all =
         memory.or_else(|| machine_memory().map(|bytes| bytes / 2)).map(|bytes| bytes.max(statement_memory));
     weir_types::interrupt::set_memory_of_all(of_all.unwrap_or(u64::MAX));
@@ -82,7 +82,7 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
         remark("without --data everything is gone when this process ends");
     }
     let (application, file) = (cluster.application.clone(), cluster.clone());
-    // What a directory of data was begun with, and the files that it may now be brought to; nodes of a cluster are begun alike.
+    // The application that the data was begun with, and the files that it may now be brought to; nodes of a cluster are begun alike.
     let directory = data.as_ref().filter(|_| is_alone).map(|(data, _)| data.clone());
     let files =
         match application.as_ref().and_then(|named| named.path.as_deref()).filter(|_| directory.is_some()) {

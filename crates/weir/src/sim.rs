@@ -71,7 +71,7 @@ impl Workload {
                     has_failed: report.failure.is_some(),
                     report: report.to_string(),
                     transactions: report.counts.committed,
-                    // What is computed from rows is held against the rows instead.
+                    // Values that are computed from rows are compared with the rows instead.
                     guarded: 0,
                     history: String::new(),
                     log: report.log,

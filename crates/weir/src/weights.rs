@@ -1,4 +1,4 @@
-//! How often each procedure is called, for the partitioning: from `--weights FILE`, a log, or the `[mix]` of the workload that
+//! Frequencies of procedures, for the partitioning: from `--weights FILE`, a log, or the `[mix]` of the workload that
 //! lies beside the schema.
 
 use std::path::{Path, PathBuf};

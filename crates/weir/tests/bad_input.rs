@@ -248,7 +248,7 @@ fn an_unsupported_feature_in_a_procedure() {
     let directory = Directory::with("unsupported", &files);
     let start = directory.0.join("procedures.sql:3:5: error: ").display().to_string();
     check_refusal(&weir(&["run"], &directory.0), &start, &["LISTEN", "not supported", "hint: "]);
-    // What is only analysed goes on without it, and says so.
+    // An analysis alone goes on without it, and says so.
     let output = weir(&["analyze"], &directory.0);
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{text}");

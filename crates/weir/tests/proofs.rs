@@ -302,7 +302,7 @@ fn first(plan: &Value) -> &Value {
 
 fn verdict(plan: &Value) -> String {
     let verdict = first(plan);
-    // What says no, a rule, the search or nobody, is not at stake here.
+    // Which of a rule and the search says no is not at stake here.
     match verdict["confluent"].as_bool().unwrap() {
         true => format!("yes {}", verdict["decided_by"].as_str().unwrap()),
         false => "no".to_owned(),

@@ -172,7 +172,7 @@ impl ToSql for Written {
     postgres::types::to_sql_checked!();
 }
 
-/// How a procedure is called: a text with a parameter for each argument.
+/// The call of a procedure: a text with a parameter for each argument.
 fn call_text(application: &Application, procedure: usize) -> String {
     let procedure = &application.procedures[procedure];
     let mut number = 0;
@@ -209,7 +209,7 @@ impl Calling {
         Ok(Calling { application: application.clone(), client, prepared })
     }
 
-    /// How long each counted call took, in microseconds, and how many were rolled back.
+    /// Durations of the counted calls, in microseconds, and the number that were rolled back.
     async fn call_for(
         self,
         time: Duration,

@@ -159,7 +159,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left is under the system's temporary folder.
+        // Files that are left are under the system's temporary folder.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -75,7 +75,7 @@ enum Work {
         script: &'static Script,
         /// Folder of PostgreSQL's programs.
         programs: PathBuf,
-        /// How many times 100,000 accounts.
+        /// Multiples of 100,000 accounts.
         scale: u32,
     },
     Copy {
@@ -102,9 +102,9 @@ pub struct Measured {
     pub completed: u64,
     /// Transactions or calls that were rolled back.
     pub aborted: u64,
-    /// How long each took, in microseconds; none where only all of it has a duration.
+    /// Duration of each, in microseconds; none where only all of it has a duration.
     pub times_us: Vec<f64>,
-    /// How long the last tenth of a transaction takes, over the first tenth: the largest of its transactions.
+    /// Duration of the last tenth of a transaction, over the first tenth: the largest of its transactions.
     pub late: Option<f64>,
 }
 
@@ -127,7 +127,7 @@ struct Run {
     aborted_share: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     latency_us: Option<Latency>,
-    /// How long the last tenth of a transaction takes, over the first tenth.
+    /// Duration of the last tenth of a transaction, over the first tenth.
     #[serde(skip_serializing_if = "Option::is_none")]
     late: Option<f64>,
     /// Which repetition this was, from 1.
@@ -271,7 +271,7 @@ impl Work {
     fn of(arguments: &BenchArguments, targets: &[Target], folder: &Path) -> Result<Work, Failure> {
         let name = arguments.workload.as_str();
         let script = SCRIPTS.iter().find(|script| script.name == name);
-        // What is missing is said before anything starts.
+        // Missing programs are reported before anything starts.
         let programs = match script {
             Some(_) => Some(postgres_programs(name, &["pgbench"])?),
             None if targets.contains(&Target::Postgres) => {

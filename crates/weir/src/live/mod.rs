@@ -37,7 +37,7 @@ pub fn read(url: &str, timeout: Duration, sources: &mut Sources) -> Result<(), F
     Ok(())
 }
 
-/// How the server is reached; `whose`: what the address was given for.
+/// Reaches the server; `whose`: the option that the address was given for.
 pub fn config(whose: &str, url: &str) -> Result<Config, Failure> {
     let wrong = |what: &str| {
         Failure::input(format!(

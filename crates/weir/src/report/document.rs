@@ -13,7 +13,7 @@ use super::html::{escape, list, text};
 /// Lines of a statement that are shown.
 const STATEMENT_LINES_MAX: usize = 8;
 
-/// How one transaction stands with one invariant. Numbered as `page.js` has them.
+/// The verdict on one transaction and one invariant. Numbered as `page.js` has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     Untouched = 0,

@@ -40,7 +40,7 @@ pub fn layout(nodes: &[Half], edges: &[(usize, usize)], width_min: f64) -> (Vec<
     let (mut width, mut height) = shift(&mut at, nodes, &tied);
     width = width.max(width_min);
     centre(&mut at, nodes, &tied, width);
-    // Who has no edge stands in rows below.
+    // Nodes without an edge stand in rows below.
     let (mut x, mut row) = (0.0, 0.0);
     for node in (0..nodes.len()).filter(|&node| degree[node] == 0) {
         let half = nodes[node];

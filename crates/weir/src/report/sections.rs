@@ -179,7 +179,7 @@ pub fn invariants(run: &RunReport) -> String {
             grouped(invariant.rows_checked),
             escape(&violation)
         );
-        // What the application says of itself first; keys and NOT NULLs fill pages.
+        // The application's own statements come first; keys and NOT NULLs fill pages.
         if !invariant.holds || kind == "assertion" || kind.is_empty() {
             main.push_str(&row);
         } else {

@@ -90,7 +90,7 @@ impl Alone {
         self.wait();
     }
 
-    /// How it ends, which it has been told to.
+    /// Waits for its end, which it has been told of.
     pub fn has_ended(&mut self) -> ExitStatus {
         self.process.wait().unwrap()
     }

@@ -90,7 +90,7 @@ fn statements_by_themselves_are_judged_with_it() {
                     "INSERT INTO member VALUES (7, 3, -1)",
                     "0A000 not supported: INSERT INTO member by itself: born may not hold after it, and nothing checks that",
                 ),
-                // What constants say needs no check.
+                // A condition on constants needs no check.
                 ("INSERT INTO member VALUES (7, 3, 0), (9, 3, 4)", "(2)"),
                 ("INSERT INTO member VALUES (7, 3, 5) ON CONFLICT DO NOTHING", "(0)"),
                 ("UPDATE member SET age = 6 WHERE id = 7", "(1)"),

@@ -197,7 +197,7 @@ fn a_text_is_bound_once_and_run_with_values_or_refused_with_its_place() {
         &[],
         "[\"id\"] [] [[Int(1)], [Int(2)]]",
     );
-    // What holds within a query that must find nothing says nothing of the rows around it.
+    // A condition within a query that must find nothing says nothing of the rows around it.
     check(
         "SELECT id FROM account a WHERE id < 4 AND NOT EXISTS (SELECT 1 FROM account b WHERE b.id = a.id AND b.id = $1) ORDER BY id",
         &[2.into()],
@@ -276,7 +276,7 @@ fn what_a_node_that_is_down_keeps_from_happening_has_not_happened() {
     }
     assert!(unknown < 8, "of all that nobody could prepare nothing is unknown");
     nodes.start_again(1);
-    // What is unknown may happen now, while one account after the other is looked at; half of it would stay.
+    // A call with an unknown outcome may happen now, while one account after the other is looked at; half of it would stay.
     let total = || (1..=ACCOUNTS).map(|account| balance(&patient, account)).sum::<i64>();
     assert!((0..50).any(|_| total() == 0), "half a transfer");
 }
@@ -303,7 +303,7 @@ fn what_takes_longer_than_the_deadline_is_waited_for_where_that_is_wished() {
     for one in waits {
         one.wait().unwrap();
     }
-    // What was given up has not happened, and does not.
+    // A call that was given up has not happened, and does not.
     assert_eq!(balance(&holder, 1), 3);
 }
 

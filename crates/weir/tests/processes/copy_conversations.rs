@@ -54,7 +54,7 @@ fn rows_come_in_as_into_postgresql() {
         ("COPY pair FROM STDIN (FORMAT csv, QUOTE '''', ESCAPE '\\', NULL 'x')", &["'1',x\n2,'3'\n"]),
         ("COPY pair FROM STDIN (FORMAT csv, FORCE_NULL (b))", &["1,\"\"\n"]),
         ("COPY pair FROM STDIN (HEADER)", &["a\tb\n1\t2\n"]),
-        // What PostgreSQL refuses.
+        // Texts that PostgreSQL refuses.
         (copy, &["1\n"]),
         (copy, &["1\t2\n1\t2\t3\n"]),
         (copy, &["1\t2\n3\tx\n"]),

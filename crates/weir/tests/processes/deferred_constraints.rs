@@ -179,14 +179,14 @@ fn what_cannot_be_checked_is_refused() {
         refused(&one, "CREATE TABLE t (id integer, UNIQUE (id) DEFERRABLE INITIALLY DEFERRED)"),
         "0A000"
     );
-    // What is to be checked is of the schema that there was.
+    // The outstanding checks are of the schema that there was.
     let mut driver = one.driver();
     driver.batch_execute("CREATE TABLE p (id integer PRIMARY KEY); CREATE TABLE c (p integer REFERENCES p DEFERRABLE INITIALLY DEFERRED)").unwrap();
     driver.batch_execute("BEGIN; INSERT INTO c VALUES (1)").unwrap();
     let error = driver.batch_execute("ALTER TABLE c ADD COLUMN x integer").unwrap_err();
     assert_eq!(error.code().unwrap().code(), "55006");
     driver.batch_execute("ROLLBACK; BEGIN; INSERT INTO c VALUES (1); INSERT INTO p VALUES (1); SET CONSTRAINTS ALL IMMEDIATE; ALTER TABLE c ADD COLUMN x integer; COMMIT").unwrap();
-    // Who waits for who deletes the parent.
+    // The COMMIT waits for the session that deletes the parent.
     let mut other = one.driver();
     other.batch_execute("BEGIN; DELETE FROM c; DELETE FROM p WHERE id = 1").unwrap();
     driver.batch_execute("BEGIN; INSERT INTO c VALUES (1)").unwrap();

@@ -700,7 +700,7 @@ fn who_locks_a_table_keeps_others_from_writing() {
                 assert_eq!(answer(other, "UPDATE t SET n = n + 1"), "(2)");
             }
             assert_eq!(answer(one, "SELECT sum(n) FROM t"), "12 (1)");
-            // Who has written already is waited for.
+            // A transaction that has written already is waited for.
             one.batch_execute("BEGIN; UPDATE t SET n = 0 WHERE id = 2").unwrap();
             let told = answer(other, "BEGIN; LOCK TABLE t IN EXCLUSIVE MODE");
             assert!(told.starts_with("55P03"), "{told}");

@@ -223,7 +223,7 @@ fn an_assertion_beside_procedures_that_are_not_proved_comes_back() {
         ours.driver().batch_execute("CALL take(1)").unwrap();
         ours.driver().batch_execute("CREATE TABLE another (id int PRIMARY KEY)").unwrap();
     }
-    // What is written anew is refused as before.
+    // A row that is written anew is refused as before.
     let fresh = Alone::start(1);
     let mut own = fresh.driver();
     own.batch_execute(&[FILES[0].1, FILES[1].1].concat()).unwrap();

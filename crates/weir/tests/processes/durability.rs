@@ -25,7 +25,7 @@ fn segment(server: &Alone) -> PathBuf {
     server.data().join("shard-0/000001.log")
 }
 
-/// How many bytes of it are not the room at its end.
+/// Number of its bytes that are not the room at its end.
 fn length(path: &Path) -> u64 {
     fs::read(path).unwrap().iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1)
 }
@@ -146,7 +146,7 @@ fn with_a_full_disk_reads_go_on_and_writes_are_refused_until_there_is_room() {
     assert_eq!(state_of(driver.execute("DELETE FROM t", &[])), "53100");
     let seen = count(&mut driver);
     assert!(seen >= i64::from(acknowledged), "{seen} of {acknowledged}");
-    // What was open then may be on shards with room.
+    // Transactions that were open then may be on shards with room.
     let committed = state_of(other.batch_execute("COMMIT").map(|()| 0)) == "00000";
     assert_eq!(count(&mut driver), seen + if committed { 2 } else { 0 });
     // A start finds the disk as full.

@@ -32,7 +32,7 @@ fn pid(wire: &Wire) -> i32 {
 /// Messages received up to the end.
 fn last_words(wire: &mut Wire) -> String {
     let mut words = wire.hear(1);
-    // Who waits for a lock may get it from a session that ends sooner, and is told of its own end next.
+    // A session that waits for a lock may get it from one that ends sooner, and is told of its own end next.
     if words.last().is_some_and(|word| word.starts_with("Z ")) {
         words = wire.hear(1);
     }
@@ -125,7 +125,7 @@ fn who_is_gone_writes_nothing() {
         wait_for_sessions(&mut watch, "COPY t", true);
         drop(copies);
         wait_for_sessions(&mut watch, "COPY t", false);
-        // What it held is free, and nothing of it is there.
+        // Its locks are free, and nothing of it is there.
         watch
             .batch_execute("SET lock_timeout = 1; INSERT INTO t VALUES (4, 1), (5, 1), (6, 1), (9999, 1)")
             .unwrap();

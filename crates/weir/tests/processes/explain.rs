@@ -78,7 +78,7 @@ fn what_a_call_or_statement_costs_is_told() {
     }
     let expected = std::fs::read_to_string(path).unwrap();
     assert!(found == expected, "{found}");
-    // What is run has happened; in a transaction, as a part of it.
+    // A statement that is run has happened; in a transaction, as a part of it.
     let balances = driver.query("SELECT balance::text FROM account WHERE id < 4 ORDER BY id", &[]).unwrap();
     let balances: Vec<&str> = balances.iter().map(|row| row.get(0)).collect();
     assert_eq!(balances, ["5.00", "7.00", "11.00"]);

@@ -40,7 +40,7 @@ fn session(nodes: &Nodes) -> Wire {
     Wire::tcp(nodes.door(), "ann", "weir")
 }
 
-/// How long the other node has computed so far, in ticks of 10 ms.
+/// Time that the other node has computed so far, in ticks of 10 ms.
 fn computed(nodes: &Nodes) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", nodes.pid(FAR))).unwrap();
     stat.rsplit(')').next().unwrap().split_whitespace().nth(11).unwrap().parse().unwrap()
@@ -86,7 +86,7 @@ fn what_spins_at_another_node_is_ended() {
         assert_eq!(said, "57P01", "pg_terminate_backend: {text}");
         check_unharmed(&mut driver(&nodes), text);
 
-        // Whoever goes leaves nothing behind: the next one comes to run.
+        // A session that goes leaves nothing behind: the next one comes to run.
         let mut goes = session(&nodes);
         goes.send(&[query(text)]);
         until_active(&mut driver(&nodes), text);

@@ -90,7 +90,7 @@ fn every_example_is_analysed_as_from_its_files() {
         let address = database(&server, &name.replace('-', "_"), &texts);
         let from_files = plan(&[&folder.display().to_string()]);
         let mut arguments = vec!["--from".to_owned(), address, file("invariants.sql")];
-        // How often the transactions are called stands beside the files.
+        // The frequencies of the transactions stand beside the files.
         if folder.join("workload.toml").is_file() {
             arguments.extend(["--weights".to_owned(), file("workload.toml")]);
         }

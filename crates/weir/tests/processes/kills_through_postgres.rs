@@ -128,7 +128,7 @@ fn fate_of(error: &Error) -> Option<Fate> {
 struct Session {
     number: i32,
     chance: Xoshiro256PlusPlus,
-    /// How much it has done.
+    /// The work that it has done.
     count: i32,
     done: Vec<(Done, Fate)>,
     /// Wrong answers of the server.

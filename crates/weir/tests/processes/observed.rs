@@ -107,7 +107,7 @@ fn health_is_told_and_other_things_are_not_there() {
     assert_eq!(ask(&address, "POST", "/metrics").0, 405);
     let (status, _, body) = ask(&address, "HEAD", "/metrics");
     assert_eq!((status, body.as_str()), (200, ""));
-    // What is no HTTP at all ends its connection, and nobody else's.
+    // A message that is no HTTP ends its connection, and no other.
     let mut socket = TcpStream::connect(&address).unwrap();
     socket.write_all(&[0xff; 64]).unwrap();
     let _ = socket.read(&mut [0; 64]);
@@ -201,7 +201,7 @@ fn sessions_see_each_other() {
     let sessions = "SELECT count(*)::text FROM pg_stat_activity";
     until("the others have ended", || value(&mut watcher, sessions) == "1");
     assert!(holder.batch_execute("SELECT 1").is_err());
-    // What it held is free.
+    // Its locks are free.
     watcher.batch_execute("UPDATE t SET b = 3 WHERE a = 1").unwrap();
     let wrong = watcher.batch_execute("SELECT 1 WHERE pg_cancel_backend(1)").unwrap_err();
     assert_eq!(wrong.code(), Some(&postgres::error::SqlState::FEATURE_NOT_SUPPORTED));

@@ -107,7 +107,7 @@ fn a_copy_that_was_taken_while_the_node_stood_is_refused() {
     nodes.kill(OLD);
     copy(&nodes.data_of(OLD), &copied);
     nodes.start_again(OLD);
-    // What one shard has done alone others hear within the stated time.
+    // Other shards hear of work that one shard has done alone within the stated time.
     let client = connect(&nodes);
     for key in keys() {
         client.put_all([(key.as_str(), "two")]).unwrap();

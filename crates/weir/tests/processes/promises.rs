@@ -89,7 +89,7 @@ fn a_run_that_needs_order_is_refused_on_several_shards() {
         let one = run(&directory, &["--shards", "1", "--seed", seed]);
         assert_eq!(one.status.code(), Some(0), "{}", String::from_utf8_lossy(&one.stdout));
     }
-    // What is not called needs nothing.
+    // A procedure that is not called needs nothing.
     let (_, workload) = WARDS[3];
     let wants = workload.replace("go_off = 1", "want = 1").replace("parameters.go_off", "parameters.want");
     let wants = wants.split("_n = ").next().unwrap().to_owned() + "p_w = \"uniform(1, 50)\"";

@@ -1,4 +1,4 @@
-//! How long a server takes to read its log, and what memory its rows take: figures for the bars `recovery` and `memory`.
+//! The time that a server takes to read its log, and the memory that its rows take: figures for the bars `recovery` and `memory`.
 //!
 //! `WEIR_LOG_MIB=N` writes so much log (8 without); only a release build says anything about time and memory.
 

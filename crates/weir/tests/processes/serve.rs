@@ -144,7 +144,7 @@ fn a_node_whose_disk_is_full_says_so_and_starts_again_with_all_that_it_acknowled
     // Nobody else reads what it says.
     let listens = std::thread::spawn(move || said.count());
     let found = Client::connect(&cluster).unwrap().scan("key", "kez").unwrap();
-    // What was on its way when the disk was full may have been written or not.
+    // A write that was on its way when the disk was full may have been written or not.
     assert!((acknowledged..=acknowledged + 1).contains(&found.len()), "{} of {acknowledged}", found.len());
     assert!(acknowledged > 5);
     node.kill().and_then(|()| node.wait()).unwrap();

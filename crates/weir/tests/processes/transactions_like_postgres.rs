@@ -273,7 +273,7 @@ fn savepoints() {
 fn rows_selected_for_update() {
     let both = Both::start();
     both.check(&[
-        // Whoever waited sees what has become of the row.
+        // The session that waited sees the new row.
         "a: BEGIN
          a: SELECT owner, balance FROM account WHERE id = 1 FOR UPDATE
          b: SELECT balance FROM account WHERE id = 1
@@ -366,7 +366,7 @@ fn rows_selected_for_update_in_an_order_and_with_others() {
          b: COMMIT
          a: COMMIT
          c: SELECT id FROM job WHERE queue = 1 ORDER BY id FOR UPDATE",
-        // Whoever waited for a row that has gone takes the next one.
+        // The session that waited for a row that has gone takes the next one.
         "a: BEGIN
          a: DELETE FROM account WHERE id = 1
          b: BEGIN
@@ -388,7 +388,7 @@ fn rows_selected_for_update_in_an_order_and_with_others() {
          a: COMMIT
          a: SELECT a.id FROM account a LEFT JOIN entry e ON e.id = a.id WHERE a.id = 3 FOR UPDATE OF a
          a: SELECT id FROM account WHERE id = (SELECT id FROM account WHERE id = 2 FOR UPDATE SKIP LOCKED) AND id = 2",
-        // What is refused, and how.
+        // Statements that are refused, and their errors.
         "a: SELECT count(*) FROM account FOR UPDATE
          a: SELECT DISTINCT owner FROM account FOR UPDATE
          a: SELECT owner FROM account GROUP BY owner FOR SHARE
@@ -615,7 +615,7 @@ fn inserts_of_many_rows() {
              a: ROLLBACK
              a: SELECT count(*) FROM account"
         ),
-        // What fails leaves nothing; what is returned comes in the order of VALUES.
+        // A statement that fails leaves nothing; returned rows come in the order of VALUES.
         &format!(
             "a: INSERT INTO account VALUES {few} RETURNING id, owner, balance * 2
              a: INSERT INTO account VALUES {again}

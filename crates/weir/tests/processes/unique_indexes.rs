@@ -162,7 +162,7 @@ fn they_are_there_after_a_kill_and_between_sessions() {
                      | Key (t, lower(mail))=(1, a) already exists. | p_mail";
         assert_eq!(answer(&mut one, "INSERT INTO p VALUES (1, 2, 'a', true)"), twice);
         assert_eq!(answer(&mut one, "CALL put(2, 'a')"), twice);
-        // Who comes second waits, and is told.
+        // The second session waits, and is told.
         one.batch_execute("BEGIN; INSERT INTO p VALUES (1, 3, 'B', true)").unwrap();
         other.batch_execute("SET lock_timeout = 200").unwrap();
         let waits = answer(&mut other, "INSERT INTO p VALUES (1, 4, 'b', true)");

@@ -743,7 +743,7 @@ fn what_a_client_comes_in_with_is_set_or_refused_as_by_postgresql() {
         let weir: Result<_, String> = weir;
         assert_eq!(weir, oracle, "{parameters:?}: Weir is on the left");
     }
-    // What would change what clients are told or which tables a name means, and is not followed, is refused by name.
+    // Settings that would change what clients are told or which tables a name means, and are not followed, are refused by name.
     for (name, value) in [
         ("DateStyle", "SQL, DMY"),
         ("IntervalStyle", "sql_standard"),

@@ -50,7 +50,7 @@ fn check(shards: u16) {
         session.hear(2);
         check_unharmed(&mut weir.driver(), text);
 
-        // Whoever goes leaves nothing behind: the next one comes to run.
+        // A session that goes leaves nothing behind: the next one comes to run.
         session.send(&[query(text)]);
         drop(session);
         check_unharmed(&mut weir.driver(), text);
@@ -159,7 +159,7 @@ fn statements_at_once_take_no_more_than_all_of_them_may() {
     check_unharmed(&mut weir.driver(), "six at once");
     let taken = most_resident_bytes(weir.pid()) - before;
     println!("{} MiB", taken >> 20);
-    // What grows is there twice for a moment, and the allocator keeps some of what was freed; without the common bound these six
+    // A growing value is there twice for a moment, and the allocator keeps some freed memory; without the common bound these six
     // would take 288 MiB, and that twice.
     assert!(taken < 288 << 20, "{taken} bytes");
 }
