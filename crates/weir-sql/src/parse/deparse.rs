@@ -12,7 +12,7 @@ use crate::source::{Diagnostic, Span};
 const LEVELS_MAX: usize = 250;
 
 /// Trees of more levels are not written. The time grows with the square of the levels.
-const WRITTEN_LEVELS_MAX: usize = 4_000;
+const WRITTEN_LEVELS_MAX: usize = 2_000;
 
 /// Enough for that many.
 const WRITING_STACK_BYTES: usize = 64 << 20;
@@ -27,14 +27,14 @@ pub(crate) fn can_be_rewritten(statement: &node::Node) -> bool {
 /// # Errors
 /// The library has no text for it.
 pub(crate) fn deparse(statement: &node::Node) -> Result<String, Diagnostic> {
-    match () {
-        // Rewriting has put few levels into it.
-        () if !is_deeper(statement, 2 * LEVELS_MAX) => write(statement),
-        () if !is_deeper(statement, WRITTEN_LEVELS_MAX) => {
-            stacker::grow(WRITING_STACK_BYTES, || write(statement))
-        }
-        () => Err(too_deep(Span::default())),
+    // Rewriting has put few levels into it.
+    if !is_deeper(statement, 2 * LEVELS_MAX) {
+        return write(statement);
     }
+    stacker::grow(WRITING_STACK_BYTES, || match is_deeper(statement, WRITTEN_LEVELS_MAX) {
+        false => write(statement),
+        true => Err(too_deep(Span::default())),
+    })
 }
 
 fn write(statement: &node::Node) -> Result<String, Diagnostic> {
@@ -140,8 +140,17 @@ mod tests {
                 let sql = format!("SELECT 1{deep}");
                 assert_eq!(deparse(&template(&sql).unwrap()).unwrap(), sql);
             }
-            let tree = template(&format!("SELECT 1{}", " + 1".repeat(4_500))).unwrap();
-            assert_eq!(deparse(&tree).unwrap_err().state, SqlState::STATEMENT_TOO_COMPLEX);
         });
+        let deepest = || {
+            let mut query = query_template("SELECT 1").unwrap();
+            for _ in 0..WRITTEN_LEVELS_MAX {
+                let arms = (Some(query), Some(query_template("SELECT 1").unwrap()));
+                query = query_template("SELECT 1 UNION SELECT 1").unwrap();
+                (query.larg, query.rarg) = arms;
+            }
+            let told = deparse(&node::Node::SelectStmt(query));
+            assert_eq!(told.unwrap_err().state, SqlState::STATEMENT_TOO_COMPLEX);
+        };
+        std::thread::Builder::new().stack_size(64 << 20).spawn(deepest).unwrap().join().unwrap();
     }
 }
