@@ -96,7 +96,7 @@ impl InFlight {
         state.tag.or(state.ending)
     }
 
-    /// Waits for a COMMIT or ROLLBACK. Whoever has wished before that the statement ends is heard, too.
+    /// Waits for a COMMIT or ROLLBACK. A cancellation that came before it was in flight is passed on.
     pub(crate) async fn end_with(
         &self,
         client: &Client,

@@ -7,7 +7,7 @@ use pg_query::protobuf::{
     CreateFunctionStmt, DefElem, DropStmt, FuncCall, FunctionParameter, FunctionParameterMode, Node,
     ObjectType, RangeFunction, SelectStmt, TypeName, node,
 };
-use weir_types::function::double_quoted;
+use weir_types::function::{double_quoted, quote_identifier};
 
 use super::constant;
 use crate::binder::expr_strings;
@@ -39,7 +39,7 @@ pub struct TemporaryFunction {
 /// The type of an OUT parameter. The queries are bound where the function is called.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutputType {
-    /// Its name without a schema.
+    /// Its name without a schema, quoted where it must be.
     pub name: String,
     /// Gives one value of it.
     pub value: String,
@@ -221,7 +221,7 @@ fn output_type(ty: &TypeName) -> Option<OutputType> {
     let Some(node::Node::TypeCast(cast)) = &mut target.val.as_mut()?.node else { return None };
     cast.type_name = Some(ty.clone());
     Some(OutputType {
-        name: (*names.last()?).to_owned(),
+        name: quote_identifier(names.last()?),
         value: deparse(&node::Node::SelectStmt(value)).ok()?,
         rows: format!("SELECT * FROM {}", relation.join(".")),
     })
@@ -322,7 +322,7 @@ mod tests {
         let function = TemporaryFunction {
             name: "testfunc".to_owned(),
             outputs: [
-                ("response", "Users", "SELECT NULL::\"Users\"", "SELECT * FROM \"Users\""),
+                ("response", "\"Users\"", "SELECT NULL::\"Users\"", "SELECT * FROM \"Users\""),
                 (
                     "caught",
                     "numeric",

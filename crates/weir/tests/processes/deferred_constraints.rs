@@ -196,7 +196,7 @@ fn what_cannot_be_checked_is_refused() {
     assert_eq!(waits.join().unwrap(), Some(postgres::error::SqlState::FOREIGN_KEY_VIOLATION));
 }
 
-/// COMMIT waits for who deletes the parent. It is cancelled, by its client and by its time, as any statement that waits; nothing of the
+/// COMMIT waits for the transaction that deletes the parent. Its client and its time-out cancel it; nothing of the
 /// transaction has happened, and the session goes on.
 #[test]
 fn a_commit_that_waits_is_cancelled() {
