@@ -215,13 +215,18 @@ fn out_parameter(parameter: &Node) -> Option<(String, OutputType)> {
 
 fn output_type(ty: &TypeName) -> Option<OutputType> {
     let names = expr_strings(&ty.names);
+    let name = match names[..] {
+        ["pg_catalog", name] => name.to_owned(),
+        [.., name] => quote_identifier(name),
+        [] => return None,
+    };
     let relation: Vec<String> = names.iter().map(|name| double_quoted(name)).collect();
     let mut value = query_template("SELECT CAST(NULL AS int)").ok()?;
     let Some(node::Node::ResTarget(target)) = &mut value.target_list.first_mut()?.node else { return None };
     let Some(node::Node::TypeCast(cast)) = &mut target.val.as_mut()?.node else { return None };
     cast.type_name = Some(ty.clone());
     Some(OutputType {
-        name: quote_identifier(names.last()?),
+        name,
         value: deparse(&node::Node::SelectStmt(value)).ok()?,
         rows: format!("SELECT * FROM {}", relation.join(".")),
     })

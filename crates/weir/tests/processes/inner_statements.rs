@@ -25,7 +25,7 @@ a: EXECUTE "as" (1, nothing)
 a: Prepare P aS(SELECT 1 "for") UNION ALL VALUES (2)
 a: EXECUTE p
 a: EXECUTE p ()
-a: PREPARE i (int) AS INSERT INTO "as" AS "values" VALUES ($1, 'AS ('), ($1 + 1, $$'$$) RETURNING "values".*, 'AS'
+a: PREPARE i (int) AS INSERT INTO "as" AS "values" VALUES ($1, 'AS (' || $$'$$) RETURNING "values".*, 'AS'
 a: EXECUTE i (10); EXECUTE i (20)
 a: PREPARE u AS UPDATE t SET "as" = CASE WHEN "as" LIKE 'as%' THEN $1 END WHERE a = $2
 a: EXECUTE u ('; --', 4)
