@@ -291,7 +291,7 @@ fn check_forgotten<F: ShardFaults>(cluster: &Calls<F>) -> Result<(), Violation> 
     for shard in cluster.shards.iter().flatten() {
         for (coordinator, one) in cluster.coordinators.iter().enumerate() {
             let left = shard.left_of(coordinator as CoordinatorId);
-            if left.prepared + left.unsettled > 0 || (one.is_some() && left.over > 0) {
+            if left.prepared + left.committed > 0 || (one.is_some() && left.outcomes > 0) {
                 let seen = format!("shard {} has {left:?} of coordinator {coordinator}", shard.id());
                 return Err(Violation { claim: "what nobody needs is forgotten", seen });
             }

@@ -15,7 +15,8 @@ use weir_kv::{ItemRead, Key, KeyRange, Stamp, Write};
 
 use super::chain::Chain;
 use super::{Progress, Reader, Reply, Request};
-use crate::{Comparator, Counts, PlantedBugs};
+use crate::faults::{Faults, NoFaults};
+use crate::{Comparator, Counts};
 
 /// Longest time for which old versions are kept, even for active readers: the window of ramp.txt §5.1.
 pub const COLLECTION_MS_MAX: u64 = 5_000;
@@ -55,7 +56,7 @@ struct Horizon {
 type Out = Effects<Request, Reply>;
 
 #[derive(Debug)]
-pub struct Partition {
+pub struct Partition<F = NoFaults> {
     id: ShardId,
     table: Table<Chain>,
     clock: HybridClock,
@@ -72,12 +73,12 @@ pub struct Partition {
     /// Highest clock of what has been forgotten.
     forgotten: u64,
     over: Readers,
-    bugs: PlantedBugs,
+    bugs: F,
     counts: Counts,
 }
 
-impl Partition {
-    pub fn new(id: ShardId, bugs: PlantedBugs) -> Partition {
+impl<F: Faults> Partition<F> {
+    pub fn new(id: ShardId, bugs: F) -> Partition<F> {
         Partition {
             id,
             table: Table::default(),
@@ -223,7 +224,7 @@ impl Partition {
         // What it decides itself is not decided, and will be decided above the clock.
         unanswered.retain(|(decider, _)| *decider != self.id);
         let waiting = Waiting { at, keys, ranges, unanswered };
-        if waiting.unanswered.is_empty() || self.bugs.check_is_skipped {
+        if waiting.unanswered.is_empty() || self.bugs.check_is_skipped() {
             out.reply(reader.coordinator, self.read(reader, &waiting, false), Lsn::START);
         } else {
             self.counts.check_messages += check(reader, &waiting, out);
@@ -312,7 +313,7 @@ fn check(reader: Reader, waiting: &Waiting, out: &mut Out) -> u64 {
     messages.count() as u64
 }
 
-impl Shard for Partition {
+impl<F: Faults> Shard for Partition<F> {
     type Request = Request;
     type Reply = Reply;
     type Progress = Progress;
@@ -372,7 +373,7 @@ impl Shard for Partition {
     }
 }
 
-impl Comparator for Partition {
+impl<F: Faults> Comparator for Partition<F> {
     fn counts(&self) -> Counts {
         self.counts
     }
@@ -410,7 +411,7 @@ mod tests {
     /// again.
     #[test]
     fn old_versions_are_kept_for_readers_but_not_for_ever() {
-        let mut shard = Partition::new(0, PlantedBugs::default());
+        let mut shard = Partition::new(0, NoFaults);
         let at = clock_at(NOW_MS);
         let mut sequence = 0;
         let mut rewrite = |shard: &mut Partition, now_ms: u64| {
@@ -435,7 +436,7 @@ mod tests {
 
     #[test]
     fn deleted_items_are_forgotten() {
-        let mut shard = Partition::new(0, PlantedBugs::default());
+        let mut shard = Partition::new(0, NoFaults);
         write(&mut shard, NOW_MS, 1, Write::Put("value".into()));
         write(&mut shard, NOW_MS, 2, Write::Delete);
         read(&mut shard, NOW_MS + 1, (NOW_MS + 1) << 16);

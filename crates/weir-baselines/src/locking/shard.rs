@@ -15,9 +15,10 @@ use weir_kv::write::Content;
 use weir_kv::{ItemRead, Key, KeyRange, Stamp};
 
 use super::{Item, Progress, Reply, Request};
+use crate::faults::{Faults, NoFaults};
 use crate::lock_manager::{LockManager, Mode};
 use crate::row::Row;
-use crate::{Comparator, Counts, PlantedBugs};
+use crate::{Comparator, Counts};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
@@ -57,10 +58,10 @@ struct Gathering {
 type Out = Effects<Request, Reply>;
 
 #[derive(Debug)]
-pub struct Partition {
+pub struct Partition<F = NoFaults> {
     id: ShardId,
     table: Table<Row>,
-    locks: LockManager<Owner>,
+    locks: LockManager<Owner, F>,
     clock: HybridClock,
     /// Runs are locked one after the other, so only the last may wait.
     holding: FxHashMap<TxnId, SmallVec<[Run; 1]>>,
@@ -74,12 +75,12 @@ pub struct Partition {
     counts: Counts,
 }
 
-impl Partition {
-    pub fn new(id: ShardId, bugs: PlantedBugs) -> Partition {
+impl<F: Faults> Partition<F> {
+    pub fn new(id: ShardId, bugs: F) -> Partition<F> {
         Partition {
             id,
             table: Table::default(),
-            locks: LockManager::new(bugs.shared_beside_exclusive),
+            locks: LockManager::new(bugs),
             clock: HybridClock::new(id),
             holding: FxHashMap::default(),
             gathering: FxHashMap::default(),
@@ -277,7 +278,7 @@ impl Gathering {
     }
 }
 
-impl Shard for Partition {
+impl<F: Faults> Shard for Partition<F> {
     type Request = Request;
     type Reply = Reply;
     type Progress = Progress;
@@ -316,7 +317,7 @@ impl Shard for Partition {
     }
 }
 
-impl Comparator for Partition {
+impl<F: Faults> Comparator for Partition<F> {
     fn counts(&self) -> Counts {
         self.counts
     }

@@ -115,7 +115,7 @@ impl<F: Faults> Exposed for Node<F> {
         Figures {
             tables: self.storage.schema().tables.iter().enumerate().map(table).collect(),
             open: self.open.len(),
-            prepared: self.participant.prepared.len(),
+            prepared: self.participant.prepared().len(),
             waiting: self.waiting.values().map(Vec::len).sum(),
             disk_is_full: self.storage.room.disk_is_full,
             clock_ms: ms_of(self.clock.last()),
@@ -162,7 +162,7 @@ impl<F: Faults> Exposed for Node<F> {
     }
 
     fn undecided(&self) -> impl Iterator<Item = CoordinatorId> {
-        self.participant.prepared.keys().map(|txn| txn.coordinator)
+        self.participant.prepared().keys().map(|txn| txn.coordinator)
     }
 }
 
@@ -170,7 +170,7 @@ impl<F: Faults> Node<F> {
     /// Rejects a call whose clock is too far ahead (S9), where clocks belong to different processes. Read-only procedures carry no clock.
     pub(crate) fn refuses_clock(&self, now_ms: u64, request: &Request) -> Option<Reply> {
         let begun_ms =
-            request.begun_ms().filter(|_| self.outcomes.is_some() && !self.bugs.accepts_any_clock())?;
+            request.begun_ms().filter(|_| self.participant.remembers && !self.bugs.accepts_any_clock())?;
         let above = match request {
             Request::Execute { call, .. }
                 if self.program.callee(&call.callee).is_ok_and(|callee| callee.read_only) =>
