@@ -9,6 +9,7 @@ use weir_core::clock::{HybridClock, clock_at};
 use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
 use weir_core::lsn::Lsn;
 use weir_core::machine::{Effects, Shard};
+use weir_core::participant::OutcomeTable;
 use weir_core::readers::Readers;
 use weir_kv::table::Table;
 use weir_kv::{ItemRead, Key, KeyRange, Stamp, Write};
@@ -62,8 +63,8 @@ pub struct Partition<F = NoFaults> {
     clock: HybridClock,
     prepared: FxHashMap<TxnId, Prepared>,
     tallies: FxHashMap<TxnId, Tally>,
-    /// Decided transactions with their commit times, until all participants know.
-    decided: BTreeMap<TxnId, u64>,
+    /// Decided transactions, until all participants know.
+    decided: OutcomeTable<()>,
     waiting: FxHashMap<Reader, Waiting>,
     horizons: BTreeMap<CoordinatorId, Horizon>,
     /// Lowest clock of reads, except those that will be told to begin again.
@@ -85,7 +86,7 @@ impl<F: Faults> Partition<F> {
             clock: HybridClock::new(id),
             prepared: FxHashMap::default(),
             tallies: FxHashMap::default(),
-            decided: BTreeMap::new(),
+            decided: OutcomeTable::default(),
             waiting: FxHashMap::default(),
             horizons: BTreeMap::new(),
             floor: 0,
@@ -122,11 +123,16 @@ impl<F: Faults> Partition<F> {
         }
     }
 
+    /// Commit time of a transaction that this shard has decided.
+    fn decided_at(&self, txn: TxnId) -> Option<u64> {
+        self.decided.get(txn)?.clock
+    }
+
     fn answer_again(&mut self, txn: TxnId, decider: ShardId, out: &mut Out) {
         let reply = if decider != self.id {
             Reply::Committed { txn, shard: self.id }
-        } else if let Some(clock) = self.decided.get(&txn) {
-            Reply::Decided { stamp: Stamp { clock: *clock, txn } }
+        } else if let Some(clock) = self.decided_at(txn) {
+            Reply::Decided { stamp: Stamp { clock, txn } }
         } else {
             // Its coordinator has said itself that all is over.
             return;
@@ -145,8 +151,8 @@ impl<F: Faults> Partition<F> {
     }
 
     fn on_vote(&mut self, now_ms: u64, txn: TxnId, voter: ShardId, clock: u64, out: &mut Out) {
-        if let Some(clock) = self.decided.get(&txn) {
-            let stamp = Stamp { clock: *clock, txn };
+        if let Some(clock) = self.decided_at(txn) {
+            let stamp = Stamp { clock, txn };
             out.ask(voter, Request::Commit { stamp }, Lsn::START);
             return;
         }
@@ -171,7 +177,7 @@ impl<F: Faults> Partition<F> {
         self.tallies.remove(&txn);
         self.clock.observe_clock(voted);
         let stamp = Stamp { clock: self.clock.tick(now_ms).clock, txn };
-        self.decided.insert(txn, stamp.clock);
+        self.decided.commit(txn, stamp.clock, ());
         self.commit(stamp);
         let others = participants.iter().filter(|shard| **shard != self.id);
         others.for_each(|shard| out.ask(*shard, Request::Commit { stamp }, Lsn::START));
@@ -266,7 +272,7 @@ impl<F: Faults> Partition<F> {
     fn on_check(&mut self, from: ShardId, reader: Reader, at: u64, txns: Vec<TxnId>, out: &mut Out) {
         // Also if the decision is forgotten: then the asking shard has committed it meanwhile.
         self.clock.observe_clock(at);
-        let txns = txns.into_iter().map(|txn| (txn, self.decided.get(&txn).copied())).collect();
+        let txns = txns.into_iter().map(|txn| (txn, self.decided_at(txn))).collect();
         out.ask(from, Request::Checked { reader, txns, clock: self.clock.last() }, Lsn::START);
     }
 
@@ -329,10 +335,7 @@ impl<F: Faults> Shard for Partition<F> {
     fn on_progress(&mut self, now_ms: u64, coordinator: CoordinatorId, progress: Progress) {
         let Progress { below, reads_from } = progress;
         self.over.on_progress(coordinator, below, 0, |_| ());
-        let end = TxnId { coordinator, sequence: below };
-        while let Some((&txn, _)) = self.decided.range(TxnId { coordinator, sequence: 0 }..end).next() {
-            self.decided.remove(&txn);
-        }
+        self.decided.forget(TxnId { coordinator, sequence: 0 }..TxnId { coordinator, sequence: below });
         let horizon = self.horizons.entry(coordinator).or_insert(Horizon { reads_from, heard_ms: now_ms });
         horizon.reads_from = horizon.reads_from.max(reads_from);
         horizon.heard_ms = now_ms;

@@ -368,12 +368,14 @@ impl Interactive {
                 self.send(out);
             }
             (Reply::Committed { shard, .. }, Phase::Ending(ending)) => {
-                if ending.on_committed(shard) {
+                let is_last = ending.on_committed(shard);
+                if is_last {
                     self.end_if_told(out);
                 }
             }
             (Reply::Aborted { shard, .. }, Phase::Ending(ending)) => {
-                if ending.on_aborted(shard) {
+                let is_last = ending.on_aborted(shard);
+                if is_last {
                     self.end_if_told(out);
                 }
             }
