@@ -43,7 +43,7 @@ pub enum Refusal {
 #[derive(Debug)]
 pub struct OpenWorld {
     application: Arc<Application>,
-    placement: Vec<Placement>,
+    placement: Arc<[Placement]>,
     dependents: Arc<Dependents>,
     invariants: Vec<Invariant>,
     /// Of the invariants.
@@ -55,17 +55,18 @@ pub struct OpenWorld {
     plans: Vec<TransactionPlan>,
     /// The application with its own procedures alone: a judgement takes a copy, adds to it, and puts it back.
     copies: Mutex<Vec<Application>>,
+    flaws: PlantedFlaws,
 }
 
 impl OpenWorld {
     /// Those procedures of the application that nobody wrote are ad-hoc statements.
-    pub fn new(application: &Arc<Application>, placement: &[Placement]) -> OpenWorld {
+    pub fn new(application: &Arc<Application>, placement: &Arc<[Placement]>) -> OpenWorld {
         let invariants = invariant::invariants(application);
         let shapes = shapes(application);
         let with_triggers: BTreeSet<TableId> =
             application.catalog.triggers.iter().map(|trigger| trigger.table).collect();
         let mut world = OpenWorld {
-            placement: placement.to_vec(),
+            placement: placement.clone(),
             dependents: Arc::new(Dependents::new(&application.catalog)),
             names: invariants.iter().map(|invariant| invariant.name.clone()).collect(),
             relevance: Relevance::new(application, &shapes, &invariants),
@@ -74,6 +75,7 @@ impl OpenWorld {
             application: application.clone(),
             plans: Vec::new(),
             copies: Mutex::default(),
+            flaws: PlantedFlaws::default(),
         };
         if application.procedures.iter().any(|procedure| !procedure.synthesised) {
             world.plans = world.judge_in_full(&[]).plans;
@@ -104,11 +106,19 @@ impl OpenWorld {
     /// # Errors
     /// Names the first statement that is judged differently.
     pub fn compare(app: Application) -> Result<usize, String> {
+        OpenWorld::compare_flawed(app, PlantedFlaws::default())
+    }
+
+    /// As `compare`, with these flaws in either judgement.
+    ///
+    /// # Errors
+    /// As `compare`.
+    pub fn compare_flawed(app: Application, flaws: PlantedFlaws) -> Result<usize, String> {
         let placement = crate::analyze(&app).plan.placement;
         let ad_hoc = app.catalog.tables.iter().flat_map(weir_sql::synthesised_of);
         let own = app.procedures.iter().filter(|procedure| !procedure.synthesised).cloned();
         let statements: Vec<Procedure> = ad_hoc.chain(own).collect();
-        let world = OpenWorld::new(&Arc::new(app), &placement);
+        let world = OpenWorld { flaws, ..OpenWorld::new(&Arc::new(app), &placement) };
         for statement in &statements {
             let near = format!("{:?}", world.admit(statement.clone()));
             let full = format!("{:?}", world.admit_in_full(statement.clone()));
@@ -223,7 +233,7 @@ impl OpenWorld {
         let all = self.effects_of(application);
         let shapes = shapes(application);
         let world =
-            World::with_dependents(application, &all, PlantedFlaws::default(), self.dependents.clone());
+            World::with_dependents(application, &all, self.flaws, self.dependents.clone());
         let declared = Declared { shapes: &shapes, invariants: &self.invariants, relevance: &self.relevance };
         let prover = &mut Prover::new(None);
         let of = |procedure: usize| match ad_hoc.contains(&procedure) {
@@ -330,7 +340,7 @@ fn shapes(application: &Application) -> Vec<Shape<'_>> {
 /// A procedure would have to be ordered, which it is not yet; or it may break an assertion by itself.
 pub fn plan_anew(
     application: &Application,
-    stays: &[Option<Placement>],
+    stays: Vec<Option<Placement>>,
     since: u32,
     runs_in_order: &dyn Fn(&str) -> bool,
     restores: bool,
@@ -340,12 +350,12 @@ pub fn plan_anew(
         let columns = table.partition_by.clone().filter(|columns| !columns.is_empty());
         match table.replicated {
             true => Placement::Replicated,
-            false => Placement::Partitioned { columns: columns.unwrap_or_else(|| vec![key()]) },
+            false => Placement::Partitioned { columns: columns.unwrap_or_else(|| vec![key()]).into() },
         }
     };
-    let placed =
-        |table: &Table| stays.get(table.id.0 as usize).cloned().flatten().unwrap_or_else(|| new(table));
-    let placement: Vec<Placement> = application.catalog.tables.iter().map(placed).collect();
+    let stays = stays.into_iter().chain(std::iter::repeat(None));
+    let placed = |(table, stays): (&Table, Option<Placement>)| stays.unwrap_or_else(|| new(table));
+    let placement: Arc<[Placement]> = application.catalog.tables.iter().zip(stays).map(placed).collect();
     if application.procedures.is_empty() {
         return Ok((Plan { placement, transactions: Vec::new() }, Vec::new()));
     }

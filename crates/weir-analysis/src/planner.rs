@@ -42,7 +42,7 @@ pub fn plan(
     let placement = placement::placement(world, partitioning, findings);
     findings.extend(gap(app, partitioning));
     let transactions = transactions(world, names, &placement, Some(partitioning), 0..0, outcomes, findings);
-    Plan { placement, transactions }
+    Plan { placement: placement.into(), transactions }
 }
 
 /// Plans the transactions under the placement. Without a partitioning the routing of calls is unknown. `ad_hoc`: statements that would be

@@ -227,6 +227,7 @@ const NONE: PlantedFlaws = PlantedFlaws {
     nothing_composed: false,
     inner_queries: false,
     no_cycles: false,
+    forgets_asked: false,
     always: None,
 };
 
