@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use weir_sql::bound::Procedure;
 use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, ForeignKeyAction, Table, TableId};
@@ -16,7 +16,7 @@ use weir_sql::{Application, Span};
 use crate::assertion::Shape;
 use crate::dependents::Dependents;
 use crate::effects::{self, ProcedureEffects};
-use crate::invariant::{self, Invariant, InvariantKind};
+use crate::invariant::{self, Invariant, InvariantId, InvariantKind};
 use crate::plan::{Mechanism, Placement, Plan, TransactionPlan};
 use crate::planted::PlantedFlaws;
 use crate::proof::Prover;
@@ -45,9 +45,8 @@ pub struct OpenWorld {
     application: Arc<Application>,
     placement: Arc<[Placement]>,
     dependents: Arc<Dependents>,
-    invariants: Vec<Invariant>,
-    /// Of the invariants.
-    names: Vec<String>,
+    /// By table, and last those that are no table's: its invariants, listed when a statement meets the first of them.
+    invariants: Vec<OnceLock<Vec<Invariant>>>,
     relevance: Relevance,
     /// Tables whose ad-hoc statements may write any table, for a trigger runs with them.
     firing: BTreeSet<TableId>,
@@ -61,16 +60,13 @@ pub struct OpenWorld {
 impl OpenWorld {
     /// Those procedures of the application that nobody wrote are ad-hoc statements.
     pub fn new(application: &Arc<Application>, placement: &Arc<[Placement]>) -> OpenWorld {
-        let invariants = invariant::invariants(application);
-        let shapes = shapes(application);
         let with_triggers: BTreeSet<TableId> =
             application.catalog.triggers.iter().map(|trigger| trigger.table).collect();
         let mut world = OpenWorld {
             placement: placement.clone(),
             dependents: Arc::new(Dependents::new(&application.catalog)),
-            names: invariants.iter().map(|invariant| invariant.name.clone()).collect(),
-            relevance: Relevance::new(application, &shapes, &invariants),
-            invariants,
+            invariants: (0..=application.catalog.tables.len()).map(|_| OnceLock::new()).collect(),
+            relevance: Relevance::new(application, &shapes(application)),
             firing: with_parents(&application.catalog, with_triggers),
             application: application.clone(),
             plans: Vec::new(),
@@ -214,6 +210,9 @@ impl OpenWorld {
 
     /// Where rules usually look: the tables that the statement touches, and the parents of those that it writes.
     fn first_near(&self, application: &mut Application, statement: &Procedure) -> BTreeSet<TableId> {
+        if self.flaws.forgets_neighbours {
+            return BTreeSet::new();
+        }
         application.procedures.push(statement.clone());
         let last = application.procedures.len() - 1;
         let own = effects::of_one(application, &self.dependents, last);
@@ -234,7 +233,8 @@ impl OpenWorld {
         let shapes = shapes(application);
         let world =
             World::with_dependents(application, &all, self.flaws, self.dependents.clone());
-        let declared = Declared { shapes: &shapes, invariants: &self.invariants, relevance: &self.relevance };
+        let invariant = &|id| self.invariant(id);
+        let declared = Declared { shapes: &shapes, invariant, relevance: &self.relevance };
         let prover = &mut Prover::new(None);
         let of = |procedure: usize| match ad_hoc.contains(&procedure) {
             true => Outcomes::new(),
@@ -243,15 +243,29 @@ impl OpenWorld {
         let outcomes: Vec<Outcomes> = (0..all.len()).map(of).collect();
         let own = ad_hoc.start;
         let findings = &mut Vec::new();
+        let names = &|id| self.invariant(id).name.as_str();
         let mut plans =
-            planner::transactions(&world, &self.names, &self.placement, None, ad_hoc, &outcomes, findings);
+            planner::transactions(&world, names, &self.placement, None, ad_hoc, &outcomes, findings);
         let orders = plans.iter().any(|plan| plan.mechanism.is_ordered_family());
         let (Some(plan), Some(last)) = (plans.pop(), outcomes.last()) else {
             unreachable!("as many plans as procedures")
         };
-        let open = opens(&self.invariants, (plan.procedure, last)).next();
+        let open = opens(invariant, (plan.procedure, last)).next();
         let open = open.map(|one| one.refusal(application));
         Last { plan, own, open, asked: world.asked(), orders }
+    }
+
+    fn invariant(&self, id: InvariantId) -> &Invariant {
+        let (table, place) = self.relevance.numbering().place(id);
+        let (application, last) = (&self.application, self.invariants.len() - 1);
+        let listed = match table {
+            Some(table) => {
+                let of_table = || invariant::of_table(application, application.catalog.table(table));
+                self.invariants[table.0 as usize].get_or_init(of_table)
+            }
+            None => self.invariants[last].get_or_init(|| invariant::others(application)),
+        };
+        &listed[place]
     }
 
     fn effects_of(&self, application: &Application) -> Vec<ProcedureEffects> {
@@ -429,10 +443,10 @@ impl Open {
 
 /// The assertions that a procedure with these outcomes is not shown to keep by itself.
 fn opens<'j>(
-    invariants: &'j [Invariant],
+    invariant: &'j dyn Fn(InvariantId) -> &'j Invariant,
     (procedure, outcomes): (usize, &'j Outcomes),
 ) -> impl Iterator<Item = Open> + 'j {
-    outcomes.iter().filter_map(move |(id, outcome)| match invariants[id.0 as usize].kind {
+    outcomes.iter().filter_map(move |(id, outcome)| match invariant(*id).kind {
         InvariantKind::Assertion(assertion) if outcome.alone != Alone::Proved => {
             Some(Open { procedure, assertion, operation: outcome.operation.clone() })
         }
@@ -446,8 +460,9 @@ fn judge(application: &Application, placement: &[Placement]) -> Judged {
     let invariants = invariant::invariants(application);
     let world = World::new(application, &all);
     let outcomes = rules::judge_all(&world, &shapes(application), &invariants, &mut Prover::new(None));
-    let names: Vec<String> = invariants.iter().map(|invariant| invariant.name.clone()).collect();
-    let plans = planner::transactions(&world, &names, placement, None, 0..0, &outcomes, &mut Vec::new());
-    let open = outcomes.iter().enumerate().flat_map(|of| opens(&invariants, of)).collect();
+    let invariant = &|id: InvariantId| &invariants[id.0 as usize];
+    let names = &|id| invariant(id).name.as_str();
+    let plans = planner::transactions(&world, names, placement, None, 0..0, &outcomes, &mut Vec::new());
+    let open = outcomes.iter().enumerate().flat_map(|of| opens(invariant, of)).collect();
     Judged { plans, open }
 }

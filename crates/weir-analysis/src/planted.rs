@@ -18,6 +18,8 @@ pub struct PlantedFlaws {
     pub no_cycles: bool,
     /// Of the tables of which a rule asks who writes them nothing is written down: a statement is judged beside its first neighbours alone.
     pub forgets_asked: bool,
+    /// Those neighbours are left out, too.
+    pub forgets_neighbours: bool,
     /// Where this rule says no, it says yes.
     pub always: Option<Rule>,
 }

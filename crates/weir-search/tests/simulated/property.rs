@@ -228,6 +228,7 @@ const NONE: PlantedFlaws = PlantedFlaws {
     inner_queries: false,
     no_cycles: false,
     forgets_asked: false,
+    forgets_neighbours: false,
     always: None,
 };
 

@@ -143,7 +143,7 @@ impl<'a> Touched<'a> {
             self.near.iter().map(|table| (*table, self.unchanged_children(*table))).collect();
         for &child in &self.changed {
             for (index, key) in catalog.table(child).foreign_keys.iter().enumerate() {
-                children.entry(key.parent).or_default().push((child, index));
+                children.entry(key.parent).and_modify(|children| children.push((child, index)));
             }
         }
         children.values_mut().for_each(|children| children.sort_unstable());
