@@ -6,11 +6,51 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::issue_02::tests;
 use super::side_by_side::{self, Compared};
-use super::weir::Weir;
+use super::weir::{Chosen, Weir};
 use super::{Bar, Effort, Kind, Seen};
 
+/// All tests of the simulated worlds: their usual seeds, and every planted bug.
+const SIMULATED: [Chosen; 2] =
+    [Chosen::release("sim", &["simulated::"]), Chosen::release("bench", &["simulated::"])];
+
+/// The tests that run a world from many seeds, as many as `WEIR_SEEDS` says.
+const WORLDS: [Chosen; 2] = [
+    Chosen::release("sim", &["simulated::items::seeds_of", "simulated::relations::seeds"]),
+    Chosen::release(
+        "bench",
+        &[
+            "calls_under_faults::seeds_hold",
+            "deferred_under_faults::no_child_is_left",
+            "definitions_under_faults::definitions_are_there",
+            "interactive_under_faults::no_money_is_lost",
+            "interactive_under_faults::shards_that_compute_for_long",
+            "interactive_under_faults::what_has_been_told",
+            "loads_under_faults::loads_are_there",
+            "snapshots_under_faults::a_snapshot_is_one_state",
+            "statements_under_faults::invariants_hold",
+        ],
+    ),
+];
+
 pub const BARS: &[Bar] = &[
+    Bar {
+        id: "planted-bugs-of-worlds",
+        issue: 25,
+        claim: "every planted bug of the simulated worlds is caught, and no world without one fails",
+        bar: "all",
+        kind: Kind::Simulated,
+        measure: |weir, _| tests(weir, &SIMULATED, &[]),
+    },
+    Bar {
+        id: "seeds-of-worlds",
+        issue: 25,
+        claim: "seeds of every simulated world: calls, statements, interactive transactions, loads, deferred checks, definitions, snapshots, items, relations",
+        bar: "1,000 seeds of each, no failure",
+        kind: Kind::Simulated,
+        measure: seeds_of_worlds,
+    },
     Bar {
         id: "long-transactions",
         issue: 25,
@@ -52,6 +92,12 @@ pub const BARS: &[Bar] = &[
         measure: cost_follows_the_change,
     },
 ];
+
+fn seeds_of_worlds(weir: &Weir, effort: Effort) -> Result<Seen, String> {
+    let seeds = if effort == Effort::Quick { "0..20" } else { "0..1000" };
+    let seen = tests(weir, &WORLDS, &[("WEIR_SEEDS", seeds)])?;
+    Ok(Seen { interval: format!("seeds {seeds}, {}", seen.interval), ..seen })
+}
 
 /// Transactions through psql, on this build and on PostgreSQL in turns.
 fn long_transactions(weir: &Weir, effort: Effort, workload: &str) -> Result<Seen, String> {

@@ -13,9 +13,14 @@ use weir_sim::items::{Report, Setup, run};
 const SEEDS: Range<u64> = 0..100;
 
 fn seeds() -> Range<u64> {
-    let Ok(given) = std::env::var("WEIR_SEEDS") else { return SEEDS };
+    given_seeds().unwrap_or(SEEDS)
+}
+
+/// Seeds that `WEIR_SEEDS=FROM..TO` asks for.
+pub fn given_seeds() -> Option<Range<u64>> {
+    let given = std::env::var("WEIR_SEEDS").ok()?;
     let ends = given.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
-    ends.expect("WEIR_SEEDS is FROM..TO")
+    Some(ends.expect("WEIR_SEEDS is FROM..TO"))
 }
 
 /// Runs it again with its log, and says how to do that by hand.

@@ -3,6 +3,8 @@
 use weir_kv::Variant;
 use weir_sim::relations::{Setup, run};
 
+use super::items::given_seeds;
+
 const ALL: [Variant; 3] = [Variant::Fast, Variant::Small, Variant::HYBRID];
 /// Interactive transactions behave the same with every variant, so one variant is run for longer.
 const SEEDS: [u64; 3] = [100, 20, 20];
@@ -11,9 +13,10 @@ const CAUGHT_WITHIN: u64 = 100;
 
 #[test]
 fn seeds() {
-    for (variant, seeds) in ALL.into_iter().zip(SEEDS) {
+    let given = given_seeds();
+    for (variant, usual) in ALL.into_iter().zip(SEEDS) {
         let mut totals = [0; 6];
-        for seed in 0..seeds {
+        for seed in given.clone().unwrap_or(0..usual) {
             let report = run(&Setup::new(variant, seed));
             assert_eq!(report.failure, None, "seed {seed} {} {:?}", variant.name(), report.faults);
             let counts = report.counts;
