@@ -116,9 +116,10 @@ impl Numbering {
 
 /// Number of the table's invariants that [`of_table`] gives before those of foreign keys.
 fn before_foreign_keys(table: &Table) -> u32 {
-    let of_columns = table.columns.iter().map(|column| {
-        u32::from(column.not_null) + u32::from(matches!(column.ty, SqlType::Enum(_)))
-    });
+    let of_columns = table
+        .columns
+        .iter()
+        .map(|column| u32::from(column.not_null) + u32::from(matches!(column.ty, SqlType::Enum(_))));
     let keys = usize::from(table.primary_key.is_some()) + table.unique_keys.len();
     of_columns.sum::<u32>() + (table.checks.len() + keys + table.exclusions.len()) as u32
 }

@@ -231,8 +231,7 @@ impl OpenWorld {
     fn judge_last(&self, application: &Application, ad_hoc: Range<usize>) -> Last {
         let all = self.effects_of(application);
         let shapes = shapes(application);
-        let world =
-            World::with_dependents(application, &all, self.flaws, self.dependents.clone());
+        let world = World::with_dependents(application, &all, self.flaws, self.dependents.clone());
         let invariant = &|id| self.invariant(id);
         let declared = Declared { shapes: &shapes, invariant, relevance: &self.relevance };
         let prover = &mut Prover::new(None);

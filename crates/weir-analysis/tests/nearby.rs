@@ -71,8 +71,7 @@ fn of_what_reaches_other_tables() {
 #[test]
 fn a_judgement_that_looks_at_too_little_is_found() {
     let small = small::read_all(&support::root().join("testdata/small"));
-    let mut apps: Vec<Application> =
-        small.iter().map(|small| support::read_to_analyze(&small.sql)).collect();
+    let mut apps: Vec<Application> = small.iter().map(|small| support::read_to_analyze(&small.sql)).collect();
     apps.extend(EXAMPLES.map(|name| support::example(name, |_, text| text)));
     apps.push(support::read_to_analyze(REACHES));
     let found = |flaws: PlantedFlaws| {

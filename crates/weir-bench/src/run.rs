@@ -396,8 +396,8 @@ impl Loaded {
     }
 
     fn memory(&self) -> Memory {
-        let partitioned =
-            (0..self.program.placement.len()).filter(|&table| self.program.placement[table].columns().is_some());
+        let partitioned = (0..self.program.placement.len())
+            .filter(|&table| self.program.placement[table].columns().is_some());
         let mut raw = 0;
         let mut stored = 0;
         for table in partitioned.map(|table| TableId(table as u32)) {

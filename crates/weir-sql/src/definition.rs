@@ -321,9 +321,8 @@ fn moved_columns(was: &Table, now: &Table) -> Option<Vec<Option<ColumnIndex>>> {
 impl Matching {
     pub fn new(before: &Catalog, after: &Catalog) -> Matching {
         let tables = matched_tables(before, after);
-        let is_shared = |at: usize| {
-            tables[at].is_some_and(|was| before.tables.shares(was.0 as usize, &after.tables, at))
-        };
+        let is_shared =
+            |at: usize| tables[at].is_some_and(|was| before.tables.shares(was.0 as usize, &after.tables, at));
         let changed: Vec<TableId> =
             (0..tables.len()).filter(|&at| !is_shared(at)).map(|at| TableId(at as u32)).collect();
         let mut columns = BTreeMap::new();

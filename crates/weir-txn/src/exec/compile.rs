@@ -9,10 +9,10 @@ mod touched;
 pub use self::closed::Closed;
 use self::modify::same_representation;
 use self::proven::Proven;
-use self::touched::{Parts, Touched};
 #[cfg(test)]
 pub(super) use self::touched::FORGETS_NEIGHBOURS;
 pub use self::touched::TablesWith;
+use self::touched::{Parts, Touched};
 use super::admission::Admission;
 use super::ahead;
 use super::call::join_effects;

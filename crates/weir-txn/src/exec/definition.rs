@@ -473,7 +473,8 @@ mod tests {
 
     #[test]
     fn sharing_equals_compiling_in_full_upon_examples() {
-        for (example, shards) in [("tpcc", 1), ("tpcc", 4), ("smallbank", 2), ("auction", 1), ("payroll", 1)] {
+        for (example, shards) in [("tpcc", 1), ("tpcc", 4), ("smallbank", 2), ("auction", 1), ("payroll", 1)]
+        {
             let folder = root().join("examples").join(example);
             let read = |name: &str| Some((name.to_owned(), std::fs::read_to_string(folder.join(name)).ok()?));
             let files: Vec<_> =
@@ -485,7 +486,9 @@ mod tests {
                     format!("ALTER TABLE {table} ADD COLUMN added int DEFAULT 1"),
                     format!("CREATE TABLE x_{table} (id int PRIMARY KEY, v int REFERENCES x_{table})"),
                     format!("CREATE INDEX ON {table} (added)"),
-                    format!("ALTER TABLE {table} ADD FOREIGN KEY (added) REFERENCES x_{table} ON DELETE CASCADE"),
+                    format!(
+                        "ALTER TABLE {table} ADD FOREIGN KEY (added) REFERENCES x_{table} ON DELETE CASCADE"
+                    ),
                     format!("CREATE PROCEDURE p_{table}() LANGUAGE SQL AS 'DELETE FROM x_{table}'"),
                     format!("ALTER TABLE x_{table} RENAME TO y_{table}"),
                     format!("DROP PROCEDURE p_{table}"),

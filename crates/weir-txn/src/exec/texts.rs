@@ -324,9 +324,8 @@ impl Texts {
                 "write a procedure that does it, so that those who refer to it are planned with it",
             ));
         }
-        let excluded = |(table, column): &&(TableId, usize)| {
-            !self.closed.may_be_chosen(catalog.table(*table), *column)
-        };
+        let excluded =
+            |(table, column): &&(TableId, usize)| !self.closed.may_be_chosen(catalog.table(*table), *column);
         if let Some(&(table, column)) = now.chosen().iter().find(excluded) {
             let table = catalog.table(table);
             if table.columns[column].default.as_ref().is_some_and(super::sequences::generates_id) {

@@ -22,37 +22,37 @@ pub(super) fn check_unique_keys(
     placement: &[Placement],
     closed: &Closed,
 ) -> Result<(), CompileError> {
-        let Some(partition) = placement[table.id.0 as usize].columns() else { return Ok(()) };
-        let keys = table
-            .primary_key
-            .iter()
-            .chain(&table.unique_keys)
-            .map(|key| (&key.name, key.columns.clone(), key.span));
-        let indexes = table.indexes.iter().filter(|index| index.unique).map(|index| {
-            let columns = index.keys.iter().filter_map(|key| match key.expr.kind {
-                ExprKind::Column { column, .. } => Some(column),
-                _ => None,
-            });
-            (&index.name, columns.collect(), index.span)
+    let Some(partition) = placement[table.id.0 as usize].columns() else { return Ok(()) };
+    let keys = table
+        .primary_key
+        .iter()
+        .chain(&table.unique_keys)
+        .map(|key| (&key.name, key.columns.clone(), key.span));
+    let indexes = table.indexes.iter().filter(|index| index.unique).map(|index| {
+        let columns = index.keys.iter().filter_map(|key| match key.expr.kind {
+            ExprKind::Column { column, .. } => Some(column),
+            _ => None,
         });
-        for (name, columns, span) in keys.chain(indexes) {
-            let is_generated = |column: &ColumnIndex| {
-                table.columns[*column].default.as_ref().is_some_and(generates_id)
-                    && !closed.may_be_chosen(table, *column)
-            };
-            if !partition.iter().all(|column| columns.contains(column)) && !columns.iter().any(is_generated) {
-                let names: Vec<&str> =
-                    partition.iter().map(|&column| table.columns[column].name.as_str()).collect();
-                return Err(unsupported(
-                    span,
-                    format!(
-                        "key \"{name}\" over several shards, without the partition column {},",
-                        names.join(", ")
-                    ),
-                    "Partition the table by columns of the key, make it replicated, or run on one shard (--shards 1).",
-                ));
-            }
+        (&index.name, columns.collect(), index.span)
+    });
+    for (name, columns, span) in keys.chain(indexes) {
+        let is_generated = |column: &ColumnIndex| {
+            table.columns[*column].default.as_ref().is_some_and(generates_id)
+                && !closed.may_be_chosen(table, *column)
+        };
+        if !partition.iter().all(|column| columns.contains(column)) && !columns.iter().any(is_generated) {
+            let names: Vec<&str> =
+                partition.iter().map(|&column| table.columns[column].name.as_str()).collect();
+            return Err(unsupported(
+                span,
+                format!(
+                    "key \"{name}\" over several shards, without the partition column {},",
+                    names.join(", ")
+                ),
+                "Partition the table by columns of the key, make it replicated, or run on one shard (--shards 1).",
+            ));
         }
+    }
     Ok(())
 }
 
@@ -63,45 +63,42 @@ pub(super) fn check_homes(
     placement: &[Placement],
     shards: u16,
 ) -> Result<(), CompileError> {
-        for key in &table.foreign_keys {
-            let parent = placement[key.parent.0 as usize].columns();
-            if parent.is_some_and(|columns| !columns.iter().all(|own| key.parent_columns.contains(own))) {
-                return Err(unsupported(
-                    key.span,
-                    format!(
-                        "foreign key \"{}\" over several shards, whose columns do not tell where the parent lives,",
-                        key.name
-                    ),
-                    "Partition the parent by columns that the key refers to, make it replicated, or run on one shard.",
-                ));
-            }
-            if key.deferral != Deferral::Never && !lives_together(placement, table.id, key) {
-                return Err(unsupported(
-                    key.span,
-                    format!(
-                        "DEFERRABLE foreign key \"{}\" of rows whose parents live on other shards",
-                        key.name
-                    ),
-                    "Leave DEFERRABLE away, partition the table by the columns that refer to the parent, or run on one shard.",
-                ));
-            }
+    for key in &table.foreign_keys {
+        let parent = placement[key.parent.0 as usize].columns();
+        if parent.is_some_and(|columns| !columns.iter().all(|own| key.parent_columns.contains(own))) {
+            return Err(unsupported(
+                key.span,
+                format!(
+                    "foreign key \"{}\" over several shards, whose columns do not tell where the parent lives,",
+                    key.name
+                ),
+                "Partition the parent by columns that the key refers to, make it replicated, or run on one shard.",
+            ));
         }
-        let Some([column]) = placement[table.id.0 as usize].columns() else { return Ok(()) };
-        if let Some(ExprKind::NextValue(sequence)) =
-            table.columns[*column].default.as_ref().map(|expr| &expr.kind)
-        {
-            let sequence = &catalog.sequences[sequence.0 as usize];
-            if !has_a_share_for_each(sequence, shards) {
-                return Err(unsupported(
-                    table.columns[*column].span,
-                    format!(
-                        "\"{}\", which says where rows live, in steps of {} over {shards} shards",
-                        sequence.name, sequence.increment
-                    ),
-                    "Choose an increment, or a number of shards, that have no common factor.",
-                ));
-            }
+        if key.deferral != Deferral::Never && !lives_together(placement, table.id, key) {
+            return Err(unsupported(
+                key.span,
+                format!("DEFERRABLE foreign key \"{}\" of rows whose parents live on other shards", key.name),
+                "Leave DEFERRABLE away, partition the table by the columns that refer to the parent, or run on one shard.",
+            ));
         }
+    }
+    let Some([column]) = placement[table.id.0 as usize].columns() else { return Ok(()) };
+    if let Some(ExprKind::NextValue(sequence)) =
+        table.columns[*column].default.as_ref().map(|expr| &expr.kind)
+    {
+        let sequence = &catalog.sequences[sequence.0 as usize];
+        if !has_a_share_for_each(sequence, shards) {
+            return Err(unsupported(
+                table.columns[*column].span,
+                format!(
+                    "\"{}\", which says where rows live, in steps of {} over {shards} shards",
+                    sequence.name, sequence.increment
+                ),
+                "Choose an increment, or a number of shards, that have no common factor.",
+            ));
+        }
+    }
     Ok(())
 }
 
@@ -139,17 +136,17 @@ fn check_computed(table: &weir_sql::catalog::Table) -> Result<(), CompileError> 
 }
 
 pub(super) fn check_indexes(table: &Table) -> Result<(), CompileError> {
-        for index in &table.indexes {
-            // Other indexes only speed up queries: storage builds what it supports.
-            let plain = index.predicate.is_none() && has_columns_alone(index);
-            if index.unique && !plain {
-                return Err(unsupported(
-                    index.span,
-                    "a unique index that is partial or on an expression",
-                    "UNIQUE over plain columns works, of a generated column, too: GENERATED ALWAYS AS (lower(email)) STORED, or AS (CASE WHEN                      is_current THEN email END).",
-                ));
-            }
+    for index in &table.indexes {
+        // Other indexes only speed up queries: storage builds what it supports.
+        let plain = index.predicate.is_none() && has_columns_alone(index);
+        if index.unique && !plain {
+            return Err(unsupported(
+                index.span,
+                "a unique index that is partial or on an expression",
+                "UNIQUE over plain columns works, of a generated column, too: GENERATED ALWAYS AS (lower(email)) STORED, or AS (CASE WHEN                      is_current THEN email END).",
+            ));
         }
+    }
     check_computed(table)
 }
 
@@ -238,11 +235,7 @@ pub(super) fn foreign_key(
 }
 
 /// Returns whether child and parent always live on the same shard.
-pub(super) fn lives_together(
-    placement: &[Placement],
-    child: TableId,
-    key: &ForeignKey,
-) -> bool {
+pub(super) fn lives_together(placement: &[Placement], child: TableId, key: &ForeignKey) -> bool {
     let columns = |table: TableId| placement[table.0 as usize].columns();
     let (Some(parent), Some(child)) = (columns(key.parent), columns(child)) else {
         return columns(key.parent).is_none();

@@ -164,7 +164,8 @@ impl<'a> Touched<'a> {
             self.near.iter().copied().chain(by_procedures.map(|(table, _)| *table)).collect();
         for table in tables {
             let references = rules[table.0 as usize].referenced_by.iter();
-            let by_keys = references.map(|one| rules[one.child.0 as usize].foreign_keys[one.rule].parent_index);
+            let by_keys =
+                references.map(|one| rules[one.child.0 as usize].foreign_keys[one.rule].parent_index);
             let by_procedures = looked_up.range((table, 0)..=(table, IndexId::MAX)).map(|(_, index)| *index);
             schema.look_up(table, &by_keys.chain(by_procedures).collect());
         }
