@@ -107,7 +107,7 @@ impl<F: Faults> Exposed for Node<F> {
     }
 
     fn figures(&self) -> Figures {
-        let table = |(id, table): (usize, &TableSchema)| TableFigures {
+        let table = |(id, table): (usize, &Arc<TableSchema>)| TableFigures {
             name: table.name.clone(),
             rows: self.storage.row_count(TableId(id as u32)),
             bytes: self.storage.about_bytes(TableId(id as u32)),
@@ -220,7 +220,7 @@ impl<F: Faults> Node<F> {
         let columns_of = |at: usize| program.schema.table(query.tables[at].table).column_names.len();
         let is_one = |at: usize| {
             let read = &query.tables[at];
-            (read.table.0 as usize) < program.partitions.len()
+            (read.table.0 as usize) < program.placement.len()
                 && read.equals.iter().all(|(column, _)| *column < columns_of(at))
                 && read.joined.iter().all(|(earlier, pairs)| {
                     let are_columns =

@@ -274,7 +274,7 @@ impl<F: Faults> Node<F> {
     /// Names a difference between this shard and the one recovered from its log; none if they agree. Bookkeeping of current readers, and
     /// what coordinators send again, is not compared.
     pub fn lost_by(&self, recovered: &Node) -> Option<String> {
-        let tables = (0..self.program.partitions.len() as u32).map(TableId);
+        let tables = (0..self.program.placement.len() as u32).map(TableId);
         let print = |storage: &Storage, table| (storage.fingerprint(table), storage.row_count(table));
         for table in tables {
             if print(&self.storage, table) != print(&recovered.storage, table) {
