@@ -6,16 +6,19 @@ use std::path::Path;
 
 use crate::layers::{code_of, is_test};
 
-/// Where the planted bugs of a shard of SQL are declared.
-const DECLARED: &str = "crates/weir-txn/src/faults.rs";
+/// Where planted bugs are declared.
+const DECLARED: [&str; 3] =
+    ["crates/weir-txn/src/faults.rs", "crates/weir-kv/src/faults.rs", "crates/weir-baselines/src/faults.rs"];
 const FAULTS: &str = "faults::";
-const PLANTED: &str = "PlantedBugs";
+/// Sets of planted bugs: of shards, and of coordinators over items and over relations.
+const PLANTED: [&str; 3] = ["PlantedBugs", "ClientBugs", "RelationBugs"];
 
 /// Sources of products that name planted bugs.
 pub fn complaints(root: &Path, files: &[String]) -> Vec<String> {
     let is_source =
         |file: &&String| file.starts_with("crates/") && file.contains("/src/") && file.ends_with(".rs");
-    let sources = files.iter().filter(is_source).filter(|file| *file != DECLARED && !is_test(file));
+    let sources =
+        files.iter().filter(is_source).filter(|file| !DECLARED.contains(&file.as_str()) && !is_test(file));
     let complaints = |file: &String| {
         let text = std::fs::read_to_string(root.join(file)).unwrap_or_default();
         lines_that_plant(&text).into_iter().map(|line| complaint(file, line)).collect::<Vec<_>>()
@@ -24,10 +27,10 @@ pub fn complaints(root: &Path, files: &[String]) -> Vec<String> {
 }
 
 fn complaint(file: &str, line: usize) -> String {
-    format!("{file}:{line}: names `{FAULTS}{PLANTED}`, which only tests do: a product has `NoFaults`")
+    format!("{file}:{line}: names planted bugs of `{FAULTS}`, which only tests do: a product has `NoFaults`")
 }
 
-/// Lines at which a path or an import names the planted bugs of `weir_txn::faults`.
+/// Lines at which a path or an import names planted bugs of a module `faults`.
 fn lines_that_plant(text: &str) -> Vec<usize> {
     let code = code_of(text);
     let names = |(at, _): &(usize, &str)| {
@@ -35,8 +38,8 @@ fn lines_that_plant(text: &str) -> Vec<usize> {
         let group = rest.strip_prefix('{').map(|group| group.split('}').next().unwrap_or_default());
         let mut names = group.unwrap_or(rest).split(|c: char| !c.is_alphanumeric() && c != '_');
         match group {
-            Some(_) => names.any(|name| name == PLANTED || name == "self"),
-            None => names.next().is_some_and(|name| name == PLANTED) || rest.starts_with('*'),
+            Some(_) => names.any(|name| PLANTED.contains(&name) || name == "self"),
+            None => names.next().is_some_and(|name| PLANTED.contains(&name)) || rest.starts_with('*'),
         }
     };
     let places = code.match_indices(FAULTS).filter(names);
@@ -52,6 +55,7 @@ mod tests {
         for text in [
             "use weir_txn::faults::PlantedBugs;\n",
             "use crate::faults::{Faults, PlantedBugs};\n",
+            "use weir_kv::faults::ClientBugs;\n",
             "use weir_txn::faults::*;\n",
             "use weir_txn::faults::{self, Faults};\n",
             "fn f() { g(weir_txn::faults::PlantedBugs::default()) }\n",

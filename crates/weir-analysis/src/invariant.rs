@@ -72,12 +72,68 @@ impl InvariantKind {
     }
 }
 
-/// Every invariant that the application declares: table by table, then views, sequences and assertions.
-pub fn invariants(app: &Application) -> Vec<Invariant> {
-    let mut list = Vec::new();
-    for table in &app.catalog.tables {
-        of_table(app, table, &mut list);
+/// Which invariant has which id: table by table, then views, sequences and assertions. To number them needs none of them.
+#[derive(Debug)]
+pub struct Numbering {
+    /// By table: the id of its first invariant. The last one is the first that is no table's.
+    first: Vec<u32>,
+}
+
+impl Numbering {
+    pub fn new(catalog: &Catalog) -> Numbering {
+        let mut next = 0;
+        let mut first = vec![0];
+        for table in &catalog.tables {
+            next += before_foreign_keys(table) + (table.foreign_keys.len() + table.indexes.len()) as u32;
+            first.push(next);
+        }
+        Numbering { first }
     }
+
+    /// The invariants of the table.
+    pub fn of_table(&self, table: TableId) -> impl Iterator<Item = InvariantId> + use<> {
+        let at = table.0 as usize;
+        (self.first[at]..self.first[at + 1]).map(InvariantId)
+    }
+
+    /// `index` among the table's foreign keys.
+    pub fn of_foreign_key(&self, table: &Table, index: usize) -> InvariantId {
+        InvariantId(self.first[table.id.0 as usize] + before_foreign_keys(table) + index as u32)
+    }
+
+    /// The place of an invariant that is no table's among [`others`].
+    pub fn of_other(&self, place: usize) -> InvariantId {
+        InvariantId(self.first[self.first.len() - 1] + place as u32)
+    }
+
+    /// The table of the invariant, if it is one's, and its place among the table's or among [`others`].
+    pub fn place(&self, id: InvariantId) -> (Option<TableId>, usize) {
+        let at = self.first.partition_point(|first| *first <= id.0) - 1;
+        let table = (at + 1 < self.first.len()).then_some(TableId(at as u32));
+        (table, (id.0 - self.first[at]) as usize)
+    }
+}
+
+/// Number of the table's invariants that [`of_table`] gives before those of foreign keys.
+fn before_foreign_keys(table: &Table) -> u32 {
+    let of_columns = table
+        .columns
+        .iter()
+        .map(|column| u32::from(column.not_null) + u32::from(matches!(column.ty, SqlType::Enum(_))));
+    let keys = usize::from(table.primary_key.is_some()) + table.unique_keys.len();
+    of_columns.sum::<u32>() + (table.checks.len() + keys + table.exclusions.len()) as u32
+}
+
+/// Every invariant that the application declares, in the order of [`Numbering`].
+pub fn invariants(app: &Application) -> Vec<Invariant> {
+    let mut list: Vec<Invariant> = app.catalog.tables.iter().flat_map(|table| of_table(app, table)).collect();
+    list.extend(others(app));
+    list
+}
+
+/// The invariants that are no table's: of views, sequences and assertions.
+pub fn others(app: &Application) -> Vec<Invariant> {
+    let mut list = Vec::new();
     for (index, view) in app.catalog.views.iter().enumerate() {
         if view.materialized {
             list.push(Invariant {
@@ -113,7 +169,8 @@ pub fn invariants(app: &Application) -> Vec<Invariant> {
     list
 }
 
-fn of_table(app: &Application, table: &Table, list: &mut Vec<Invariant>) {
+pub fn of_table(app: &Application, table: &Table) -> Vec<Invariant> {
+    let mut list = Vec::new();
     let mut add = |name: String, kind, columns: Vec<ColumnIndex>, text: String, span| {
         list.push(Invariant { name, kind, table: Some(table.id), columns, text, span });
     };
@@ -178,6 +235,7 @@ fn of_table(app: &Application, table: &Table, list: &mut Vec<Invariant>) {
         let kind = if item.unique { InvariantKind::UniqueIndex(index) } else { InvariantKind::Index(index) };
         add(item.name.clone(), kind, columns, text, item.span);
     }
+    list
 }
 
 /// In order, each once.

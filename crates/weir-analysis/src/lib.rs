@@ -147,9 +147,9 @@ pub fn analyze_planted(
     let mut diagnostics: Vec<Finding> = app.notes.iter().map(Finding::of_note).collect();
     diagnostics.extend(missing.and_then(|why| finding::no_solver(app, why, prover.unasked)));
     diagnostics.extend(invariants.is_empty().then(|| finding::no_invariants(app)));
-    let names: Vec<String> = invariants.iter().map(|invariant| invariant.name.clone()).collect();
+    let names = &|id: InvariantId| invariants[id.0 as usize].name.as_str();
     let partitioning = partitioning::partition(app, &effects, weights);
-    let plan = planner::plan(app, &world, &names, &partitioning, &outcomes, &mut diagnostics);
+    let plan = planner::plan(app, &world, names, &partitioning, &outcomes, &mut diagnostics);
     let (anomalies, prevented) = anomaly::anomalies(&world, &plan);
     anomaly::findings(&world, &anomalies, &mut diagnostics);
     let mut verdicts = Vec::new();

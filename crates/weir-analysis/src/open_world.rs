@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use weir_sql::bound::Procedure;
 use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, ForeignKeyAction, Table, TableId};
@@ -16,7 +16,7 @@ use weir_sql::{Application, Span};
 use crate::assertion::Shape;
 use crate::dependents::Dependents;
 use crate::effects::{self, ProcedureEffects};
-use crate::invariant::{self, Invariant, InvariantKind};
+use crate::invariant::{self, Invariant, InvariantId, InvariantKind};
 use crate::plan::{Mechanism, Placement, Plan, TransactionPlan};
 use crate::planted::PlantedFlaws;
 use crate::proof::Prover;
@@ -43,11 +43,10 @@ pub enum Refusal {
 #[derive(Debug)]
 pub struct OpenWorld {
     application: Arc<Application>,
-    placement: Vec<Placement>,
+    placement: Arc<[Placement]>,
     dependents: Arc<Dependents>,
-    invariants: Vec<Invariant>,
-    /// Of the invariants.
-    names: Vec<String>,
+    /// By table, and last those that are no table's: its invariants, listed when a statement meets the first of them.
+    invariants: Vec<OnceLock<Vec<Invariant>>>,
     relevance: Relevance,
     /// Tables whose ad-hoc statements may write any table, for a trigger runs with them.
     firing: BTreeSet<TableId>,
@@ -55,25 +54,24 @@ pub struct OpenWorld {
     plans: Vec<TransactionPlan>,
     /// The application with its own procedures alone: a judgement takes a copy, adds to it, and puts it back.
     copies: Mutex<Vec<Application>>,
+    flaws: PlantedFlaws,
 }
 
 impl OpenWorld {
     /// Those procedures of the application that nobody wrote are ad-hoc statements.
-    pub fn new(application: &Arc<Application>, placement: &[Placement]) -> OpenWorld {
-        let invariants = invariant::invariants(application);
-        let shapes = shapes(application);
+    pub fn new(application: &Arc<Application>, placement: &Arc<[Placement]>) -> OpenWorld {
         let with_triggers: BTreeSet<TableId> =
             application.catalog.triggers.iter().map(|trigger| trigger.table).collect();
         let mut world = OpenWorld {
-            placement: placement.to_vec(),
+            placement: placement.clone(),
             dependents: Arc::new(Dependents::new(&application.catalog)),
-            names: invariants.iter().map(|invariant| invariant.name.clone()).collect(),
-            relevance: Relevance::new(application, &shapes, &invariants),
-            invariants,
+            invariants: (0..=application.catalog.tables.len()).map(|_| OnceLock::new()).collect(),
+            relevance: Relevance::new(application, &shapes(application)),
             firing: with_parents(&application.catalog, with_triggers),
             application: application.clone(),
             plans: Vec::new(),
             copies: Mutex::default(),
+            flaws: PlantedFlaws::default(),
         };
         if application.procedures.iter().any(|procedure| !procedure.synthesised) {
             world.plans = world.judge_in_full(&[]).plans;
@@ -104,11 +102,19 @@ impl OpenWorld {
     /// # Errors
     /// Names the first statement that is judged differently.
     pub fn compare(app: Application) -> Result<usize, String> {
+        OpenWorld::compare_flawed(app, PlantedFlaws::default())
+    }
+
+    /// As `compare`, with these flaws in either judgement.
+    ///
+    /// # Errors
+    /// As `compare`.
+    pub fn compare_flawed(app: Application, flaws: PlantedFlaws) -> Result<usize, String> {
         let placement = crate::analyze(&app).plan.placement;
         let ad_hoc = app.catalog.tables.iter().flat_map(weir_sql::synthesised_of);
         let own = app.procedures.iter().filter(|procedure| !procedure.synthesised).cloned();
         let statements: Vec<Procedure> = ad_hoc.chain(own).collect();
-        let world = OpenWorld::new(&Arc::new(app), &placement);
+        let world = OpenWorld { flaws, ..OpenWorld::new(&Arc::new(app), &placement) };
         for statement in &statements {
             let near = format!("{:?}", world.admit(statement.clone()));
             let full = format!("{:?}", world.admit_in_full(statement.clone()));
@@ -204,6 +210,9 @@ impl OpenWorld {
 
     /// Where rules usually look: the tables that the statement touches, and the parents of those that it writes.
     fn first_near(&self, application: &mut Application, statement: &Procedure) -> BTreeSet<TableId> {
+        if self.flaws.forgets_neighbours {
+            return BTreeSet::new();
+        }
         application.procedures.push(statement.clone());
         let last = application.procedures.len() - 1;
         let own = effects::of_one(application, &self.dependents, last);
@@ -222,9 +231,9 @@ impl OpenWorld {
     fn judge_last(&self, application: &Application, ad_hoc: Range<usize>) -> Last {
         let all = self.effects_of(application);
         let shapes = shapes(application);
-        let world =
-            World::with_dependents(application, &all, PlantedFlaws::default(), self.dependents.clone());
-        let declared = Declared { shapes: &shapes, invariants: &self.invariants, relevance: &self.relevance };
+        let world = World::with_dependents(application, &all, self.flaws, self.dependents.clone());
+        let invariant = &|id| self.invariant(id);
+        let declared = Declared { shapes: &shapes, invariant, relevance: &self.relevance };
         let prover = &mut Prover::new(None);
         let of = |procedure: usize| match ad_hoc.contains(&procedure) {
             true => Outcomes::new(),
@@ -233,15 +242,29 @@ impl OpenWorld {
         let outcomes: Vec<Outcomes> = (0..all.len()).map(of).collect();
         let own = ad_hoc.start;
         let findings = &mut Vec::new();
+        let names = &|id| self.invariant(id).name.as_str();
         let mut plans =
-            planner::transactions(&world, &self.names, &self.placement, None, ad_hoc, &outcomes, findings);
+            planner::transactions(&world, names, &self.placement, None, ad_hoc, &outcomes, findings);
         let orders = plans.iter().any(|plan| plan.mechanism.is_ordered_family());
         let (Some(plan), Some(last)) = (plans.pop(), outcomes.last()) else {
             unreachable!("as many plans as procedures")
         };
-        let open = opens(&self.invariants, (plan.procedure, last)).next();
+        let open = opens(invariant, (plan.procedure, last)).next();
         let open = open.map(|one| one.refusal(application));
         Last { plan, own, open, asked: world.asked(), orders }
+    }
+
+    fn invariant(&self, id: InvariantId) -> &Invariant {
+        let (table, place) = self.relevance.numbering().place(id);
+        let (application, last) = (&self.application, self.invariants.len() - 1);
+        let listed = match table {
+            Some(table) => {
+                let of_table = || invariant::of_table(application, application.catalog.table(table));
+                self.invariants[table.0 as usize].get_or_init(of_table)
+            }
+            None => self.invariants[last].get_or_init(|| invariant::others(application)),
+        };
+        &listed[place]
     }
 
     fn effects_of(&self, application: &Application) -> Vec<ProcedureEffects> {
@@ -330,7 +353,7 @@ fn shapes(application: &Application) -> Vec<Shape<'_>> {
 /// A procedure would have to be ordered, which it is not yet; or it may break an assertion by itself.
 pub fn plan_anew(
     application: &Application,
-    stays: &[Option<Placement>],
+    stays: Vec<Option<Placement>>,
     since: u32,
     runs_in_order: &dyn Fn(&str) -> bool,
     restores: bool,
@@ -340,12 +363,12 @@ pub fn plan_anew(
         let columns = table.partition_by.clone().filter(|columns| !columns.is_empty());
         match table.replicated {
             true => Placement::Replicated,
-            false => Placement::Partitioned { columns: columns.unwrap_or_else(|| vec![key()]) },
+            false => Placement::Partitioned { columns: columns.unwrap_or_else(|| vec![key()]).into() },
         }
     };
-    let placed =
-        |table: &Table| stays.get(table.id.0 as usize).cloned().flatten().unwrap_or_else(|| new(table));
-    let placement: Vec<Placement> = application.catalog.tables.iter().map(placed).collect();
+    let stays = stays.into_iter().chain(std::iter::repeat(None));
+    let placed = |(table, stays): (&Table, Option<Placement>)| stays.unwrap_or_else(|| new(table));
+    let placement: Arc<[Placement]> = application.catalog.tables.iter().zip(stays).map(placed).collect();
     if application.procedures.is_empty() {
         return Ok((Plan { placement, transactions: Vec::new() }, Vec::new()));
     }
@@ -419,10 +442,10 @@ impl Open {
 
 /// The assertions that a procedure with these outcomes is not shown to keep by itself.
 fn opens<'j>(
-    invariants: &'j [Invariant],
+    invariant: &'j dyn Fn(InvariantId) -> &'j Invariant,
     (procedure, outcomes): (usize, &'j Outcomes),
 ) -> impl Iterator<Item = Open> + 'j {
-    outcomes.iter().filter_map(move |(id, outcome)| match invariants[id.0 as usize].kind {
+    outcomes.iter().filter_map(move |(id, outcome)| match invariant(*id).kind {
         InvariantKind::Assertion(assertion) if outcome.alone != Alone::Proved => {
             Some(Open { procedure, assertion, operation: outcome.operation.clone() })
         }
@@ -436,8 +459,9 @@ fn judge(application: &Application, placement: &[Placement]) -> Judged {
     let invariants = invariant::invariants(application);
     let world = World::new(application, &all);
     let outcomes = rules::judge_all(&world, &shapes(application), &invariants, &mut Prover::new(None));
-    let names: Vec<String> = invariants.iter().map(|invariant| invariant.name.clone()).collect();
-    let plans = planner::transactions(&world, &names, placement, None, 0..0, &outcomes, &mut Vec::new());
-    let open = outcomes.iter().enumerate().flat_map(|of| opens(&invariants, of)).collect();
+    let invariant = &|id: InvariantId| &invariants[id.0 as usize];
+    let names = &|id| invariant(id).name.as_str();
+    let plans = planner::transactions(&world, names, placement, None, 0..0, &outcomes, &mut Vec::new());
+    let open = outcomes.iter().enumerate().flat_map(|of| opens(invariant, of)).collect();
     Judged { plans, open }
 }

@@ -33,13 +33,13 @@ fn place(
         return Placement::Replicated;
     }
     if let Some(columns) = table.partition_by.clone().filter(|columns| !columns.is_empty()) {
-        return Placement::Partitioned { columns };
+        return Placement::Partitioned { columns: columns.into() };
     }
     if !world.is_written(id) {
         return Placement::Replicated;
     }
     if let Some(column) = partitioning.column(id) {
-        return Placement::Partitioned { columns: vec![column] };
+        return Placement::Partitioned { columns: [column].into() };
     }
     let column = table.primary_key.as_ref().and_then(|key| key.columns.first().copied()).unwrap_or(0);
     findings.push(Finding {
@@ -52,7 +52,7 @@ fn place(
         ),
         span: table.span,
     });
-    Placement::Partitioned { columns: vec![column] }
+    Placement::Partitioned { columns: [column].into() }
 }
 
 /// The partitions that one procedure reaches.

@@ -2,6 +2,8 @@
 //!
 //! Only the vocabulary; [`crate::planner`] fills it in.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use weir_sql::Span;
 use weir_sql::catalog::{ColumnIndex, TableId};
@@ -11,7 +13,7 @@ use crate::invariant::InvariantId;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// By [`TableId`].
-    pub placement: Vec<Placement>,
+    pub placement: Arc<[Placement]>,
     /// By procedure index.
     pub transactions: Vec<TransactionPlan>,
 }
@@ -20,9 +22,19 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Placement {
     /// On the shard that the values of these columns name. Never empty.
-    Partitioned { columns: Vec<ColumnIndex> },
+    Partitioned { columns: Arc<[ColumnIndex]> },
     /// A copy on every shard.
     Replicated,
+}
+
+impl Placement {
+    /// The columns that name the shard of a row; none if every shard has a copy.
+    pub fn columns(&self) -> Option<&[ColumnIndex]> {
+        match self {
+            Placement::Partitioned { columns } => Some(columns),
+            Placement::Replicated => None,
+        }
+    }
 }
 
 /// Cheapest first: the ladder of design.md §4.

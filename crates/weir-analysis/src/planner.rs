@@ -15,6 +15,9 @@ use crate::plan::{Class, Guard, GuardKind, Mechanism, Placement, Plan, Requireme
 use crate::rules::{GuardDraft, Outcomes};
 use crate::world::World;
 
+/// The name of each invariant.
+pub type Names<'n> = &'n dyn Fn(InvariantId) -> &'n str;
+
 /// A finding names no more transactions than this.
 const BLAMED_NAMES_MAX: usize = 8;
 
@@ -34,7 +37,7 @@ pub struct Candidate {
 pub fn plan(
     app: &Application,
     world: &World<'_>,
-    names: &[String],
+    names: Names<'_>,
     partitioning: &Partitioning,
     outcomes: &[Outcomes],
     findings: &mut Vec<Finding>,
@@ -42,14 +45,14 @@ pub fn plan(
     let placement = placement::placement(world, partitioning, findings);
     findings.extend(gap(app, partitioning));
     let transactions = transactions(world, names, &placement, Some(partitioning), 0..0, outcomes, findings);
-    Plan { placement, transactions }
+    Plan { placement: placement.into(), transactions }
 }
 
 /// Plans the transactions under the placement. Without a partitioning the routing of calls is unknown. `ad_hoc`: statements that would be
 /// refused, so that no other transaction is ordered because of them.
 pub fn transactions(
     world: &World<'_>,
-    names: &[String],
+    names: Names<'_>,
     placement: &[Placement],
     partitioning: Option<&Partitioning>,
     ad_hoc: Range<usize>,
@@ -167,7 +170,7 @@ fn add_guard(guards: &mut Vec<Guard>, draft: &GuardDraft, invariant: InvariantId
 
 fn transaction(
     world: &World<'_>,
-    names: &[String],
+    names: Names<'_>,
     candidate: &Candidate,
     routing: Option<&Routing>,
     members: &[family::Member],
@@ -219,11 +222,11 @@ fn round_trips(world: &World<'_>, procedure: usize, mechanism: Mechanism, reach:
 /// Why the procedure runs in order.
 fn in_order(
     world: &World<'_>,
-    names: &[String],
+    names: Names<'_>,
     members: &[family::Member],
     (procedure, because): (usize, &family::Because),
 ) -> String {
-    let name = |invariant: &InvariantId| &names[invariant.0 as usize];
+    let name = |invariant: &InvariantId| names(*invariant);
     let (by, over) = match because {
         family::Because::Declared => return "it is declared serializable".to_string(),
         family::Because::NotFollowed => {
@@ -254,7 +257,7 @@ fn in_order(
 
 fn why(
     world: &World<'_>,
-    names: &[String],
+    names: Names<'_>,
     procedure: usize,
     candidate: &Candidate,
     members: &[family::Member],
@@ -289,12 +292,12 @@ fn why(
     guards.join("; ")
 }
 
-fn guard_words(world: &World<'_>, names: &[String], broken: &[InvariantId], guard: &Guard) -> String {
+fn guard_words(world: &World<'_>, names: Names<'_>, broken: &[InvariantId], guard: &Guard) -> String {
     const SHOWN_MAX: usize = 3;
     // Invariants that break without it come first; a key that only relies on it is not mentioned before them.
     let mut keeps = guard.keeps.clone();
     keeps.sort_by_key(|id| !broken.contains(id));
-    let kept: Vec<&str> = keeps.iter().map(|id| names[id.0 as usize].as_str()).collect();
+    let kept: Vec<&str> = keeps.iter().map(|id| names(*id)).collect();
     let more = match kept.len() {
         n if n > SHOWN_MAX => format!(" and {} more", n - SHOWN_MAX),
         _ => String::new(),

@@ -1,4 +1,4 @@
-//! Conditions of rules that a test leaves out, to see that the cross-check finds what follows from it. Never set outside of
+//! Conditions that a test leaves out, to see that a cross-check or a comparison finds what follows from it. Never set outside of
 //! tests.
 
 use crate::rules::Outcome;
@@ -16,6 +16,10 @@ pub struct PlantedFlaws {
     pub inner_queries: bool,
     /// A sequence gives every number once.
     pub no_cycles: bool,
+    /// Of the tables of which a rule asks who writes them nothing is written down: a statement is judged beside its first neighbours alone.
+    pub forgets_asked: bool,
+    /// Those neighbours are left out, too.
+    pub forgets_neighbours: bool,
     /// Where this rule says no, it says yes.
     pub always: Option<Rule>,
 }

@@ -166,7 +166,9 @@ impl<'a> World<'a> {
     }
 
     fn ask(&self, table: TableId) {
-        self.asked.borrow_mut().insert(table);
+        if !self.flaws.forgets_asked {
+            self.asked.borrow_mut().insert(table);
+        }
     }
 
     pub fn table(&self, table: TableId) -> &'a Table {
@@ -303,7 +305,7 @@ impl<'a> World<'a> {
 
     /// Writes of all procedures, with the procedure.
     pub fn writes(&self) -> impl Iterator<Item = (usize, &'a Write)> + '_ {
-        self.asked.borrow_mut().extend(self.app.catalog.tables.iter().map(|table| table.id));
+        self.app.catalog.tables.iter().for_each(|table| self.ask(table.id));
         self.all_writes()
     }
 

@@ -4,6 +4,7 @@ use crate::support;
 
 use crate::small_cases as small;
 
+use weir_analysis::PlantedFlaws;
 use weir_analysis::open_world::OpenWorld;
 use weir_sql::Application;
 
@@ -42,10 +43,8 @@ fn of_small_applications() {
 }
 
 /// Actions, triggers and generated values reach tables that a statement does not name.
-#[test]
-fn of_what_reaches_other_tables() {
-    let app = support::read_to_analyze(
-        "CREATE TABLE a (id bigint PRIMARY KEY, u int UNIQUE, n int NOT NULL);
+const REACHES: &str = "
+         CREATE TABLE a (id bigint PRIMARY KEY, u int UNIQUE, n int NOT NULL);
          CREATE TABLE b (id bigint PRIMARY KEY, a int REFERENCES a (u) ON UPDATE CASCADE ON DELETE CASCADE, n int);
          CREATE TABLE c (id bigint PRIMARY KEY, b bigint REFERENCES b ON DELETE SET NULL, n int CHECK (n >= 0));
          CREATE TABLE d (id bigint PRIMARY KEY, c bigint REFERENCES c, n int);
@@ -60,7 +59,27 @@ fn of_what_reaches_other_tables() {
          END $$;
          CREATE TRIGGER noted BEFORE DELETE ON c FOR EACH ROW EXECUTE FUNCTION note();
          CREATE ASSERTION kept CHECK (NOT EXISTS (SELECT 1 FROM d WHERE n > (SELECT sum(n) FROM total)));
-         CREATE ASSERTION counted CHECK ((SELECT count(*) FROM log) <= 1000);",
-    );
+         CREATE ASSERTION counted CHECK ((SELECT count(*) FROM log) <= 1000);";
+
+#[test]
+fn of_what_reaches_other_tables() {
+    let app = support::read_to_analyze(REACHES);
     assert!(check("reaches", bare(&app)) > 10);
+}
+
+/// Negative control: the comparison finds a judgement that looks at too few statements. By the number of applications that show it.
+#[test]
+fn a_judgement_that_looks_at_too_little_is_found() {
+    let small = small::read_all(&support::root().join("testdata/small"));
+    let mut apps: Vec<Application> = small.iter().map(|small| support::read_to_analyze(&small.sql)).collect();
+    apps.extend(EXAMPLES.map(|name| support::example(name, |_, text| text)));
+    apps.push(support::read_to_analyze(REACHES));
+    let found = |flaws: PlantedFlaws| {
+        let shows = |app: &&Application| OpenWorld::compare_flawed(bare(app), flaws).is_err();
+        apps.iter().filter(shows).count()
+    };
+    let forgets_asked = PlantedFlaws { forgets_asked: true, ..PlantedFlaws::default() };
+    let forgets_both = PlantedFlaws { forgets_neighbours: true, ..forgets_asked };
+    let (asked, both) = (found(forgets_asked), found(forgets_both));
+    assert!(asked > 0 && both > asked, "{asked} {both} of {}", apps.len());
 }

@@ -33,6 +33,7 @@
 //!   latest; a read that comes too late for them begins again.
 
 pub mod e_pci;
+pub mod faults;
 pub mod lock_manager;
 pub mod locking;
 pub mod none;
@@ -45,6 +46,7 @@ use weir_core::ids::{CoordinatorId, ShardId};
 use weir_core::machine::Shard;
 use weir_kv::ItemCoordinator;
 
+use faults::{Faults, NoFaults};
 use locking::ReadLocks;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,15 +86,6 @@ pub fn by_name(name: &str) -> Option<Protocol> {
     Protocol::ALL.into_iter().find(|protocol| protocol.name() == name)
 }
 
-/// Deliberate bugs: the checks must catch every one of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PlantedBugs {
-    /// A shared lock is granted while an exclusive one is held.
-    pub shared_beside_exclusive: bool,
-    /// A reader takes a prepared write for one that has not committed, without asking.
-    pub check_is_skipped: bool,
-}
-
 /// Counters of a shard for costs of readers and writers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -123,17 +116,17 @@ pub trait Drive {
 
 /// A cluster to be made.
 #[derive(Clone, Copy, Debug)]
-pub struct Cluster {
+pub struct Cluster<F = NoFaults> {
     pub shards: ShardId,
     pub coordinators: CoordinatorId,
     /// Decides which shards decide (`e-pci`).
     pub seed: u64,
-    pub bugs: PlantedBugs,
+    pub bugs: F,
 }
 
 impl Protocol {
     /// Makes the machines of a cluster and hands them to the driver.
-    pub fn drive<D: Drive>(self, cluster: Cluster, driver: D) -> D::Output {
+    pub fn drive<F: Faults, D: Drive>(self, cluster: Cluster<F>, driver: D) -> D::Output {
         let Cluster { shards, coordinators, seed, bugs } = cluster;
         let (shard_ids, ids) = (0..shards, 0..coordinators);
         match self {

@@ -11,6 +11,8 @@ use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use weir_kv::Key;
 
+use crate::faults::Faults;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Beside other shared ones.
@@ -29,16 +31,15 @@ struct Lock<O> {
 
 /// The locks of one shard, by key. `O` names an owner.
 #[derive(Debug)]
-pub struct LockManager<O> {
+pub struct LockManager<O, F> {
     /// Only items that are locked.
     locks: FxHashMap<Key, Lock<O>>,
-    /// Planted bug: a shared lock is granted while an exclusive one is held.
-    shared_beside_exclusive: bool,
+    bugs: F,
 }
 
-impl<O: Copy + Eq + Debug> LockManager<O> {
-    pub fn new(shared_beside_exclusive: bool) -> LockManager<O> {
-        LockManager { locks: FxHashMap::default(), shared_beside_exclusive }
+impl<O: Copy + Eq + Debug, F: Faults> LockManager<O, F> {
+    pub fn new(bugs: F) -> LockManager<O, F> {
+        LockManager { locks: FxHashMap::default(), bugs }
     }
 
     /// Takes the lock, or goes to the end of its queue and says false. An owner asks for an item once: what
@@ -49,7 +50,7 @@ impl<O: Copy + Eq + Debug> LockManager<O> {
             return true;
         };
         debug_assert!(!lock.knows(owner), "{owner:?} asks again for {key:?}");
-        if lock.queue.is_empty() && lock.admits(mode, self.shared_beside_exclusive) {
+        if lock.queue.is_empty() && lock.admits(mode, self.bugs.shared_beside_exclusive()) {
             lock.grant(owner, mode);
             return true;
         }
@@ -60,7 +61,7 @@ impl<O: Copy + Eq + Debug> LockManager<O> {
     /// Returns whether a shared lock would be granted at once. For a read so short that no other request can come before its end.
     pub fn admits_shared(&self, key: &Key) -> bool {
         let Some(lock) = self.locks.get(key) else { return true };
-        lock.queue.is_empty() && lock.admits(Mode::Shared, self.shared_beside_exclusive)
+        lock.queue.is_empty() && lock.admits(Mode::Shared, self.bugs.shared_beside_exclusive())
     }
 
     /// Gives the lock back, or leaves its queue. Those who have it from now on are added to `woken`, in the
@@ -73,7 +74,7 @@ impl<O: Copy + Eq + Debug> LockManager<O> {
         }
         // Also when a waiter goes: those behind it may be admitted now.
         while let Some(&(next, mode)) = lock.queue.front()
-            && lock.admits(mode, self.shared_beside_exclusive)
+            && lock.admits(mode, self.bugs.shared_beside_exclusive())
         {
             lock.queue.pop_front();
             lock.grant(next, mode);
@@ -111,13 +112,14 @@ impl<O: Copy + Eq> Lock<O> {
 mod tests {
     use super::Mode::{Exclusive, Shared};
     use super::*;
+    use crate::faults::NoFaults;
 
     /// `S1`, `X2`: asks; `-1`: gives back or leaves. After each the owners that have the lock since, in
     /// order.
     #[track_caller]
     fn check(script: &str, expected: &str) {
         let key = Key::from("x");
-        let mut locks = LockManager::new(false);
+        let mut locks = LockManager::new(NoFaults);
         let mut granted = Vec::new();
         for word in script.split(' ') {
             let owner: u32 = word[1..].parse().expect("a number");
@@ -172,7 +174,7 @@ mod tests {
     fn never_two_writers_and_never_a_free_lock_with_waiters() {
         for seed in 0..200 {
             let mut random = weir_sim::chance::Chance::from_seed(seed);
-            let mut locks = LockManager::new(false);
+            let mut locks = LockManager::new(NoFaults);
             let keys = ["a", "b"].map(Key::from);
             let mut model: [Vec<(u32, Mode, bool)>; 2] = Default::default();
             for owner in 0..300 {

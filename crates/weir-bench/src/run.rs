@@ -273,7 +273,7 @@ impl Loaded {
 
     /// Every invariant, with all shards at rest.
     fn check(&self, listener: &mut Listener<'_>) -> Result<Vec<InvariantReport>, RunError> {
-        let replicated = self.program.partitions.iter().map(Option::is_none).collect();
+        let replicated = self.program.replicated();
         let view = WholeView::new(self.nodes.iter().map(|node| &node.storage).collect(), replicated);
         self.invariants.check(&view, &self.program, listener)
     }
@@ -391,13 +391,13 @@ impl Loaded {
             let first = prints.next();
             prints.all(|print| Some(print) == first)
         };
-        let copied = |table: &usize| self.program.partitions[*table].is_none();
-        self.nodes.iter().all(Node::is_idle) && (0..self.program.partitions.len()).filter(copied).all(same)
+        let copied = |table: &usize| self.program.placement[*table].columns().is_none();
+        self.nodes.iter().all(Node::is_idle) && (0..self.program.placement.len()).filter(copied).all(same)
     }
 
     fn memory(&self) -> Memory {
-        let partitioned =
-            (0..self.program.partitions.len()).filter(|&table| self.program.partitions[table].is_some());
+        let partitioned = (0..self.program.placement.len())
+            .filter(|&table| self.program.placement[table].columns().is_some());
         let mut raw = 0;
         let mut stored = 0;
         for table in partitioned.map(|table| TableId(table as u32)) {

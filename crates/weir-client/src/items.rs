@@ -2,6 +2,7 @@
 
 use weir_core::ids::CoordinatorId;
 use weir_core::machine::{Coordinator as _, Orders};
+use weir_kv::faults::NoFaults;
 use weir_kv::{
     Coordinator, Done, GivenUp, Isolation, Key, KeyRange, Options, Partition, Request, Transaction, Write,
 };
@@ -36,7 +37,7 @@ pub(crate) fn options(cluster: &ClusterFile, one_phase: bool) -> Options {
         // A shard may crash and start again.
         links_keep_order: false,
         one_phase,
-        bugs: Default::default(),
+        bugs: NoFaults,
     }
 }
 

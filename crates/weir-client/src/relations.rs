@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use weir_core::ids::CoordinatorId;
 use weir_core::machine::{Coordinator as _, Orders};
-use weir_kv::relations::{Order, PlantedBugs, Relation, Relations as Coordinator, Schema, Told};
+use weir_kv::faults::NoFaults;
+use weir_kv::relations::{Order, Relation, Relations as Coordinator, Schema, Told};
 use weir_kv::{GivenUp, Options, Partition, Request};
 use weir_net::ClusterFile;
 use weir_types::{SqlError, SqlState};
@@ -33,7 +34,7 @@ pub(crate) struct Rows {
 impl Rows {
     fn new(id: CoordinatorId, schema: Arc<Schema>, options: Options) -> Rows {
         let items = weir_kv::Coordinator::new(id, 0, options);
-        let coordinator = Coordinator::new(items, schema.clone(), PlantedBugs::default());
+        let coordinator = Coordinator::new(items, schema.clone(), NoFaults);
         Rows { coordinator, schema, options }
     }
 }

@@ -5,11 +5,14 @@
 pub mod clock;
 pub mod draining;
 pub mod exposed;
+pub mod faults;
 pub mod flights;
 pub mod history;
 pub mod ids;
 pub mod lsn;
 pub mod machine;
 pub mod nearby;
+pub mod participant;
 pub mod readers;
+pub mod round;
 pub mod termination;

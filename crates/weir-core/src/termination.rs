@@ -5,15 +5,14 @@
 //! if all have prepared. Nothing else decides: a newer version on a participant proves nothing about this transaction. Shared by all
 //! protocols that prepare.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound;
+use std::collections::VecDeque;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::ids::{CoordinatorId, ShardId, TxnId};
-use crate::readers::Readers;
+use crate::participant::{Committed as _, Participant, Participates, Transactions as _, TxnMap as _};
 
 /// Time-outs for silent coordinators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,24 +160,6 @@ impl Inquiries {
     }
 }
 
-/// Drops the entries below their coordinators' watermarks from a map in transaction order, without visiting those that remain.
-pub fn forget_below<V>(of: &mut BTreeMap<TxnId, V>, readers: &Readers) {
-    let mut next = of.keys().next().map(|txn| txn.coordinator);
-    while let Some(coordinator) = next {
-        forget_of(of, coordinator, readers.below(coordinator));
-        let last = TxnId { coordinator, sequence: u64::MAX };
-        next = of.range((Bound::Excluded(last), Bound::Unbounded)).next().map(|(txn, _)| txn.coordinator);
-    }
-}
-
-/// Drops the entries of one coordinator below `below`.
-pub fn forget_of<V>(of: &mut BTreeMap<TxnId, V>, coordinator: CoordinatorId, below: u64) {
-    let of_it = TxnId { coordinator, sequence: 0 }..TxnId { coordinator, sequence: below };
-    while let Some((&txn, _)) = of.range(of_it.clone()).next() {
-        of.remove(&txn);
-    }
-}
-
 /// Answers of the other participants of a transaction.
 #[derive(Debug)]
 struct Inquiry {
@@ -224,53 +205,8 @@ impl Inquiry {
     }
 }
 
-/// A shard that terminates transactions of silent coordinators. The provided methods are the protocol.
-pub trait Terminates {
-    fn own_id(&self) -> ShardId;
-    fn readers(&self) -> &Readers;
-    fn timeouts(&self) -> Timeouts;
-    fn inquiries(&mut self) -> &mut Inquiries;
-    /// Transactions that are prepared here.
-    fn prepared(&self) -> impl Iterator<Item = TxnId>;
-    /// Transactions that have committed here, and perhaps not everywhere.
-    fn unsettled(&self) -> impl Iterator<Item = TxnId>;
-    /// Returns whether it is prepared or committed here, and perhaps not committed everywhere.
-    fn is_unsettled(&self, txn: TxnId) -> bool;
-    /// The other participants of a transaction that is prepared or committed here.
-    fn others(&self, txn: TxnId) -> SmallVec<[ShardId; 4]>;
-    /// None: the transaction is unknown.
-    fn fate(&self, txn: TxnId) -> Option<Fate>;
-    /// Commit clock of a transaction that is prepared here and, with these clocks, everywhere else. None: this does not decide it.
-    fn clock_of_all_prepared(&self, txn: TxnId, others: &[u64]) -> Option<u64>;
-    /// Commits a prepared transaction. Returns whether there was one.
-    fn commit_at(&mut self, txn: TxnId, clock: u64) -> bool;
-    /// Discards a prepared transaction for good. Returns whether there was one.
-    fn abort(&mut self, txn: TxnId) -> bool;
-    /// Promises that an unprepared transaction will never prepare here.
-    fn promise(&mut self, txn: TxnId);
-    /// Marks it as committed by all participants, which its coordinator may not know.
-    fn settle(&mut self, txn: TxnId);
-    /// Drops outcomes that their coordinators know by now.
-    fn forget_what_is_below(&mut self);
-    /// Returns whether one of its transactions is prepared here, or may be asked for by readers.
-    fn has_left(&self, coordinator: CoordinatorId) -> bool;
-    /// Rejects everything from the coordinator from now on.
-    fn retire(&mut self, coordinator: CoordinatorId);
-    /// Number of transactions committed, and aborted, by answers of other participants.
-    fn terminated(&mut self) -> &mut (u64, u64);
-
-    /// Fate reported to another participant; none: the transaction is unknown, so this shard promises never to prepare it. Overridden by
-    /// planted bugs only.
-    fn fate_for(&self, txn: TxnId, _asked: Fate) -> Option<Fate> {
-        self.fate(txn)
-    }
-
-    /// Returns whether a silent coordinator has sent a message since the last search: otherwise it cannot have left new transactions.
-    /// Overridden by planted bugs only.
-    fn is_newly_silent(&self, heard_before_ms: Option<u64>, heard_ms: u64) -> bool {
-        heard_before_ms != Some(heard_ms)
-    }
-
+/// Termination of transactions of silent coordinators. Implemented here alone, for every shard that the core carries.
+pub trait Terminates: Participates {
     /// Terminates transactions of silent coordinators.
     fn finish_the_silent(&mut self) -> Words {
         let mut words = Words::new();
@@ -289,25 +225,25 @@ pub trait Terminates {
 
     /// Implementation of [`Terminates::finish_the_silent`].
     fn terminate(&mut self, out: &mut Words) {
-        let age_ms = self.readers().age_ms();
-        if self.inquiries().looked_ms.is_none_or(|looked_ms| age_ms - looked_ms >= LOOK_MS) {
-            self.inquiries().looked_ms = Some(age_ms);
+        let age_ms = self.participant().readers.age_ms();
+        if self.participant_mut().inquiries.looked_ms.is_none_or(|looked_ms| age_ms - looked_ms >= LOOK_MS) {
+            self.participant_mut().inquiries.looked_ms = Some(age_ms);
             self.abort_what_is_over();
             self.look(age_ms);
             self.retire_the_silent();
-            self.forget_what_is_below();
         }
         for _ in 0..ASKED_AT_ONCE_MAX {
-            let Some(txn) = self.inquiries().next_due(age_ms) else { break };
+            let Some(txn) = self.participant_mut().inquiries.next_due(age_ms) else { break };
             self.ask(txn, age_ms, out);
         }
     }
 
     /// Aborts prepared transactions that their coordinator has reported as over everywhere: the ABORT was lost.
     fn abort_what_is_over(&mut self) {
-        let readers = self.readers();
-        let over = self.prepared().filter(|txn| readers.is_below(txn.coordinator, txn.sequence));
-        let mut over: Vec<TxnId> = over.collect();
+        let Participant { readers, .. } = self.participant();
+        let prepared = self.participant().prepared().iter().map(|(txn, _)| txn);
+        let mut over: Vec<TxnId> =
+            prepared.filter(|txn| readers.is_below(txn.coordinator, txn.sequence)).collect();
         over.sort_unstable();
         over.into_iter().for_each(|txn| {
             self.abort(txn);
@@ -316,35 +252,43 @@ pub trait Terminates {
 
     /// Begins to ask for all transactions of silent coordinators.
     fn look(&mut self, age_ms: u64) {
+        let participant = self.participant();
         let silent: FxHashMap<CoordinatorId, u64> =
-            self.readers().silent_since(self.timeouts().terminate_ms).collect();
-        let before = std::mem::take(&mut self.inquiries().silent);
+            participant.readers.silent_since(participant.timeouts.terminate_ms).collect();
+        let before = std::mem::take(&mut self.participant_mut().inquiries.silent);
         let is_new = |(coordinator, heard_ms): (&CoordinatorId, &u64)| {
             self.is_newly_silent(before.get(coordinator).copied(), *heard_ms)
         };
         let new: FxHashSet<CoordinatorId> =
             silent.iter().filter(|one| is_new(*one)).map(|(coordinator, _)| *coordinator).collect();
-        self.inquiries().silent = silent;
+        self.participant_mut().inquiries.silent = silent;
         if new.is_empty() {
             return;
         }
-        let all = self.prepared().chain(self.unsettled());
+        let participant = self.participant();
+        let prepared = participant.prepared().iter().map(|(txn, _)| txn);
+        let committed = participant.committed().iter();
+        let unsettled = committed.filter(|(_, one)| !one.is_settled()).map(|(txn, _)| txn);
+        let all = prepared.chain(unsettled);
         let mut left: Vec<TxnId> = all.filter(|txn| new.contains(&txn.coordinator)).collect();
         left.sort_unstable();
         for txn in left {
-            let (others, own) = (self.others(txn), self.own_id());
+            let own = self.own_id();
+            let others = self.others(txn);
             if others.is_empty() {
                 self.decide_alone(txn);
-            } else if !self.inquiries().of.contains_key(&txn) {
-                self.inquiries().begin(txn, &others, own, age_ms);
+            } else if !self.participant_mut().inquiries.of.contains_key(&txn) {
+                self.participant_mut().inquiries.begin(txn, &others, own, age_ms);
             }
         }
     }
 
     fn retire_the_silent(&mut self) {
-        let silent: Vec<CoordinatorId> = self.readers().silent_for(self.timeouts().retire_ms).collect();
+        let participant = self.participant();
+        let silent: Vec<CoordinatorId> =
+            participant.readers.silent_for(participant.timeouts.retire_ms).collect();
         for coordinator in silent {
-            if !self.has_left(coordinator) {
+            if !self.participant().has_left(coordinator) {
                 self.retire(coordinator);
             }
         }
@@ -352,8 +296,8 @@ pub trait Terminates {
 
     fn ask(&mut self, txn: TxnId, age_ms: u64, out: &mut Words) {
         // Its coordinator may have returned, and will finish it.
-        let fate = self.fate(txn).filter(|_| self.is_unsettled(txn));
-        let inquiries = self.inquiries();
+        let fate = self.participant().fate(txn).filter(|_| self.participant().is_unsettled(txn));
+        let inquiries = &mut self.participant_mut().inquiries;
         let (Some(fate), true) = (fate, inquiries.silent.contains_key(&txn.coordinator)) else {
             inquiries.of.remove(&txn);
             return;
@@ -364,23 +308,40 @@ pub trait Terminates {
         inquiries.wait(txn, age_ms);
     }
 
+    /// The other participants of a transaction that is prepared or committed here.
+    fn others(&self, txn: TxnId) -> SmallVec<[ShardId; 4]> {
+        self.participant().others(txn, self.own_id()).collect()
+    }
+
+    fn clock_if_prepared(&self, txn: TxnId, others: &[u64]) -> Option<u64> {
+        let prepared = self.participant().prepared().get(txn)?;
+        self.clock_of_all_prepared(prepared, others)
+    }
+
+    fn commit_at(&mut self, txn: TxnId, clock: u64) -> bool {
+        let Some(prepared) = self.participant().prepared().get(txn) else { return false };
+        let stamp = self.stamp_at(txn, prepared, clock);
+        self.commit(txn, stamp)
+    }
+
     /// Decides a transaction without other participants.
     fn decide_alone(&mut self, txn: TxnId) {
-        if let Some(clock) = self.clock_of_all_prepared(txn, &[]) {
+        if let Some(clock) = self.clock_if_prepared(txn, &[]) {
             let was = self.commit_at(txn, clock);
-            self.terminated().0 += u64::from(was);
+            self.participant_mut().terminated.0 += u64::from(was);
         }
-        self.settle(txn);
+        self.participant_mut().settle(txn);
     }
 
     fn on_word(&mut self, peer: ShardId, word: Word, out: &mut Words) {
         let (Word::Ask { txn, fate } | Word::Tell { txn, fate }) = word;
         // A transaction prepared here may be prepared everywhere, so the message may decide it.
-        if !self.inquiries().of.contains_key(&txn) && self.is_unsettled(txn) {
-            let (others, own, age_ms) = (self.others(txn), self.own_id(), self.readers().age_ms());
-            self.inquiries().begin(txn, &others, own, age_ms);
+        if !self.participant_mut().inquiries.of.contains_key(&txn) && self.participant().is_unsettled(txn) {
+            let (others, own, age_ms) =
+                (self.others(txn), self.own_id(), self.participant().readers.age_ms());
+            self.participant_mut().inquiries.begin(txn, &others, own, age_ms);
         }
-        let inquiry = self.inquiries().of.get_mut(&txn);
+        let inquiry = self.participant_mut().inquiries.of.get_mut(&txn);
         // A shard that is not a participant cannot know the outcome.
         let takes_part = inquiry.is_none_or(|inquiry| inquiry.note(peer, fate));
         let fate = if takes_part { fate } else { Fate::Refused };
@@ -405,7 +366,7 @@ pub trait Terminates {
     /// Handles another participant's state, which may decide a prepared transaction. Returns whether all others have been informed of the
     /// decision.
     fn hear(&mut self, txn: TxnId, fate: Fate, out: &mut Words) -> bool {
-        let Some(inquiry) = self.inquiries().of.get(&txn) else { return false };
+        let Some(inquiry) = self.participant_mut().inquiries.of.get(&txn) else { return false };
         let decided = match fate {
             Fate::Committed { .. } if inquiry.has_committed => None,
             Fate::Committed { clock } => self.commit_at(txn, clock).then_some(fate),
@@ -415,30 +376,32 @@ pub trait Terminates {
         if let Some(fate) = decided {
             self.finish(txn, fate, out);
         }
-        if self.inquiries().of.get(&txn).is_some_and(Inquiry::all_have_committed) {
-            self.settle(txn);
-            self.inquiries().of.remove(&txn);
+        if self.participant_mut().inquiries.of.get(&txn).is_some_and(Inquiry::all_have_committed) {
+            self.participant_mut().settle(txn);
+            self.participant_mut().inquiries.of.remove(&txn);
         }
         decided.is_some()
     }
 
     fn commit_if_all_have_prepared(&mut self, txn: TxnId) -> Option<Fate> {
-        let others = self.inquiries().of.get(&txn)?.prepared()?;
-        let clock = self.clock_of_all_prepared(txn, &others)?;
+        let others = self.participant_mut().inquiries.of.get(&txn)?.prepared()?;
+        let clock = self.clock_if_prepared(txn, &others)?;
         self.commit_at(txn, clock).then_some(Fate::Committed { clock })
     }
 
     /// Ends an inquiry: the decision is sent to the other participants, which need not ask.
     fn finish(&mut self, txn: TxnId, fate: Fate, out: &mut Words) {
         let has_committed = matches!(fate, Fate::Committed { .. });
-        let Some(inquiry) = self.inquiries().of.get_mut(&txn) else { return };
+        let Some(inquiry) = self.participant_mut().inquiries.of.get_mut(&txn) else { return };
         inquiry.has_committed = has_committed;
         out.extend(inquiry.told.iter().map(|(other, _)| (*other, Word::Tell { txn, fate })));
         if has_committed {
-            self.terminated().0 += 1;
+            self.participant_mut().terminated.0 += 1;
         } else {
-            self.inquiries().of.remove(&txn);
-            self.terminated().1 += 1;
+            self.participant_mut().inquiries.of.remove(&txn);
+            self.participant_mut().terminated.1 += 1;
         }
     }
 }
+
+impl<S: Participates> Terminates for S {}

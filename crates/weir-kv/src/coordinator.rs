@@ -4,15 +4,17 @@
 //! with one-phase writes (ramp.txt §4.7) already after all have prepared and COMMIT has been sent. On ordered links the client's next
 //! read arrives after COMMIT; on others the read names the transactions that it must see.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use weir_core::flights::{Drains, Flights};
 use weir_core::ids::{CoordinatorId, ShardId, TxnId};
 use weir_core::machine::{self, Orders, Sent};
+use weir_core::round::Round;
 
 use super::bytes::Key;
+use super::faults::{ClientFaults, NoFaults};
 use super::interactive::{Interactive, OpeningFlight};
 use super::message::{Guard, KeyRange, Progress, Reply, Request, Siblings, Stamp, Writes};
 use super::metadata::{Sketch, Variant};
@@ -62,7 +64,7 @@ pub enum GivenUp {
 
 /// How a coordinator's links behave, and which bugs are planted.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct Options<F = NoFaults> {
     pub variant: Variant,
     pub shards: ShardId,
     /// Requests to a shard arrive completely and in the order in which they are sent. Not so if a shard may crash and restart; on ordered
@@ -70,39 +72,14 @@ pub struct Options {
     pub links_keep_order: bool,
     /// Answers clients once all participants have prepared: saves one round trip, at the cost stated in docs/internals/items.md.
     pub one_phase: bool,
-    pub bugs: PlantedBugs,
+    pub bugs: F,
 }
 
-/// Planted bugs of the client's side: the checks must catch every one of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PlantedBugs {
-    /// Writes are stamped by the client's own count (S9).
-    pub stamps_by_client: bool,
-    /// Readers never look for siblings.
-    pub reads_once: bool,
-    /// A reader of ranges does not say that it may read anything elsewhere.
-    pub sketch_forgets_ranges: bool,
-    /// Resent requests get a new number, so no shard recognises the repetition.
-    pub resends_are_new: bool,
-    /// COMMIT is sent as soon as one participant has prepared.
-    pub commits_early: bool,
-    /// Reads do not name the client's own writes, although links may reorder messages.
-    pub forgets_own_writes: bool,
-    /// Each statement of a transaction reads from a new cut.
-    pub forgets_what_it_saw: bool,
-    /// A cut does not add the transactions of one shard to the others.
-    pub cut_names_nothing: bool,
-    /// A transaction that all have prepared is aborted if its COMMIT is not answered in time (S3).
-    pub aborts_after_prepared: bool,
-    /// The client of an abandoned write is told that nothing has happened (S3).
-    pub denies_what_goes_on: bool,
-}
-
-pub struct Coordinator {
+pub struct Coordinator<F = NoFaults> {
     id: CoordinatorId,
-    pub(super) options: Options,
+    pub(super) options: Options<F>,
     writes: Flights<Put>,
-    pub(super) reads: Flights<ReadFlight>,
+    pub(super) reads: Flights<ReadFlight<F>>,
     /// Interactive transactions, by tag.
     pub(super) interactive: BTreeMap<u64, Interactive>,
     /// Sessions under which this reader is registered, by shard.
@@ -120,7 +97,8 @@ struct Put {
     /// is slower.
     writes: Vec<(Key, Write)>,
     guards: Vec<Guard>,
-    parts: SmallVec<[PutPart; 4]>,
+    /// Indexes of the writes of each participant; none for one that only checks a guard.
+    round: Round<Slots>,
     /// Coordinator's clock when the transaction began.
     begun_ms: u64,
     /// Assigned when all have prepared.
@@ -133,26 +111,19 @@ struct Put {
     sent: Sent,
 }
 
-struct PutPart {
-    shard: ShardId,
-    /// Indexes of its writes; empty for a participant that only checks a guard.
-    slots: Slots,
-    answered: bool,
-}
-
 /// A read in flight.
 #[expect(clippy::large_enum_variant, reason = "nearly all are of the large kind, and none is ever moved")]
-pub(super) enum ReadFlight {
-    Get(Get),
+pub(super) enum ReadFlight<F> {
+    Get(Get<F>),
     /// An interactive transaction is taking its cut.
     Opening(Box<OpeningFlight>),
     /// An interactive transaction holds its cut.
     Held,
 }
 
-pub(super) struct Get {
+pub(super) struct Get<F> {
     pub(super) tag: u64,
-    pub(super) machine: Read,
+    pub(super) machine: Read<F>,
     pub(super) writes: Vec<(Key, Write)>,
     pub(super) sent: Sent,
     /// Message rounds of earlier attempts.
@@ -163,9 +134,9 @@ pub(super) struct Get {
 
 pub(super) type Out = Orders<Request, Done>;
 
-impl Coordinator {
+impl<F: ClientFaults> Coordinator<F> {
     /// `base`: the first sequence number. A coordinator that restarts under an old id must begin above all numbers used before.
-    pub fn new(id: CoordinatorId, base: u64, options: Options) -> Coordinator {
+    pub fn new(id: CoordinatorId, base: u64, options: Options<F>) -> Coordinator<F> {
         assert!(options.shards > 0, "a cluster has shards");
         Coordinator {
             id,
@@ -205,14 +176,14 @@ impl Coordinator {
             self.roll_back(tag);
             return GivenUp::NothingHappened;
         }
-        let is_read = |flight: &ReadFlight| matches!(flight, ReadFlight::Get(get) if get.tag == tag);
+        let is_read = |flight: &ReadFlight<F>| matches!(flight, ReadFlight::Get(get) if get.tag == tag);
         let read = self.reads.iter_mut().find(|(_, flight)| is_read(flight)).map(|(read, _)| read);
         if let Some(read) = read {
             self.reads.end(read);
             self.drains.on_ended(self.reads.base());
             return GivenUp::NothingHappened;
         }
-        if self.options.bugs.denies_what_goes_on {
+        if self.options.bugs.denies_what_goes_on() {
             return GivenUp::NothingHappened;
         }
         // Its participants may find out that all have prepared, and commit it (S3).
@@ -228,13 +199,12 @@ impl Coordinator {
         (earlier_rounds, of_several): (u32, bool),
         out: &mut Out,
     ) -> u64 {
+        let Options { bugs, variant, shards, .. } = self.options;
         let session = |shard: ShardId| self.sessions[usize::from(shard)];
-        let mut machine = Read::begin(self.options.variant, self.options.shards, reads, ranges, session);
+        let mut machine = Read::begin(bugs, variant, shards, reads, ranges, session);
         if !self.options.links_keep_order {
             machine.name_own(self.own_to_name());
         }
-        machine.looks_once = self.options.bugs.reads_once;
-        machine.sketch_forgets_ranges = self.options.bugs.sketch_forgets_ranges;
         machine.ask(self.reads.next(), &mut out.sends);
         let get = Get { tag, machine, writes, sent: Sent::at(now_ms), earlier_rounds, of_several };
         self.reads.begin(ReadFlight::Get(get))
@@ -242,7 +212,7 @@ impl Coordinator {
 
     /// The client's own writes that reads must name.
     pub(super) fn own_to_name(&mut self) -> BTreeMap<ShardId, Vec<Stamp>> {
-        let in_order = self.options.links_keep_order || self.options.bugs.forgets_own_writes;
+        let in_order = self.options.links_keep_order || self.options.bugs.forgets_own_writes();
         if in_order { BTreeMap::new() } else { self.own_commits() }
     }
 
@@ -251,8 +221,8 @@ impl Coordinator {
         let mut own: BTreeMap<ShardId, Vec<Stamp>> = BTreeMap::new();
         for (_, put) in self.writes.iter_mut() {
             let Some(stamp) = put.stamp else { continue };
-            for part in put.parts.iter().filter(|part| !part.answered) {
-                own.entry(part.shard).or_default().push(stamp);
+            for (shard, _) in put.round.unanswered() {
+                own.entry(shard).or_default().push(stamp);
             }
         }
         own
@@ -287,13 +257,12 @@ impl Coordinator {
             let participants = by_shard.iter().map(|(shard, _)| *shard).collect();
             Arc::new(Siblings { metadata, written, participants })
         });
-        let part = |(shard, slots)| PutPart { shard, slots, answered: false };
         let sequence = self.writes.next();
         let mut put = Put {
             tag,
             writes,
             guards,
-            parts: by_shard.into_iter().map(part).collect(),
+            round: by_shard.into_iter().collect(),
             begun_ms: now_ms,
             stamp: None,
             prepared_clock: 0,
@@ -303,7 +272,7 @@ impl Coordinator {
             sent: Sent::at(now_ms),
         };
         let txn = TxnId { coordinator: self.id, sequence };
-        if self.options.links_keep_order && !self.options.bugs.resends_are_new {
+        if self.options.links_keep_order && !self.options.bugs.resends_are_new() {
             put.send_away(txn, self.options.shards, &mut out.sends);
         } else {
             put.send(txn, self.options.shards, &mut out.sends);
@@ -313,18 +282,18 @@ impl Coordinator {
 
     fn on_prepared(&mut self, now_ms: u64, txn: TxnId, shard: ShardId, clock: u64, out: &mut Out) {
         let Some(put) = self.writes.get_mut(txn.sequence) else { return };
-        if put.stamp.is_some() || !put.answer(shard) {
+        if put.stamp.is_some() || put.round.answer(shard).is_none() {
             return;
         }
         put.prepared_clock = put.prepared_clock.max(clock);
-        if put.is_waiting() && !self.options.bugs.commits_early {
+        if !put.round.is_over() && !self.options.bugs.commits_early() {
             return;
         }
-        let clock = if self.options.bugs.stamps_by_client { txn.sequence } else { put.prepared_clock };
+        let clock = if self.options.bugs.stamps_by_client() { txn.sequence } else { put.prepared_clock };
         let stamp = Stamp { clock, txn };
         self.clock = self.clock.max(clock);
         put.stamp = Some(stamp);
-        put.parts.iter_mut().for_each(|part| part.answered = false);
+        put.round.ask_again();
         put.sent = Sent::at(now_ms);
         put.send(txn, self.options.shards, &mut out.sends);
         if self.options.one_phase {
@@ -336,11 +305,11 @@ impl Coordinator {
 
     fn on_committed(&mut self, txn: TxnId, shard: ShardId, out: &mut Out) {
         let Some(put) = self.writes.get_mut(txn.sequence) else { return };
-        if put.stamp.is_none() || !put.answer(shard) || put.is_waiting() {
+        if put.stamp.is_none() || put.round.answer(shard).is_none() || !put.round.is_over() {
             return;
         }
-        for part in &put.parts {
-            self.settled[usize::from(part.shard)].push(txn.sequence);
+        for shard in put.round.shards() {
+            self.settled[usize::from(shard)].push(txn.sequence);
         }
         if !self.options.one_phase {
             let (read, rounds) = (std::mem::take(&mut put.read), (put.read_rounds, 2));
@@ -352,7 +321,9 @@ impl Coordinator {
     fn on_written(&mut self, stamp: Stamp, out: &mut Out) {
         let Some(put) = self.writes.end(stamp.txn.sequence) else { return };
         self.clock = self.clock.max(stamp.clock);
-        self.settled[usize::from(put.parts[0].shard)].push(stamp.txn.sequence);
+        for shard in put.round.shards() {
+            self.settled[usize::from(shard)].push(stamp.txn.sequence);
+        }
         let rounds = (put.read_rounds, 1);
         out.done.push((put.tag, Done::Committed { read: put.read, stamp: Some(stamp), rounds }));
     }
@@ -427,7 +398,7 @@ impl Coordinator {
         out.done.push((tag, Done::TooLarge));
     }
 
-    fn end_get(&mut self, read: u64) -> Get {
+    fn end_get(&mut self, read: u64) -> Get<F> {
         let flight = self.reads.end(read);
         self.drains.on_ended(self.reads.base());
         let Some(ReadFlight::Get(get)) = flight else { unreachable!("the read is under way") };
@@ -459,18 +430,23 @@ impl Coordinator {
     }
 }
 
-impl machine::Coordinator for Coordinator {
-    type Request = Request;
-    type Reply = Reply;
-    type Progress = Progress;
-    type Transaction = Transaction;
-    type Done = Done;
+/// Not generic, so that the coordinator of products is compiled in this crate, as one unit, like its shard.
+fn begin_at_product(
+    coordinator: &mut Coordinator,
+    now_ms: u64,
+    tag: u64,
+    transaction: Transaction,
+    out: &mut Out,
+) {
+    coordinator.begin_one(now_ms, tag, transaction, out);
+}
 
-    fn id(&self) -> CoordinatorId {
-        self.id
-    }
+fn reply_to_product(coordinator: &mut Coordinator, now_ms: u64, reply: Reply, out: &mut Out) {
+    coordinator.take_reply(now_ms, reply, out);
+}
 
-    fn begin(&mut self, now_ms: u64, tag: u64, transaction: Transaction, out: &mut Out) {
+impl<F: ClientFaults> Coordinator<F> {
+    fn begin_one(&mut self, now_ms: u64, tag: u64, transaction: Transaction, out: &mut Out) {
         if !transaction.reads.is_empty() || !transaction.ranges.is_empty() {
             let Transaction { reads, ranges, writes } = transaction;
             self.begin_get(now_ms, tag, (reads, ranges, writes), (0, false), out);
@@ -482,7 +458,7 @@ impl machine::Coordinator for Coordinator {
         }
     }
 
-    fn on_reply(&mut self, now_ms: u64, reply: Reply, out: &mut Out) {
+    fn take_reply(&mut self, now_ms: u64, reply: Reply, out: &mut Out) {
         match reply {
             Reply::Written { stamp } => self.on_written(stamp, out),
             Reply::Prepared { txn, shard, clock } => self.on_prepared(now_ms, txn, shard, clock, out),
@@ -497,13 +473,39 @@ impl machine::Coordinator for Coordinator {
             | Reply::Again { read, .. } => self.on_read_reply(now_ms, read, reply, out),
         }
     }
+}
+
+impl<F: ClientFaults> machine::Coordinator for Coordinator<F> {
+    type Request = Request;
+    type Reply = Reply;
+    type Progress = Progress;
+    type Transaction = Transaction;
+    type Done = Done;
+
+    fn id(&self) -> CoordinatorId {
+        self.id
+    }
+
+    fn begin(&mut self, now_ms: u64, tag: u64, transaction: Transaction, out: &mut Out) {
+        match (self as &mut dyn Any).downcast_mut::<Coordinator>() {
+            Some(product) => begin_at_product(product, now_ms, tag, transaction, out),
+            None => self.begin_one(now_ms, tag, transaction, out),
+        }
+    }
+
+    fn on_reply(&mut self, now_ms: u64, reply: Reply, out: &mut Out) {
+        match (self as &mut dyn Any).downcast_mut::<Coordinator>() {
+            Some(product) => reply_to_product(product, now_ms, reply, out),
+            None => self.take_reply(now_ms, reply, out),
+        }
+    }
 
     fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
         let coordinator = self.id;
-        if self.options.bugs.resends_are_new {
+        if self.options.bugs.resends_are_new() {
             self.begin_late_writes_anew(now_ms, out);
         }
-        if self.options.bugs.aborts_after_prepared {
+        if self.options.bugs.aborts_after_prepared() {
             self.abort_late_commits(now_ms, out);
         }
         let lossy = !self.options.links_keep_order;
@@ -554,28 +556,17 @@ impl machine::Coordinator for Coordinator {
 }
 
 impl Put {
-    /// Records an answer of the current round; false if it is a repetition.
-    fn answer(&mut self, shard: ShardId) -> bool {
-        let part = self.parts.iter_mut().find(|part| part.shard == shard && !part.answered);
-        part.map(|part| part.answered = true).is_some()
-    }
-
-    /// Returns whether a participant has not answered the current round.
-    fn is_waiting(&self) -> bool {
-        self.parts.iter().any(|part| !part.answered)
-    }
-
     /// Sends all unanswered requests (again).
     fn send(&self, txn: TxnId, shards: ShardId, out: &mut Vec<(ShardId, Request)>) {
-        for part in self.parts.iter().filter(|part| !part.answered) {
+        for (shard, slots) in self.round.unanswered() {
             let request = match self.stamp {
                 Some(stamp) => Request::Commit { stamp },
                 None => {
-                    let copies = part.slots.iter().map(|slot| self.writes[*slot as usize].clone());
-                    self.first(txn, part, shards, copies.collect())
+                    let copies = slots.iter().map(|slot| self.writes[*slot as usize].clone());
+                    self.first(txn, shard, shards, copies.collect())
                 }
             };
-            out.push((part.shard, request));
+            out.push((shard, request));
         }
     }
 
@@ -584,17 +575,17 @@ impl Put {
         let mut writes = std::mem::take(&mut self.writes);
         let mut take =
             |slot: &u32| std::mem::replace(&mut writes[*slot as usize], (Key::default(), Write::Delete));
-        for part in &self.parts {
-            let theirs = part.slots.iter().map(&mut take).collect();
-            out.push((part.shard, self.first(txn, part, shards, theirs)));
+        for (shard, slots) in self.round.unanswered() {
+            let theirs = slots.iter().map(&mut take).collect();
+            out.push((shard, self.first(txn, shard, shards, theirs)));
         }
         // The reference count is shared with the participants, which may run on other threads.
         self.siblings = None;
     }
 
     /// First request to a participant.
-    fn first(&self, txn: TxnId, part: &PutPart, shards: ShardId, writes: Writes) -> Request {
-        let here = |guard: &&Guard| shard_of(&guard.key, shards) == part.shard;
+    fn first(&self, txn: TxnId, shard: ShardId, shards: ShardId, writes: Writes) -> Request {
+        let here = |guard: &&Guard| shard_of(&guard.key, shards) == shard;
         let guards = self.guards.iter().filter(here).cloned().collect();
         let begun_ms = self.begun_ms;
         match self.siblings.clone() {
@@ -604,6 +595,6 @@ impl Put {
     }
 
     fn send_aborts(&self, txn: TxnId, out: &mut Vec<(ShardId, Request)>) {
-        out.extend(self.parts.iter().map(|part| (part.shard, Request::Abort { txn })));
+        out.extend(self.round.shards().map(|shard| (shard, Request::Abort { txn })));
     }
 }

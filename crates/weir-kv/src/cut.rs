@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use weir_core::ids::ShardId;
 
+use super::faults::Faults;
 use super::message::{Participants, Position, Reply, Request, Shards, Stamp};
 use super::partition::{Committed, Partition};
 
@@ -112,14 +113,15 @@ impl Opening {
     }
 }
 
-impl Partition {
+impl<F: Faults> Partition<F> {
     /// All transactions that may be missing on other shards, including those that no item shows any more: they may be merged elsewhere.
     pub(super) fn on_open(&self, read: u64) -> Reply {
         let over_several = |one: &Committed| {
             let shards = one.siblings.as_ref()?.participants.clone();
             Some(Participants { stamp: one.stamp, shards })
         };
-        let mut undrained: Vec<Participants> = self.committed.values().filter_map(over_several).collect();
+        let mut undrained: Vec<Participants> =
+            self.participant.committed().values().filter_map(over_several).collect();
         undrained.sort_unstable_by_key(|one| one.stamp);
         Reply::Opened { read, shard: self.id, position: self.position, undrained }
     }

@@ -11,6 +11,7 @@ use weir_core::machine::Exposed;
 use weir_core::termination::Says as _;
 
 use super::bytes::Key;
+use super::faults::Faults;
 use super::message::{Progress, Reply, Request};
 use super::partition::Partition;
 use super::place::shard_of;
@@ -19,7 +20,7 @@ use super::write::Write;
 /// Up to this number, duplicates are found by comparing all pairs.
 const FEW: usize = 16;
 
-impl Exposed for Partition {
+impl<F: Faults> Exposed for Partition<F> {
     type Description = ();
 
     fn refuses(&self, progress: &Progress) -> Option<&'static str> {
@@ -28,7 +29,7 @@ impl Exposed for Partition {
 
     fn refuses_request(&self, from: Sender, request: &Request, shards: ShardId) -> Option<&'static str> {
         let is_word = request.word().is_some();
-        if let Some(why) = refuses_from(from, is_word, txn_of(request), &self.readers) {
+        if let Some(why) = refuses_from(from, is_word, txn_of(request), &self.participant.readers) {
             return Some(why);
         }
         match request {
@@ -64,11 +65,11 @@ impl Exposed for Partition {
     }
 
     fn undecided(&self) -> impl Iterator<Item = CoordinatorId> {
-        self.prepared.keys().map(|txn| txn.coordinator)
+        self.participant.prepared().keys().map(|txn| txn.coordinator)
     }
 }
 
-impl Partition {
+impl<F: Faults> Partition<F> {
     fn refuses_writes(&self, writes: &[(Key, Write)], shards: ShardId) -> Option<&'static str> {
         if writes.iter().any(|(key, _)| shard_of(key, shards) != self.id) {
             return Some("an item that lives on another shard");

@@ -5,13 +5,14 @@
 //! one read in flight from its opening to its end, so shards keep what the cut needs.
 
 use weir_core::machine::{Sent, is_late};
+use weir_core::participant::READER_DELAY_MS_MAX;
 
 use super::buffer::{Buffer, NotOneWrite};
 use super::bytes::Key;
 use super::coordinator::{Coordinator, Done, Get, Out, ReadFlight};
 use super::cut::{Cut, Opened, Opening};
+use super::faults::ClientFaults;
 use super::message::{Guard, KeyRange, Reply};
-use super::partition::READER_DELAY_MS_MAX;
 use super::reader::{Read, ReadSet};
 use super::write::Write;
 
@@ -59,7 +60,7 @@ impl Interactive {
     }
 }
 
-impl Coordinator {
+impl<F: ClientFaults> Coordinator<F> {
     /// Begins an interactive transaction under that tag, which must be unused. Sends nothing.
     pub fn open(&mut self, tag: u64, isolation: Isolation) {
         let transaction = Interactive {
@@ -97,7 +98,7 @@ impl Coordinator {
             let reading = self.begin_get(now_ms, tag, (keys, ranges, Vec::new()), (0, true), out);
             return self.note_reading(tag, reading);
         }
-        if self.options.bugs.forgets_what_it_saw {
+        if self.options.bugs.forgets_what_it_saw() {
             transaction.cut = None;
         }
         transaction.waiting = Some((keys, ranges));
@@ -208,7 +209,7 @@ impl Coordinator {
             Opened::Again => self.take_cut(now_ms, tag, out),
             Opened::Done(mut cut) => {
                 *flight = ReadFlight::Held;
-                if self.options.bugs.cut_names_nothing {
+                if self.options.bugs.cut_names_nothing() {
                     cut.forget_names();
                 }
                 self.interactive.get_mut(&tag).expect("its opening is under way").cut = Some(cut);
@@ -242,7 +243,7 @@ impl Coordinator {
     }
 
     /// Answers a statement whose read has ended.
-    pub(super) fn tell_statement(&mut self, get: Get, mut read: ReadSet, out: &mut Out) {
+    pub(super) fn tell_statement(&mut self, get: Get<F>, mut read: ReadSet, out: &mut Out) {
         let Get { tag, machine, earlier_rounds, .. } = get;
         let transaction = self.interactive.get_mut(&tag).expect("its statement was under way");
         transaction.reading = None;
@@ -254,7 +255,7 @@ impl Coordinator {
     }
 
     /// A shard has dropped the reader: takes a new cut, unless the client has seen data of the old one.
-    pub(super) fn lose_cut(&mut self, now_ms: u64, get: Get, out: &mut Out) {
+    pub(super) fn lose_cut(&mut self, now_ms: u64, get: Get<F>, out: &mut Out) {
         let Get { tag, machine, .. } = get;
         let transaction = self.interactive.get_mut(&tag).expect("its statement was under way");
         transaction.reading = None;

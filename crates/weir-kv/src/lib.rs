@@ -13,6 +13,7 @@ pub mod chain;
 pub mod coordinator;
 pub mod cut;
 mod exposed;
+pub mod faults;
 mod guard;
 pub mod interactive;
 pub mod log;
@@ -21,13 +22,14 @@ pub mod metadata;
 #[cfg(test)]
 mod paper_tests;
 pub mod partition;
+mod payload;
 pub mod place;
 pub mod reader;
 pub mod relations;
 pub mod sizes;
 pub mod table;
-pub mod termination;
-mod undecided;
+#[cfg(test)]
+mod termination_tests;
 pub mod write;
 
 pub use buffer::NotOneWrite;
@@ -37,11 +39,12 @@ pub use interactive::Isolation;
 pub use log::Record;
 pub use message::{Answer, Fate, Guard, ItemRead, KeyRange, Progress, Reply, Request, Stamp};
 pub use metadata::{Metadata, Sketch, Variant};
-pub use partition::{Partition, PlantedBugs};
+pub use partition::Partition;
+pub use payload::Items;
 pub use place::{ByShard, Slots, fingerprint, part_at, shard_of, slots_by_shard, writes_by_shard};
 pub use reader::ReadSet;
 pub use sizes::Sizes;
-pub use termination::Timeouts;
+pub use weir_core::termination::Timeouts;
 pub use write::Write;
 
 use weir_core::machine::{self, CoordinatorOf};

@@ -2,21 +2,21 @@
 //!
 //! This module says which records must be durable; the driver writes and syncs them. A shard without a log builds no records.
 
+use serde::{Deserialize, Serialize};
+use weir_core::ids::{CoordinatorId, ShardId, TxnId};
+use weir_core::machine::Durable;
+use weir_core::participant::{self, Outcome, Transactions as _};
+use weir_core::readers::OverOf;
+use weir_core::termination::Timeouts;
+
 use super::bytes::Key;
 use super::chain::Chain;
+use super::faults::Faults;
 use super::message::{Position, Stamp, Writes};
+use super::partition::{Committed, Partition, Prepared};
+use super::payload::Items;
 
-use weir_core::ids::{CoordinatorId, ShardId, TxnId};
-use weir_core::lsn::Lsn;
-use weir_core::machine::Durable;
-use weir_core::readers::OverOf;
-
-use super::partition::{Committed, Partition, PlantedBugs, Prepared};
-use super::termination::Timeouts;
-use super::undecided::Undecided;
-use serde::{Deserialize, Serialize};
-
-/// One record of a shard's log.
+/// One record of a shard's log, as it is stored: of all that the core logs, only commits have another form.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Record {
     /// The shard has started, for the `incarnation`-th time.
@@ -47,6 +47,50 @@ pub enum Record {
     Snapshot(Box<Snapshot>),
 }
 
+/// A commit, as the core logs it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum LoggedCommit {
+    /// Prepared and committed in one step, by its only participant.
+    Written { stamp: Stamp, writes: Writes },
+    /// It had prepared.
+    Prepared(Stamp),
+}
+
+/// Items' snapshots have one part.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum NoPart {}
+
+impl From<participant::Record<Items>> for Record {
+    fn from(record: participant::Record<Items>) -> Record {
+        use participant::Record as Of;
+        match record {
+            Of::Started { incarnation } => Record::Started { incarnation },
+            Of::Prepared { txn, prepared } => Record::Prepared { txn, prepared },
+            Of::Committed(LoggedCommit::Written { stamp, writes }) => Record::Written { stamp, writes },
+            Of::Committed(LoggedCommit::Prepared(stamp)) => Record::Committed { stamp },
+            Of::Refused { txn, answer: () } => Record::Aborted { txn },
+            Of::Retired { coordinator } => Record::Retired { coordinator },
+            Of::Snapshot(snapshot) => Record::Snapshot(snapshot),
+            Of::Part(none) => match none {},
+        }
+    }
+}
+
+impl From<Record> for participant::Record<Items> {
+    fn from(record: Record) -> Self {
+        use participant::Record as Of;
+        match record {
+            Record::Started { incarnation } => Of::Started { incarnation },
+            Record::Written { stamp, writes } => Of::Committed(LoggedCommit::Written { stamp, writes }),
+            Record::Prepared { txn, prepared } => Of::Prepared { txn, prepared },
+            Record::Committed { stamp } => Of::Committed(LoggedCommit::Prepared(stamp)),
+            Record::Aborted { txn } => Of::Refused { txn, answer: () },
+            Record::Retired { coordinator } => Of::Retired { coordinator },
+            Record::Snapshot(snapshot) => Of::Snapshot(snapshot),
+        }
+    }
+}
+
 /// State of a shard, without the bookkeeping that only its current readers need.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -62,7 +106,7 @@ pub struct Snapshot {
     retired: Vec<CoordinatorId>,
 }
 
-impl Durable for Partition {
+impl<F: Faults> Durable for Partition<F> {
     type Record = Record;
 
     fn last_clock(&self) -> u64 {
@@ -74,101 +118,68 @@ impl Durable for Partition {
     }
 
     fn take_records(&mut self) -> Vec<Record> {
-        self.taken = self.noted();
-        self.log.as_mut().map(std::mem::take).unwrap_or_default()
+        let records = self.participant.log.take().unwrap_or_default();
+        records.into_iter().map(Record::from).collect()
     }
 
     fn snapshot(&mut self) -> Record {
+        let of = &self.participant;
         let mut committed: Vec<(TxnId, Committed)> =
-            self.committed.iter().map(|(txn, one)| (*txn, one.clone())).collect();
+            of.committed().iter().map(|(txn, one)| (*txn, one.clone())).collect();
         committed.sort_by_key(|(_, one)| one.stamp);
         Record::Snapshot(Box::new(Snapshot {
-            incarnation: self.incarnation,
+            incarnation: of.incarnation,
             clock: self.clock.last(),
             position: self.position,
             items: self.table.iter().map(|(key, chain)| (key.clone(), chain.clone())).collect(),
             // In clock order, so that equal shards have equal snapshots.
-            prepared: self.undecided.iter().map(|(_, txn)| (txn, self.prepared[&txn].clone())).collect(),
+            prepared: of.in_prepare_order().map(|(txn, prepared)| (txn, prepared.clone())).collect(),
             committed,
-            promises: self.promises.iter().copied().collect(),
-            outcomes: self.outcomes.iter().map(|(txn, clock)| (*txn, *clock)).collect(),
-            over: self.readers.over(),
-            retired: self.retired.iter().copied().collect(),
+            promises: of.outcomes.refused().collect(),
+            outcomes: of.outcomes.committed().collect(),
+            over: of.readers.over(),
+            retired: of.outcomes.retired().collect(),
         }))
     }
 }
 
-impl Partition {
-    /// Position after the last record noted.
-    pub(super) fn noted(&self) -> Lsn {
-        self.taken.plus(self.log.as_ref().map_or(0, Vec::len))
-    }
-
+impl<F: Faults> Partition<F> {
     /// Starts a shard with a log: empty without records, else recovered from the durable ones. Promised, prepared and committed state and
     /// the recorded answers are restored; only readers begin anew.
     pub fn recover(
         id: ShardId,
-        bugs: PlantedBugs,
+        bugs: F,
         timeouts: Timeouts,
         records: impl IntoIterator<Item = Record>,
-    ) -> Partition {
-        let mut shard = Partition { timeouts, ..Partition::new(id, bugs) };
-        records.into_iter().for_each(|record| shard.replay(record));
-        if bugs.recovery_forgets_promises {
-            shard.promises.clear();
+    ) -> Partition<F> {
+        let mut shard = Partition::new(id, bugs);
+        shard.participant.timeouts = timeouts;
+        for record in records {
+            let Ok(()) = shard.replay(record.into());
         }
-        if bugs.recovery_forgets_prepared {
-            shard.prepared.clear();
-            shard.undecided = Undecided::default();
-            shard.guarded.clear();
+        if bugs.recovery_forgets_promises() {
+            shard.participant.outcomes.lose(|outcome| outcome.clock.is_none());
         }
-        shard.incarnation += 1;
-        shard.readers.restart(shard.incarnation);
-        shard.drain_what_is_settled();
-        shard.log = Some(vec![Record::Started { incarnation: shard.incarnation }]);
+        if bugs.recovery_forgets_prepared() {
+            let prepared: Vec<TxnId> = shard.participant.prepared().keys().copied().collect();
+            prepared.into_iter().for_each(|txn| drop(shard.release(txn)));
+        }
+        shard.participant.start();
         shard
     }
 
     /// Turns logging off: a restart loses everything.
-    pub fn without_log(self) -> Partition {
-        Partition { log: None, ..self }
+    pub fn without_log(mut self) -> Partition<F> {
+        self.participant.log.stop();
+        self
     }
 
-    fn replay(&mut self, record: Record) {
-        match record {
-            Record::Started { incarnation } => self.incarnation = incarnation,
-            Record::Written { stamp, writes } => {
-                self.clock.restore(stamp.clock);
-                self.on_write(stamp, writes);
-            }
-            Record::Prepared { txn, prepared } => {
-                self.clock.restore(prepared.clock);
-                self.readers.know(txn.coordinator);
-                self.on_prepare(txn, prepared);
-            }
-            Record::Committed { stamp } => {
-                self.clock.restore(stamp.clock);
-                self.commit(stamp);
-            }
-            Record::Aborted { txn } => {
-                if !self.abort(txn) {
-                    self.promise(txn);
-                }
-            }
-            Record::Retired { coordinator } => {
-                // The coordinator has no unfinished transactions, so its commits were settled.
-                let of_it = self.committed.iter_mut().filter(|(txn, _)| txn.coordinator == coordinator);
-                of_it.for_each(|(_, one)| one.settled = true);
-                self.forget_coordinator(coordinator);
-            }
-            Record::Snapshot(snapshot) => self.restore(*snapshot),
-        }
-    }
-
-    fn restore(&mut self, snapshot: Snapshot) {
+    /// Restores the state of a snapshot.
+    pub(super) fn restore(&mut self, snapshot: Snapshot) {
         let Snapshot { incarnation, clock, position, items, prepared, committed, .. } = snapshot;
-        *self = Partition { timeouts: self.timeouts, ..Partition::new(self.id, self.bugs) };
-        self.incarnation = incarnation;
+        let timeouts = self.participant.timeouts;
+        *self = Partition::new(self.id, self.bugs);
+        (self.participant.timeouts, self.participant.incarnation) = (timeouts, incarnation);
         self.clock.restore(clock);
         self.position = position;
         for (key, chain) in items {
@@ -177,11 +188,7 @@ impl Partition {
             }
             *self.table.at(&key) = chain;
         }
-        for (txn, one) in &prepared {
-            self.undecided.insert(one.clock, *txn);
-            self.guarded.extend(one.guarded.iter().cloned());
-        }
-        self.prepared.extend(prepared);
+        prepared.into_iter().for_each(|(txn, one)| self.hold(txn, one));
         for (_, one) in committed.iter().filter(|(_, one)| one.siblings.is_some()) {
             for (key, _) in one.writes.iter() {
                 if let Some(chain) = self.table.get_mut(key) {
@@ -189,18 +196,43 @@ impl Partition {
                 }
             }
         }
-        self.committed.extend(committed);
-        self.promises.extend(snapshot.promises);
-        self.outcomes.extend(snapshot.outcomes);
-        self.retired.extend(snapshot.retired);
-        self.readers.restore(snapshot.over);
+        self.participant.committed_mut().extend(committed);
+        let refused = snapshot.promises.into_iter().map(|txn| (txn, None));
+        let outcomes = snapshot.outcomes.into_iter().map(|(txn, clock)| (txn, Some(clock)));
+        let outcomes = refused.chain(outcomes).map(|(txn, clock)| (txn, Outcome { clock, answer: () }));
+        self.participant.restore(snapshot.over, outcomes, snapshot.retired);
     }
+}
 
-    /// Puts all settled transactions into the first drain epoch: there are no readers yet.
-    fn drain_what_is_settled(&mut self) {
-        let settled = self.committed.iter().filter(|(_, one)| one.settled);
-        let mut settled: Vec<(Stamp, TxnId)> = settled.map(|(txn, one)| (one.stamp, *txn)).collect();
-        settled.sort_unstable();
-        self.draining.restart(self.readers.epoch(), settled.into_iter().map(|(_, txn)| txn));
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Key, Write};
+    use weir_core::machine::Effects;
+
+    /// What is stored is what the core has logged, in either direction.
+    #[test]
+    fn a_record_is_converted_without_loss() {
+        let txn = |sequence| TxnId { coordinator: 7, sequence };
+        let writes: Writes = vec![(Key::from("x"), Write::Add(1))].into();
+        let stamp = Stamp { clock: 5, txn: txn(1) };
+        let mut shard = Partition::recover(0, crate::faults::NoFaults, Timeouts::default(), []);
+        let mut stored = shard.take_records();
+        let request =
+            crate::Request::Write { txn: txn(1), writes: writes.clone(), begun_ms: 1, guards: [].into() };
+        use weir_core::machine::Shard as _;
+        shard.step(1, weir_core::ids::Sender::Coordinator(7), request, &mut Effects::default());
+        stored.extend(shard.take_records());
+        assert!(matches!(&stored[..], [Record::Started { incarnation: 1 }, Record::Written { .. }]));
+        stored.extend([
+            Record::Committed { stamp },
+            Record::Aborted { txn: txn(2) },
+            Record::Retired { coordinator: 7 },
+            shard.snapshot(),
+        ]);
+        for record in stored {
+            let logged = participant::Record::<Items>::from(record.clone());
+            assert_eq!(format!("{:?}", Record::from(logged)), format!("{record:?}"));
+        }
     }
 }

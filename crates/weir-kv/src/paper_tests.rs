@@ -8,8 +8,9 @@ use weir_core::ids::{CoordinatorId, Sender, ShardId};
 use weir_core::machine::{Coordinator as _, Effects, Orders, Outgoing, Shard as _};
 
 use super::coordinator::{Coordinator, Done, Options, Transaction};
+use super::faults::{NoFaults, PlantedBugs};
 use super::message::{Reply, Request};
-use super::partition::{Partition, PlantedBugs};
+use super::partition::Partition;
 use super::{Key, KeyRange, ReadSet, Variant, Write, shard_of};
 
 mod statements;
@@ -18,7 +19,7 @@ const VARIANTS: [Variant; 3] = [Variant::Fast, Variant::Small, Variant::HYBRID];
 
 /// Two shards and some clients; messages arrive only when the test delivers them.
 struct Stage {
-    shards: Vec<Partition>,
+    shards: Vec<Partition<PlantedBugs>>,
     clients: Vec<Coordinator>,
     /// Clock of each shard, in milliseconds.
     clocks: Vec<u64>,
@@ -35,13 +36,8 @@ impl Stage {
     }
 
     fn with_bugs(variant: Variant, clients: CoordinatorId, bugs: PlantedBugs) -> Stage {
-        let options = Options {
-            variant,
-            shards: 2,
-            links_keep_order: true,
-            one_phase: false,
-            bugs: Default::default(),
-        };
+        let options =
+            Options { variant, shards: 2, links_keep_order: true, one_phase: false, bugs: NoFaults };
         Stage::with_options(options, clients, bugs)
     }
 
@@ -375,7 +371,7 @@ fn faster_commit_detection() {
 }
 
 fn one_phase(variant: Variant) -> Options {
-    Options { variant, shards: 2, links_keep_order: true, one_phase: true, bugs: Default::default() }
+    Options { variant, shards: 2, links_keep_order: true, one_phase: true, bugs: NoFaults }
 }
 
 /// §4.7: a client of one-phase writes is answered when all have prepared; what it reads next comes behind its commit.
@@ -574,7 +570,7 @@ fn a_reader_that_is_let_go_begins_anew() {
         stage.write(0, &[("x", put("x1")), ("y", put("y1"))]);
         stage.deliver_to(0, &[0, 1, 0, 1]);
         stage.let_drain(&[0, 2]);
-        stage.clocks.iter_mut().for_each(|clock| *clock += super::partition::READER_DELAY_MS_MAX + 1);
+        stage.clocks.iter_mut().for_each(|clock| *clock += weir_core::participant::READER_DELAY_MS_MAX + 1);
         stage.let_drain(&[0, 2]);
         assert_eq!(stage.shards[0].remembered().1, 0, "{variant:?}: the bound holds");
         stage.deliver_all();

@@ -3,7 +3,8 @@
 //! It never waits: if a reader names a transaction that is only prepared here, the shard commits it (faster commit detection, ramp.txt
 //! §4.7), because the reader has seen it committed elsewhere.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::any::Any;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -11,107 +12,42 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use thin_vec::ThinVec;
 use weir_core::clock::{CLOCK_AHEAD_MS_MAX, HybridClock, ms_of};
-use weir_core::draining::{self, Draining};
+use weir_core::draining;
 use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
-use weir_core::lsn::Lsn;
 use weir_core::machine::{Effects, Shard};
-use weir_core::readers::Readers;
-use weir_core::termination::{Inquiries, Says as _, Terminates as _, Timeouts, Words};
+use weir_core::participant::{self, Applied, READER_DELAY_MS_MAX, Transactions as _};
+use weir_core::termination::{Says as _, Terminates as _, Timeouts, Words};
 
 use super::bytes::Key;
 use super::chain::{Chain, Seen, Sight, Version};
-use super::log::Record;
+use super::faults::{Faults, NoFaults};
+use super::log::LoggedCommit;
 use super::message::{
     Answer, Fate, Guard, ItemRead, KeyRange, Note, Position, Progress, Reply, Request, Siblings, Stamp,
     Unsettled, Wanted, Writes,
 };
 use super::metadata::{Metadata, Sketch};
+use super::payload::Items;
 use super::table::Table;
-use super::undecided::Undecided;
 use super::write::Write;
 
-/// Longest delay of garbage collection by a slow reader; after it the reader must begin anew.
-pub const READER_DELAY_MS_MAX: u64 = 5_000;
-
-/// Planted bugs: the checks must catch every one of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PlantedBugs {
-    /// Metadata is dropped as soon as all participants have committed, despite active readers (S10).
-    pub metadata_goes_at_once: bool,
-    /// Old versions are dropped as soon as they are overwritten.
-    pub versions_go_at_once: bool,
-    /// Overwrites become bases of their items despite active readers.
-    pub folds_while_read: bool,
-    /// Readers of a fresh base get no metadata.
-    pub fresh_is_silent: bool,
-    /// A named transaction that is only prepared here is not found.
-    pub prepared_is_hidden: bool,
-    /// A repeated request takes effect again.
-    pub takes_effect_twice: bool,
-    /// Range answers omit deletions.
-    pub tombstones_are_silent: bool,
-    /// Round two reads the newest state instead of the one of round one (S5).
-    pub round_two_reads_newest: bool,
-    /// The clock advances neither at commits nor from coordinators, so later writes may be buried (S9).
-    pub clock_ignores_commits: bool,
-    /// Merges are folded although an older one may still arrive (S6).
-    pub floor_ignores_prepared: bool,
-    /// A request whose clock is far ahead moves the shard's clock (S9).
-    pub accepts_any_clock: bool,
-    /// An abort promise is answered before it is logged (S3).
-    pub promise_is_not_recorded: bool,
-    /// A shard with a newer version answers that a transaction unknown to it has committed.
-    pub newer_means_committed: bool,
-    /// A shard that has terminated transactions of a coordinator does not look again when that one falls silent again.
-    pub looks_for_the_silent_once: bool,
-    /// Termination stamps a transaction with the shard's own prepare clock (S9).
-    pub own_stamp_at_termination: bool,
-    /// A restarted shard has forgotten its abort promises.
-    pub recovery_forgets_promises: bool,
-    /// Guards are not checked: writers of one row add deltas to its sums that were computed from an outdated row (S17).
-    pub stale_delta: bool,
-    /// Garbage collection waits for a slow reader without limit, even if it is dead.
-    pub waits_for_readers: bool,
-    /// A restarted shard has forgotten its prepared transactions.
-    pub recovery_forgets_prepared: bool,
-}
+type Participant = participant::Participant<Items>;
 
 #[derive(Debug)]
-pub struct Partition {
+pub struct Partition<F = NoFaults> {
     pub(super) id: ShardId,
     pub(super) table: Table<Chain>,
     pub(super) clock: HybridClock,
     /// The clock reported by the current batch's coordinator is too far ahead.
     pub(super) clock_is_wrong: bool,
     pub(super) position: Position,
-    pub(super) prepared: FxHashMap<TxnId, Prepared>,
-    /// Clocks of the prepared transactions; the lowest is the floor.
-    pub(super) undecided: Undecided,
+    /// The state of its transactions.
+    pub(super) participant: Participant,
     /// Items of the guards held by prepared transactions.
     pub(super) guarded: BTreeSet<Key>,
-    /// Committed transactions that are not drained.
-    pub(super) committed: FxHashMap<TxnId, Committed>,
-    /// Settled transactions.
-    pub(super) draining: Draining,
     /// Deleted items, removed once no older write can arrive.
     pub(super) tombstones: VecDeque<(Stamp, Key)>,
-    pub(super) readers: Readers,
-    /// Answers of other participants about transactions of silent coordinators.
-    pub(super) inquiries: Inquiries,
-    /// Transactions that will never prepare here.
-    pub(super) promises: BTreeSet<TxnId>,
-    /// Clocks of transactions that shards have terminated, until their coordinators know.
-    pub(super) outcomes: BTreeMap<TxnId, u64>,
-    /// Coordinators that were silent for too long.
-    pub(super) retired: BTreeSet<CoordinatorId>,
-    pub(super) timeouts: Timeouts,
-    /// Records that the driver has not taken yet; none: there is no log.
-    pub(super) log: Option<Vec<Record>>,
-    /// Position after the last record that the driver has taken.
-    pub(super) taken: Lsn,
-    /// Number of starts of the shard.
-    pub(super) incarnation: u64,
-    pub(super) bugs: PlantedBugs,
+    pub(super) bugs: F,
     pub counts: Counts,
 }
 
@@ -124,8 +60,6 @@ pub struct Counts {
     pub committed_by_readers: u64,
     /// Readers that were dropped for being slow.
     pub readers_expired: u64,
-    /// Number of transactions committed, and aborted, by asking the other participants.
-    pub terminated: (u64, u64),
     /// Writes rejected because a row that they depend on has changed, or is not visible everywhere yet.
     pub guards_failed: u64,
     /// Transactions whose writes needed no versions, because there were no readers.
@@ -145,8 +79,23 @@ pub struct Prepared {
     pub guarded: ThinVec<Key>,
 }
 
+impl participant::Prepared for Prepared {
+    fn since(&self) -> u64 {
+        self.clock
+    }
+
+    fn clock(&self) -> u64 {
+        self.clock
+    }
+
+    fn participants(&self) -> &[ShardId] {
+        &self.siblings.participants
+    }
+}
+
+/// A transaction that may not have reached its other participants, or that readers may ask for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Committed {
+pub struct Committed {
     pub(super) stamp: Stamp,
     pub(super) writes: Writes,
     /// None: it wrote on this shard only.
@@ -164,13 +113,27 @@ impl draining::Committed for Committed {
     }
 }
 
+impl participant::Committed for Committed {
+    fn clock(&self) -> u64 {
+        self.stamp.clock
+    }
+
+    fn participants(&self) -> &[ShardId] {
+        self.siblings.as_ref().map_or(&[], |siblings| &siblings.participants)
+    }
+
+    fn is_settled(&self) -> bool {
+        self.settled
+    }
+}
+
 /// Clock for a write or a prepare, which may have been prepared or committed before.
 struct Admitted {
     clock: u64,
     is_new: bool,
 }
 
-impl Shard for Partition {
+impl<F: Faults> Shard for Partition<F> {
     type Request = Request;
     type Reply = Reply;
     type Progress = Progress;
@@ -180,30 +143,67 @@ impl Shard for Partition {
     }
 
     fn epoch(&self) -> u64 {
-        self.readers.epoch()
+        self.participant.readers.epoch()
     }
 
     fn on_progress(&mut self, now_ms: u64, coordinator: CoordinatorId, progress: Progress) {
-        let epoch = self.readers.epoch();
-        let (committed, draining) = (&mut self.committed, &mut self.draining);
-        let mut settle = |sequence| {
-            let txn = TxnId { coordinator, sequence };
-            draining.settle(epoch, txn, committed.get_mut(&txn));
-        };
-        progress.settled.into_iter().for_each(&mut settle);
-        // A report of settled transactions may have been lost; this watermark is sent with every batch.
-        self.readers.on_progress(coordinator, progress.below, progress.drained, settle);
-        self.clock_is_wrong =
-            ms_of(progress.clock) > now_ms + CLOCK_AHEAD_MS_MAX && !self.bugs.accepts_any_clock;
-        if !self.bugs.clock_ignores_commits && !self.clock_is_wrong {
-            self.clock.observe_clock(progress.clock);
-        }
-        if !self.draining.is_empty() {
-            self.let_drain(now_ms);
+        match (self as &mut dyn Any).downcast_mut::<Partition>() {
+            Some(product) => progress_at_product(product, now_ms, coordinator, progress),
+            None => self.take_progress(now_ms, coordinator, progress),
         }
     }
 
     fn step(&mut self, now_ms: u64, from: Sender, request: Request, out: &mut Effects<Request, Reply>) {
+        match (self as &mut dyn Any).downcast_mut::<Partition>() {
+            Some(product) => step_of_product(product, now_ms, from, request, out),
+            None => self.take_step(now_ms, from, request, out),
+        }
+    }
+
+    fn on_timer(&mut self, now_ms: u64, out: &mut Effects<Request, Reply>) {
+        self.participant.readers.on_timer(now_ms);
+        let words = self.finish_the_silent();
+        self.send_words(words, out);
+        if self.participant.is_draining() {
+            self.let_drain(now_ms);
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.participant.prepared().is_empty()
+    }
+}
+
+/// Not generic, so that the shard of products is compiled in this crate, as one unit: code of a generic function is made in each crate that
+/// calls it, where the small functions of items are not inlined.
+fn step_of_product(
+    shard: &mut Partition,
+    now_ms: u64,
+    from: Sender,
+    request: Request,
+    out: &mut Effects<Request, Reply>,
+) {
+    shard.take_step(now_ms, from, request, out);
+}
+
+fn progress_at_product(shard: &mut Partition, now_ms: u64, coordinator: CoordinatorId, progress: Progress) {
+    shard.take_progress(now_ms, coordinator, progress);
+}
+
+impl<F: Faults> Partition<F> {
+    fn take_progress(&mut self, now_ms: u64, coordinator: CoordinatorId, progress: Progress) {
+        self.participant.on_progress(coordinator, progress.settled, progress.below, progress.drained);
+        self.clock_is_wrong =
+            ms_of(progress.clock) > now_ms + CLOCK_AHEAD_MS_MAX && !self.bugs.accepts_any_clock();
+        if !self.bugs.clock_ignores_commits() && !self.clock_is_wrong {
+            self.clock.observe_clock(progress.clock);
+        }
+        if self.participant.is_draining() {
+            self.let_drain(now_ms);
+        }
+    }
+
+    fn take_step(&mut self, now_ms: u64, from: Sender, request: Request, out: &mut Effects<Request, Reply>) {
         let coordinator = match from {
             Sender::Coordinator(coordinator) => coordinator,
             Sender::Shard(peer) => {
@@ -239,11 +239,11 @@ impl Shard for Partition {
                 self.reply(coordinator, reply, out);
             }
             Request::Commit { stamp } => {
-                self.commit(stamp);
+                self.commit(stamp.txn, stamp);
                 self.reply(coordinator, Reply::Committed { txn: stamp.txn, shard: self.id }, out);
             }
             Request::Abort { txn } => {
-                if !self.abort(txn) && self.fate(txn).is_none() {
+                if !self.abort(txn) && self.participant.fate(txn).is_none() {
                     // The prepare of this transaction may arrive later than its abort.
                     self.promise(txn);
                 }
@@ -253,14 +253,14 @@ impl Shard for Partition {
             Request::Get { read, session, .. }
             | Request::GetAt { read, session, .. }
             | Request::Open { read, session, .. }
-                if !self.readers.begin_read(coordinator, session) =>
+                if !self.participant.readers.begin_read(coordinator, session) =>
             {
-                let session = self.readers.register(coordinator);
+                let session = self.participant.readers.register(coordinator);
                 self.reply(coordinator, Reply::Again { read, shard: self.id, session }, out);
             }
             Request::Get { read, wanted, elsewhere, stamps_only, naming, .. } => {
                 for stamp in naming {
-                    self.commit(stamp);
+                    self.commit(stamp.txn, stamp);
                 }
                 let reply = if stamps_only {
                     self.tell(read, &wanted)
@@ -270,9 +270,9 @@ impl Shard for Partition {
                 self.reply(coordinator, reply, out);
             }
             Request::Open { read, naming, .. } => {
-                naming.into_iter().for_each(|stamp| {
-                    self.commit(stamp);
-                });
+                for stamp in naming {
+                    self.commit(stamp.txn, stamp);
+                }
                 let reply = self.on_open(read);
                 self.reply(coordinator, reply, out);
             }
@@ -283,21 +283,6 @@ impl Shard for Partition {
         }
     }
 
-    fn on_timer(&mut self, now_ms: u64, out: &mut Effects<Request, Reply>) {
-        self.readers.on_timer(now_ms);
-        let words = self.finish_the_silent();
-        self.send_words(words, out);
-        if !self.draining.is_empty() {
-            self.let_drain(now_ms);
-        }
-    }
-
-    fn is_idle(&self) -> bool {
-        self.prepared.is_empty()
-    }
-}
-
-impl Partition {
     /// Sends a reply. It depends on every record noted so far.
     fn reply(&self, to: CoordinatorId, reply: Reply, out: &mut Effects<Request, Reply>) {
         out.reply(to, reply, self.noted());
@@ -308,28 +293,16 @@ impl Partition {
         words.into_iter().for_each(|(shard, word)| out.ask(shard, Request::saying(word), after));
     }
 
-    pub fn new(id: ShardId, bugs: PlantedBugs) -> Partition {
+    pub fn new(id: ShardId, bugs: F) -> Partition<F> {
         Partition {
             id,
             table: Table::default(),
             clock: HybridClock::new(id),
             clock_is_wrong: false,
             position: 0,
-            prepared: FxHashMap::default(),
-            undecided: Undecided::default(),
+            participant: Participant::remembering(Timeouts::default()),
             guarded: BTreeSet::new(),
-            committed: FxHashMap::default(),
-            draining: Draining::default(),
             tombstones: VecDeque::new(),
-            readers: Readers::default(),
-            inquiries: Inquiries::default(),
-            promises: BTreeSet::new(),
-            outcomes: BTreeMap::new(),
-            retired: BTreeSet::new(),
-            timeouts: Timeouts::default(),
-            log: None,
-            taken: Lsn::START,
-            incarnation: 0,
             bugs,
             counts: Counts::default(),
         }
@@ -337,7 +310,22 @@ impl Partition {
 
     /// Number of prepared transactions, of committed but undrained ones, and of deleted items.
     pub fn remembered(&self) -> (usize, usize, usize) {
-        (self.prepared.len(), self.committed.len(), self.tombstones.len())
+        (self.participant.prepared().len(), self.participant.committed().len(), self.tombstones.len())
+    }
+
+    /// Number of transactions committed, and aborted, by asking the other participants.
+    pub fn terminated(&self) -> (u64, u64) {
+        self.participant.terminated()
+    }
+
+    /// Fate of a transaction on this shard; none: unknown.
+    pub fn fate(&self, txn: TxnId) -> Option<Fate> {
+        self.participant.fate(txn)
+    }
+
+    /// State left of that coordinator's transactions.
+    pub fn left_of(&self, coordinator: CoordinatorId) -> participant::Left {
+        self.participant.left_of(coordinator)
     }
 
     /// Highest clock that this shard has issued or seen.
@@ -350,21 +338,21 @@ impl Partition {
     fn admit(&mut self, now_ms: u64, txn: TxnId, begun_ms: u64, guards: &[Guard]) -> Result<Admitted, Reply> {
         let shard = self.id;
         let known = |clock| Ok(Admitted { clock, is_new: false });
-        if let Some(prepared) = self.prepared.get(&txn) {
+        if let Some(prepared) = self.participant.prepared().get(&txn) {
             return known(prepared.clock);
         }
         if self.repeats(txn) {
             // A coordinator that does not know yet that the transaction has committed treats the stamp's clock like that of a prepare: it
             // is the highest of them.
-            return match self.fate(txn) {
+            return match self.participant.fate(txn) {
                 Some(Fate::Committed { clock }) => known(clock),
                 _ => Err(Reply::Refused { txn, shard }),
             };
         }
-        if self.retired.contains(&txn.coordinator) {
+        if self.participant.outcomes.is_retired(txn.coordinator) {
             return Err(Reply::Retired { shard });
         }
-        if self.promises.contains(&txn) {
+        if self.participant.outcomes.get(txn).is_some_and(|outcome| outcome.clock.is_none()) {
             return Err(Reply::Refused { txn, shard });
         }
         if !self.are_clocks_near(now_ms, begun_ms) {
@@ -383,126 +371,72 @@ impl Partition {
     /// Returns whether the shard's clock, the physical clock and the coordinator's are near each other.
     fn are_clocks_near(&self, now_ms: u64, begun_ms: u64) -> bool {
         let near = self.clock.is_near(now_ms, begun_ms) && !self.clock_is_wrong;
-        near || self.bugs.accepts_any_clock
+        near || self.bugs.accepts_any_clock()
     }
 
+    /// Commits a transaction of this shard alone.
     pub(super) fn on_write(&mut self, stamp: Stamp, writes: Writes) {
-        if let Some(log) = &mut self.log {
-            log.push(Record::Written { stamp, writes: writes.clone() });
-        }
-        self.readers.set_over(stamp.txn.coordinator, stamp.txn.sequence);
-        self.show(stamp, writes, None);
+        let record = self.participant.log.is_on();
+        let record = record.then(|| LoggedCommit::Written { stamp, writes: writes.clone() });
+        let committed = Some(self.show(stamp, writes, None));
+        self.participant.note_commit((stamp.txn, stamp.clock), (), Applied { committed, record });
     }
 
-    pub(super) fn on_prepare(&mut self, txn: TxnId, prepared: Prepared) {
-        if let Some(log) = &mut self.log {
-            log.push(Record::Prepared { txn, prepared: prepared.clone() });
+    fn on_prepare(&mut self, txn: TxnId, prepared: Prepared) {
+        if self.participant.log.is_on() {
+            let prepared = prepared.clone();
+            self.participant.log.push(participant::Record::Prepared { txn, prepared });
         }
-        self.undecided.insert(prepared.clock, txn);
-        self.guarded.extend(prepared.guarded.iter().cloned());
-        self.prepared.insert(txn, prepared);
+        self.hold(txn, prepared);
     }
 
     fn repeats(&self, txn: TxnId) -> bool {
-        !self.bugs.takes_effect_twice && self.readers.is_over(txn.coordinator, txn.sequence)
+        !self.bugs.takes_effect_twice() && self.participant.readers.is_over(txn.coordinator, txn.sequence)
     }
 
-    fn release(&mut self, txn: TxnId) -> Option<Prepared> {
-        let prepared = self.prepared.remove(&txn)?;
-        self.undecided.remove(prepared.clock);
-        for key in &prepared.guarded {
-            self.guarded.remove(key);
-        }
-        self.readers.set_over(txn.coordinator, txn.sequence);
-        Some(prepared)
-    }
-
-    /// Commits a prepared transaction. Returns whether there was one.
-    pub(super) fn commit(&mut self, stamp: Stamp) -> bool {
-        let Some(prepared) = self.release(stamp.txn) else { return false };
-        if let Some(log) = &mut self.log {
-            log.push(Record::Committed { stamp });
-        }
-        if !self.bugs.clock_ignores_commits {
-            self.clock.observe_clock(stamp.clock);
-        }
-        self.show(stamp, prepared.writes, Some(prepared.siblings));
-        true
-    }
-
-    /// Discards a prepared transaction for good. Returns whether there was one.
-    pub(super) fn abort(&mut self, txn: TxnId) -> bool {
-        let was = self.release(txn).is_some();
-        if was && let Some(log) = &mut self.log {
-            log.push(Record::Aborted { txn });
-        }
-        was
-    }
-
-    /// Promises that an unprepared transaction will never prepare here.
-    pub(super) fn promise(&mut self, txn: TxnId) {
-        self.promises.insert(txn);
-        self.readers.know(txn.coordinator);
-        if !self.bugs.promise_is_not_recorded
-            && let Some(log) = &mut self.log
-        {
-            log.push(Record::Aborted { txn });
-        }
-    }
-
-    /// Fate of a transaction on this shard; none: unknown.
-    pub(super) fn fate(&self, txn: TxnId) -> Option<Fate> {
-        if let Some(prepared) = self.prepared.get(&txn) {
-            return Some(Fate::Prepared { clock: prepared.clock });
-        }
-        let committed = self.committed.get(&txn).map(|committed| committed.stamp.clock);
-        if let Some(clock) = committed.or_else(|| self.outcomes.get(&txn).copied()) {
-            return Some(Fate::Committed { clock });
-        }
-        // If the transaction has committed everywhere, no asking shard can still act on this answer.
-        let refused = self.promises.contains(&txn)
-            || self.retired.contains(&txn.coordinator)
-            || self.readers.is_over(txn.coordinator, txn.sequence);
-        refused.then_some(Fate::Refused)
-    }
-
-    pub(super) fn show(&mut self, stamp: Stamp, writes: Writes, siblings: Option<Arc<Siblings>>) {
+    /// Makes writes visible.
+    pub(super) fn show(
+        &mut self,
+        stamp: Stamp,
+        writes: Writes,
+        siblings: Option<Arc<Siblings>>,
+    ) -> Committed {
         self.position += 1;
-        let at_once = self.readers.nobody_reads() || self.bugs.folds_while_read;
+        let at_once = self.participant.readers.nobody_reads() || self.bugs.folds_while_read();
         let mut folded = at_once;
         for (key, write) in writes.iter() {
             let chain = self.table.at(key);
             if let (true, Write::Put(value)) = (at_once, write)
-                && chain.commit_to_base(stamp, value, siblings.is_some() && !self.bugs.fresh_is_silent)
+                && chain.commit_to_base(stamp, value, siblings.is_some() && !self.bugs.fresh_is_silent())
             {
                 continue;
             }
             folded = false;
             let written = siblings.as_ref().map_or(Sketch::NONE, |siblings| siblings.written);
             chain.commit(Version { stamp, write: write.clone(), committed_at: self.position, written });
-            if self.bugs.versions_go_at_once {
+            if self.bugs.versions_go_at_once() {
                 chain.collect(stamp, u64::MAX, |_| true);
             }
         }
         self.counts.folded_at_once += u64::from(folded);
-        self.committed.insert(stamp.txn, Committed { stamp, writes, siblings, settled: false, folded });
+        Committed { stamp, writes, siblings, settled: false, folded }
     }
 
     fn let_drain(&mut self, now_ms: u64) {
-        if !self.bugs.waits_for_readers {
-            self.counts.readers_expired += self.readers.expire(now_ms, READER_DELAY_MS_MAX) as u64;
+        if !self.bugs.waits_for_readers() {
+            let expired = self.participant.readers.expire(now_ms, READER_DELAY_MS_MAX);
+            self.counts.readers_expired += expired as u64;
         }
         self.drain();
-        if !self.draining.is_empty() {
-            self.readers.advance(now_ms);
-        }
+        self.participant.advance(now_ms);
     }
 
     fn drain(&mut self) {
-        let drained = if self.bugs.metadata_goes_at_once { u64::MAX } else { self.readers.drained() };
+        let drained =
+            if self.bugs.metadata_goes_at_once() { u64::MAX } else { self.participant.readers.drained() };
         let mut done = Vec::new();
-        while let Some(txn) = self.draining.next_drained(drained) {
-            done.extend(self.committed.remove(&txn).filter(|done| !done.folded));
+        while let Some(committed) = self.participant.next_drained(drained) {
+            done.extend(Some(committed).filter(|done| !done.folded));
         }
         done.into_iter().for_each(|done| self.collect(done));
         let floor = self.floor();
@@ -521,7 +455,7 @@ impl Partition {
     fn collect(&mut self, done: Committed) {
         let floor = self.floor();
         for (key, _) in done.writes.iter() {
-            let committed = &self.committed;
+            let committed = self.participant.committed();
             let Some(chain) = self.table.get_mut(key) else { continue };
             chain.collect(done.stamp, floor, |stamp| !committed.contains_key(&stamp.txn));
             if let Some(stamp) = chain.is_tombstone() {
@@ -532,10 +466,10 @@ impl Partition {
 
     /// No write with a lower clock can arrive: each undecided transaction gets at least its prepare clock, each later one a higher clock.
     fn floor(&self) -> u64 {
-        if self.bugs.floor_ignores_prepared {
+        if self.bugs.floor_ignores_prepared() {
             return self.clock.last();
         }
-        self.undecided.first().unwrap_or(self.clock.last() + 1)
+        self.participant.oldest_prepare().unwrap_or(self.clock.last() + 1)
     }
 
     /// Answers round one of RAMP-Small.
@@ -547,7 +481,7 @@ impl Partition {
             let seen = chain.read(Sight::NEWEST);
             let over_several = seen.contained.iter().filter(|version| version.written != Sketch::NONE);
             for stamp in over_several.map(|version| version.stamp).chain(seen.fresh) {
-                if self.committed.contains_key(&stamp.txn) {
+                if self.participant.committed().contains_key(&stamp.txn) {
                     stamps.push(stamp);
                 }
             }
@@ -564,15 +498,15 @@ impl Partition {
     }
 
     fn on_get_at(&mut self, read: u64, wanted: &Wanted, position: Position, naming: &[Stamp]) -> Reply {
-        if !self.bugs.prepared_is_hidden {
+        if !self.bugs.prepared_is_hidden() {
             for stamp in naming {
-                self.counts.committed_by_readers += u64::from(self.commit(*stamp));
+                self.counts.committed_by_readers += u64::from(self.commit(stamp.txn, *stamp));
             }
         }
         let mut naming: SmallVec<[TxnId; 8]> = naming.iter().map(|stamp| stamp.txn).collect();
         naming.sort_unstable();
         let at_cut = Sight { position, naming: &naming };
-        let sight = if self.bugs.round_two_reads_newest { Sight::NEWEST } else { at_cut };
+        let sight = if self.bugs.round_two_reads_newest() { Sight::NEWEST } else { at_cut };
         // There is no third round, so round two needs no siblings.
         let (items, notes) = self.answer_keys(&wanted.keys, sight, Sketch::NONE);
         let ranges = self.answer_ranges(&wanted.ranges, sight);
@@ -598,7 +532,7 @@ impl Partition {
                 items.push(seen.item);
                 continue;
             }
-            let note = note(&self.committed, &seen, elsewhere, &mut told, &mut self.counts);
+            let note = note(self.participant.committed(), &seen, elsewhere, &mut told, &mut self.counts);
             if !note.is_empty() {
                 notes.push((items.len() as u32, note));
             } else if seen.fresh.is_some() {
@@ -613,7 +547,7 @@ impl Partition {
     /// Clears the fresh flag if the transaction is drained, so that later reads need not test it.
     fn age(&mut self, key: &Key) {
         if let Some(chain) = self.table.get_mut(key)
-            && chain.fresh().is_some_and(|stamp| !self.committed.contains_key(&stamp.txn))
+            && chain.fresh().is_some_and(|stamp| !self.participant.committed().contains_key(&stamp.txn))
         {
             chain.age();
         }
@@ -626,8 +560,9 @@ impl Partition {
             let mut entries = Vec::new();
             for (key, chain) in self.table.range(range) {
                 let seen = chain.read(sight);
-                let note = note(&self.committed, &seen, Sketch::ALL, &mut told, &mut self.counts);
-                let told = !note.unsettled.is_empty() && !self.bugs.tombstones_are_silent;
+                let note =
+                    note(self.participant.committed(), &seen, Sketch::ALL, &mut told, &mut self.counts);
+                let told = !note.unsettled.is_empty() && !self.bugs.tombstones_are_silent();
                 if seen.item.value.is_some() || told {
                     entries.push((key.clone(), Answer { item: seen.item, note }));
                 }

@@ -12,6 +12,7 @@ use weir_core::ids::ShardId;
 
 use super::bytes::{Bytes, Key};
 use super::cut::Cut;
+use super::faults::{ClientFaults, NoFaults};
 use super::message::{Answer, ItemRead, KeyRange, Note, Position, Reply, Request, Stamp, Unsettled, Wanted};
 use super::metadata::{Metadata, Names, Sketch, Variant};
 use super::place::{ByShard, Slots, hash_of, part_at, shard_of, shard_of_hash};
@@ -60,7 +61,7 @@ impl ReadSet {
 const FEW: usize = 4;
 
 #[derive(Debug)]
-pub struct Read {
+pub struct Read<F = NoFaults> {
     variant: Variant,
     shards: ShardId,
     pub keys: Vec<Key>,
@@ -73,9 +74,7 @@ pub struct Read {
     /// Rarely used fields, boxed so that the hundreds of reads in flight stay in the cache.
     rare: Option<Box<Rare>>,
     pub rounds: u32,
-    /// Planted bugs: no second round; sketches ignore ranges.
-    pub looks_once: bool,
-    pub sketch_forgets_ranges: bool,
+    bugs: F,
 }
 
 /// State that only some reads need.
@@ -180,15 +179,16 @@ pub enum Step {
     Again,
 }
 
-impl Read {
+impl<F: ClientFaults> Read<F> {
     /// Groups the keys by shard. `session`: registration of the coordinator at a shard.
     pub fn begin(
+        bugs: F,
         variant: Variant,
         shards: ShardId,
         keys: Vec<Key>,
         ranges: Vec<KeyRange>,
         session: impl Fn(ShardId) -> u64,
-    ) -> Read {
+    ) -> Read<F> {
         let part = |shard| {
             let session = session(shard);
             Part { shard, asked: false, session, position: 0, slots: Slots::new(), keys: Sketch::NONE }
@@ -218,8 +218,7 @@ impl Read {
             notes: ThinVec::new(),
             rare,
             rounds: 0,
-            looks_once: false,
-            sketch_forgets_ranges: false,
+            bugs,
             keys,
             ranges,
             parts,
@@ -240,8 +239,9 @@ impl Read {
         keys: Vec<Key>,
         ranges: Vec<KeyRange>,
         cut: &Cut,
-    ) -> Read {
-        let mut read = Read::begin(variant, shards, keys, ranges, |shard| cut.of(shard).session);
+    ) -> Read<F> {
+        let mut read =
+            Read::begin(F::default(), variant, shards, keys, ranges, |shard| cut.of(shard).session);
         let rare = read.rare.get_or_insert_default();
         for part in &mut read.parts {
             let of_shard = cut.of(part.shard);
@@ -269,7 +269,7 @@ impl Read {
     fn request(&self, read: u64, part: &Part) -> Request {
         let session = part.session;
         if self.rounds == 1 {
-            let stamps_only = self.variant == Variant::Small && !self.looks_once;
+            let stamps_only = self.variant == Variant::Small && !self.bugs.reads_once();
             let own = self.rare.as_ref().and_then(|rare| rare.own.get(&part.shard));
             let naming = own.into_iter().flatten().copied().collect();
             let (wanted, elsewhere) = (self.wanted(&part.slots, true), self.elsewhere(part.shard));
@@ -302,7 +302,7 @@ impl Read {
 
     /// Sketch of the keys read on other shards; everything if the read has ranges.
     fn elsewhere(&self, shard: ShardId) -> Sketch {
-        if self.variant == Variant::Small || (!self.ranges.is_empty() && !self.sketch_forgets_ranges) {
+        if self.variant == Variant::Small || (!self.ranges.is_empty() && !self.bugs.sketch_forgets_ranges()) {
             return Sketch::ALL;
         }
         let others = self.parts.iter().filter(|part| part.shard != shard);
@@ -350,7 +350,7 @@ impl Read {
         if self.is_waiting() {
             return Step::Wait;
         }
-        if self.rounds == 1 && !self.looks_once {
+        if self.rounds == 1 && !self.bugs.reads_once() {
             self.repair();
             if self.is_waiting() {
                 self.rounds = 2;
@@ -587,7 +587,7 @@ mod tests {
         let keys = keys(count);
         let stamp_of = |sequence| Stamp { clock: 9, txn: TxnId { coordinator: 1, sequence } };
         let metadata = variant.metadata(keys.iter());
-        let mut read = Read::begin(variant, SHARDS, keys, Vec::new(), |_| 1);
+        let mut read = Read::begin(NoFaults, variant, SHARDS, keys, Vec::new(), |_| 1);
         let mut sends = Vec::new();
         read.ask(0, &mut sends);
         steps::taken();

@@ -1,5 +1,6 @@
 //! How much a shard keeps, for reports and tests of its bounds. Only counts.
 
+use super::faults::Faults;
 use super::partition::Partition;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,21 +41,22 @@ impl Sizes {
     }
 }
 
-impl Partition {
+impl<F: Faults> Partition<F> {
     /// Looks at every item.
     pub fn sizes(&self) -> Sizes {
-        let (coordinators, window_words) = self.readers.sizes();
+        let of = &self.participant;
+        let (coordinators, window_words) = of.readers.sizes();
         Sizes {
             items: self.table.iter().count(),
             versions: self.table.iter().map(|(_, chain)| chain.versions()).sum(),
-            prepared: self.prepared.len(),
-            committed: self.committed.len(),
+            prepared: of.prepared().len(),
+            committed: of.committed().len(),
             tombstones: self.tombstones.len(),
-            promises_and_outcomes: self.promises.len() + self.outcomes.len(),
-            inquiries: self.inquiries.len(),
+            promises_and_outcomes: of.outcomes.len(),
+            inquiries: of.inquiries().len(),
             coordinators,
             window_words,
-            retired: self.retired.len(),
+            retired: of.outcomes.retired().count(),
         }
     }
 }

@@ -183,7 +183,7 @@ pub fn run_script<F: ShardFaults>(job: &Arc<Job>, setup: &Setup<F>, mut script: 
     let failure = catch_panic(|| live(job, &mut cluster, &mut clients, timeouts)).err();
     let mut hash = FxHasher::default();
     cluster.hash().hash(&mut hash);
-    let tables = (0..job.program.partitions.len() as u32).map(TableId);
+    let tables = (0..job.program.placement.len() as u32).map(TableId);
     for (node, table) in
         cluster.shards.iter().flatten().flat_map(|node| tables.clone().map(move |table| (node, table)))
     {
@@ -291,7 +291,7 @@ fn check_forgotten<F: ShardFaults>(cluster: &Calls<F>) -> Result<(), Violation> 
     for shard in cluster.shards.iter().flatten() {
         for (coordinator, one) in cluster.coordinators.iter().enumerate() {
             let left = shard.left_of(coordinator as CoordinatorId);
-            if left.prepared + left.unsettled > 0 || (one.is_some() && left.over > 0) {
+            if left.prepared + left.committed > 0 || (one.is_some() && left.outcomes > 0) {
                 let seen = format!("shard {} has {left:?} of coordinator {coordinator}", shard.id());
                 return Err(Violation { claim: "what nobody needs is forgotten", seen });
             }
@@ -302,7 +302,7 @@ fn check_forgotten<F: ShardFaults>(cluster: &Calls<F>) -> Result<(), Violation> 
 
 fn check_end<F: ShardFaults>(job: &Job, cluster: &Calls<F>, told: &Told) -> Result<(), Violation> {
     let nodes: Vec<&Node<F>> = cluster.shards.iter().flatten().collect();
-    let replicated: Vec<bool> = job.program.partitions.iter().map(Option::is_none).collect();
+    let replicated: Vec<bool> = job.program.replicated();
     for table in (0..replicated.len() as u32).map(TableId).filter(|table| replicated[table.0 as usize]) {
         let prints: Vec<u64> = nodes.iter().map(|node| node.storage.fingerprint(table)).collect();
         if prints.iter().any(|print| *print != prints[0]) {
@@ -344,9 +344,9 @@ fn population_counts(job: &Job) -> Vec<usize> {
     let nodes: Vec<Node> = (0..job.program.shards)
         .map(|shard| start(job, shard, Vec::new(), NoFaults, Timeouts::default()))
         .collect();
-    let replicated = job.program.partitions.iter().map(Option::is_none).collect();
+    let replicated = job.program.replicated();
     let view = WholeView::new(nodes.iter().map(|node| &node.storage).collect(), replicated);
-    (0..job.program.partitions.len() as u32).map(|table| view.row_count(TableId(table))).collect()
+    (0..job.program.placement.len() as u32).map(|table| view.row_count(TableId(table))).collect()
 }
 
 /// Results received by clients.

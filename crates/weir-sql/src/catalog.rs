@@ -248,7 +248,7 @@ pub struct IndexKey {
     pub nulls_first: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sequence {
     pub id: SequenceId,
     pub name: String,

@@ -12,7 +12,7 @@ use weir_types::datetime::SessionZone;
 
 use crate::Application;
 use crate::assertion;
-use crate::catalog::{Catalog, ColumnIndex, ForeignKey, SequenceId, TableId};
+use crate::catalog::{Catalog, ColumnIndex, ForeignKey, SequenceId, Table, TableId};
 use crate::ddl;
 use crate::load::load_next;
 use crate::local_times;
@@ -117,9 +117,9 @@ fn orphans(before: &Application, after: &Application, text: &str) -> Result<Vec<
         let kind = if view.materialized { "materialized view" } else { "view" };
         orphans.push((view.span, format!("{kind} {}", view.name)));
     }
-    for (at, old) in matching.tables.iter().enumerate() {
-        let Some(old) = old else { continue };
-        let (now, was) = (&after.catalog.tables[at], before.catalog.table(*old));
+    for &at in &matching.changed {
+        let Some(old) = matching.tables[at.0 as usize] else { continue };
+        let (now, was) = (after.catalog.table(at), before.catalog.table(old));
         let gone = was.foreign_keys.iter().filter(|key| {
             let has = now.foreign_keys.iter().any(|other| other.span == key.span);
             !has && !matching.has_key(&after.catalog, key)
@@ -245,10 +245,12 @@ fn named_tables(
 pub struct Matching {
     /// By the new id: the old one.
     pub tables: Vec<Option<TableId>>,
-    /// By the new table's id, then by its column: the old column.
-    pub columns: Vec<Vec<Option<ColumnIndex>>>,
     /// By the new id: the old one.
     pub sequences: Vec<Option<SequenceId>>,
+    /// The tables, by their new id, that the two catalogs do not share, in order. Any other has the id and the columns that it had.
+    pub changed: Vec<TableId>,
+    /// Of changed tables whose columns are not the old ones in the same order: by column, the old column.
+    columns: BTreeMap<TableId, Vec<Option<ColumnIndex>>>,
 }
 
 /// Numbers the parts at the same position (columns by LIKE) consecutively.
@@ -262,58 +264,99 @@ fn numbered<T: Copy>(parts: impl Iterator<Item = (Span, T)>) -> BTreeMap<(Span, 
     parts.map(|(span, part)| ((span, number(span)), part)).collect()
 }
 
-/// By its place, which table of the one catalog is which of the other.
-fn matched(
-    before: &Catalog,
-    after: &Catalog,
-    numbered: impl Fn(&Catalog) -> BTreeMap<(Span, usize), TableId>,
-) -> Vec<(TableId, TableId)> {
-    let count = before.tables.len();
-    let spans = before.tables.iter().map(|table| table.span);
+/// By its place, which table of the one catalog is which of the other: by the new id, the old one.
+fn matched_tables(before: &Catalog, after: &Catalog) -> Vec<Option<TableId>> {
+    let mut tables = vec![None; after.tables.len()];
+    let is_place = |at: usize| {
+        before.tables.shares(at, &after.tables, at) || before.tables[at].span == after.tables[at].span
+    };
     // Nearly every definition leaves the tables before it as they are.
-    if count <= after.tables.len() && spans.eq(after.tables.iter().take(count).map(|table| table.span)) {
-        return before.tables.iter().zip(&after.tables).map(|(was, now)| (now.id, was.id)).collect();
+    if before.tables.len() <= after.tables.len() && (0..before.tables.len()).all(is_place) {
+        tables.iter_mut().zip(0..before.tables.len() as u32).for_each(|(was, at)| *was = Some(TableId(at)));
+        return tables;
     }
-    let old = numbered(before);
-    numbered(after).into_iter().filter_map(|(place, id)| Some((id, *old.get(&place)?))).collect()
+    let numbered_in = |catalog: &Catalog| numbered(catalog.tables.iter().map(|one| (one.span, one.id)));
+    let old = numbered_in(before);
+    for (place, id) in numbered_in(after) {
+        tables[id.0 as usize] = old.get(&place).copied();
+    }
+    tables
+}
+
+/// As [`matched_tables`].
+fn matched_sequences(before: &Catalog, after: &Catalog) -> Vec<Option<SequenceId>> {
+    let mut sequences = vec![None; after.sequences.len()];
+    let places = |catalog: &Catalog| catalog.sequences.iter().map(|one| one.span).collect::<Vec<_>>();
+    if places(after).starts_with(&places(before)) {
+        let ids = (0..before.sequences.len() as u32).map(|at| Some(SequenceId(at)));
+        sequences.iter_mut().zip(ids).for_each(|(was, id)| *was = id);
+        return sequences;
+    }
+    let numbered_in = |catalog: &Catalog| numbered(catalog.sequences.iter().map(|one| (one.span, one.id)));
+    let old = numbered_in(before);
+    for (place, id) in numbered_in(after) {
+        sequences[id.0 as usize] = old.get(&place).copied();
+    }
+    sequences
+}
+
+/// By column of the table after: the column before; none if they are the same columns in the same order.
+fn moved_columns(was: &Table, now: &Table) -> Option<Vec<Option<ColumnIndex>>> {
+    let places = |table: &Table| table.columns.iter().map(|column| column.span).collect::<Vec<_>>();
+    if places(was) == places(now) {
+        return None;
+    }
+    let numbered_in = |table: &Table| {
+        let columns: Vec<_> = table.columns.iter().map(|column| column.span).zip(0..).collect();
+        numbered(columns.into_iter())
+    };
+    let old = numbered_in(was);
+    let mut columns = vec![None; now.columns.len()];
+    for (place, column) in numbered_in(now) {
+        columns[column] = old.get(&place).copied();
+    }
+    Some(columns)
 }
 
 impl Matching {
     pub fn new(before: &Catalog, after: &Catalog) -> Matching {
-        let tables = |catalog: &Catalog| numbered(catalog.tables.iter().map(|one| (one.span, one.id)));
-        let sequences = |catalog: &Catalog| numbered(catalog.sequences.iter().map(|one| (one.span, one.id)));
-        let mut matching = Matching {
-            tables: vec![None; after.tables.len()],
-            columns: after.tables.iter().map(|table| vec![None; table.columns.len()]).collect(),
-            sequences: vec![None; after.sequences.len()],
-        };
-        for (id, was) in matched(before, after, tables) {
-            matching.tables[id.0 as usize] = Some(was);
-            let (is, was_of) = (&after.table(id).columns, &before.table(was).columns);
-            if is.iter().map(|column| column.span).eq(was_of.iter().map(|column| column.span)) {
-                matching.columns[id.0 as usize] = (0..is.len()).map(Some).collect();
-                continue;
-            }
-            let columns = |catalog: &Catalog, id: TableId| {
-                let columns = catalog.table(id).columns.iter().enumerate();
-                numbered(columns.map(|(at, column)| (column.span, at)).collect::<Vec<_>>().into_iter())
+        let tables = matched_tables(before, after);
+        let is_shared =
+            |at: usize| tables[at].is_some_and(|was| before.tables.shares(was.0 as usize, &after.tables, at));
+        let changed: Vec<TableId> =
+            (0..tables.len()).filter(|&at| !is_shared(at)).map(|at| TableId(at as u32)).collect();
+        let mut columns = BTreeMap::new();
+        for &id in &changed {
+            let now = after.table(id);
+            let moved = match tables[id.0 as usize] {
+                Some(was) => moved_columns(before.table(was), now),
+                None => Some(vec![None; now.columns.len()]),
             };
-            let old = columns(before, was);
-            for (place, column) in columns(after, id) {
-                matching.columns[id.0 as usize][column] = old.get(&place).copied();
-            }
+            columns.extend(moved.map(|moved| (id, moved)));
         }
-        let old = sequences(before);
-        for (place, id) in sequences(after) {
-            matching.sequences[id.0 as usize] = old.get(&place).copied();
+        Matching { sequences: matched_sequences(before, after), tables, changed, columns }
+    }
+
+    /// The old column that the column of the new table is; none if it is new.
+    pub fn old_column(&self, table: TableId, column: ColumnIndex) -> Option<ColumnIndex> {
+        match self.columns.get(&table) {
+            Some(columns) => columns[column],
+            None => Some(column),
         }
-        matching
+    }
+
+    /// The column of the new table that the old column has become; none if it has gone.
+    pub fn new_column(&self, table: TableId, old: ColumnIndex) -> Option<ColumnIndex> {
+        match self.columns.get(&table) {
+            Some(columns) => columns.iter().position(|was| *was == Some(old)),
+            None => Some(old),
+        }
     }
 
     /// Returns whether an old foreign key still references a key.
     fn has_key(&self, after: &Catalog, key: &ForeignKey) -> bool {
         let Some(at) = self.tables.iter().position(|was| *was == Some(key.parent)) else { return false };
-        let now = |old: &ColumnIndex| self.columns[at].iter().position(|was| *was == Some(*old));
+        let now = |old: &ColumnIndex| self.new_column(TableId(at as u32), *old);
         let columns: Option<Vec<ColumnIndex>> = key.parent_columns.iter().map(now).collect();
         columns.is_some_and(|columns| after.tables[at].has_key(&columns))
     }
@@ -346,7 +389,8 @@ mod tests {
         let matching = Matching::new(&before.catalog, &after.catalog);
         let number = |id: &Option<usize>| id.map_or("-".to_string(), |id| id.to_string());
         let lines = after.catalog.tables.iter().enumerate().map(|(at, table)| {
-            let columns: Vec<String> = matching.columns[at].iter().map(number).collect();
+            let old = |column| number(&matching.old_column(table.id, column));
+            let columns: Vec<String> = (0..table.columns.len()).map(old).collect();
             let was = matching.tables[at].map(|id| id.0 as usize);
             format!("{} {} [{}]", table.name, number(&was), columns.join(" "))
         });

@@ -151,9 +151,9 @@ fn read_next(mut sources: Sources, before: &ReadSchema, file: usize) -> Result<O
     Ok(Some(bind(sources, schema, said, &[], Reading::Running)))
 }
 
-fn dollar_quote(file: &mut SourceFile) {
+fn dollar_quote(file: &mut Arc<SourceFile>) {
     if let Cow::Owned(text) = crate::bodies::dollar_quoted(&file.text) {
-        *file = SourceFile::new(std::mem::take(&mut file.name), text);
+        *file = Arc::new(SourceFile::new(file.name.clone(), text));
     }
 }
 

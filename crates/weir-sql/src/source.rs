@@ -1,15 +1,15 @@
 //! Source files, places in them, and messages that point at a place.
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use weir_types::SqlState;
 
-/// The texts of one application, in the order in which they are loaded.
+/// The texts of one application, in the order in which they are loaded. Copies share them.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    pub files: Vec<SourceFile>,
+    pub files: Vec<Arc<SourceFile>>,
 }
 
 /// Its text never changes: places are looked up in a table of lines that is made once.
@@ -54,7 +54,7 @@ pub struct Place {
 
 impl Sources {
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> u32 {
-        self.files.push(SourceFile::new(name.into(), text.into()));
+        self.files.push(Arc::new(SourceFile::new(name.into(), text.into())));
         (self.files.len() - 1) as u32
     }
 

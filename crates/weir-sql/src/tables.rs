@@ -1,5 +1,5 @@
-//! The tables of a catalog, by their numbers. A copy of a catalog shares the tables that nobody changes in it, so that the
-//! next version of a schema costs what it changes.
+//! The tables of a catalog, by their numbers. A copy of a catalog shares the list until one of the two changes it, and then the tables
+//! that are not changed, so that the next version of a schema costs what it changes.
 
 use std::ops::{Index, IndexMut};
 use std::slice;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::catalog::Table;
 
 #[derive(Clone, Default)]
-pub struct Tables(Vec<Arc<Table>>);
+pub struct Tables(Arc<Vec<Arc<Table>>>);
 
 pub type Iter<'t> = std::iter::Map<slice::Iter<'t, Arc<Table>>, fn(&'t Arc<Table>) -> &'t Table>;
 pub type IterMut<'t> =
@@ -39,15 +39,15 @@ impl Tables {
     /// Every table that is looked at becomes the catalog's own.
     pub fn iter_mut(&mut self) -> IterMut<'_> {
         let own: fn(&mut Arc<Table>) -> &mut Table = Arc::make_mut;
-        self.0.iter_mut().map(own)
+        Arc::make_mut(&mut self.0).iter_mut().map(own)
     }
 
     pub fn push(&mut self, table: Table) {
-        self.0.push(Arc::new(table));
+        Arc::make_mut(&mut self.0).push(Arc::new(table));
     }
 
     pub fn remove(&mut self, at: usize) -> Table {
-        Arc::unwrap_or_clone(self.0.remove(at))
+        Arc::unwrap_or_clone(Arc::make_mut(&mut self.0).remove(at))
     }
 
     /// Both catalogs have the very table: nobody has changed it since the one was copied from the other.
@@ -75,7 +75,7 @@ impl Index<usize> for Tables {
 
 impl IndexMut<usize> for Tables {
     fn index_mut(&mut self, at: usize) -> &mut Table {
-        Arc::make_mut(&mut self.0[at])
+        Arc::make_mut(&mut Arc::make_mut(&mut self.0)[at])
     }
 }
 
@@ -102,13 +102,14 @@ impl IntoIterator for Tables {
     type IntoIter = std::vec::IntoIter<Table>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter().map(Arc::unwrap_or_clone).collect::<Vec<Table>>().into_iter()
+        let tables = Arc::unwrap_or_clone(self.0).into_iter();
+        tables.map(Arc::unwrap_or_clone).collect::<Vec<Table>>().into_iter()
     }
 }
 
 impl FromIterator<Table> for Tables {
     fn from_iter<I: IntoIterator<Item = Table>>(tables: I) -> Tables {
-        Tables(tables.into_iter().map(Arc::new).collect())
+        Tables(Arc::new(tables.into_iter().map(Arc::new).collect()))
     }
 }
 

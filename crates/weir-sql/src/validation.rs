@@ -62,7 +62,13 @@ pub fn foreign_keys(before: &Application, after: &Application) -> Vec<(TableId, 
     let matching = Matching::new(&before.catalog, &after.catalog);
     let kept = |table: TableId| is_kept((before, after), &matching, table);
     let mut asked = Vec::new();
-    for table in &after.catalog.tables {
+    let was_there = |table: &&TableId| matching.tables[table.0 as usize].is_some();
+    // A key is asked about where its own table or its parent has changed.
+    let tables: Vec<&Table> = match matching.changed.iter().filter(was_there).all(|table| kept(*table)) {
+        true => matching.changed.iter().map(|table| after.catalog.table(*table)).collect(),
+        false => after.catalog.tables.iter().collect(),
+    };
+    for table in tables {
         // A table that is new has no rows.
         let Some(was) = matching.tables[table.id.0 as usize] else { continue };
         let had = |span| before.catalog.table(was).foreign_keys.iter().any(|key| key.span == span);
@@ -117,12 +123,12 @@ fn is_kept<'a>(
     }
     let columns = |one: &'a Application| &one.catalog.table(table).columns;
     let (old, new) = (columns(before), columns(after));
-    let same = |(at, was): (usize, &Option<usize>)| {
-        was.is_none_or(|was| {
+    let same = |at: usize| {
+        matching.old_column(table, at).is_none_or(|was| {
             was == at && old[at].ty == new[at].ty && new[at].retyped_since(&old[at]).is_none()
         })
     };
-    matching.columns[table.0 as usize].iter().enumerate().all(same)
+    matching.changed.binary_search(&table).is_err() || (0..new.len()).all(same)
 }
 
 fn of(assertion: &Assertion) -> Validation {

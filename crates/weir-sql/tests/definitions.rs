@@ -27,15 +27,33 @@ fn shown(result: &Result<Application, Diagnostic>) -> String {
     }
 }
 
-/// The application after the statement; none where it is none that defines something.
-fn check(before: &Application, number: usize, text: &str) -> Option<Application> {
+/// The application after the statement; none where it is none that defines something. An error where it differs from the one that
+/// comes of reading all texts again.
+fn compare(before: &Application, number: usize, text: &str) -> Result<Option<Application>, String> {
     let name = format!("definition {number}");
     let whole = Application { reading: None, ..before.clone() };
     assert!(before.reading.is_some(), "{text}");
     let (next, full) = (define(before, &name, text), define(&whole, &name, text));
     let (next_shown, full_shown) = (shown(&next), shown(&full));
-    assert!(next_shown == full_shown, "{text}\n{next_shown}\n\n{full_shown}");
-    next.ok()
+    match next_shown == full_shown {
+        true => Ok(next.ok()),
+        false => Err(format!("{text}\n{next_shown}\n\n{full_shown}")),
+    }
+}
+
+fn check(before: &Application, number: usize, text: &str) -> Option<Application> {
+    compare(before, number, text).unwrap_or_else(|difference| panic!("{difference}"))
+}
+
+/// Negative control: what is kept of the texts is not what they say.
+#[test]
+fn a_reading_of_other_texts_is_found() {
+    let own = application(&[("schema.sql", "CREATE TABLE a (id int PRIMARY KEY, x int CHECK (x > 0));")]);
+    let other = application(&[("schema.sql", "CREATE TABLE a (id int PRIMARY KEY, x int CHECK (x > 1));")]);
+    let flawed = Application { reading: other.reading, ..own };
+    for text in ["CREATE TABLE b (id int PRIMARY KEY)", "ALTER TABLE a ADD COLUMN y int"] {
+        assert!(compare(&flawed, 0, text).is_err(), "{text}");
+    }
 }
 
 #[test]

@@ -3,35 +3,12 @@
 //! A shard is generic over its faults. Every product builds it with [`NoFaults`], whose answers are constants, so that the compiler
 //! drops the code of a bug. Only the simulated worlds of tests build it with [`PlantedBugs`].
 
-use std::fmt::Debug;
-
-/// Declares the faults once: as questions that a shard asks, and as the set of those that a test plants.
-macro_rules! faults {
-    ($($(#[$what:meta])* $name:ident,)*) => {
-        /// The faults of a shard, one for each claim: the checks must catch every one of them. An implementation without methods has none.
-        pub trait Faults: Clone + Copy + Debug + Default + Send + Sync + 'static {
-            $($(#[$what])* fn $name(&self) -> bool { false })*
-        }
-
-        /// A set of faults, chosen at run time.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct PlantedBugs {
-            $($(#[$what])* pub $name: bool,)*
-        }
-
-        impl Faults for PlantedBugs {
-            $(fn $name(&self) -> bool { self.$name })*
-        }
-    };
-}
-
-/// No faults: what every product runs with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NoFaults;
-
-impl Faults for NoFaults {}
+pub use weir_core::faults::NoFaults;
+use weir_core::faults::faults;
 
 faults! {
+    /// The faults of a shard of SQL, one for each claim.
+    Faults, PlantedBugs:
     /// A guarded statement reads in one step and writes in a later one, without holding its claim in between.
     no_guards,
     /// Commits become visible shard by shard: replies to readers name no siblings.

@@ -5,4 +5,5 @@ mod exposed;
 mod late;
 mod plans;
 mod positions;
+mod stored;
 mod waits;

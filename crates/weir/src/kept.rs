@@ -33,7 +33,7 @@ pub fn execute(arguments: &SimArguments, variants: &[Variant]) -> Result<(), Fai
     }
     let virtual_s = (hours * 3_600.0).round() as u64;
     let runs: Vec<(Variant, Vec<Sample>)> =
-        variants.iter().map(|variant| (*variant, run_for(&Pace::new(*variant, virtual_s)))).collect();
+        variants.iter().map(|variant| (*variant, run_for(&<Pace>::new(*variant, virtual_s)))).collect();
     for (variant, samples) in &runs {
         report(*variant, virtual_s, samples)?;
     }
@@ -88,7 +88,7 @@ fn report(variant: Variant, virtual_s: u64, samples: &[Sample]) -> Result<(), Fa
     };
     let rows = QUANTITIES.into_iter().map(row).collect();
     print(&format!("{}\n", table(&["Kept", "Most", "Median", "In the end"], &[1, 2, 3], rows)));
-    match first_excess(&Pace::new(variant, virtual_s), samples) {
+    match first_excess(&<Pace>::new(variant, virtual_s), samples) {
         None => Ok(()),
         Some(excess) => Err(Failure::Check(Some(format!(
             "weir: more is kept than the writes of {KEPT_S_MAX} seconds leave: {excess:?}"

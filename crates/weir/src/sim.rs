@@ -54,7 +54,8 @@ impl Workload {
     fn run(self, variant: Variant, seed: u64, faults: Option<Faults>, logged: bool) -> Ran {
         match self {
             Workload::Items => {
-                let report = items::run(&items::Setup { faults, logged, ..items::Setup::new(variant, seed) });
+                let setup: items::Setup = items::Setup { faults, logged, ..items::Setup::new(variant, seed) };
+                let report = items::run(&setup);
                 Ran {
                     has_failed: report.failure.is_some(),
                     report: report.to_string(),
@@ -65,7 +66,8 @@ impl Workload {
                 }
             }
             Workload::Relations => {
-                let setup = relations::Setup { faults, logged, ..relations::Setup::new(variant, seed) };
+                let setup: relations::Setup =
+                    relations::Setup { faults, logged, ..relations::Setup::new(variant, seed) };
                 let report = relations::run(&setup);
                 Ran {
                     has_failed: report.failure.is_some(),

@@ -143,8 +143,9 @@ pub fn judge_all<'a>(
     invariants: &[Invariant],
     prover: &mut Prover<'_>,
 ) -> Vec<Outcomes> {
-    let relevance = Relevance::new(world.app, shapes, invariants);
-    let declared = Declared { shapes, invariants, relevance: &relevance };
+    let relevance = Relevance::new(world.app, shapes);
+    let invariant = &|id: InvariantId| &invariants[id.0 as usize];
+    let declared = Declared { shapes, invariant, relevance: &relevance };
     (0..world.effects.len()).map(|procedure| judge_one(world, declared, prover, procedure)).collect()
 }
 
@@ -152,7 +153,8 @@ pub fn judge_all<'a>(
 #[derive(Clone, Copy)]
 pub struct Declared<'d, 'a> {
     pub shapes: &'d [Shape<'a>],
-    pub invariants: &'d [Invariant],
+    /// By its id.
+    pub invariant: &'d dyn Fn(InvariantId) -> &'d Invariant,
     pub relevance: &'d Relevance,
 }
 
@@ -163,10 +165,10 @@ pub fn judge_one<'a>(
     prover: &mut Prover<'_>,
     procedure: usize,
 ) -> Outcomes {
-    let Declared { shapes, invariants, relevance } = declared;
-    let relevant = relevance.of(&world.effects[procedure]).into_iter();
+    let Declared { shapes, invariant, relevance } = declared;
+    let relevant = relevance.of(world, &world.effects[procedure]).into_iter();
     let judged = relevant.filter_map(|id| {
-        let invariant = &invariants[id.0 as usize];
+        let invariant = invariant(id);
         let outcome = judge(world, shapes, invariant, procedure)?;
         let outcome = prover.improve(world, shapes, invariant, procedure, outcome);
         Some((id, world.flaws.turn(as_followed(world, procedure, outcome))))

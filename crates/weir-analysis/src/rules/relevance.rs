@@ -11,36 +11,50 @@ use weir_sql::walk::{Part, each_part};
 
 use crate::assertion::Shape;
 use crate::effects::ProcedureEffects;
-use crate::invariant::{Invariant, InvariantId, InvariantKind};
+use crate::invariant::{self, Invariant, InvariantId, InvariantKind, Numbering};
+use crate::world::World;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Relevance {
+    numbering: Numbering,
+    /// Those that are no table's, by the tables that they speak of.
     by_table: BTreeMap<TableId, Vec<InvariantId>>,
     by_sequence: BTreeMap<SequenceId, Vec<InvariantId>>,
 }
 
 impl Relevance {
-    pub fn new(app: &Application, shapes: &[Shape<'_>], invariants: &[Invariant]) -> Relevance {
-        let mut relevance = Relevance::default();
-        for (index, invariant) in invariants.iter().enumerate() {
-            let id = InvariantId(index as u32);
+    pub fn new(app: &Application, shapes: &[Shape<'_>]) -> Relevance {
+        let numbering = Numbering::new(&app.catalog);
+        let (mut by_table, mut by_sequence): (BTreeMap<_, Vec<_>>, BTreeMap<_, Vec<_>>) = Default::default();
+        for (place, invariant) in invariant::others(app).iter().enumerate() {
+            let id = numbering.of_other(place);
             if let InvariantKind::Sequence(sequence) = invariant.kind {
-                relevance.by_sequence.entry(sequence).or_default().push(id);
+                by_sequence.entry(sequence).or_default().push(id);
                 continue;
             }
             for table in tables_of(app, shapes, invariant) {
-                relevance.by_table.entry(table).or_default().push(id);
+                by_table.entry(table).or_default().push(id);
             }
         }
-        relevance
+        Relevance { numbering, by_table, by_sequence }
+    }
+
+    pub fn numbering(&self) -> &Numbering {
+        &self.numbering
     }
 
     /// In order. What is missing the transaction cannot touch.
-    pub fn of(&self, effects: &ProcedureEffects) -> BTreeSet<InvariantId> {
+    pub fn of(&self, world: &World<'_>, effects: &ProcedureEffects) -> BTreeSet<InvariantId> {
         let tables: BTreeSet<TableId> = effects.writes.iter().map(|write| write.table).collect();
+        let (numbering, catalog) = (&self.numbering, &world.app.catalog);
+        let children = |table: &TableId| {
+            let keys = world.dependents.children(catalog, *table);
+            keys.map(|(child, index, _)| numbering.of_foreign_key(child, index))
+        };
+        let own = tables.iter().flat_map(|table| numbering.of_table(*table).chain(children(table)));
         let by_table = tables.iter().filter_map(|table| self.by_table.get(table));
         let by_sequence = effects.sequences.iter().filter_map(|sequence| self.by_sequence.get(sequence));
-        by_table.chain(by_sequence).flatten().copied().collect()
+        by_table.chain(by_sequence).flatten().copied().chain(own).collect()
     }
 }
 
@@ -69,7 +83,6 @@ pub fn tables_of(app: &Application, shapes: &[Shape<'_>], invariant: &Invariant)
 mod tests {
     use super::*;
     use crate::rules::judge;
-    use crate::world::World;
 
     /// Every pair for which a rule has a verdict is relevant.
     #[test]
@@ -83,10 +96,19 @@ mod tests {
             let shapes: Vec<Shape<'_>> =
                 app.assertions.iter().map(|assertion| Shape::of(&assertion.expr)).collect();
             let invariants = crate::invariant::invariants(&app);
-            let relevance = Relevance::new(&app, &shapes, &invariants);
+            let relevance = Relevance::new(&app, &shapes);
             for (procedure, effects) in effects.iter().enumerate() {
-                let relevant = relevance.of(effects);
+                let relevant = relevance.of(&world, effects);
                 for (index, invariant) in invariants.iter().enumerate() {
+                    let speaks_of = tables_of(&app, &shapes, invariant);
+                    let is_touched = effects.writes.iter().any(|write| speaks_of.contains(&write.table));
+                    let is_sequence = matches!(invariant.kind, InvariantKind::Sequence(_));
+                    assert!(
+                        is_sequence || is_touched == relevant.contains(&InvariantId(index as u32)),
+                        "{example}: {} {}",
+                        world.name(procedure),
+                        invariant.name
+                    );
                     let judged = judge(&world, &shapes, invariant, procedure);
                     let known = relevant.contains(&InvariantId(index as u32));
                     assert!(
@@ -95,6 +117,32 @@ mod tests {
                         world.name(procedure),
                         invariant.name
                     );
+                }
+            }
+        }
+    }
+
+    /// A number says which invariant it is.
+    #[test]
+    fn numbers_are_those_of_the_list() {
+        for example in ["auction", "payroll", "tpcc", "tpcw"] {
+            let app = crate::examples::load(example);
+            let (all, numbering) = (invariant::invariants(&app), Numbering::new(&app.catalog));
+            for (index, listed) in all.iter().enumerate() {
+                let id = InvariantId(index as u32);
+                let found = match numbering.place(id) {
+                    (Some(table), place) => {
+                        assert!(numbering.of_table(table).any(|of| of == id), "{example}: {}", listed.name);
+                        invariant::of_table(&app, app.catalog.table(table)).swap_remove(place)
+                    }
+                    (None, place) => {
+                        assert_eq!(numbering.of_other(place), id, "{example}: {}", listed.name);
+                        invariant::others(&app).swap_remove(place)
+                    }
+                };
+                assert_eq!(format!("{found:?}"), format!("{listed:?}"), "{example}");
+                if let (InvariantKind::ForeignKey(key), Some(table)) = (listed.kind, listed.table) {
+                    assert_eq!(numbering.of_foreign_key(app.catalog.table(table), key), id, "{example}");
                 }
             }
         }

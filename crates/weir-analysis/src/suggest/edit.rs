@@ -509,7 +509,8 @@ fn partition(app: &Application, analysis: &Analysis, procedure: usize) -> Vec<Ca
             .into_iter()
             .filter(|(table, column)| {
                 let now = analysis.plan.placement(*table);
-                let same = matches!(now, crate::Placement::Partitioned { columns } if columns == &[*column]);
+                let same =
+                    matches!(now, crate::Placement::Partitioned { columns } if columns[..] == [*column]);
                 let replicated = matches!(now, crate::Placement::Replicated);
                 free(table) && !same && !replicated
             })

@@ -8,6 +8,7 @@ use weir_core::clock::HybridClock;
 use weir_core::flights::Flights;
 use weir_core::ids::{CoordinatorId, ShardId, TxnId};
 use weir_core::machine::{self, Orders, Sent};
+use weir_core::round::Round;
 use weir_kv::{
     Done, ItemRead, Key, KeyRange, ReadSet, Slots, Stamp, Transaction, Write, slots_by_shard, writes_by_shard,
 };
@@ -27,7 +28,8 @@ pub struct Coordinator {
 #[derive(Debug)]
 struct Put {
     tag: u64,
-    parts: Vec<PutPart>,
+    /// Writes of each participant.
+    round: Round<Arc<[(Key, Write)]>>,
     participants: Arc<[ShardId]>,
     decider: ShardId,
     /// Result of the preceding read, until its client is answered.
@@ -37,19 +39,12 @@ struct Put {
 }
 
 #[derive(Debug)]
-struct PutPart {
-    shard: ShardId,
-    writes: Arc<[(Key, Write)]>,
-    answered: bool,
-}
-
-#[derive(Debug)]
 struct Get {
     tag: u64,
     at: u64,
     reads: Vec<Key>,
     ranges: Arc<[KeyRange]>,
-    parts: Vec<GetPart>,
+    round: Round<GetPart>,
     read: ReadSet,
     writes: Vec<(Key, Write)>,
     rounds: u32,
@@ -59,10 +54,8 @@ struct Get {
 
 #[derive(Debug)]
 struct GetPart {
-    shard: ShardId,
     keys: Arc<[Key]>,
     slots: Slots,
-    answered: bool,
 }
 
 type Out = Orders<Request, Done>;
@@ -91,10 +84,9 @@ impl Coordinator {
         let by_shard = writes_by_shard(writes, self.shards);
         let participants: Arc<[ShardId]> = by_shard.iter().map(|(shard, _)| *shard).collect();
         let decider = participants[self.random.next_u64() as usize % participants.len()];
-        let part = |(shard, writes): (_, Vec<_>)| PutPart { shard, writes: writes.into(), answered: false };
-        let parts = by_shard.into_iter().map(part).collect();
+        let round = by_shard.into_iter().map(|(shard, writes)| (shard, writes.into())).collect();
         let (read, read_rounds) = earlier;
-        let put = Put { tag, parts, participants, decider, read, read_rounds, sent: Sent::at(now_ms) };
+        let put = Put { tag, round, participants, decider, read, read_rounds, sent: Sent::at(now_ms) };
         put.send(TxnId { coordinator: self.id, sequence: self.writes.next() }, &mut out.sends);
         self.writes.begin(put);
     }
@@ -103,10 +95,10 @@ impl Coordinator {
         self.clock.observe_clock(stamp.clock);
         let Some(put) = self.writes.get_mut(stamp.txn.sequence) else { return };
         let decider = put.decider;
-        if !put.answer(decider) {
+        if put.round.answer(decider).is_none() {
             return;
         }
-        let rounds = (put.read_rounds, if put.parts.len() == 1 { 1 } else { 2 });
+        let rounds = (put.read_rounds, if put.round.participants() == 1 { 1 } else { 2 });
         let read = std::mem::take(&mut put.read);
         out.done.push((put.tag, Done::Committed { read, stamp: Some(stamp), rounds }));
         self.end_if_over(stamp.txn.sequence);
@@ -114,13 +106,12 @@ impl Coordinator {
 
     fn on_committed(&mut self, txn: TxnId, shard: ShardId) {
         let Some(put) = self.writes.get_mut(txn.sequence) else { return };
-        put.answer(shard);
+        put.round.answer(shard);
         self.end_if_over(txn.sequence);
     }
 
     fn end_if_over(&mut self, sequence: u64) {
-        let over = |put: &mut Put| put.parts.iter().all(|part| part.answered);
-        if self.writes.get_mut(sequence).is_some_and(over) {
+        if self.writes.get_mut(sequence).is_some_and(|put| put.round.is_over()) {
             self.writes.end(sequence);
         }
     }
@@ -132,13 +123,13 @@ impl Coordinator {
         let by_shard = slots_by_shard(&reads, !ranges.is_empty(), self.shards);
         let part = |(shard, slots): (_, Slots)| {
             let keys = slots.iter().map(|slot| reads[*slot as usize].clone()).collect();
-            GetPart { shard, keys, slots, answered: false }
+            (shard, GetPart { keys, slots })
         };
         let get = Get {
             tag,
             // Above every commit that this coordinator has heard of.
             at: self.clock.tick(now_ms).clock,
-            parts: by_shard.into_iter().map(part).collect(),
+            round: by_shard.into_iter().map(part).collect(),
             reads,
             ranges: ranges.into(),
             read,
@@ -153,16 +144,13 @@ impl Coordinator {
 
     fn on_got(&mut self, now_ms: u64, read: u64, got: Got, out: &mut Out) {
         let Some(get) = self.reads.get_mut(read) else { return };
-        let Some(part) = get.parts.iter_mut().find(|part| part.shard == got.shard && !part.answered) else {
-            return;
-        };
-        part.answered = true;
+        let Some(part) = get.round.answer(got.shard) else { return };
         get.checked |= got.checked;
         for (slot, item) in part.slots.iter().zip(got.items) {
             get.read.items[*slot as usize] = item;
         }
         get.read.add_ranges(got.ranges);
-        if get.parts.iter().any(|part| !part.answered) {
+        if !get.round.is_over() {
             return;
         }
         let mut get = self.reads.end(read).expect("it is under way");
@@ -191,26 +179,20 @@ struct Got {
 }
 
 impl Put {
-    /// Notes an answer; false if it has come before.
-    fn answer(&mut self, shard: ShardId) -> bool {
-        let part = self.parts.iter_mut().find(|part| part.shard == shard && !part.answered);
-        part.map(|part| part.answered = true).is_some()
-    }
-
     /// Sends all unanswered requests (again). Prepared participants vote again, and the decider announces its decision again.
     fn send(&self, txn: TxnId, out: &mut Vec<(ShardId, Request)>) {
-        for PutPart { shard, writes, .. } in self.parts.iter().filter(|part| !part.answered) {
+        for (shard, writes) in self.round.unanswered() {
             let (writes, participants) = (writes.clone(), self.participants.clone());
-            out.push((*shard, Request::Prepare { txn, writes, decider: self.decider, participants }));
+            out.push((shard, Request::Prepare { txn, writes, decider: self.decider, participants }));
         }
     }
 }
 
 impl Get {
     fn send(&self, read: u64, out: &mut Vec<(ShardId, Request)>) {
-        for part in self.parts.iter().filter(|part| !part.answered) {
+        for (shard, part) in self.round.unanswered() {
             let (at, keys, ranges) = (self.at, part.keys.clone(), self.ranges.clone());
-            out.push((part.shard, Request::Get { read, at, keys, ranges }));
+            out.push((shard, Request::Get { read, at, keys, ranges }));
         }
     }
 }

@@ -9,13 +9,15 @@ use weir_core::clock::{HybridClock, clock_at};
 use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
 use weir_core::lsn::Lsn;
 use weir_core::machine::{Effects, Shard};
+use weir_core::participant::OutcomeTable;
 use weir_core::readers::Readers;
 use weir_kv::table::Table;
 use weir_kv::{ItemRead, Key, KeyRange, Stamp, Write};
 
 use super::chain::Chain;
 use super::{Progress, Reader, Reply, Request};
-use crate::{Comparator, Counts, PlantedBugs};
+use crate::faults::{Faults, NoFaults};
+use crate::{Comparator, Counts};
 
 /// Longest time for which old versions are kept, even for active readers: the window of ramp.txt §5.1.
 pub const COLLECTION_MS_MAX: u64 = 5_000;
@@ -55,14 +57,14 @@ struct Horizon {
 type Out = Effects<Request, Reply>;
 
 #[derive(Debug)]
-pub struct Partition {
+pub struct Partition<F = NoFaults> {
     id: ShardId,
     table: Table<Chain>,
     clock: HybridClock,
     prepared: FxHashMap<TxnId, Prepared>,
     tallies: FxHashMap<TxnId, Tally>,
-    /// Decided transactions with their commit times, until all participants know.
-    decided: BTreeMap<TxnId, u64>,
+    /// Decided transactions, until all participants know.
+    decided: OutcomeTable<()>,
     waiting: FxHashMap<Reader, Waiting>,
     horizons: BTreeMap<CoordinatorId, Horizon>,
     /// Lowest clock of reads, except those that will be told to begin again.
@@ -72,19 +74,19 @@ pub struct Partition {
     /// Highest clock of what has been forgotten.
     forgotten: u64,
     over: Readers,
-    bugs: PlantedBugs,
+    bugs: F,
     counts: Counts,
 }
 
-impl Partition {
-    pub fn new(id: ShardId, bugs: PlantedBugs) -> Partition {
+impl<F: Faults> Partition<F> {
+    pub fn new(id: ShardId, bugs: F) -> Partition<F> {
         Partition {
             id,
             table: Table::default(),
             clock: HybridClock::new(id),
             prepared: FxHashMap::default(),
             tallies: FxHashMap::default(),
-            decided: BTreeMap::new(),
+            decided: OutcomeTable::default(),
             waiting: FxHashMap::default(),
             horizons: BTreeMap::new(),
             floor: 0,
@@ -121,11 +123,16 @@ impl Partition {
         }
     }
 
+    /// Commit time of a transaction that this shard has decided.
+    fn decided_at(&self, txn: TxnId) -> Option<u64> {
+        self.decided.get(txn)?.clock
+    }
+
     fn answer_again(&mut self, txn: TxnId, decider: ShardId, out: &mut Out) {
         let reply = if decider != self.id {
             Reply::Committed { txn, shard: self.id }
-        } else if let Some(clock) = self.decided.get(&txn) {
-            Reply::Decided { stamp: Stamp { clock: *clock, txn } }
+        } else if let Some(clock) = self.decided_at(txn) {
+            Reply::Decided { stamp: Stamp { clock, txn } }
         } else {
             // Its coordinator has said itself that all is over.
             return;
@@ -144,8 +151,8 @@ impl Partition {
     }
 
     fn on_vote(&mut self, now_ms: u64, txn: TxnId, voter: ShardId, clock: u64, out: &mut Out) {
-        if let Some(clock) = self.decided.get(&txn) {
-            let stamp = Stamp { clock: *clock, txn };
+        if let Some(clock) = self.decided_at(txn) {
+            let stamp = Stamp { clock, txn };
             out.ask(voter, Request::Commit { stamp }, Lsn::START);
             return;
         }
@@ -170,7 +177,7 @@ impl Partition {
         self.tallies.remove(&txn);
         self.clock.observe_clock(voted);
         let stamp = Stamp { clock: self.clock.tick(now_ms).clock, txn };
-        self.decided.insert(txn, stamp.clock);
+        self.decided.commit(txn, stamp.clock, ());
         self.commit(stamp);
         let others = participants.iter().filter(|shard| **shard != self.id);
         others.for_each(|shard| out.ask(*shard, Request::Commit { stamp }, Lsn::START));
@@ -223,7 +230,7 @@ impl Partition {
         // Transactions that it decides itself are not decided, and will be decided above the clock.
         unanswered.retain(|(decider, _)| *decider != self.id);
         let waiting = Waiting { at, keys, ranges, unanswered };
-        if waiting.unanswered.is_empty() || self.bugs.check_is_skipped {
+        if waiting.unanswered.is_empty() || self.bugs.check_is_skipped() {
             out.reply(reader.coordinator, self.read(reader, &waiting, false), Lsn::START);
         } else {
             self.counts.check_messages += check(reader, &waiting, out);
@@ -265,7 +272,7 @@ impl Partition {
     fn on_check(&mut self, from: ShardId, reader: Reader, at: u64, txns: Vec<TxnId>, out: &mut Out) {
         // Also if the decision is forgotten: then the asking shard has committed it meanwhile.
         self.clock.observe_clock(at);
-        let txns = txns.into_iter().map(|txn| (txn, self.decided.get(&txn).copied())).collect();
+        let txns = txns.into_iter().map(|txn| (txn, self.decided_at(txn))).collect();
         out.ask(from, Request::Checked { reader, txns, clock: self.clock.last() }, Lsn::START);
     }
 
@@ -312,7 +319,7 @@ fn check(reader: Reader, waiting: &Waiting, out: &mut Out) -> u64 {
     messages.count() as u64
 }
 
-impl Shard for Partition {
+impl<F: Faults> Shard for Partition<F> {
     type Request = Request;
     type Reply = Reply;
     type Progress = Progress;
@@ -328,10 +335,7 @@ impl Shard for Partition {
     fn on_progress(&mut self, now_ms: u64, coordinator: CoordinatorId, progress: Progress) {
         let Progress { below, reads_from } = progress;
         self.over.on_progress(coordinator, below, 0, |_| ());
-        let end = TxnId { coordinator, sequence: below };
-        while let Some((&txn, _)) = self.decided.range(TxnId { coordinator, sequence: 0 }..end).next() {
-            self.decided.remove(&txn);
-        }
+        self.decided.forget(TxnId { coordinator, sequence: 0 }..TxnId { coordinator, sequence: below });
         let horizon = self.horizons.entry(coordinator).or_insert(Horizon { reads_from, heard_ms: now_ms });
         horizon.reads_from = horizon.reads_from.max(reads_from);
         horizon.heard_ms = now_ms;
@@ -372,7 +376,7 @@ impl Shard for Partition {
     }
 }
 
-impl Comparator for Partition {
+impl<F: Faults> Comparator for Partition<F> {
     fn counts(&self) -> Counts {
         self.counts
     }
@@ -410,7 +414,7 @@ mod tests {
     /// again.
     #[test]
     fn old_versions_are_kept_for_readers_but_not_for_ever() {
-        let mut shard = Partition::new(0, PlantedBugs::default());
+        let mut shard = Partition::new(0, NoFaults);
         let at = clock_at(NOW_MS);
         let mut sequence = 0;
         let mut rewrite = |shard: &mut Partition, now_ms: u64| {
@@ -435,7 +439,7 @@ mod tests {
 
     #[test]
     fn deleted_items_are_forgotten() {
-        let mut shard = Partition::new(0, PlantedBugs::default());
+        let mut shard = Partition::new(0, NoFaults);
         write(&mut shard, NOW_MS, 1, Write::Put("value".into()));
         write(&mut shard, NOW_MS, 2, Write::Delete);
         read(&mut shard, NOW_MS + 1, (NOW_MS + 1) << 16);

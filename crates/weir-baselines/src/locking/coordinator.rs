@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use weir_core::flights::Flights;
 use weir_core::ids::{CoordinatorId, ShardId, TxnId};
 use weir_core::machine::{self, Orders, Sent};
+use weir_core::round::{Round, Waiting};
 use weir_kv::{
     Done, ItemRead, Key, KeyRange, ReadSet, Slots, Stamp, Transaction, Write, shard_of, slots_by_shard,
 };
@@ -35,21 +35,19 @@ struct Flight {
 #[derive(Debug)]
 enum Stage {
     /// Without locks that last.
-    Reading(Vec<Part>),
+    Reading(Round<Part>),
     Locking(Locking),
     Releasing {
         stamp: Stamp,
-        unanswered: SmallVec<[ShardId; 8]>,
+        waiting: Waiting,
     },
 }
 
 /// Part of a read on one shard.
 #[derive(Debug)]
 struct Part {
-    shard: ShardId,
     keys: Arc<[Key]>,
     slots: Slots,
-    answered: bool,
 }
 
 #[derive(Debug)]
@@ -95,16 +93,13 @@ impl Coordinator {
 
     fn on_got(&mut self, now_ms: u64, txn: TxnId, reply: Got, out: &mut Out) {
         let Some(flight) = self.flights.get_mut(txn.sequence) else { return };
-        let Stage::Reading(parts) = &mut flight.stage else { return };
-        let Some(part) = parts.iter_mut().find(|part| part.shard == reply.shard && !part.answered) else {
-            return;
-        };
-        part.answered = true;
+        let Stage::Reading(round) = &mut flight.stage else { return };
+        let Some(part) = round.answer(reply.shard) else { return };
         for (slot, item) in part.slots.iter().zip(reply.items) {
             flight.read.items[*slot as usize] = item;
         }
         flight.read.add_ranges(reply.ranges);
-        if parts.iter().any(|part| !part.answered) {
+        if !round.is_over() {
             return;
         }
         flight.sent = Sent::at(now_ms);
@@ -116,8 +111,8 @@ impl Coordinator {
 
     fn on_released(&mut self, txn: TxnId, shard: ShardId) {
         let Some(flight) = self.flights.get_mut(txn.sequence) else { return };
-        let Stage::Releasing { unanswered, .. } = &mut flight.stage else { return };
-        unanswered.retain(|one| *one != shard);
+        let Stage::Releasing { waiting, .. } = &mut flight.stage else { return };
+        waiting.answer(shard);
         if flight.is_over() {
             self.flights.end(txn.sequence);
         }
@@ -132,11 +127,11 @@ struct Got {
 
 impl Flight {
     /// Reads without lasting locks, by shard; under long locks only the ranges are looked up.
-    fn parts(&self, shards: ShardId, read_locks: ReadLocks) -> Vec<Part> {
+    fn parts(&self, shards: ShardId, read_locks: ReadLocks) -> Round<Part> {
         let reads = if read_locks == ReadLocks::Long { &[] } else { &*self.reads };
         let part = |(shard, slots): (_, Slots)| {
             let keys = slots.iter().map(|slot| reads[*slot as usize].clone()).collect();
-            Part { shard, keys, slots, answered: false }
+            (shard, Part { keys, slots })
         };
         slots_by_shard(reads, !self.ranges.is_empty(), shards).into_iter().map(part).collect()
     }
@@ -173,31 +168,27 @@ impl Flight {
             read.ranges.resize(self.ranges.len(), Vec::new());
         }
         let kept = locking.runs.len().saturating_sub(usize::from(locking.finishes));
-        let mut unanswered: SmallVec<[ShardId; 8]> = SmallVec::new();
-        for (shard, _) in &locking.runs[..kept] {
-            if !unanswered.contains(shard) {
-                unanswered.push(*shard);
-            }
-        }
-        let rounds = locking.runs.len() as u32 + u32::from(!unanswered.is_empty());
+        let mut waiting = Waiting::default();
+        locking.runs[..kept].iter().for_each(|(shard, _)| waiting.ask(*shard));
+        let rounds = locking.runs.len() as u32 + u32::from(!waiting.is_over());
         *(if writes { &mut self.rounds.1 } else { &mut self.rounds.0 }) += rounds;
         let done = Done::Committed { read, stamp: writes.then_some(stamp), rounds: self.rounds };
         out.done.push((self.tag, done));
-        self.stage = Stage::Releasing { stamp, unanswered };
+        self.stage = Stage::Releasing { stamp, waiting };
     }
 
     fn is_over(&self) -> bool {
-        matches!(&self.stage, Stage::Releasing { unanswered, .. } if unanswered.is_empty())
+        matches!(&self.stage, Stage::Releasing { waiting, .. } if waiting.is_over())
     }
 
     /// Sends (again) what is not answered.
     fn send(&self, txn: TxnId, read_locks: ReadLocks, out: &mut Vec<(ShardId, Request)>) {
         match &self.stage {
-            Stage::Reading(parts) => {
-                for part in parts.iter().filter(|part| !part.answered) {
+            Stage::Reading(round) => {
+                for (shard, part) in round.unanswered() {
                     let (keys, ranges) = (part.keys.clone(), self.ranges.clone());
                     let short_locks = read_locks == ReadLocks::Short;
-                    out.push((part.shard, Request::Get { txn, keys, ranges, short_locks }));
+                    out.push((shard, Request::Get { txn, keys, ranges, short_locks }));
                 }
             }
             Stage::Locking(locking) => {
@@ -206,8 +197,8 @@ impl Flight {
                 let (run, items, clock) = (locking.run as u32, items.clone(), locking.clock);
                 out.push((*shard, Request::Lock { txn, run, items, finish, clock }));
             }
-            Stage::Releasing { stamp, unanswered } => {
-                out.extend(unanswered.iter().map(|shard| (*shard, Request::Release { stamp: *stamp })));
+            Stage::Releasing { stamp, waiting } => {
+                out.extend(waiting.iter().map(|shard| (shard, Request::Release { stamp: *stamp })));
             }
         }
     }
@@ -274,11 +265,11 @@ impl machine::Coordinator for Coordinator {
             writes,
             read,
             rounds: (0, 0),
-            stage: Stage::Reading(Vec::new()),
+            stage: Stage::Reading(Round::from_iter([])),
             sent: Sent::at(now_ms),
         };
         let parts = flight.parts(self.shards, self.read_locks);
-        if parts.is_empty() {
+        if parts.is_over() {
             flight.on_all_read(txn, self.shards, self.read_locks, out);
         } else {
             flight.rounds.0 = 1;

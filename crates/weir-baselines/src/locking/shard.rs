@@ -1,6 +1,5 @@
 //! One shard under locks: its items, who holds them, who waits.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -9,15 +8,17 @@ use weir_core::clock::HybridClock;
 use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
 use weir_core::lsn::Lsn;
 use weir_core::machine::{Effects, Shard};
+use weir_core::participant::OutcomeTable;
 use weir_core::readers::Readers;
 use weir_kv::table::Table;
 use weir_kv::write::Content;
 use weir_kv::{ItemRead, Key, KeyRange, Stamp};
 
 use super::{Item, Progress, Reply, Request};
+use crate::faults::{Faults, NoFaults};
 use crate::lock_manager::{LockManager, Mode};
 use crate::row::Row;
-use crate::{Comparator, Counts, PlantedBugs};
+use crate::{Comparator, Counts};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
@@ -57,16 +58,16 @@ struct Gathering {
 type Out = Effects<Request, Reply>;
 
 #[derive(Debug)]
-pub struct Partition {
+pub struct Partition<F = NoFaults> {
     id: ShardId,
     table: Table<Row>,
-    locks: LockManager<Owner>,
+    locks: LockManager<Owner, F>,
     clock: HybridClock,
     /// Runs are locked one after the other, so only the last may wait.
     holding: FxHashMap<TxnId, SmallVec<[Run; 1]>>,
     gathering: FxHashMap<TxnId, Gathering>,
     /// Writes that were done and released at once: a repetition gets the same answer.
-    finished: BTreeMap<TxnId, Stamp>,
+    finished: OutcomeTable<()>,
     /// Finished transactions, so that none takes effect twice.
     over: Readers,
     /// Owners that have got a lock and have not continued yet.
@@ -74,16 +75,16 @@ pub struct Partition {
     counts: Counts,
 }
 
-impl Partition {
-    pub fn new(id: ShardId, bugs: PlantedBugs) -> Partition {
+impl<F: Faults> Partition<F> {
+    pub fn new(id: ShardId, bugs: F) -> Partition<F> {
         Partition {
             id,
             table: Table::default(),
-            locks: LockManager::new(bugs.shared_beside_exclusive),
+            locks: LockManager::new(bugs),
             clock: HybridClock::new(id),
             holding: FxHashMap::default(),
             gathering: FxHashMap::default(),
-            finished: BTreeMap::new(),
+            finished: OutcomeTable::default(),
             over: Readers::default(),
             woken: Vec::new(),
             counts: Counts::default(),
@@ -95,8 +96,9 @@ impl Partition {
     }
 
     fn on_lock(&mut self, now_ms: u64, txn: TxnId, run: Run, out: &mut Out) {
-        if let Some(stamp) = self.finished.get(&txn).filter(|_| run.finish) {
-            let (run, clock) = (run.number, stamp.clock);
+        let finished = self.finished.get(txn).and_then(|outcome| outcome.clock);
+        if let Some(clock) = finished.filter(|_| run.finish) {
+            let run = run.number;
             out.reply(txn.coordinator, Reply::Granted { txn, run, clock, items: Vec::new() }, Lsn::START);
             return;
         }
@@ -156,7 +158,7 @@ impl Partition {
         out.reply(txn.coordinator, self.granted(txn, &run), Lsn::START);
         let stamp = Stamp { clock: self.clock.last(), txn };
         if writes {
-            self.finished.insert(txn, stamp);
+            self.finished.commit(txn, stamp.clock, ());
         }
         self.apply(stamp, &run);
         self.unlock(txn, &run);
@@ -277,7 +279,7 @@ impl Gathering {
     }
 }
 
-impl Shard for Partition {
+impl<F: Faults> Shard for Partition<F> {
     type Request = Request;
     type Reply = Reply;
     type Progress = Progress;
@@ -292,10 +294,8 @@ impl Shard for Partition {
 
     fn on_progress(&mut self, _now_ms: u64, coordinator: CoordinatorId, progress: Progress) {
         self.over.on_progress(coordinator, progress.below, 0, |_| ());
-        let end = TxnId { coordinator, sequence: progress.below };
-        while let Some((&txn, _)) = self.finished.range(TxnId { coordinator, sequence: 0 }..end).next() {
-            self.finished.remove(&txn);
-        }
+        let below = TxnId { coordinator, sequence: progress.below };
+        self.finished.forget(TxnId { coordinator, sequence: 0 }..below);
     }
 
     fn step(&mut self, now_ms: u64, _from: Sender, request: Request, out: &mut Out) {
@@ -316,7 +316,7 @@ impl Shard for Partition {
     }
 }
 
-impl Comparator for Partition {
+impl<F: Faults> Comparator for Partition<F> {
     fn counts(&self) -> Counts {
         self.counts
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weir_client::carrier::{Carrier, new_id};
 use weir_client::{Client, ClusterFile};
 use weir_core::machine::Clients;
+use weir_kv::faults::NoFaults;
 use weir_kv::{Coordinator, Options, Partition};
 use weir_server::progress;
 
@@ -47,7 +48,7 @@ impl Ycsb {
             shards: cluster.shards,
             links_keep_order: false,
             one_phase: self.one_phase,
-            bugs: Default::default(),
+            bugs: NoFaults,
         };
         let id = new_id().map_err(|error| unreachable(error.to_string()))?;
         let generator = Arc::new(Generator::new(self));

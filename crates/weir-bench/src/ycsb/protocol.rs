@@ -3,6 +3,7 @@
 use weir_baselines::{e_pci, locking, none};
 use weir_core::ids::{CoordinatorId, ShardId};
 use weir_core::machine::Shard;
+use weir_kv::faults::NoFaults;
 use weir_kv::{Coordinator, ItemCoordinator, Options, Partition, Variant};
 
 use super::shape::Shaped;
@@ -86,10 +87,10 @@ impl Protocol {
         let (shard_ids, ids) = (0..shards, 0..coordinators);
         match self {
             Protocol::Ramp(variant) => {
-                let bugs = Default::default();
+                let bugs = NoFaults;
                 let options = Options { variant, shards, links_keep_order: true, one_phase, bugs };
                 driver.run(
-                    shard_ids.map(|id| Partition::new(id, Default::default())).collect(),
+                    shard_ids.map(|id| Partition::new(id, NoFaults)).collect(),
                     ids.map(|id| Coordinator::new(id, 0, options)).collect(),
                 )
             }
@@ -98,11 +99,11 @@ impl Protocol {
                 ids.map(|id| none::Coordinator::new(id, shards)).collect(),
             ),
             Protocol::Comparator(Locking(reads)) => driver.run(
-                shard_ids.map(|id| locking::Partition::new(id, Default::default())).collect(),
+                shard_ids.map(|id| locking::Partition::new(id, NoFaults)).collect(),
                 ids.map(|id| locking::Coordinator::new(id, shards, reads)).collect(),
             ),
             Protocol::Comparator(EPci) => driver.run(
-                shard_ids.map(|id| e_pci::Partition::new(id, Default::default())).collect(),
+                shard_ids.map(|id| e_pci::Partition::new(id, NoFaults)).collect(),
                 ids.map(|id| e_pci::Coordinator::new(id, shards, seed)).collect(),
             ),
         }

@@ -20,7 +20,7 @@ fn sum_of_balances(
     program: &Program,
     simulation: &Simulation<PlantedBugs>,
 ) -> i64 {
-    let replicated = program.partitions.iter().map(Option::is_none).collect();
+    let replicated = program.replicated();
     let view = WholeView::new(simulation.nodes.iter().map(|node| &node.storage).collect(), replicated);
     world::sum_of_balances(application, &view)
 }

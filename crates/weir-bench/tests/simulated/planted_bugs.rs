@@ -77,7 +77,7 @@ fn run(tpcc: &World, plan: &Plan) -> Run {
     const CLIENTS: usize = 16;
     let mut next_call = world::next_call(&tpcc.workload, plan.seed, (CLIENTS, plan.calls));
     let outcome = simulation.run(CLIENTS, &audits, &mut next_call, &mut |_, _| {});
-    let tables = 0..program.partitions.len() as u32;
+    let tables = 0..program.placement.len() as u32;
     let fingerprint = tables
         .flat_map(|table| {
             simulation
@@ -94,7 +94,7 @@ fn broken(
     program: &Program,
     assertions: &[CompiledAssertion],
 ) -> BTreeSet<String> {
-    let replicated = program.partitions.iter().map(Option::is_none).collect();
+    let replicated = program.replicated();
     let view = WholeView::new(simulation.nodes.iter().map(|node| &node.storage).collect(), replicated);
     let holds =
         |assertion: &&CompiledAssertion| assertion.check(&view, program).expect("it can be checked").holds;

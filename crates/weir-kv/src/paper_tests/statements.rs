@@ -1,8 +1,9 @@
 //! Transactions of several statements, message by message (soundness S5, S14; docs/internals/items.md).
 
+use weir_core::participant::READER_DELAY_MS_MAX;
+
 use super::*;
 use crate::Isolation;
-use crate::partition::READER_DELAY_MS_MAX;
 
 impl Stage {
     fn begin_statement(&mut self, client: usize, tag: u64, name: &str) {

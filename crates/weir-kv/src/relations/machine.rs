@@ -7,8 +7,9 @@ use weir_core::ids::{CoordinatorId, ShardId, TxnId};
 use weir_core::machine::{self, Orders};
 
 use super::schema::Schema;
-use super::work::{Order, PlantedBugs, Step, Told, Work};
+use super::work::{Order, Step, Told, Work};
 use crate::coordinator::{Coordinator, Done, GivenUp, Out};
+use crate::faults::{NoFaults, RelationFaults};
 use crate::{Isolation, Progress, Reply, Request};
 
 /// Tag of the deletions of stale entries.
@@ -19,17 +20,17 @@ const CLEANS_MAX: usize = 8;
 
 /// A coordinator of transactions over rows. A transaction begins with the first order under a tag and ends with the answer that says so;
 /// tags are below `u64::MAX`.
-pub struct Relations {
+pub struct Relations<F = NoFaults> {
     items: Coordinator,
     schema: Arc<Schema>,
-    works: BTreeMap<u64, Work>,
+    works: BTreeMap<u64, Work<F>>,
     /// Number of deletions of stale entries in flight.
     cleans: usize,
-    bugs: PlantedBugs,
+    bugs: F,
 }
 
-impl Relations {
-    pub fn new(items: Coordinator, schema: Arc<Schema>, bugs: PlantedBugs) -> Relations {
+impl<F: RelationFaults> Relations<F> {
+    pub fn new(items: Coordinator, schema: Arc<Schema>, bugs: F) -> Relations<F> {
         Relations { items, schema, works: BTreeMap::new(), cleans: 0, bugs }
     }
 
@@ -111,7 +112,7 @@ impl Relations {
     }
 }
 
-impl machine::Coordinator for Relations {
+impl<F: RelationFaults> machine::Coordinator for Relations<F> {
     type Request = Request;
     type Reply = Reply;
     type Progress = Progress;

@@ -14,4 +14,4 @@ mod work;
 
 pub use machine::Relations;
 pub use schema::{Index, Reference, Relation, Schema, SchemaError, View, ViewKind};
-pub use work::{Order, PlantedBugs, Told};
+pub use work::{Order, Told};

@@ -8,6 +8,7 @@ use weir_core::machine::{Coordinator as _, Effects, Orders, Shard as _};
 use super::row::{OWN, Row};
 use super::*;
 use crate::coordinator::{Coordinator, Options};
+use crate::faults::NoFaults;
 use crate::{Bytes, Key, KeyRange, Partition, Variant};
 
 /// `town:amount`.
@@ -57,13 +58,12 @@ impl Bank {
             shards: 3,
             links_keep_order: true,
             one_phase: false,
-            bugs: Default::default(),
+            bugs: NoFaults,
         };
         let schema = Arc::new(schema());
-        let client =
-            |id| Relations::new(Coordinator::new(id, 1, options), schema.clone(), PlantedBugs::default());
+        let client = |id| Relations::new(Coordinator::new(id, 1, options), schema.clone(), NoFaults);
         Bank {
-            shards: (0..3).map(|shard| Partition::new(shard, Default::default())).collect(),
+            shards: (0..3).map(|shard| Partition::new(shard, NoFaults)).collect(),
             clients: (0..clients).map(client).collect(),
         }
     }

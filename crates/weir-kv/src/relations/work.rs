@@ -8,6 +8,7 @@ use weir_core::ids::TxnId;
 
 use super::row::{NOBODY, OWN, Row};
 use super::schema::{Relation, Schema, ViewKind};
+use crate::faults::RelationFaults;
 use crate::{Bytes, Guard, ItemRead, Key, KeyRange, ReadSet, Stamp, Write};
 
 /// Order of a client. One order at a time; a transaction ends with a commit, or with an answer that says so.
@@ -71,15 +72,6 @@ pub enum Told {
     Restart,
 }
 
-/// Planted bugs: the checks must catch every one of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PlantedBugs {
-    /// A look-up trusts index entries without reading the rows.
-    pub shows_stale_entries: bool,
-    /// A child is visible without its parent.
-    pub shows_orphans: bool,
-}
-
 #[derive(Debug)]
 struct Seen {
     row: Option<Row>,
@@ -87,7 +79,7 @@ struct Seen {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Work {
+pub(super) struct Work<F> {
     /// Rows of the cut.
     seen: BTreeMap<Key, Seen>,
     /// Changes of rows; none: deleted.
@@ -95,7 +87,7 @@ pub(super) struct Work {
     /// By row: stale entries.
     stale: BTreeMap<Key, Vec<Key>>,
     doing: Option<Doing>,
-    bugs: PlantedBugs,
+    bugs: F,
 }
 
 #[derive(Debug)]
@@ -124,8 +116,8 @@ pub(super) enum Step {
     Tell(Told),
 }
 
-impl Work {
-    pub fn new(bugs: PlantedBugs) -> Work {
+impl<F: RelationFaults> Work<F> {
+    pub fn new(bugs: F) -> Work<F> {
         Work { bugs, ..Work::default() }
     }
 
@@ -282,7 +274,7 @@ impl Work {
     fn visible(&self, schema: &Schema, key: &Key) -> Option<&Row> {
         let row = self.current(key)?;
         let (mut at, mut below, mut passed) = (key.clone(), row, BTreeSet::new());
-        while let Some(parent) = self.parent_of(schema, &at).filter(|_| !self.bugs.shows_orphans) {
+        while let Some(parent) = self.parent_of(schema, &at).filter(|_| !self.bugs.shows_orphans()) {
             if !passed.insert(at) {
                 break;
             }
@@ -360,7 +352,7 @@ impl Work {
             if !counts {
                 self.stale.entry(row.clone()).or_default().push(entry.clone());
             }
-            if (counts || self.bugs.shows_stale_entries) && !self.changes.contains_key(row) {
+            if (counts || self.bugs.shows_stale_entries()) && !self.changes.contains_key(row) {
                 rows.push(row.clone());
             }
         }

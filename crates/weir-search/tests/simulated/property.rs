@@ -227,6 +227,8 @@ const NONE: PlantedFlaws = PlantedFlaws {
     nothing_composed: false,
     inner_queries: false,
     no_cycles: false,
+    forgets_asked: false,
+    forgets_neighbours: false,
     always: None,
 };
 

@@ -37,6 +37,7 @@ use weir_core::history::{Outdated, Past, Seen};
 use weir_core::ids::{self, ShardId};
 use weir_core::machine::{self, Exposed};
 use weir_core::nearby::{Nearby, Neighbours};
+use weir_kv::faults::NoFaults;
 use weir_kv::{Partition, Record, Timeouts};
 use weir_net::body::{self, VERSIONS};
 use weir_net::cluster_file::Node;
@@ -204,7 +205,7 @@ impl Server {
             Ok(if has_log { Vec::new() } else { vec![started] })
         };
         let recover = |shard, records: &mut dyn Iterator<Item = Record>, has_log| {
-            let partition = Partition::recover(shard, Default::default(), Timeouts::default(), records);
+            let partition = Partition::recover(shard, NoFaults, Timeouts::default(), records);
             Ok(if has_log { partition } else { partition.without_log() })
         };
         Server::start_with(settings, terms, begin, recover)

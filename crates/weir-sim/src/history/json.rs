@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let report = run(&Setup::new(weir_kv::Variant::Fast, 5));
+        let report = run(&<Setup>::new(weir_kv::Variant::Fast, 5));
         let text = to_json_lines(&report.history);
         let read = History::new(from_json_lines(&text).expect("it was written so"));
         assert_eq!(format!("{:?}", read.records), format!("{:?}", report.history.records));

@@ -4,9 +4,10 @@
 //! dies with all that it has under way. Nothing is checked but how much is kept; no history is, or it would be what grows.
 
 use weir_core::ids::TxnId;
+use weir_kv::faults::{Faults as ShardFaults, NoFaults};
 use weir_kv::{
-    Bytes, Coordinator, Done, Isolation, Key, KeyRange, Options, Partition, PlantedBugs, Sizes, Transaction,
-    Variant, Write,
+    Bytes, Coordinator, Done, Isolation, Key, KeyRange, Options, Partition, Sizes, Transaction, Variant,
+    Write,
 };
 
 use super::calls::{Call, Caller, Statement};
@@ -16,7 +17,7 @@ use crate::network::Faults;
 
 /// Configuration of one run.
 #[derive(Clone, Debug)]
-pub struct Pace {
+pub struct Pace<F = NoFaults> {
     pub variant: Variant,
     pub seed: u64,
     pub shards: u16,
@@ -27,12 +28,12 @@ pub struct Pace {
     pub sample_s: u64,
     /// Between one mishap and the next.
     pub mishap_every_s: u64,
-    pub bugs: PlantedBugs,
+    pub bugs: F,
 }
 
-impl Pace {
+impl<F: ShardFaults> Pace<F> {
     /// An hour, or a minute.
-    pub fn new(variant: Variant, virtual_s: u64) -> Pace {
+    pub fn new(variant: Variant, virtual_s: u64) -> Pace<F> {
         Pace {
             variant,
             seed: 1,
@@ -43,7 +44,7 @@ impl Pace {
             virtual_s,
             sample_s: (virtual_s / 180).max(1),
             mishap_every_s: 20,
-            bugs: PlantedBugs::default(),
+            bugs: F::default(),
         }
     }
 }
@@ -63,16 +64,16 @@ pub struct Sample {
 }
 
 /// Runs for that long, in virtual time.
-pub fn run_for(pace: &Pace) -> Vec<Sample> {
+pub fn run_for<F: ShardFaults>(pace: &Pace<F>) -> Vec<Sample> {
     let options = Options {
         variant: pace.variant,
         shards: pace.shards,
         links_keep_order: false,
         one_phase: true,
-        bugs: Default::default(),
+        bugs: NoFaults,
     };
     let bugs = pace.bugs;
-    let starts = Starts::<Partition, Caller> {
+    let starts = Starts::<Partition<F>, Caller> {
         shard: Box::new(move |shard, _| Partition::new(shard, bugs)),
         coordinator: Box::new(move |id| Caller(Coordinator::new(id, 1, options))),
     };
@@ -111,7 +112,7 @@ pub fn run_for(pace: &Pace) -> Vec<Sample> {
 pub const KEPT_S_MAX: u64 = 14;
 
 /// The first moment at which more was kept than the writes of [`KEPT_S_MAX`] leave, or more items than there are.
-pub fn first_excess(pace: &Pace, samples: &[Sample]) -> Option<Sample> {
+pub fn first_excess<F>(pace: &Pace<F>, samples: &[Sample]) -> Option<Sample> {
     let last = samples.last()?;
     // A transaction is on no more shards than it writes items.
     let max = (KEPT_S_MAX * last.writes / last.at_s.max(1)) as usize;

@@ -3,6 +3,7 @@
 use weir_core::ids::{CoordinatorId, ShardId, TxnId};
 use weir_core::machine::{self, Orders};
 use weir_kv::coordinator::Done;
+use weir_kv::faults::{ClientFaults, NoFaults};
 use weir_kv::{
     Coordinator, GivenUp, Guard, Isolation, Key, KeyRange, Progress, Reply, Request, Transaction, Write,
 };
@@ -28,9 +29,9 @@ pub struct Statement {
 }
 
 /// A coordinator that takes both.
-pub struct Caller(pub Coordinator);
+pub struct Caller<C = NoFaults>(pub Coordinator<C>);
 
-impl machine::Coordinator for Caller {
+impl<C: ClientFaults> machine::Coordinator for Caller<C> {
     type Request = Request;
     type Reply = Reply;
     type Progress = Progress;
@@ -83,7 +84,7 @@ impl machine::Coordinator for Caller {
     }
 }
 
-impl Mortal for Caller {
+impl<C: ClientFaults> Mortal for Caller<C> {
     fn txn_of(&mut self, tag: u64) -> Option<TxnId> {
         self.0.txn_of(tag)
     }

@@ -15,6 +15,7 @@ use std::hash::{Hash, Hasher};
 use rustc_hash::FxHasher;
 use weir_core::ids::{CoordinatorId, TxnId};
 use weir_core::machine::{CoordinatorOf, Shard as _};
+use weir_kv::faults::{ClientFaults, Faults as ShardFaults, NoFaults};
 use weir_kv::{
     Bytes, Coordinator, Key, Options, Partition, ReadSet, Record, Stamp, Timeouts, Transaction, Variant,
 };
@@ -44,13 +45,13 @@ const REMEMBERED_MAX: usize = 64;
 
 /// Configuration of one run.
 #[derive(Clone, Debug)]
-pub struct Setup {
+pub struct Setup<F = NoFaults, C = NoFaults> {
     pub variant: Variant,
     pub seed: u64,
     /// None: drawn from the seed.
     pub faults: Option<Faults>,
-    pub shard_bugs: weir_kv::PlantedBugs,
-    pub client_bugs: weir_kv::coordinator::PlantedBugs,
+    pub shard_bugs: F,
+    pub client_bugs: C,
     /// Deliberate bug of the driver: answers leave before what they depend on is durable (S16).
     pub answers_early: bool,
     /// Some clients run transactions of several statements; else all know beforehand what they read.
@@ -61,14 +62,14 @@ pub struct Setup {
     pub logged: bool,
 }
 
-impl Setup {
-    pub fn new(variant: Variant, seed: u64) -> Setup {
+impl<F: ShardFaults, C: ClientFaults> Setup<F, C> {
+    pub fn new(variant: Variant, seed: u64) -> Setup<F, C> {
         Setup {
             variant,
             seed,
             faults: None,
-            shard_bugs: weir_kv::PlantedBugs::default(),
-            client_bugs: weir_kv::coordinator::PlantedBugs::default(),
+            shard_bugs: F::default(),
+            client_bugs: C::default(),
             answers_early: false,
             statements: true,
             impatient: seed % 4 == 3,
@@ -120,10 +121,10 @@ impl fmt::Display for Report {
     }
 }
 
-type Items = Cluster<Partition, Caller>;
+type Items<F, C> = Cluster<Partition<F>, Caller<C>>;
 
 /// Runs the setup to its end. A panic of a node is a failure like any other.
-pub fn run(setup: &Setup) -> Report {
+pub fn run<F: ShardFaults, C: ClientFaults>(setup: &Setup<F, C>) -> Report {
     let mut chance = Chance::from_seed(setup.seed);
     let faults = setup.faults.clone().unwrap_or_else(|| Faults::draw(&mut chance));
     let shards = chance.between(1, 5) as u16;
@@ -139,7 +140,7 @@ pub fn run(setup: &Setup) -> Report {
     let sessions = coordinators as usize * chance.between(1, 3) as usize;
     let timeouts = Timeouts { retire_ms: chance.pick(&[2_500, 10_000, 60_000]), ..Timeouts::default() };
     let bugs = setup.shard_bugs;
-    let starts = Starts::<Partition, Caller> {
+    let starts = Starts::<Partition<F>, Caller<C>> {
         shard: Box::new(move |shard, records| Partition::recover(shard, bugs, timeouts, records)),
         coordinator: Box::new(move |id| Caller(Coordinator::new(id, 1, options))),
     };
@@ -158,6 +159,7 @@ pub fn run(setup: &Setup) -> Report {
     let guarded_aborted = guarded().filter(|record| record.aborted).count();
     let guarded = (guarded().count() - guarded_aborted, guarded_aborted);
     let counts = cluster.shards.iter().flatten().map(|shard| shard.counts);
+    let terminated = cluster.shards.iter().flatten().map(Partition::terminated);
     let mut hash = FxHasher::default();
     cluster.hash().hash(&mut hash);
     format!("{:?}{failure:?}", history.records).hash(&mut hash);
@@ -170,10 +172,7 @@ pub fn run(setup: &Setup) -> Report {
         guarded,
         committed_by_readers: counts.clone().map(|counts| counts.committed_by_readers).sum(),
         readers_expired: counts.clone().map(|counts| counts.readers_expired).sum(),
-        terminated: counts
-            .clone()
-            .map(|counts| counts.terminated)
-            .fold((0, 0), |(commits, aborts), one| (commits + one.0, aborts + one.1)),
+        terminated: terminated.fold((0, 0), |(commits, aborts), one| (commits + one.0, aborts + one.1)),
         clocks_refused: counts.map(|counts| counts.clocks_refused).sum(),
         dead: dead(&cluster).count(),
         given_up: cluster.given_up,
@@ -183,8 +182,8 @@ pub fn run(setup: &Setup) -> Report {
 }
 
 /// Stamps of all transactions that have committed on some shard, according to the logs of the shards.
-pub(crate) fn stamps<C: Mortal + CoordinatorOf<Partition>>(
-    cluster: &Cluster<Partition, C>,
+pub(crate) fn stamps<F: ShardFaults, C: Mortal + CoordinatorOf<Partition<F>>>(
+    cluster: &Cluster<Partition<F>, C>,
 ) -> BTreeMap<TxnId, Stamp> {
     let shards = 0..cluster.shards.len() as u16;
     let records = shards.flat_map(|shard| cluster.durable(shard));
@@ -196,8 +195,8 @@ pub(crate) fn stamps<C: Mortal + CoordinatorOf<Partition>>(
 }
 
 /// Both phases. Gives the items as they are in the end.
-fn live(
-    cluster: &mut Items,
+fn live<F: ShardFaults, C: ClientFaults>(
+    cluster: &mut Items<F, C>,
     clients: &mut Sessions,
     timeouts: Timeouts,
 ) -> Result<BTreeMap<Key, Option<Bytes>>, Violation> {
@@ -230,7 +229,10 @@ fn live(
 }
 
 /// Checks that nothing is kept for readers and coordinators, alive or dead, that is not needed.
-fn check_forgotten(cluster: &Items, timeouts: Timeouts) -> Result<(), Violation> {
+fn check_forgotten<F: ShardFaults, C: ClientFaults>(
+    cluster: &Items<F, C>,
+    timeouts: Timeouts,
+) -> Result<(), Violation> {
     let living = cluster.coordinators.len() - dead(cluster).count();
     for shard in cluster.shards.iter().flatten() {
         let (prepared, committed, tombstones) = shard.remembered();
@@ -242,7 +244,7 @@ fn check_forgotten(cluster: &Items, timeouts: Timeouts) -> Result<(), Violation>
             let is_dead = cluster.coordinators[coordinator as usize].is_none();
             let left = shard.left_of(coordinator);
             let may_stay = is_dead && timeouts.retire_ms > RETIRE_MS_MAX;
-            if (is_dead && left.committed > 0) || (left.promises_and_outcomes > 0 && !may_stay) {
+            if (is_dead && left.committed > 0) || (left.outcomes > 0 && !may_stay) {
                 let seen = format!("shard {} has {left:?} of coordinator {coordinator}", shard.id());
                 return Err(Violation { claim: "promises and outcomes are forgotten", seen });
             }

@@ -7,7 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use weir_core::ids::TxnId;
-use weir_kv::relations::{PlantedBugs, Relations};
+use weir_kv::faults::{Faults as ShardFaults, NoFaults, RelationFaults};
+use weir_kv::relations::Relations;
 use weir_kv::{Coordinator, Options, Partition, Timeouts, Variant};
 
 use crate::chance::Chance;
@@ -26,19 +27,19 @@ const QUIET_US: u64 = 8_000_000;
 
 /// Configuration of one run.
 #[derive(Clone, Debug)]
-pub struct Setup {
+pub struct Setup<F = NoFaults, R = NoFaults> {
     pub variant: Variant,
     pub seed: u64,
     /// None: drawn from the seed.
     pub faults: Option<Faults>,
-    pub shard_bugs: weir_kv::PlantedBugs,
-    pub bugs: PlantedBugs,
+    pub shard_bugs: F,
+    pub bugs: R,
     /// Keep a line for everything that happens.
     pub logged: bool,
 }
 
-impl Setup {
-    pub fn new(variant: Variant, seed: u64) -> Setup {
+impl<F: ShardFaults, R: RelationFaults> Setup<F, R> {
+    pub fn new(variant: Variant, seed: u64) -> Setup<F, R> {
         let (shard_bugs, bugs) = Default::default();
         Setup { variant, seed, faults: None, shard_bugs, bugs, logged: false }
     }
@@ -84,16 +85,16 @@ impl fmt::Display for Report {
     }
 }
 
-impl Mortal for Relations {
+impl<R: RelationFaults> Mortal for Relations<R> {
     fn txn_of(&mut self, tag: u64) -> Option<TxnId> {
         Relations::txn_of(self, tag)
     }
 }
 
-type Rows = Cluster<Partition, Relations>;
+type Rows<F, R> = Cluster<Partition<F>, Relations<R>>;
 
 /// Runs the setup to its end. A panic of a node is a failure like any other.
-pub fn run(setup: &Setup) -> Report {
+pub fn run<F: ShardFaults, R: RelationFaults>(setup: &Setup<F, R>) -> Report {
     let mut chance = Chance::from_seed(setup.seed);
     let faults = setup.faults.clone().unwrap_or_else(|| Faults::draw(&mut chance));
     let shards = chance.between(1, 5) as u16;
@@ -102,11 +103,11 @@ pub fn run(setup: &Setup) -> Report {
         shards,
         links_keep_order: faults.links_keep_order && faults.shard_down_us_max == 0,
         one_phase: setup.seed % 2 == 1,
-        bugs: Default::default(),
+        bugs: NoFaults,
     };
     let (shard_bugs, bugs) = (setup.shard_bugs, setup.bugs);
     let schema = Arc::new(workload::schema());
-    let starts = Starts::<Partition, Relations> {
+    let starts = Starts::<Partition<F>, Relations<R>> {
         shard: Box::new(move |shard, records| {
             Partition::recover(shard, shard_bugs, Timeouts::default(), records)
         }),
@@ -126,7 +127,10 @@ pub fn run(setup: &Setup) -> Report {
 }
 
 /// Both phases, then everything is looked at once more.
-fn live(cluster: &mut Rows, clients: &mut Sessions) -> Result<(), Violation> {
+fn live<F: ShardFaults, R: RelationFaults>(
+    cluster: &mut Rows<F, R>,
+    clients: &mut Sessions,
+) -> Result<(), Violation> {
     while cluster.now_us() < SAFETY_US_MAX && !(clients.have_had_enough() && cluster.busy() == 0) {
         cluster.run_until(cluster.now_us() + LOOK_US, clients);
         clients.wrong.take().map_or(Ok(()), Err)?;
@@ -139,6 +143,9 @@ fn live(cluster: &mut Rows, clients: &mut Sessions) -> Result<(), Violation> {
     settle(cluster, clients)
 }
 
-fn settle(cluster: &mut Rows, clients: &mut Sessions) -> Result<(), Violation> {
+fn settle<F: ShardFaults, R: RelationFaults>(
+    cluster: &mut Rows<F, R>,
+    clients: &mut Sessions,
+) -> Result<(), Violation> {
     finish(cluster, clients, Sessions::are_done, |_, clients| clients.wrong.take().map_or(Ok(()), Err))
 }

@@ -1,10 +1,11 @@
 //! State of shards and coordinators while a cluster runs at full speed: bounds in numbers, over virtual time. `weir sim items --hours 1`
 //! is the long form.
 
-use weir_kv::{PlantedBugs, Variant};
+use weir_kv::Variant;
+use weir_kv::faults::PlantedBugs;
 use weir_sim::items::bounds::{Pace, Sample, first_excess, run_for};
 
-fn quick(bugs: PlantedBugs) -> Pace {
+fn quick(bugs: PlantedBugs) -> Pace<PlantedBugs> {
     let pace = Pace::new(Variant::Fast, 40);
     Pace { coordinators: 2, sessions: 4, items: 1_000, mishap_every_s: 2, bugs, ..pace }
 }

@@ -6,9 +6,11 @@
 use std::ops::Range;
 
 use weir_kv::Variant;
-use weir_kv::coordinator::PlantedBugs as ClientBugs;
+use weir_kv::faults::{ClientBugs, PlantedBugs};
 use weir_sim::Faults;
-use weir_sim::items::{Report, Setup, run};
+use weir_sim::items::{Report, run};
+
+type Setup = weir_sim::items::Setup<PlantedBugs, ClientBugs>;
 
 const SEEDS: Range<u64> = 0..100;
 

@@ -1,7 +1,10 @@
 //! Indexes, foreign keys and views under faults: seeds that must pass, planted bugs that must be caught.
 
 use weir_kv::Variant;
-use weir_sim::relations::{Setup, run};
+use weir_kv::faults::{PlantedBugs, RelationBugs};
+use weir_sim::relations::run;
+
+type Setup = weir_sim::relations::Setup<PlantedBugs, RelationBugs>;
 
 use super::items::given_seeds;
 

@@ -94,7 +94,7 @@ pub(crate) struct Schema {
     pub texts: Vec<std::sync::Arc<str>>,
     /// Conditions and keys over rows as they are written, by the place of what has them: what is bound over a column is bound anew
     /// when that has another type.
-    written: BTreeMap<Span, std::sync::Arc<retype::Written>>,
+    written: retype::WrittenParts,
     /// Views that are not in the catalog, because they were not understood: their statements.
     pub unbound_views: BTreeMap<String, Span>,
     /// Views with triggers, which say what writing to them means, and the triggers' functions.
@@ -390,8 +390,9 @@ fn accept_transaction(transaction: &TransactionStmt, head: Span) -> Result<(), D
 
 /// The table's index or key of that name, which the table's schema is part of.
 fn has_index(table: &Table, name: &str) -> bool {
-    let (schema, own) = names::split(name);
-    names::split(&table.name).0 == schema && index_names(table).any(|index| index == own)
+    let own = names::own_name(name);
+    // Nearly every table has none of that name, so its schema is looked at last.
+    index_names(table).any(|index| index == own) && names::split(&table.name).0 == names::split(name).0
 }
 
 /// The names of the indexes of a table, those of its keys included: without the schema, which is the table's.

@@ -2,6 +2,7 @@
 //!
 //! Never leaves an expression that was bound over the old type: what cannot be bound anew is refused.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pg_query::protobuf::{IndexStmt, Node, node};
@@ -27,6 +28,20 @@ pub(super) struct Written {
     node: WrittenNode,
     file: u32,
     offset: u32,
+}
+
+/// What is written at a place; copies share the list until one of them changes it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct WrittenParts(Arc<BTreeMap<Span, Arc<Written>>>);
+
+impl WrittenParts {
+    fn insert(&mut self, span: Span, written: Written) {
+        Arc::make_mut(&mut self.0).insert(span, Arc::new(written));
+    }
+
+    fn get(&self, span: &Span) -> Option<&Arc<Written>> {
+        self.0.get(span)
+    }
 }
 
 #[derive(Debug)]
@@ -61,19 +76,19 @@ impl Schema {
     /// Keeps the condition of the constraint at `span`.
     pub(super) fn write_down(&mut self, piece: Piece<'_>, span: Span, condition: &Node) {
         let node = WrittenNode::Condition(Box::new(condition.clone()));
-        self.written.insert(span, Arc::new(Written { node, file: piece.file, offset: piece.offset }));
+        self.written.insert(span, Written { node, file: piece.file, offset: piece.offset });
     }
 
     /// Keeps the statement of the index at `span`.
     pub(super) fn write_down_index(&mut self, piece: Piece<'_>, span: Span, create: &IndexStmt) {
         let node = WrittenNode::Index(Box::new(create.clone()));
-        self.written.insert(span, Arc::new(Written { node, file: piece.file, offset: piece.offset }));
+        self.written.insert(span, Written { node, file: piece.file, offset: piece.offset });
     }
 
     /// Keeps the query of the view at `span`.
     pub(super) fn write_down_view(&mut self, piece: Piece<'_>, span: Span, query: &Node, names: &[Node]) {
         let node = WrittenNode::View(Box::new(query.clone()), names.to_vec());
-        self.written.insert(span, Arc::new(Written { node, file: piece.file, offset: piece.offset }));
+        self.written.insert(span, Written { node, file: piece.file, offset: piece.offset });
     }
 
     /// Elements from which PostgreSQL derives an index name, key by key.

@@ -4,11 +4,15 @@ mod closed;
 mod modify;
 pub(super) mod proven;
 mod rules;
+mod touched;
 
 pub use self::closed::Closed;
 use self::modify::same_representation;
 use self::proven::Proven;
-use self::rules::{check_homes, check_indexes, check_unique_keys, children, table_rules};
+#[cfg(test)]
+pub(super) use self::touched::FORGETS_NEIGHBOURS;
+pub use self::touched::TablesWith;
+use self::touched::{Parts, Touched};
 use super::admission::Admission;
 use super::ahead;
 use super::call::join_effects;
@@ -20,7 +24,6 @@ use super::gathered::{CompiledMerge, PartSource, of_rows};
 use super::program::{
     CompileError, CompiledInto, CompiledPart, CompiledProcedure, CompiledRaise, CompiledRoute, CompiledStep,
     CompiledStepKind, Destination, Effects, Homes, Input, Program, Target, VariableRules, guarded_statements,
-    partitions,
 };
 use super::query::CompiledQuery;
 use super::routing::{Origins, Route, Router};
@@ -37,68 +40,57 @@ use weir_sql::bound::{
     BinaryOp, Expr, ExprKind, IntoTarget, OutputColumn, ParameterMode, Procedure, ProcedureKind, Query,
     RelationId, Statement, Step, StepKind, Update, VariableId,
 };
-use weir_sql::catalog::{Deferral, TableId};
+use weir_sql::catalog::TableId;
 use weir_sql::{Application, Span, Text};
 use weir_types::{SqlError, SqlState, SqlType};
 
 /// Indexes that are looked up by full keys.
-type LookedUp = BTreeSet<(TableId, IndexId)>;
+pub(super) type LookedUp = BTreeSet<(TableId, IndexId)>;
 
-/// `open_from`: see [`Closed::open_from`].
+/// `open_from`: see [`Closed::open_from`]. `upon`: the program of the schema version before, of which the program shares what the
+/// definition has not touched.
 pub fn program(
     application: &Application,
     plan: &Plan,
     shards: u16,
     open_from: usize,
+    upon: Option<&Program>,
 ) -> Result<Program, CompileError> {
-    let catalog = &application.catalog;
-    let mut schema = Schema::new(catalog);
-    let partitions = partitions(plan);
-    let closed = Closed::open_from(application, open_from);
-    if shards > 1 {
-        check_unique_keys(catalog, &partitions, &closed)?;
-        check_homes(catalog, &partitions, shards)?;
-    }
-    check_indexes(catalog)?;
-    let mut rules = Vec::new();
-    let children = children(catalog);
-    for (table, children) in catalog.tables.iter().zip(&children) {
-        rules.push(table_rules(catalog, &schema, &partitions, &closed.deleted, (table.id, children))?);
-    }
-    let parents = rules.iter().flat_map(|rules| &rules.foreign_keys);
-    let mut looked_up: LookedUp = parents.map(|key| (key.parent, key.parent_index)).collect();
+    let (catalog, placement) = (&application.catalog, &plan.placement);
+    let closed = Arc::new(Closed::open_from(application, open_from));
+    let upon = upon.filter(|upon| upon.shards == shards);
+    let touched = Touched::new(upon, application, placement, &closed);
+    let schema = touched.schema(catalog);
+    let parts = Parts { catalog, placement, closed: &closed, shards };
+    touched.check(parts)?;
+    let rules = touched.rules(parts, &schema)?;
     let mut procedures = Vec::new();
+    let mut looked_up = LookedUp::new();
     let within = Within { application, plan, schema: &schema, rules: &rules, shards, text: None };
     let updates = RefCell::default();
     for (index, procedure) in application.procedures.iter().enumerate() {
-        let (compiled, keys) = within.procedure(index, procedure, &closed.deleted, &updates)?;
+        let (compiled, keys) = within.procedure(index, procedure, &closed, &updates)?;
         looked_up.extend(keys);
         procedures.push(compiled);
     }
-    schema.look_up(looked_up);
-    let schema = Arc::new(schema);
-    let is_uuid = |table: &weir_sql::catalog::Table| match partitions[table.id.0 as usize].as_deref() {
-        Some(&[column]) => table.columns[column].ty == SqlType::Uuid,
-        _ => false,
-    };
-    let placed_by_uuids = shards > 1 && catalog.tables.iter().any(is_uuid);
-    let sequences = catalog.sequences.clone();
-    let mut keys = catalog.tables.iter().flat_map(|table| &table.foreign_keys);
-    let defers = keys.any(|key| key.deferral != Deferral::Never);
-    let updates = updates.into_inner();
+    let schema = touched.look_up(schema, &rules, &looked_up);
+    let with = touched.tables_with(parts);
     Ok(Program {
-        schema,
+        schema: Arc::new(schema),
         shards,
-        partitions,
+        placement: placement.clone(),
         rules: rules.into(),
         procedures: procedures.into(),
-        updates: updates.into(),
-        sequences,
-        placed_by_uuids,
+        updates: updates.into_inner().into(),
+        sequences: touched.sequences(catalog),
+        placed_by_uuids: shards > 1 && !with.uuid_placement.is_empty(),
         texts: None,
         schema_version: 0,
-        defers,
+        defers: !with.deferrable_keys.is_empty(),
         described: None,
+        closed,
+        looked_up,
+        with,
     })
 }
 
@@ -115,8 +107,7 @@ pub fn text(
     let within = Within { application, plan, schema, rules, shards, text: Some(&text) };
     let updates = RefCell::default();
     // Assume deletes in all tables: other ad-hoc statements may do them.
-    let all = application.catalog.tables.iter().map(|table| table.id).collect();
-    let (compiled, _) = within.procedure(index, procedure, &all, &updates)?;
+    let (compiled, _) = within.procedure(index, procedure, &Closed::everything(), &updates)?;
     Ok((compiled, updates.into_inner()))
 }
 
@@ -128,7 +119,7 @@ struct Within<'a> {
     application: &'a Application,
     plan: &'a Plan,
     schema: &'a Schema,
-    rules: &'a [TableRules],
+    rules: &'a [Arc<TableRules>],
     shards: u16,
     /// Set for an ad-hoc statement.
     text: Option<&'a Arc<Text>>,
@@ -139,11 +130,11 @@ impl Within<'_> {
         &self,
         index: usize,
         procedure: &Procedure,
-        deleted: &BTreeSet<TableId>,
+        closed: &Closed,
         updates: &Updates,
     ) -> Result<(CompiledProcedure, LookedUp), CompileError> {
         let catalog = &self.application.catalog;
-        let router = Router { catalog, plan: self.plan, proven: &Proven::of(catalog, procedure, deleted) };
+        let router = Router { catalog, plan: self.plan, proven: &Proven::of(catalog, procedure, closed) };
         let compile = |procedure: &Procedure, read: Option<&BTreeSet<VariableId>>| {
             ProcedureCompiler::compile(*self, router, (index, procedure), read, updates)
         };
@@ -192,7 +183,7 @@ pub(super) fn each_statement<'a>(steps: &'a [Step], visit: &mut dyn FnMut(&'a St
 
 struct ProcedureCompiler<'a> {
     schema: &'a Schema,
-    rules: &'a [TableRules],
+    rules: &'a [Arc<TableRules>],
     router: Router<'a>,
     procedure: &'a Procedure,
     application: &'a Application,

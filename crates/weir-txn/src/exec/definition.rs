@@ -29,11 +29,11 @@ use crate::storage::{MergedRows, Remade};
 /// An SQL application, its plan, and its schema version.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Description {
-    /// Names and texts of the loaded sources, in order.
-    files: Vec<(String, String)>,
+    /// Names and texts of the loaded sources, in order. The next schema version shares them.
+    files: Vec<(Arc<str>, Arc<str>)>,
     /// Number of initial files; the later ones are definitions.
     began: usize,
-    plan: Plan,
+    plan: Arc<Plan>,
     schema_version: u64,
 }
 
@@ -41,8 +41,9 @@ impl Description {
     /// Description of an unchanged application. The first `files` sources are the loaded SQL.
     pub fn new(application: &Application, files: usize, plan: &Plan) -> Description {
         let files = application.sources.files.iter().take(files);
-        let files: Vec<(String, String)> = files.map(|file| (file.name.clone(), file.text.clone())).collect();
-        Description { began: files.len(), files, plan: plan.clone(), schema_version: 0 }
+        let files: Vec<(Arc<str>, Arc<str>)> =
+            files.map(|file| (file.name.as_str().into(), file.text.as_str().into())).collect();
+        Description { began: files.len(), files, plan: Arc::new(plan.clone()), schema_version: 0 }
     }
 
     /// Description of a schema without procedures, possibly empty, of which nothing is assumed to stay unchanged. `files` as in `new`.
@@ -51,7 +52,7 @@ impl Description {
     /// The schema cannot run.
     pub fn of_schema(application: &Application, files: usize) -> Result<Description, Undefined> {
         // The initial schema has been analysed as it was written.
-        let plan = plan_anew(application, &[], u32::MAX, &|_| false, false);
+        let plan = plan_anew(application, Vec::new(), u32::MAX, &|_| false, false);
         let (plan, _) = plan.map_err(|refusal| refused(&refusal))?;
         Ok(Description { began: 0, ..Description::new(application, files, &plan) })
     }
@@ -62,14 +63,10 @@ impl Description {
 
     /// The definitions that produced this schema version, in order.
     pub fn definitions(&self) -> impl Iterator<Item = &str> {
-        self.files[self.began..].iter().map(|(_, text)| text.as_str())
+        self.files[self.began..].iter().map(|(_, text)| &**text)
     }
 
-    pub(super) fn began(&self) -> usize {
-        self.began
-    }
-
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
@@ -80,14 +77,20 @@ impl Description {
     pub fn compile(&self, shards: ShardId) -> Result<Program, SqlError> {
         let mut sources = Sources::default();
         for (name, text) in &self.files {
-            sources.add(name.clone(), text.clone());
+            sources.add(&**name, &**text);
         }
         let application =
             weir_sql::load_running(sources).map_err(|(sources, wrong)| unread(&sources, &wrong))?;
-        self.compile_with(Arc::new(application), shards).map_err(|wrong| wrong.error)
+        self.clone().compile_with(Arc::new(application), shards, None).map_err(|wrong| wrong.error)
     }
 
-    fn compile_with(&self, application: Arc<Application>, shards: ShardId) -> Result<Program, CompileError> {
+    /// `upon`: the program before the last definition; none compiles all of it anew.
+    fn compile_with(
+        self,
+        application: Arc<Application>,
+        shards: ShardId,
+        upon: Option<&Program>,
+    ) -> Result<Program, CompileError> {
         let tables = &application.catalog.tables;
         let is_of = |(table, placement): (usize, &Placement)| match placement {
             Placement::Replicated => true,
@@ -102,8 +105,8 @@ impl Description {
             let error = unfit("its plan is another application's");
             return Err(CompileError { span: Span::default(), error });
         }
-        let program = Program::compile_open(&application, &self.plan, shards, self.began)?;
-        Ok(program.with_description(application, Arc::new(self.clone())))
+        let program = Program::compile_open(&application, &self.plan, shards, self.began, upon)?;
+        Ok(program.with_description(application, Arc::new(self)))
     }
 }
 
@@ -124,6 +127,12 @@ pub struct Undefined {
     pub error: SqlError,
 }
 
+impl From<SqlError> for Undefined {
+    fn from(error: SqlError) -> Undefined {
+        Undefined { span: Span::default(), error }
+    }
+}
+
 impl From<Diagnostic> for Undefined {
     fn from(wrong: Diagnostic) -> Undefined {
         let error = SqlError::new(wrong.state, wrong.message);
@@ -139,6 +148,36 @@ pub struct Defined {
     pub program: Option<Arc<Program>>,
     /// Notices for its client.
     pub remarks: Vec<SqlError>,
+}
+
+/// A change of the schema whose program is not compiled yet.
+struct Analysed {
+    definition: Definition,
+    /// The application after it.
+    application: Arc<Application>,
+    description: Description,
+    remarks: Vec<SqlError>,
+}
+
+impl Analysed {
+    fn of(program: &Program, text: &str, zone: SessionZone) -> Result<Analysed, Undefined> {
+        let (application, description) = program.described().ok_or_else(schema_has_changed)?;
+        let (after, text) = weir_sql::define_in(application, &name_of(description), text, zone)?;
+        let placement = stays(program, application, &after)?;
+        let since = application.sources.files.len() as u32;
+        let in_order = |name: &str| program.procedures.iter().any(|one| one.in_order && one.name == name);
+        let is_comment = tokens(&text).first().is_some_and(|word| word.eq_ignore_ascii_case("comment"));
+        let restores = is_comment && after.assertions.iter().any(|one| one.span.file >= since);
+        let plan = plan_anew(&after, placement, since, &in_order, restores);
+        let (plan, accepted) = plan.map_err(|refusal| refused(&refusal))?;
+        let remarks = accepted.iter().map(admission::of_restored).collect();
+        let upon = description.schema_version;
+        let becomes = next_schema_version(upon, &text);
+        let change = Change::Schema { text, plan: PlanOf::new(plan) };
+        let definition = Definition { upon, becomes, change };
+        let description = description.after(&definition);
+        Ok(Analysed { definition, application: Arc::new(after), description, remarks })
+    }
 }
 
 impl Definition {
@@ -162,21 +201,10 @@ impl Definition {
             let definition = Definition { upon, becomes: upon, change };
             return Ok(Defined { definition, program: None, remarks: Vec::new() });
         }
-        let (after, text) = weir_sql::define_in(application, &name_of(description), text, zone)?;
-        let placement = stays(program, application, &after)?;
-        let since = application.sources.files.len() as u32;
-        let in_order = |name: &str| program.procedures.iter().any(|one| one.in_order && one.name == name);
-        let is_comment = tokens(&text).first().is_some_and(|word| word.eq_ignore_ascii_case("comment"));
-        let restores = is_comment && after.assertions.iter().any(|one| one.span.file >= since);
-        let plan = plan_anew(&after, &placement, since, &in_order, restores);
-        let (plan, accepted) = plan.map_err(|refusal| refused(&refusal))?;
-        let remarks = accepted.iter().map(admission::of_restored).collect();
-        let becomes = next_schema_version(upon, &text);
-        let change = Change::Schema { text, plan: PlanOf::new(plan) };
-        let definition = Definition { upon, becomes, change };
-        let description = description.after(&definition);
+        let Analysed { definition, application, description, remarks } = Analysed::of(program, text, zone)?;
         let file = description.files.len() - 1;
-        let program = description.compile_with(Arc::new(after), program.shards).map_err(|wrong| {
+        let compiled = description.compile_with(application, program.shards, Some(program));
+        let program = compiled.map_err(|wrong| {
             // What stands in another file has no place in this text.
             let span = match wrong.span.file as usize == file {
                 true => Span { file: 0, ..wrong.span },
@@ -214,7 +242,7 @@ impl Definition {
         }
         let next = weir_sql::load_next(application, &name_of(description), text);
         let next = Arc::new(next.map_err(|(sources, wrong)| unread(&sources, &wrong))?);
-        Ok(Some(after.compile_with(next, program.shards).map_err(|wrong| wrong.error)?))
+        Ok(Some(after.compile_with(next, program.shards, Some(program)).map_err(|wrong| wrong.error)?))
     }
 }
 
@@ -286,7 +314,7 @@ impl Description {
     fn after(&self, definition: &Definition) -> Description {
         let Change::Schema { text, plan } = &definition.change else { return self.clone() };
         let mut files = self.files.clone();
-        files.push((name_of(self), text.clone()));
+        files.push((name_of(self).into(), text.as_str().into()));
         Description {
             files,
             began: self.began,
@@ -321,9 +349,11 @@ fn stays(
     let of = |table: &Table| {
         let at = table.id.0 as usize;
         let Some(was) = matching.tables[at] else { return Ok(None) };
+        if matching.changed.binary_search(&table.id).is_err() {
+            return Ok(Some(program.placement[was.0 as usize].clone()));
+        }
         let moved = |columns: &[usize]| -> Option<Vec<usize>> {
-            let now = |old: &usize| matching.columns[at].iter().position(|from| *from == Some(*old));
-            columns.iter().map(now).collect()
+            columns.iter().map(|old| matching.new_column(table.id, *old)).collect()
         };
         let said = |table: &Table| (table.partition_by.clone(), table.replicated);
         let old = before.catalog.table(was);
@@ -332,7 +362,7 @@ fn stays(
             _ if is_said_anew => Ok(None),
             None => Ok(Some(Placement::Replicated)),
             Some(columns) => match moved(columns) {
-                Some(columns) => Ok(Some(Placement::Partitioned { columns })),
+                Some(columns) => Ok(Some(Placement::Partitioned { columns: columns.into() })),
                 None if program.shards == 1 => Ok(None),
                 None => {
                     let message = format!(
@@ -346,4 +376,168 @@ fn stays(
         }
     };
     after.catalog.tables.iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::compile::FORGETS_NEIGHBOURS;
+    use super::*;
+
+    const SCHEMA: &str = "
+        CREATE TABLE a (id bigint PRIMARY KEY, u int UNIQUE, n int CHECK (n >= 0));
+        CREATE TABLE b (id bigint PRIMARY KEY, a bigint REFERENCES a ON DELETE CASCADE);
+        CREATE TABLE c (id bigint PRIMARY KEY, b bigint REFERENCES b, n int);
+        CREATE TABLE far (id bigint PRIMARY KEY);
+        CREATE INDEX c_b ON c (b);
+    ";
+
+    /// What those who run a program see of it.
+    fn shown(program: &Program) -> [String; 5] {
+        let Program { schema, shards, placement, rules, procedures, updates, sequences, .. } = program;
+        let Program { placed_by_uuids, defers, closed, looked_up, with, .. } = program;
+        [
+            format!("{schema:?} {looked_up:?}"),
+            format!("{rules:?}"),
+            format!("{procedures:?} {updates:?}"),
+            format!("{placement:?} {sequences:?} {closed:?}"),
+            format!("{shards} {placed_by_uuids} {defers} {with:?}"),
+        ]
+    }
+
+    fn begin(files: &[(String, String)], shards: ShardId) -> Arc<Program> {
+        let mut sources = Sources::default();
+        files.iter().for_each(|(name, text)| {
+            sources.add(name.as_str(), text.as_str());
+        });
+        let application = weir_sql::load_running(sources).unwrap_or_else(|(_, wrong)| panic!("{wrong:?}"));
+        let description = match application.procedures.is_empty() {
+            true => Description::of_schema(&application, files.len()).expect("the schema runs"),
+            false => {
+                let plan = weir_analysis::analyze(&application).plan;
+                Description::new(&application, files.len(), &plan)
+            }
+        };
+        Arc::new(description.compile(shards).unwrap_or_else(|wrong| panic!("{wrong:?}")))
+    }
+
+    /// The program after the definition; none where there is none. An error where the program that shares what is untouched differs from
+    /// the one that is compiled in full.
+    fn compare(program: &Program, text: &str) -> Result<Option<Arc<Program>>, String> {
+        let Ok(Analysed { application, description, .. }) = Analysed::of(program, text, SessionZone::UTC)
+        else {
+            return Ok(None);
+        };
+        let compile = |upon| description.clone().compile_with(application.clone(), program.shards, upon);
+        match (compile(Some(program)), compile(None)) {
+            (Ok(shared), Ok(full)) => {
+                let (left, right) = (shown(&shared), shown(&full));
+                match left.iter().zip(&right).find(|(left, right)| left != right) {
+                    None => Ok(Some(Arc::new(shared))),
+                    Some((left, right)) => Err(format!("{text}\n{left}\n\n{right}")),
+                }
+            }
+            (Err(shared), Err(full)) if format!("{shared:?}") == format!("{full:?}") => Ok(None),
+            (shared, full) => Err(format!("{text}\n{:?}\n\n{:?}", shared.err(), full.err())),
+        }
+    }
+
+    /// Of definitions one after the other: how many are accepted.
+    fn check(mut program: Arc<Program>, texts: impl IntoIterator<Item = String>) -> usize {
+        let mut accepted = 0;
+        for text in texts {
+            let next = compare(&program, &text).unwrap_or_else(|difference| panic!("{difference}"));
+            accepted += usize::from(next.is_some());
+            program = next.unwrap_or(program);
+        }
+        accepted
+    }
+
+    fn root() -> &'static Path {
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+    }
+
+    #[test]
+    fn sharing_equals_compiling_in_full_for_every_form_of_definition() {
+        for shards in [1, 3] {
+            let mut accepted = 0;
+            for entry in std::fs::read_dir(root().join("testdata/sql/definitions")).expect("it is there") {
+                let text = std::fs::read_to_string(entry.expect("a file").path()).expect("it can be read");
+                let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with("--"));
+                accepted += check(begin(&[], shards), lines.map(str::to_owned));
+            }
+            assert!(accepted > 300, "{accepted} on {shards} shards");
+        }
+    }
+
+    #[test]
+    fn sharing_equals_compiling_in_full_upon_examples() {
+        for (example, shards) in [("tpcc", 1), ("tpcc", 4), ("smallbank", 2), ("auction", 1), ("payroll", 1)]
+        {
+            let folder = root().join("examples").join(example);
+            let read = |name: &str| Some((name.to_owned(), std::fs::read_to_string(folder.join(name)).ok()?));
+            let files: Vec<_> =
+                ["schema.sql", "procedures.sql", "invariants.sql"].into_iter().filter_map(read).collect();
+            let program = begin(&files, shards);
+            let tables = program.schema.tables.iter().map(|table| table.name.clone()).collect::<Vec<_>>();
+            let of = |table: &String| {
+                [
+                    format!("ALTER TABLE {table} ADD COLUMN added int DEFAULT 1"),
+                    format!("CREATE TABLE x_{table} (id int PRIMARY KEY, v int REFERENCES x_{table})"),
+                    format!("CREATE INDEX ON {table} (added)"),
+                    format!(
+                        "ALTER TABLE {table} ADD FOREIGN KEY (added) REFERENCES x_{table} ON DELETE CASCADE"
+                    ),
+                    format!("CREATE PROCEDURE p_{table}() LANGUAGE SQL AS 'DELETE FROM x_{table}'"),
+                    format!("ALTER TABLE x_{table} RENAME TO y_{table}"),
+                    format!("DROP PROCEDURE p_{table}"),
+                    format!("DROP TABLE y_{table} CASCADE"),
+                ]
+            };
+            assert!(check(program, tables.iter().flat_map(of)) > tables.len(), "{example}");
+        }
+    }
+
+    /// Which of the first tables keep their storage schema, and which their rules: `expect` names those that do not.
+    fn shares(text: &str, expect: &str) {
+        let before = begin(&[("schema.sql".to_owned(), SCHEMA.to_owned())], 1);
+        let after = compare(&before, text).unwrap_or_else(|difference| panic!("{difference}"));
+        let after = after.unwrap_or_else(|| panic!("{text}"));
+        let mut differ = Vec::new();
+        for (at, table) in before.schema.tables.iter().enumerate() {
+            if !Arc::ptr_eq(table, &after.schema.tables[at]) {
+                differ.push(format!("table {}", table.name));
+            }
+            if !Arc::ptr_eq(&before.rules[at], &after.rules[at]) {
+                differ.push(format!("rules {}", table.name));
+            }
+        }
+        assert_eq!(differ.join(", "), expect, "{text}");
+    }
+
+    #[test]
+    fn a_definition_compiles_what_it_touches_and_its_neighbours() {
+        shares("CREATE TABLE d (id int PRIMARY KEY)", "");
+        shares("CREATE TABLE d (id int PRIMARY KEY, a bigint REFERENCES a)", "rules a");
+        shares("CREATE TABLE d (id int PRIMARY KEY, u int REFERENCES a (u))", "table a, rules a");
+        shares("ALTER TABLE far ADD COLUMN w int", "table far, rules far");
+        shares("ALTER TABLE c ADD COLUMN w int", "rules b, table c, rules c");
+        shares("CREATE VIEW v AS SELECT id FROM a", "");
+    }
+
+    /// Negative control.
+    #[test]
+    fn a_program_that_forgets_neighbours_is_found() {
+        let before = begin(&[("schema.sql".to_owned(), SCHEMA.to_owned())], 1);
+        FORGETS_NEIGHBOURS.set(true);
+        let found = [
+            "CREATE TABLE d (id int PRIMARY KEY, u int REFERENCES a (u))",
+            "CREATE TABLE d (id int PRIMARY KEY, a bigint REFERENCES a)",
+            "ALTER TABLE c DROP CONSTRAINT c_b_fkey",
+        ]
+        .map(|text| compare(&before, text).is_err());
+        FORGETS_NEIGHBOURS.set(false);
+        assert_eq!(found, [true; 3]);
+    }
 }

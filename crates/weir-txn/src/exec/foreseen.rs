@@ -4,6 +4,7 @@
 //! … SELECT must live where the query runs. Each case is refused at run time (`exec/write`), with the errors made here.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use weir_sql::Catalog;
 use weir_sql::bound::{Expr, ExprKind, Procedure, RelationId, Statement};
@@ -44,13 +45,13 @@ enum Change {
 
 struct Foreseen<'a> {
     router: &'a Router<'a>,
-    rules: &'a [TableRules],
+    rules: &'a [Arc<TableRules>],
     seen: BTreeSet<(TableId, Change)>,
     errors: Vec<SqlError>,
 }
 
 /// Possible refusals of a procedure on several shards, each once, in statement order.
-pub fn refusals(router: &Router<'_>, rules: &[TableRules], procedure: &Procedure) -> Vec<SqlError> {
+pub fn refusals(router: &Router<'_>, rules: &[Arc<TableRules>], procedure: &Procedure) -> Vec<SqlError> {
     let mut foreseen = Foreseen { router, rules, seen: BTreeSet::new(), errors: Vec::new() };
     each_statement(&procedure.body, &mut |statement, _| foreseen.statement(statement));
     foreseen.errors

@@ -13,7 +13,7 @@ use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use super::admission::{Admission, in_a_transaction};
 use super::ahead::Ahead;
-use super::compile::Closed;
+use super::compile::{Closed, LookedUp, TablesWith};
 use super::definition::Description;
 use super::expr::CompiledExpr;
 use super::gather::Gather;
@@ -32,14 +32,14 @@ use crate::storage::Schema;
 pub struct Program {
     pub schema: Arc<Schema>,
     pub shards: u16,
-    /// By table: its partition columns; `None` if it is replicated on every shard.
-    pub partitions: Vec<Option<Vec<ColumnIndex>>>,
-    /// By table: CHECKs, foreign keys, and who refers to it.
-    pub rules: Arc<[TableRules]>,
+    /// By table: where its rows live.
+    pub placement: Arc<[Placement]>,
+    /// By table: CHECKs, foreign keys, and who refers to it. The next schema version shares those that its definition does not touch.
+    pub rules: Arc<[Arc<TableRules>]>,
     pub procedures: Arc<[CompiledProcedure]>,
     /// Every UPDATE of the procedures and of their parts, by number.
     pub updates: Arc<[Arc<CompiledUpdate>]>,
-    pub sequences: Vec<weir_sql::catalog::Sequence>,
+    pub sequences: Arc<[weir_sql::catalog::Sequence]>,
     /// Some table's rows are placed by UUIDs.
     pub placed_by_uuids: bool,
     /// Compiler and cache of ad-hoc statements; none: they are rejected.
@@ -50,6 +50,11 @@ pub struct Program {
     pub defers: bool,
     /// Application and description that it was compiled from; none: its schema cannot change.
     pub(super) described: Option<(Arc<Application>, Arc<Description>)>,
+    /// Closed-world assumptions under which it is compiled.
+    pub(super) closed: Arc<Closed>,
+    /// Indexes that procedures look up by full keys.
+    pub(super) looked_up: LookedUp,
+    pub(super) with: TablesWith,
 }
 
 #[derive(Debug)]
@@ -461,17 +466,19 @@ pub struct CompiledRaise {
 impl Program {
     /// Compiles an application under its plan for that number of shards.
     pub fn compile(application: &Application, plan: &Plan, shards: u16) -> Result<Program, CompileError> {
-        super::compile::program(application, plan, shards, usize::MAX)
+        super::compile::program(application, plan, shards, usize::MAX, None)
     }
 
     /// Compiles an application whose schema may change: tables declared in this file or later may lose rows whatever the procedures do.
+    /// `upon`: the program before the last definition, which shares with the new one what the definition has not touched.
     pub(super) fn compile_open(
         application: &Application,
         plan: &Plan,
         shards: u16,
         open_from: usize,
+        upon: Option<&Program>,
     ) -> Result<Program, CompileError> {
-        super::compile::program(application, plan, shards, open_from)
+        super::compile::program(application, plan, shards, open_from, upon)
     }
 
     /// Enables ad-hoc statements and definitions, compiled against this application and description.
@@ -480,8 +487,8 @@ impl Program {
         application: Arc<Application>,
         description: Arc<Description>,
     ) -> Program {
-        let closed = Closed::open_from(&application, description.began());
-        let texts = Texts::new(application.clone(), description.plan(), closed, Judging::Now);
+        let plan = description.plan().clone();
+        let texts = Texts::new(application.clone(), plan, self.closed.clone(), Judging::Now);
         self.texts = Some(Box::new(texts));
         self.schema_version = description.schema_version();
         self.described = Some((application, description));
@@ -493,7 +500,7 @@ impl Program {
         Some(Program {
             schema: self.schema.clone(),
             shards: self.shards,
-            partitions: self.partitions.clone(),
+            placement: self.placement.clone(),
             rules: self.rules.clone(),
             procedures: self.procedures.clone(),
             updates: self.updates.clone(),
@@ -503,6 +510,9 @@ impl Program {
             schema_version: self.schema_version,
             defers: self.defers,
             described: Some(self.described.clone()?),
+            closed: self.closed.clone(),
+            looked_up: self.looked_up.clone(),
+            with: self.with.clone(),
         })
     }
 
@@ -512,7 +522,7 @@ impl Program {
     }
 
     pub fn partition(&self, table: TableId) -> Option<&[ColumnIndex]> {
-        self.partitions[table.0 as usize].as_deref()
+        self.placement[table.0 as usize].columns()
     }
 
     /// Returns whether parents of this foreign key may live on other shards than the child rows.
@@ -532,7 +542,7 @@ impl Program {
     }
 
     fn with_texts_judged(mut self, application: &Application, plan: &Plan, judging: Judging) -> Program {
-        let closed = Closed::of(application);
+        let (plan, closed) = (Arc::new(plan.clone()), self.closed.clone());
         self.texts = Some(Box::new(Texts::new(Arc::new(application.clone()), plan, closed, judging)));
         self
     }
@@ -608,6 +618,11 @@ impl Program {
         }
     }
 
+    /// By table: every shard has a copy.
+    pub fn replicated(&self) -> Vec<bool> {
+        self.placement.iter().map(|placement| placement.columns().is_none()).collect()
+    }
+
     /// Tables whose rows another build may have placed on other shards.
     pub fn placed_anew(&self) -> impl Iterator<Item = TableId> {
         let is_anew = |table: &TableId| {
@@ -615,7 +630,7 @@ impl Program {
             self.partition(*table)
                 .is_some_and(|columns| columns.iter().any(|&column| is_placed_anew(&types[column])))
         };
-        (0..self.partitions.len() as u32).map(TableId).filter(is_anew)
+        (0..self.placement.len() as u32).map(TableId).filter(is_anew)
     }
 
     /// Shard of a row; `None` if it is replicated.
@@ -690,12 +705,4 @@ pub fn guarded_statements(plan: &Plan, procedure: usize) -> BTreeMap<Span, Guard
         .flat_map(|transaction| &transaction.guards)
         .map(|guard| (guard.statement, guard.kind))
         .collect()
-}
-
-pub fn partitions(plan: &Plan) -> Vec<Option<Vec<ColumnIndex>>> {
-    let columns = |placement: &Placement| match placement {
-        Placement::Partitioned { columns } => Some(columns.clone()),
-        Placement::Replicated => None,
-    };
-    plan.placement.iter().map(columns).collect()
 }

@@ -62,9 +62,9 @@ const KEPT: usize = 1_024;
 #[derive(Debug)]
 pub struct Texts {
     application: Arc<Application>,
-    plan: Plan,
+    plan: Arc<Plan>,
     /// Closed-world assumptions of the compiled program.
-    closed: Closed,
+    closed: Arc<Closed>,
     world: Arc<OnceLock<OpenWorld>>,
     /// Of texts that come for the first time.
     judging: Judging,
@@ -90,11 +90,16 @@ type Judged = Result<Arc<CompiledText>, CompileError>;
 
 impl Texts {
     /// `closed`: assumptions of the program.
-    pub(super) fn new(application: Arc<Application>, plan: &Plan, closed: Closed, judging: Judging) -> Texts {
+    pub(super) fn new(
+        application: Arc<Application>,
+        plan: Arc<Plan>,
+        closed: Arc<Closed>,
+        judging: Judging,
+    ) -> Texts {
         Texts {
             counts: RowCounts::new(application.catalog.tables.len()),
             application,
-            plan: plan.clone(),
+            plan,
             closed,
             world: Arc::default(),
             judged: Arc::new(Mutex::new(Recent::new(KEPT))),
@@ -300,11 +305,16 @@ impl Texts {
                 "write a procedure that does it, so that the table is placed on one shard or another",
             ));
         }
+        if self.closed.is_everything() {
+            return Ok(());
+        }
         let now = Closed::of_statement(catalog, statement);
         let is_parent = |table: &&TableId| {
             catalog.tables.iter().flat_map(|child| &child.foreign_keys).any(|key| key.parent == **table)
         };
-        if let Some(&parent) = now.deleted.difference(&self.closed.deleted).find(is_parent) {
+        let excluded =
+            |table: &&TableId| !self.closed.may_lose_rows(catalog.table(**table)) && is_parent(table);
+        if let Some(&parent) = now.deleted().iter().find(excluded) {
             let parent = &catalog.table(parent).name;
             return Err(refused(
                 span,
@@ -314,7 +324,9 @@ impl Texts {
                 "write a procedure that does it, so that those who refer to it are planned with it",
             ));
         }
-        if let Some(&(table, column)) = now.chosen.difference(&self.closed.chosen).next() {
+        let excluded =
+            |(table, column): &&(TableId, usize)| !self.closed.may_be_chosen(catalog.table(*table), *column);
+        if let Some(&(table, column)) = now.chosen().iter().find(excluded) {
             let table = catalog.table(table);
             if table.columns[column].default.as_ref().is_some_and(super::sequences::generates_id) {
                 return Err(refused(

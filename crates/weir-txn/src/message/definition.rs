@@ -47,7 +47,7 @@ impl PlanOf {
         PlanOf { plan: Arc::new(plan), program: OnceLock::new() }
     }
 
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 

@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use weir_core::ids::{ShardId, Timestamp, TxnId};
+use weir_core::round::{Ending, Waiting};
 use weir_types::{SqlError, SqlState};
 
 use crate::message::{Answers, Begun, Call, Callee, Decision, Output, Reply, Request, too_large};
@@ -46,27 +46,25 @@ enum Phase {
     /// With the call, if it may have to be sent again.
     Executing(Option<Box<Call>>),
     Preparing {
-        waiting: Shards,
+        waiting: Waiting,
         answers: Vec<(ShardId, Answers)>,
         above: Timestamp,
         failure: Option<Failure>,
     },
     /// With the decision, if it may have to be sent again.
     Deciding(Option<Box<Decision>>),
-    Committing {
-        waiting: Shards,
-        timestamp: Timestamp,
-    },
-    /// The client has its answer, or a new attempt has begun. Participants that have prepared still hold their claims until they receive
-    /// ABORT.
-    Aborting {
-        waiting: Shards,
-    },
-    Over,
+    /// The client has its answer, or a new attempt has begun. Participants that have prepared hold their claims until they are told the
+    /// outcome.
+    Ending(Ending<Timestamp>),
 }
 
-/// Shards that have not answered.
-type Shards = SmallVec<[ShardId; 8]>;
+/// The request that tells a participant the outcome.
+pub(super) fn outcome(txn: TxnId, committed: Option<Timestamp>) -> Request {
+    match committed {
+        Some(timestamp) => Request::Commit { txn, timestamp },
+        None => Request::Abort { txn },
+    }
+}
 
 /// Limit on the answers of all parts: they travel with the call in one message to the deciding shard.
 const ANSWERS_BYTES_MAX: usize = 8 << 20;
@@ -74,12 +72,6 @@ const ANSWERS_BYTES_MAX: usize = 8 << 20;
 /// Approximate size of the answers in a message, in bytes.
 fn bytes_of(answers: &Answers) -> usize {
     answers.values.iter().map(|value| 16 + value.content_bytes()).sum()
-}
-
-/// Removes the shard from `waiting`; false if it has answered before.
-fn answers(waiting: &mut Shards, shard: ShardId) -> bool {
-    let at = waiting.iter().position(|one| *one == shard);
-    at.map(|at| waiting.swap_remove(at)).is_some()
 }
 
 #[derive(Debug)]
@@ -143,7 +135,7 @@ impl Transaction {
 
     /// Returns whether the client still waits for an answer.
     pub fn is_unanswered(&self) -> bool {
-        !matches!(self.phase, Phase::Committing { .. } | Phase::Aborting { .. } | Phase::Over)
+        !matches!(self.phase, Phase::Ending(_))
     }
 
     /// Sends all unanswered requests (again).
@@ -159,7 +151,7 @@ impl Transaction {
                 out.push(Action::Send(last, Request::Execute { txn, begun, call: call.clone() }));
             }
             Phase::Preparing { waiting, .. } => {
-                for &shard in waiting {
+                for shard in waiting.iter() {
                     let (call, participants) = (self.call.clone(), self.participants.clone());
                     let request = if self.atomic {
                         Request::Prepare { txn, begun, call, participants }
@@ -173,15 +165,11 @@ impl Transaction {
                 let decision = decision.clone();
                 out.push(Action::Send(last, Request::Decide { txn, begun, decision }));
             }
-            Phase::Committing { waiting, timestamp } => {
-                for &shard in waiting {
-                    out.push(Action::Send(shard, Request::Commit { txn, timestamp: *timestamp }));
-                }
+            Phase::Ending(ending) => {
+                let tell = |(shard, committed)| Action::Send(shard, outcome(txn, committed));
+                out.extend(ending.untold().map(tell));
             }
-            Phase::Aborting { waiting } => {
-                out.extend(waiting.iter().map(|&shard| Action::Send(shard, Request::Abort { txn })));
-            }
-            Phase::Executing(None) | Phase::Deciding(None) | Phase::Over => {}
+            Phase::Executing(None) | Phase::Deciding(None) => {}
         }
     }
 
@@ -193,8 +181,8 @@ impl Transaction {
             }
             // Only the planted bug "no guards" prepares the only participant.
             Reply::Prepared { shard, timestamp, .. } if matches!(self.phase, Phase::Executing(_)) => {
-                self.phase = Phase::Committing { waiting: SmallVec::from_slice(&[shard]), timestamp };
-                out.push(Action::Send(shard, Request::Commit { txn: self.txn, timestamp }));
+                self.phase = Phase::Ending(Ending::commit([shard], timestamp));
+                self.send(out);
                 out.push(Action::Answer(Ok(Output::default())));
             }
             Reply::Prepared { shard, answers, timestamp, .. } => {
@@ -211,11 +199,9 @@ impl Transaction {
                 self.on_decided(Ok(output), timestamp, out)
             }
             Reply::Committed { shard, .. } => {
-                if let Phase::Committing { waiting, .. } = &mut self.phase
-                    && answers(waiting, shard)
-                    && waiting.is_empty()
+                if let Phase::Ending(ending) = &mut self.phase
+                    && ending.on_committed(shard)
                 {
-                    self.phase = Phase::Over;
                     out.push(Action::Settled);
                 }
             }
@@ -232,11 +218,9 @@ impl Transaction {
                 }
             }
             Reply::Aborted { shard, .. } => {
-                if let Phase::Aborting { waiting } = &mut self.phase
-                    && answers(waiting, shard)
-                    && waiting.is_empty()
+                if let Phase::Ending(ending) = &mut self.phase
+                    && ending.on_aborted(shard)
                 {
-                    self.phase = Phase::Over;
                     out.push(Action::Settled);
                 }
             }
@@ -271,7 +255,7 @@ impl Transaction {
         out: &mut Vec<Action>,
     ) {
         let Phase::Preparing { waiting, answers: all, above, failure } = &mut self.phase else { return };
-        if !answers(waiting, shard) {
+        if !waiting.answer(shard) {
             return;
         }
         match answer {
@@ -283,7 +267,7 @@ impl Transaction {
             Err(Failure::Busy) if failure.is_some() => {}
             Err(new) => *failure = Some(new),
         }
-        if !waiting.is_empty() {
+        if !waiting.is_over() {
             return;
         }
         if let Some(failure) = failure.take() {
@@ -314,7 +298,7 @@ impl Transaction {
     fn abort(&mut self, prepared: &[ShardId], failure: Failure, out: &mut Vec<Action>) {
         // The comparator `none` cannot undo applied parts.
         let prepared = if self.atomic { prepared } else { &[] };
-        self.phase = Phase::Aborting { waiting: prepared.into() };
+        self.phase = Phase::Ending(Ending::abort(prepared.iter().copied()));
         self.send(out);
         match failure {
             Failure::Error(error) => out.push(Action::Answer(Err(error))),
@@ -322,7 +306,7 @@ impl Transaction {
         }
         // Without resending the ABORTs cannot be lost.
         if prepared.is_empty() || !self.resends {
-            self.phase = Phase::Over;
+            self.phase = Phase::Ending(Ending::over());
             out.push(Action::Settled);
         }
     }
@@ -330,7 +314,7 @@ impl Transaction {
     fn on_decided(&mut self, result: Result<Output, SqlError>, timestamp: Timestamp, out: &mut Vec<Action>) {
         let rest = &self.participants[..self.participants.len() - 1];
         if self.atomic {
-            self.phase = Phase::Committing { waiting: rest.into(), timestamp };
+            self.phase = Phase::Ending(Ending::commit(rest.iter().copied(), timestamp));
             self.send(out);
             out.push(Action::Answer(result));
         } else {
@@ -348,7 +332,7 @@ impl Transaction {
             return false;
         }
         let asked = &self.participants[..self.participants.len() - 1];
-        self.phase = Phase::Aborting { waiting: asked.into() };
+        self.phase = Phase::Ending(Ending::abort(asked.iter().copied()));
         self.send(out);
         true
     }
@@ -378,15 +362,13 @@ impl Transaction {
             Phase::Executing(_) | Phase::Deciding(_) => {
                 self.participants.last().copied().into_iter().collect()
             }
-            Phase::Preparing { waiting, .. }
-            | Phase::Committing { waiting, .. }
-            | Phase::Aborting { waiting } => waiting.to_vec(),
-            Phase::Over => Vec::new(),
+            Phase::Preparing { waiting, .. } => waiting.iter().collect(),
+            Phase::Ending(ending) => ending.untold().map(|(shard, _)| shard).collect(),
         }
     }
 
     fn finish(&mut self, result: Result<Output, SqlError>, out: &mut Vec<Action>) {
-        self.phase = Phase::Over;
+        self.phase = Phase::Ending(Ending::over());
         out.push(Action::Answer(result));
         out.push(Action::Settled);
     }

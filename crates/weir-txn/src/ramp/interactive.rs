@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use weir_core::ids::{ShardId, Timestamp, TxnId};
+use weir_core::round::{Ending, Waiting};
 use weir_types::interrupt::StatementId;
 use weir_types::{SqlError, SqlState};
 
-use super::coordinator::Action;
+use super::coordinator::{Action, outcome};
 use crate::message::{Answers, Begun, Call, Output, Reply, Request, Work, forgotten};
 
 #[derive(Debug)]
@@ -40,9 +40,6 @@ struct Failed {
     can_go_back: bool,
 }
 
-/// Shards that have not answered.
-type Shards = SmallVec<[ShardId; 8]>;
-
 #[derive(Debug)]
 enum Phase {
     /// Between statements.
@@ -51,7 +48,7 @@ enum Phase {
     Parts {
         call: Arc<Call>,
         participants: Arc<[ShardId]>,
-        waiting: Shards,
+        waiting: Waiting,
         answers: Vec<(ShardId, Answers)>,
         error: Option<SqlError>,
     },
@@ -64,27 +61,20 @@ enum Phase {
     /// Rolling back to the state after step `after`.
     RollingBack {
         after: u32,
-        waiting: Shards,
+        waiting: Waiting,
         /// The client waits for the rollback; otherwise a failed statement caused it.
         is_awaited: bool,
     },
     Binding {
         participants: Arc<[ShardId]>,
-        waiting: Shards,
+        waiting: Waiting,
         above: Timestamp,
     },
     Finishing {
         participants: Arc<[ShardId]>,
         above: Timestamp,
     },
-    Committing {
-        waiting: Shards,
-        timestamp: Timestamp,
-    },
-    Aborting {
-        waiting: Shards,
-    },
-    Over,
+    Ending(Ending<Timestamp>),
 }
 
 impl Interactive {
@@ -156,8 +146,8 @@ impl Interactive {
         self.number += 1;
         let (call, participants): (_, Arc<[ShardId]>) = (Arc::new(call), participants.into());
         let (_, others) = participants.split_last().expect("a statement has a participant");
-        let (waiting, answers): (Shards, _) = (others.into(), Vec::new());
-        self.phase = match waiting.is_empty() {
+        let (waiting, answers) = (Waiting::from(others), Vec::new());
+        self.phase = match waiting.is_over() {
             true => Phase::Last { call, participants, answers },
             false => Phase::Parts { call, participants, waiting, answers, error: None },
         };
@@ -208,7 +198,7 @@ impl Interactive {
 
     fn end_roll_back_if_told(&mut self, out: &mut Vec<Action>) {
         let Phase::RollingBack { waiting, is_awaited, .. } = &self.phase else { return };
-        if !waiting.is_empty() {
+        if !waiting.is_over() {
             return;
         }
         if *is_awaited {
@@ -232,7 +222,7 @@ impl Interactive {
         }
         assert!(self.is_between_statements(), "a statement is under way");
         if self.open.is_empty() {
-            self.phase = Phase::Over;
+            self.phase = Phase::Ending(Ending::over());
             return out.extend([Action::Answer(Ok(Output::default())), Action::Settled]);
         }
         match look {
@@ -247,12 +237,12 @@ impl Interactive {
 
     fn begin_to_commit(&mut self, out: &mut Vec<Action>) {
         let (decides, _) = *self.open.first().expect("some shard has worked");
-        let waiting: Shards = self.open[1..].iter().map(|(shard, _)| *shard).collect();
+        let waiting: Waiting = self.open[1..].iter().map(|(shard, _)| *shard).collect();
         let above = Timestamp::default();
-        self.phase = match waiting.is_empty() {
+        self.phase = match waiting.is_over() {
             true => Phase::Finishing { participants: Arc::new([]), above },
             false => {
-                let participants = waiting.iter().copied().chain([decides]).collect();
+                let participants = waiting.iter().chain([decides]).collect();
                 Phase::Binding { participants, waiting, above }
             }
         };
@@ -263,8 +253,9 @@ impl Interactive {
     pub fn roll_back(&mut self, out: &mut Vec<Action>) -> bool {
         self.is_ended = true;
         match &self.phase {
-            Phase::Finishing { .. } | Phase::Committing { .. } => false,
-            Phase::Aborting { .. } | Phase::Over => {
+            Phase::Finishing { .. } => false,
+            Phase::Ending(ending) if ending.is_committing() => false,
+            Phase::Ending(_) => {
                 self.end_if_told(out);
                 true
             }
@@ -285,7 +276,7 @@ impl Interactive {
         let mut send = |shard, request| out.push(Action::Send(shard, request));
         match &self.phase {
             Phase::Parts { call, participants, waiting, .. } => {
-                for &shard in waiting {
+                for shard in waiting.iter() {
                     send(shard, self.work(shard, call, participants, &[]));
                 }
             }
@@ -294,13 +285,13 @@ impl Interactive {
                 send(last, self.work(last, call, participants, answers));
             }
             Phase::RollingBack { after, waiting, .. } => {
-                for &(shard, opened) in self.open.iter().filter(|(shard, _)| waiting.contains(shard)) {
+                for &(shard, opened) in self.open.iter().filter(|(shard, _)| waiting.contains(*shard)) {
                     let (age, number, after) = (self.begun.age, self.number, *after);
                     send(shard, Request::RollBackTo { txn, age, number, after, opened });
                 }
             }
             Phase::Binding { participants, waiting, .. } => {
-                for (shard, opened) in self.open().into_iter().filter(|(shard, _)| waiting.contains(shard)) {
+                for (shard, opened) in self.open().into_iter().filter(|(shard, _)| waiting.contains(*shard)) {
                     send(
                         shard,
                         Request::Bind { txn, begun: self.begun, participants: participants.clone(), opened },
@@ -320,13 +311,10 @@ impl Interactive {
                     },
                 );
             }
-            Phase::Committing { waiting, timestamp } => {
-                waiting.iter().for_each(|&shard| send(shard, Request::Commit { txn, timestamp: *timestamp }));
+            Phase::Ending(ending) => {
+                ending.untold().for_each(|(shard, committed)| send(shard, outcome(txn, committed)));
             }
-            Phase::Aborting { waiting } => {
-                waiting.iter().for_each(|&shard| send(shard, Request::Abort { txn }))
-            }
-            Phase::Idle | Phase::Over => {}
+            Phase::Idle => {}
         }
     }
 
@@ -348,7 +336,7 @@ impl Interactive {
         match (reply, &mut self.phase) {
             (Reply::Worked { shard, number, incarnation, result, .. }, phase) if number == self.number => {
                 let is_asked = match phase {
-                    Phase::Parts { waiting, .. } => waiting.contains(&shard),
+                    Phase::Parts { waiting, .. } => waiting.contains(shard),
                     Phase::Last { participants, .. } => participants.last() == Some(&shard),
                     _ => false,
                 };
@@ -358,31 +346,38 @@ impl Interactive {
                 }
             }
             (Reply::RolledBack { shard, number, incarnation, .. }, Phase::RollingBack { waiting, .. })
-                if number == self.number && waiting.contains(&shard) =>
+                if number == self.number && waiting.contains(shard) =>
             {
-                waiting.retain(|one| *one != shard);
+                waiting.answer(shard);
                 self.note_open(shard, incarnation);
                 self.end_roll_back_if_told(out);
             }
             (Reply::Prepared { shard, timestamp, .. }, Phase::Binding { participants, waiting, above }) => {
-                waiting.retain(|one| *one != shard);
+                waiting.answer(shard);
                 *above = (*above).max(timestamp);
-                if waiting.is_empty() {
+                if waiting.is_over() {
                     self.phase = Phase::Finishing { participants: participants.clone(), above: *above };
                     self.send(out);
                 }
             }
             (Reply::Decided { timestamp, .. }, Phase::Finishing { .. }) => {
-                let waiting: Shards = self.open[1..].iter().map(|(shard, _)| *shard).collect();
+                let rest = self.open[1..].iter().map(|(shard, _)| *shard);
                 out.push(Action::Answer(Ok(Output::default())));
-                self.phase = Phase::Committing { waiting, timestamp };
+                self.phase = Phase::Ending(Ending::commit(rest, timestamp));
                 self.end_if_told(out);
                 self.send(out);
             }
-            (Reply::Committed { shard, .. }, Phase::Committing { waiting, .. })
-            | (Reply::Aborted { shard, .. }, Phase::Aborting { waiting }) => {
-                waiting.retain(|one| *one != shard);
-                self.end_if_told(out);
+            (Reply::Committed { shard, .. }, Phase::Ending(ending)) => {
+                let is_last = ending.on_committed(shard);
+                if is_last {
+                    self.end_if_told(out);
+                }
+            }
+            (Reply::Aborted { shard, .. }, Phase::Ending(ending)) => {
+                let is_last = ending.on_aborted(shard);
+                if is_last {
+                    self.end_if_told(out);
+                }
             }
             // A shard has forgotten the transaction, or refuses to end it.
             (Reply::Refused { error, .. }, phase) if !is_ending(phase) => self.fail_for_good(error, out),
@@ -420,12 +415,12 @@ impl Interactive {
     ) {
         match (&mut self.phase, result) {
             (Phase::Parts { waiting, answers, error, call, participants }, result) => {
-                waiting.retain(|one| *one != shard);
+                waiting.answer(shard);
                 match result {
                     Ok((answer, _)) => answers.push((shard, answer)),
                     Err(new) => *error = Some(new),
                 }
-                if waiting.is_empty() {
+                if waiting.is_over() {
                     if let Some(error) = error.take() {
                         return self.fail(error, out);
                     }
@@ -450,7 +445,7 @@ impl Interactive {
     /// Shards whose answers the statement waits for.
     pub fn awaited(&self) -> Vec<ShardId> {
         match &self.phase {
-            Phase::Parts { waiting, .. } => waiting.to_vec(),
+            Phase::Parts { waiting, .. } => waiting.iter().collect(),
             Phase::Last { participants, .. } => participants.last().copied().into_iter().collect(),
             _ => Vec::new(),
         }
@@ -461,13 +456,14 @@ impl Interactive {
         let error = SqlError::new(SqlState::QUERY_CANCELED, "a statement of this transaction was given up")
             .with_hint("Nothing of it has happened. Try it again.");
         match &mut self.phase {
-            Phase::Finishing { .. } | Phase::Committing { .. } => return false,
+            Phase::Finishing { .. } => return false,
+            Phase::Ending(ending) if ending.is_committing() => return false,
             Phase::Parts { .. } | Phase::Last { .. } => self.fail_quietly(error, out),
             Phase::RollingBack { is_awaited, .. } => {
                 *is_awaited = false;
                 self.failed.get_or_insert(Failed { error, can_go_back: true });
             }
-            Phase::Idle | Phase::Binding { .. } | Phase::Aborting { .. } | Phase::Over => {
+            Phase::Idle | Phase::Binding { .. } | Phase::Ending(_) => {
                 self.failed = Some(Failed { error, can_go_back: false });
                 self.abort(out);
             }
@@ -518,25 +514,20 @@ impl Interactive {
 
     fn abort(&mut self, out: &mut Vec<Action>) {
         self.note_asked();
-        self.phase = Phase::Aborting { waiting: self.open.iter().map(|(shard, _)| *shard).collect() };
+        self.phase = Phase::Ending(Ending::abort(self.open.iter().map(|(shard, _)| *shard)));
         self.send(out);
         self.end_if_told(out);
     }
 
     fn end_if_told(&mut self, out: &mut Vec<Action>) {
-        if let Phase::Committing { waiting, .. } | Phase::Aborting { waiting } = &self.phase
-            && waiting.is_empty()
-        {
-            self.phase = Phase::Over;
-        }
-        if self.is_ended && matches!(self.phase, Phase::Over) {
+        if self.is_ended && matches!(&self.phase, Phase::Ending(ending) if ending.is_over()) {
             out.push(Action::Settled);
         }
     }
 }
 
 fn is_ending(phase: &Phase) -> bool {
-    matches!(phase, Phase::Committing { .. } | Phase::Aborting { .. } | Phase::Over)
+    matches!(phase, Phase::Ending(_))
 }
 
 fn no_savepoint() -> SqlError {

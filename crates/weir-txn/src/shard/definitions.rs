@@ -79,7 +79,7 @@ impl<F: Faults> Node<F> {
             Request::Work { begun, .. } => {
                 let is_open = self.open.get(&txn).is_some_and(|open| !open.only_advises());
                 let has_defined = self.open.get(&holder).is_some_and(|open| open.defines())
-                    || self.participant.prepared.contains_key(&holder);
+                    || self.participant.prepared().contains_key(&holder);
                 if is_open || begun.age < age && !has_defined {
                     return Some(request);
                 }
@@ -88,7 +88,7 @@ impl<F: Faults> Node<F> {
             // Bound to a schema version that is not committed yet.
             Request::Read { query, within: None, .. }
                 if query.schema_version != self.program.schema_version
-                    && self.participant.prepared.contains_key(&holder) =>
+                    && self.participant.prepared().contains_key(&holder) =>
             {
                 self.waiting.entry(holder).or_default().push(request);
             }
@@ -104,7 +104,7 @@ impl<F: Faults> Node<F> {
             _ => self.barrier = Some(Barrier { txn, age }),
         }
         let open = self.open.iter().filter(|(_, open)| !open.only_advises()).map(|(txn, _)| txn);
-        let in_flight = open.chain(self.participant.prepared.keys());
+        let in_flight = open.chain(self.participant.prepared().keys());
         in_flight.copied().find(|other| *other != txn && !self.bugs.ignores_definitions())
     }
 
@@ -212,7 +212,7 @@ impl<F: Faults> Node<F> {
     fn forget_all(&mut self) {
         self.readers.clear();
         self.snapshots.on_definition();
-        for one in self.participant.unsettled.values_mut() {
+        for one in self.participant.committed_mut().values_mut() {
             one.writes = None;
         }
         self.storage.forget(self.storage.position());

@@ -107,7 +107,7 @@ impl<F: Faults> Exposed for Node<F> {
     }
 
     fn figures(&self) -> Figures {
-        let table = |(id, table): (usize, &TableSchema)| TableFigures {
+        let table = |(id, table): (usize, &Arc<TableSchema>)| TableFigures {
             name: table.name.clone(),
             rows: self.storage.row_count(TableId(id as u32)),
             bytes: self.storage.about_bytes(TableId(id as u32)),
@@ -115,7 +115,7 @@ impl<F: Faults> Exposed for Node<F> {
         Figures {
             tables: self.storage.schema().tables.iter().enumerate().map(table).collect(),
             open: self.open.len(),
-            prepared: self.participant.prepared.len(),
+            prepared: self.participant.prepared().len(),
             waiting: self.waiting.values().map(Vec::len).sum(),
             disk_is_full: self.storage.room.disk_is_full,
             clock_ms: ms_of(self.clock.last()),
@@ -162,7 +162,7 @@ impl<F: Faults> Exposed for Node<F> {
     }
 
     fn undecided(&self) -> impl Iterator<Item = CoordinatorId> {
-        self.participant.prepared.keys().map(|txn| txn.coordinator)
+        self.participant.prepared().keys().map(|txn| txn.coordinator)
     }
 }
 
@@ -170,7 +170,7 @@ impl<F: Faults> Node<F> {
     /// Rejects a call whose clock is too far ahead (S9), where clocks belong to different processes. Read-only procedures carry no clock.
     pub(crate) fn refuses_clock(&self, now_ms: u64, request: &Request) -> Option<Reply> {
         let begun_ms =
-            request.begun_ms().filter(|_| self.outcomes.is_some() && !self.bugs.accepts_any_clock())?;
+            request.begun_ms().filter(|_| self.participant.remembers && !self.bugs.accepts_any_clock())?;
         let above = match request {
             Request::Execute { call, .. }
                 if self.program.callee(&call.callee).is_ok_and(|callee| callee.read_only) =>
@@ -220,7 +220,7 @@ impl<F: Faults> Node<F> {
         let columns_of = |at: usize| program.schema.table(query.tables[at].table).column_names.len();
         let is_one = |at: usize| {
             let read = &query.tables[at];
-            (read.table.0 as usize) < program.partitions.len()
+            (read.table.0 as usize) < program.placement.len()
                 && read.equals.iter().all(|(column, _)| *column < columns_of(at))
                 && read.joined.iter().all(|(earlier, pairs)| {
                     let are_columns =

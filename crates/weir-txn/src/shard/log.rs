@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 use weir_core::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
 use weir_core::lsn::Lsn;
 use weir_core::machine::Durable;
+use weir_core::participant::{self, Applied, Outcome, Participant, Participates as _, Transactions as _};
 use weir_core::readers::OverOf;
 use weir_core::termination::Timeouts;
 use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState, Value};
 
 use super::definitions::Step;
-use super::outcomes::{OutcomeTable, Over};
-use super::participant::{Prepared, Unsettled};
+use super::participant::{Prepared, Sql, Unsettled};
 use crate::claims::{Claim, Claims};
 use crate::exec::definition::Description;
 use crate::exec::fetch::fetch;
@@ -26,27 +26,19 @@ use crate::exec::sequences::Sequences;
 use crate::faults::Faults;
 use crate::message::{Age, Answers, ReadQuery, Reply, TableRead};
 use crate::shard::node::Node;
-use crate::storage::{Image, LoggedOperation, LoggedRow, Rows as _, SavedRows, Storage, Write};
+use crate::storage::{Image, LoggedOperation, LoggedRow, Rows as _, Storage, Write};
 
 /// One record of a shard's log.
+pub type Record = participant::Record<Sql>;
+
+/// A prepare: the transaction's operations, its claims and its coordinator's answer, kept until COMMIT.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Record {
-    /// The shard has started, for the `incarnation`-th time.
-    Started { incarnation: u64 },
-    /// The transaction has prepared: its operations, its claims and its coordinator's answer, kept until COMMIT.
-    Prepared { txn: TxnId, prepared: Box<LoggedPrepared>, sequences: Option<Box<Sequences>> },
-    /// The transaction has committed, with the resulting row images, whether it had prepared or not.
-    Committed(Box<LoggedCommit>),
-    /// The transaction has not committed here and never will.
-    Refused { txn: TxnId, reply: Option<Box<Reply>> },
-    /// Nothing of this coordinator is accepted any more.
-    Retired { coordinator: CoordinatorId },
-    /// Replaces all earlier records.
-    Snapshot(Box<Snapshot>),
-    /// Rows of the preceding snapshot, which was written without rows.
-    Rows(Box<SavedRows>),
+pub struct Prepare {
+    pub(super) prepared: Box<LoggedPrepared>,
+    pub(super) sequences: Option<Box<Sequences>>,
 }
 
+/// A commit with the resulting row images.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LoggedCommit {
     txn: TxnId,
@@ -82,7 +74,7 @@ pub struct Snapshot {
     /// Each with the number of changes in the image that were made before it prepared.
     prepared: Vec<(TxnId, Position, LoggedPrepared)>,
     unsettled: Vec<(TxnId, Timestamp, Arc<[ShardId]>, bool)>,
-    over: Vec<(TxnId, Over)>,
+    over: Vec<(TxnId, Outcome<Option<Box<Reply>>>)>,
     below: Vec<OverOf>,
     retired: Vec<CoordinatorId>,
     sequences: Sequences,
@@ -114,8 +106,7 @@ impl<F: Faults> Durable for Node<F> {
     type Record = Record;
 
     fn take_records(&mut self) -> Vec<Record> {
-        let Some(outcomes) = &mut self.outcomes else { return Vec::new() };
-        outcomes.take().unwrap_or_else(|| vec![self.snapshot()])
+        self.participant.log.take().unwrap_or_else(|| vec![self.snapshot()])
     }
 
     fn on_durable(&mut self, up_to: Lsn) {
@@ -130,7 +121,7 @@ impl<F: Faults> Durable for Node<F> {
         if is_first {
             self.snapshot_is_void = false;
             let defines = |prepared: &Prepared| prepared.definitions.is_some();
-            if self.participant.prepared.values().any(defines) {
+            if self.participant.prepared().values().any(defines) {
                 // Definitions of open transactions are replayed on these rows when the log is read.
                 return Some((self.snapshot(), false));
             }
@@ -142,7 +133,7 @@ impl<F: Faults> Durable for Node<F> {
             return None;
         }
         let rows = self.storage.saved_rows(bytes)?;
-        Some((Record::Rows(Box::new(rows)), self.storage.is_saving()))
+        Some((Record::Part(Box::new(rows)), self.storage.is_saving()))
     }
 
     fn end_snapshot(&mut self) {
@@ -171,10 +162,9 @@ impl<F: Faults> Durable for Node<F> {
 impl<F: Faults> Node<F> {
     /// Everything that must survive a restart, with or without rows.
     fn snapshot_with(&self, rows: bool) -> Record {
-        let nothing = OutcomeTable::default();
-        let outcomes = self.outcomes.as_deref().unwrap_or(&nothing);
+        let of = &self.participant;
         let mut since: BTreeMap<(TableId, u32), Position> = BTreeMap::new();
-        let mut in_order: Vec<(&TxnId, &Prepared)> = self.participant.prepared.iter().collect();
+        let mut in_order: Vec<(&TxnId, &Prepared)> = of.prepared().iter().collect();
         in_order.sort_by_key(|(txn, prepared)| (prepared.at, **txn));
         for (_, prepared) in &in_order {
             for (table, row, _) in &prepared.pins {
@@ -188,14 +178,14 @@ impl<F: Faults> Node<F> {
         let unsettled =
             |(txn, one): (&TxnId, &Unsettled)| (*txn, one.timestamp, one.participants.clone(), one.settled);
         Record::Snapshot(Box::new(Snapshot {
-            incarnation: outcomes.incarnation,
+            incarnation: of.incarnation,
             clock: self.clock.last(),
             image,
             prepared: in_order.into_iter().map(prepared).collect(),
-            unsettled: self.participant.unsettled.iter().map(unsettled).collect(),
-            over: outcomes.over.iter().map(|(txn, over)| (*txn, over.clone())).collect(),
-            below: self.participant.readers.over(),
-            retired: outcomes.retired.iter().copied().collect(),
+            unsettled: of.committed().iter().map(unsettled).collect(),
+            over: of.outcomes.iter().map(|(txn, outcome)| (txn, outcome.clone())).collect(),
+            below: of.readers.over(),
+            retired: of.outcomes.retired().collect(),
             sequences: self.sequences.clone(),
             description: self.changed_description().map(|description| Box::new((*description).clone())),
         }))
@@ -231,24 +221,27 @@ impl<F: Faults> Node<F> {
         records: impl IntoIterator<Item = Record>,
     ) -> Result<Node<F>, SqlError> {
         let mut node = Node::new(shard, program, bugs);
-        node.outcomes = Some(Box::new(OutcomeTable { is_logged: true, timeouts, ..OutcomeTable::default() }));
-        records.into_iter().try_for_each(|record| node.replay(record))?;
+        node.participant = Participant::remembering(timeouts);
+        for record in records {
+            node.replay(record)?;
+            node.forget();
+        }
         if bugs.recovery_forgets_prepared() {
-            let prepared: Vec<TxnId> = node.participant.prepared.keys().copied().collect();
-            prepared.into_iter().for_each(|txn| drop(node.release(txn)));
+            let prepared: Vec<TxnId> = node.participant.prepared().keys().copied().collect();
+            for txn in prepared {
+                let released = node.release(txn);
+                released.iter().for_each(|one| node.unpin(&one.pins));
+            }
         }
         if bugs.recovery_forgets_claims() {
-            node.participant.claims = Claims::default();
+            node.claims = Claims::default();
         }
         node.storage.end_replay();
         node.check_homes()?;
-        let outcomes = node.outcomes.as_deref_mut().expect("it has just got one");
         if bugs.recovery_forgets_answers() {
-            outcomes.over.clear();
+            node.participant.outcomes.lose(|_| true);
         }
-        outcomes.incarnation += 1;
-        outcomes.log.push(Record::Started { incarnation: outcomes.incarnation });
-        node.participant.restart(outcomes.incarnation);
+        node.participant.start();
         node.forget();
         node.has_new_description = true;
         Ok(node)
@@ -281,7 +274,7 @@ impl<F: Faults> Node<F> {
     /// Names a difference between this shard and the one recovered from its log; none if they agree. Bookkeeping of current readers, and
     /// what coordinators send again, is not compared.
     pub fn lost_by(&self, recovered: &Node) -> Option<String> {
-        let tables = (0..self.program.partitions.len() as u32).map(TableId);
+        let tables = (0..self.program.placement.len() as u32).map(TableId);
         let print = |storage: &Storage, table| (storage.fingerprint(table), storage.row_count(table));
         for table in tables {
             if print(&self.storage, table) != print(&recovered.storage, table) {
@@ -289,80 +282,42 @@ impl<F: Faults> Node<F> {
             }
         }
         let (own, other) = (&self.participant, &recovered.participant);
-        if own.prepared.keys().ne(other.prepared.keys()) {
-            return Some(format!("prepared {:?}", own.prepared.keys().collect::<Vec<_>>()));
+        if own.prepared().keys().ne(other.prepared().keys()) {
+            return Some(format!("prepared {:?}", own.prepared().keys().collect::<Vec<_>>()));
         }
-        for (prepared, again) in own.prepared.values().zip(other.prepared.values()) {
+        for (prepared, again) in own.prepared().values().zip(other.prepared().values()) {
             let [one, two] = [prepared, again].map(|one| format!("{:?}", LoggedPrepared::of(one)));
             if one != two {
                 return Some(format!("what is prepared: {one} became {two}"));
             }
         }
         // Claims of open transactions are lost with them.
-        let claims = own.claims.of(|txn| !self.open.contains_key(&txn));
-        if claims != other.claims {
+        let claims = self.claims.of(|txn| !self.open.contains_key(&txn));
+        if claims != recovered.claims {
             return Some(format!("claims {claims:?}"));
         }
-        if let Some(txn) = own.unsettled.keys().find(|txn| !other.unsettled.contains_key(txn)) {
+        if let Some(txn) = own.committed().keys().find(|txn| !other.committed().contains_key(txn)) {
             return Some(format!("that {txn:?} may not be everywhere"));
         }
-        let nothing = OutcomeTable::default();
-        let [own, other] =
-            [&self.outcomes, &recovered.outcomes].map(|one| one.as_deref().unwrap_or(&nothing));
-        let is_same = |(txn, over): &(&TxnId, &Over)| {
-            other.over.get(txn).is_some_and(|again| {
-                again.clock == over.clock && again.reply.is_some() == over.reply.is_some()
+        let is_same = |(txn, outcome): &(TxnId, &Outcome<Option<Box<Reply>>>)| {
+            other.outcomes.get(*txn).is_some_and(|again| {
+                again.clock == outcome.clock && again.answer.is_some() == outcome.answer.is_some()
             })
         };
-        if let Some((txn, over)) = own.over.iter().find(|one| !is_same(one)) {
-            return Some(format!("that {txn:?} is {over:?}"));
+        if let Some((txn, outcome)) = own.outcomes.iter().find(|one| !is_same(one)) {
+            return Some(format!("that {txn:?} is {outcome:?}"));
         }
         (!self.sequences.gave_no_more_than(&recovered.sequences)).then(|| "what sequences gave".to_string())
-    }
-
-    fn replay(&mut self, record: Record) -> Result<(), SqlError> {
-        match record {
-            Record::Started { incarnation } => self.outcomes_mut().incarnation = incarnation,
-            Record::Prepared { txn, prepared, sequences } => {
-                self.take_over(sequences);
-                let at = self.storage.position();
-                self.hold_again(txn, at, *prepared)?;
-            }
-            Record::Committed(commit) => self.commit_again(*commit)?,
-            Record::Refused { txn, reply } => {
-                self.participant.readers.know(txn.coordinator);
-                self.release(txn);
-                self.lower_barrier(txn);
-                // The preceding snapshot may have been written after the coordinator reported the transaction as over.
-                if !self.participant.readers.is_below(txn.coordinator, txn.sequence) {
-                    self.outcomes_mut().over.insert(txn, Over { clock: None, reply });
-                }
-            }
-            Record::Retired { coordinator } => {
-                // The coordinator has no unfinished transactions, so its commits were settled.
-                self.participant.forget_coordinator(coordinator);
-                self.outcomes_mut().forget_coordinator(coordinator);
-            }
-            Record::Snapshot(snapshot) => self.restore(*snapshot)?,
-            Record::Rows(rows) => self.storage.restore_saved(*rows),
-        }
-        self.forget();
-        Ok(())
     }
 
     /// Turns logging off: a restart loses everything, but repetitions are still answered, and transactions of silent coordinators still
     /// terminated.
     pub fn without_log(mut self) -> Node<F> {
-        let outcomes = self.outcomes_mut();
-        (outcomes.is_logged, outcomes.log) = (false, Vec::new());
+        self.participant.log.stop();
         self
     }
 
-    fn outcomes_mut(&mut self) -> &mut OutcomeTable {
-        self.outcomes.as_deref_mut().expect("only a shard with a log reads one")
-    }
-
-    fn take_over(&mut self, sequences: Option<Box<Sequences>>) {
+    pub(super) fn take_over(&mut self, sequences: Option<Box<Sequences>>) {
         if let Some(sequences) = sequences
             && !self.bugs.recovery_forgets_sequences()
         {
@@ -370,11 +325,16 @@ impl<F: Faults> Node<F> {
         }
     }
 
-    fn hold_again(&mut self, txn: TxnId, at: Position, logged: LoggedPrepared) -> Result<(), SqlError> {
+    /// Rebuilds a transaction that was prepared at that position.
+    pub(super) fn prepared_again(
+        &mut self,
+        txn: TxnId,
+        at: Position,
+        logged: LoggedPrepared,
+    ) -> Result<Prepared, SqlError> {
         let LoggedPrepared { age, writes, claims, participants, answers, timestamp, holds_rows, steps } =
             logged;
         self.clock.restore(timestamp.clock);
-        self.participant.readers.know(txn.coordinator);
         let write = |(table, row, operation): &(TableId, Option<u32>, LoggedOperation)| Write {
             table: *table,
             row: *row,
@@ -390,7 +350,7 @@ impl<F: Faults> Node<F> {
                 Some(Box::new(self.prepare_again(steps)?))
             }
         };
-        let prepared = Prepared {
+        Ok(Prepared {
             age,
             writes,
             own: None,
@@ -401,16 +361,16 @@ impl<F: Faults> Node<F> {
             answer,
             holds_rows,
             definitions,
-        };
-        self.participant.hold(txn, prepared);
-        Ok(())
+        })
     }
 
-    fn commit_again(&mut self, commit: LoggedCommit) -> Result<(), SqlError> {
+    pub(super) fn commit_again(&mut self, commit: LoggedCommit) -> Result<(), SqlError> {
         let LoggedCommit { txn, timestamp, participants, rows, reply, sequences, steps } = commit;
         self.clock.restore(timestamp.clock);
-        self.participant.readers.know(txn.coordinator);
         let mut prepared = self.release(txn);
+        if let Some(prepared) = &prepared {
+            self.unpin(&prepared.pins);
+        }
         let bound = prepared.as_mut().and_then(|prepared| prepared.definitions.take());
         self.lower_barrier(txn);
         self.replay_steps(bound.map_or(steps, |bound| bound.steps), timestamp)?;
@@ -419,121 +379,106 @@ impl<F: Faults> Node<F> {
         let begin = self.storage.position();
         self.storage.replay_logged(rows, timestamp, &*program);
         let participants = prepared.map_or(participants, |prepared| prepared.participants);
-        if participants.len() > 1 {
-            let unsettled = Unsettled::new(timestamp, participants, self.storage.position(), begin, None);
-            self.participant.unsettled.insert(txn, unsettled);
-        }
-        self.outcomes_mut().over.insert(txn, Over { clock: Some(timestamp.clock), reply });
+        let position = self.storage.position();
+        let is_alone = participants.len() < 2;
+        let unsettled = || Unsettled::new(timestamp, participants, position, begin, None);
+        let committed = (!is_alone).then(unsettled);
+        self.participant.note_commit((txn, timestamp.clock), reply, Applied { committed, record: None });
         Ok(())
     }
 
-    fn restore(&mut self, snapshot: Snapshot) -> Result<(), SqlError> {
+    pub(super) fn restore(&mut self, snapshot: Snapshot) -> Result<(), SqlError> {
         let Snapshot {
             incarnation, clock, image, prepared, unsettled, over, below, retired, sequences, ..
         } = snapshot;
-        let timeouts = self.outcomes_mut().timeouts;
+        let timeouts = self.participant.timeouts;
         let program = match snapshot.description {
             Some(description) => Arc::new(description.compile(self.program.shards)?),
             None => self.program.clone(),
         };
         *self = Node::new(self.shard, program, self.bugs);
-        let over = over.into_iter().collect();
-        let retired = retired.into_iter().collect();
-        self.outcomes = Some(Box::new(OutcomeTable {
-            is_logged: true,
-            incarnation,
-            timeouts,
-            over,
-            retired,
-            ..OutcomeTable::default()
-        }));
+        self.participant = Participant::remembering(timeouts);
+        self.participant.incarnation = incarnation;
+        self.participant.restore(below, over, retired);
         self.clock.restore(clock);
         self.take_over(Some(Box::new(sequences)));
         let program = self.program.clone();
         self.storage = Storage::new(program.schema.clone());
         self.storage.restore(image, &*program);
-        self.participant.readers.restore(below);
         for (txn, at, logged) in prepared {
-            self.hold_again(txn, at, logged)?;
+            self.participant.readers.know(txn.coordinator);
+            let prepared = self.prepared_again(txn, at, logged)?;
+            self.hold(txn, prepared);
         }
         let position = self.storage.position();
         for (txn, timestamp, participants, settled) in unsettled {
             let one = Unsettled::new(timestamp, participants, position, position, None);
-            self.participant.unsettled.insert(txn, Unsettled { settled, ..one });
+            self.participant.committed_mut().insert(txn, Unsettled { settled, ..one });
         }
         Ok(())
     }
 
-    /// Logs a commit, and remembers the answer for repetitions.
-    pub(crate) fn note_commit(
+    /// Record of a commit; none without a log. `begin`: position of the shard before it. `steps`: of a transaction that has changed the
+    /// schema. `unprepared`: if it has other participants, and has not prepared here.
+    pub(crate) fn logged_commit(
         &mut self,
-        txn: TxnId,
-        timestamp: Timestamp,
-        begin: Position,
-        participants: &[ShardId],
-        reply: Option<&Reply>,
-    ) {
-        self.note_commit_of(txn, timestamp, (begin, Vec::new()), participants, reply);
-    }
-
-    /// Logs the commit of a transaction that has changed the schema in these steps.
-    pub(crate) fn note_commit_of(
-        &mut self,
-        txn: TxnId,
-        timestamp: Timestamp,
+        (txn, timestamp): (TxnId, Timestamp),
         (begin, steps): (Position, Vec<Step>),
-        participants: &[ShardId],
+        unprepared: Option<&Unsettled>,
         reply: Option<&Reply>,
-    ) {
-        let Some(outcomes) = &mut self.outcomes else { return };
-        let reply = reply.cloned().map(Box::new);
-        self.participant.readers.know(txn.coordinator);
-        outcomes.over.insert(txn, Over { clock: Some(timestamp.clock), reply: reply.clone() });
-        if !outcomes.is_logged {
-            return;
+    ) -> Option<Box<LoggedCommit>> {
+        if !self.participant.log.is_on() {
+            return None;
         }
-        let (rows, record) = (self.storage.logged_since(begin), outcomes.next());
+        let (rows, record) = (self.storage.logged_since(begin), self.participant.log.next());
         match steps.is_empty() {
             true => self.storage.note_unsynced(begin, record),
             false => self.storage.note_all_unsynced(record),
         }
-        let (participants, sequences) = (participants.into(), self.sequences.take_changed());
-        let commit = LoggedCommit { txn, timestamp, participants, rows, reply, sequences, steps };
-        outcomes.log.push(Record::Committed(Box::new(commit)));
+        let participants = unprepared.map_or_else(|| Arc::new([]) as _, |one| one.participants.clone());
+        let sequences = self.sequences.take_changed();
+        let reply = reply.cloned().map(Box::new);
+        Some(Box::new(LoggedCommit { txn, timestamp, participants, rows, reply, sequences, steps }))
+    }
+
+    /// Logs the commit of a transaction that has not prepared here, and remembers the answer for repetitions. `committed`: if it has other
+    /// participants.
+    pub(crate) fn note_commit(
+        &mut self,
+        (txn, timestamp): (TxnId, Timestamp),
+        (begin, steps): (Position, Vec<Step>),
+        committed: Option<Unsettled>,
+        reply: &Reply,
+    ) {
+        let record = self.logged_commit((txn, timestamp), (begin, steps), committed.as_ref(), Some(reply));
+        let answer = self.participant.remembers.then(|| Box::new(reply.clone()));
+        self.participant.note_commit((txn, timestamp.clock), answer, Applied { committed, record });
     }
 
     /// Logs that a transaction has not committed and never will. Returns the position that the reply depends on.
     pub(crate) fn note_refusal(&mut self, txn: TxnId, reply: Option<&Reply>) -> Lsn {
         self.drop_open(txn);
-        let read_dependency = self.read_dependency();
-        let Some(outcomes) = &mut self.outcomes else { return Lsn::START };
-        let reply = reply.cloned().map(Box::new);
-        self.participant.readers.know(txn.coordinator);
-        // Outcomes that the coordinator knows already need not be remembered.
-        if !self.participant.readers.is_below(txn.coordinator, txn.sequence) {
-            outcomes.over.insert(txn, Over { clock: None, reply: reply.clone() });
+        if !self.participant.remembers {
+            return Lsn::START;
         }
         // A refusal because the disk is full is not logged: its client does not repeat the request, and there is no room for the record.
-        let needs_room =
-            matches!(reply.as_deref(), Some(Reply::Executed { .. })) && self.storage.room.disk_is_full;
-        if needs_room {
-            // The reply depends only on what it has read; records that wait for disk space need not be waited for.
-            return read_dependency;
-        }
-        if outcomes.is_logged && !self.bugs.refusal_is_not_recorded() {
-            outcomes.log.push(Record::Refused { txn, reply });
-        }
-        outcomes.noted()
+        let needs_room = matches!(reply, Some(Reply::Executed { .. })) && self.storage.room.disk_is_full;
+        let is_logged = !needs_room && self.records_refusals();
+        self.participant.note_refusal(txn, reply.cloned().map(Box::new), is_logged);
+        // Records that wait for disk space need not be waited for: such a reply depends only on what it has read.
+        if needs_room { self.read_dependency() } else { self.noted() }
     }
 
     pub(crate) fn note_prepared(&mut self, txn: TxnId) {
-        let Some(outcomes) = &mut self.outcomes else { return };
-        self.participant.readers.know(txn.coordinator);
-        if !outcomes.is_logged {
+        if !self.participant.remembers {
             return;
         }
-        let prepared = Box::new(LoggedPrepared::of(&self.participant.prepared[&txn]));
-        let sequences = self.sequences.take_changed();
-        outcomes.log.push(Record::Prepared { txn, prepared, sequences });
+        self.participant.readers.know(txn.coordinator);
+        if !self.participant.log.is_on() {
+            return;
+        }
+        let prepared = Box::new(LoggedPrepared::of(&self.participant.prepared()[&txn]));
+        let prepared = Prepare { prepared, sequences: self.sequences.take_changed() };
+        self.participant.log.push(Record::Prepared { txn, prepared });
     }
 }

@@ -7,12 +7,10 @@ mod exposed;
 pub mod log;
 mod node;
 mod open;
-mod outcomes;
 pub mod participant;
 mod reads;
+mod repetitions;
 mod snapshot;
-mod termination;
 
 pub use log::Record;
 pub use node::{Effects, Node};
-pub use termination::Left;

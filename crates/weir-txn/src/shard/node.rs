@@ -5,18 +5,20 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use weir_core::clock::HybridClock;
 use weir_core::ids::{CoordinatorId, Position, Sender, ShardId, Timestamp, TxnId};
 use weir_core::lsn::Lsn;
 use weir_core::machine::{self, Done, Shard};
+use weir_core::participant::{Participant, Transactions as _};
 use weir_core::termination::{Says as _, Terminates as _, Words};
 use weir_sql::catalog::{SequenceId, TableId};
 use weir_types::interrupt::{Interrupts, StatementId};
 use weir_types::{SqlError, SqlState};
 
-use crate::claims::Holders;
+use crate::claims::{Claims, Holders};
 use crate::exec::call::{self, Fragment, OpenStatement, Role, Stop};
 use crate::exec::chosen::Chosen;
 use crate::exec::definition::Description;
@@ -26,8 +28,7 @@ use crate::faults::{Faults, NoFaults};
 use crate::message::{Age, Begun, Call, Callee, Decision, Progress, Reply, Request, schema_has_changed};
 use crate::shard::definitions::Barrier;
 use crate::shard::open::Open;
-use crate::shard::outcomes::OutcomeTable;
-use crate::shard::participant::{Participant, Prepared, Unsettled};
+use crate::shard::participant::{Prepared, Sql, Unsettled};
 use crate::shard::snapshot::Snapshots;
 use crate::storage::{Storage, Workspace, Write, WriteSet};
 
@@ -55,13 +56,16 @@ pub struct Node<F = NoFaults> {
     pub storage: Storage,
     pub(crate) program: Arc<Program>,
     pub(crate) clock: HybridClock,
-    pub(crate) participant: Participant,
+    /// The state of its transactions. Outcomes are kept only where messages may be lost and processes may die.
+    pub(crate) participant: Participant<Sql>,
+    /// What prepared and open transactions hold.
+    pub(crate) claims: Claims,
+    /// Number of prepared transactions that hold their rows.
+    pub(crate) hold_rows: usize,
     /// Active readers, each with the oldest position that it may still need: its own, or that of the oldest prepare that was undecided
     /// when it arrived.
     pub(crate) readers: BTreeMap<TxnId, Position>,
     pub(crate) snapshots: Snapshots,
-    /// Outcomes of transactions; present only where messages may be lost and processes may die.
-    pub(crate) outcomes: Option<Box<OutcomeTable>>,
     /// Transactions that ended in this step; requests that wait for them are retried by [`Node::wake`].
     pub(crate) ended: Vec<TxnId>,
     /// Interactive transactions that have worked on this shard and have not ended.
@@ -96,9 +100,10 @@ impl<F: Faults> Node<F> {
             storage: Storage::new(program.schema.clone()),
             clock: HybridClock::new(shard),
             participant: Participant::default(),
+            claims: Claims::default(),
+            hold_rows: 0,
             readers: BTreeMap::new(),
             snapshots: Snapshots::default(),
-            outcomes: None,
             ended: Vec::new(),
             open: BTreeMap::new(),
             loading: Vec::new(),
@@ -145,19 +150,19 @@ impl<F: Faults> Shard for Node<F> {
     }
 
     fn epoch(&self) -> u64 {
-        self.participant.epoch()
+        self.participant.readers.epoch()
     }
 
     fn on_progress(&mut self, now_ms: u64, coordinator: CoordinatorId, progress: Progress) {
         let Progress { settled_below, drained } = progress;
-        let over = self.participant.on_progress(now_ms, coordinator, settled_below, drained);
-        if let (Some(over), Some(outcomes)) = (over, &mut self.outcomes) {
-            // The message that ended a read may have been lost.
-            while let Some((&read, _)) = self.readers.range(over.clone()).next() {
-                self.readers.remove(&read);
+        let passed = self.participant.on_progress(coordinator, [], settled_below, drained);
+        if let Some(passed) = passed {
+            self.participant.settle_all(passed.clone());
+            if self.participant.remembers {
+                self.end_reads(passed);
             }
-            outcomes.forget(over);
         }
+        self.drain(now_ms);
     }
 
     fn step(&mut self, now_ms: u64, from: Sender, request: Request, out: &mut Effects) {
@@ -172,12 +177,14 @@ impl<F: Faults> Shard for Node<F> {
         self.storage.look_at_memory(self.write_sets_bytes());
         self.program.count(self.storage.row_counts());
         let sent = (out.replies.len(), out.peers.len());
-        if self.outcomes.is_some() {
+        if self.participant.remembers {
             self.participant.readers.on_timer(now_ms);
         }
         self.bound_snapshots(out);
-        let Some(outcomes) = &self.outcomes else { return };
-        let terminate_ms = outcomes.timeouts.terminate_ms;
+        if !self.participant.remembers {
+            return;
+        }
+        let terminate_ms = self.participant.timeouts.terminate_ms;
         let silent: Vec<CoordinatorId> = self.participant.readers.silent_for(terminate_ms).collect();
         if !silent.is_empty() {
             // If such a coordinator still lives, its reads are answered with a retry.
@@ -185,7 +192,7 @@ impl<F: Faults> Shard for Node<F> {
             self.withdraw_what_waits_of(&silent, out);
             self.drop_open_of(&silent);
         }
-        self.participant.expire(now_ms);
+        self.expire(now_ms);
         let words = self.finish_the_silent();
         self.send_words(words, out);
         self.wake(now_ms, out);
@@ -236,7 +243,7 @@ impl<F: Faults> Shard for Node<F> {
     }
 
     fn is_idle(&self) -> bool {
-        self.participant.prepared.is_empty() && self.waiting.is_empty() && self.open.is_empty()
+        self.participant.prepared().is_empty() && self.waiting.is_empty() && self.open.is_empty()
     }
 }
 
@@ -256,9 +263,11 @@ impl<F: Faults> Node<F> {
         self.hold_back(sent, out);
     }
 
-    /// Position after the last record noted.
-    fn noted(&self) -> Lsn {
-        self.outcomes.as_deref().map_or(Lsn::START, OutcomeTable::noted)
+    /// Ends reads that their coordinator has reported as over: the message that ended one may have been lost.
+    fn end_reads(&mut self, over: Range<TxnId>) {
+        while let Some((&read, _)) = self.readers.range(over.clone()).next() {
+            self.readers.remove(&read);
+        }
     }
 
     /// Position of the last record that a row read in this step depends on.
@@ -286,7 +295,7 @@ impl<F: Faults> Node<F> {
 
     fn on_request(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
         self.statement = request.statement();
-        if self.outcomes.is_some() && self.is_repeated(&request, out) {
+        if self.participant.remembers && self.is_repeated(&request, out) {
             return;
         }
         if let Some(refusal) = self.refuses_clock(now_ms, &request) {
@@ -316,7 +325,7 @@ impl<F: Faults> Node<F> {
                     // The prepare of this transaction may arrive later than its abort.
                     self.note_refusal(txn, None);
                 }
-                if self.outcomes.is_some() {
+                if self.participant.remembers {
                     self.reply(txn, Reply::Aborted { txn, shard: self.shard }, out);
                 }
             }
@@ -366,7 +375,7 @@ impl<F: Faults> Node<F> {
                 self.waits_besides.remove(&request.txn());
                 self.statement = request.statement();
                 // The clock check is skipped: a request may have waited for hours since it was begun.
-                if self.outcomes.is_none() || !self.is_repeated(&request, out) {
+                if !self.participant.remembers || !self.is_repeated(&request, out) {
                     self.on_admitted(now_ms, request, out);
                 }
             }
@@ -376,9 +385,9 @@ impl<F: Faults> Node<F> {
     /// Answers a repeated request as the first time, and drops one that must not take effect any more. Returns whether it did either.
     fn is_repeated(&mut self, request: &Request, out: &mut Effects) -> bool {
         let (txn, shard) = (request.txn(), self.shard);
-        let Some(outcomes) = self.outcomes.as_deref().filter(|_| !self.bugs.takes_effect_twice()) else {
+        if !self.participant.remembers || self.bugs.takes_effect_twice() {
             return false;
-        };
+        }
         // The transaction that took a snapshot has ended before the snapshot is read.
         if matches!(request, Request::SnapshotIsRead { .. } | Request::EndSnapshot { .. }) {
             return false;
@@ -389,13 +398,13 @@ impl<F: Faults> Node<F> {
         if request.reads() {
             return false;
         }
-        let reply = if let Some(again) = outcomes.answer_again(request, shard) {
+        let reply = if let Some(again) = self.answer_again(request) {
             again
-        } else if outcomes.retired.contains(&txn.coordinator) {
+        } else if self.participant.outcomes.is_retired(txn.coordinator) {
             Some(Reply::Retired { txn, shard })
         } else if matches!(request, Request::Commit { .. } | Request::Abort { .. }) {
             return false;
-        } else if let Some(prepared) = self.participant.prepared.get(&txn) {
+        } else if let Some(prepared) = self.participant.prepared().get(&txn) {
             // A late rollback to a savepoint: once the transaction is prepared nothing is undone.
             let answer = prepared.answer.as_deref().cloned();
             answer.map(|(answers, timestamp)| Reply::Prepared { txn, shard, answers, timestamp })
@@ -444,9 +453,9 @@ impl<F: Faults> Node<F> {
 
     /// Sends a reply to the coordinator, and remembers it for repetitions.
     pub(crate) fn answer(&mut self, txn: TxnId, reply: Reply, out: &mut Effects) {
-        let after = match self.outcomes {
-            Some(_) => self.note_refusal(txn, Some(&reply)),
-            None => Lsn::START,
+        let after = match self.participant.remembers {
+            true => self.note_refusal(txn, Some(&reply)),
+            false => Lsn::START,
         };
         out.reply(txn.coordinator, reply.spoken(), after);
     }
@@ -475,7 +484,7 @@ impl<F: Faults> Node<F> {
                 if read_only {
                     return self.reply_from_rows(txn, reply.spoken(), out);
                 }
-                self.note_commit(txn, timestamp, begin, &[], Some(&reply));
+                self.note_commit((txn, timestamp), (begin, Vec::new()), None, &reply);
                 self.reply(txn, reply.spoken(), out);
             }
             Err(Stop::Error(error)) => {
@@ -508,7 +517,7 @@ impl<F: Faults> Node<F> {
         let (timestamp, begin) = (self.clock.tick(now_ms), self.storage.position());
         self.sequences.set(&self.program, self.shard, sequence, (value, is_given));
         let reply = Reply::Executed { txn, result: Ok(Default::default()) };
-        self.note_commit(txn, timestamp, begin, &[], Some(&reply));
+        self.note_commit((txn, timestamp), (begin, Vec::new()), None, &reply);
         self.reply(txn, reply, out);
     }
 
@@ -528,7 +537,7 @@ impl<F: Faults> Node<F> {
         let ran = self.run(txn, &call, role, timestamp, true, Target::WriteSet(&mut own, None));
         match ran {
             Ok(ran) => {
-                let answer = self.outcomes.is_some().then(|| Box::new((ran.answers.clone(), timestamp)));
+                let answer = self.participant.remembers.then(|| Box::new((ran.answers.clone(), timestamp)));
                 let has_failed = ran.answers.error.is_some();
                 let reply = Reply::Prepared { txn, shard: self.shard, answers: ran.answers, timestamp };
                 // A failed part keeps no claims: the last participant will refuse.
@@ -550,7 +559,7 @@ impl<F: Faults> Node<F> {
                     holds_rows: false,
                     definitions: None,
                 };
-                self.participant.hold(txn, prepared);
+                self.hold(txn, prepared);
                 self.note_prepared(txn);
                 self.reply(txn, reply, out);
             }
@@ -581,7 +590,7 @@ impl<F: Faults> Node<F> {
                     self.storage.rollback(begin);
                 }
                 let reply = Reply::Prepared { txn, shard, answers: ran.answers, timestamp };
-                self.note_commit(txn, timestamp, begin, &[], Some(&reply));
+                self.note_commit((txn, timestamp), (begin, Vec::new()), None, &reply);
                 self.reply(txn, reply, out);
             }
             Err(Stop::Error(error)) => {
@@ -612,31 +621,6 @@ impl<F: Faults> Node<F> {
         rows.into_iter().map(pin).collect()
     }
 
-    /// Removes a prepared transaction together with its claims and pins.
-    pub(crate) fn release(&mut self, txn: TxnId) -> Option<Prepared> {
-        let prepared = self.participant.release(txn)?;
-        self.unpin(&prepared.pins);
-        Some(prepared)
-    }
-
-    /// Discards a prepared transaction for good. Returns whether there was one.
-    pub(crate) fn abort(&mut self, txn: TxnId) -> bool {
-        let Some(prepared) = self.release(txn) else {
-            let was_open = self.open.contains_key(&txn);
-            if was_open {
-                self.note_refusal(txn, None);
-            }
-            return was_open;
-        };
-        self.storage.discard_write_set(prepared.own.unwrap_or_default());
-        if let Some(definitions) = prepared.definitions {
-            self.discard_versions(definitions.versions);
-        }
-        self.note_refusal(txn, None);
-        self.ended.push(txn);
-        true
-    }
-
     fn on_decide(
         &mut self,
         now_ms: u64,
@@ -657,11 +641,10 @@ impl<F: Faults> Node<F> {
                 let participants = decision.participants;
                 let reply = Reply::Decided { txn, output: ran.output, timestamp };
                 self.has_done.commits += 1;
-                self.note_commit(txn, timestamp, begin, &participants, Some(&reply));
-                if !participants.is_empty() {
-                    let unsettled = Unsettled::new(timestamp, participants, position, begin, writes);
-                    self.participant.unsettled.insert(txn, unsettled);
-                }
+                let is_alone = participants.is_empty();
+                let unsettled = || Unsettled::new(timestamp, participants, position, begin, writes);
+                let committed = (!is_alone).then(unsettled);
+                self.note_commit((txn, timestamp), (begin, Vec::new()), committed, &reply);
                 self.reply(txn, reply.spoken(), out);
             }
             Err(Stop::Error(error)) => {
@@ -736,8 +719,8 @@ impl<F: Faults> Node<F> {
             environment: self
                 .sequences
                 .environment(&self.program, self.shard, call.transaction_time)
-                .of_transaction(&self.program, (&self.participant.claims, txn), self.chosen.get(&txn)),
-            claims: &self.participant.claims,
+                .of_transaction(&self.program, (&self.claims, txn), self.chosen.get(&txn)),
+            claims: &self.claims,
             loading: loading.collect(),
             here: self.shard,
             txn,
@@ -745,7 +728,7 @@ impl<F: Faults> Node<F> {
             timestamp,
             keep_writes,
             open,
-            has_locks: (!self.open.is_empty() || self.participant.hold_rows > 0) && !self.bugs.ignores_open(),
+            has_locks: (!self.open.is_empty() || self.hold_rows > 0) && !self.bugs.ignores_open(),
             looks: looks.then_some(if self.bugs.forgets_deferred() { &[][..] } else { later }),
             bugs: self.bugs,
         };
@@ -765,7 +748,7 @@ impl<F: Faults> Node<F> {
     pub(crate) fn wait_with_call(&mut self, holder: TxnId, request: Request, out: &mut Effects) {
         let (txn, is_alone) = (request.txn(), matches!(request, Request::Execute { .. }));
         self.waiting.entry(holder).or_default().push(request);
-        if is_alone && self.outcomes.is_some() {
+        if is_alone && self.participant.remembers {
             self.tell_whom_it_waits_for(txn, holder, out);
         }
     }
@@ -782,7 +765,7 @@ impl<F: Faults> Node<F> {
     ) {
         let is_older = |holder: &TxnId| match self.open.contains_key(holder) {
             true => matches!(request, Request::Execute { .. }),
-            false => self.participant.age_of(*holder).is_some_and(|holder| age < holder),
+            false => self.participant.prepared().get(holder).is_some_and(|holder| age < holder.age),
         };
         if holders.iter().all(is_older) {
             self.has_done.waits += 1;
@@ -807,58 +790,14 @@ impl<F: Faults> Node<F> {
         }
     }
 
-    /// Makes a prepared transaction's operations visible. Returns false, and changes nothing, if a reader's second round or another
-    /// participant has committed the transaction already.
-    pub(crate) fn commit(&mut self, txn: TxnId, timestamp: Timestamp) -> bool {
-        let Some(mut prepared) = self.participant.release(txn) else { return false };
-        self.has_done.commits += 1;
-        self.clock.observe(timestamp);
-        if let Some(definitions) = prepared.definitions.take() {
-            self.commit_definitions(definitions.versions, timestamp);
-            self.lower_barrier(txn);
-        }
-        let begin = self.storage.position();
-        let touched: Vec<(TableId, u32)> = prepared
-            .pins
-            .iter()
-            .filter(|&&(table, row, changes)| !self.storage.is_untouched(table, row, changes))
-            .map(|&(table, row, _)| (table, row))
-            .collect();
-        self.unpin(&prepared.pins);
-        match prepared.own {
-            Some(own) if !self.bugs.no_guards() => {
-                self.storage.apply_write_set(own, &touched, timestamp);
-                let folded =
-                    |write: &&Write| write.row.is_some_and(|row| touched.contains(&(write.table, row)));
-                for Write { table, row, operation } in prepared.writes.iter().filter(folded) {
-                    self.storage.apply(*table, *row, operation, timestamp, prepared.at);
-                }
-            }
-            own => {
-                // A transaction without claims may have lost a key to another one, and after a restart only its operations are known:
-                // they are applied one by one.
-                self.storage.discard_write_set(own.unwrap_or_default());
-                self.apply(&prepared.writes, timestamp, prepared.at);
-            }
-        }
-        if self.outcomes.is_some() {
-            self.note_commit(txn, timestamp, begin, &[], None);
-        }
-        let writes = (!self.readers.is_empty()).then(|| prepared.writes.clone());
-        let (participants, position) = (prepared.participants, self.storage.position());
-        let unsettled = Unsettled::new(timestamp, participants, position, prepared.at, writes);
-        self.participant.unsettled.insert(txn, unsettled);
-        self.ended.push(txn);
-        true
-    }
-
-    pub(crate) fn apply(&mut self, writes: &[Write], timestamp: Timestamp, prepared_at: Position) {
+    /// Applies operations to the tables as they are now.
+    pub(crate) fn replay_writes(&mut self, writes: &[Write], timestamp: Timestamp, prepared_at: Position) {
         for Write { table, row, operation } in writes {
             self.storage.apply(*table, *row, operation, timestamp, prepared_at);
         }
     }
 
-    fn unpin(&mut self, pins: &[(TableId, u32, u32)]) {
+    pub(crate) fn unpin(&mut self, pins: &[(TableId, u32, u32)]) {
         for &(table, row, _) in pins {
             self.storage.unpin(table, row);
         }
@@ -867,7 +806,7 @@ impl<F: Faults> Node<F> {
     /// Bytes held by uncommitted write sets.
     fn write_sets_bytes(&self) -> usize {
         let open = self.open.values().map(|open| open.own.bytes());
-        let prepared = self.participant.prepared.values().filter_map(|one| one.own.as_ref());
+        let prepared = self.participant.prepared().values().filter_map(|one| one.own.as_ref());
         open.chain(prepared.map(WriteSet::bytes)).sum()
     }
 
@@ -891,9 +830,7 @@ impl<F: Faults> Node<F> {
     }
 
     fn has_loaded(&mut self) {
-        if let Some(outcomes) = &mut self.outcomes {
-            outcomes.has_loaded = true;
-        }
+        self.participant.log.replace();
     }
 
     /// Inserts a row of the initial population on its home shard; checks keys only. A shard with a log writes a snapshot as its next

@@ -167,7 +167,7 @@ impl<F: Faults> Node<F> {
         let result = match ran {
             Ok(ran) if ran.answers.error.is_none() => {
                 let mut claims = ran.claims;
-                claims.retain(|claim| self.participant.claims.take(claim, txn));
+                claims.retain(|claim| self.claims.take(claim, txn));
                 open.keys_claimed += claims.iter().filter(|claim| matches!(claim, Claim::Key(..))).count();
                 if open.keys_claimed >= KEYS_CLAIMED_MAX && !self.loading.contains(&txn) {
                     self.loading.push(txn);
@@ -295,7 +295,7 @@ impl<F: Faults> Node<F> {
             Stop::Pinned { table, row } => {
                 let has =
                     |prepared: &Prepared| prepared.pins.iter().any(|pin| (pin.0, pin.1) == (table, row));
-                let mut prepared = self.participant.prepared.iter();
+                let mut prepared = self.participant.prepared().iter();
                 let (holder, _) =
                     prepared.find(|(_, prepared)| has(prepared)).expect("a pinned row has whoever pinned it");
                 smallvec![*holder]
@@ -310,7 +310,7 @@ impl<F: Faults> Node<F> {
     }
 
     fn incarnation(&self) -> u64 {
-        self.outcomes.as_deref().map_or(0, |outcomes| outcomes.incarnation)
+        self.participant.incarnation
     }
 
     fn refuse_forgotten(&mut self, txn: TxnId, out: &mut Effects) {
@@ -320,7 +320,7 @@ impl<F: Faults> Node<F> {
     /// Releases claims; requests that wait for the transaction are retried.
     fn release_claims(&mut self, txn: TxnId, claims: Vec<Claim>) {
         for claim in claims {
-            self.participant.claims.release(&claim, txn);
+            self.claims.release(&claim, txn);
         }
         self.ended.push(txn);
     }

@@ -1,24 +1,56 @@
-//! Transactions that are not over on this shard: prepared ones with their claims, and committed ones that may not have reached their
-//! other participants yet.
+//! SQL calls as a payload of the transaction core (docs/internals/transaction-core.md): what is prepared, what is kept of a commit, and how a
+//! shard claims, applies and discards it.
 //!
-//! Bookkeeping only: [`super::Node`] runs the calls and accesses storage.
+//! The commit of the last participant is the decision (docs/decisions/0003), so a prepared participant asks it, and the others, who may
+//! have received COMMIT; S3, S4.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_core::draining::{Committed, Draining};
+use weir_core::draining;
 use weir_core::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
-use weir_core::readers::Readers;
+use weir_core::participant::{
+    Applied, Committed, Left, Participant, Participates, Payload, Prepared as _, READER_DELAY_MS_MAX,
+};
+use weir_core::termination::{Fate, says_words};
 use weir_sql::catalog::TableId;
+use weir_types::SqlError;
 
 use super::definitions::Definitions;
-use crate::claims::{Claim, Claims};
-use crate::message::{Age, Answers, Sibling};
-use crate::storage::{Write, WriteSet};
+use super::log::{LoggedCommit, Prepare, Snapshot};
+use crate::claims::Claim;
+use crate::faults::Faults;
+use crate::message::{Age, Answers, Reply, Request, Sibling};
+use crate::shard::node::Node;
+use crate::storage::{SavedRows, Write, WriteSet};
 
-/// Longest delay of garbage collection by a slow reader; after it the reader must begin anew.
-const READER_DELAY_MS_MAX: u64 = 5_000;
+/// Transactions of SQL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sql;
+
+impl Payload for Sql {
+    type Stamp = Timestamp;
+    type Prepared = Prepared;
+    type Committed = Unsettled;
+    /// Ordered, so that equal shards do the same in the same order.
+    type PreparedMap = BTreeMap<TxnId, Prepared>;
+    type CommittedMap = BTreeMap<TxnId, Unsettled>;
+    /// Reply to a repetition of the transaction's last request.
+    type Answer = Option<Box<Reply>>;
+    type LoggedPrepared = Prepare;
+    type LoggedCommit = Box<LoggedCommit>;
+    type Snapshot = Snapshot;
+    type SnapshotPart = Box<SavedRows>;
+
+    /// The answer of a call is its result, which only the table has.
+    const REMEMBERS_COMMITS: bool = true;
+
+    fn clock_of(timestamp: Timestamp) -> u64 {
+        timestamp.clock
+    }
+}
+
+says_words!(Request);
 
 #[derive(Debug)]
 pub struct Prepared {
@@ -39,6 +71,20 @@ pub struct Prepared {
     pub holds_rows: bool,
     /// Set if it changes the schema; then it contains all changes of the transaction.
     pub definitions: Option<Box<Definitions>>,
+}
+
+impl weir_core::participant::Prepared for Prepared {
+    fn since(&self) -> u64 {
+        self.at
+    }
+
+    fn clock(&self) -> u64 {
+        self.answer.as_deref().map_or(0, |(_, timestamp)| timestamp.clock)
+    }
+
+    fn participants(&self) -> &[ShardId] {
+        &self.participants
+    }
 }
 
 /// A committed transaction with other participants, kept until no reader needs it as a sibling.
@@ -67,133 +113,191 @@ impl Unsettled {
     }
 }
 
-impl Committed for Unsettled {
+impl draining::Committed for Unsettled {
     fn settled(&mut self) -> &mut bool {
         &mut self.settled
     }
 }
 
-#[derive(Debug, Default)]
-pub struct Participant {
-    pub prepared: BTreeMap<TxnId, Prepared>,
-    /// Prepared transactions in prepare order, so that positions ascend. Invariant: the first entry is still prepared.
-    order: VecDeque<(Position, TxnId)>,
-    pub claims: Claims,
-    /// Number of prepared transactions that hold their rows.
-    pub hold_rows: usize,
-    pub unsettled: BTreeMap<TxnId, Unsettled>,
-    /// Settled transactions whose metadata an earlier read may still need (S10).
-    draining: Draining,
-    pub readers: Readers,
+impl Committed for Unsettled {
+    fn clock(&self) -> u64 {
+        self.timestamp.clock
+    }
+
+    fn participants(&self) -> &[ShardId] {
+        &self.participants
+    }
+
+    fn is_settled(&self) -> bool {
+        self.settled
+    }
 }
 
-impl Participant {
-    pub fn hold(&mut self, txn: TxnId, prepared: Prepared) {
+impl<F: Faults> Participates for Node<F> {
+    type Payload = Sql;
+    type Unreadable = SqlError;
+
+    fn own_id(&self) -> ShardId {
+        self.shard
+    }
+
+    fn participant(&self) -> &Participant<Sql> {
+        &self.participant
+    }
+
+    fn participant_mut(&mut self) -> &mut Participant<Sql> {
+        &mut self.participant
+    }
+
+    /// The last participant has decided.
+    fn stamp_at(&self, _txn: TxnId, prepared: &Prepared, clock: u64) -> Timestamp {
+        let node = *prepared.participants().last().expect("a transaction has a participant");
+        Timestamp { clock, node }
+    }
+
+    /// The last participant never prepares: until it has committed, there is no decision.
+    fn clock_of_all_prepared(&self, _prepared: &Prepared, _others: &[u64]) -> Option<u64> {
+        None
+    }
+
+    fn claim(&mut self, txn: TxnId, prepared: &Prepared) {
         for claim in &prepared.claims {
             self.claims.take(claim, txn);
         }
         self.hold_rows += usize::from(prepared.holds_rows);
-        self.order.push_back((prepared.at, txn));
-        let before = self.prepared.insert(txn, prepared);
-        assert!(before.is_none(), "{txn:?} prepared twice");
     }
 
-    pub fn release(&mut self, txn: TxnId) -> Option<Prepared> {
-        let prepared = self.prepared.remove(&txn)?;
+    fn unclaim(&mut self, txn: TxnId, prepared: &Prepared) {
         self.hold_rows -= usize::from(prepared.holds_rows);
         for claim in &prepared.claims {
             self.claims.release(claim, txn);
         }
-        while let Some((_, first)) = self.order.front()
-            && !self.prepared.contains_key(first)
-        {
-            self.order.pop_front();
+    }
+
+    fn apply(&mut self, txn: TxnId, mut prepared: Prepared, timestamp: Timestamp) -> Applied<Sql> {
+        self.has_done.commits += 1;
+        self.clock.observe(timestamp);
+        if let Some(definitions) = prepared.definitions.take() {
+            self.commit_definitions(definitions.versions, timestamp);
+            self.lower_barrier(txn);
         }
-        Some(prepared)
+        let begin = self.storage.position();
+        self.apply_prepared(&mut prepared, timestamp);
+        let record = self.logged_commit((txn, timestamp), (begin, Vec::new()), None, None);
+        let writes = (!self.readers.is_empty()).then_some(prepared.writes);
+        let (participants, position) = (prepared.participants, self.storage.position());
+        self.ended.push(txn);
+        let unsettled = Unsettled::new(timestamp, participants, position, prepared.at, writes);
+        Applied { committed: Some(unsettled), record }
     }
 
-    /// Oldest position from which a prepared transaction may have to be folded in.
-    pub fn oldest_prepare(&self) -> Option<Position> {
-        self.order.front().map(|(at, _)| *at)
+    fn discard(&mut self, txn: TxnId, prepared: Prepared) {
+        self.unpin(&prepared.pins);
+        self.storage.discard_write_set(prepared.own.unwrap_or_default());
+        if let Some(definitions) = prepared.definitions {
+            self.discard_versions(definitions.versions);
+        }
+        self.lower_barrier(txn);
+        self.ended.push(txn);
     }
 
-    pub fn age_of(&self, txn: TxnId) -> Option<Age> {
-        self.prepared.get(&txn).map(|prepared| prepared.age)
+    fn drop_unprepared(&mut self, txn: TxnId) -> bool {
+        self.drop_open(txn)
+    }
+
+    fn restore_prepared(&mut self, txn: TxnId, logged: Prepare) -> Result<Prepared, SqlError> {
+        let Prepare { prepared, sequences } = logged;
+        self.take_over(sequences);
+        let at = self.storage.position();
+        self.prepared_again(txn, at, *prepared)
+    }
+
+    fn restore_commit(&mut self, commit: Box<LoggedCommit>) -> Result<(), SqlError> {
+        self.commit_again(*commit)
+    }
+
+    fn restore_snapshot(&mut self, snapshot: Snapshot) -> Result<(), SqlError> {
+        self.restore(snapshot)
+    }
+
+    fn restore_part(&mut self, rows: Box<SavedRows>) {
+        self.storage.restore_saved(*rows);
+    }
+
+    fn fate_for(&self, txn: TxnId, asked: Fate) -> Option<Fate> {
+        match (self.participant.fate(txn), asked) {
+            (None, Fate::Prepared { clock }) if self.bugs.unknown_means_committed() => {
+                Some(Fate::Committed { clock })
+            }
+            (fate, _) => fate,
+        }
+    }
+
+    fn records_refusals(&self) -> bool {
+        !self.bugs.refusal_is_not_recorded()
+    }
+}
+
+impl<F: Faults> Node<F> {
+    /// Makes a prepared transaction's operations visible.
+    fn apply_prepared(&mut self, prepared: &mut Prepared, timestamp: Timestamp) {
+        let touched: Vec<(TableId, u32)> = prepared
+            .pins
+            .iter()
+            .filter(|&&(table, row, changes)| !self.storage.is_untouched(table, row, changes))
+            .map(|&(table, row, _)| (table, row))
+            .collect();
+        self.unpin(&prepared.pins);
+        match prepared.own.take() {
+            Some(own) if !self.bugs.no_guards() => {
+                self.storage.apply_write_set(own, &touched, timestamp);
+                let folded =
+                    |write: &&Write| write.row.is_some_and(|row| touched.contains(&(write.table, row)));
+                for Write { table, row, operation } in prepared.writes.iter().filter(folded) {
+                    self.storage.apply(*table, *row, operation, timestamp, prepared.at);
+                }
+            }
+            own => {
+                // A transaction without claims may have lost a key to another one, and after a restart only its operations are known:
+                // they are applied one by one.
+                self.storage.discard_write_set(own.unwrap_or_default());
+                self.replay_writes(&prepared.writes, timestamp, prepared.at);
+            }
+        }
     }
 
     /// Siblings for a reader that stands at the current position.
-    pub fn siblings(&self) -> Vec<Sibling> {
+    pub(crate) fn siblings(&self) -> Vec<Sibling> {
         let sibling = |(txn, unsettled): (&TxnId, &Unsettled)| Sibling {
             txn: *txn,
             timestamp: unsettled.timestamp,
             participants: unsettled.participants.clone(),
         };
-        self.unsettled.iter().map(sibling).collect()
+        self.participant.committed().iter().map(sibling).collect()
     }
 
-    /// Applies a coordinator's progress, which every batch carries: its transactions below `settled_below` are over everywhere, and its
-    /// reads that had begun when it saw epoch `drained` have ended. Returns the transactions that were not known to be over.
-    pub fn on_progress(
-        &mut self,
-        now_ms: u64,
-        coordinator: CoordinatorId,
-        settled_below: u64,
-        drained: u64,
-    ) -> Option<Range<TxnId>> {
-        let known_below = self.readers.on_progress(coordinator, settled_below, drained, |_| ());
-        let [from, below] = [known_below, settled_below].map(|sequence| TxnId { coordinator, sequence });
-        let news = (settled_below > known_below).then_some(from..below);
-        if let Some(news) = &news {
-            let epoch = self.readers.epoch();
-            for (txn, one) in self.unsettled.range_mut(news.clone()) {
-                self.draining.settle(epoch, *txn, Some(one));
-            }
-        }
-        self.drain(now_ms);
-        news
-    }
-
-    /// Marks a transaction as committed by all participants, which its coordinator may not know yet.
-    pub fn settle(&mut self, txn: TxnId) {
-        self.draining.settle(self.readers.epoch(), txn, self.unsettled.get_mut(&txn));
+    /// Drops what all readers have drained, and begins a new drain epoch if more is left.
+    pub(crate) fn drain(&mut self, now_ms: u64) {
+        let drained = self.participant.readers.drained();
+        while self.participant.next_drained(drained).is_some() {}
+        self.participant.advance(now_ms);
     }
 
     /// Drops readers that have delayed garbage collection for longer than the bound.
-    pub fn expire(&mut self, now_ms: u64) {
-        if !self.draining.is_empty() {
-            self.readers.expire(now_ms, READER_DELAY_MS_MAX);
+    pub(crate) fn expire(&mut self, now_ms: u64) {
+        if self.participant.is_draining() {
+            self.participant.readers.expire(now_ms, READER_DELAY_MS_MAX);
             self.drain(now_ms);
         }
     }
 
-    /// Forgets a coordinator that has nothing left on any shard.
-    pub fn forget_coordinator(&mut self, coordinator: CoordinatorId) {
-        self.readers.forget(coordinator);
-        self.unsettled.retain(|txn, _| txn.coordinator != coordinator);
+    /// Number of transactions that this shard has committed, and aborted, by asking the other participants.
+    pub fn terminated_by_asking(&self) -> (u64, u64) {
+        self.participant.terminated()
     }
 
-    /// Restarts the bookkeeping: there are no readers yet, so all settled transactions drain in the first epoch.
-    pub fn restart(&mut self, incarnation: u64) {
-        self.readers.restart(incarnation);
-        for (txn, one) in &mut self.unsettled {
-            one.settled |= self.readers.is_below(txn.coordinator, txn.sequence);
-        }
-        let settled = self.unsettled.iter().filter(|(_, one)| one.settled).map(|(txn, _)| *txn);
-        self.draining.restart(self.readers.epoch(), settled);
-    }
-
-    /// Drain epoch of the shard, sent with every batch of replies.
-    pub fn epoch(&self) -> u64 {
-        self.readers.epoch()
-    }
-
-    fn drain(&mut self, now_ms: u64) {
-        let drained = self.readers.drained();
-        while let Some(txn) = self.draining.next_drained(drained) {
-            self.unsettled.remove(&txn);
-        }
-        if !self.draining.is_empty() {
-            self.readers.advance(now_ms);
-        }
+    /// State left of that coordinator's transactions.
+    pub fn left_of(&self, coordinator: CoordinatorId) -> Left {
+        self.participant.left_of(coordinator)
     }
 }

@@ -7,7 +7,6 @@ use weir_core::lsn::Lsn;
 use weir_types::SqlError;
 
 use super::open::Open;
-use super::outcomes::OutcomeTable;
 use super::snapshot::Missing;
 use crate::exec::fetch::{Found, fetch};
 use crate::faults::Faults;
@@ -30,10 +29,9 @@ impl<F: Faults> Node<F> {
         let Some((txn, _)) = within.filter(|(txn, opened)| !self.has_open(*txn, *opened)) else {
             return true;
         };
-        let has_committed =
-            |outcomes: &OutcomeTable| outcomes.over.get(&txn).is_some_and(|over| over.clock.is_some());
-        if self.participant.prepared.contains_key(&txn) || self.outcomes.as_deref().is_some_and(has_committed)
-        {
+        let of = &self.participant;
+        let has_committed = of.outcomes.get(txn).is_some_and(|outcome| outcome.clock.is_some());
+        if of.prepared().contains_key(&txn) || has_committed {
             // A late read, which the end of the transaction does not wait for.
             return false;
         }
@@ -67,7 +65,7 @@ impl<F: Faults> Node<F> {
         };
         // A repeated read may be answered at a later position, but the reader may use the position of the first answer.
         self.readers.entry(read).or_insert(position.min(undecided));
-        let siblings = if self.bugs.no_siblings() { Vec::new() } else { self.participant.siblings() };
+        let siblings = if self.bugs.no_siblings() { Vec::new() } else { self.siblings() };
         // Other shards may be asked for the siblings, so their records must be durable before the reply.
         let defines = within.and_then(|(txn, _)| self.open.get(&txn)).is_some_and(Open::defines);
         let is_from_rows = siblings.is_empty() && !defines;
@@ -123,7 +121,7 @@ impl<F: Faults> Node<F> {
     ) -> Result<Found, SqlError> {
         let undone = self.storage.rewind(position);
         for Missing { writes, timestamp, prepared_at } in missing {
-            self.apply(writes, *timestamp, (*prepared_at).min(position));
+            self.replay_writes(writes, *timestamp, (*prepared_at).min(position));
         }
         let fetched = self.fetch_within(within, query, true);
         self.storage.rollback(position);

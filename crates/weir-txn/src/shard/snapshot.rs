@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use weir_core::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
 use weir_core::machine::Outgoing;
+use weir_core::participant::Transactions as _;
 use weir_types::{SqlError, SqlState};
 
 use crate::faults::Faults;
@@ -125,7 +126,7 @@ impl<F: Faults> Node<F> {
         if !self.bugs.holds_nothing_back() && self.snapshots.cut.is_none() {
             self.snapshots.cut = Some(Cut { read, position, began_ms: age_ms });
         }
-        let siblings = if self.bugs.no_siblings() { Vec::new() } else { self.participant.siblings() };
+        let siblings = if self.bugs.no_siblings() { Vec::new() } else { self.siblings() };
         self.reply(read, self.told(read, 1, position, siblings), out);
     }
 
@@ -190,7 +191,7 @@ impl<F: Faults> Node<F> {
         let (mut missing, mut are_known) = (Vec::new(), true);
         for sibling in including {
             self.commit(sibling.txn, sibling.timestamp);
-            match self.participant.unsettled.get(&sibling.txn) {
+            match self.participant.committed().get(&sibling.txn) {
                 Some(unsettled) if unsettled.position > position => match unsettled.writes.clone() {
                     Some(writes) => {
                         let (timestamp, prepared_at) = (unsettled.timestamp, unsettled.prepared_at);

@@ -1,8 +1,9 @@
 //! Replaces the tables of one schema by those of another, and back. An uncommitted definition is put in place and taken out for each
-//! statement of its transaction, so either direction costs only the number of tables.
+//! statement of its transaction, so either direction moves only what differs.
 //!
 //! `exec/remake.rs` computes the rows of the new tables.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_sql::catalog::TableId;
@@ -21,9 +22,21 @@ pub struct Remade {
     schema: Arc<Schema>,
     /// For each table of the new schema: the old table that it takes over unchanged.
     same: Vec<Option<TableId>>,
-    /// Tables that are not in place, by table: the new schema's; or the old one's once the new one is in place.
-    aside: Vec<Option<TableStore>>,
-    is_in_place: bool,
+    /// Tables that are not in place, by table: those of the new schema that are not in `same`; or those of the old one that it has
+    /// replaced, once the new one is in place.
+    aside: BTreeMap<u32, TableStore>,
+    place: Place,
+}
+
+/// Where the new schema's tables are, and how they came there.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// Not in place.
+    Aside,
+    /// In place of an old schema with that many tables, each of which has kept its number or has been replaced.
+    Replaced { old: usize },
+    /// In place, and all tables have moved.
+    Renumbered,
 }
 
 /// Origin of a table of the new schema.
@@ -40,7 +53,7 @@ pub type MakeRow<'a> = &'a mut dyn FnMut(&[Value]) -> Result<Vec<Value>, SqlErro
 impl Remade {
     /// Starts with no tables; the caller pushes all of them in order.
     pub fn new(schema: Arc<Schema>) -> Remade {
-        Remade { schema, same: Vec::new(), aside: Vec::new(), is_in_place: false }
+        Remade { schema, same: Vec::new(), aside: BTreeMap::new(), place: Place::Aside }
     }
 
     /// Table of the new schema that takes over that old table unchanged.
@@ -49,17 +62,26 @@ impl Remade {
         Some(TableId(at as u32))
     }
 
+    /// Of the `old` tables in place, those that stay keep their numbers, and there is another table for each of the others.
+    fn keeps_numbers(&self, old: usize) -> bool {
+        let keeps = |(now, was): (u32, &Option<TableId>)| was.is_none_or(|was| was.0 == now);
+        old <= self.same.len() && (0..).zip(&self.same).all(keeps)
+    }
+
     fn next(&self) -> &TableSchema {
         &self.schema.tables[self.same.len()]
     }
 
     pub fn push(&mut self, table: Remake) {
-        let (same, store) = match table {
-            Remake::Same(was) => (Some(was), None),
-            Remake::Empty => (None, Some(TableStore::new(self.next()))),
-        };
-        self.same.push(same);
-        self.aside.push(store);
+        match table {
+            Remake::Same(was) => self.same.push(Some(was)),
+            Remake::Empty => self.push_store(TableStore::new(self.next())),
+        }
+    }
+
+    fn push_store(&mut self, store: TableStore) {
+        self.aside.insert(self.same.len() as u32, store);
+        self.same.push(None);
     }
 
     /// Pushes a table with the rows of an old one, each converted by `make`, in the same slots.
@@ -93,8 +115,7 @@ impl Remade {
                 .map_err(|index| store.unique_violation(schema, index, &|column| made[column].clone()))?;
         }
         store.free_all(|_| true);
-        self.same.push(None);
-        self.aside.push(Some(store));
+        self.push_store(store);
         Ok(())
     }
 }
@@ -113,26 +134,57 @@ impl Storage {
     /// Swaps the tables in place with those in `remade`. The history from before must not be traversed in between.
     pub fn exchange(&mut self, remade: &mut Remade) {
         std::mem::swap(&mut self.schema, &mut remade.schema);
-        let mut here: Vec<Option<TableStore>> =
-            std::mem::take(&mut self.tables).into_iter().map(Some).collect();
-        let mut there = std::mem::take(&mut remade.aside);
-        if remade.is_in_place {
-            // `there` holds the old tables; unchanged ones move to their new numbers.
-            for (now, was) in remade.same.iter().enumerate() {
-                if let Some(was) = was {
-                    there[was.0 as usize] = here[now].take();
-                }
+        remade.place = match remade.place {
+            Place::Aside if remade.keeps_numbers(self.tables.len()) => {
+                let old = self.tables.len();
+                self.exchange_replaced(remade, old);
+                Place::Replaced { old }
             }
-        } else {
-            for (now, was) in remade.same.iter().enumerate() {
-                if let Some(was) = was {
-                    there[now] = here[was.0 as usize].take();
+            Place::Aside => {
+                self.exchange_all(remade);
+                Place::Renumbered
+            }
+            Place::Replaced { old } => {
+                self.exchange_replaced(remade, old);
+                Place::Aside
+            }
+            Place::Renumbered => {
+                self.exchange_all(remade);
+                Place::Aside
+            }
+        };
+    }
+
+    /// Swaps the tables that are not the same, and adds or removes those that the old schema with `old` tables lacks.
+    fn exchange_replaced(&mut self, remade: &mut Remade, old: usize) {
+        let added = self.tables.split_off(old).into_iter().zip(old as u32..);
+        let added: Vec<(u32, TableStore)> = added.map(|(store, at)| (at, store)).collect();
+        for (at, store) in std::mem::take(&mut remade.aside) {
+            match self.tables.get_mut(at as usize) {
+                Some(here) if (at as usize) < old => {
+                    remade.aside.insert(at, std::mem::replace(here, store));
                 }
+                _ => self.tables.push(store),
             }
         }
-        let whole = |store: Option<TableStore>| store.expect("a table is in one place or the other");
-        self.tables = there.into_iter().map(whole).collect();
-        remade.aside = here;
-        remade.is_in_place = !remade.is_in_place;
+        remade.aside.extend(added);
+    }
+
+    /// Moves every table, because they get other numbers.
+    fn exchange_all(&mut self, remade: &mut Remade) {
+        let mut here: Vec<Option<TableStore>> =
+            std::mem::take(&mut self.tables).into_iter().map(Some).collect();
+        let mut there: BTreeMap<u32, TableStore> = std::mem::take(&mut remade.aside);
+        for (now, was) in (0..).zip(&remade.same) {
+            let Some(TableId(was)) = *was else { continue };
+            let (from, to) = match remade.place {
+                Place::Aside => (was, now),
+                Place::Replaced { .. } | Place::Renumbered => (now, was),
+            };
+            let store = here[from as usize].take().expect("a table is in one place or the other");
+            there.insert(to, store);
+        }
+        self.tables = there.into_values().collect();
+        remade.aside = (0..).zip(here).filter_map(|(at, store)| Some((at, store?))).collect();
     }
 }

@@ -1,5 +1,8 @@
 //! Tables and indexes as storage needs them: column types, key columns, row layout.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use weir_sql::bound::{Expr, ExprKind};
 use weir_sql::catalog::{Catalog, ColumnIndex, TableId};
 use weir_types::SqlType;
@@ -9,8 +12,8 @@ pub type IndexId = usize;
 
 #[derive(Clone, Debug)]
 pub struct Schema {
-    /// Tables by [`TableId`].
-    pub tables: Vec<TableSchema>,
+    /// Tables by [`TableId`]. The next schema version shares those that its definition leaves as they are.
+    pub tables: Vec<Arc<TableSchema>>,
 }
 
 #[derive(Clone, Debug)]
@@ -59,13 +62,31 @@ pub struct IndexColumn {
 
 impl Schema {
     pub fn new(catalog: &Catalog) -> Schema {
-        Schema { tables: catalog.tables.iter().map(TableSchema::new).collect() }
+        Schema { tables: catalog.tables.iter().map(TableSchema::new).map(Arc::new).collect() }
     }
 
-    /// Marks the indexes that are looked up by full keys.
-    pub fn look_up(&mut self, indexes: impl IntoIterator<Item = (TableId, IndexId)>) {
-        for (table, index) in indexes {
-            self.tables[table.0 as usize].indexes[index].looked_up = true;
+    /// Schema of the catalog, whose tables are those of this schema except for the `changed` ones and new ones at the end.
+    pub(crate) fn with_changed(&self, catalog: &Catalog, changed: &BTreeSet<TableId>) -> Schema {
+        let mut tables = self.tables.clone();
+        for &id in changed {
+            let table = Arc::new(TableSchema::new(catalog.table(id)));
+            match tables.get_mut(id.0 as usize) {
+                Some(old) => *old = table,
+                None => tables.push(table),
+            }
+        }
+        Schema { tables }
+    }
+
+    /// Marks the indexes of the table that are looked up by full keys: these, and no others.
+    pub(crate) fn look_up(&mut self, table: TableId, indexes: &BTreeSet<IndexId>) {
+        let table = &mut self.tables[table.0 as usize];
+        let is_marked = |(at, index): (IndexId, &IndexSchema)| index.looked_up == indexes.contains(&at);
+        if table.indexes.iter().enumerate().all(is_marked) {
+            return;
+        }
+        for (at, index) in Arc::make_mut(table).indexes.iter_mut().enumerate() {
+            index.looked_up = indexes.contains(&at);
         }
     }
 

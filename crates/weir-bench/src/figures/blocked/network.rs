@@ -12,6 +12,7 @@ use rand_xoshiro::rand_core::SeedableRng;
 use weir_client::ClusterFile;
 use weir_client::carrier::{Carrier, new_id};
 use weir_core::machine::{Clients, Coordinator as _, Orders};
+use weir_kv::faults::NoFaults;
 use weir_kv::{Coordinator, Done, Options, Partition, Request, Timeouts, Variant};
 use weir_server::embedded::now_ms;
 
@@ -121,7 +122,7 @@ impl Loops {
             shards: stage.nodes.cluster.shards,
             links_keep_order: false,
             one_phase: is_doomed,
-            bugs: Default::default(),
+            bugs: NoFaults,
         };
         Ok(Loops {
             coordinator: Coordinator::new(new_id().map_err(|error| error.to_string())?, 0, options),

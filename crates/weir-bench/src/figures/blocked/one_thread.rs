@@ -7,6 +7,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_core::ids::{CoordinatorId, Sender, ShardId};
 use weir_core::machine::{Coordinator as _, Effects, Orders, Shard as _};
+use weir_kv::faults::NoFaults;
 use weir_kv::{Coordinator, Done, Options, Partition, Reply, Request, Timeouts, Variant};
 use weir_server::embedded::now_ms;
 
@@ -63,7 +64,7 @@ struct Stage {
 
 impl Stage {
     fn new(workload: &Ycsb, share: f64) -> Stage {
-        let shard = |id| Partition::recover(id, Default::default(), PATIENCE, Vec::new()).without_log();
+        let shard = |id| Partition::recover(id, NoFaults, PATIENCE, Vec::new()).without_log();
         let mut stage = Stage {
             shards: (0..SHARDS).map(shard).collect(),
             coordinators: Vec::new(),
@@ -86,7 +87,7 @@ impl Stage {
             shards: SHARDS,
             links_keep_order: true,
             one_phase,
-            bugs: Default::default(),
+            bugs: NoFaults,
         };
         let coordinator = Coordinator::new(self.next_id, 0, options);
         self.coordinators.push((self.next_id, coordinator, Orders::default()));

@@ -137,14 +137,9 @@ where
 
 /// Frames of transactions over items.
 fn conversation(variant: Variant) -> Vec<Vec<u8>> {
-    let mut shards: Vec<Partition> = (0..SHARDS).map(|id| Partition::new(id, Default::default())).collect();
-    let options = Options {
-        variant,
-        shards: SHARDS,
-        links_keep_order: false,
-        one_phase: false,
-        bugs: Default::default(),
-    };
+    let mut shards: Vec<Partition> = (0..SHARDS).map(|id| Partition::new(id, NoFaults)).collect();
+    let options =
+        Options { variant, shards: SHARDS, links_keep_order: false, one_phase: false, bugs: NoFaults };
     let key = |n: u64| Key::from(format!("key{n}").as_str());
     record(&mut shards, &mut Coordinator::new(7, 0, options), 24, |coordinator, n, orders| {
         let range = KeyRange { from: key(n), to: key(n + 3) };
@@ -262,11 +257,11 @@ fn whatever_is_said_to_a_shard_it_goes_on() {
         let said = conversation(variant);
         assert!(said.len() > 20);
         for seed in 0..cases() {
-            let mut shard = Partition::recover(HERE, Default::default(), Timeouts::default(), []);
+            let mut shard = Partition::recover(HERE, NoFaults, Timeouts::default(), []);
             believed += say(&mut shard, &said, seed);
             // Its records are enough to start from.
             let snapshot = shard.snapshot();
-            Partition::recover(HERE, Default::default(), Timeouts::default(), [snapshot]);
+            Partition::recover(HERE, NoFaults, Timeouts::default(), [snapshot]);
         }
     }
     assert!(believed > 0, "all of it was refused: nothing has been tried");
@@ -290,7 +285,7 @@ fn whatever_is_said_to_a_shard_of_calls_it_goes_on() {
 fn a_shard_that_believes_everything_is_brought_down() {
     let said = conversation(Variant::HYBRID);
     let falls = |seed| {
-        let shard = Partition::recover(HERE, Default::default(), Timeouts::default(), []);
+        let shard = Partition::recover(HERE, NoFaults, Timeouts::default(), []);
         catch_unwind(AssertUnwindSafe(|| say(&mut Credulous(shard), &said, seed))).is_err()
     };
     std::panic::set_hook(Box::new(|_| ()));

@@ -13,18 +13,33 @@ use crate::exec::routing::inserted;
 use crate::exec::sequences::generates_id;
 
 /// Changes that some statements make and that others must take into account.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Closed {
-    /// Tables from which they delete, or whose keys they change, including through foreign-key actions.
-    pub deleted: BTreeSet<TableId>,
-    /// Columns that they set to a value other than a newly generated id.
-    pub chosen: BTreeSet<(TableId, ColumnIndex)>,
+    /// Tables from which they delete, or whose keys they change, including through foreign-key actions. Open tables need not be here.
+    deleted: BTreeSet<TableId>,
+    /// Columns that they set to a value other than a newly generated id. Those of open tables need not be here.
+    chosen: BTreeSet<(TableId, ColumnIndex)>,
+    /// Tables declared in this source or a later one are open: they may lose rows and hold any values.
+    open_from: usize,
 }
 
 impl Closed {
-    /// Changes made by all procedures.
-    pub fn of(application: &Application) -> Closed {
-        let mut closed = Closed::default();
+    fn nothing(open_from: usize) -> Closed {
+        Closed { deleted: BTreeSet::new(), chosen: BTreeSet::new(), open_from }
+    }
+
+    /// Any statement may come: all tables are open.
+    pub fn everything() -> Closed {
+        Closed::nothing(0)
+    }
+
+    /// Changes made by all procedures. Tables declared in this source or a later one may lose rows and hold any values, whatever the
+    /// procedures do: no plan assumes otherwise.
+    pub fn open_from(application: &Application, source: usize) -> Closed {
+        let mut closed = Closed::nothing(source);
+        if closed.is_everything() {
+            return closed;
+        }
         for procedure in &application.procedures {
             each_statement(&procedure.body, &mut |statement, _| {
                 closed.note(&application.catalog, statement);
@@ -34,24 +49,38 @@ impl Closed {
         closed
     }
 
-    /// Like [`Closed::of`], but tables declared in this source or a later one may lose rows and hold any values, whatever the procedures
-    /// do: no plan assumes otherwise.
-    pub fn open_from(application: &Application, source: usize) -> Closed {
-        let mut closed = Closed::of(application);
-        let is_open = |table: &&Table| table.span.file as usize >= source;
-        for table in application.catalog.tables.iter().filter(is_open) {
-            closed.deleted.insert(table.id);
-            closed.chosen.extend((0..table.columns.len()).map(|column| (table.id, column)));
-        }
-        closed.follow(&application.catalog);
-        closed
-    }
-
     pub fn of_statement(catalog: &Catalog, statement: &Statement) -> Closed {
-        let mut closed = Closed::default();
+        let mut closed = Closed::nothing(usize::MAX);
         closed.note(catalog, statement);
         closed.follow(catalog);
         closed
+    }
+
+    /// No change is excluded.
+    pub fn is_everything(&self) -> bool {
+        self.open_from == 0
+    }
+
+    fn is_open(&self, table: &Table) -> bool {
+        table.span.file as usize >= self.open_from
+    }
+
+    /// Without open tables.
+    pub fn deleted(&self) -> &BTreeSet<TableId> {
+        &self.deleted
+    }
+
+    /// Without those of open tables.
+    pub fn chosen(&self) -> &BTreeSet<(TableId, ColumnIndex)> {
+        &self.chosen
+    }
+
+    pub fn may_lose_rows(&self, table: &Table) -> bool {
+        self.is_open(table) || self.deleted.contains(&table.id)
+    }
+
+    pub fn may_be_chosen(&self, table: &Table, column: ColumnIndex) -> bool {
+        self.is_open(table) || self.chosen.contains(&(table.id, column))
     }
 
     fn note(&mut self, catalog: &Catalog, statement: &Statement) {
@@ -93,7 +122,9 @@ impl Closed {
 
     /// Adds children that foreign-key actions may delete.
     fn follow(&mut self, catalog: &Catalog) {
-        if self.deleted.is_empty() {
+        let open: Vec<TableId> =
+            catalog.tables.iter().filter(|table| self.is_open(table)).map(|table| table.id).collect();
+        if self.deleted.is_empty() && open.is_empty() {
             return;
         }
         let acts = |key: &&ForeignKey| [key.on_delete, key.on_update].iter().any(|action| !action.refuses());
@@ -103,10 +134,10 @@ impl Closed {
                 children.entry(key.parent).or_default().push(child.id);
             }
         }
-        let mut reached: Vec<TableId> = self.deleted.iter().copied().collect();
+        let mut reached: Vec<TableId> = self.deleted.iter().copied().chain(open).collect();
         while let Some(parent) = reached.pop() {
             for &child in children.get(&parent).into_iter().flatten() {
-                if self.deleted.insert(child) {
+                if !self.is_open(catalog.table(child)) && self.deleted.insert(child) {
                     reached.push(child);
                 }
             }

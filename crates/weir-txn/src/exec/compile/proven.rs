@@ -6,7 +6,7 @@
 //! does, and the variables that name the row keep their values between them. Saves the look-up; and over several
 //! shards the whole statement at every shard but its own, since nobody else has a parent to look for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use weir_sql::bound::{
     Expr, ExprKind, Insert, InsertSource, Procedure, Statement, Step, StepKind, VariableId,
@@ -14,7 +14,7 @@ use weir_sql::bound::{
 use weir_sql::catalog::{ColumnIndex, ForeignKey, TableId};
 use weir_sql::{Catalog, Span};
 
-use super::{each_statement, effects};
+use super::{Closed, each_statement, effects};
 use crate::exec::routing::{fixed_columns, inserted, same_expr, without_integer_cast};
 
 /// By INSERT: the indexes of its table's foreign keys that hold.
@@ -37,8 +37,8 @@ struct Witness<'a> {
 }
 
 impl Proven {
-    /// `may_go`: the tables whose rows some procedure removes or gives other keys.
-    pub fn of(catalog: &Catalog, procedure: &Procedure, may_go: &BTreeSet<TableId>) -> Proven {
+    /// `closed`: the tables whose rows some procedure removes or gives other keys.
+    pub fn of(catalog: &Catalog, procedure: &Procedure, closed: &Closed) -> Proven {
         let mut proven = Proven::default();
         let mut witnesses = Vec::new();
         for (at, step) in procedure.body.iter().enumerate() {
@@ -53,7 +53,8 @@ impl Proven {
             let keeps =
                 |variable: VariableId| Some(variable) == own || !assigned_from_here.contains(&variable.0);
             let found = witnesses_of(step, rounds).into_iter();
-            witnesses.extend(found.filter(|one| !may_go.contains(&one.table) && one.depends_on(&keeps)));
+            let may_go = |one: &Witness<'_>| closed.may_lose_rows(catalog.table(one.table));
+            witnesses.extend(found.filter(|one| !may_go(one) && one.depends_on(&keeps)));
         }
         proven
     }
@@ -191,7 +192,6 @@ fn same_value(seen: &Expr, given: &Expr, renamed: Option<(VariableId, VariableId
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::compile::Closed;
 
     const TABLES: &str = "
         CREATE TABLE city (id integer PRIMARY KEY);
@@ -218,8 +218,8 @@ mod tests {
         sources.add("tables.sql", TABLES);
         sources.add("procedures.sql", &procedure);
         let application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{body}: {errors:?}"));
-        let may_go = Closed::of(&application).deleted;
-        let proven = Proven::of(&application.catalog, &application.procedures[0], &may_go);
+        let closed = Closed::open_from(&application, usize::MAX);
+        let proven = Proven::of(&application.catalog, &application.procedures[0], &closed);
         let mut last = None;
         each_statement(&application.procedures[0].body, &mut |statement, _| {
             if let Statement::Insert(insert) = statement {

@@ -7,50 +7,50 @@ use crate::exec::sequences::{generates_id, has_a_share_for_each};
 use crate::exec::slots::SlotAllocator;
 use crate::exec::write::{CheckRule, ForeignKeyRule, Reference, TableRules};
 use crate::storage::Schema;
+use weir_analysis::plan::Placement;
 use weir_sql::bound::{ExprKind, RelationId};
-use weir_sql::catalog::{Catalog, ColumnIndex, Deferral, ForeignKey, ForeignKeyAction, TableId};
+use weir_sql::catalog::{Catalog, ColumnIndex, Deferral, ForeignKey, ForeignKeyAction, Table, TableId};
 
+use super::touched::Parts;
 use super::{Closed, unsupported};
 use std::collections::BTreeSet;
 
 /// Rejects unique keys that cannot be checked locally. A key is unique across shards only if rows with the same key live on one shard, or
 /// if all values are generated, of which no two shards have the same (coordination-avoidance.txt §5.1, "choose some value").
 pub(super) fn check_unique_keys(
-    catalog: &Catalog,
-    partitions: &[Option<Vec<ColumnIndex>>],
+    table: &Table,
+    placement: &[Placement],
     closed: &Closed,
 ) -> Result<(), CompileError> {
-    for table in &catalog.tables {
-        let Some(partition) = &partitions[table.id.0 as usize] else { continue };
-        let keys = table
-            .primary_key
-            .iter()
-            .chain(&table.unique_keys)
-            .map(|key| (&key.name, key.columns.clone(), key.span));
-        let indexes = table.indexes.iter().filter(|index| index.unique).map(|index| {
-            let columns = index.keys.iter().filter_map(|key| match key.expr.kind {
-                ExprKind::Column { column, .. } => Some(column),
-                _ => None,
-            });
-            (&index.name, columns.collect(), index.span)
+    let Some(partition) = placement[table.id.0 as usize].columns() else { return Ok(()) };
+    let keys = table
+        .primary_key
+        .iter()
+        .chain(&table.unique_keys)
+        .map(|key| (&key.name, key.columns.clone(), key.span));
+    let indexes = table.indexes.iter().filter(|index| index.unique).map(|index| {
+        let columns = index.keys.iter().filter_map(|key| match key.expr.kind {
+            ExprKind::Column { column, .. } => Some(column),
+            _ => None,
         });
-        for (name, columns, span) in keys.chain(indexes) {
-            let is_generated = |column: &ColumnIndex| {
-                table.columns[*column].default.as_ref().is_some_and(generates_id)
-                    && !closed.chosen.contains(&(table.id, *column))
-            };
-            if !partition.iter().all(|column| columns.contains(column)) && !columns.iter().any(is_generated) {
-                let names: Vec<&str> =
-                    partition.iter().map(|&column| table.columns[column].name.as_str()).collect();
-                return Err(unsupported(
-                    span,
-                    format!(
-                        "key \"{name}\" over several shards, without the partition column {},",
-                        names.join(", ")
-                    ),
-                    "Partition the table by columns of the key, make it replicated, or run on one shard (--shards 1).",
-                ));
-            }
+        (&index.name, columns.collect(), index.span)
+    });
+    for (name, columns, span) in keys.chain(indexes) {
+        let is_generated = |column: &ColumnIndex| {
+            table.columns[*column].default.as_ref().is_some_and(generates_id)
+                && !closed.may_be_chosen(table, *column)
+        };
+        if !partition.iter().all(|column| columns.contains(column)) && !columns.iter().any(is_generated) {
+            let names: Vec<&str> =
+                partition.iter().map(|&column| table.columns[column].name.as_str()).collect();
+            return Err(unsupported(
+                span,
+                format!(
+                    "key \"{name}\" over several shards, without the partition column {},",
+                    names.join(", ")
+                ),
+                "Partition the table by columns of the key, make it replicated, or run on one shard (--shards 1).",
+            ));
         }
     }
     Ok(())
@@ -59,48 +59,44 @@ pub(super) fn check_unique_keys(
 /// Rejects placements under which a parent cannot be located from its child's columns, or a shard generates no ids that live on it.
 pub(super) fn check_homes(
     catalog: &Catalog,
-    partitions: &[Option<Vec<ColumnIndex>>],
+    table: &Table,
+    placement: &[Placement],
     shards: u16,
 ) -> Result<(), CompileError> {
-    for table in &catalog.tables {
-        for key in &table.foreign_keys {
-            let parent = partitions[key.parent.0 as usize].as_ref();
-            if parent.is_some_and(|columns| !columns.iter().all(|own| key.parent_columns.contains(own))) {
-                return Err(unsupported(
-                    key.span,
-                    format!(
-                        "foreign key \"{}\" over several shards, whose columns do not tell where the parent lives,",
-                        key.name
-                    ),
-                    "Partition the parent by columns that the key refers to, make it replicated, or run on one shard.",
-                ));
-            }
-            if key.deferral != Deferral::Never && !lives_together(partitions, table.id, key) {
-                return Err(unsupported(
-                    key.span,
-                    format!(
-                        "DEFERRABLE foreign key \"{}\" of rows whose parents live on other shards",
-                        key.name
-                    ),
-                    "Leave DEFERRABLE away, partition the table by the columns that refer to the parent, or run on one shard.",
-                ));
-            }
+    for key in &table.foreign_keys {
+        let parent = placement[key.parent.0 as usize].columns();
+        if parent.is_some_and(|columns| !columns.iter().all(|own| key.parent_columns.contains(own))) {
+            return Err(unsupported(
+                key.span,
+                format!(
+                    "foreign key \"{}\" over several shards, whose columns do not tell where the parent lives,",
+                    key.name
+                ),
+                "Partition the parent by columns that the key refers to, make it replicated, or run on one shard.",
+            ));
         }
-        let Some([column]) = partitions[table.id.0 as usize].as_deref() else { continue };
-        if let Some(ExprKind::NextValue(sequence)) =
-            table.columns[*column].default.as_ref().map(|expr| &expr.kind)
-        {
-            let sequence = &catalog.sequences[sequence.0 as usize];
-            if !has_a_share_for_each(sequence, shards) {
-                return Err(unsupported(
-                    table.columns[*column].span,
-                    format!(
-                        "\"{}\", which says where rows live, in steps of {} over {shards} shards",
-                        sequence.name, sequence.increment
-                    ),
-                    "Choose an increment, or a number of shards, that have no common factor.",
-                ));
-            }
+        if key.deferral != Deferral::Never && !lives_together(placement, table.id, key) {
+            return Err(unsupported(
+                key.span,
+                format!("DEFERRABLE foreign key \"{}\" of rows whose parents live on other shards", key.name),
+                "Leave DEFERRABLE away, partition the table by the columns that refer to the parent, or run on one shard.",
+            ));
+        }
+    }
+    let Some([column]) = placement[table.id.0 as usize].columns() else { return Ok(()) };
+    if let Some(ExprKind::NextValue(sequence)) =
+        table.columns[*column].default.as_ref().map(|expr| &expr.kind)
+    {
+        let sequence = &catalog.sequences[sequence.0 as usize];
+        if !has_a_share_for_each(sequence, shards) {
+            return Err(unsupported(
+                table.columns[*column].span,
+                format!(
+                    "\"{}\", which says where rows live, in steps of {} over {shards} shards",
+                    sequence.name, sequence.increment
+                ),
+                "Choose an increment, or a number of shards, that have no common factor.",
+            ));
         }
     }
     Ok(())
@@ -139,40 +135,25 @@ fn check_computed(table: &weir_sql::catalog::Table) -> Result<(), CompileError> 
     Ok(())
 }
 
-pub(super) fn check_indexes(catalog: &Catalog) -> Result<(), CompileError> {
-    for table in &catalog.tables {
-        for index in &table.indexes {
-            // Other indexes only speed up queries: storage builds what it supports.
-            let plain = index.predicate.is_none() && has_columns_alone(index);
-            if index.unique && !plain {
-                return Err(unsupported(
-                    index.span,
-                    "a unique index that is partial or on an expression",
-                    "UNIQUE over plain columns works, of a generated column, too: GENERATED ALWAYS AS (lower(email)) STORED, or AS (CASE WHEN                      is_current THEN email END).",
-                ));
-            }
-        }
-        check_computed(table)?;
-    }
-    Ok(())
-}
-
-/// By parent: each child with the index of the key, in the catalog's order.
-pub(super) fn children(catalog: &Catalog) -> Vec<Vec<(TableId, usize)>> {
-    let mut children = vec![Vec::new(); catalog.tables.len()];
-    for child in &catalog.tables {
-        for (index, key) in child.foreign_keys.iter().enumerate() {
-            children[key.parent.0 as usize].push((child.id, index));
+pub(super) fn check_indexes(table: &Table) -> Result<(), CompileError> {
+    for index in &table.indexes {
+        // Other indexes only speed up queries: storage builds what it supports.
+        let plain = index.predicate.is_none() && has_columns_alone(index);
+        if index.unique && !plain {
+            return Err(unsupported(
+                index.span,
+                "a unique index that is partial or on an expression",
+                "UNIQUE over plain columns works, of a generated column, too: GENERATED ALWAYS AS (lower(email)) STORED, or AS (CASE WHEN                      is_current THEN email END).",
+            ));
         }
     }
-    children
+    check_computed(table)
 }
 
+/// `children`: each child with the index of its foreign key.
 pub(super) fn table_rules(
-    catalog: &Catalog,
+    Parts { catalog, placement, closed, .. }: Parts<'_>,
     schema: &Schema,
-    partitions: &[Option<Vec<ColumnIndex>>],
-    deleted: &BTreeSet<TableId>,
     (table, children): (TableId, &[(TableId, usize)]),
 ) -> Result<TableRules, CompileError> {
     let mut rules = TableRules::default();
@@ -190,7 +171,8 @@ pub(super) fn table_rules(
         });
     }
     for key in &catalog.table(table).foreign_keys {
-        rules.foreign_keys.push(foreign_key(schema, partitions, deleted, table, key));
+        let parent_may_go = closed.may_lose_rows(catalog.table(key.parent));
+        rules.foreign_keys.push(foreign_key(schema, placement, parent_may_go, table, key));
     }
     for &(child, rule) in children {
         let key = &catalog.table(child).foreign_keys[rule];
@@ -206,7 +188,7 @@ pub(super) fn table_rules(
             on_delete: key.on_delete,
             on_update: key.on_update,
             child_index: schema.table(child).indexes.iter().position(starts),
-            together: lives_together(partitions, child, key),
+            together: lives_together(placement, child, key),
             deferral: key.deferral,
             rule,
         });
@@ -216,8 +198,8 @@ pub(super) fn table_rules(
 
 pub(super) fn foreign_key(
     schema: &Schema,
-    partitions: &[Option<Vec<ColumnIndex>>],
-    deleted: &BTreeSet<TableId>,
+    placement: &[Placement],
+    parent_may_go: bool,
     table: TableId,
     key: &ForeignKey,
 ) -> ForeignKeyRule {
@@ -237,8 +219,8 @@ pub(super) fn foreign_key(
         .iter()
         .filter_map(|column| column.column.and_then(child_of))
         .collect();
-    let parent_partition = partitions[key.parent.0 as usize]
-        .as_ref()
+    let parent_partition = placement[key.parent.0 as usize]
+        .columns()
         .map(|columns| columns.iter().filter_map(|&column| child_of(column)).collect());
     ForeignKeyRule {
         name: key.name.clone(),
@@ -246,25 +228,21 @@ pub(super) fn foreign_key(
         parent_index,
         key_columns,
         parent_partition,
-        together: lives_together(partitions, table, key),
-        parent_may_go: deleted.contains(&key.parent),
+        together: lives_together(placement, table, key),
+        parent_may_go,
         deferral: key.deferral,
     }
 }
 
 /// Returns whether child and parent always live on the same shard.
-pub(super) fn lives_together(
-    partitions: &[Option<Vec<ColumnIndex>>],
-    child: TableId,
-    key: &ForeignKey,
-) -> bool {
-    let (Some(parent), Some(child)) = (&partitions[key.parent.0 as usize], &partitions[child.0 as usize])
-    else {
-        return partitions[key.parent.0 as usize].is_none();
+pub(super) fn lives_together(placement: &[Placement], child: TableId, key: &ForeignKey) -> bool {
+    let columns = |table: TableId| placement[table.0 as usize].columns();
+    let (Some(parent), Some(child)) = (columns(key.parent), columns(child)) else {
+        return columns(key.parent).is_none();
     };
     let mapped: Option<Vec<ColumnIndex>> = parent
         .iter()
         .map(|column| key.parent_columns.iter().position(|parent| parent == column).map(|at| key.columns[at]))
         .collect();
-    mapped.as_ref() == Some(child)
+    mapped.as_deref() == Some(child)
 }

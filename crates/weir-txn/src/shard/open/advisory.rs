@@ -32,13 +32,13 @@ impl<F: Faults> Node<F> {
         out: &mut Effects,
     ) {
         let (shard, number, claim) = (self.shard, work.number, Claim::Advisory(key));
-        let holder = self.participant.claims.holder(&claim);
+        let holder = self.claims.holder(&claim);
         if let Some(holder) = holder.filter(|holder| waits && *holder != txn) {
             return self.wait_with_work(smallvec![holder], Request::Work { txn, begun, work }, out);
         }
         let mut open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, shard, begun.age));
         if holder.is_none() {
-            self.participant.claims.take(&claim, txn);
+            self.claims.take(&claim, txn);
             open.done.push(Done { number, claims: vec![claim], ..Done::default() });
         }
         let is_held = Value::Bool(holder.is_none_or(|holder| holder == txn));

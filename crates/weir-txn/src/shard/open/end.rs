@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weir_core::ids::{ShardId, Timestamp, TxnId};
+use weir_core::participant::Transactions as _;
 use weir_types::{SqlError, SqlState};
 
 use super::Open;
@@ -79,7 +80,7 @@ impl<F: Faults> Node<F> {
         let defines = open.defines();
         let writes: Arc<[Write]> = if defines { Arc::new([]) } else { open.take_writes().into() };
         let (pins, at) = (self.pin(&writes), self.storage.position());
-        let answer = self.outcomes.is_some().then(|| Box::new((Answers::default(), timestamp)));
+        let answer = self.participant.remembers.then(|| Box::new((Answers::default(), timestamp)));
         let age = open.age;
         let (own, definitions) = match defines {
             true => (None, Some(Box::new(open.into_definitions(timestamp)))),
@@ -97,7 +98,7 @@ impl<F: Faults> Node<F> {
             holds_rows: true,
             definitions,
         };
-        self.participant.hold(txn, prepared);
+        self.hold(txn, prepared);
         self.note_prepared(txn);
         let answers = Answers::default();
         self.reply(txn, Reply::Prepared { txn, shard, answers, timestamp }, out);
@@ -123,33 +124,30 @@ impl<F: Faults> Node<F> {
             let steps = definitions.steps.clone();
             self.commit_definitions(definitions.versions, timestamp);
             let end = self.storage.position();
-            self.note_commit_of(txn, timestamp, (end, steps), &participants, Some(&reply));
+            let committed = self.unsettled(timestamp, participants, (end, None));
+            self.note_commit((txn, timestamp), (end, steps), committed, &reply);
             self.lower_barrier(txn);
-            self.settle_later(txn, timestamp, participants, (end, None));
         } else {
             let is_read = !self.readers.is_empty() && !participants.is_empty();
             let writes = is_read.then(|| open.take_writes().into());
             self.storage.apply_write_set(open.own, &[], timestamp);
-            self.note_commit(txn, timestamp, begin, &participants, Some(&reply));
-            self.settle_later(txn, timestamp, participants, (begin, writes));
+            let committed = self.unsettled(timestamp, participants, (begin, writes));
+            self.note_commit((txn, timestamp), (begin, Vec::new()), committed, &reply);
         }
         self.release_open(txn, claims);
         self.reply(txn, reply, out);
     }
 
-    /// The transaction has committed here, and is to commit elsewhere.
-    fn settle_later(
-        &mut self,
-        txn: TxnId,
+    /// A transaction that has committed here, and is to commit elsewhere; none: it has no other participants.
+    fn unsettled(
+        &self,
         timestamp: Timestamp,
         participants: Arc<[ShardId]>,
         (begin, writes): (u64, Option<Arc<[Write]>>),
-    ) {
-        if !participants.is_empty() {
-            let position = self.storage.position();
-            let unsettled = Unsettled::new(timestamp, participants, position, begin, writes);
-            self.participant.unsettled.insert(txn, unsettled);
-        }
+    ) -> Option<Unsettled> {
+        let is_alone = participants.is_empty();
+        let unsettled = || Unsettled::new(timestamp, participants, self.storage.position(), begin, writes);
+        (!is_alone).then(unsettled)
     }
 
     /// Forgets an open transaction; says whether there was one.
