@@ -126,6 +126,10 @@ pub trait Exposed: Durable {
     fn take_description(&mut self) -> Option<Arc<Self::Description>> {
         None
     }
+    /// Number of definitions that the description contains. Of two shards, the one with more has the newer schema.
+    fn definitions_in(_description: &Self::Description) -> usize {
+        0
+    }
     /// Coordinators of prepared, undecided transactions, once for each transaction.
     fn undecided(&self) -> impl Iterator<Item = CoordinatorId>;
     /// Figures for monitoring. Samples rows to estimate sizes.

@@ -25,6 +25,8 @@ faults! {
     recovery_forgets_prepared,
     /// A restarted shard holds no claims for its prepared transactions.
     recovery_forgets_claims,
+    /// Statements of a restarted shard do not wait for transactions whose outcome it does not know.
+    writes_in_doubt,
     /// A restarted shard hands out sequence values again that it has handed out before.
     recovery_forgets_sequences,
     /// A restarted shard has forgotten which answers it gave.

@@ -2,6 +2,7 @@
 //! in virtual time, `postgres` beside a PostgreSQL server, `processes` starts servers, drivers, browsers, and ends them.
 
 mod exposed;
+mod in_doubt;
 mod late;
 mod plans;
 mod positions;

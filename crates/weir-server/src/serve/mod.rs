@@ -147,20 +147,35 @@ impl From<std::io::Error> for ServeError {
 }
 
 /// Description sent to clients on request; the shards update it.
+///
+/// Invariant: it is the newest that a shard of the node has had. A shard that has been restarted may not know yet that a definition was
+/// decided.
 #[derive(Debug, Default)]
-struct Outgoing(Mutex<Option<Arc<[u8]>>>);
+struct Outgoing(Mutex<Told>);
+
+#[derive(Debug, Default)]
+struct Told {
+    /// Number of definitions in the description.
+    definitions: usize,
+    bytes: Option<Arc<[u8]>>,
+}
 
 impl Outgoing {
     fn get(&self) -> Option<Arc<[u8]>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).bytes.clone()
     }
 
-    /// The schema has been changed, and that is durable.
-    fn tell(&self, description: Option<Arc<impl Serialize>>, terms: &Terms) {
+    /// The schema of a shard has been changed, and that is durable.
+    fn tell<S: Exposed>(&self, description: Option<Arc<S::Description>>, terms: &Terms) {
         let Some(description) = description else { return };
+        let definitions = S::definitions_in(&description);
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if definitions < told.definitions {
+            return;
+        }
         let mut bytes = Vec::new();
         body::write(&(&*description, terms.placement), &mut bytes);
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(bytes.into());
+        *told = Told { definitions, bytes: Some(bytes.into()) };
     }
 }
 
@@ -256,7 +271,7 @@ impl Server {
             Some((directory, _)) => Some(claim(directory, &cluster, &name, &terms)?),
             None => None,
         };
-        let told = Arc::new(Outgoing(Mutex::new(description)));
+        let told = Arc::new(Outgoing(Mutex::new(Told { definitions: 0, bytes: description })));
         let recover: Arc<Recover<S>> = Arc::new(recover);
         let mut known = Known::read(data.as_ref())?;
         let mut to_make = Vec::new();
@@ -454,7 +469,7 @@ where
 {
     let (cluster, terms, told, seen) = common;
     // Requests before its first turn are answered with the recovered schema.
-    told.tell(machine.take_description(), terms);
+    told.tell::<S>(machine.take_description(), terms);
     let link = |other, token| {
         let ends = (ids::Sender::Shard(shard), other);
         let terms = (terms.clone(), seen.clone());

@@ -442,7 +442,7 @@ where
     /// Gives what may leave to whom it is for.
     fn sort(&mut self, core: &mut Core<S>) {
         let Leaving { replies, peers, description } = std::mem::take(&mut core.away);
-        self.told.0.tell(description, &self.told.1);
+        self.told.0.tell::<S>(description, &self.told.1);
         for (coordinator, reply) in replies {
             // A coordinator that is not connected asks again when it is.
             let Some(slot) = self.by_coordinator.get(&coordinator) else { continue };

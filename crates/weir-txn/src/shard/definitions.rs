@@ -58,10 +58,23 @@ pub(crate) struct Barrier {
     age: Age,
 }
 
+impl Barrier {
+    pub(crate) fn of(txn: TxnId, age: Age) -> Barrier {
+        Barrier { txn, age }
+    }
+}
+
 impl<F: Faults> Node<F> {
-    /// Returns the request if it may proceed; otherwise it is queued, or answered with a withdrawal.
-    pub(crate) fn pass_barrier(&mut self, request: Request, out: &mut Effects) -> Option<Request> {
-        let Some(Barrier { txn: holder, age }) = self.barrier else { return Some(request) };
+    /// Returns the request if it may proceed; otherwise it is queued, or answered with a withdrawal: a definition is in flight, or a
+    /// transaction is in doubt since the restart.
+    pub(crate) fn pass_barrier(
+        &mut self,
+        now_ms: u64,
+        request: Request,
+        out: &mut Effects,
+    ) -> Option<Request> {
+        let barrier = self.barrier.or_else(|| self.in_doubt(now_ms));
+        let Some(Barrier { txn: holder, age }) = barrier else { return Some(request) };
         let (txn, shard) = (request.txn(), self.shard);
         if txn == holder || self.bugs.ignores_definitions() {
             return Some(request);

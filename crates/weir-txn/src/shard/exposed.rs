@@ -156,6 +156,10 @@ impl<F: Faults> Exposed for Node<F> {
         }
     }
 
+    fn definitions_in(description: &Description) -> usize {
+        description.definitions().count()
+    }
+
     fn take_description(&mut self) -> Option<Arc<Description>> {
         // Called after every step, so it must cost nothing while the schema is unchanged.
         std::mem::take(&mut self.has_new_description).then(|| self.changed_description()).flatten()

@@ -335,6 +335,7 @@ impl<F: Faults> Node<F> {
         let LoggedPrepared { age, writes, claims, participants, answers, timestamp, holds_rows, steps } =
             logged;
         self.clock.restore(timestamp.clock);
+        self.in_doubt.prepared_again(txn);
         let write = |(table, row, operation): &(TableId, Option<u32>, LoggedOperation)| Write {
             table: *table,
             row: *row,

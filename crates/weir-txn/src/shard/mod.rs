@@ -4,6 +4,7 @@
 
 mod definitions;
 mod exposed;
+mod in_doubt;
 pub mod log;
 mod node;
 mod open;

@@ -27,6 +27,7 @@ use crate::exec::sequences::Sequences;
 use crate::faults::{Faults, NoFaults};
 use crate::message::{Age, Begun, Call, Callee, Decision, Progress, Reply, Request, schema_has_changed};
 use crate::shard::definitions::Barrier;
+use crate::shard::in_doubt::InDoubt;
 use crate::shard::open::Open;
 use crate::shard::participant::{Prepared, Sql, Unsettled};
 use crate::shard::snapshot::Snapshots;
@@ -74,6 +75,8 @@ pub struct Node<F = NoFaults> {
     pub(crate) loading: Vec<TxnId>,
     /// Set while a transaction changes the schema: other writers wait for it or withdraw.
     pub(crate) barrier: Option<Barrier>,
+    /// Transactions whose outcome is not known since a restart.
+    pub(crate) in_doubt: InDoubt,
     /// The schema has changed, and the new description has not been sent to clients yet.
     pub(crate) has_new_description: bool,
     /// The schema has changed since the snapshot in progress was begun.
@@ -108,6 +111,7 @@ impl<F: Faults> Node<F> {
             open: BTreeMap::new(),
             loading: Vec::new(),
             barrier: None,
+            in_doubt: InDoubt::default(),
             has_new_description: false,
             snapshot_is_void: false,
             waiting: BTreeMap::new(),
@@ -195,6 +199,7 @@ impl<F: Faults> Shard for Node<F> {
         self.expire(now_ms);
         let words = self.finish_the_silent();
         self.send_words(words, out);
+        self.end_doubts(now_ms);
         self.wake(now_ms, out);
         self.forget();
         self.hold_back(sent, out);
@@ -306,7 +311,7 @@ impl<F: Faults> Node<F> {
 
     /// Handles a request whose clock has been accepted.
     fn on_admitted(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
-        let Some(request) = self.pass_barrier(request, out) else { return };
+        let Some(request) = self.pass_barrier(now_ms, request, out) else { return };
         match request {
             Request::Execute { txn, begun, call } => self.on_execute(now_ms, txn, begun, call, out),
             Request::Prepare { txn, begun, call, participants } => {

@@ -301,3 +301,26 @@ fn snapshots_are_written_while_traffic_goes_on() {
     // Numbers go on.
     server.driver().batch_execute("INSERT INTO s (n) VALUES (2)").unwrap();
 }
+
+/// The server is killed as soon as it has acknowledged something, so that a shard may not know yet that it has been decided. The first
+/// statement after the restart sees it all the same.
+#[test]
+fn the_first_statement_after_a_restart_sees_all_that_was_acknowledged() {
+    let mut server = Alone::start(3);
+    server.driver().batch_execute("CREATE TABLE t (id integer PRIMARY KEY, x text)").unwrap();
+    for round in 0..5 {
+        let mut driver = server.driver();
+        let insert = "INSERT INTO t SELECT g, 'x' FROM generate_series(1, 300) g";
+        assert_eq!(driver.execute(insert, &[]).unwrap(), 300, "round {round}");
+        server.kill_and_start_again();
+        let mut driver = server.driver();
+        assert_eq!(driver.execute("UPDATE t SET x = 'y' WHERE id > 0", &[]).unwrap(), 300, "round {round}");
+        server.kill_and_start_again();
+        let mut driver = server.driver();
+        assert_eq!(driver.execute("DELETE FROM t WHERE x = 'y'", &[]).unwrap(), 300, "round {round}");
+        driver.batch_execute(&format!("ALTER TABLE t ADD COLUMN c{round} integer DEFAULT 3")).unwrap();
+        server.kill_and_start_again();
+        let sum = server.driver().query_one(&format!("SELECT count(c{round}) FROM t"), &[]);
+        assert!(sum.is_ok(), "round {round}: {sum:?}");
+    }
+}
