@@ -176,7 +176,7 @@ pub fn run<F: Faults>(fragment: Fragment<'_, F>, call: &Call, scratch: &mut Scra
         returned: std::mem::take(&mut scratch.returned),
         taken: Vec::new(),
         inserted: Vec::new(),
-        upserted: fragment.open.map_or_else(BTreeSet::new, |open| open.upserted.iter().copied().collect()),
+        upserted: fragment.open.map_or_else(BTreeSet::new, |open| upserted_before(&open)),
         is_one_insert: false,
         parent_seen: None,
         foreseen: Vec::new(),
@@ -200,13 +200,7 @@ pub fn run<F: Faults>(fragment: Fragment<'_, F>, call: &Call, scratch: &mut Scra
     let result = run.keep_error(result).map(|values| {
         run.ran.output.values = values;
         match run.fragment.open {
-            // Later statements of the transaction may change the inserted rows.
-            Some(_) => {
-                run.ran.later = std::mem::take(&mut run.later);
-                if !run.upserted.is_empty() && run.is_batch() {
-                    run.ran.upserted = std::mem::take(&mut run.upserted).into_iter().collect();
-                }
-            }
+            Some(_) => run.leave_open(),
             None => run.final_inserts(),
         }
         run.ran.given = run.given();
@@ -225,6 +219,12 @@ pub fn run<F: Faults>(fragment: Fragment<'_, F>, call: &Call, scratch: &mut Scra
     scratch.returned = returned;
     scratch.new_row = new_row;
     result
+}
+
+/// Rows that the batches of the statement before this one have inserted or updated by ON CONFLICT DO UPDATE.
+#[cold]
+fn upserted_before(open: &OpenStatement<'_>) -> BTreeSet<(weir_sql::catalog::TableId, u32)> {
+    open.upserted.iter().copied().collect()
 }
 
 /// Adds the notices to the result, except of a run that has to wait: it raises them when it is run again.
@@ -302,6 +302,15 @@ pub(super) enum Place {
 const CALL_DEPTH_MAX: u32 = 64;
 
 impl<'a, F: Faults> Run<'a, F> {
+    /// Ends a statement of an open transaction. Later statements may change the rows that it has inserted.
+    #[cold]
+    fn leave_open(&mut self) {
+        self.ran.later = std::mem::take(&mut self.later);
+        if !self.upserted.is_empty() && self.is_batch() {
+            self.ran.upserted = std::mem::take(&mut self.upserted).into_iter().collect();
+        }
+    }
+
     pub(super) fn with_cx<T>(&mut self, run: impl FnOnce(&mut Cx<'_>) -> T) -> T {
         run(&mut Cx {
             frame: &mut self.frame,

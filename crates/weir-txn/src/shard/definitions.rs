@@ -67,6 +67,7 @@ impl Barrier {
 impl<F: Faults> Node<F> {
     /// Returns the request if it may proceed; otherwise it is queued, or answered with a withdrawal: a definition is in flight, or a
     /// transaction is in doubt since the restart.
+    #[cold]
     pub(crate) fn pass_barrier(
         &mut self,
         now_ms: u64,

@@ -29,6 +29,11 @@ pub(crate) struct InDoubt {
 }
 
 impl InDoubt {
+    /// Nothing is in doubt.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.transactions.is_empty()
+    }
+
     /// The log contains the prepare of a transaction.
     pub(crate) fn prepared_again(&mut self, txn: TxnId) {
         self.transactions.push_back(txn);
@@ -38,7 +43,7 @@ impl InDoubt {
 impl<F: Faults> Node<F> {
     /// A transaction in doubt that writers have to wait for.
     pub(crate) fn in_doubt(&mut self, now_ms: u64) -> Option<Barrier> {
-        if self.in_doubt.transactions.is_empty() || self.bugs.writes_in_doubt() {
+        if self.in_doubt.is_empty() || self.bugs.writes_in_doubt() {
             return None;
         }
         let until_ms = *self.in_doubt.until_ms.get_or_insert(now_ms + WAIT_MS);

@@ -96,6 +96,12 @@ pub struct Node<F = NoFaults> {
     pub(crate) statement: StatementId,
 }
 
+/// Write sets of open transactions that insert many keys.
+#[cold]
+fn write_sets_of<'n>(loading: &[TxnId], open: &'n BTreeMap<TxnId, Open>) -> Vec<(TxnId, &'n WriteSet)> {
+    loading.iter().filter_map(|other| Some((*other, &open.get(other)?.own))).collect()
+}
+
 impl<F: Faults> Node<F> {
     pub fn new(shard: ShardId, program: Arc<Program>, bugs: F) -> Node<F> {
         Node {
@@ -311,7 +317,15 @@ impl<F: Faults> Node<F> {
 
     /// Handles a request whose clock has been accepted.
     fn on_admitted(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
-        let Some(request) = self.pass_barrier(now_ms, request, out) else { return };
+        if self.barrier.is_none() && self.in_doubt.is_empty() {
+            self.on_passed(now_ms, request, out);
+        } else if let Some(request) = self.pass_barrier(now_ms, request, out) {
+            self.on_passed(now_ms, request, out);
+        }
+    }
+
+    /// Handles a request that no barrier stops.
+    fn on_passed(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
         match request {
             Request::Execute { txn, begun, call } => self.on_execute(now_ms, txn, begun, call, out),
             Request::Prepare { txn, begun, call, participants } => {
@@ -716,7 +730,10 @@ impl<F: Faults> Node<F> {
             Target::WriteSet(own, open) => (Workspace::beside(&mut self.storage, own), open),
         };
         let later = open.map_or(&[][..], |open| open.later);
-        let loading = self.loading.iter().filter_map(|other| Some((*other, &self.open.get(other)?.own)));
+        let loading = match self.loading[..] {
+            [] => Vec::new(),
+            ref loading => write_sets_of(loading, &self.open),
+        };
         let fragment = Fragment {
             program: &self.program,
             procedure: &callee,
@@ -726,7 +743,7 @@ impl<F: Faults> Node<F> {
                 .environment(&self.program, self.shard, call.transaction_time)
                 .of_transaction(&self.program, (&self.claims, txn), self.chosen.get(&txn)),
             claims: &self.claims,
-            loading: loading.collect(),
+            loading,
             here: self.shard,
             txn,
             role,
@@ -738,15 +755,22 @@ impl<F: Faults> Node<F> {
             bugs: self.bugs,
         };
         let ran = call::run(fragment, call, &mut self.scratch).map(call::Ran::packed);
-        match (&ran, self.scratch.chosen.take()) {
-            // A run that has to wait keeps the rows that it had chosen.
-            (Err(Stop::Held(_) | Stop::Pinned { .. }), Some(chosen)) => {
-                self.chosen.entry(txn).or_insert(chosen);
-            }
-            (Err(Stop::Held(_) | Stop::Pinned { .. }), None) => {}
-            _ => drop(self.chosen.remove(&txn)),
+        if self.scratch.chosen.is_some() || !self.chosen.is_empty() {
+            self.keep_chosen(txn, matches!(ran, Err(Stop::Held(_) | Stop::Pinned { .. })));
         }
         ran
+    }
+
+    /// A run that has to wait keeps the rows that it had chosen; they are forgotten with any other end.
+    #[cold]
+    fn keep_chosen(&mut self, txn: TxnId, waits: bool) {
+        match (waits, self.scratch.chosen.take()) {
+            (true, Some(chosen)) => {
+                self.chosen.entry(txn).or_insert(chosen);
+            }
+            (true, None) => {}
+            (false, _) => drop(self.chosen.remove(&txn)),
+        }
     }
 
     /// Queues a request of a call until its holder has ended. A coordinator over a network is told of it, for pg_stat_activity and pg_locks.
