@@ -72,7 +72,7 @@ impl<S: Copy> Ending<S> {
         Ending { stamp: None, waiting: participants.into_iter().collect() }
     }
 
-    /// Nobody has to be told.
+    /// An end without participants to tell.
     pub fn over() -> Ending<S> {
         Ending { stamp: None, waiting: Waiting::default() }
     }

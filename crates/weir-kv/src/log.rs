@@ -118,7 +118,11 @@ impl<F: Faults> Durable for Partition<F> {
     }
 
     fn take_records(&mut self) -> Vec<Record> {
-        let records = self.participant.log.take().unwrap_or_default();
+        let records = self
+            .participant
+            .log
+            .take()
+            .expect("items are loaded by transactions, so no snapshot replaces records");
         records.into_iter().map(Record::from).collect()
     }
 
@@ -210,7 +214,7 @@ mod tests {
     use crate::{Key, Write};
     use weir_core::machine::Effects;
 
-    /// What is stored is what the core has logged, in either direction.
+    /// The stored form and the core's form of a record convert into each other without loss.
     #[test]
     fn a_record_is_converted_without_loss() {
         let txn = |sequence| TxnId { coordinator: 7, sequence };

@@ -6,16 +6,18 @@ use weir_core::ids::{Sender, ShardId};
 use weir_core::machine::Outgoing;
 use weir_core::machine::{Coordinator as _, Durable as _, Effects, Exposed, Orders, Shard};
 use weir_core::termination::{Fate, Timeouts};
+use weir_sql::Catalog;
 use weir_sql::bound::Statement;
-use weir_sql::{Catalog, Sources};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::PlantedBugs;
-use weir_txn::message::{Answers, Call, Callee, Decision, Reply, Request};
+use weir_txn::message::{Answers, Decision, Reply, Request};
 use weir_txn::ramp::{Begin, Coordinator, Event, FetchedRead, Protocol, own_statement};
 use weir_txn::shard::Node;
 use weir_types::interrupt::Interrupts;
 use weir_types::{SqlError, SqlState, Value};
+
+use crate::calls::{self, call};
 
 const SHARDS: ShardId = 3;
 const COORDINATOR: u64 = 7;
@@ -45,11 +47,8 @@ struct Stage {
 
 impl Stage {
     fn new(bugs: PlantedBugs) -> Stage {
-        let mut sources = Sources::default();
-        sources.add("accounts.sql", ACCOUNTS);
-        let application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
-        let analysis = weir_analysis::analyze(&application);
-        let program = Arc::new(Program::compile(&application, &analysis.plan, SHARDS).unwrap());
+        let application = calls::application(ACCOUNTS);
+        let program = calls::program(&application, SHARDS);
         let start = |id| Node::recover(id, program.clone(), bugs, Timeouts::default(), []);
         let shards = (0..SHARDS).map(start).collect();
         let coordinator = Coordinator::resending(COORDINATOR, program.clone(), Protocol::RampFast);
@@ -131,15 +130,6 @@ impl Stage {
         let (statement, _) = weir_sql::bind_statement(&self.catalog, query, None).unwrap();
         let Statement::Query(query) = statement else { panic!("it is a query") };
         Begin::Read(Arc::new(Gather::compile(&query, 0, &self.program).unwrap()), Vec::new())
-    }
-}
-
-fn call(procedure: usize, args: &[i64]) -> Call {
-    Call {
-        callee: Callee::Procedure(procedure),
-        args: args.iter().map(|arg| Value::Int(*arg)).collect(),
-        transaction_time: 0.into(),
-        schema_version: 0,
     }
 }
 

@@ -1,16 +1,16 @@
-//! What a restarted shard does until it knows the outcome of the transactions that its log has as prepared.
+//! A restarted shard lets writers wait until it knows the outcome of the transactions that its log has as prepared.
 
 use std::sync::Arc;
 
 use weir_core::ids::{Sender, Timestamp, TxnId};
 use weir_core::machine::{Durable as _, Effects, Exposed as _, Shard as _};
 use weir_core::termination::Timeouts;
-use weir_sql::Sources;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::{Faults, NoFaults, PlantedBugs};
-use weir_txn::message::{Age, Begun, Call, Callee, Progress, Reply, Request};
+use weir_txn::message::{Age, Begun, Progress, Reply, Request};
 use weir_txn::shard::Node;
-use weir_types::Value;
+
+use crate::calls::{self, call};
 
 const NOW_MS: u64 = 1_000_000_000;
 const ACCOUNTS: &str = "
@@ -19,6 +19,7 @@ COMMENT ON TABLE account IS 'weir: partition by (id)';
 CREATE PROCEDURE add_two(a integer, b integer) LANGUAGE plpgsql AS $$
 BEGIN INSERT INTO account VALUES (a, 0); INSERT INTO account VALUES (b, 0); END $$;
 CREATE PROCEDURE close_from(a integer) LANGUAGE plpgsql AS $$ BEGIN DELETE FROM account WHERE id >= a; END $$;
+CREATE PROCEDURE add_one(a integer) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO account VALUES (a, 0); END $$;
 ";
 
 const TIMEOUTS: Timeouts = Timeouts { terminate_ms: 1_000, retire_ms: 60_000 };
@@ -31,10 +32,6 @@ fn begun(coordinator: u64, sequence: u64) -> Begun {
     Begun { age: Age { sequence, coordinator }, at_ms: NOW_MS }
 }
 
-fn call(procedure: usize, args: Vec<Value>) -> Call {
-    Call { callee: Callee::Procedure(procedure), args, transaction_time: 0.into(), schema_version: 0 }
-}
-
 fn step<F: Faults>(shard: &mut Node<F>, now_ms: u64, request: Request) -> Vec<Reply> {
     let mut effects = Effects::default();
     let coordinator = request.txn().coordinator;
@@ -43,20 +40,18 @@ fn step<F: Faults>(shard: &mut Node<F>, now_ms: u64, request: Request) -> Vec<Re
     effects.replies.into_iter().map(|reply| reply.message).collect()
 }
 
+fn program() -> Arc<Program> {
+    calls::program(&calls::application(ACCOUNTS), 2)
+}
+
 /// A restarted shard of two that has prepared the insertion of a row.
 fn restarted<F: Faults>(bugs: F) -> Node<F> {
-    let mut sources = Sources::default();
-    sources.add("accounts.sql", ACCOUNTS);
-    let application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
-    let plan = weir_analysis::analyze(&application).plan;
-    let program = Arc::new(Program::compile(&application, &plan, 2).unwrap());
+    let program = program();
     let pairs = (1..20).flat_map(|a| (1..20).map(move |b| (a, b)));
-    let is_part = |(a, b): &(i64, i64)| {
-        program.participants(&call(0, vec![Value::Int(*a), Value::Int(*b)])).unwrap()[..] == [0, 1]
-    };
+    let is_part = |(a, b): &(i64, i64)| program.participants(&call(0, &[*a, *b])).unwrap()[..] == [0, 1];
     let (a, b) = pairs.into_iter().find(is_part).expect("the second shard decides some");
     let mut shard: Node<F> = Node::recover(0, program.clone(), bugs, TIMEOUTS, []);
-    let call = Arc::new(call(0, vec![Value::Int(a), Value::Int(b)]));
+    let call = Arc::new(call(0, &[a, b]));
     let prepare =
         Request::Prepare { txn: txn(7, 1), begun: begun(7, 1), call, participants: Arc::new([0, 1]) };
     let replies = step(&mut shard, NOW_MS, prepare);
@@ -68,7 +63,7 @@ fn restarted<F: Faults>(bugs: F) -> Node<F> {
 /// A coordinator that has come since deletes all rows of both shards. Returns whether this shard has prepared it; otherwise it is to try
 /// again.
 fn deletes_all<F: Faults>(shard: &mut Node<F>, now_ms: u64, sequence: u64) -> bool {
-    let call = Arc::new(call(1, vec![Value::Int(0)]));
+    let call = Arc::new(call(1, &[0]));
     let begun = Begun { at_ms: now_ms, ..begun(8, sequence) };
     let prepare = Request::Prepare { txn: txn(8, sequence), begun, call, participants: Arc::new([0, 1]) };
     match &step(shard, now_ms, prepare)[..] {
@@ -114,6 +109,22 @@ fn nobody_waits_for_ever() {
     assert!(!deletes_all(&mut shard, NOW_MS, 1));
     assert!(!deletes_all(&mut shard, NOW_MS + 9_000, 2));
     assert!(deletes_all(&mut shard, NOW_MS + 10_000, 3));
+}
+
+/// A request that is queued is woken, whoever else finds the time over before the timer does.
+#[test]
+fn a_call_that_waits_is_run_when_the_waiting_ends() {
+    let mut shard = restarted(NoFaults);
+    let here = (100..).find(|one| program().participants(&call(2, &[*one])).unwrap()[..] == [0]).unwrap();
+    let execute = Request::Execute { txn: txn(9, 1), begun: begun(9, 1), call: Box::new(call(2, &[here])) };
+    let replies = step(&mut shard, NOW_MS, execute);
+    assert!(matches!(replies[..], [Reply::Waits { .. }]), "{replies:?}");
+    assert!(deletes_all(&mut shard, NOW_MS + 10_000, 1));
+    let mut effects = Effects::default();
+    shard.on_progress(NOW_MS + 10_000, 9, Progress { settled_below: 0, drained: 0 });
+    shard.on_timer(NOW_MS + 10_000, &mut effects);
+    let answered = effects.replies.iter().any(|reply| matches!(reply.message, Reply::Executed { .. }));
+    assert!(answered, "{:?}", effects.replies);
 }
 
 #[test]

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use weir_core::ids::{Sender, ShardId, Timestamp, TxnId};
 use weir_core::machine::{Effects, Shard};
 use weir_core::termination::Timeouts;
-use weir_sql::Sources;
 use weir_sql::catalog::TableId;
-use weir_txn::exec::program::Program;
 use weir_txn::faults::NoFaults;
-use weir_txn::message::{Age, Begun, Call, Callee, ReadQuery, Reply, Request, TableRead, Work};
+use weir_txn::message::{Age, Begun, Call, ReadQuery, Reply, Request, TableRead, Work};
 use weir_txn::shard::Node;
-use weir_types::Value;
+
+use crate::calls::{self, call};
 
 const COORDINATOR: u64 = 7;
 const NOW_MS: u64 = 1_000_000_000;
@@ -34,11 +33,7 @@ struct Stage {
 
 impl Stage {
     fn new() -> Stage {
-        let mut sources = Sources::default();
-        sources.add("accounts.sql", ACCOUNTS);
-        let application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
-        let analysis = weir_analysis::analyze(&application);
-        let program = Arc::new(Program::compile(&application, &analysis.plan, 2).unwrap());
+        let program = calls::program(&calls::application(ACCOUNTS), 2);
         let is_here = |account: &i64| program.participants(&open(*account)).unwrap()[..] == [0];
         let account = (0..).find(is_here).unwrap();
         let shard = Node::recover(0, program.clone(), NoFaults, Timeouts::default(), []);
@@ -66,12 +61,7 @@ impl Stage {
 }
 
 fn open(account: i64) -> Call {
-    Call {
-        callee: Callee::Procedure(0),
-        args: vec![Value::Int(account)],
-        transaction_time: 0.into(),
-        schema_version: 0,
-    }
+    call(0, &[account])
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! All tests of shards and coordinators, in one program. Tiers are modules: what is in none is pure; `simulated` runs
 //! in virtual time, `postgres` beside a PostgreSQL server, `processes` starts servers, drivers, browsers, and ends them.
 
+mod calls;
 mod exposed;
 mod in_doubt;
 mod late;

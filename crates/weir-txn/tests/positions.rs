@@ -6,13 +6,13 @@ use weir_core::ids::{Sender, ShardId, TxnId};
 use weir_core::lsn::{Lsn, Outgoing};
 use weir_core::machine::{Durable as _, Effects, Shard as _};
 use weir_core::termination::Timeouts;
-use weir_sql::Sources;
 use weir_sql::catalog::TableId;
-use weir_txn::exec::program::Program;
 use weir_txn::faults::PlantedBugs;
-use weir_txn::message::{Age, Begun, Call, Callee, ReadQuery, Reply, Request, TableRead, Work};
+use weir_txn::message::{Age, Begun, ReadQuery, Reply, Request, TableRead, Work};
 use weir_txn::shard::Node;
 use weir_types::Value;
+
+use crate::calls::{self, call};
 
 const NOW_MS: u64 = 1_000_000_000;
 const ACCOUNT: TableId = TableId(0);
@@ -37,15 +37,6 @@ fn begun(txn: TxnId) -> Begun {
     Begun { age: Age { sequence, coordinator }, at_ms: NOW_MS }
 }
 
-fn call(procedure: usize) -> Call {
-    Call {
-        callee: Callee::Procedure(procedure),
-        args: vec![Value::Int(1)],
-        transaction_time: 0.into(),
-        schema_version: 0,
-    }
-}
-
 /// A shard with a log of which nothing is durable but its start.
 struct Stage {
     shard: Node<PlantedBugs>,
@@ -53,11 +44,7 @@ struct Stage {
 
 impl Stage {
     fn new(bugs: PlantedBugs) -> Stage {
-        let mut sources = Sources::default();
-        sources.add("accounts.sql", ACCOUNTS);
-        let application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
-        let plan = weir_analysis::analyze(&application).plan;
-        let program = Arc::new(Program::compile(&application, &plan, 1).unwrap());
+        let program = calls::program(&calls::application(ACCOUNTS), 1);
         let mut shard = Node::recover(0, program, bugs, Timeouts::default(), []);
         assert_eq!(shard.take_records().len(), 1);
         shard.on_durable(STARTED);
@@ -72,7 +59,7 @@ impl Stage {
 
     /// Commits a call; gives the position of its record.
     fn execute(&mut self, txn: TxnId, procedure: usize) -> Lsn {
-        let call = Box::new(call(procedure));
+        let call = Box::new(call(procedure, &[1]));
         match &self.say(Request::Execute { txn, begun: begun(txn), call })[..] {
             [Outgoing { message: Reply::Executed { result: Ok(_), .. }, after, .. }] => *after,
             other => panic!("{other:?}"),
@@ -80,7 +67,7 @@ impl Stage {
     }
 
     fn work(&mut self, txn: TxnId) -> Vec<Outgoing<u64, Reply>> {
-        let (call, participants): (_, Arc<[ShardId]>) = (Arc::new(call(TOUCH)), Arc::new([0]));
+        let (call, participants): (_, Arc<[ShardId]>) = (Arc::new(call(TOUCH, &[1])), Arc::new([0]));
         let work = Work { number: 1, opened: None, call, participants, answers: Vec::new() };
         self.say(Request::Work { txn, begun: begun(txn), work: Box::new(work) })
     }

@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
 use weir_core::machine::{Durable as _, Effects, Shard as _};
 use weir_core::termination::Timeouts;
-use weir_sql::Sources;
 use weir_sql::catalog::TableId;
-use weir_txn::exec::program::Program;
 use weir_txn::exec::sequences::Sequences;
-use weir_txn::message::{Age, Begun, Call, Callee, Progress, Reply, Request};
+use weir_txn::message::{Age, Begun, Progress, Reply, Request};
 use weir_txn::shard::log::{LoggedCommit, LoggedPrepared, Snapshot};
 use weir_txn::shard::{Node, Record};
 use weir_txn::storage::SavedRows;
 use weir_types::Value;
+
+use crate::calls::{self, call};
 
 const SHARDS: ShardId = 2;
 const NOW_MS: u64 = 1_000_000_000;
@@ -63,15 +63,6 @@ fn begun(sequence: u64) -> Begun {
     Begun { age: Age { sequence, coordinator: 7 }, at_ms: NOW_MS }
 }
 
-fn call(procedure: usize, args: &[i64]) -> Call {
-    Call {
-        callee: Callee::Procedure(procedure),
-        args: args.iter().map(|arg| Value::Int(*arg)).collect(),
-        transaction_time: 0.into(),
-        schema_version: 0,
-    }
-}
-
 fn say(shard: &mut Node, request: Request) {
     let mut effects = Effects::default();
     shard.on_progress(NOW_MS, 7, Progress { settled_below: 0, drained: 0 });
@@ -80,11 +71,7 @@ fn say(shard: &mut Node, request: Request) {
 
 /// One record of each kind, at least.
 fn records() -> Vec<Record> {
-    let mut sources = Sources::default();
-    sources.add("accounts.sql", ACCOUNTS);
-    let application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
-    let plan = weir_analysis::analyze(&application).plan;
-    let program = Arc::new(Program::compile(&application, &plan, SHARDS).unwrap());
+    let program = calls::program(&calls::application(ACCOUNTS), SHARDS);
     let home = |id: i64| program.home(TableId(0), &|_| Value::Int(id)).expect("accounts have one home");
     let of = |shard: ShardId| (1..).find(|id| home(*id) == shard).expect("both shards have accounts");
     let (own, other) = (of(0), of(1));

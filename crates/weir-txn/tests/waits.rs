@@ -1,20 +1,18 @@
 //! Calls and statements by themselves that wait for a row which an open transaction holds, in virtual time: as long as it takes, and
 //! without effect once nobody waits for them any more (docs/internals/row-locks.md).
 
-use std::sync::Arc;
-
 use weir_core::ids::{Sender, ShardId};
 use weir_core::machine::Outgoing;
 use weir_core::machine::{Coordinator as _, Effects, Orders, Shard as _};
 use weir_core::termination::Timeouts;
-use weir_sql::Sources;
-use weir_txn::exec::program::Program;
 use weir_txn::faults::NoFaults;
-use weir_txn::message::{Call, Callee, Request};
+use weir_txn::message::Request;
 use weir_txn::ramp::client::Order;
 use weir_txn::ramp::{Begin, Coordinator, Event, Protocol};
 use weir_txn::shard::Node;
-use weir_types::{SqlError, SqlState, Value};
+use weir_types::{SqlError, SqlState};
+
+use crate::calls::{self, call};
 
 const COORDINATOR: u64 = 7;
 const BEGIN_MS: u64 = 1_000_000_000;
@@ -53,11 +51,7 @@ struct Stage {
 
 impl Stage {
     fn new(shards: ShardId) -> Stage {
-        let mut sources = Sources::default();
-        sources.add("accounts.sql", ACCOUNTS);
-        let application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
-        let plan = weir_analysis::analyze(&application).plan;
-        let program = Arc::new(Program::compile(&application, &plan, shards).unwrap());
+        let program = calls::program(&calls::application(ACCOUNTS), shards);
         let start = |id| Node::recover(id, program.clone(), NoFaults, Timeouts::default(), []);
         let of = |account: i64| program.participants(&call(1, &[account])).unwrap();
         let decides =
@@ -154,15 +148,6 @@ impl Stage {
         // Two accounts that were opened, and the holder.
         let own = if happens { if self.shards.len() > 1 { 2 } else { 1 } } else { 0 };
         assert_eq!(commits, 3 + own, "of account {account}");
-    }
-}
-
-fn call(procedure: usize, args: &[i64]) -> Call {
-    Call {
-        callee: Callee::Procedure(procedure),
-        args: args.iter().map(|arg| Value::Int(*arg)).collect(),
-        transaction_time: 0.into(),
-        schema_version: 0,
     }
 }
 

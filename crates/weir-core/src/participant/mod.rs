@@ -56,7 +56,7 @@ pub trait Stored: Clone + Debug + Send + Serialize + DeserializeOwned + 'static 
 
 impl<T: Clone + Debug + Send + Serialize + DeserializeOwned + 'static> Stored for T {}
 
-/// What transactions are about: the types of their states and of their log records.
+/// The content of transactions: the types of their states and of their log records.
 pub trait Payload: Clone + Copy + Debug + Default + Send + 'static {
     /// Orders commits.
     type Stamp: Copy + Debug;
@@ -73,8 +73,8 @@ pub trait Payload: Clone + Copy + Debug + Default + Send + 'static {
     type Snapshot: Stored;
     type SnapshotPart: Stored;
 
-    /// How a request of a committed transaction is recognised when it comes again: by the outcome table, which has an answer for it, or
-    /// by one bit in [`Readers`], which has none. With bits the table holds only what has been refused, or terminated by shards.
+    /// Repeated requests of committed transactions are recognised by the outcome table, which has an answer for each, or by one bit in
+    /// [`Readers`], which has none. With bits the table holds only what has been refused, or terminated by shards.
     const REMEMBERS_COMMITS: bool;
 
     fn clock_of(stamp: Self::Stamp) -> u64;

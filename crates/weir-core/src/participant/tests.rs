@@ -189,7 +189,7 @@ fn a_transaction_goes_through_its_states() {
     let drained = shard.participant.readers.drained();
     assert!(shard.participant.next_drained(drained).is_some_and(|one| one.clock == 40));
     assert_eq!(shard.participant.left_of(1), Left { prepared: 1, committed: 0, outcomes: 1 });
-    // What comes late finds the watermark.
+    // A late request finds the watermark.
     assert_eq!(shard.participant.fate(txn(1)), Some(Fate::Refused));
     shard.promise(txn(0));
     assert_eq!(shard.participant.outcomes.len(), 1, "that one is over everywhere");

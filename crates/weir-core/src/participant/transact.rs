@@ -5,7 +5,7 @@ use crate::ids::{CoordinatorId, ShardId, TxnId};
 use crate::lsn::Lsn;
 use crate::termination::Fate;
 
-/// What a payload leaves of a commit.
+/// The result of applying a commit: the state that is kept, and the log record.
 #[derive(Debug)]
 pub struct Applied<P: Payload> {
     /// Kept until no reader and no participant may ask for it; none: nobody can.

@@ -151,10 +151,11 @@ impl From<std::io::Error> for ServeError {
 /// Invariant: it is the newest that a shard of the node has had. A shard that has been restarted may not know yet that a definition was
 /// decided.
 #[derive(Debug, Default)]
-struct Outgoing(Mutex<Told>);
+struct Outgoing(Mutex<Latest>);
 
+/// The newest description so far.
 #[derive(Debug, Default)]
-struct Told {
+struct Latest {
     /// Number of definitions in the description.
     definitions: usize,
     bytes: Option<Arc<[u8]>>,
@@ -169,13 +170,13 @@ impl Outgoing {
     fn tell<S: Exposed>(&self, description: Option<Arc<S::Description>>, terms: &Terms) {
         let Some(description) = description else { return };
         let definitions = S::definitions_in(&description);
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if definitions < told.definitions {
+        let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if definitions < latest.definitions {
             return;
         }
         let mut bytes = Vec::new();
         body::write(&(&*description, terms.placement), &mut bytes);
-        *told = Told { definitions, bytes: Some(bytes.into()) };
+        *latest = Latest { definitions, bytes: Some(bytes.into()) };
     }
 }
 
@@ -271,7 +272,7 @@ impl Server {
             Some((directory, _)) => Some(claim(directory, &cluster, &name, &terms)?),
             None => None,
         };
-        let told = Arc::new(Outgoing(Mutex::new(Told { definitions: 0, bytes: description })));
+        let told = Arc::new(Outgoing(Mutex::new(Latest { definitions: 0, bytes: description })));
         let recover: Arc<Recover<S>> = Arc::new(recover);
         let mut known = Known::read(data.as_ref())?;
         let mut to_make = Vec::new();

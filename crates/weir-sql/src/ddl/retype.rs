@@ -30,7 +30,7 @@ pub(super) struct Written {
     offset: u32,
 }
 
-/// What is written at a place; copies share the list until one of them changes it.
+/// Texts as they are written, by place; copies share the list until one of them changes it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WrittenParts(Arc<BTreeMap<Span, Arc<Written>>>);
 

@@ -393,7 +393,7 @@ mod tests {
         CREATE INDEX c_b ON c (b);
     ";
 
-    /// What those who run a program see of it.
+    /// All parts of a program that a run depends on.
     fn shown(program: &Program) -> [String; 5] {
         let Program { schema, shards, placement, rules, procedures, updates, sequences, .. } = program;
         let Program { placed_by_uuids, defers, closed, looked_up, with, .. } = program;

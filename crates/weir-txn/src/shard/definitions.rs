@@ -51,17 +51,11 @@ pub struct Definitions {
     pub(crate) steps: Vec<Step>,
 }
 
-/// The transaction that changes the schema: other writers wait for it, or withdraw.
+/// A transaction that other writers wait for, or withdraw from: it changes the schema, or is in doubt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Barrier {
     pub(crate) txn: TxnId,
-    age: Age,
-}
-
-impl Barrier {
-    pub(crate) fn of(txn: TxnId, age: Age) -> Barrier {
-        Barrier { txn, age }
-    }
+    pub(crate) age: Age,
 }
 
 impl<F: Faults> Node<F> {
@@ -74,10 +68,11 @@ impl<F: Faults> Node<F> {
         request: Request,
         out: &mut Effects,
     ) -> Option<Request> {
-        let barrier = self.barrier.or_else(|| self.in_doubt(now_ms));
+        let of_definition = self.barrier.filter(|_| !self.bugs.ignores_definitions());
+        let barrier = of_definition.or_else(|| self.in_doubt(now_ms));
         let Some(Barrier { txn: holder, age }) = barrier else { return Some(request) };
         let (txn, shard) = (request.txn(), self.shard);
-        if txn == holder || self.bugs.ignores_definitions() {
+        if txn == holder {
             return Some(request);
         }
         match &request {

@@ -1,22 +1,24 @@
-//! Transactions that a restarted shard has found prepared in its log, and whose outcome it does not know yet.
+//! Writers wait for transactions that a restarted shard has found prepared in its log, and whose outcome it does not know yet.
 //!
 //! Such a transaction may have been acknowledged: another participant decided it, and the process ended before this shard was told. A
 //! statement that looks for rows to write would not see its insertions. So calls and statements wait until the shard has been told, or
 //! has asked the other participants ([`weir_core::termination`]), which takes about a second. Readers need not wait: they learn of the
 //! transaction from its other participants.
 //!
-//! A participant that cannot be reached would keep the transaction in doubt for ever. So nobody waits longer than [`WAIT_MS`] after the
-//! first request; what was in doubt until then is claimed and pinned like every prepared transaction.
+//! A participant that cannot be reached would keep the transaction in doubt for ever. So the waiting ends [`WAIT_MS`] after the first
+//! request. The transaction is then claimed and pinned like every prepared one.
 
 use std::collections::VecDeque;
 
 use weir_core::ids::TxnId;
+use weir_core::participant::Participant;
 
 use super::Node;
 use super::definitions::Barrier;
+use super::participant::Sql;
 use crate::faults::Faults;
 
-/// Nobody waits longer for what is in doubt, in milliseconds after the first request.
+/// Writers wait at most so long after the first request, in milliseconds.
 const WAIT_MS: u64 = 10_000;
 
 /// Transactions in doubt since the restart.
@@ -24,41 +26,42 @@ const WAIT_MS: u64 = 10_000;
 pub(crate) struct InDoubt {
     /// In the order of their prepares. Those that have ended since are removed when they reach the front.
     transactions: VecDeque<TxnId>,
-    /// When the waiting ends; set by the first request.
+    /// End of the waiting; set by the first request.
     until_ms: Option<u64>,
 }
 
 impl InDoubt {
-    /// Nothing is in doubt.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.transactions.is_empty()
+    /// All that is prepared at the end of recovery.
+    pub(crate) fn of(participant: &Participant<Sql>) -> InDoubt {
+        InDoubt { transactions: participant.in_prepare_order().map(|(txn, _)| txn).collect(), until_ms: None }
     }
 
-    /// The log contains the prepare of a transaction.
-    pub(crate) fn prepared_again(&mut self, txn: TxnId) {
-        self.transactions.push_back(txn);
+    pub(crate) fn is_empty(&self) -> bool {
+        self.transactions.is_empty()
     }
 }
 
 impl<F: Faults> Node<F> {
-    /// A transaction in doubt that writers have to wait for.
+    /// The transaction in doubt that writers have to wait for.
     pub(crate) fn in_doubt(&mut self, now_ms: u64) -> Option<Barrier> {
         if self.in_doubt.is_empty() || self.bugs.writes_in_doubt() {
             return None;
         }
-        let until_ms = *self.in_doubt.until_ms.get_or_insert(now_ms + WAIT_MS);
-        while let Some(txn) = self.in_doubt.transactions.front() {
-            match self.participant.prepared().get(txn) {
-                Some(prepared) if now_ms < until_ms => return Some(Barrier::of(*txn, prepared.age)),
-                _ => self.in_doubt.transactions.pop_front(),
-            };
+        if now_ms >= *self.in_doubt.until_ms.get_or_insert(now_ms + WAIT_MS) {
+            return None;
+        }
+        while let Some(&txn) = self.in_doubt.transactions.front() {
+            if let Some(prepared) = self.participant.prepared().get(&txn) {
+                return Some(Barrier { txn, age: prepared.age });
+            }
+            self.in_doubt.transactions.pop_front();
         }
         None
     }
 
-    /// Wakes those that have waited long enough for what is in doubt.
+    /// Wakes those who have waited long enough.
     pub(crate) fn end_doubts(&mut self, now_ms: u64) {
-        if self.in_doubt.until_ms.is_some_and(|until_ms| until_ms <= now_ms) {
+        if self.in_doubt.until_ms.is_some_and(|until_ms| now_ms >= until_ms) {
             self.ended.extend(self.in_doubt.transactions.drain(..));
         }
     }

@@ -17,6 +17,7 @@ use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState, Value};
 
 use super::definitions::Step;
+use super::in_doubt::InDoubt;
 use super::participant::{Prepared, Sql, Unsettled};
 use crate::claims::{Claim, Claims};
 use crate::exec::definition::Description;
@@ -242,6 +243,7 @@ impl<F: Faults> Node<F> {
             node.participant.outcomes.lose(|_| true);
         }
         node.participant.start();
+        node.in_doubt = InDoubt::of(&node.participant);
         node.forget();
         node.has_new_description = true;
         Ok(node)
@@ -335,7 +337,6 @@ impl<F: Faults> Node<F> {
         let LoggedPrepared { age, writes, claims, participants, answers, timestamp, holds_rows, steps } =
             logged;
         self.clock.restore(timestamp.clock);
-        self.in_doubt.prepared_again(txn);
         let write = |(table, row, operation): &(TableId, Option<u32>, LoggedOperation)| Write {
             table: *table,
             row: *row,

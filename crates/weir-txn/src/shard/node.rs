@@ -29,7 +29,7 @@ use crate::message::{Age, Begun, Call, Callee, Decision, Progress, Reply, Reques
 use crate::shard::definitions::Barrier;
 use crate::shard::in_doubt::InDoubt;
 use crate::shard::open::Open;
-use crate::shard::participant::{Prepared, Sql, Unsettled};
+use crate::shard::participant::{Prepared, Sql};
 use crate::shard::snapshot::Snapshots;
 use crate::storage::{Storage, Workspace, Write, WriteSet};
 
@@ -59,7 +59,7 @@ pub struct Node<F = NoFaults> {
     pub(crate) clock: HybridClock,
     /// The state of its transactions. Outcomes are kept only where messages may be lost and processes may die.
     pub(crate) participant: Participant<Sql>,
-    /// What prepared and open transactions hold.
+    /// Claims that prepared and open transactions hold.
     pub(crate) claims: Claims,
     /// Number of prepared transactions that hold their rows.
     pub(crate) hold_rows: usize,
@@ -655,14 +655,10 @@ impl<F: Faults> Node<F> {
         let keep = !self.readers.is_empty();
         match self.run(txn, &decision.call, Role::Last(&decision.answers), timestamp, keep, Target::InPlace) {
             Ok(ran) => {
-                let position = self.storage.position();
                 let writes = keep.then(|| ran.writes.into());
-                let participants = decision.participants;
+                let committed = self.unsettled(timestamp, decision.participants, (begin, writes));
                 let reply = Reply::Decided { txn, output: ran.output, timestamp };
                 self.has_done.commits += 1;
-                let is_alone = participants.is_empty();
-                let unsettled = || Unsettled::new(timestamp, participants, position, begin, writes);
-                let committed = (!is_alone).then(unsettled);
                 self.note_commit((txn, timestamp), (begin, Vec::new()), committed, &reply);
                 self.reply(txn, reply.spoken(), out);
             }

@@ -266,6 +266,18 @@ impl<F: Faults> Node<F> {
         }
     }
 
+    /// A transaction that has committed here, and is to commit elsewhere; none: it has no other participants.
+    pub(crate) fn unsettled(
+        &self,
+        timestamp: Timestamp,
+        participants: Arc<[ShardId]>,
+        (begin, writes): (Position, Option<Arc<[Write]>>),
+    ) -> Option<Unsettled> {
+        let is_alone = participants.is_empty();
+        let unsettled = || Unsettled::new(timestamp, participants, self.storage.position(), begin, writes);
+        (!is_alone).then(unsettled)
+    }
+
     /// Siblings for a reader that stands at the current position.
     pub(crate) fn siblings(&self) -> Vec<Sibling> {
         let sibling = |(txn, unsettled): (&TxnId, &Unsettled)| Sibling {

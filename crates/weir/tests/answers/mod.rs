@@ -68,3 +68,19 @@ pub fn check_alike(own: &str, postgres: &str, (schema, script): (&str, &str), wh
     });
     assert_eq!(found, expected, "{what}, PostgreSQL on the right");
 }
+
+/// Each text fails with the same SQLSTATE, at the same place of the text, as on PostgreSQL.
+#[allow(dead_code, reason = "each test uses its part")]
+pub fn check_errors_alike(own: &str, postgres: &str, schema: &str, texts: &[&str]) {
+    let [found, expected] = [own, postgres].map(|url| {
+        let mut driver = Driver::connect(url, NoTls).unwrap();
+        driver.batch_execute(schema).unwrap();
+        let mut failed = |sql: &&str| {
+            let error = driver.simple_query(sql).expect_err(sql);
+            let error = error.as_db_error().unwrap();
+            format!("{sql}: {} {:?}", error.code().code(), error.position())
+        };
+        texts.iter().map(&mut failed).collect::<Vec<_>>()
+    });
+    assert_eq!(found, expected, "PostgreSQL on the right");
+}

@@ -1,5 +1,5 @@
-//! What a definition has touched. A program that follows another shares with it the storage schema and the rules of every other table:
-//! to compile costs what the definition changes, beside copies of pointers.
+//! Tables that a definition has touched. A program that follows another shares with it the storage schema and the rules of every other
+//! table: the cost of compiling follows the definition, beside copies of pointers.
 //!
 //! A table's rules depend on the table, its parents, and its children (by foreign keys); on where their rows live; and on whether a
 //! parent may lose rows. So rules are compiled anew for the tables that differ in any of these, and for their parents and children before
@@ -25,7 +25,7 @@ thread_local! {
     pub(crate) static FORGETS_NEIGHBOURS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// What rules are compiled from.
+/// The inputs of compiling rules.
 #[derive(Clone, Copy)]
 pub(super) struct Parts<'a> {
     pub catalog: &'a Catalog,

@@ -11,7 +11,7 @@ use crate::claims::Claim;
 use crate::faults::Faults;
 use crate::message::{Answers, Output, Reply, forgotten};
 use crate::shard::node::{Effects, Node};
-use crate::shard::participant::{Prepared, Unsettled};
+use crate::shard::participant::Prepared;
 use crate::storage::room::disk_full;
 use crate::storage::{Operation, Write};
 
@@ -136,18 +136,6 @@ impl<F: Faults> Node<F> {
         }
         self.release_open(txn, claims);
         self.reply(txn, reply, out);
-    }
-
-    /// A transaction that has committed here, and is to commit elsewhere; none: it has no other participants.
-    fn unsettled(
-        &self,
-        timestamp: Timestamp,
-        participants: Arc<[ShardId]>,
-        (begin, writes): (u64, Option<Arc<[Write]>>),
-    ) -> Option<Unsettled> {
-        let is_alone = participants.is_empty();
-        let unsettled = || Unsettled::new(timestamp, participants, self.storage.position(), begin, writes);
-        (!is_alone).then(unsettled)
     }
 
     /// Forgets an open transaction; says whether there was one.
