@@ -264,58 +264,49 @@ fn numbered<T: Copy>(parts: impl Iterator<Item = (Span, T)>) -> BTreeMap<(Span, 
     parts.map(|(span, part)| ((span, number(span)), part)).collect()
 }
 
+/// For each part of the new list, the old part at the same position.
+fn matched<T: Copy>(old: impl Iterator<Item = (Span, T)>, new: &[Span]) -> Vec<Option<T>> {
+    let old = numbered(old);
+    let mut matched = vec![None; new.len()];
+    for (place, at) in numbered(new.iter().copied().zip(0..)) {
+        matched[at] = old.get(&place).copied();
+    }
+    matched
+}
+
+/// All `old` parts keep their numbers, and the new ones come behind them.
+fn first_are_the_same<T>(old: usize, new: usize, id: impl Fn(u32) -> T) -> Vec<Option<T>> {
+    (0..new).map(|at| (at < old).then(|| id(at as u32))).collect()
+}
+
 /// By its place, which table of the one catalog is which of the other: by the new id, the old one.
 fn matched_tables(before: &Catalog, after: &Catalog) -> Vec<Option<TableId>> {
-    let mut tables = vec![None; after.tables.len()];
     let is_place = |at: usize| {
         before.tables.shares(at, &after.tables, at) || before.tables[at].span == after.tables[at].span
     };
     // Nearly every definition leaves the tables before it as they are.
     if before.tables.len() <= after.tables.len() && (0..before.tables.len()).all(is_place) {
-        tables.iter_mut().zip(0..before.tables.len() as u32).for_each(|(was, at)| *was = Some(TableId(at)));
-        return tables;
+        return first_are_the_same(before.tables.len(), after.tables.len(), TableId);
     }
-    let numbered_in = |catalog: &Catalog| numbered(catalog.tables.iter().map(|one| (one.span, one.id)));
-    let old = numbered_in(before);
-    for (place, id) in numbered_in(after) {
-        tables[id.0 as usize] = old.get(&place).copied();
-    }
-    tables
+    let new: Vec<Span> = after.tables.iter().map(|one| one.span).collect();
+    matched(before.tables.iter().map(|one| (one.span, one.id)), &new)
 }
 
 /// As [`matched_tables`].
 fn matched_sequences(before: &Catalog, after: &Catalog) -> Vec<Option<SequenceId>> {
-    let mut sequences = vec![None; after.sequences.len()];
     let places = |catalog: &Catalog| catalog.sequences.iter().map(|one| one.span).collect::<Vec<_>>();
-    if places(after).starts_with(&places(before)) {
-        let ids = (0..before.sequences.len() as u32).map(|at| Some(SequenceId(at)));
-        sequences.iter_mut().zip(ids).for_each(|(was, id)| *was = id);
-        return sequences;
+    let (old, new) = (places(before), places(after));
+    if new.starts_with(&old) {
+        return first_are_the_same(old.len(), new.len(), SequenceId);
     }
-    let numbered_in = |catalog: &Catalog| numbered(catalog.sequences.iter().map(|one| (one.span, one.id)));
-    let old = numbered_in(before);
-    for (place, id) in numbered_in(after) {
-        sequences[id.0 as usize] = old.get(&place).copied();
-    }
-    sequences
+    matched(old.into_iter().zip((0..).map(SequenceId)), &new)
 }
 
 /// By column of the table after: the column before; none if they are the same columns in the same order.
 fn moved_columns(was: &Table, now: &Table) -> Option<Vec<Option<ColumnIndex>>> {
     let places = |table: &Table| table.columns.iter().map(|column| column.span).collect::<Vec<_>>();
-    if places(was) == places(now) {
-        return None;
-    }
-    let numbered_in = |table: &Table| {
-        let columns: Vec<_> = table.columns.iter().map(|column| column.span).zip(0..).collect();
-        numbered(columns.into_iter())
-    };
-    let old = numbered_in(was);
-    let mut columns = vec![None; now.columns.len()];
-    for (place, column) in numbered_in(now) {
-        columns[column] = old.get(&place).copied();
-    }
-    Some(columns)
+    let (was, now) = (places(was), places(now));
+    (was != now).then(|| matched(was.into_iter().zip(0..), &now))
 }
 
 impl Matching {
