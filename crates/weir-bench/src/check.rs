@@ -58,7 +58,7 @@ impl Invariants {
 
     pub fn check(
         &self,
-        rows: &dyn Rows,
+        rows: &(dyn Rows + Sync),
         program: &Program,
         listener: &mut Listener<'_>,
     ) -> Result<Vec<InvariantReport>, RunError> {

@@ -274,7 +274,7 @@ impl Loaded {
     /// Every invariant, with all shards at rest.
     fn check(&self, listener: &mut Listener<'_>) -> Result<Vec<InvariantReport>, RunError> {
         let replicated = self.program.replicated();
-        let view = WholeView::new(self.nodes.iter().map(|node| &node.storage).collect(), replicated);
+        let view = WholeView::new(self.nodes.iter().map(|node| &*node.storage).collect(), replicated);
         self.invariants.check(&view, &self.program, listener)
     }
 

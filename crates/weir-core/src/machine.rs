@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use weir_types::SqlError;
-use weir_types::interrupt::{Interrupts, StatementId};
+use weir_types::interrupt::{Budget, Interrupts, StatementId};
 
 use crate::ids::{CoordinatorId, Sender, ShardId};
 use crate::lsn::Lsn;
@@ -38,6 +38,29 @@ impl<Request, Reply> Default for Effects<Request, Reply> {
     }
 }
 
+/// Work of a long statement, which runs beside the steps of its shard, on a thread of its own (docs/internals/steps.md).
+pub type Work = Box<dyn FnOnce(Arc<dyn Pace>) + Send>;
+
+/// When a worker pauses: an argument of its work, since threads are not deterministic.
+pub trait Pace: Send + Sync {
+    /// Returns whether the worker must pause here. Where it need not, it lets its shard take a turn if that waits for one.
+    fn wants_pause(&self) -> bool;
+    /// Returns when the worker may go on. The worker holds no lock.
+    fn pause(&self);
+}
+
+/// Pace of a thread that runs by itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Unpaced;
+
+impl Pace for Unpaced {
+    fn wants_pause(&self) -> bool {
+        false
+    }
+
+    fn pause(&self) {}
+}
+
 /// The server's side of a protocol.
 pub trait Shard: Send + 'static {
     type Request: Send + 'static;
@@ -62,6 +85,18 @@ pub trait Shard: Send + 'static {
         request: Self::Request,
         out: &mut Effects<Self::Request, Self::Reply>,
     );
+    /// From here on the driver runs what [`Shard::take_work`] gives it, and a statement that exceeds the budget in a step becomes such work.
+    fn set_step_budget(&mut self, _budget: Budget) {}
+    /// Begins a turn: the driver calls it before any other method of a shard whose work it runs.
+    fn begin_turn(&mut self) {}
+    /// Ends a turn: workers may read until the next one begins.
+    fn end_turn(&mut self) {}
+    /// Work that the steps have left, to be run at once. Behind each the driver calls [`Shard::on_work_done`].
+    fn take_work(&mut self) -> Vec<Work> {
+        Vec::new()
+    }
+    /// Answers what workers have finished.
+    fn on_work_done(&mut self, _now_ms: u64, _out: &mut Effects<Self::Request, Self::Reply>) {}
     /// Called periodically by a driver whose parties may die or be cut off.
     fn on_timer(&mut self, _now_ms: u64, _out: &mut Effects<Self::Request, Self::Reply>) {}
     /// Returns whether nothing is prepared and no request waits.

@@ -161,13 +161,6 @@ impl Rows for View<'_> {
         self.state.table(table)[row.row as usize][column].clone()
     }
 
-    fn text(&self, table: TableId, row: RowRef, column: ColumnIndex) -> Option<&str> {
-        match &self.state.table(table)[row.row as usize][column] {
-            Value::Text(text) => Some(text),
-            _ => None,
-        }
-    }
-
     fn row_count(&self, table: TableId) -> usize {
         self.state.table(table).len()
     }

@@ -23,6 +23,7 @@ use weir_txn::shard::{Node, Record};
 use weir_txn::storage::Rows;
 use weir_txn::storage::view::WholeView;
 use weir_types::SqlError;
+use weir_types::interrupt::Budget;
 
 use crate::Audit;
 use crate::chance::Chance;
@@ -49,7 +50,7 @@ pub struct Job {
 }
 
 /// Says by name which invariants do not hold of all rows, and what violates them.
-pub type Violated = Box<dyn Fn(&dyn Rows) -> Vec<(String, String)> + Send + Sync>;
+pub type Violated = Box<dyn Fn(&(dyn Rows + Sync)) -> Vec<(String, String)> + Send + Sync>;
 
 /// A table without deletes, and the procedure that inserts exactly one row into it at each call.
 #[derive(Clone, Debug)]
@@ -68,6 +69,8 @@ pub struct Setup<F = NoFaults> {
     pub faults: Option<Faults>,
     /// Number of calls to begin.
     pub calls: usize,
+    /// Budget of a read within a step: what exceeds it runs on a worker, which pauses at every row. None: all reads run within their step.
+    pub step_budget: Option<Budget>,
     pub bugs: F,
     /// Deliberate bug of the driver: answers leave before what they depend on is durable (S16).
     pub answers_early: bool,
@@ -78,7 +81,18 @@ pub struct Setup<F = NoFaults> {
 impl<F: ShardFaults> Setup<F> {
     pub fn new(seed: u64) -> Setup<F> {
         let bugs = F::default();
-        Setup { seed, shards: None, faults: None, calls: 120, bugs, answers_early: false, logged: false }
+        // A third of the seeds has long reads.
+        let step_budget = seed.is_multiple_of(3).then_some(Budget(0));
+        Setup {
+            seed,
+            shards: None,
+            faults: None,
+            calls: 120,
+            step_budget,
+            bugs,
+            answers_early: false,
+            logged: false,
+        }
     }
 }
 
@@ -101,6 +115,8 @@ pub struct Report {
     /// Coordinators that have died or were retired.
     pub dead: usize,
     pub restarts: u64,
+    /// Reads that workers have run.
+    pub long_reads: u64,
     /// The schema of the end, where it may be changed.
     pub schema: Option<Arc<Description>>,
     pub log: String,
@@ -112,14 +128,15 @@ impl fmt::Display for Report {
             None => write!(
                 f,
                 "{} calls committed, {} aborted, {} unknown, {} audits, {:?} committed and aborted by termination, \
-                 {} coordinators dead, {} restarts",
+                 {} coordinators dead, {} restarts, {} long reads",
                 self.committed,
                 self.aborted.values().sum::<usize>(),
                 self.unknown,
                 self.audits,
                 self.terminated,
                 self.dead,
-                self.restarts
+                self.restarts,
+                self.long_reads
             ),
             Some(Violation { claim, seen }) => {
                 write!(f, "violated: {claim}: {seen}\nfaults: {:?}", self.faults)
@@ -169,7 +186,7 @@ pub fn run_script<F: ShardFaults>(job: &Arc<Job>, setup: &Setup<F>, mut script: 
     let sessions = coordinators as usize * chance.between(1, 3) as usize;
     let timeouts = Timeouts { retire_ms: chance.pick(&[2_500, 10_000, 60_000]), ..Timeouts::default() };
     let nodes = (job.program.shards, coordinators);
-    let starts = starts(job, setup.bugs, timeouts);
+    let starts = starts(job, (setup.bugs, setup.step_budget), timeouts);
     let mut cluster = Calls::new(starts, nodes, sessions, faults.clone(), setup.seed, setup.logged);
     cluster.answers_early = setup.answers_early;
     let mut clients = Sessions {
@@ -207,6 +224,7 @@ pub fn run_script<F: ShardFaults>(job: &Arc<Job>, setup: &Setup<F>, mut script: 
             .fold((0, 0), |(commits, aborts), one| (commits + one.0, aborts + one.1)),
         dead: dead(&cluster).count(),
         restarts: cluster.crashes(),
+        long_reads: cluster.worked,
         schema: cluster.shards.iter().flatten().next().and_then(Node::description),
         log: cluster.log().to_owned(),
     }
@@ -250,10 +268,20 @@ fn start<F: ShardFaults>(
     Node::recover(shard, job.program.clone(), bugs, timeouts, loaded.into_iter().chain(records))
 }
 
-fn starts<F: ShardFaults>(job: &Arc<Job>, bugs: F, timeouts: Timeouts) -> Starts<Node<F>, Coordinator> {
+fn starts<F: ShardFaults>(
+    job: &Arc<Job>,
+    (bugs, step_budget): (F, Option<Budget>),
+    timeouts: Timeouts,
+) -> Starts<Node<F>, Coordinator> {
     let (program, job) = (job.program.clone(), job.clone());
     Starts {
-        shard: Box::new(move |shard, records| start(&job, shard, records, bugs, timeouts)),
+        shard: Box::new(move |shard, records| {
+            let mut node = start(&job, shard, records, bugs, timeouts);
+            if let Some(budget) = step_budget {
+                node.set_step_budget(budget);
+            }
+            node
+        }),
         coordinator: Box::new(move |id| Coordinator::resending(id, program.clone(), Protocol::RampFast)),
     }
 }
@@ -314,7 +342,7 @@ fn check_end<F: ShardFaults>(job: &Job, cluster: &Calls<F>, told: &Told) -> Resu
     if schema_versions.iter().any(|schema_version| *schema_version != schema_versions[0]) {
         return Err(Violation { claim: "all shards have one schema", seen: format!("{schema_versions:?}") });
     }
-    let view = WholeView::new(nodes.iter().map(|node| &node.storage).collect(), replicated);
+    let view = WholeView::new(nodes.iter().map(|node| &*node.storage).collect(), replicated);
     if let Some((invariant, row)) = (job.violated)(&view).into_iter().next() {
         return Err(Violation {
             claim: "every invariant holds in the end",
@@ -345,7 +373,7 @@ fn population_counts(job: &Job) -> Vec<usize> {
         .map(|shard| start(job, shard, Vec::new(), NoFaults, Timeouts::default()))
         .collect();
     let replicated = job.program.replicated();
-    let view = WholeView::new(nodes.iter().map(|node| &node.storage).collect(), replicated);
+    let view = WholeView::new(nodes.iter().map(|node| &*node.storage).collect(), replicated);
     (0..job.program.placement.len() as u32).map(|table| view.row_count(TableId(table))).collect()
 }
 

@@ -17,9 +17,13 @@ use weir_kv::GivenUp;
 use crate::chance::Chance;
 use crate::disk::Disk;
 use crate::network::{Faults, Network, Node};
+use crate::worker::Worker;
 
 /// Interval at which a node looks for late messages.
 pub const TIMER_US: u64 = 40_000;
+
+/// Longest time that a worker stands at a pause.
+const WORKER_PAUSE_US_MAX: u64 = 2_000;
 
 /// Size of a part of a snapshot: small, so that a few rows take several parts.
 const PART_BYTES: usize = 100;
@@ -77,6 +81,10 @@ pub struct Cluster<S: Durable, C> {
     pub restarted_us: u64,
     /// By shard: until when it computes. Whatever arrives waits until then.
     busy_until_us: Vec<u64>,
+    /// By shard: its long statements, by number.
+    workers: Vec<BTreeMap<u64, Worker>>,
+    /// Number of workers so far.
+    pub worked: u64,
     /// By shard: the highest time that its clock has shown.
     pub highest_ms: Vec<u64>,
     /// Deliberate bug: messages leave before what they depend on is durable (S16).
@@ -133,6 +141,11 @@ enum Happening<S: Shard> {
         shard: ShardId,
         crashes: u64,
     },
+    /// A worker runs up to its next pause, unless the shard has crashed since.
+    Work {
+        shard: ShardId,
+        worker: u64,
+    },
     /// The disk's write in progress is durable, unless the shard has crashed since.
     Synced {
         shard: ShardId,
@@ -156,6 +169,7 @@ impl<S: Shard> Happening<S> {
             Happening::Requests { shard, .. }
             | Happening::FromPeer { shard, .. }
             | Happening::ShardTimer { shard, .. }
+            | Happening::Work { shard, .. }
             | Happening::Synced { shard, .. } => Some(*shard),
             _ => None,
         }
@@ -198,6 +212,8 @@ where
             heard_us: Vec::new(),
             restarted_us: 0,
             busy_until_us: vec![0; usize::from(shards)],
+            workers: (0..shards).map(|_| BTreeMap::new()).collect(),
+            worked: 0,
             highest_ms: vec![0; usize::from(shards)],
             answers_early: false,
             chance,
@@ -377,6 +393,10 @@ where
                     self.sync(shard);
                 }
             }
+            Happening::Work { shard, worker } => {
+                (now_us, 9, shard, worker).hash(&mut self.hash);
+                self.on_work(shard, worker);
+            }
             Happening::Restart(shard) => {
                 if self.shards[usize::from(shard)].is_none() {
                     (now_us, 5, shard).hash(&mut self.hash);
@@ -451,6 +471,7 @@ where
         if self.shards[usize::from(shard)].take().is_none() {
             return;
         }
+        self.workers[usize::from(shard)].clear();
         let disk = &mut self.disks[usize::from(shard)];
         let (unsynced, survives) = (disk.unsynced() as u64, self.network.faults.tail_survives);
         let survive = if survives { self.chance.between(0, unsynced) } else { 0 };
@@ -537,6 +558,40 @@ where
         self.plan(now_us, Happening::Turn(session));
     }
 
+    /// Starts the work that the steps of the shard have left.
+    fn start_workers(&mut self, shard: ShardId) {
+        let Some(at) = &mut self.shards[usize::from(shard)] else { return };
+        for work in at.take_work() {
+            let worker = self.worked;
+            self.worked += 1;
+            self.workers[usize::from(shard)].insert(worker, Worker::new(work));
+            self.plan_work(shard, worker);
+        }
+    }
+
+    fn plan_work(&mut self, shard: ShardId, worker: u64) {
+        let at_us = self.now_us + self.chance.between(1, WORKER_PAUSE_US_MAX);
+        self.plan(at_us, Happening::Work { shard, worker });
+    }
+
+    fn on_work(&mut self, shard: ShardId, worker: u64) {
+        let Some(at) = &mut self.shards[usize::from(shard)] else { return };
+        let workers = &mut self.workers[usize::from(shard)];
+        let Some(running) = workers.get_mut(&worker) else { return };
+        at.end_turn();
+        let is_done = running.resume();
+        at.begin_turn();
+        if !is_done {
+            return self.plan_work(shard, worker);
+        }
+        workers.remove(&worker);
+        let now_ms = self.shard_clock_ms(shard);
+        let mut out = Effects::default();
+        let Some(at) = &mut self.shards[usize::from(shard)] else { return };
+        at.on_work_done(now_ms, &mut out);
+        self.send_effects(shard, out);
+    }
+
     fn on_requests(
         &mut self,
         coordinator: CoordinatorId,
@@ -587,6 +642,7 @@ where
             messages.filter_map(|(after, message)| disk.hold(after, message)).collect();
         ready.into_iter().for_each(|message| self.transmit(shard, message));
         self.sync(shard);
+        self.start_workers(shard);
     }
 
     /// Starts the next sync of the disk, if anything is unsynced; one sync at a time.

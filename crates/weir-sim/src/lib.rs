@@ -16,6 +16,7 @@ pub mod items;
 pub mod network;
 pub mod relations;
 pub mod scale;
+mod worker;
 
 pub use cluster::{Clients, Cluster, Mortal, Starts};
 pub use driver::{Audit, Outcome, Simulation};

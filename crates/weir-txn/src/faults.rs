@@ -57,6 +57,8 @@ faults! {
     ignores_read_dependencies,
     /// Reads at a snapshot see the current state.
     snapshot_advances,
+    /// A worker reads rows as they are now, not as they were at its moment.
+    moment_advances,
     /// Messages are sent between the cuts of a snapshot.
     holds_nothing_back,
 }

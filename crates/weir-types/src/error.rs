@@ -97,6 +97,8 @@ states! {
     CANNOT_COERCE = b"42846";
     GENERATED_ALWAYS = b"428C9";
     INVALID_OBJECT_DEFINITION = b"42P17";
+    /// The system gives no thread.
+    INSUFFICIENT_RESOURCES = b"53000";
     DISK_FULL = b"53100";
     OBJECT_IN_USE = b"55006";
     OUT_OF_MEMORY = b"53200";

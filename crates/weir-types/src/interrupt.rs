@@ -12,6 +12,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -61,6 +62,10 @@ pub fn set_make_room(make_room: fn() -> bool) {
 pub fn ask_for_room(is_wanted: bool) {
     ROOM_WANTED.store(is_wanted, Ordering::Relaxed);
 }
+
+/// How much a statement may compute within one step, in units of 256 checks. With a budget of 0 it stops at its first check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget(pub u32);
 
 /// The wishes that statements of one machine end, and what bounds them all.
 #[derive(Debug)]
@@ -127,14 +132,30 @@ impl Interrupts {
     /// This thread runs the statement until the watch is dropped.
     #[must_use]
     pub fn watch(self: &Arc<Interrupts>, statement: StatementId) -> Watch {
+        self.watch_within(statement, None)
+    }
+
+    /// Like [`Interrupts::watch`]; the statement stops once it has made the budget's checks ([`budget_is_spent`]). None: no budget.
+    #[must_use]
+    pub fn watch_within(self: &Arc<Interrupts>, statement: StatementId, budget: Option<Budget>) -> Watch {
         let memory_bytes_max =
             i64::try_from(self.memory_bytes_max.load(Ordering::Relaxed)).unwrap_or(i64::MAX);
         let looks_left = self.looks_max.load(Ordering::Relaxed);
         let interrupts =
             SPARE.take().filter(|spare| Arc::ptr_eq(spare, self)).unwrap_or_else(|| self.clone());
         let base = ALLOCATED.get();
-        let watched =
-            Watched { interrupts, statement, seen: 0, memory_bytes_max, base, granted: 0, looks_left };
+        let budget = budget.map(|Budget(looks)| looks);
+        let watched = Watched {
+            interrupts,
+            statement,
+            seen: 0,
+            memory_bytes_max,
+            base,
+            granted: 0,
+            looks_left,
+            budget,
+        };
+        BUDGET_IS_SPENT.set(false);
         let memory_max = base.saturating_add(memory_bytes_max.min(FREE_BYTES));
         Watch {
             watched: WATCHED.replace(Some(watched)),
@@ -155,6 +176,8 @@ struct Watched {
     /// Bytes taken from the pool.
     granted: i64,
     looks_left: u64,
+    /// Rest of its budget, in looks.
+    budget: Option<u32>,
 }
 
 impl Watched {
@@ -189,6 +212,33 @@ thread_local! {
     /// Limit of `ALLOCATED`.
     static MEMORY_MAX: Cell<i64> = const { Cell::new(i64::MAX) };
     static CHECKS_LEFT: Cell<u32> = const { Cell::new(u32::MAX) };
+    static BUDGET_IS_SPENT: Cell<bool> = const { Cell::new(false) };
+    static PAUSE: RefCell<Option<Rc<AtChecks>>> = const { RefCell::new(None) };
+}
+
+/// Returns whether the statement that this thread runs has stopped because of its budget. It must be rolled back, and run again without one.
+pub fn budget_is_spent() -> bool {
+    BUDGET_IS_SPENT.get()
+}
+
+/// What a worker does at its checks; its error ends the statement.
+pub type AtChecks = dyn Fn() -> Result<(), SqlError>;
+
+/// Sets what this thread does at its checks, besides looking at interrupts, until the value is dropped: a worker lets its shard take turns.
+#[must_use]
+pub fn pause_with(pause: Rc<AtChecks>) -> Pausing {
+    PAUSE.set(Some(pause));
+    Pausing
+}
+
+/// See [`pause_with`].
+#[derive(Debug)]
+pub struct Pausing;
+
+impl Drop for Pausing {
+    fn drop(&mut self) {
+        PAUSE.set(None);
+    }
 }
 
 /// While it lives, the thread runs a statement. It puts back what the thread ran before.
@@ -237,6 +287,10 @@ fn look() -> Result<(), SqlError> {
     if ROOM_WANTED.load(Ordering::Relaxed) && MAKE_ROOM.get().is_some_and(|make_room| make_room()) {
         ask_for_room(false);
     }
+    let pause = PAUSE.with_borrow(Option::clone);
+    if let Some(pause) = pause {
+        pause().inspect_err(|_| CHECKS_LEFT.set(0))?;
+    }
     WATCHED.with_borrow_mut(|watched| {
         let Some(watched) = watched else {
             CHECKS_LEFT.set(u32::MAX);
@@ -254,6 +308,16 @@ fn look() -> Result<(), SqlError> {
                 return Err(error);
             }
             watched.seen = count;
+        }
+        match watched.budget.map(|left| left.checked_sub(1)) {
+            None => {}
+            Some(Some(left)) => watched.budget = Some(left),
+            Some(None) => {
+                BUDGET_IS_SPENT.set(true);
+                CHECKS_LEFT.set(0);
+                let message = "the statement needs more than one step of its shard";
+                return Err(SqlError::new(SqlState::QUERY_CANCELED, message));
+            }
         }
         match watched.looks_left.checked_sub(1) {
             Some(left) => watched.looks_left = left,

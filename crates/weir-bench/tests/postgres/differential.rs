@@ -195,7 +195,7 @@ fn on_weir(database: &OnPostgres, calls: &[Call], shards: u16, links: Links) -> 
         });
     }
     let replicated = program.replicated();
-    let view = WholeView::new(simulation.nodes.iter().map(|node| &node.storage).collect(), replicated);
+    let view = WholeView::new(simulation.nodes.iter().map(|node| &*node.storage).collect(), replicated);
     let tables = application.catalog.tables.iter();
     (answers, tables.map(|table| (table.name.clone(), table_of_weir(&view, table))).collect())
 }

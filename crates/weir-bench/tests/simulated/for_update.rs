@@ -21,7 +21,7 @@ fn sum_of_balances(
     simulation: &Simulation<PlantedBugs>,
 ) -> i64 {
     let replicated = program.replicated();
-    let view = WholeView::new(simulation.nodes.iter().map(|node| &node.storage).collect(), replicated);
+    let view = WholeView::new(simulation.nodes.iter().map(|node| &*node.storage).collect(), replicated);
     world::sum_of_balances(application, &view)
 }
 

@@ -95,7 +95,7 @@ fn broken(
     assertions: &[CompiledAssertion],
 ) -> BTreeSet<String> {
     let replicated = program.replicated();
-    let view = WholeView::new(simulation.nodes.iter().map(|node| &node.storage).collect(), replicated);
+    let view = WholeView::new(simulation.nodes.iter().map(|node| &*node.storage).collect(), replicated);
     let holds =
         |assertion: &&CompiledAssertion| assertion.check(&view, program).expect("it can be checked").holds;
     assertions.iter().filter(|assertion| !holds(assertion)).map(|assertion| assertion.name.clone()).collect()

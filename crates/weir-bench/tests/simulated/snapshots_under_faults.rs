@@ -316,6 +316,7 @@ impl Script for Tellers<'_> {
 fn a_snapshot_is_one_state_however_much_is_written_meanwhile() {
     let bank = Bank::open();
     let mut all = Told::default();
+    let mut long_reads = 0;
     for seed in world::seeds(0..48) {
         let (report, told) = bank.run(seed, PlantedBugs::default());
         println!("seed {seed}: {report} {told:?}");
@@ -323,10 +324,12 @@ fn a_snapshot_is_one_state_however_much_is_written_meanwhile() {
         assert_eq!(told.wrong, None, "seed {seed}");
         all.read += told.read;
         all.lost += told.lost;
+        long_reads += report.long_reads;
         all.beside_writes += told.beside_writes;
         all.children = all.children.max(told.children);
     }
-    println!("{all:?}");
+    println!("{all:?} {long_reads} long reads");
+    assert!(long_reads > 500, "{long_reads}");
     assert!(all.read > 200 && all.beside_writes > 100 && all.lost > 0 && all.children > 3, "{all:?}");
 }
 
@@ -341,6 +344,12 @@ fn check_caught(name: &str, bugs: PlantedBugs) {
 #[test]
 fn snapshots_that_advance_are_caught() {
     check_caught("a snapshot advances", PlantedBugs { snapshot_advances: true, ..PlantedBugs::default() });
+}
+
+/// Long reads of snapshots, which are read row by row while others write.
+#[test]
+fn long_reads_that_see_what_came_after_their_moment_are_caught() {
+    check_caught("a moment advances", PlantedBugs { moment_advances: true, ..PlantedBugs::default() });
 }
 
 #[test]

@@ -4,9 +4,10 @@ use std::sync::{Arc, Weak};
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
+use tracing::warn;
 use weir_core::history::Seen;
 use weir_core::ids::{CoordinatorId, Sender, ShardId};
-use weir_core::machine::{Exposed, Shard};
+use weir_core::machine::{Exposed, Shard, Unpaced, Work};
 use weir_core::nearby::{Actor, Nearby, ReplySink, is_hurried};
 use weir_types::interrupt::Interrupts;
 
@@ -14,6 +15,9 @@ use super::log::LogError;
 use super::outbox::{Leaving, Outbox};
 use super::shard_loop::Inbox;
 use crate::embedded::now_ms;
+
+/// Expressions nest deeply; only what is touched of a stack takes memory.
+const STACK_BYTES: usize = 64 << 20;
 
 /// A shard, and what it has to say.
 pub(super) struct Core<S: Exposed> {
@@ -34,6 +38,8 @@ pub(super) enum Arrival<S: Shard> {
     Said { from: CoordinatorId, progress: S::Progress, requests: Vec<S::Request> },
     /// More records of the log are durable.
     Written,
+    /// A worker has finished.
+    Worked,
 }
 
 type Answers<S> = (Arc<dyn ReplySink<S>>, Vec<<S as Shard>::Reply>);
@@ -56,9 +62,20 @@ impl<S: Shard> Deliveries<S> {
 
 pub(super) struct Counter<S: Exposed> {
     pub actor: Actor<Core<S>, Arrival<S>>,
+    /// Itself, for workers.
+    own: Weak<Counter<S>>,
     inbox: Arc<Inbox>,
     interrupts: Option<Arc<Interrupts>>,
     seen: Arc<Seen>,
+}
+
+/// Tells the shard that a worker has ended, however it has.
+struct TellsOfEnd<F: Fn()>(F);
+
+impl<F: Fn()> Drop for TellsOfEnd<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
 }
 
 impl<S> Core<S>
@@ -66,17 +83,23 @@ where
     S: Exposed,
     S::Record: Serialize + Send + 'static,
 {
-    /// Does what coordinators of this process have asked for.
+    /// Begins a turn, and does what coordinators of this process have asked for.
     pub(super) fn serve(&mut self, arrivals: Vec<Arrival<S>>) {
+        self.shard.begin_turn();
         if self.is_over || arrivals.is_empty() {
             return;
         }
         let now_ms = now_ms();
         for arrival in arrivals {
-            let Arrival::Said { from, progress, requests } = arrival else { continue };
-            self.shard.on_progress(now_ms, from, progress);
-            for request in requests {
-                self.outbox.step(&mut self.shard, now_ms, Sender::Coordinator(from), request);
+            match arrival {
+                Arrival::Said { from, progress, requests } => {
+                    self.shard.on_progress(now_ms, from, progress);
+                    for request in requests {
+                        self.outbox.step(&mut self.shard, now_ms, Sender::Coordinator(from), request);
+                    }
+                }
+                Arrival::Worked => self.outbox.on_work_done(&mut self.shard, now_ms),
+                Arrival::Written => {}
             }
         }
     }
@@ -135,11 +158,17 @@ where
     S: Exposed,
     S::Record: Serialize + Send + 'static,
 {
-    pub(super) fn new(shard: S, outbox: Outbox<S>, inbox: Arc<Inbox>, seen: Arc<Seen>) -> Counter<S> {
+    pub(super) fn new(
+        shard: S,
+        outbox: Outbox<S>,
+        inbox: Arc<Inbox>,
+        seen: Arc<Seen>,
+        own: Weak<Counter<S>>,
+    ) -> Counter<S> {
         let sinks = FxHashMap::default();
         let interrupts = shard.interrupts().cloned();
         let core = Core { shard, outbox, sinks, away: Leaving::default(), failed: None, is_over: false };
-        Counter { actor: Actor::new(core), inbox, interrupts, seen }
+        Counter { actor: Actor::new(core), own, inbox, interrupts, seen }
     }
 
     /// Called after a turn: handles arrivals that have come meanwhile.
@@ -155,13 +184,38 @@ where
         self.take_turns();
     }
 
+    /// Gives each work a thread of its own. The caller must not hold the shard's turn.
+    pub(super) fn start(&self, work: Vec<Work>) {
+        for one in work {
+            let own = self.own.clone();
+            let tells = TellsOfEnd(move || {
+                if let Some(counter) = own.upgrade() {
+                    counter.actor.leave(Arrival::Worked);
+                    counter.take_turns();
+                }
+            });
+            let thread = std::thread::Builder::new().name("worker".to_owned()).stack_size(STACK_BYTES);
+            let started = thread.spawn(move || {
+                let _tells = tells;
+                one(Arc::new(Unpaced));
+            });
+            if let Err(error) = started {
+                warn!(%error, "a statement cannot have a thread of its own");
+                self.actor.leave(Arrival::Worked);
+            }
+        }
+    }
+
     /// Takes turns while there are arrivals, unless another thread does.
     fn take_turns(&self) {
         loop {
             let Some(mut core) = self.actor.try_lock() else { return };
             core.serve(self.actor.take());
             let (told, wants_thread) = (core.end_turn(), core.wants_thread());
+            let work = core.shard.take_work();
+            core.shard.end_turn();
             drop(core);
+            self.start(work);
             if wants_thread {
                 self.inbox.wake();
             }

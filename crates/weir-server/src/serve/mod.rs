@@ -44,8 +44,11 @@ use weir_net::cluster_file::Node;
 use weir_net::handshake::Terms;
 use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Link};
-use weir_types::interrupt::Interrupts;
+use weir_types::interrupt::{Budget, Interrupts};
 use weir_types::{SqlError, SqlState};
+
+/// Checks that a read makes within a step of its shard, in units of 256: about 4,000 rows, or less than a millisecond. What takes longer gets a worker.
+const STEP_BUDGET: Budget = Budget(16);
 
 use crate::embedded::now_ms;
 use acceptor::{Acceptor, House};
@@ -297,6 +300,7 @@ impl Server {
         for (shard, mut machine, log) in recovered {
             machine.restore_clock(reached);
             machine.set_memory_max(share);
+            machine.set_step_budget(STEP_BUDGET);
             if let Some(interrupts) = machine.interrupts() {
                 interrupts.set_memory_max(statement_memory);
             }

@@ -145,6 +145,11 @@ where
         self.sort(shard);
     }
 
+    pub(super) fn on_work_done(&mut self, shard: &mut S, now_ms: u64) {
+        shard.on_work_done(now_ms, &mut self.effects);
+        self.sort(shard);
+    }
+
     pub(super) fn on_timer(&mut self, shard: &mut S, now_ms: u64) {
         shard.on_timer(now_ms, &mut self.effects);
         self.sort(shard);

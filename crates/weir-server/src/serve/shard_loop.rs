@@ -164,7 +164,8 @@ where
             |other: ShardId| (other != shard.id()).then(|| link(other, Token(1 + usize::from(other))));
         let (id, links) = (shard.id(), (0..shards).map(link_to).collect());
         let outbox = Outbox::new(writer.transpose()?, seen.clone());
-        let counter = Arc::new(Counter::new(shard, outbox, inbox.clone(), seen.clone()));
+        let counter =
+            Arc::new_cyclic(|own| Counter::new(shard, outbox, inbox.clone(), seen.clone(), own.clone()));
         place.get_or_init(|| Arc::downgrade(&counter));
         Ok(ShardLoop {
             links,
@@ -267,7 +268,10 @@ where
                     return core.finish();
                 }
             }
+            let work = core.shard.take_work();
+            core.shard.end_turn();
             drop(core);
+            counter.start(work);
             told.tell();
             counter.go_on();
         }

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use weir_sql::catalog::ColumnIndex;
-use weir_types::Value;
 use weir_types::compare::equal;
+use weir_types::interrupt::check;
+use weir_types::{SqlError, Value};
 
 use crate::message::{ReadQuery, TableRead};
 use crate::storage::{IndexId, IndexSchema, KeyBytes, KeyRange, RowRef, Rows, TableSchema, key::push_key};
@@ -14,19 +15,23 @@ use crate::storage::{IndexId, IndexSchema, KeyBytes, KeyRange, RowRef, Rows, Tab
 /// be told). Also how many rows had to be looked at.
 pub type Found = (Vec<Vec<Vec<Value>>>, usize);
 
-pub fn fetch(storage: &dyn Rows, query: &ReadQuery) -> Found {
+/// Finds the rows of each table of the query.
+///
+/// # Errors
+/// The interruption's.
+pub fn fetch(storage: &dyn Rows, query: &ReadQuery) -> Result<Found, SqlError> {
     let mut examined = 0;
     let mut fetched: Vec<Vec<Vec<Value>>> = Vec::with_capacity(query.tables.len());
     for read in &query.tables {
         let mut rows = BTreeSet::new();
         match &read.joined {
-            None => examined += matching(storage, read, &read.equals, &mut rows),
+            None => examined += matching(storage, read, &read.equals, &mut rows)?,
             Some((earlier, pairs)) => {
                 for row in &fetched[*earlier] {
                     let joined = pairs.iter().map(|&(own, theirs)| (own, row[1 + theirs].clone()));
                     let equals: Vec<(ColumnIndex, Value)> =
                         read.equals.iter().cloned().chain(joined).collect();
-                    examined += matching(storage, read, &equals, &mut rows);
+                    examined += matching(storage, read, &equals, &mut rows)?;
                 }
             }
         }
@@ -35,9 +40,10 @@ pub fn fetch(storage: &dyn Rows, query: &ReadQuery) -> Found {
             let columns = (0..columns).map(|column| storage.value(read.table, *row, column));
             [Value::Int(i64::from(row.row))].into_iter().chain(columns).collect()
         };
-        fetched.push(rows.iter().map(values).collect());
+        let values = |row: &RowRef| check().map(|()| values(row));
+        fetched.push(rows.iter().map(values).collect::<Result<_, _>>()?);
     }
-    (fetched, examined)
+    Ok((fetched, examined))
 }
 
 /// The index that fits best where the values of some columns are known, and of how many of its columns they are.
@@ -58,13 +64,13 @@ fn matching(
     read: &TableRead,
     equals: &[(ColumnIndex, Value)],
     rows: &mut BTreeSet<RowRef>,
-) -> usize {
+) -> Result<usize, SqlError> {
     let schema = storage.schema().table(read.table);
     let wanted =
         |column: Option<usize>| column.and_then(|column| equals.iter().find(|(of, _)| *of == column));
     let best = best_index(schema, |column| wanted(Some(column)).is_some());
     if equals.iter().any(|(_, value)| value.is_null()) {
-        return 0;
+        return Ok(0);
     }
     // A condition that the index ensures is not checked again.
     let ensured = |column: ColumnIndex| {
@@ -75,6 +81,7 @@ fn matching(
     let asked: Vec<&(ColumnIndex, Value)> = equals.iter().filter(|(column, _)| !ensured(*column)).collect();
     let mut examined = 0;
     let mut visit = |row: RowRef| {
+        check()?;
         examined += 1;
         let matches = asked.iter().all(|(column, value)| {
             let own = storage.value(read.table, row, *column);
@@ -85,17 +92,16 @@ fn matching(
         }
         Ok(ControlFlow::Continue(()))
     };
-    let visited = match best {
+    let _ = match best {
         Some((index, _)) => {
             let mut key = KeyBytes::new();
             for column in &schema.indexes[index].columns {
                 let Some((_, value)) = wanted(column.column) else { break };
                 push_key(&mut key, value, column);
             }
-            storage.range(read.table, index, &KeyRange::prefix(key), false, &mut visit)
+            storage.range(read.table, index, &KeyRange::prefix(key), false, &mut visit)?
         }
-        None => storage.scan(read.table, &mut visit),
+        None => storage.scan(read.table, &mut visit)?,
     };
-    visited.map(drop).expect("comparing values cannot fail");
-    examined
+    Ok(examined)
 }

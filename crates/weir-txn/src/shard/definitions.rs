@@ -221,10 +221,12 @@ impl<F: Faults> Node<F> {
     fn forget_all(&mut self) {
         self.readers.clear();
         self.snapshots.on_definition();
+        self.workers.on_definition();
         for one in self.participant.committed_mut().values_mut() {
             one.writes = None;
         }
-        self.storage.forget(self.storage.position());
+        let position = self.storage.position();
+        self.storage.forget(position);
     }
 }
 

@@ -255,7 +255,7 @@ impl<F: Faults> Node<F> {
             let all = TableRead { table, equals: Vec::new(), joined: None };
             let query =
                 ReadQuery { tables: vec![all], parts: None, schema_version: self.program.schema_version };
-            let (rows, _) = fetch(&self.storage, &query);
+            let (rows, _) = fetch(&*self.storage, &query)?;
             let is_stray = |row: &&Vec<Value>| {
                 self.program.home(table, &|column| row[column].clone()) != Some(self.shard)
             };
@@ -405,7 +405,7 @@ impl<F: Faults> Node<F> {
         self.clock.restore(clock);
         self.take_over(Some(Box::new(sequences)));
         let program = self.program.clone();
-        self.storage = Storage::new(program.schema.clone());
+        *self.storage = Storage::new(program.schema.clone());
         self.storage.restore(image, &*program);
         for (txn, at, logged) in prepared {
             self.participant.readers.know(txn.coordinator);

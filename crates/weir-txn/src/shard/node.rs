@@ -11,11 +11,11 @@ use std::sync::Arc;
 use weir_core::clock::HybridClock;
 use weir_core::ids::{CoordinatorId, Position, Sender, ShardId, Timestamp, TxnId};
 use weir_core::lsn::Lsn;
-use weir_core::machine::{self, Done, Shard};
+use weir_core::machine::{self, Done, Shard, Work};
 use weir_core::participant::{Participant, Transactions as _};
 use weir_core::termination::{Says as _, Terminates as _, Words};
 use weir_sql::catalog::{SequenceId, TableId};
-use weir_types::interrupt::{Interrupts, StatementId};
+use weir_types::interrupt::{Budget, Interrupts, StatementId};
 use weir_types::{SqlError, SqlState};
 
 use crate::claims::{Claims, Holders};
@@ -31,6 +31,8 @@ use crate::shard::in_doubt::InDoubt;
 use crate::shard::open::Open;
 use crate::shard::participant::{Prepared, Sql};
 use crate::shard::snapshot::Snapshots;
+use crate::shard::workers::Workers;
+use crate::storage::shared::SharedStorage;
 use crate::storage::{Storage, Workspace, Write, WriteSet};
 
 /// First protocol version in which a sequence is set by a request of its own.
@@ -54,7 +56,7 @@ pub type Effects = machine::Effects<Request, Reply>;
 #[derive(Debug)]
 pub struct Node<F = NoFaults> {
     pub shard: ShardId,
-    pub storage: Storage,
+    pub storage: SharedStorage,
     pub(crate) program: Arc<Program>,
     pub(crate) clock: HybridClock,
     /// The state of its transactions. Outcomes are kept only where messages may be lost and processes may die.
@@ -67,6 +69,8 @@ pub struct Node<F = NoFaults> {
     /// when it arrived.
     pub(crate) readers: BTreeMap<TxnId, Position>,
     pub(crate) snapshots: Snapshots,
+    /// Long reads.
+    pub(crate) workers: Workers,
     /// Transactions that ended in this step; requests that wait for them are retried by [`Node::wake`].
     pub(crate) ended: Vec<TxnId>,
     /// Interactive transactions that have worked on this shard and have not ended.
@@ -106,13 +110,14 @@ impl<F: Faults> Node<F> {
     pub fn new(shard: ShardId, program: Arc<Program>, bugs: F) -> Node<F> {
         Node {
             shard,
-            storage: Storage::new(program.schema.clone()),
+            storage: SharedStorage::new(Storage::new(program.schema.clone())),
             clock: HybridClock::new(shard),
             participant: Participant::default(),
             claims: Claims::default(),
             hold_rows: 0,
             readers: BTreeMap::new(),
             snapshots: Snapshots::default(),
+            workers: Workers::default(),
             ended: Vec::new(),
             open: BTreeMap::new(),
             loading: Vec::new(),
@@ -182,9 +187,36 @@ impl<F: Faults> Shard for Node<F> {
         }
     }
 
+    fn set_step_budget(&mut self, budget: Budget) {
+        self.workers.set_budget(budget);
+    }
+
+    fn begin_turn(&mut self) {
+        self.storage.hold();
+    }
+
+    fn end_turn(&mut self) {
+        if self.workers.has_any() {
+            self.storage.release();
+        }
+    }
+
+    fn take_work(&mut self) -> Vec<Work> {
+        self.workers.take()
+    }
+
+    fn on_work_done(&mut self, now_ms: u64, out: &mut Effects) {
+        let sent = (out.replies.len(), out.peers.len());
+        self.answer_finished(out);
+        self.wake(now_ms, out);
+        self.forget();
+        self.hold_back(sent, out);
+    }
+
     fn on_timer(&mut self, now_ms: u64, out: &mut Effects) {
         self.storage.begin_step();
-        self.storage.look_at_memory(self.write_sets_bytes());
+        let beside = self.write_sets_bytes();
+        self.storage.look_at_memory(beside);
         self.program.count(self.storage.row_counts());
         let sent = (out.replies.len(), out.peers.len());
         if self.participant.remembers {
@@ -201,6 +233,7 @@ impl<F: Faults> Shard for Node<F> {
             self.readers.retain(|read, _| !silent.contains(&read.coordinator));
             self.withdraw_what_waits_of(&silent, out);
             self.drop_open_of(&silent);
+            self.workers.drop_those_of(&silent);
         }
         self.expire(now_ms);
         let words = self.finish_the_silent();
@@ -839,8 +872,11 @@ impl<F: Faults> Node<F> {
     pub(crate) fn forget(&mut self) {
         let readers = self.readers.values().copied().min();
         let snapshots = self.snapshots.oldest();
-        let oldest = [readers, snapshots, self.participant.oldest_prepare()].into_iter().flatten().min();
-        self.storage.forget(oldest.unwrap_or(self.storage.position()));
+        let workers = self.workers.oldest();
+        let oldest =
+            [readers, snapshots, workers, self.participant.oldest_prepare()].into_iter().flatten().min();
+        let needed = oldest.unwrap_or(self.storage.position());
+        self.storage.forget(needed);
     }
 
     /// Highest clock that this shard has issued or seen.
@@ -863,7 +899,8 @@ impl<F: Faults> Node<F> {
     pub fn load(&mut self, table: TableId, values: &[weir_types::Value]) -> Result<(), SqlError> {
         let timestamp = self.clock.tick(0);
         self.storage.insert(table, values, timestamp)?;
-        self.storage.forget(self.storage.position());
+        let position = self.storage.position();
+        self.storage.forget(position);
         self.has_loaded();
         Ok(())
     }

@@ -4,14 +4,19 @@ use std::sync::Arc;
 
 use weir_core::ids::{Position, TxnId};
 use weir_core::lsn::Lsn;
+use weir_core::participant::Transactions as _;
 use weir_types::SqlError;
+use weir_types::interrupt::budget_is_spent;
 
 use super::open::Open;
 use super::snapshot::Missing;
+use super::workers::Answer;
 use crate::exec::fetch::{Found, fetch};
+use crate::exec::program::Program;
 use crate::faults::Faults;
 use crate::message::{PartsRead, ReadQuery, Reply, Sibling, forgotten, schema_has_changed};
 use crate::shard::node::{Effects, Node};
+use crate::storage::moment::Changed;
 use crate::storage::{MergedRows, Rows};
 
 impl<F: Faults> Node<F> {
@@ -58,14 +63,23 @@ impl<F: Faults> Node<F> {
         }
         let position = self.storage.position();
         let undecided = self.participant.oldest_prepare().unwrap_or(position);
+        if self.workers.runs(read) {
+            return;
+        }
         let fetched = self.fetch_within(within, query, false);
-        let (rows, examined) = match fetched {
-            Ok(fetched) => fetched,
-            Err(error) => return self.refuse_read(read, error, out),
-        };
+        let is_long = self.is_long(within, &fetched);
+        if let Err(error) = fetched.as_ref()
+            && !is_long
+        {
+            return self.refuse_read(read, error.clone(), out);
+        }
         // A repeated read may be answered at a later position, but the reader may use the position of the first answer.
         self.readers.entry(read).or_insert(position.min(undecided));
         let siblings = if self.bugs.no_siblings() { Vec::new() } else { self.siblings() };
+        let Ok((rows, examined)) = fetched else {
+            let answer = Answer { read, round: 1, position, siblings, after: self.noted() };
+            return self.read_beside(answer, Changed::default(), within, query);
+        };
         // Other shards may be asked for the siblings, so their records must be durable before the reply.
         let defines = within.and_then(|(txn, _)| self.open.get(&txn)).is_some_and(Open::defines);
         let is_from_rows = siblings.is_empty() && !defines;
@@ -94,6 +108,9 @@ impl<F: Faults> Node<F> {
         if !self.readers.contains_key(&read) || !reachable.contains(&position) {
             return self.read_again(read, out);
         }
+        if self.workers.runs(read) {
+            return;
+        }
         let missing = self.commit_missing(position, including);
         if !self.readers.contains_key(&read) {
             // One of the named transactions has changed the schema.
@@ -101,6 +118,11 @@ impl<F: Faults> Node<F> {
         }
         let Some(missing) = missing else { return self.read_again(read, out) };
         let fetched = self.fetch_at(position, &missing, within, query);
+        if self.is_long(within, &fetched) {
+            let changed = self.changed_since(position, &missing, within);
+            let answer = Answer { read, round: 2, position, siblings: Vec::new(), after: self.noted() };
+            return self.read_beside(answer, changed, within, query);
+        }
         let (rows, examined) = match fetched {
             Ok(fetched) => fetched,
             Err(error) => return self.refuse_read(read, error, out),
@@ -142,40 +164,47 @@ impl<F: Faults> Node<F> {
             of => of.map(|(txn, _)| txn),
         };
         let Some(mut open) = of.and_then(|txn| self.open.remove(&txn)) else {
-            let _watch = self.interrupts.watch(self.statement);
+            let _watch = self.interrupts.watch_within(self.statement, self.workers.budget());
             self.check_schema_version(query.schema_version)?;
-            return self.fetch(&self.storage, query);
+            return read_rows(&self.program, &*self.storage, query);
         };
+        // A worker knows only the schema that all see.
+        let budget = self.workers.budget().filter(|_| !open.defines());
         let reindexed = is_earlier.then(|| open.own.reindexed());
         self.put_versions(&mut open);
         let fetched = {
-            let _watch = self.interrupts.watch(self.statement);
+            let _watch = self.interrupts.watch_within(self.statement, budget);
             let rows = MergedRows { base: &self.storage, own: reindexed.as_ref().unwrap_or(&open.own) };
-            self.check_schema_version(query.schema_version).and_then(|()| self.fetch(&rows, query))
+            let checked = self.check_schema_version(query.schema_version);
+            checked.and_then(|()| read_rows(&self.program, &rows, query))
         };
         self.take_versions(&mut open);
         self.open.extend(of.map(|txn| (txn, open)));
         fetched
     }
 
-    fn fetch(&self, rows: &dyn Rows, query: &ReadQuery) -> Result<Found, SqlError> {
-        match &query.parts {
-            None => Ok(fetch(rows, query)),
-            Some(parts) => self.run_parts(parts, rows),
-        }
-    }
-
-    fn run_parts(&self, read: &PartsRead, rows: &dyn Rows) -> Result<Found, SqlError> {
-        let gather = self.program.query(&read.text).map_err(|wrong| wrong.error)?;
-        let at = (&*self.program, read.transaction_time);
-        let run = |&part: &u16| gather.run_part(part, &read.values, rows, at).transpose();
-        let parts: Vec<_> =
-            read.parts.iter().filter_map(|part| run(part).transpose()).collect::<Result<_, _>>()?;
-        let count = parts.iter().map(Vec::len).sum();
-        Ok((parts, count))
+    /// Returns whether a read has stopped because of its budget, and is to be run by a worker.
+    pub(crate) fn is_long(&self, within: Option<(TxnId, u64)>, fetched: &Result<Found, SqlError>) -> bool {
+        let defines = within.and_then(|(txn, _)| self.open.get(&txn)).is_some_and(Open::defines);
+        fetched.is_err() && self.workers.budget().is_some() && budget_is_spent() && !defines
     }
 
     pub(crate) fn refuse_read(&mut self, read: TxnId, error: SqlError, out: &mut Effects) {
         self.reply(read, Reply::Refused { txn: read, shard: self.shard, error }, out);
     }
+}
+
+/// Runs a read on the rows that it sees.
+///
+/// # Errors
+/// The query's, or the interruption's.
+pub(crate) fn read_rows(program: &Program, rows: &dyn Rows, query: &ReadQuery) -> Result<Found, SqlError> {
+    let Some(PartsRead { text, parts, values, transaction_time }) = query.parts.as_deref() else {
+        return fetch(rows, query);
+    };
+    let gather = program.query(text).map_err(|wrong| wrong.error)?;
+    let run = |&part: &u16| gather.run_part(part, values, rows, (program, *transaction_time)).transpose();
+    let parts: Vec<_> = parts.iter().filter_map(|part| run(part).transpose()).collect::<Result<_, _>>()?;
+    let count = parts.iter().map(Vec::len).sum();
+    Ok((parts, count))
 }

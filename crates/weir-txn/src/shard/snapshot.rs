@@ -7,14 +7,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use weir_core::ids::{CoordinatorId, Position, ShardId, Timestamp, TxnId};
+use weir_core::lsn::Lsn;
 use weir_core::machine::Outgoing;
 use weir_core::participant::Transactions as _;
 use weir_types::{SqlError, SqlState};
 
+use super::workers::Answer;
 use crate::faults::Faults;
 use crate::message::{ReadQuery, Reply, Request, Sibling, forgotten_snapshot, schema_has_changed};
 use crate::shard::node::{Effects, Node};
 use crate::storage::Write;
+use crate::storage::moment::Changed;
 
 /// Limits of the history kept for one snapshot: number of changes, and their bytes.
 const CHANGES_MAX: u64 = 1 << 20;
@@ -211,7 +214,7 @@ impl<F: Faults> Node<F> {
         &mut self,
         read: TxnId,
         snapshot: TxnId,
-        query: &ReadQuery,
+        query: &Arc<ReadQuery>,
         out: &mut Effects,
     ) {
         let heard_ms = self.participant.readers.age_ms();
@@ -226,10 +229,22 @@ impl<F: Faults> Node<F> {
             }
             None => return self.refuse_read(read, forgotten_snapshot(), out),
         };
+        if self.workers.runs(read) {
+            return;
+        }
         let fetched = match self.bugs.snapshot_advances() {
             true => self.fetch_within(None, query, false),
             false => self.fetch_at(position, &missing, None, query),
         };
+        if self.is_long(None, &fetched) {
+            // The snapshot was durable when it was kept.
+            let answer = Answer { read, round: 1, position, siblings: Vec::new(), after: Lsn::START };
+            let changed = match self.bugs.snapshot_advances() {
+                true => Changed::default(),
+                false => self.changed_since(position, &missing, None),
+            };
+            return self.read_beside(answer, changed, None, query);
+        }
         let (rows, examined) = match fetched {
             Ok(fetched) => fetched,
             Err(error) => return self.refuse_read(read, error, out),

@@ -11,6 +11,7 @@ mod index;
 pub mod key;
 pub mod layout;
 pub mod logged;
+pub mod moment;
 pub mod operation;
 mod point;
 mod remake;
@@ -18,6 +19,7 @@ pub mod room;
 pub mod rows;
 mod saved;
 pub mod schema;
+pub mod shared;
 mod table;
 mod tree;
 mod unsynced;
@@ -332,6 +334,11 @@ impl Storage {
         self.history.bytes(position)
     }
 
+    /// Rows that have changed since `position`; a row as often as it has.
+    pub fn changed_since(&self, position: Position) -> impl Iterator<Item = (TableId, u32)> {
+        self.history.since(position).map(|change| (change.table, change.row))
+    }
+
     /// Undoes all changes after `position`, permanently.
     pub fn rollback(&mut self, position: Position) {
         while self.history.end() > position {
@@ -530,11 +537,6 @@ impl Rows for Storage {
 
     fn value(&self, table: TableId, row: RowRef, column: ColumnIndex) -> Value {
         self.tables[table.0 as usize].value(row.row, column)
-    }
-
-    fn text(&self, table: TableId, row: RowRef, column: ColumnIndex) -> Option<&str> {
-        let store = &self.tables[table.0 as usize];
-        store.layout.read_text(store.row(row.row)?, column)
     }
 
     fn is_pinned_against(&self, table: TableId, row: RowRef, strength: LockStrength) -> bool {

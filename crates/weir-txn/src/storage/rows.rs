@@ -23,7 +23,7 @@ pub struct RowRef {
 /// Called once per row; `Break` ends the visit early.
 pub type Visit<'a> = &'a mut dyn FnMut(RowRef) -> Result<ControlFlow<()>, SqlError>;
 
-pub trait Rows: Sync {
+pub trait Rows {
     fn schema(&self) -> &Schema;
 
     /// The row with exactly this key in a unique index.
@@ -56,9 +56,6 @@ pub trait Rows: Sync {
     fn scan(&self, table: TableId, visit: Visit<'_>) -> Result<ControlFlow<()>, SqlError>;
 
     fn value(&self, table: TableId, row: RowRef, column: ColumnIndex) -> Value;
-
-    /// Bytes of a text column without a copy; `None` is NULL. Only for text, varchar and char(n).
-    fn text(&self, table: TableId, row: RowRef, column: ColumnIndex) -> Option<&str>;
 
     /// Number of rows of the table, for join order and buffer sizes.
     fn row_count(&self, table: TableId) -> usize;
@@ -99,10 +96,6 @@ impl Rows for NoRows {
 
     fn value(&self, _: TableId, _: RowRef, _: ColumnIndex) -> Value {
         Value::Null
-    }
-
-    fn text(&self, _: TableId, _: RowRef, _: ColumnIndex) -> Option<&str> {
-        None
     }
 
     fn row_count(&self, _: TableId) -> usize {

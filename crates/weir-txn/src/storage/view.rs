@@ -97,11 +97,6 @@ impl Rows for WholeView<'_> {
         storage.value(table, row, column)
     }
 
-    fn text(&self, table: TableId, row: RowRef, column: ColumnIndex) -> Option<&str> {
-        let (storage, row) = self.shard(row);
-        storage.text(table, row, column)
-    }
-
     fn row_count(&self, table: TableId) -> usize {
         self.shards(table).map(|(_, storage)| storage.row_count(table)).sum()
     }

@@ -183,16 +183,6 @@ impl Rows for Workspace<'_> {
         }
     }
 
-    fn text(&self, table: TableId, row: RowRef, column: ColumnIndex) -> Option<&str> {
-        match &self.own {
-            None => self.base.text(table, row, column),
-            Some(_) => {
-                let packed = self.packed(table, row.row)?;
-                self.base.tables[table.0 as usize].layout.read_text(packed, column)
-            }
-        }
-    }
-
     fn row_count(&self, table: TableId) -> usize {
         match self.merged() {
             None => self.base.row_count(table),

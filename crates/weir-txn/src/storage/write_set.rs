@@ -323,6 +323,16 @@ impl WriteSet {
         WriteSet { tables: self.tables.iter().map(copy).collect(), ..WriteSet::default() }
     }
 
+    /// Copy for a reader, which shares its rows and indexes. Its transaction writes nothing while it is read.
+    pub fn share(&self) -> WriteSet {
+        WriteSet { tables: self.tables.clone(), ..WriteSet::default() }
+    }
+
+    /// Returns whether the row has been written.
+    pub fn has(&self, table: TableId, row: u32) -> bool {
+        self.entry(table, row).is_some()
+    }
+
     fn table(&self, table: TableId) -> Option<&TableWrites> {
         self.tables.iter().find(|(of, _)| *of == table).map(|(_, writes)| &**writes)
     }

@@ -130,13 +130,6 @@ impl Rows for MemoryRows {
         self.rows[table.0 as usize][row.row as usize][column].clone()
     }
 
-    fn text(&self, table: TableId, row: RowRef, column: ColumnIndex) -> Option<&str> {
-        match &self.rows[table.0 as usize][row.row as usize][column] {
-            Value::Text(text) => Some(text),
-            _ => None,
-        }
-    }
-
     fn row_count(&self, table: TableId) -> usize {
         self.rows[table.0 as usize].len()
     }

@@ -204,11 +204,6 @@ impl Rows for MergedRows<'_> {
         self.base.tables[table.0 as usize].layout.read(packed, column)
     }
 
-    fn text(&self, table: TableId, row: RowRef, column: ColumnIndex) -> Option<&str> {
-        let packed = self.packed(table, row.row)?;
-        self.base.tables[table.0 as usize].layout.read_text(packed, column)
-    }
-
     fn row_count(&self, table: TableId) -> usize {
         let more = self.own.table(table).map_or(0, |writes| writes.rows_more);
         self.base.row_count(table).saturating_add_signed(more as isize)
