@@ -223,6 +223,7 @@ impl<F: Faults> Shard for Node<F> {
             self.participant.readers.on_timer(now_ms);
         }
         self.bound_snapshots(out);
+        self.bound_long_reads();
         if !self.participant.remembers {
             return;
         }
@@ -312,6 +313,7 @@ impl<F: Faults> Node<F> {
         while let Some((&read, _)) = self.readers.range(over.clone()).next() {
             self.readers.remove(&read);
         }
+        self.workers.end_all(over);
     }
 
     /// Position of the last record that a row read in this step depends on.
@@ -399,6 +401,7 @@ impl<F: Faults> Node<F> {
             }
             Request::EndRead { read } => {
                 self.readers.remove(&read);
+                self.workers.end(read);
             }
             Request::OpenSnapshot { read, session, schema_version } => {
                 self.on_cut(read, session, schema_version, out)

@@ -9,7 +9,7 @@ use weir_types::SqlError;
 use weir_types::interrupt::budget_is_spent;
 
 use super::open::Open;
-use super::snapshot::Missing;
+use super::snapshot::{Missing, too_old};
 use super::workers::Answer;
 use crate::exec::fetch::{Found, fetch};
 use crate::exec::program::Program;
@@ -110,6 +110,9 @@ impl<F: Faults> Node<F> {
         }
         if self.workers.runs(read) {
             return;
+        }
+        if self.workers.has_outgrown(read) {
+            return self.refuse_read(read, too_old(), out);
         }
         let missing = self.commit_missing(position, including);
         if !self.readers.contains_key(&read) {

@@ -20,7 +20,7 @@ use crate::storage::Write;
 use crate::storage::moment::Changed;
 
 /// Limits of the history kept for one snapshot: number of changes, and their bytes.
-const CHANGES_MAX: u64 = 1 << 20;
+pub(crate) const CHANGES_MAX: u64 = 1 << 20;
 const BYTES_MAX: usize = 256 << 20;
 
 /// A snapshot without a keep-alive for this long is forgotten.
@@ -322,7 +322,7 @@ impl<F: Faults> Node<F> {
     }
 }
 
-fn too_old() -> SqlError {
+pub(crate) fn too_old() -> SqlError {
     let message = "snapshot too old: too much has been written since it was taken";
     SqlError::new(SqlState::SNAPSHOT_TOO_OLD, message).with_hint("Try it again, when less is written.")
 }

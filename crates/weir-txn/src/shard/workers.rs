@@ -1,7 +1,9 @@
 //! Long reads of a shard: reads that have exceeded the budget of a step, and run on workers beside the shard's steps
 //! (docs/internals/steps.md).
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +15,7 @@ use weir_types::interrupt::{Budget, Interrupts, StatementId, pause_with};
 use weir_types::{SqlError, SqlState};
 
 use super::reads::read_rows;
-use super::snapshot::Missing;
+use super::snapshot::{CHANGES_MAX, Missing};
 use crate::exec::fetch::Found;
 use crate::exec::program::Program;
 use crate::faults::Faults;
@@ -62,6 +64,8 @@ pub(crate) struct Workers {
     /// Work that the driver has and that has not finished.
     handed_out: usize,
     running: BTreeMap<TxnId, Running>,
+    /// Reads whose history was dropped while they ran: their answer stands, but they cannot be read at an earlier position.
+    outgrown: BTreeSet<TxnId>,
     done: Done,
 }
 
@@ -118,6 +122,22 @@ impl Workers {
                 running.is_unheard = true;
                 running.progress.end(unheard());
             }
+        }
+    }
+
+    pub(crate) fn has_outgrown(&self, read: TxnId) -> bool {
+        self.outgrown.contains(&read)
+    }
+
+    /// The read is over.
+    pub(crate) fn end(&mut self, read: TxnId) {
+        self.outgrown.remove(&read);
+    }
+
+    /// These reads are over.
+    pub(crate) fn end_all(&mut self, over: Range<TxnId>) {
+        while let Some(&read) = self.outgrown.range(over.clone()).next() {
+            self.outgrown.remove(&read);
         }
     }
 
@@ -235,6 +255,20 @@ impl<F: Faults> Node<F> {
         self.storage.rollback(position);
         self.storage.replay(undone);
         changed
+    }
+
+    /// Drops the history that long reads keep, once that is too long.
+    pub(crate) fn bound_long_reads(&mut self) {
+        let end = self.storage.position();
+        for read in self.workers.running.keys() {
+            let is_old = |since: &mut Position| end - *since > CHANGES_MAX;
+            if let Entry::Occupied(mut reader) = self.readers.entry(*read)
+                && is_old(reader.get_mut())
+            {
+                reader.remove();
+                self.workers.outgrown.insert(*read);
+            }
+        }
     }
 
     pub(crate) fn answer_finished(&mut self, out: &mut Effects) {

@@ -352,8 +352,12 @@ impl Rows for Moment {
         }
         self.changed.borrow_mut().index(&self.storage(), table, index);
         let changed = self.changed.borrow();
-        if let Some(row) = changed.by_key(table, index).and_then(|keys| keys.get(key)) {
-            return Some(RowRef { shard: 0, row: *row });
+        // A key may end with the number of its row.
+        let first = |keys: &BTreeMap<KeyBytes, u32>| {
+            keys.range(key.clone()..).next().filter(|(found, _)| found.starts_with(key)).map(|(_, row)| *row)
+        };
+        if let Some(row) = changed.by_key(table, index).and_then(first) {
+            return Some(RowRef { shard: 0, row });
         }
         let found = self.with_base(|_, base| base.get(table, index, key));
         found.filter(|found| !changed.has(table, found.row))
@@ -416,3 +420,6 @@ impl Rows for Moment {
         self.with_base(|_, base| base.row_count(table))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -328,6 +328,12 @@ impl WriteSet {
         WriteSet { tables: self.tables.clone(), ..WriteSet::default() }
     }
 
+    /// Returns whether a row of the table has been written.
+    #[cfg(test)]
+    pub fn writes_to(&self, table: TableId) -> bool {
+        self.table(table).is_some_and(|writes| !writes.entries.is_empty())
+    }
+
     /// Returns whether the row has been written.
     pub fn has(&self, table: TableId, row: u32) -> bool {
         self.entry(table, row).is_some()
@@ -533,4 +539,4 @@ impl WriteSet {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -70,3 +70,55 @@ fn who_computes_on_a_shard_is_seen_and_cancelled() {
     assert_eq!(endless.join().unwrap(), Some(SqlState::QUERY_CANCELED));
     assert_eq!(other.query_one("SELECT count(*) FROM t", &[]).unwrap().get::<_, i64>(0), 3_000);
 }
+
+/// A query that computes on a shard: others read, write, commit, define and connect meanwhile, on the same shard and the same table.
+fn others_work_beside(shards: u16) {
+    let server = start(shards);
+    let (mut holder, mut other) = (server.driver(), server.driver());
+    holder.batch_execute("BEGIN; UPDATE t SET b = 1 WHERE a IN (1, 2, 3)").unwrap();
+    let endless = run(&server, ENDLESS);
+    until_active(&mut other, ENDLESS);
+    let sum = |driver: &mut Driver| driver.query_one("SELECT sum(b) FROM t", &[]).unwrap().get::<_, i64>(0);
+    for round in 1..=20 {
+        other.execute("UPDATE t SET b = b + 1 WHERE a = 4", &[]).unwrap();
+        assert_eq!(sum(&mut other), round);
+        assert_eq!(sum(&mut server.driver()), round);
+    }
+    holder.batch_execute("DELETE FROM t WHERE a = 5; INSERT INTO t VALUES (4000, 7); COMMIT").unwrap();
+    assert!(is_active(&mut other, ENDLESS));
+    other
+        .batch_execute("CREATE TABLE u (a int); ALTER TABLE t ADD COLUMN c int; INSERT INTO u VALUES (1)")
+        .unwrap();
+    assert_eq!(sum(&mut other), 30);
+    assert!(is_active(&mut other, ENDLESS), "it begins again with the new schema");
+    other.batch_execute(CANCEL).unwrap();
+    assert_eq!(endless.join().unwrap(), Some(SqlState::QUERY_CANCELED));
+}
+
+#[test]
+fn others_work_beside_a_query_of_their_shard() {
+    others_work_beside(1);
+}
+
+#[test]
+fn others_work_beside_a_query_of_their_shards() {
+    others_work_beside(3);
+}
+
+/// The query sees its own transaction, which others do not; a cancelled one leaves the transaction as an error does.
+#[test]
+fn a_query_of_a_transaction_computes_beside_others() {
+    const OWN: &str = "SELECT count(*) FROM t x, t y WHERE x.b + y.b = 10";
+    let server = start(1);
+    let (mut own, mut other) = (server.driver(), server.driver());
+    own.batch_execute("BEGIN; UPDATE t SET b = 5 WHERE a < 4; DELETE FROM t WHERE a = 3000").unwrap();
+    own.batch_execute("INSERT INTO t VALUES (5000, 5)").unwrap();
+    assert_eq!(own.query_one(OWN, &[]).unwrap().get::<_, i64>(0), 16, "nine million pairs");
+    assert_eq!(other.query_one(OWN, &[]).unwrap().get::<_, i64>(0), 0);
+    own.batch_execute("SAVEPOINT s").unwrap();
+    own.batch_execute("SET statement_timeout = '100ms'").unwrap();
+    let ended = own.batch_execute(ENDLESS).unwrap_err();
+    assert_eq!(ended.code(), Some(&SqlState::QUERY_CANCELED));
+    own.batch_execute("ROLLBACK TO s; SET statement_timeout = 0; COMMIT").unwrap();
+    assert_eq!(other.query_one("SELECT sum(b), count(*) FROM t", &[]).unwrap().get::<_, i64>(0), 20);
+}
