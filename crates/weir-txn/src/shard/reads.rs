@@ -67,16 +67,15 @@ impl<F: Faults> Node<F> {
             return;
         }
         let fetched = self.fetch_within(within, query, false);
-        let is_long = self.is_long(within, &fetched);
-        if let Err(error) = fetched.as_ref()
-            && !is_long
-        {
-            return self.refuse_read(read, error.clone(), out);
-        }
+        let fetched = match fetched {
+            _ if self.is_long(within) => None,
+            Ok(fetched) => Some(fetched),
+            Err(error) => return self.refuse_read(read, error, out),
+        };
         // A repeated read may be answered at a later position, but the reader may use the position of the first answer.
         self.readers.entry(read).or_insert(position.min(undecided));
         let siblings = if self.bugs.no_siblings() { Vec::new() } else { self.siblings() };
-        let Ok((rows, examined)) = fetched else {
+        let Some((rows, examined)) = fetched else {
             let answer = Answer { read, round: 1, position, siblings, after: self.noted() };
             return self.read_beside(answer, Changed::default(), within, query);
         };
@@ -121,7 +120,7 @@ impl<F: Faults> Node<F> {
         }
         let Some(missing) = missing else { return self.read_again(read, out) };
         let fetched = self.fetch_at(position, &missing, within, query);
-        if self.is_long(within, &fetched) {
+        if self.is_long(within) {
             let changed = self.changed_since(position, &missing, within);
             let answer = Answer { read, round: 2, position, siblings: Vec::new(), after: self.noted() };
             return self.read_beside(answer, changed, within, query);
@@ -186,10 +185,11 @@ impl<F: Faults> Node<F> {
         fetched
     }
 
-    /// Returns whether a read has stopped because of its budget, and is to be run by a worker.
-    pub(crate) fn is_long(&self, within: Option<(TxnId, u64)>, fetched: &Result<Found, SqlError>) -> bool {
+    /// Returns whether the read that has just run has spent its budget, and is to be run by a worker. Its result is void, even if there is
+    /// one: an expression may have taken the budget's error for its own.
+    pub(crate) fn is_long(&self, within: Option<(TxnId, u64)>) -> bool {
         let defines = within.and_then(|(txn, _)| self.open.get(&txn)).is_some_and(Open::defines);
-        fetched.is_err() && self.workers.budget().is_some() && budget_is_spent() && !defines
+        self.workers.budget().is_some() && budget_is_spent() && !defines
     }
 
     pub(crate) fn refuse_read(&mut self, read: TxnId, error: SqlError, out: &mut Effects) {

@@ -236,7 +236,7 @@ impl<F: Faults> Node<F> {
             true => self.fetch_within(None, query, false),
             false => self.fetch_at(position, &missing, None, query),
         };
-        if self.is_long(None, &fetched) {
+        if self.is_long(None) {
             // The snapshot was durable when it was kept.
             let answer = Answer { read, round: 1, position, siblings: Vec::new(), after: Lsn::START };
             let changed = match self.bugs.snapshot_advances() {

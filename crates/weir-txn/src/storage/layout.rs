@@ -266,16 +266,6 @@ impl Layout {
         push_key(key, &self.read(row, column), schema);
     }
 
-    /// The text of a text column without a copy.
-    pub fn read_text<'a>(&self, row: &'a [u8], column: ColumnIndex) -> Option<&'a str> {
-        match &self.fields[column] {
-            Field::Variable { ordinal, kind: Variable::Text } if !self.is_null(row, column) => {
-                Some(stored_text(self.variable(row, *ordinal)))
-            }
-            _ => None,
-        }
-    }
-
     fn variable<'a>(&self, row: &'a [u8], ordinal: usize) -> &'a [u8] {
         let end = |ordinal: usize| {
             let at = self.ends_at + 4 * ordinal;
