@@ -1,6 +1,6 @@
 //! Workers of shards in virtual time: threads of which only one runs at a time, from one pause to the next.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -21,7 +21,13 @@ struct Stepped {
     go: Mutex<Receiver<()>>,
     paused: Mutex<Sender<()>>,
     is_abandoned: AtomicBool,
+    /// Number of places at which it could have paused.
+    places: AtomicU64,
 }
+
+/// A worker pauses at each of so many places; later at every so many-th, so that a scan of thousands of rows ends in time.
+const EACH_PLACE: u64 = 100;
+const EVERY_PLACE: u64 = 64;
 
 impl Stepped {
     fn wait(&self) {
@@ -34,7 +40,9 @@ impl Stepped {
 
 impl Pace for Stepped {
     fn wants_pause(&self) -> bool {
-        !self.is_abandoned.load(Ordering::Relaxed)
+        let place = self.places.fetch_add(1, Ordering::Relaxed);
+        let pauses = place < EACH_PLACE || place.is_multiple_of(EVERY_PLACE);
+        pauses && !self.is_abandoned.load(Ordering::Relaxed)
     }
 
     fn pause(&self) {
@@ -53,6 +61,7 @@ impl Worker {
             go: Mutex::new(gone),
             paused: Mutex::new(paused),
             is_abandoned: AtomicBool::new(false),
+            places: AtomicU64::new(0),
         });
         let thread = std::thread::spawn(move || {
             stepped.wait();

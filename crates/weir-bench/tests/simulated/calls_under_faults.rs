@@ -99,7 +99,7 @@ fn the_same_seed_goes_the_same_way() {
 }
 
 /// Each planted bug is caught within so many seeds.
-const CAUGHT_WITHIN: u64 = 40;
+const CAUGHT_WITHIN: u64 = 120;
 
 /// Crashes and deaths all the while, with a log that loses its end.
 fn hard() -> Faults {
