@@ -47,8 +47,8 @@ use weir_net::{ClusterFile, Link};
 use weir_types::interrupt::{Budget, Interrupts};
 use weir_types::{SqlError, SqlState};
 
-/// Checks that a read makes within a step of its shard, in units of 256: about 4,000 rows, or less than a millisecond. What takes longer gets a worker.
-const STEP_BUDGET: Budget = Budget(16);
+/// Checks that a read makes within a step of its shard, in units of 256: about 16,000 rows, or a millisecond or two. What takes longer gets a worker.
+const STEP_BUDGET: Budget = Budget(64);
 
 use crate::embedded::now_ms;
 use acceptor::{Acceptor, House};
