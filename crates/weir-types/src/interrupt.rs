@@ -135,7 +135,7 @@ impl Interrupts {
         self.watch_within(statement, None)
     }
 
-    /// Like [`Interrupts::watch`]; the statement stops once it has made the budget's checks ([`budget_is_spent`]). None: no budget.
+    /// Like [`Interrupts::watch`]; the statement stops once it has made the budget's checks ([`Watch::has_spent_its_budget`]). None: no budget.
     #[must_use]
     pub fn watch_within(self: &Arc<Interrupts>, statement: StatementId, budget: Option<Budget>) -> Watch {
         let memory_bytes_max =
@@ -154,8 +154,8 @@ impl Interrupts {
             granted: 0,
             looks_left,
             budget,
+            is_spent: false,
         };
-        BUDGET_IS_SPENT.set(false);
         let memory_max = base.saturating_add(memory_bytes_max.min(FREE_BYTES));
         Watch {
             watched: WATCHED.replace(Some(watched)),
@@ -178,6 +178,8 @@ struct Watched {
     looks_left: u64,
     /// Rest of its budget, in looks.
     budget: Option<u32>,
+    /// It has stopped because of its budget.
+    is_spent: bool,
 }
 
 impl Watched {
@@ -212,16 +214,10 @@ thread_local! {
     /// Limit of `ALLOCATED`.
     static MEMORY_MAX: Cell<i64> = const { Cell::new(i64::MAX) };
     static CHECKS_LEFT: Cell<u32> = const { Cell::new(u32::MAX) };
-    static BUDGET_IS_SPENT: Cell<bool> = const { Cell::new(false) };
     static PAUSE: RefCell<Option<Rc<AtChecks>>> = const { RefCell::new(None) };
 }
 
-/// Returns whether the statement that this thread runs has stopped because of its budget. It must be rolled back, and run again without one.
-pub fn budget_is_spent() -> bool {
-    BUDGET_IS_SPENT.get()
-}
-
-/// What a worker does at its checks; its error ends the statement.
+/// A function that a worker calls at its checks. Its error ends the statement.
 pub type AtChecks = dyn Fn() -> Result<(), SqlError>;
 
 /// Sets what this thread does at its checks, besides looking at interrupts, until the value is dropped: a worker lets its shard take turns.
@@ -252,6 +248,14 @@ pub struct Watch {
 impl std::fmt::Debug for Watched {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Watched").field(&self.statement).finish()
+    }
+}
+
+impl Watch {
+    /// Returns whether the statement has stopped because of its budget. Its result is void, even if there is one: an expression may have taken
+    /// the error for its own. It must be rolled back, and run again without a budget. Only for the thread's innermost watch.
+    pub fn has_spent_its_budget(&self) -> bool {
+        WATCHED.with_borrow(|watched| watched.as_ref().is_some_and(|watched| watched.is_spent))
     }
 }
 
@@ -313,7 +317,7 @@ fn look() -> Result<(), SqlError> {
             None => {}
             Some(Some(left)) => watched.budget = Some(left),
             Some(None) => {
-                BUDGET_IS_SPENT.set(true);
+                watched.is_spent = true;
                 CHECKS_LEFT.set(0);
                 let message = "the statement needs more than one step of its shard";
                 return Err(SqlError::new(SqlState::QUERY_CANCELED, message));

@@ -13,12 +13,12 @@ use super::{Bar, Effort, Kind, Seen};
 
 /// All tests of the simulated worlds: their usual seeds, and every planted bug.
 const SIMULATED: [Chosen; 2] =
-    [Chosen::release("sim", &["simulated::"]), Chosen::release("bench", &["simulated::"])];
+    [Chosen::fast("sim", &["simulated::"]), Chosen::fast("bench", &["simulated::"])];
 
 /// The tests that run a world from many seeds, as many as `WEIR_SEEDS` says.
 const WORLDS: [Chosen; 2] = [
-    Chosen::release("sim", &["simulated::items::seeds_of", "simulated::relations::seeds"]),
-    Chosen::release(
+    Chosen::fast("sim", &["simulated::items::seeds_of", "simulated::relations::seeds"]),
+    Chosen::fast(
         "bench",
         &[
             "calls_under_faults::seeds_hold",

@@ -49,7 +49,8 @@ fn against(weir: &Weir, effort: Effort, what: &[&str]) -> Result<Seen, String> {
     })
 }
 
-/// The two programs in turns, each with a cluster of its own. Pairs are many since throughput of one program swings by a third on a shared machine.
+/// The two programs in turns, each with a cluster of its own. The throughput of one program swings by a third on a shared machine, so pairs
+/// are many.
 fn embedded(weir: &Weir, effort: Effort) -> Result<Seen, String> {
     let (pairs, seconds) = if effort == Effort::Quick { (3, "2") } else { (30, "3") };
     let run = ["run", "examples/tpcc", "--shards", "4", "--set", "warehouses=4", "--seconds", seconds];

@@ -176,22 +176,27 @@ pub struct Chosen {
     pub target: &'static str,
     pub names: &'static [&'static str],
     /// With the release profile's optimisations.
-    pub is_release: bool,
+    /// None: that of tests.
+    pub profile: Option<&'static str>,
 }
 
 impl Chosen {
     pub const fn of(target: &'static str, names: &'static [&'static str]) -> Chosen {
-        Chosen { target, names, is_release: false }
+        Chosen { target, names, profile: None }
     }
 
     pub const fn release(target: &'static str, names: &'static [&'static str]) -> Chosen {
-        Chosen { target, names, is_release: true }
+        Chosen { target, names, profile: Some("release") }
+    }
+
+    /// Optimised, but not at link time, which each test program would pay for: where the product is not measured.
+    pub const fn fast(target: &'static str, names: &'static [&'static str]) -> Chosen {
+        Chosen { target, names, profile: Some("fast") }
     }
 
     /// Arguments for the whole workspace: other features would build everything once more.
     fn arguments(&self) -> Vec<&'static str> {
-        // Without link-time optimisation, which each test program would pay for.
-        let mut arguments = if self.is_release { vec!["--profile", "fast"] } else { Vec::new() };
+        let mut arguments = self.profile.map_or_else(Vec::new, |profile| vec!["--profile", profile]);
         arguments.extend(["--workspace", "--test", self.target, "--"]);
         arguments.extend(self.names);
         arguments
@@ -262,7 +267,7 @@ mod tests {
         let wrong = ran(&["simulated::table_1::", "table_2::"]).unwrap_err();
         assert!(wrong.contains("ran no test with table_2:: in its name"), "{wrong}");
         let none = "running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured";
-        let wrong = Ran::of(none.to_owned(), &Chosen::release("search", &["property"])).err().unwrap();
+        let wrong = Ran::of(none.to_owned(), &Chosen::fast("search", &["property"])).err().unwrap();
         assert_eq!(wrong, "cargo test --profile fast --workspace --test search -- property ran no test");
     }
 

@@ -13,11 +13,9 @@ use weir_types::interrupt::Interrupts;
 
 use super::log::LogError;
 use super::outbox::{Leaving, Outbox};
+use super::recovery::STACK_BYTES;
 use super::shard_loop::Inbox;
 use crate::embedded::now_ms;
-
-/// Expressions nest deeply; only what is touched of a stack takes memory.
-const STACK_BYTES: usize = 64 << 20;
 
 /// A shard, and what it has to say.
 pub(super) struct Core<S: Exposed> {
@@ -69,12 +67,25 @@ pub(super) struct Counter<S: Exposed> {
     seen: Arc<Seen>,
 }
 
-/// Tells the shard that a worker has ended, however it has.
-struct TellsOfEnd<F: Fn()>(F);
+/// Work on its way to a thread. However it ends, the shard is told once it has.
+struct Worker<F: Fn()> {
+    work: Option<Work>,
+    tell: F,
+}
 
-impl<F: Fn()> Drop for TellsOfEnd<F> {
+impl<F: Fn()> Worker<F> {
+    fn run(mut self) {
+        if let Some(work) = self.work.take() {
+            work(Arc::new(Unpaced));
+        }
+    }
+}
+
+impl<F: Fn()> Drop for Worker<F> {
     fn drop(&mut self) {
-        (self.0)();
+        // Work that no thread has run ends when it is dropped.
+        self.work = None;
+        (self.tell)();
     }
 }
 
@@ -136,6 +147,13 @@ where
         told
     }
 
+    /// Lets workers read until the next turn. Returns the work that the turn has left.
+    pub(super) fn release(&mut self) -> Vec<Work> {
+        let work = self.shard.take_work();
+        self.shard.end_turn();
+        work
+    }
+
     /// Writes what has been noted, and ends.
     ///
     /// # Errors
@@ -188,20 +206,16 @@ where
     pub(super) fn start(&self, work: Vec<Work>) {
         for one in work {
             let own = self.own.clone();
-            let tells = TellsOfEnd(move || {
+            let tell = move || {
                 if let Some(counter) = own.upgrade() {
                     counter.actor.leave(Arrival::Worked);
                     counter.take_turns();
                 }
-            });
+            };
+            let worker = Worker { work: Some(one), tell };
             let thread = std::thread::Builder::new().name("worker".to_owned()).stack_size(STACK_BYTES);
-            let started = thread.spawn(move || {
-                let _tells = tells;
-                one(Arc::new(Unpaced));
-            });
-            if let Err(error) = started {
+            if let Err(error) = thread.spawn(move || worker.run()) {
                 warn!(%error, "a statement cannot have a thread of its own");
-                self.actor.leave(Arrival::Worked);
             }
         }
     }
@@ -212,8 +226,7 @@ where
             let Some(mut core) = self.actor.try_lock() else { return };
             core.serve(self.actor.take());
             let (told, wants_thread) = (core.end_turn(), core.wants_thread());
-            let work = core.shard.take_work();
-            core.shard.end_turn();
+            let work = core.release();
             drop(core);
             self.start(work);
             if wants_thread {

@@ -47,9 +47,6 @@ use weir_net::{ClusterFile, Link};
 use weir_types::interrupt::{Budget, Interrupts};
 use weir_types::{SqlError, SqlState};
 
-/// Checks that a read makes within a step of its shard, in units of 256: about 16,000 rows, or a millisecond or two. What takes longer gets a worker.
-const STEP_BUDGET: Budget = Budget(64);
-
 use crate::embedded::now_ms;
 use acceptor::{Acceptor, House};
 pub use log::Durability;
@@ -57,6 +54,9 @@ use log::{Log, LogError};
 use recovery::{Known, Recover, ToMake, find_log, recover_all};
 use shard_loop::{Arrival, Inbox, ShardLoop};
 pub use watch::Watch;
+
+/// Budget of a read within a step of its shard: about 16,000 rows, or a millisecond or two. A longer read gets a worker.
+const STEP_BUDGET: Budget = Budget(64);
 
 /// Start parameters of a node.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use super::ServeError;
 use super::log::{self, Durability, Log, LogError, Reading};
 
 /// Stack size: definitions may be nested deeply, and are read recursively.
-const STACK_BYTES: usize = 64 << 20;
+pub(super) const STACK_BYTES: usize = 64 << 20;
 
 /// Makes a shard from what its log has, or from what it begins with; and whether it has a log.
 pub(super) type Recover<S> = dyn Fn(ShardId, &mut dyn Iterator<Item = <S as Durable>::Record>, bool) -> Result<S, ServeError>

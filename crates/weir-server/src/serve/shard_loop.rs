@@ -268,8 +268,7 @@ where
                     return core.finish();
                 }
             }
-            let work = core.shard.take_work();
-            core.shard.end_turn();
+            let work = core.release();
             drop(core);
             counter.start(work);
             told.tell();

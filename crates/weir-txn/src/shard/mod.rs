@@ -12,6 +12,7 @@ pub mod participant;
 mod reads;
 mod repetitions;
 mod snapshot;
+mod waiting;
 mod workers;
 
 pub use log::Record;

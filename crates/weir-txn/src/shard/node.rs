@@ -25,7 +25,7 @@ use crate::exec::definition::Description;
 use crate::exec::program::Program;
 use crate::exec::sequences::Sequences;
 use crate::faults::{Faults, NoFaults};
-use crate::message::{Age, Begun, Call, Callee, Decision, Progress, Reply, Request, schema_has_changed};
+use crate::message::{Begun, Call, Callee, Decision, Progress, Reply, Request, schema_has_changed};
 use crate::shard::definitions::Barrier;
 use crate::shard::in_doubt::InDoubt;
 use crate::shard::open::Open;
@@ -351,7 +351,7 @@ impl<F: Faults> Node<F> {
     }
 
     /// Handles a request whose clock has been accepted.
-    fn on_admitted(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
+    pub(super) fn on_admitted(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
         if self.barrier.is_none() && self.in_doubt.is_empty() {
             self.on_passed(now_ms, request, out);
         } else if let Some(request) = self.pass_barrier(now_ms, request, out) {
@@ -417,28 +417,8 @@ impl<F: Faults> Node<F> {
         }
     }
 
-    pub(crate) fn stop_waiting(&mut self, txn: TxnId) {
-        self.waiting.values_mut().for_each(|requests| requests.retain(|one| one.txn() != txn));
-        self.waits_besides.remove(&txn);
-        self.chosen.remove(&txn);
-    }
-
-    /// Retries the requests that waited for transactions which have ended.
-    fn wake(&mut self, now_ms: u64, out: &mut Effects) {
-        while let Some(txn) = self.ended.pop() {
-            for request in self.waiting.remove(&txn).unwrap_or_default() {
-                self.waits_besides.remove(&request.txn());
-                self.statement = request.statement();
-                // The clock check is skipped: a request may have waited for hours since it was begun.
-                if !self.participant.remembers || !self.is_repeated(&request, out) {
-                    self.on_admitted(now_ms, request, out);
-                }
-            }
-        }
-    }
-
     /// Answers a repeated request as the first time, and drops one that must not take effect any more. Returns whether it did either.
-    fn is_repeated(&mut self, request: &Request, out: &mut Effects) -> bool {
+    pub(super) fn is_repeated(&mut self, request: &Request, out: &mut Effects) -> bool {
         let (txn, shard) = (request.txn(), self.shard);
         if !self.participant.remembers || self.bugs.takes_effect_twice() {
             return false;
@@ -478,32 +458,6 @@ impl<F: Faults> Node<F> {
             self.reply(txn, reply.spoken(), out);
         }
         true
-    }
-
-    /// Queues a statement of an open transaction until the first of its holders has ended.
-    pub(crate) fn wait_with_work(&mut self, mut holders: Holders, request: Request, out: &mut Effects) {
-        let (txn, holder) = (request.txn(), holders.remove(0));
-        self.waits_besides.remove(&txn);
-        if !holders.is_empty() {
-            self.waits_besides.insert(txn, holders);
-        }
-        self.waiting.entry(holder).or_default().push(request);
-        self.tell_whom_it_waits_for(txn, holder, out);
-    }
-
-    fn tell_whom_it_waits_for(&self, txn: TxnId, holder: TxnId, out: &mut Effects) {
-        let shard = self.shard;
-        self.reply(txn, Reply::Waits { txn, shard, holder }, out);
-        if let Some(holders) = self.waits_besides.get(&txn) {
-            let holders = holders.to_vec();
-            self.reply(txn, Reply::WaitsBesides { txn, shard, holders }, out);
-        }
-    }
-
-    /// Transaction that a queued request of `txn` waits for.
-    fn waits_for(&self, txn: TxnId) -> Option<TxnId> {
-        let has = |requests: &[Request]| requests.iter().any(|request| request.txn() == txn);
-        self.waiting.iter().find(|(_, requests)| has(requests)).map(|(holder, _)| *holder)
     }
 
     /// Sends a reply to the coordinator, and remembers it for repetitions.
@@ -660,22 +614,6 @@ impl<F: Faults> Node<F> {
         }
     }
 
-    /// Pins the rows that will be written, each row once.
-    pub(crate) fn pin(&mut self, writes: &[Write]) -> Vec<(TableId, u32, u32)> {
-        let program = self.program.clone();
-        let written = |write: &Write| {
-            let in_keys = &program.schema.table(write.table).in_keys;
-            Some((write.table, write.row?, !write.operation.takes(&|column| in_keys[column])))
-        };
-        let mut rows: Vec<(TableId, u32, bool)> = writes.iter().filter_map(written).collect();
-        rows.sort_unstable();
-        rows.dedup_by_key(|(table, row, _)| (*table, *row));
-        let pin = |(table, row, leaves_key): (TableId, u32, bool)| {
-            (table, row, self.storage.pin(table, row, !leaves_key))
-        };
-        rows.into_iter().map(pin).collect()
-    }
-
     fn on_decide(
         &mut self,
         now_ms: u64,
@@ -802,65 +740,6 @@ impl<F: Faults> Node<F> {
             }
             (true, None) => {}
             (false, _) => drop(self.chosen.remove(&txn)),
-        }
-    }
-
-    /// Queues a request of a call until its holder has ended. A coordinator over a network is told of it, for pg_stat_activity and pg_locks.
-    pub(crate) fn wait_with_call(&mut self, holder: TxnId, request: Request, out: &mut Effects) {
-        let (txn, is_alone) = (request.txn(), matches!(request, Request::Execute { .. }));
-        self.waiting.entry(holder).or_default().push(request);
-        if is_alone && self.participant.remembers {
-            self.tell_whom_it_waits_for(txn, holder, out);
-        }
-    }
-
-    /// S7: only an older transaction waits for a younger one, so calls never wait in a circle. Only a request that holds nothing on other
-    /// shards waits for an open transaction, which may take arbitrarily long.
-    fn wait_or_withdraw(
-        &mut self,
-        holders: &Holders,
-        txn: TxnId,
-        age: Age,
-        request: Request,
-        out: &mut Effects,
-    ) {
-        let is_older = |holder: &TxnId| match self.open.contains_key(holder) {
-            true => matches!(request, Request::Execute { .. }),
-            false => self.participant.prepared().get(holder).is_some_and(|holder| age < holder.age),
-        };
-        if holders.iter().all(is_older) {
-            self.has_done.waits += 1;
-            self.wait_with_call(holders[0], request, out);
-        } else {
-            self.has_done.withdrawals += 1;
-            self.chosen.remove(&txn);
-            self.answer(txn, Reply::Busy { txn, shard: self.shard }, out);
-        }
-    }
-
-    /// Drops queued requests of silent coordinators: they must not be prepared later, when no client waits for them.
-    fn withdraw_what_waits_of(&mut self, silent: &[CoordinatorId], out: &mut Effects) {
-        let of_them = |request: &mut Request| silent.contains(&request.txn().coordinator);
-        let withdrawn: Vec<Request> =
-            self.waiting.values_mut().flat_map(|requests| requests.extract_if(.., of_them)).collect();
-        self.waiting.retain(|_, requests| !requests.is_empty());
-        for request in withdrawn {
-            let txn = request.txn();
-            self.chosen.remove(&txn);
-            self.answer(txn, Reply::Busy { txn, shard: self.shard }, out);
-        }
-    }
-
-    /// Applies operations to the tables as they are now.
-    pub(crate) fn replay_writes(&mut self, writes: &[Write], timestamp: Timestamp, prepared_at: Position) {
-        for Write { table, row, operation } in writes {
-            self.storage.apply(*table, *row, operation, timestamp, prepared_at);
-        }
-    }
-
-    pub(crate) fn unpin(&mut self, pins: &[(TableId, u32, u32)]) {
-        for &(table, row, _) in pins {
-            self.storage.unpin(table, row);
         }
     }
 

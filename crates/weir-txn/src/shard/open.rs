@@ -24,7 +24,8 @@ use crate::exec::deferred::{Later, pending};
 use crate::exec::program::Program;
 use crate::faults::Faults;
 use crate::message::{Age, Answers, Begun, Callee, Output, Reply, Request, Setting, Work, forgotten};
-use crate::shard::node::{Effects, Node, Target};
+use crate::shard::node::Target;
+use crate::shard::node::{Effects, Node};
 use crate::storage::{Mark, Write, WriteSet};
 
 pub(crate) use versions::{Version, Versions};

@@ -303,6 +303,35 @@ impl<F: Faults> Node<F> {
         }
     }
 
+    /// Pins the rows that will be written, each row once.
+    pub(crate) fn pin(&mut self, writes: &[Write]) -> Vec<(TableId, u32, u32)> {
+        let program = self.program.clone();
+        let written = |write: &Write| {
+            let in_keys = &program.schema.table(write.table).in_keys;
+            Some((write.table, write.row?, !write.operation.takes(&|column| in_keys[column])))
+        };
+        let mut rows: Vec<(TableId, u32, bool)> = writes.iter().filter_map(written).collect();
+        rows.sort_unstable();
+        rows.dedup_by_key(|(table, row, _)| (*table, *row));
+        let pin = |(table, row, leaves_key): (TableId, u32, bool)| {
+            (table, row, self.storage.pin(table, row, !leaves_key))
+        };
+        rows.into_iter().map(pin).collect()
+    }
+
+    pub(crate) fn unpin(&mut self, pins: &[(TableId, u32, u32)]) {
+        for &(table, row, _) in pins {
+            self.storage.unpin(table, row);
+        }
+    }
+
+    /// Applies operations to the tables as they are now.
+    pub(crate) fn replay_writes(&mut self, writes: &[Write], timestamp: Timestamp, prepared_at: Position) {
+        for Write { table, row, operation } in writes {
+            self.storage.apply(*table, *row, operation, timestamp, prepared_at);
+        }
+    }
+
     /// Number of transactions that this shard has committed, and aborted, by asking the other participants.
     pub fn terminated_by_asking(&self) -> (u64, u64) {
         self.participant.terminated()

@@ -1,12 +1,13 @@
 //! Reads at a shard: round one, round two at a position (S5), and the reads of open transactions and snapshots.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use weir_core::ids::{Position, TxnId};
 use weir_core::lsn::Lsn;
 use weir_core::participant::Transactions as _;
 use weir_types::SqlError;
-use weir_types::interrupt::budget_is_spent;
+use weir_types::interrupt::Watch;
 
 use super::open::Open;
 use super::snapshot::{Missing, too_old};
@@ -16,8 +17,9 @@ use crate::exec::program::Program;
 use crate::faults::Faults;
 use crate::message::{PartsRead, ReadQuery, Reply, Sibling, forgotten, schema_has_changed};
 use crate::shard::node::{Effects, Node};
+use crate::storage::layout::Packed;
 use crate::storage::moment::Changed;
-use crate::storage::{MergedRows, Rows};
+use crate::storage::{MergedRows, Rows, Undone};
 
 impl<F: Faults> Node<F> {
     /// Returns whether the reader is registered under that session; if not, replies with the session to begin again with.
@@ -61,26 +63,27 @@ impl<F: Faults> Node<F> {
         if !self.knows_reader(read, session, out) || !self.knows_open(within, out) {
             return;
         }
-        let position = self.storage.position();
-        let undecided = self.participant.oldest_prepare().unwrap_or(position);
         if self.workers.runs(read) {
             return;
         }
-        let fetched = self.fetch_within(within, query, false);
-        let fetched = match fetched {
-            _ if self.is_long(within) => None,
-            Ok(fetched) => Some(fetched),
+        let position = self.storage.position();
+        let undecided = self.participant.oldest_prepare().unwrap_or(position);
+        let fetched = match self.fetch_within(within, query, false) {
+            Ok(fetched) => fetched,
             Err(error) => return self.refuse_read(read, error, out),
         };
         // A repeated read may be answered at a later position, but the reader may use the position of the first answer.
         self.readers.entry(read).or_insert(position.min(undecided));
         let siblings = if self.bugs.no_siblings() { Vec::new() } else { self.siblings() };
-        let Some((rows, examined)) = fetched else {
-            let answer = Answer { read, round: 1, position, siblings, after: self.noted() };
-            return self.read_beside(answer, Changed::default(), within, query);
+        let (rows, examined) = match fetched {
+            Fetched::Rows(found) => found,
+            Fetched::Long(changed) => {
+                let answer = Answer { read, round: 1, position, siblings, after: self.noted() };
+                return self.read_beside(answer, changed, within, query);
+            }
         };
         // Other shards may be asked for the siblings, so their records must be durable before the reply.
-        let defines = within.and_then(|(txn, _)| self.open.get(&txn)).is_some_and(Open::defines);
+        let defines = self.open_of(within).is_some_and(Open::defines);
         let is_from_rows = siblings.is_empty() && !defines;
         let reply = Reply::ReadRows { read, shard: self.shard, round: 1, position, rows, examined, siblings };
         match is_from_rows {
@@ -119,14 +122,12 @@ impl<F: Faults> Node<F> {
             return self.refuse_read(read, schema_has_changed(), out);
         }
         let Some(missing) = missing else { return self.read_again(read, out) };
-        let fetched = self.fetch_at(position, &missing, within, query);
-        if self.is_long(within) {
-            let changed = self.changed_since(position, &missing, within);
-            let answer = Answer { read, round: 2, position, siblings: Vec::new(), after: self.noted() };
-            return self.read_beside(answer, changed, within, query);
-        }
-        let (rows, examined) = match fetched {
-            Ok(fetched) => fetched,
+        let (rows, examined) = match self.fetch_at(position, &missing, within, query) {
+            Ok(Fetched::Rows(found)) => found,
+            Ok(Fetched::Long(changed)) => {
+                let answer = Answer { read, round: 2, position, siblings: Vec::new(), after: self.noted() };
+                return self.read_beside(answer, changed, within, query);
+            }
             Err(error) => return self.refuse_read(read, error, out),
         };
         let (shard, siblings) = (self.shard, Vec::new());
@@ -142,15 +143,30 @@ impl<F: Faults> Node<F> {
         missing: &[Missing],
         within: Option<(TxnId, u64)>,
         query: &ReadQuery,
-    ) -> Result<Found, SqlError> {
+    ) -> Result<Fetched, SqlError> {
         let undone = self.storage.rewind(position);
         for Missing { writes, timestamp, prepared_at } in missing {
             self.replay_writes(writes, *timestamp, (*prepared_at).min(position));
         }
-        let fetched = self.fetch_within(within, query, true);
+        let mut fetched = self.fetch_within(within, query, true);
+        if let Ok(Fetched::Long(changed)) = &mut fetched {
+            let added = self.storage.changed_since(position);
+            let rows: BTreeSet<_> = undone.iter().map(Undone::row).chain(added).collect();
+            let own = self.open_of(within).map(|open| &open.own);
+            let is_own = |table, row| own.is_some_and(|own| own.has(table, row));
+            for (table, row) in rows.into_iter().filter(|(table, row)| !is_own(*table, *row)) {
+                let was = self.storage.packed(table, row).map(Packed::from);
+                changed.remember(&self.storage, table, row, was);
+            }
+        }
         self.storage.rollback(position);
         self.storage.replay(undone);
         fetched
+    }
+
+    /// The open transaction to which a read belongs.
+    pub(crate) fn open_of(&self, within: Option<(TxnId, u64)>) -> Option<&Open> {
+        within.and_then(|(txn, _)| self.open.get(&txn))
     }
 
     /// Runs a query, with the uncommitted writes of the open transaction that it belongs to, if any. `is_earlier`: the tables have been
@@ -160,40 +176,50 @@ impl<F: Faults> Node<F> {
         within: Option<(TxnId, u64)>,
         query: &ReadQuery,
         is_earlier: bool,
-    ) -> Result<Found, SqlError> {
+    ) -> Result<Fetched, SqlError> {
         let of = match within {
             None if self.bugs.shows_uncommitted() => self.open.keys().next().copied(),
             of => of.map(|(txn, _)| txn),
         };
         let Some(mut open) = of.and_then(|txn| self.open.remove(&txn)) else {
-            let _watch = self.interrupts.watch_within(self.statement, self.workers.budget());
+            let watch = self.interrupts.watch_within(self.statement, self.workers.budget());
             self.check_schema_version(query.schema_version)?;
-            return read_rows(&self.program, &*self.storage, query);
+            return Fetched::of(read_rows(&self.program, &*self.storage, query), &watch);
         };
         // A worker knows only the schema that all see.
         let budget = self.workers.budget().filter(|_| !open.defines());
         let reindexed = is_earlier.then(|| open.own.reindexed());
         self.put_versions(&mut open);
         let fetched = {
-            let _watch = self.interrupts.watch_within(self.statement, budget);
+            let watch = self.interrupts.watch_within(self.statement, budget);
             let rows = MergedRows { base: &self.storage, own: reindexed.as_ref().unwrap_or(&open.own) };
             let checked = self.check_schema_version(query.schema_version);
-            checked.and_then(|()| read_rows(&self.program, &rows, query))
+            let found = checked.and_then(|()| read_rows(&self.program, &rows, query));
+            Fetched::of(found, &watch)
         };
         self.take_versions(&mut open);
         self.open.extend(of.map(|txn| (txn, open)));
         fetched
     }
 
-    /// Returns whether the read that has just run has spent its budget, and is to be run by a worker. Its result is void, even if there is
-    /// one: an expression may have taken the budget's error for its own.
-    pub(crate) fn is_long(&self, within: Option<(TxnId, u64)>) -> bool {
-        let defines = within.and_then(|(txn, _)| self.open.get(&txn)).is_some_and(Open::defines);
-        self.workers.budget().is_some() && budget_is_spent() && !defines
-    }
-
     pub(crate) fn refuse_read(&mut self, read: TxnId, error: SqlError, out: &mut Effects) {
         self.reply(read, Reply::Refused { txn: read, shard: self.shard, error }, out);
+    }
+}
+
+/// Outcome of a read within a step.
+pub(crate) enum Fetched {
+    Rows(Found),
+    /// It has spent its budget, and is to be run by a worker. Rows that differ between now and the position that is read, as they were then.
+    Long(Changed),
+}
+
+impl Fetched {
+    fn of(found: Result<Found, SqlError>, watch: &Watch) -> Result<Fetched, SqlError> {
+        match watch.has_spent_its_budget() {
+            true => Ok(Fetched::Long(Changed::default())),
+            false => found.map(Fetched::Rows),
+        }
     }
 }
 

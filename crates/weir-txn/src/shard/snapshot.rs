@@ -12,12 +12,12 @@ use weir_core::machine::Outgoing;
 use weir_core::participant::Transactions as _;
 use weir_types::{SqlError, SqlState};
 
+use super::reads::Fetched;
 use super::workers::Answer;
 use crate::faults::Faults;
 use crate::message::{ReadQuery, Reply, Request, Sibling, forgotten_snapshot, schema_has_changed};
 use crate::shard::node::{Effects, Node};
 use crate::storage::Write;
-use crate::storage::moment::Changed;
 
 /// Limits of the history kept for one snapshot: number of changes, and their bytes.
 pub(crate) const CHANGES_MAX: u64 = 1 << 20;
@@ -236,17 +236,13 @@ impl<F: Faults> Node<F> {
             true => self.fetch_within(None, query, false),
             false => self.fetch_at(position, &missing, None, query),
         };
-        if self.is_long(None) {
-            // The snapshot was durable when it was kept.
-            let answer = Answer { read, round: 1, position, siblings: Vec::new(), after: Lsn::START };
-            let changed = match self.bugs.snapshot_advances() {
-                true => Changed::default(),
-                false => self.changed_since(position, &missing, None),
-            };
-            return self.read_beside(answer, changed, None, query);
-        }
         let (rows, examined) = match fetched {
-            Ok(fetched) => fetched,
+            Ok(Fetched::Rows(found)) => found,
+            Ok(Fetched::Long(changed)) => {
+                // The snapshot was durable when it was kept.
+                let answer = Answer { read, round: 1, position, siblings: Vec::new(), after: Lsn::START };
+                return self.read_beside(answer, changed, None, query);
+            }
             Err(error) => return self.refuse_read(read, error, out),
         };
         // The snapshot was durable when it was kept.

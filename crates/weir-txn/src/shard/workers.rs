@@ -10,12 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use weir_core::ids::{CoordinatorId, Position, TxnId};
 use weir_core::lsn::Lsn;
 use weir_core::machine::{Pace, Work};
-use weir_sql::catalog::TableId;
 use weir_types::interrupt::{Budget, Interrupts, StatementId, pause_with};
 use weir_types::{SqlError, SqlState};
 
 use super::reads::read_rows;
-use super::snapshot::{CHANGES_MAX, Missing};
+use super::snapshot::CHANGES_MAX;
 use crate::exec::fetch::Found;
 use crate::exec::program::Program;
 use crate::faults::Faults;
@@ -40,11 +39,11 @@ pub(crate) struct Answer {
 #[derive(Debug)]
 struct Running {
     progress: Arc<Progress>,
-    /// Nobody waits for its answer.
+    /// Its coordinator is gone, so its answer is dropped.
     is_unheard: bool,
 }
 
-/// What a worker has found.
+/// The result of a long read, on its way to the shard.
 #[derive(Debug)]
 struct Finished {
     answer: Answer,
@@ -57,9 +56,7 @@ type Done = Arc<Mutex<Vec<Finished>>>;
 pub(crate) struct Workers {
     /// None: the driver runs no work, and every statement runs within its step.
     budget: Option<Budget>,
-    /// Work for the driver.
-    ready: Vec<Work>,
-    /// Work beyond [`WORKERS_MAX`].
+    /// Work that the driver has not been given yet.
     queued: VecDeque<Work>,
     /// Work that the driver has and that has not finished.
     handed_out: usize,
@@ -101,13 +98,9 @@ impl Workers {
 
     /// Work for the driver, as much as may run at once.
     pub(crate) fn take(&mut self) -> Vec<Work> {
-        while self.handed_out + self.ready.len() < WORKERS_MAX
-            && let Some(work) = self.queued.pop_front()
-        {
-            self.ready.push(work);
-        }
-        self.handed_out += self.ready.len();
-        std::mem::take(&mut self.ready)
+        let count = self.queued.len().min(WORKERS_MAX - self.handed_out);
+        self.handed_out += count;
+        self.queued.drain(..count).collect()
     }
 
     /// Ends all reads: their tables are another schema's from now on.
@@ -210,7 +203,7 @@ impl<F: Faults> Node<F> {
         let progress = Arc::new(Progress::new(self.storage.position()));
         let statement = self.statement;
         let running = Running { progress: progress.clone(), is_unheard: false };
-        let own = within.and_then(|(txn, _)| self.open.get(&txn)).map(|open| open.own.share());
+        let own = self.open_of(within).map(|open| open.own.share());
         let parts = MomentParts {
             storage: self.storage.lock(),
             schema: self.program.schema.clone(),
@@ -230,31 +223,6 @@ impl<F: Faults> Node<F> {
             done: self.workers.done.clone(),
         };
         self.workers.queued.push_back(Box::new(move |pace| read.run(pace)));
-    }
-
-    /// Rows that differ between now and `position` with the missing transactions, as they were then.
-    pub(crate) fn changed_since(
-        &mut self,
-        position: Position,
-        missing: &[Missing],
-        within: Option<(TxnId, u64)>,
-    ) -> Changed {
-        let own = within.and_then(|(txn, _)| self.open.get(&txn)).map(|open| open.own.share());
-        let mut rows: BTreeSet<(TableId, u32)> = self.storage.changed_since(position).collect();
-        let undone = self.storage.rewind(position);
-        for Missing { writes, timestamp, prepared_at } in missing {
-            self.replay_writes(writes, *timestamp, (*prepared_at).min(position));
-        }
-        rows.extend(self.storage.changed_since(position));
-        let is_own = |table, row| own.as_ref().is_some_and(|own| own.has(table, row));
-        let mut changed = Changed::default();
-        for (table, row) in rows.into_iter().filter(|(table, row)| !is_own(*table, *row)) {
-            let was = self.storage.packed(table, row).map(Into::into);
-            changed.remember(&self.storage, table, row, was);
-        }
-        self.storage.rollback(position);
-        self.storage.replay(undone);
-        changed
     }
 
     /// Drops the history that long reads keep, once that is too long.

@@ -478,6 +478,12 @@ pub struct Undone {
     timestamp: Timestamp,
 }
 
+impl Undone {
+    pub fn row(&self) -> (TableId, u32) {
+        (self.table, self.row)
+    }
+}
+
 impl Rows for Storage {
     fn schema(&self) -> &Schema {
         &self.schema

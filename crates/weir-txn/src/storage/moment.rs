@@ -236,12 +236,20 @@ impl Moment {
         if self.is_void() {
             return f(&storage, None);
         }
-        if let Some(was) = changed.get(table, row) {
-            return f(&storage, was.as_deref());
-        }
-        match &self.own {
-            Some(own) => f(&storage, MergedRows { base: &storage, own }.packed(table, row)),
-            None => f(&storage, storage.packed(table, row)),
+        f(&storage, self.packed((&storage, &changed), table, row))
+    }
+
+    /// The row's bytes at the moment: as they were before a change, as the transaction has written them, or as they are.
+    fn packed<'s>(
+        &'s self,
+        (storage, changed): (&'s Storage, &'s Changed),
+        table: TableId,
+        row: u32,
+    ) -> Option<&'s [u8]> {
+        match (changed.get(table, row), &self.own) {
+            (Some(was), _) => was.as_deref(),
+            (None, Some(own)) => MergedRows { base: storage, own }.packed(table, row),
+            (None, None) => storage.packed(table, row),
         }
     }
 
@@ -310,15 +318,9 @@ impl Moment {
     /// Numbers of rows from the slot on, at most `most` of them, and the slot behind them; none: these are the last.
     fn rows_from(&self, table: TableId, slot: u32, most: usize) -> (Vec<u32>, Option<u32>) {
         let (storage, changed) = (self.storage(), self.changed.borrow());
-        let store = &storage.tables[table.0 as usize];
         let mut rows = Vec::with_capacity(most);
-        for row in slot..store.slots() {
-            let exists = match (changed.get(table, row), &self.own) {
-                (Some(was), _) => was.is_some(),
-                (None, Some(own)) => MergedRows { base: &storage, own }.packed(table, row).is_some(),
-                (None, None) => store.row(row).is_some(),
-            };
-            if exists {
+        for row in slot..storage.tables[table.0 as usize].slots() {
+            if self.packed((&storage, &changed), table, row).is_some() {
                 rows.push(row);
             }
             if rows.len() == most {

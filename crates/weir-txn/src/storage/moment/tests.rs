@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use super::*;
 use crate::storage::Workspace;
 use crate::storage::chance::Chance;
-use crate::storage::write_set::tests::{TABLES, Write, at, check_alike, fill, schema_of_all};
+use crate::storage::write_set::tests::{TABLES, Write, at, check_rows_alike, schema_of_all, twins};
 
 /// Others write at the pauses of the worker.
 struct Others {
@@ -53,9 +53,7 @@ fn a_moment_stays_as_it_was() {
     let seeds = std::env::var("WEIR_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(400);
     for seed in 0..seeds {
         let mut chance = Chance(seed);
-        let schema = schema_of_all();
-        let (mut base, mut twin) = (Storage::new(schema.clone()), Storage::new(schema.clone()));
-        fill([&mut base, &mut twin], &mut chance);
+        let (mut base, mut twin) = twins(&mut chance);
         let mut own = WriteSet::default();
         for _ in 0..chance.below(2) * chance.below(40) {
             let write = Write::by_chance(&mut chance);
@@ -69,7 +67,7 @@ fn a_moment_stays_as_it_was() {
         let changed = Changed::default();
         let parts = MomentParts {
             storage,
-            schema,
+            schema: schema_of_all(),
             progress: progress.clone(),
             changed,
             own: Some(own),
@@ -77,9 +75,8 @@ fn a_moment_stays_as_it_was() {
         };
         let moment = Moment::new(parts, Arc::new(others));
         for _ in 0..4 {
-            check_alike(seed, &moment, &twin, &mut chance);
+            check_rows_alike(seed, &moment, &twin, &mut chance);
         }
-        drop(moment);
     }
 }
 

@@ -63,8 +63,16 @@ fn sorted(mut rows: Vec<String>) -> Vec<String> {
     rows
 }
 
+/// Whether both have the same rows and count them alike.
+fn check_alike(seed: u64, one: &dyn Rows, other: &dyn Rows, chance: &mut Chance) {
+    for table in TABLES {
+        assert_eq!(one.row_count(table), other.row_count(table), "seed {seed}: count of {table:?}");
+    }
+    check_rows_alike(seed, one, other, chance);
+}
+
 /// Whether both have the same rows, by scans, in the order of each index, in ranges of them, and by whole keys.
-pub(in crate::storage) fn check_alike(seed: u64, one: &dyn Rows, other: &dyn Rows, chance: &mut Chance) {
+pub(in crate::storage) fn check_rows_alike(seed: u64, one: &dyn Rows, other: &dyn Rows, chance: &mut Chance) {
     for table in TABLES {
         let scan = |rows: &dyn Rows| {
             texts(&visited(rows, table, |push| {
@@ -160,31 +168,24 @@ impl Write {
             Write::Insert(_, values) => values[0].clone(),
             Write::Update(_, id, _) | Write::Delete(_, id) => Value::Int(*id),
         };
-        let mut key = KeyBytes::new();
-        push_key(&mut key, &id, &storage.schema().table(*table).indexes[0].columns[0]);
-        storage.get(*table, 0, &key).map(|row| row.row)
+        find(storage, *table, &id)
     }
 
     /// Says what became of it.
     pub(in crate::storage) fn run(&self, workspace: &mut Workspace<'_>, timestamp: Timestamp) -> String {
-        let find = |workspace: &Workspace<'_>, table: TableId, id: i64| {
-            let mut key = KeyBytes::new();
-            push_key(&mut key, &Value::Int(id), &workspace.schema().table(table).indexes[0].columns[0]);
-            workspace.get(table, 0, &key).map(|row| row.row)
-        };
         match self {
             Write::Insert(table, values) => match workspace.insert(*table, values, timestamp) {
                 Ok(_) => "inserted".to_owned(),
                 Err(error) => error.message().to_owned(),
             },
-            Write::Update(table, id, changes) => match find(workspace, *table, *id) {
+            Write::Update(table, id, changes) => match find(workspace, *table, &Value::Int(*id)) {
                 None => "nothing".to_owned(),
                 Some(row) => match workspace.update(*table, row, changes, timestamp, None) {
                     Ok(()) => "updated".to_owned(),
                     Err(error) => error.message().to_owned(),
                 },
             },
-            Write::Delete(table, id) => match find(workspace, *table, *id) {
+            Write::Delete(table, id) => match find(workspace, *table, &Value::Int(*id)) {
                 None => "nothing".to_owned(),
                 Some(row) => {
                     workspace.delete(*table, row, timestamp);
@@ -195,9 +196,16 @@ impl Write {
     }
 }
 
-/// Some rows in both.
-pub(in crate::storage) fn fill(storages: [&mut Storage; 2], chance: &mut Chance) {
-    let [one, other] = storages;
+/// The row with that id.
+fn find(rows: &dyn Rows, table: TableId, id: &Value) -> Option<u32> {
+    let mut key = KeyBytes::new();
+    push_key(&mut key, id, &rows.schema().table(table).indexes[0].columns[0]);
+    rows.get(table, 0, &key).map(|row| row.row)
+}
+
+/// Two storages with the same rows.
+pub(in crate::storage) fn twins(chance: &mut Chance) -> (Storage, Storage) {
+    let (mut one, mut other) = (Storage::new(schema_of_all()), Storage::new(schema_of_all()));
     for clock in 1..chance.below(60) as u64 + 2 {
         let table = TABLES[usize::from(chance.below(3) == 0)];
         let values = chance.values(table);
@@ -206,6 +214,7 @@ pub(in crate::storage) fn fill(storages: [&mut Storage; 2], chance: &mut Chance)
     }
     one.forget(one.position());
     other.forget(other.position());
+    (one, other)
 }
 
 /// The merged write set equals the same writes in place, also after savepoints and after COMMIT. The tables themselves change only at
@@ -215,9 +224,7 @@ fn a_write_set_is_what_the_same_writes_in_place_are() {
     let seeds = std::env::var("WEIR_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(400);
     for seed in 0..seeds {
         let mut chance = Chance(seed);
-        let schema = schema_of_all();
-        let (mut base, mut twin) = (Storage::new(schema.clone()), Storage::new(schema.clone()));
-        fill([&mut base, &mut twin], &mut chance);
+        let (mut base, mut twin) = twins(&mut chance);
         let untouched = TABLES.map(|table| base.fingerprint(table));
         let mut own = WriteSet::default();
         let mut marks = vec![(own.mark(), twin.position())];
@@ -239,9 +246,7 @@ fn a_write_set_is_what_the_same_writes_in_place_are() {
                 check_alike(seed, &MergedRows { base: &base, own: &own.reindexed() }, &twin, &mut chance);
             }
         }
-        let merged = MergedRows { base: &base, own: &own };
-        check_alike(seed, &merged, &twin, &mut chance);
-        assert_eq!(TABLES.map(|table| merged.row_count(table)), TABLES.map(|table| twin.row_count(table)));
+        check_alike(seed, &MergedRows { base: &base, own: &own }, &twin, &mut chance);
         assert_eq!(
             TABLES.map(|table| base.fingerprint(table)),
             untouched,

@@ -1,0 +1,102 @@
+//! Requests that wait at a shard until the transactions end that hold their rows and keys.
+
+use weir_core::ids::{CoordinatorId, TxnId};
+
+use super::node::{Effects, Node};
+use crate::claims::Holders;
+use crate::faults::Faults;
+use crate::message::{Age, Reply, Request};
+
+impl<F: Faults> Node<F> {
+    pub(crate) fn stop_waiting(&mut self, txn: TxnId) {
+        self.waiting.values_mut().for_each(|requests| requests.retain(|one| one.txn() != txn));
+        self.waits_besides.remove(&txn);
+        self.chosen.remove(&txn);
+    }
+
+    /// Retries the requests that waited for transactions which have ended.
+    pub(super) fn wake(&mut self, now_ms: u64, out: &mut Effects) {
+        while let Some(txn) = self.ended.pop() {
+            for request in self.waiting.remove(&txn).unwrap_or_default() {
+                self.waits_besides.remove(&request.txn());
+                self.statement = request.statement();
+                // The clock check is skipped: a request may have waited for hours since it was begun.
+                if !self.participant.remembers || !self.is_repeated(&request, out) {
+                    self.on_admitted(now_ms, request, out);
+                }
+            }
+        }
+    }
+
+    /// Queues a statement of an open transaction until the first of its holders has ended.
+    pub(crate) fn wait_with_work(&mut self, mut holders: Holders, request: Request, out: &mut Effects) {
+        let (txn, holder) = (request.txn(), holders.remove(0));
+        self.waits_besides.remove(&txn);
+        if !holders.is_empty() {
+            self.waits_besides.insert(txn, holders);
+        }
+        self.waiting.entry(holder).or_default().push(request);
+        self.tell_whom_it_waits_for(txn, holder, out);
+    }
+
+    pub(super) fn tell_whom_it_waits_for(&self, txn: TxnId, holder: TxnId, out: &mut Effects) {
+        let shard = self.shard;
+        self.reply(txn, Reply::Waits { txn, shard, holder }, out);
+        if let Some(holders) = self.waits_besides.get(&txn) {
+            let holders = holders.to_vec();
+            self.reply(txn, Reply::WaitsBesides { txn, shard, holders }, out);
+        }
+    }
+
+    /// Transaction that a queued request of `txn` waits for.
+    pub(super) fn waits_for(&self, txn: TxnId) -> Option<TxnId> {
+        let has = |requests: &[Request]| requests.iter().any(|request| request.txn() == txn);
+        self.waiting.iter().find(|(_, requests)| has(requests)).map(|(holder, _)| *holder)
+    }
+
+    /// Queues a request of a call until its holder has ended. A coordinator over a network is told of it, for pg_stat_activity and pg_locks.
+    pub(crate) fn wait_with_call(&mut self, holder: TxnId, request: Request, out: &mut Effects) {
+        let (txn, is_alone) = (request.txn(), matches!(request, Request::Execute { .. }));
+        self.waiting.entry(holder).or_default().push(request);
+        if is_alone && self.participant.remembers {
+            self.tell_whom_it_waits_for(txn, holder, out);
+        }
+    }
+
+    /// S7: only an older transaction waits for a younger one, so calls never wait in a circle. Only a request that holds nothing on other
+    /// shards waits for an open transaction, which may take arbitrarily long.
+    pub(super) fn wait_or_withdraw(
+        &mut self,
+        holders: &Holders,
+        txn: TxnId,
+        age: Age,
+        request: Request,
+        out: &mut Effects,
+    ) {
+        let is_older = |holder: &TxnId| match self.open.contains_key(holder) {
+            true => matches!(request, Request::Execute { .. }),
+            false => self.participant.prepared().get(holder).is_some_and(|holder| age < holder.age),
+        };
+        if holders.iter().all(is_older) {
+            self.has_done.waits += 1;
+            self.wait_with_call(holders[0], request, out);
+        } else {
+            self.has_done.withdrawals += 1;
+            self.chosen.remove(&txn);
+            self.answer(txn, Reply::Busy { txn, shard: self.shard }, out);
+        }
+    }
+
+    /// Drops queued requests of silent coordinators: they must not be prepared later, when no client waits for them.
+    pub(super) fn withdraw_what_waits_of(&mut self, silent: &[CoordinatorId], out: &mut Effects) {
+        let of_them = |request: &mut Request| silent.contains(&request.txn().coordinator);
+        let withdrawn: Vec<Request> =
+            self.waiting.values_mut().flat_map(|requests| requests.extract_if(.., of_them)).collect();
+        self.waiting.retain(|_, requests| !requests.is_empty());
+        for request in withdrawn {
+            let txn = request.txn();
+            self.chosen.remove(&txn);
+            self.answer(txn, Reply::Busy { txn, shard: self.shard }, out);
+        }
+    }
+}
