@@ -95,6 +95,10 @@ pub trait Shard: Send + 'static {
     fn take_work(&mut self) -> Vec<Work> {
         Vec::new()
     }
+    /// Returns whether work has not ended yet: a shard that ends waits for its answers.
+    fn has_work(&self) -> bool {
+        false
+    }
     /// Answers what workers have finished.
     fn on_work_done(&mut self, _now_ms: u64, _out: &mut Effects<Self::Request, Self::Reply>) {}
     /// Called periodically by a driver whose parties may die or be cut off.

@@ -243,6 +243,7 @@ impl<'l> Replica<'l> {
     ) -> Result<Ran, String> {
         let nobody = Claims::default();
         let fragment = Fragment {
+            worker: None,
             program,
             procedure: &program.procedures[invocation.procedure],
             storage: Workspace::in_place(&mut self.storage),
@@ -268,7 +269,7 @@ impl<'l> Replica<'l> {
         };
         call::run(fragment, &call, &mut self.scratch).map_err(|stop| match stop {
             Stop::Error(error) => error.message().to_owned(),
-            Stop::Held(_) | Stop::Pinned { .. } => "it waits for another transaction".to_owned(),
+            Stop::Held(_) | Stop::Pinned { .. } | Stop::Long => "it waits for another transaction".to_owned(),
         })
     }
 

@@ -26,6 +26,9 @@ pub enum Claim {
     Advisory(AdvisoryKey),
     /// A row in one of the three weaker strengths.
     WeakRow(TableId, u32, LockStrength),
+    /// A table that a long statement writes: no other transaction takes claims of its rows and keys from then on. Claims that others have
+    /// taken before remain; the statement respects each (docs/internals/steps.md, "Calls and statements that write").
+    Table(TableId),
 }
 
 impl Claim {
@@ -40,7 +43,18 @@ impl Claim {
         match *self {
             Claim::Row(table, row) => Some(((table, row), LockStrength::Update)),
             Claim::WeakRow(table, row, strength) => Some(((table, row), strength)),
-            Claim::Key(..) | Claim::Advisory(_) => None,
+            Claim::Key(..) | Claim::Advisory(_) | Claim::Table(_) => None,
+        }
+    }
+
+    /// The table of the row or key, or the claimed table.
+    pub fn table(&self) -> Option<TableId> {
+        match *self {
+            Claim::Key(table, ..)
+            | Claim::Row(table, _)
+            | Claim::WeakRow(table, ..)
+            | Claim::Table(table) => Some(table),
+            Claim::Advisory(_) => None,
         }
     }
 }
@@ -51,7 +65,8 @@ pub type Holders = SmallVec<[TxnId; 1]>;
 /// Holders of one row; most rows have at most one.
 type Holds = SmallVec<[(TxnId, LockStrength); 1]>;
 
-/// All claims and their holders. Invariant: no two transactions hold conflicting claims.
+/// All claims and their holders. Invariant: no two transactions hold conflicting claims, but a table may be claimed while others hold claims
+/// of its rows and keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
     /// Holders of keys and advisory locks.
@@ -59,11 +74,26 @@ pub struct Claims {
     /// Holders of rows, in ascending order. A transaction may hold a row in several strengths: each is released when the statement that
     /// took it is rolled back.
     rows: FxHashMap<(TableId, u32), Holds>,
+    /// Claimed tables in ascending order; few, and most of the time none.
+    tables: SmallVec<[(TableId, TxnId); 1]>,
+    /// Open transactions that insert more keys than are claimed one by one: other writers search for keys in their write sets.
+    pub(crate) loading: Vec<TxnId>,
 }
 
 impl Claims {
     pub fn is_empty(&self) -> bool {
-        self.alone.is_empty() && self.rows.is_empty()
+        self.alone.is_empty() && self.rows.is_empty() && self.tables.is_empty()
+    }
+
+    /// Another transaction that has claimed the table.
+    pub fn holder_of_table(&self, table: TableId, txn: TxnId) -> Option<TxnId> {
+        let holds = |(claimed, holder): &&(TableId, TxnId)| *claimed == table && *holder != txn;
+        self.tables.iter().find(holds).map(|(_, holder)| *holder)
+    }
+
+    /// Tables that the transaction has claimed.
+    pub fn tables_of(&self, txn: TxnId) -> impl Iterator<Item = TableId> {
+        self.tables.iter().filter(move |(_, holder)| *holder == txn).map(|(table, _)| *table)
     }
 
     /// Returns whether another transaction holds a key or an advisory lock. Takes time proportional to the number of those that are held.
@@ -73,6 +103,23 @@ impl Claims {
 
     /// Other transactions whose claims conflict with `claim`.
     pub fn against(&self, claim: &Claim, txn: TxnId) -> Holders {
+        let mut holders = self.against_alike(claim, txn);
+        if let Claim::Table(_) = claim {
+            // Not all keys of these are claimed.
+            holders.extend(self.loading.iter().filter(|loading| **loading != txn).copied());
+            holders.sort_unstable();
+        }
+        if !self.tables.is_empty()
+            && let Some(holder) = claim.table().and_then(|table| self.holder_of_table(table, txn))
+            && let Err(at) = holders.binary_search(&holder)
+        {
+            holders.insert(at, holder);
+        }
+        holders
+    }
+
+    /// Other transactions that hold the same row or key.
+    fn against_alike(&self, claim: &Claim, txn: TxnId) -> Holders {
         let Some((row, strength)) = claim.as_row() else {
             return self.alone.get(claim).filter(|holder| **holder != txn).copied().into_iter().collect();
         };
@@ -91,8 +138,16 @@ impl Claims {
 
     /// Records that the transaction holds the claim. Returns whether it did not hold it before.
     pub fn take(&mut self, claim: &Claim, txn: TxnId) -> bool {
-        let against = self.against(claim, txn);
+        let against = self.against_alike(claim, txn);
         assert!(against.is_empty(), "{txn:?} takes {claim:?}, which {against:?} hold");
+        if let Claim::Table(table) = claim {
+            assert_eq!(self.holder_of_table(*table, txn), None, "{txn:?} takes {claim:?}");
+            let place = self.tables.binary_search(&(*table, txn));
+            if let Err(at) = place {
+                self.tables.insert(at, (*table, txn));
+            }
+            return place.is_err();
+        }
         let Some((row, strength)) = claim.as_row() else {
             return self.alone.insert(claim.clone(), txn).is_none();
         };
@@ -107,6 +162,10 @@ impl Claims {
     }
 
     pub fn release(&mut self, claim: &Claim, txn: TxnId) {
+        if let Claim::Table(table) = claim {
+            self.tables.retain(|held| *held != (*table, txn));
+            return;
+        }
         let Some((row, strength)) = claim.as_row() else {
             self.alone.remove(claim);
             return;
@@ -122,6 +181,8 @@ impl Claims {
     pub fn of(&self, is_meant: impl Fn(TxnId) -> bool) -> Claims {
         let mut of = self.clone();
         of.alone.retain(|_, txn| is_meant(*txn));
+        of.tables.retain(|(_, txn)| is_meant(*txn));
+        of.loading.retain(|txn| is_meant(*txn));
         of.rows.retain(|_, holders| {
             holders.retain(|(txn, _)| is_meant(*txn));
             !holders.is_empty()

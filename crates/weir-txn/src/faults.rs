@@ -59,6 +59,10 @@ faults! {
     snapshot_advances,
     /// A worker reads rows as they are now, not as they were at its moment.
     moment_advances,
+    /// A long statement writes on top of what it read, although others have changed it since (S16).
+    trusts_moment,
+    /// The writes of a long statement that ends without a result stay in its transaction.
+    keeps_unfinished,
     /// Messages are sent between the cuts of a snapshot.
     holds_nothing_back,
 }

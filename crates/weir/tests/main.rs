@@ -48,6 +48,7 @@ mod processes {
     mod joined_writes;
     mod kills;
     mod kills_through_postgres;
+    mod long_calls;
     mod long_queries;
     mod migrations;
     mod notices;

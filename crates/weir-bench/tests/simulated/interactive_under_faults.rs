@@ -581,3 +581,13 @@ fn for_update_that_holds_nothing_is_caught() {
 fn for_no_key_update_that_others_share_is_caught() {
     check_caught("FOR NO KEY UPDATE", PlantedBugs { shares_rows: true, ..PlantedBugs::default() });
 }
+
+#[test]
+fn a_long_statement_that_trusts_its_moment_is_caught() {
+    check_caught("a long statement", PlantedBugs { trusts_moment: true, ..PlantedBugs::default() });
+}
+
+#[test]
+fn a_long_statement_that_leaves_writes_is_caught() {
+    check_caught("what it leaves", PlantedBugs { keeps_unfinished: true, ..PlantedBugs::default() });
+}

@@ -262,7 +262,7 @@ where
             wants_snapshot = outbox.wants_snapshot();
             if let Some(since) = stops {
                 // Work that it has done until then is answered.
-                let is_answered = outbox.is_durable() && self.answered.is_empty();
+                let is_answered = outbox.is_durable() && self.answered.is_empty() && !shard.has_work();
                 if is_answered || since.elapsed() >= LAST_WORDS_MAX {
                     self.say_farewell();
                     return core.finish();

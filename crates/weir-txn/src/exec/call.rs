@@ -28,6 +28,7 @@ use super::program::{
 };
 use super::returned::Returned;
 use super::sequences::CallEnvironment;
+use super::worker::Worker;
 use crate::claims::{Claim, Claims, Holders};
 use crate::faults::Faults;
 use crate::message::{Answers, Call, Output, SequenceValue, Setting};
@@ -67,6 +68,8 @@ pub struct Fragment<'a, F> {
     pub storage: Workspace<'a>,
     pub environment: CallEnvironment<'a>,
     pub claims: &'a Claims,
+    /// Set if it runs on a worker: then others' requests are handled meanwhile, and `claims` is empty.
+    pub worker: Option<&'a Worker>,
     pub here: ShardId,
     pub txn: TxnId,
     pub role: Role<'a>,
@@ -145,6 +148,8 @@ pub enum Stop {
         table: weir_sql::catalog::TableId,
         row: u32,
     },
+    /// It needs more than one step of its shard, and is to be run by a worker.
+    Long,
 }
 
 impl From<SqlError> for Stop {
@@ -233,7 +238,7 @@ fn said_beside(mut result: Result<Ran, Stop>, notices: Vec<Notice>) -> Result<Ra
     match &mut result {
         Ok(ran) => ran.output.notices = notices,
         Err(Stop::Error(error)) => *error.notices_mut() = notices,
-        Err(Stop::Held(_) | Stop::Pinned { .. }) => {}
+        Err(Stop::Held(_) | Stop::Pinned { .. } | Stop::Long) => {}
     }
     result
 }

@@ -35,6 +35,7 @@ pub mod slots;
 mod split;
 pub mod texts;
 pub mod walk;
+pub mod worker;
 pub mod write;
 
 pub use access::TableAccess;

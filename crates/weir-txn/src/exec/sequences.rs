@@ -1,6 +1,7 @@
 //! Sequences of a shard, and the other external inputs of expressions.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 use weir_core::ids::{ShardId, TxnId};
@@ -13,7 +14,8 @@ use weir_types::{SqlError, SqlState, Value};
 use super::chosen::Chosen;
 use super::context::Environment;
 use super::program::Program;
-use crate::claims::{Claim, Claims};
+use super::worker::Worker;
+use crate::claims::{Claim, Claims, Holders};
 use crate::message::SequenceValue;
 use crate::placement::{shard_of, shard_of_integer};
 use crate::storage::{RowRef, Rows, Schema};
@@ -76,8 +78,23 @@ pub fn has_a_share_for_each(definition: &Sequence, shards: u16) -> bool {
     a == 1
 }
 
+/// The sequences of a shard: held by the step that runs the call, or shared with the worker that runs it.
+enum SequencesOf<'a> {
+    Step(&'a mut Sequences),
+    Worker(&'a Worker),
+}
+
+impl SequencesOf<'_> {
+    fn with<R>(&mut self, f: impl FnOnce(&mut Sequences) -> R) -> R {
+        match self {
+            SequencesOf::Step(sequences) => f(sequences),
+            SequencesOf::Worker(worker) => worker.with_sequences(f),
+        }
+    }
+}
+
 pub struct CallEnvironment<'a> {
-    sequences: &'a mut Sequences,
+    sequences: SequencesOf<'a>,
     definitions: &'a [Sequence],
     here: ShardId,
     shards: u16,
@@ -97,6 +114,7 @@ pub struct CallEnvironment<'a> {
 /// Rows held by other transactions, and rows that queries lock.
 struct Locks<'a> {
     claims: &'a Claims,
+    worker: Option<&'a Worker>,
     txn: TxnId,
     schema: &'a Schema,
     wanted: Vec<(TableId, u32, LockStrength)>,
@@ -104,7 +122,46 @@ struct Locks<'a> {
     chosen: Option<&'a Chosen>,
 }
 
+impl Locks<'_> {
+    fn against(&self, claim: &Claim) -> Holders {
+        match self.worker {
+            Some(worker) => worker.against(claim),
+            None => self.claims.against(claim, self.txn),
+        }
+    }
+}
+
 impl<'a> CallEnvironment<'a> {
+    fn new(
+        sequences: SequencesOf<'a>,
+        program: &'a Program,
+        here: ShardId,
+        transaction_time: TransactionTime,
+    ) -> CallEnvironment<'a> {
+        CallEnvironment {
+            sequences,
+            definitions: &program.sequences,
+            here,
+            shards: program.shards,
+            homed_uuids: here < program.shards && program.placed_by_uuids,
+            transaction_time,
+            has_updated: false,
+            given: Vec::new(),
+            place: 0,
+            locks: None,
+        }
+    }
+
+    /// Environment of a call that a worker runs.
+    pub fn of_worker(
+        worker: &'a Worker,
+        program: &'a Program,
+        here: ShardId,
+        transaction_time: TransactionTime,
+    ) -> CallEnvironment<'a> {
+        CallEnvironment::new(SequencesOf::Worker(worker), program, here, transaction_time)
+    }
+
     /// Allows queries of this transaction to lock rows.
     pub fn of_transaction(
         self,
@@ -112,7 +169,11 @@ impl<'a> CallEnvironment<'a> {
         (claims, txn): (&'a Claims, TxnId),
         chosen: Option<&'a Chosen>,
     ) -> CallEnvironment<'a> {
-        let locks = Locks { claims, txn, schema: &program.schema, wanted: Vec::new(), chosen };
+        let worker = match self.sequences {
+            SequencesOf::Step(_) => None,
+            SequencesOf::Worker(worker) => Some(worker),
+        };
+        let locks = Locks { claims, worker, txn, schema: &program.schema, wanted: Vec::new(), chosen };
         CallEnvironment { locks: Some(locks), ..self }
     }
 
@@ -151,11 +212,10 @@ impl<'a> CallEnvironment<'a> {
 impl Environment for CallEnvironment<'_> {
     fn next_value(&mut self, sequence: SequenceId) -> Result<Value, SqlError> {
         let definition = &self.definitions[sequence.0 as usize];
-        let share = self.sequences.share(definition, sequence, (self.here, self.shards));
-        let given = self.sequences.given.entry(sequence).or_insert(0);
-        let value = share.value(*given);
         let bounds = i128::from(definition.minimum)..=i128::from(definition.maximum);
-        if !bounds.contains(&value) {
+        let of = (self.here, self.shards);
+        let next = self.sequences.with(|sequences| sequences.next(definition, sequence, of, &bounds));
+        let Some(value) = next else {
             let (word, bound) = if definition.increment > 0 {
                 ("maximum", definition.maximum)
             } else {
@@ -165,10 +225,7 @@ impl Environment for CallEnvironment<'_> {
                 SqlState::SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
                 format!("nextval: reached {word} value of sequence \"{}\" ({bound})", definition.name),
             ));
-        }
-        *given += 1;
-        self.sequences.has_given = true;
-        let value = value as i64;
+        };
         match self.given.last_mut() {
             Some(last) if last.sequence == sequence => {
                 *last = SequenceValue { sequence, value, place: self.place }
@@ -197,11 +254,12 @@ impl Environment for CallEnvironment<'_> {
         Ok(match function {
             VolatileFunction::ClockTimestamp => Value::Timestamp(self.transaction_time.at),
             VolatileFunction::Random => {
-                Value::Float8((self.sequences.next_random(self.here) >> 11) as f64 / (1_u64 << 53) as f64)
+                let random = self.sequences.with(|sequences| sequences.next_random(self.here));
+                Value::Float8((random >> 11) as f64 / (1_u64 << 53) as f64)
             }
             VolatileFunction::ConflictUpdated => Value::Int(self.has_updated.into()),
             VolatileFunction::GenRandomUuid => loop {
-                let uuid = self.sequences.next_uuid(self.here);
+                let uuid = self.sequences.with(|sequences| sequences.next_uuid(self.here));
                 if !self.homed_uuids || shard_of(std::slice::from_ref(&uuid), self.shards) == self.here {
                     break uuid;
                 }
@@ -222,8 +280,7 @@ impl Environment for CallEnvironment<'_> {
         }
         if wait != LockWait::Block {
             let claim = Claim::row(table, of.row, strength);
-            let is_held = !locks.claims.against(&claim, locks.txn).is_empty()
-                || rows.is_pinned_against(table, of, strength);
+            let is_held = !locks.against(&claim).is_empty() || rows.is_pinned_against(table, of, strength);
             if is_held && wait == LockWait::Skip {
                 return Ok(false);
             }
@@ -279,18 +336,26 @@ impl Sequences {
         here: ShardId,
         transaction_time: TransactionTime,
     ) -> CallEnvironment<'a> {
-        CallEnvironment {
-            sequences: self,
-            definitions: &program.sequences,
-            here,
-            shards: program.shards,
-            homed_uuids: here < program.shards && program.placed_by_uuids,
-            transaction_time,
-            has_updated: false,
-            given: Vec::new(),
-            place: 0,
-            locks: None,
+        CallEnvironment::new(SequencesOf::Step(self), program, here, transaction_time)
+    }
+
+    /// The next value of the shard's share; none: it would be outside of the bounds.
+    fn next(
+        &mut self,
+        definition: &Sequence,
+        sequence: SequenceId,
+        of: (ShardId, u16),
+        bounds: &RangeInclusive<i128>,
+    ) -> Option<i64> {
+        let share = self.share(definition, sequence, of);
+        let given = self.given.entry(sequence).or_insert(0);
+        let value = share.value(*given);
+        if !bounds.contains(&value) {
+            return None;
         }
+        *given += 1;
+        self.has_given = true;
+        Some(value as i64)
     }
 
     /// State of each sequence that has handed out a value here or was set: number, last value, and count since; with a count of zero the

@@ -282,6 +282,7 @@ impl<F: Faults> Run<'_, F> {
 
     fn insert_row(&mut self, insert: &CompiledInsert, values: &[Value]) -> Result<u64, Stop> {
         let table = insert.table;
+        self.claim_table(table)?;
         if values.iter().any(|value| matches!(value, Value::Deferred)) {
             return Err(Stop::Error(SqlError::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -311,7 +312,7 @@ impl<F: Faults> Run<'_, F> {
         };
         self.upserts(insert, row);
         self.look_later(table, row, &unseen);
-        if self.fragment.keep_writes && self.fragment.storage.own().is_none() {
+        if self.fragment.keep_writes && self.fragment.storage.is_in_place() {
             self.inserted.push((table, row, self.ran.writes.len()));
             // The final row is filled in at the end of the run.
             self.ran.writes.push(Write { table, row: None, operation: Operation::Delete });
@@ -335,18 +336,20 @@ impl<F: Faults> Run<'_, F> {
 
     /// Replaces the writes of inserted rows by their final state: an insert that was updated or deleted later is one operation.
     pub(super) fn final_inserts(&mut self) {
-        if let Some(own) = self.fragment.storage.own().filter(|_| self.fragment.keep_writes) {
+        if self.fragment.keep_writes {
             let insert = |packed: &Packed| Operation::Insert(packed.clone());
-            let writes = own.inserted().map(|(table, _, packed)| Write {
-                table,
-                row: None,
-                operation: insert(packed),
+            let (storage, writes) = (&self.fragment.storage, &mut self.ran.writes);
+            storage.with_own(|own| {
+                writes.extend(own.inserted().map(|(table, _, packed)| Write {
+                    table,
+                    row: None,
+                    operation: insert(packed),
+                }));
             });
-            self.ran.writes.extend(writes);
         }
         let mut gone = Vec::new();
         for &(table, row, at) in &self.inserted {
-            match self.fragment.storage.packed(table, row) {
+            match self.fragment.storage.packed_in_place(table, row) {
                 Some(packed) => self.ran.writes[at].operation = Operation::Insert(packed.into()),
                 None => gone.push(at),
             }
@@ -525,6 +528,7 @@ impl<F: Faults> Run<'_, F> {
         operation: Option<Operation>,
         checked: bool,
     ) -> Result<(), Stop> {
+        self.claim_table(table)?;
         let schema = self.fragment.program.schema.table(table);
         for (column, value) in changes {
             if value.is_null() && schema.not_null[*column] {
@@ -619,7 +623,7 @@ impl<F: Faults> Run<'_, F> {
         for &row in &rows {
             check()?;
             // A cascade from an earlier row of this statement may have deleted it.
-            if self.fragment.storage.packed(delete.table, row).is_none() {
+            if !self.fragment.storage.exists(delete.table, row) {
                 continue;
             }
             let deleted = match delete.guarded || self.holds_rows() {
@@ -634,12 +638,12 @@ impl<F: Faults> Run<'_, F> {
 
     fn delete_row(&mut self, table: TableId, row: u32) -> Result<(), Stop> {
         self.fragment.storage.check_disk()?;
+        self.claim_table(table)?;
         self.on_parent_change(table, row, None)?;
         if self.fragment.keep_writes && !self.is_own(table, row) {
             self.ran.writes.push(Write { table, row: Some(row), operation: Operation::Delete });
         }
-        self.fragment.storage.delete(table, row, self.fragment.timestamp);
-        Ok(())
+        Ok(self.fragment.storage.delete(table, row, self.fragment.timestamp)?)
     }
 
     fn return_row(&mut self, returning: &[CompiledExpr]) -> Result<(), SqlError> {

@@ -364,6 +364,11 @@ impl Request {
 
     /// When its transaction began; none if the request does not assign a timestamp.
     pub fn begun_ms(&self) -> Option<u64> {
+        self.begun().map(|begun| begun.at_ms)
+    }
+
+    /// The beginning of its transaction, which a request that assigns a timestamp carries.
+    pub fn begun(&self) -> Option<Begun> {
         match self {
             Request::Execute { begun, .. }
             | Request::Prepare { begun, .. }
@@ -371,7 +376,7 @@ impl Request {
             | Request::Apply { begun, .. }
             | Request::Work { begun, .. }
             | Request::Bind { begun, .. }
-            | Request::Finish { begun, .. } => Some(begun.at_ms),
+            | Request::Finish { begun, .. } => Some(*begun),
             _ => None,
         }
     }

@@ -113,8 +113,8 @@ impl<F: Faults> Node<F> {
             _ => self.barrier = Some(Barrier { txn, age }),
         }
         let open = self.open.iter().filter(|(_, open)| !open.only_advises()).map(|(txn, _)| txn);
-        let in_flight = open.chain(self.participant.prepared().keys());
-        in_flight.copied().find(|other| *other != txn && !self.bugs.ignores_definitions())
+        let in_flight = open.chain(self.participant.prepared().keys()).copied().chain(self.workers.writers());
+        in_flight.into_iter().find(|other| *other != txn && !self.bugs.ignores_definitions())
     }
 
     pub(crate) fn lower_barrier(&mut self, txn: TxnId) {
@@ -159,7 +159,7 @@ impl<F: Faults> Node<F> {
         let SchemaVersion { program, tables, sequences } = &mut defined.schema_version;
         self.storage.exchange(tables);
         std::mem::swap(&mut self.program, program);
-        std::mem::swap(&mut self.sequences, sequences);
+        std::mem::swap(&mut *self.sequences, sequences);
     }
 
     /// Commits a transaction with definitions. Only reads can be in flight then; they begin again.

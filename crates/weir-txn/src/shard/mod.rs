@@ -6,6 +6,7 @@ mod definitions;
 mod exposed;
 mod in_doubt;
 pub mod log;
+mod long_calls;
 mod node;
 mod open;
 pub mod participant;

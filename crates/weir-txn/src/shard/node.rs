@@ -19,20 +19,21 @@ use weir_types::interrupt::{Budget, Interrupts, StatementId};
 use weir_types::{SqlError, SqlState};
 
 use crate::claims::{Claims, Holders};
-use crate::exec::call::{self, Fragment, OpenStatement, Role, Stop};
+use crate::exec::call::{self, Fragment, OpenStatement, Ran, Role, Stop};
 use crate::exec::chosen::Chosen;
 use crate::exec::definition::Description;
 use crate::exec::program::Program;
 use crate::exec::sequences::Sequences;
 use crate::faults::{Faults, NoFaults};
-use crate::message::{Begun, Call, Callee, Decision, Progress, Reply, Request, schema_has_changed};
+use crate::message::{Age, Begun, Call, Callee, Decision, Progress, Reply, Request, schema_has_changed};
 use crate::shard::definitions::Barrier;
 use crate::shard::in_doubt::InDoubt;
+use crate::shard::long_calls::role_of_prepare;
 use crate::shard::open::Open;
 use crate::shard::participant::{Prepared, Sql};
 use crate::shard::snapshot::Snapshots;
 use crate::shard::workers::Workers;
-use crate::storage::shared::SharedStorage;
+use crate::storage::shared::Shared;
 use crate::storage::{Storage, Workspace, Write, WriteSet};
 
 /// First protocol version in which a sequence is set by a request of its own.
@@ -56,27 +57,25 @@ pub type Effects = machine::Effects<Request, Reply>;
 #[derive(Debug)]
 pub struct Node<F = NoFaults> {
     pub shard: ShardId,
-    pub storage: SharedStorage,
+    pub storage: Shared<Storage>,
     pub(crate) program: Arc<Program>,
     pub(crate) clock: HybridClock,
     /// The state of its transactions. Outcomes are kept only where messages may be lost and processes may die.
     pub(crate) participant: Participant<Sql>,
     /// Claims that prepared and open transactions hold.
-    pub(crate) claims: Claims,
+    pub(crate) claims: Shared<Claims>,
     /// Number of prepared transactions that hold their rows.
     pub(crate) hold_rows: usize,
     /// Active readers, each with the oldest position that it may still need: its own, or that of the oldest prepare that was undecided
     /// when it arrived.
     pub(crate) readers: BTreeMap<TxnId, Position>,
     pub(crate) snapshots: Snapshots,
-    /// Long reads.
+    /// Long statements.
     pub(crate) workers: Workers,
     /// Transactions that ended in this step; requests that wait for them are retried by [`Node::wake`].
     pub(crate) ended: Vec<TxnId>,
     /// Interactive transactions that have worked on this shard and have not ended.
     pub(crate) open: BTreeMap<TxnId, Open>,
-    /// Open transactions that insert more keys than are claimed one by one: other writers search for keys in their write sets.
-    pub(crate) loading: Vec<TxnId>,
     /// Set while a transaction changes the schema: other writers wait for it or withdraw.
     pub(crate) barrier: Option<Barrier>,
     /// Transactions whose outcome is not known since a restart.
@@ -92,7 +91,7 @@ pub struct Node<F = NoFaults> {
     /// Further holders that a waiting statement of an open transaction needs the end of, by its transaction.
     pub(crate) waits_besides: BTreeMap<TxnId, Holders>,
     scratch: call::Scratch,
-    pub(crate) sequences: Sequences,
+    pub(crate) sequences: Shared<Sequences>,
     pub(crate) bugs: F,
     pub(crate) has_done: Done,
     pub(crate) interrupts: Arc<Interrupts>,
@@ -110,17 +109,16 @@ impl<F: Faults> Node<F> {
     pub fn new(shard: ShardId, program: Arc<Program>, bugs: F) -> Node<F> {
         Node {
             shard,
-            storage: SharedStorage::new(Storage::new(program.schema.clone())),
+            storage: Shared::new(Storage::new(program.schema.clone())),
             clock: HybridClock::new(shard),
             participant: Participant::default(),
-            claims: Claims::default(),
+            claims: Shared::default(),
             hold_rows: 0,
             readers: BTreeMap::new(),
             snapshots: Snapshots::default(),
             workers: Workers::default(),
             ended: Vec::new(),
             open: BTreeMap::new(),
-            loading: Vec::new(),
             barrier: None,
             in_doubt: InDoubt::default(),
             has_new_description: false,
@@ -129,7 +127,7 @@ impl<F: Faults> Node<F> {
             chosen: BTreeMap::new(),
             waits_besides: BTreeMap::new(),
             scratch: call::Scratch::default(),
-            sequences: Sequences::default(),
+            sequences: Shared::default(),
             program,
             bugs,
             has_done: Done::default(),
@@ -192,12 +190,17 @@ impl<F: Faults> Shard for Node<F> {
     }
 
     fn begin_turn(&mut self) {
-        self.storage.hold();
+        // In this order: a worker takes the other locks while it holds that of the storage.
+        self.storage.hold_lock();
+        self.claims.hold_lock();
+        self.sequences.hold_lock();
     }
 
     fn end_turn(&mut self) {
         if self.workers.has_any() {
-            self.storage.release();
+            self.sequences.release_lock();
+            self.claims.release_lock();
+            self.storage.release_lock();
         }
     }
 
@@ -205,9 +208,13 @@ impl<F: Faults> Shard for Node<F> {
         self.workers.take()
     }
 
+    fn has_work(&self) -> bool {
+        self.workers.has_any()
+    }
+
     fn on_work_done(&mut self, now_ms: u64, out: &mut Effects) {
         let sent = (out.replies.len(), out.peers.len());
-        self.answer_finished(out);
+        self.answer_finished(now_ms, out);
         self.wake(now_ms, out);
         self.forget();
         self.hold_back(sent, out);
@@ -288,7 +295,10 @@ impl<F: Faults> Shard for Node<F> {
     }
 
     fn is_idle(&self) -> bool {
-        self.participant.prepared().is_empty() && self.waiting.is_empty() && self.open.is_empty()
+        self.participant.prepared().is_empty()
+            && self.waiting.is_empty()
+            && self.open.is_empty()
+            && !self.workers.has_any()
     }
 }
 
@@ -361,6 +371,13 @@ impl<F: Faults> Node<F> {
 
     /// Handles a request that no barrier stops.
     fn on_passed(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
+        let request = match self.workers.has_any() {
+            true => match self.waits_for_own_worker(request) {
+                Some(request) => request,
+                None => return,
+            },
+            false => request,
+        };
         match request {
             Request::Execute { txn, begun, call } => self.on_execute(now_ms, txn, begun, call, out),
             Request::Prepare { txn, begun, call, participants } => {
@@ -486,24 +503,53 @@ impl<F: Faults> Node<F> {
         let timestamp = self.clock.tick(if read_only { 0 } else { now_ms });
         let begin = self.storage.position();
         match self.run(txn, &call, Role::Whole, timestamp, false, Target::InPlace) {
-            Ok(ran) => {
-                let reply = Reply::Executed { txn, result: Ok(ran.output) };
-                self.has_done.commits += u64::from(!read_only);
-                // A read-only call may run again, so its outcome is not logged.
-                if read_only {
-                    return self.reply_from_rows(txn, reply.spoken(), out);
-                }
-                self.note_commit((txn, timestamp), (begin, Vec::new()), None, &reply);
-                self.reply(txn, reply.spoken(), out);
+            Ok(ran) if read_only => {
+                let after = self.read_dependency();
+                self.has_read(txn, ran, after, out);
             }
-            Err(Stop::Error(error)) => {
+            Ok(ran) => self.executed(txn, ran, (timestamp, begin), out),
+            Err(stop) => {
                 self.storage.rollback(begin);
-                self.answer(txn, Reply::Executed { txn, result: Err(error) }, out);
+                self.stopped(stop, Request::Execute { txn, begun, call }, out);
             }
-            Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
+        }
+    }
+
+    /// Answers a read-only call. It may run again, so its outcome is not logged.
+    pub(super) fn has_read(&mut self, txn: TxnId, ran: Ran, after: Lsn, out: &mut Effects) {
+        let reply = Reply::Executed { txn, result: Ok(ran.output) };
+        out.reply(txn.coordinator, reply.spoken(), after);
+    }
+
+    /// Commits a call whose only participant is this shard; its changes are those since `begin`.
+    pub(super) fn executed(
+        &mut self,
+        txn: TxnId,
+        ran: Ran,
+        (timestamp, begin): (Timestamp, Position),
+        out: &mut Effects,
+    ) {
+        let reply = Reply::Executed { txn, result: Ok(ran.output) };
+        self.has_done.commits += 1;
+        self.note_commit((txn, timestamp), (begin, Vec::new()), None, &reply);
+        self.reply(txn, reply.spoken(), out);
+    }
+
+    /// A run has stopped, and its writes are undone.
+    pub(super) fn stopped(&mut self, stop: Stop, request: Request, out: &mut Effects) {
+        match stop {
+            Stop::Error(error) => {
+                let (txn, shard) = (request.txn(), self.shard);
+                let reply = match request {
+                    Request::Execute { .. } => Reply::Executed { txn, result: Err(error) },
+                    _ => Reply::Refused { txn, shard, error },
+                };
+                self.answer(txn, reply, out);
+            }
+            Stop::Long => self.run_beside(request, out),
+            stop @ (Stop::Held(_) | Stop::Pinned { .. }) => {
                 let holders = self.holders(stop);
-                self.storage.rollback(begin);
-                self.wait_or_withdraw(&holders, txn, begun.age, Request::Execute { txn, begun, call }, out);
+                self.wait_for(holders, request, out);
             }
         }
     }
@@ -540,78 +586,83 @@ impl<F: Faults> Node<F> {
         out: &mut Effects,
     ) {
         let timestamp = self.clock.tick(now_ms);
-        let role = if participants.len() > 1 { Role::Part } else { Role::Unguarded };
+        let role = role_of_prepare(&participants);
         // The writes become visible at COMMIT.
         let mut own = WriteSet::default();
-        let ran = self.run(txn, &call, role, timestamp, true, Target::WriteSet(&mut own, None));
-        match ran {
-            Ok(ran) => {
-                let answer = self.participant.remembers.then(|| Box::new((ran.answers.clone(), timestamp)));
-                let has_failed = ran.answers.error.is_some();
-                let reply = Reply::Prepared { txn, shard: self.shard, answers: ran.answers, timestamp };
-                // A failed part keeps no claims: the last participant will refuse.
-                if has_failed {
-                    self.storage.discard_write_set(own);
-                    return self.answer(txn, reply, out);
-                }
-                let writes: Arc<[Write]> = ran.writes.into();
-                let (pins, at) = (self.pin(&writes), self.storage.position());
-                let prepared = Prepared {
-                    age: begun.age,
-                    writes,
-                    own: Some(own),
-                    pins,
-                    claims: ran.claims,
-                    participants,
-                    at,
-                    answer,
-                    holds_rows: false,
-                    definitions: None,
-                };
-                self.hold(txn, prepared);
-                self.note_prepared(txn);
-                self.reply(txn, reply, out);
-            }
-            Err(Stop::Error(error)) => {
+        match self.run(txn, &call, role, timestamp, true, Target::WriteSet(&mut own, None)) {
+            Ok(ran) => self.prepared(txn, begun.age, participants, (ran, own), timestamp, out),
+            Err(stop) => {
                 self.storage.discard_write_set(own);
-                self.answer(txn, Reply::Refused { txn, shard: self.shard, error }, out)
-            }
-            Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
-                let holders = self.holders(stop);
-                self.storage.discard_write_set(own);
-                self.wait_or_withdraw(
-                    &holders,
-                    txn,
-                    begun.age,
-                    Request::Prepare { txn, begun, call, participants },
-                    out,
-                );
+                self.stopped(stop, Request::Prepare { txn, begun, call, participants }, out);
             }
         }
     }
 
+    /// Prepares a part that has run, or answers that it has failed.
+    pub(super) fn prepared(
+        &mut self,
+        txn: TxnId,
+        age: Age,
+        participants: Arc<[ShardId]>,
+        (ran, own): (Ran, WriteSet),
+        timestamp: Timestamp,
+        out: &mut Effects,
+    ) {
+        let answer = self.participant.remembers.then(|| Box::new((ran.answers.clone(), timestamp)));
+        let has_failed = ran.answers.error.is_some();
+        let reply = Reply::Prepared { txn, shard: self.shard, answers: ran.answers, timestamp };
+        // A failed part keeps no claims: the last participant will refuse.
+        if has_failed {
+            self.storage.discard_write_set(own);
+            return self.answer(txn, reply, out);
+        }
+        let writes: Arc<[Write]> = ran.writes.into();
+        let (pins, at) = (self.pin(&writes), self.storage.position());
+        let prepared = Prepared {
+            age,
+            writes,
+            own: Some(own),
+            pins,
+            claims: ran.claims,
+            participants,
+            at,
+            answer,
+            holds_rows: false,
+            definitions: None,
+        };
+        self.hold(txn, prepared);
+        self.note_prepared(txn);
+        self.reply(txn, reply, out);
+    }
+
     fn on_apply(&mut self, now_ms: u64, txn: TxnId, begun: Begun, call: Arc<Call>, out: &mut Effects) {
         let timestamp = self.clock.tick(now_ms);
-        let (begin, shard) = (self.storage.position(), self.shard);
+        let begin = self.storage.position();
         match self.run(txn, &call, Role::Part, timestamp, false, Target::InPlace) {
             Ok(ran) => {
                 if ran.answers.error.is_some() {
                     self.storage.rollback(begin);
                 }
-                let reply = Reply::Prepared { txn, shard, answers: ran.answers, timestamp };
-                self.note_commit((txn, timestamp), (begin, Vec::new()), None, &reply);
-                self.reply(txn, reply, out);
+                self.applied(txn, ran, (timestamp, begin), out);
             }
-            Err(Stop::Error(error)) => {
+            Err(stop) => {
                 self.storage.rollback(begin);
-                self.answer(txn, Reply::Refused { txn, shard, error }, out);
-            }
-            Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
-                let holders = self.holders(stop);
-                self.storage.rollback(begin);
-                self.wait_or_withdraw(&holders, txn, begun.age, Request::Apply { txn, begun, call }, out);
+                self.stopped(stop, Request::Apply { txn, begun, call }, out);
             }
         }
+    }
+
+    /// Commits a part of the comparator `none`.
+    pub(super) fn applied(
+        &mut self,
+        txn: TxnId,
+        ran: Ran,
+        (timestamp, begin): (Timestamp, Position),
+        out: &mut Effects,
+    ) {
+        let reply = Reply::Prepared { txn, shard: self.shard, answers: ran.answers, timestamp };
+        self.note_commit((txn, timestamp), (begin, Vec::new()), None, &reply);
+        self.reply(txn, reply, out);
     }
 
     fn on_decide(
@@ -629,29 +680,31 @@ impl<F: Faults> Node<F> {
         let keep = !self.readers.is_empty();
         match self.run(txn, &decision.call, Role::Last(&decision.answers), timestamp, keep, Target::InPlace) {
             Ok(ran) => {
-                let writes = keep.then(|| ran.writes.into());
-                let committed = self.unsettled(timestamp, decision.participants, (begin, writes));
-                let reply = Reply::Decided { txn, output: ran.output, timestamp };
-                self.has_done.commits += 1;
-                self.note_commit((txn, timestamp), (begin, Vec::new()), committed, &reply);
-                self.reply(txn, reply.spoken(), out);
+                let participants = decision.participants;
+                self.decided(txn, ran, participants, (timestamp, begin), out);
             }
-            Err(Stop::Error(error)) => {
+            Err(stop) => {
                 self.storage.rollback(begin);
-                self.answer(txn, Reply::Refused { txn, shard: self.shard, error }, out);
-            }
-            Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
-                let holders = self.holders(stop);
-                self.storage.rollback(begin);
-                self.wait_or_withdraw(
-                    &holders,
-                    txn,
-                    begun.age,
-                    Request::Decide { txn, begun, decision },
-                    out,
-                );
+                self.stopped(stop, Request::Decide { txn, begun, decision }, out);
             }
         }
+    }
+
+    /// Commits the part of the last participant, which is the decision.
+    pub(super) fn decided(
+        &mut self,
+        txn: TxnId,
+        ran: Ran,
+        participants: Arc<[ShardId]>,
+        (timestamp, begin): (Timestamp, Position),
+        out: &mut Effects,
+    ) {
+        let writes = (!self.readers.is_empty()).then(|| ran.writes.into());
+        let committed = self.unsettled(timestamp, participants, (begin, writes));
+        let reply = Reply::Decided { txn, output: ran.output, timestamp };
+        self.has_done.commits += 1;
+        self.note_commit((txn, timestamp), (begin, Vec::new()), committed, &reply);
+        self.reply(txn, reply.spoken(), out);
     }
 
     /// Rejects a request bound to another schema version: table and statement numbers differ between versions.
@@ -687,7 +740,7 @@ impl<F: Faults> Node<F> {
         keep_writes: bool,
         target: Target<'_>,
     ) -> Result<call::Ran, Stop> {
-        let _watch = self.interrupts.watch(self.statement);
+        let watch = self.interrupts.watch_within(self.statement, self.budget_of(txn, call));
         let _zone = call.transaction_time.zone.enter();
         let looks = matches!(call.callee, Callee::Constraints(_));
         if !looks {
@@ -700,7 +753,7 @@ impl<F: Faults> Node<F> {
             Target::WriteSet(own, open) => (Workspace::beside(&mut self.storage, own), open),
         };
         let later = open.map_or(&[][..], |open| open.later);
-        let loading = match self.loading[..] {
+        let loading = match self.claims.loading[..] {
             [] => Vec::new(),
             ref loading => write_sets_of(loading, &self.open),
         };
@@ -713,6 +766,7 @@ impl<F: Faults> Node<F> {
                 .environment(&self.program, self.shard, call.transaction_time)
                 .of_transaction(&self.program, (&self.claims, txn), self.chosen.get(&txn)),
             claims: &self.claims,
+            worker: None,
             loading,
             here: self.shard,
             txn,
@@ -720,21 +774,30 @@ impl<F: Faults> Node<F> {
             timestamp,
             keep_writes,
             open,
-            has_locks: (!self.open.is_empty() || self.hold_rows > 0) && !self.bugs.ignores_open(),
+            has_locks: (!self.open.is_empty() || self.hold_rows > 0 || self.workers.has_calls())
+                && !self.bugs.ignores_open(),
             looks: looks.then_some(if self.bugs.forgets_deferred() { &[][..] } else { later }),
             bugs: self.bugs,
         };
-        let ran = call::run(fragment, call, &mut self.scratch).map(call::Ran::packed);
+        let ran = call::run(fragment, call, &mut self.scratch).map(Ran::packed);
+        let is_long = watch.has_spent_its_budget();
         if self.scratch.chosen.is_some() || !self.chosen.is_empty() {
-            self.keep_chosen(txn, matches!(ran, Err(Stop::Held(_) | Stop::Pinned { .. })));
+            let chosen = self.scratch.chosen.take();
+            self.keep_chosen(txn, chosen, is_long || matches!(ran, Err(Stop::Held(_) | Stop::Pinned { .. })));
+        }
+        if is_long {
+            return Err(Stop::Long);
+        }
+        if !self.workers.attempts.is_empty() {
+            self.workers.attempts.remove(&txn);
         }
         ran
     }
 
     /// A run that has to wait keeps the rows that it had chosen; they are forgotten with any other end.
     #[cold]
-    fn keep_chosen(&mut self, txn: TxnId, waits: bool) {
-        match (waits, self.scratch.chosen.take()) {
+    pub(super) fn keep_chosen(&mut self, txn: TxnId, chosen: Option<Chosen>, waits: bool) {
+        match (waits, chosen) {
             (true, Some(chosen)) => {
                 self.chosen.entry(txn).or_insert(chosen);
             }

@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 use weir_core::ids::{CoordinatorId, ShardId, Timestamp, TxnId};
+use weir_core::lsn::Lsn;
+use weir_core::participant::Transactions as _;
 use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState};
 
@@ -40,7 +42,9 @@ pub(crate) struct Open {
     answered: (u32, Reply),
     /// Uncommitted row changes; its tables are those of the transaction's latest schema version.
     pub(crate) own: WriteSet,
-    /// Number of unique keys among its claims. From [`KEYS_CLAIMED_MAX`] on the transaction is listed in [`Node::loading`].
+    /// Claims that a worker has taken for a statement that waits, or begins again, so that it does not meet the same transactions twice.
+    waiting_claims: Vec<Claim>,
+    /// Number of unique keys among its claims. From [`KEYS_CLAIMED_MAX`] on the transaction is listed in [`Claims::loading`].
     keys_claimed: usize,
     /// Number of entries of `done` that have a version, and that have a setting: most transactions have none, and no statement looks through
     /// all of them for nothing.
@@ -56,6 +60,7 @@ impl Open {
             done: Vec::new(),
             answered,
             own: WriteSet::default(),
+            waiting_claims: Vec::new(),
             keys_claimed: 0,
             versions: 0,
             settings: 0,
@@ -101,6 +106,24 @@ pub(crate) struct Done {
     later: Vec<Later>,
     /// For a batch of a statement: rows inserted or updated by ON CONFLICT DO UPDATE in this and the earlier batches.
     upserted: Vec<(TableId, u32)>,
+}
+
+/// Copy of the state of a transaction that a statement uses besides the write set, for a worker.
+#[derive(Debug)]
+pub(super) struct OpenState {
+    pub said: Vec<Setting>,
+    pub later: Vec<Later>,
+    pub upserted: Vec<(TableId, u32)>,
+    pub keys_claimed: usize,
+}
+
+/// Role of the shard in a statement.
+pub(super) fn role_at(work: &Work, shard: ShardId) -> Role<'_> {
+    match (work.participants.split_last(), &work.answers[..]) {
+        (Some((last, others)), answers) if *last == shard && !others.is_empty() => Role::Last(answers),
+        (Some((last, _)), _) if *last == shard => Role::Whole,
+        _ => Role::Part,
+    }
 }
 
 impl<F: Faults> Node<F> {
@@ -151,11 +174,7 @@ impl<F: Faults> Node<F> {
         }
         let timestamp = self.clock.tick(now_ms);
         let mut open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, shard, begun.age));
-        let role = match (work.participants.split_last(), &work.answers[..]) {
-            (Some((last, others)), answers) if *last == shard && !others.is_empty() => Role::Last(answers),
-            (Some((last, _)), _) if *last == shard => Role::Whole,
-            _ => Role::Part,
-        };
+        let role = role_at(&work, shard);
         if defines.is_some() && open.has_pending(&self.program) {
             return self.worked(txn, open, (number, Err(pending_checks())), out);
         }
@@ -164,47 +183,117 @@ impl<F: Faults> Node<F> {
             return self.worked(txn, open, (number, result.map(|()| Default::default())), out);
         }
         let mark = open.own.mark();
-        let ran = self.run_statement(&mut open, (txn, &work, role), timestamp);
-        let result = match ran {
-            Ok(ran) if ran.answers.error.is_none() => {
-                let mut claims = ran.claims;
-                claims.retain(|claim| self.claims.take(claim, txn));
-                open.keys_claimed += claims.iter().filter(|claim| matches!(claim, Claim::Key(..))).count();
-                if open.keys_claimed >= KEYS_CLAIMED_MAX && !self.loading.contains(&txn) {
-                    self.loading.push(txn);
+        let result = match self.run_statement(&mut open, (txn, &work, role), timestamp) {
+            Ok(mut ran) => {
+                if ran.answers.error.is_none() {
+                    let claims = &mut self.claims;
+                    ran.claims.retain(|claim| claims.take(claim, txn));
                 }
-                let setting = work.call.callee.setting().cloned();
-                open.settings += usize::from(setting.is_some());
-                let (writes, later) = (ran.writes, ran.later);
-                if let Some(before) = open.done.last_mut().filter(|_| !ran.upserted.is_empty()) {
-                    // The later list includes the rows of the earlier batch.
-                    before.upserted = Vec::new();
-                }
-                let upserted = ran.upserted;
-                open.done.push(Done {
-                    number,
-                    claims,
-                    mark,
-                    writes,
-                    version: None,
-                    setting,
-                    later,
-                    upserted,
-                });
-                Ok((ran.answers, ran.output))
+                Ok(self.has_run(txn, &mut open, &work, mark, ran))
             }
-            Ok(ran) => Ok((ran.answers, ran.output)),
             Err(Stop::Error(error)) => Err(error),
+            Err(Stop::Long) => {
+                self.open.insert(txn, open);
+                return self.run_beside(Request::Work { txn, begun, work }, out);
+            }
             Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
                 if open.answered.0 > 0 {
                     self.open.insert(txn, open);
                 }
                 let holders = self.holders(stop);
-                self.has_done.waits += 1;
-                return self.wait_with_work(holders, Request::Work { txn, begun, work }, out);
+                return self.wait_for(holders, Request::Work { txn, begun, work }, out);
             }
         };
         self.worked(txn, open, (number, result), out);
+    }
+
+    /// What a worker needs of a statement's transaction besides its write set, which is taken from it.
+    pub(super) fn state_for_worker(&mut self, request: &Request) -> (WriteSet, Option<OpenState>) {
+        let Request::Work { txn, work, .. } = request else { return (WriteSet::default(), None) };
+        let program = self.program.clone();
+        let open = self.open.get_mut(txn).expect("its transaction is open");
+        let setting = work.call.callee.setting();
+        let state = OpenState {
+            said: open.done.iter().filter_map(|done| done.setting.clone()).collect(),
+            later: setting.map_or_else(Vec::new, |setting| open.pending(Some(setting), &program)),
+            upserted: open.done.last().map_or_else(Vec::new, |done| done.upserted.clone()),
+            keys_claimed: open.keys_claimed,
+        };
+        (std::mem::take(&mut open.own), Some(state))
+    }
+
+    /// Continues with a statement that a worker has run. `own`: the write set with what it has written; none: lost.
+    pub(super) fn end_statement(
+        &mut self,
+        now_ms: u64,
+        is_unheard: bool,
+        request: Request,
+        (result, own, claims, mark): (Result<Ran, Stop>, Option<WriteSet>, Vec<Claim>, Mark),
+        out: &mut Effects,
+    ) {
+        let txn = request.txn();
+        let Some(mut open) = self.open.remove(&txn) else {
+            // It has been dropped meanwhile.
+            self.storage.discard_write_set(own.unwrap_or_default());
+            return self.release_claims(txn, claims);
+        };
+        let Some(own) = own else {
+            self.open.insert(txn, open);
+            self.drop_open(txn);
+            return self.refuse_forgotten(txn, out);
+        };
+        open.own = own;
+        open.waiting_claims.extend(claims);
+        let is_done = result.as_ref().is_ok_and(|ran| ran.answers.error.is_none()) && !is_unheard;
+        if !is_done && !self.bugs.keeps_unfinished() {
+            open.own.roll_back(&mut self.storage, mark);
+        }
+        let Request::Work { work, .. } = &request else { unreachable!("a statement is work") };
+        let number = work.number;
+        let result = match result {
+            _ if is_unheard => {
+                let claims = std::mem::take(&mut open.waiting_claims);
+                self.open.insert(txn, open);
+                return self.release_claims(txn, claims);
+            }
+            Ok(ran) => Ok(self.has_run(txn, &mut open, work, mark, ran)),
+            Err(Stop::Error(error)) => Err(error),
+            Err(stop) => {
+                self.open.insert(txn, open);
+                return self.stopped_beside(now_ms, stop, request, out);
+            }
+        };
+        let after = self.noted();
+        self.worked_after(txn, open, (number, result), after, out);
+    }
+
+    /// Keeps what a statement has done. Its claims are taken, and `ran` has those that are its own.
+    pub(super) fn has_run(
+        &mut self,
+        txn: TxnId,
+        open: &mut Open,
+        work: &Work,
+        mark: Mark,
+        ran: Ran,
+    ) -> (Answers, Output) {
+        if ran.answers.error.is_some() {
+            return (ran.answers, ran.output);
+        }
+        let Ran { answers, output, mut claims, writes, later, upserted, .. } = ran;
+        claims.append(&mut open.waiting_claims);
+        open.keys_claimed += claims.iter().filter(|claim| matches!(claim, Claim::Key(..))).count();
+        if open.keys_claimed >= KEYS_CLAIMED_MAX && !self.claims.loading.contains(&txn) {
+            self.claims.loading.push(txn);
+        }
+        let setting = work.call.callee.setting().cloned();
+        open.settings += usize::from(setting.is_some());
+        if let Some(before) = open.done.last_mut().filter(|_| !upserted.is_empty()) {
+            // The later list includes the rows of the earlier batch.
+            before.upserted = Vec::new();
+        }
+        let number = work.number;
+        open.done.push(Done { number, claims, mark, writes, version: None, setting, later, upserted });
+        (answers, output)
     }
 
     /// Runs a statement on top of the transaction's earlier work. A statement that fails or has to wait leaves no change.
@@ -237,20 +326,37 @@ impl<F: Faults> Node<F> {
     fn worked(
         &mut self,
         txn: TxnId,
-        mut open: Open,
+        open: Open,
         (number, result): (u32, Result<(Answers, Output), SqlError>),
         out: &mut Effects,
     ) {
-        let (shard, incarnation) = (self.shard, self.incarnation());
         // An error, or a reply of a transaction that has changed the schema, may depend on more than rows that were read.
-        let is_from_rows = result.is_ok() && !open.defines();
+        let after = match result.is_ok() && !open.defines() {
+            true => self.read_dependency(),
+            false => self.noted(),
+        };
+        self.worked_after(txn, open, (number, result), after, out);
+    }
+
+    /// The same; the answer depends on the log up to `after`.
+    fn worked_after(
+        &mut self,
+        txn: TxnId,
+        mut open: Open,
+        (number, result): (u32, Result<(Answers, Output), SqlError>),
+        after: Lsn,
+        out: &mut Effects,
+    ) {
+        if !open.waiting_claims.is_empty() {
+            // The statement has failed.
+            let claims = std::mem::take(&mut open.waiting_claims);
+            self.release_claims(txn, claims);
+        }
+        let (shard, incarnation) = (self.shard, self.incarnation());
         let reply = Reply::Worked { txn, shard, number, incarnation, result }.spoken();
         open.answered = (number, reply.clone());
         self.open.insert(txn, open);
-        match is_from_rows {
-            true => self.reply_from_rows(txn, reply, out),
-            false => self.reply(txn, reply, out),
-        }
+        out.reply(txn.coordinator, reply, after);
     }
 
     /// `step`: its own number, and that of the last step to keep. A transaction unknown here becomes open, so that its late statements do
@@ -275,7 +381,8 @@ impl<F: Faults> Node<F> {
         };
         let reply = Reply::RolledBack { txn, shard, number, incarnation: self.incarnation() };
         open.answered = (if self.bugs.rolled_back_comes_again() { after } else { number }, reply.clone());
-        let claims = self.roll_back_done(&mut open, stays);
+        let mut claims = self.roll_back_done(&mut open, stays);
+        claims.append(&mut open.waiting_claims);
         if self.barrier.is_some_and(|barrier| barrier.txn == txn) && !open.defines() {
             // The definition behind the barrier is rolled back, or was never made.
             self.lower_barrier(txn);
@@ -289,7 +396,7 @@ impl<F: Faults> Node<F> {
         self.reply(txn, reply, out);
     }
 
-    /// Transactions whose claims or pins have stopped a run; at least one.
+    /// Transactions whose claims or pins have stopped a run; at least one if it has stopped in this step.
     pub(crate) fn holders(&self, stop: Stop) -> Holders {
         match stop {
             Stop::Held(holders) => holders,
@@ -297,11 +404,10 @@ impl<F: Faults> Node<F> {
                 let has =
                     |prepared: &Prepared| prepared.pins.iter().any(|pin| (pin.0, pin.1) == (table, row));
                 let mut prepared = self.participant.prepared().iter();
-                let (holder, _) =
-                    prepared.find(|(_, prepared)| has(prepared)).expect("a pinned row has whoever pinned it");
-                smallvec![*holder]
+                // None: it has ended since a worker met it.
+                prepared.find(|(_, prepared)| has(prepared)).map(|(holder, _)| *holder).into_iter().collect()
             }
-            Stop::Error(_) => unreachable!("nobody holds an error"),
+            Stop::Error(_) | Stop::Long => unreachable!("nobody holds it up"),
         }
     }
 
@@ -319,7 +425,7 @@ impl<F: Faults> Node<F> {
     }
 
     /// Releases claims; requests that wait for the transaction are retried.
-    fn release_claims(&mut self, txn: TxnId, claims: Vec<Claim>) {
+    pub(super) fn release_claims(&mut self, txn: TxnId, claims: Vec<Claim>) {
         for claim in claims {
             self.claims.release(&claim, txn);
         }

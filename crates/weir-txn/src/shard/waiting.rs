@@ -5,7 +5,7 @@ use weir_core::ids::{CoordinatorId, TxnId};
 use super::node::{Effects, Node};
 use crate::claims::Holders;
 use crate::faults::Faults;
-use crate::message::{Age, Reply, Request};
+use crate::message::{Reply, Request};
 
 impl<F: Faults> Node<F> {
     pub(crate) fn stop_waiting(&mut self, txn: TxnId) {
@@ -63,19 +63,29 @@ impl<F: Faults> Node<F> {
         }
     }
 
+    /// Queues a call or statement that needs the end of the holders, or answers that it is withdrawn.
+    pub(super) fn wait_for(&mut self, holders: Holders, request: Request, out: &mut Effects) {
+        match request {
+            Request::Work { .. } => {
+                self.has_done.waits += 1;
+                self.wait_with_work(holders, request, out);
+            }
+            request => self.wait_or_withdraw(&holders, request, out),
+        }
+    }
+
     /// S7: only an older transaction waits for a younger one, so calls never wait in a circle. Only a request that holds nothing on other
     /// shards waits for an open transaction, which may take arbitrarily long.
-    pub(super) fn wait_or_withdraw(
-        &mut self,
-        holders: &Holders,
-        txn: TxnId,
-        age: Age,
-        request: Request,
-        out: &mut Effects,
-    ) {
-        let is_older = |holder: &TxnId| match self.open.contains_key(holder) {
+    fn wait_or_withdraw(&mut self, holders: &Holders, request: Request, out: &mut Effects) {
+        let txn = request.txn();
+        let age = request.begun().map(|begun| begun.age);
+        let is_open = |holder: &TxnId| self.open.contains_key(holder) || self.workers.calls(*holder);
+        let is_older = |holder: &TxnId| match is_open(holder) {
             true => matches!(request, Request::Execute { .. }),
-            false => self.participant.prepared().get(holder).is_some_and(|holder| age < holder.age),
+            false => {
+                let holder = self.participant.prepared().get(holder);
+                holder.is_some_and(|holder| age.is_some_and(|age| age < holder.age))
+            }
         };
         if holders.iter().all(is_older) {
             self.has_done.waits += 1;

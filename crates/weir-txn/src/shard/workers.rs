@@ -1,5 +1,5 @@
-//! Long reads of a shard: reads that have exceeded the budget of a step, and run on workers beside the shard's steps
-//! (docs/internals/steps.md).
+//! Long statements of a shard: those that have exceeded the budget of a step, and run on workers beside the shard's steps
+//! (docs/internals/steps.md). Reads are here, calls and statements that write in [`super::long_calls`].
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,6 +13,7 @@ use weir_core::machine::{Pace, Work};
 use weir_types::interrupt::{Budget, Interrupts, StatementId, pause_with};
 use weir_types::{SqlError, SqlState};
 
+use super::long_calls::{Attempts, EndedCall};
 use super::reads::read_rows;
 use super::snapshot::CHANGES_MAX;
 use crate::exec::fetch::Found;
@@ -22,7 +23,7 @@ use crate::message::{ReadQuery, Reply, Sibling, schema_has_changed};
 use crate::shard::node::{Effects, Node};
 use crate::storage::moment::{Changed, Moment, MomentParts, Progress};
 
-/// Number of workers of a shard that run at once; further long reads wait in order.
+/// Number of workers of a shard that run at once; further long statements wait in order.
 const WORKERS_MAX: usize = 64;
 
 /// The answer to a read, but for its rows.
@@ -36,21 +37,42 @@ pub(crate) struct Answer {
     pub(crate) after: Lsn,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Read,
+    /// A call or statement that writes nothing.
+    ReadOnlyCall,
+    Call,
+}
+
 #[derive(Debug)]
-struct Running {
+pub(super) struct Running {
     progress: Arc<Progress>,
-    /// Its coordinator is gone, so its answer is dropped.
+    /// Its coordinator is gone, or has ended its transaction: its answer is dropped.
     is_unheard: bool,
+    kind: Kind,
 }
 
-/// The result of a long read, on its way to the shard.
+impl Running {
+    pub(super) fn call(progress: Arc<Progress>, writes: bool) -> Running {
+        let kind = if writes { Kind::Call } else { Kind::ReadOnlyCall };
+        Running { progress, is_unheard: false, kind }
+    }
+
+    fn end_unheard(&mut self) {
+        self.is_unheard = true;
+        self.progress.end(unheard());
+    }
+}
+
+/// What a worker has done, on its way to the shard.
 #[derive(Debug)]
-struct Finished {
-    answer: Answer,
-    result: Result<Found, SqlError>,
+pub(super) enum Finished {
+    Read { answer: Answer, result: Result<Found, SqlError> },
+    Call(Box<EndedCall>),
 }
 
-type Done = Arc<Mutex<Vec<Finished>>>;
+pub(super) type Done = Arc<Mutex<Vec<Finished>>>;
 
 #[derive(Default)]
 pub(crate) struct Workers {
@@ -63,6 +85,8 @@ pub(crate) struct Workers {
     running: BTreeMap<TxnId, Running>,
     /// Reads whose history was dropped while they ran: their answer stands, but they cannot be read at an earlier position.
     outgrown: BTreeSet<TxnId>,
+    /// Calls that begin again.
+    pub(super) attempts: BTreeMap<TxnId, Attempts>,
     done: Done,
 }
 
@@ -91,6 +115,35 @@ impl Workers {
         self.running.contains_key(&read)
     }
 
+    pub(super) fn begin(&mut self, txn: TxnId, running: Running, work: Work) {
+        self.running.insert(txn, running);
+        self.queued.push_back(work);
+    }
+
+    pub(super) fn done(&self) -> Done {
+        self.done.clone()
+    }
+
+    /// Returns whether a call or statement of any transaction runs on a worker.
+    pub(crate) fn has_calls(&self) -> bool {
+        self.running.values().any(|running| running.kind != Kind::Read)
+    }
+
+    /// Returns whether a call or statement of the transaction runs on a worker.
+    pub(crate) fn calls(&self, txn: TxnId) -> bool {
+        self.running.get(&txn).is_some_and(|running| running.kind != Kind::Read)
+    }
+
+    /// Transactions whose calls or statements run on workers and may write.
+    pub(crate) fn writers(&self) -> impl Iterator<Item = TxnId> {
+        self.running.iter().filter(|(_, running)| running.kind == Kind::Call).map(|(txn, _)| *txn)
+    }
+
+    /// Ends the call of the transaction; nobody waits for its answer.
+    pub(crate) fn abandon(&mut self, txn: TxnId) {
+        self.running.get_mut(&txn).into_iter().for_each(Running::end_unheard);
+    }
+
     /// Oldest position whose history a worker needs.
     pub(crate) fn oldest(&self) -> Option<Position> {
         self.running.values().map(|running| running.progress.needs()).min()
@@ -103,19 +156,15 @@ impl Workers {
         self.queued.drain(..count).collect()
     }
 
-    /// Ends all reads: their tables are another schema's from now on.
+    /// Ends all that run, for the tables are another schema's from now on. None of them writes: a definition waits for those that do.
     pub(crate) fn on_definition(&self) {
         self.running.values().for_each(|running| running.progress.end(schema_has_changed()));
     }
 
-    /// Ends the reads of these coordinators, which nobody waits for.
+    /// Ends what runs for these coordinators, since nobody waits for it.
     pub(crate) fn drop_those_of(&mut self, silent: &[CoordinatorId]) {
-        for (read, running) in &mut self.running {
-            if silent.contains(&read.coordinator) {
-                running.is_unheard = true;
-                running.progress.end(unheard());
-            }
-        }
+        let of_them = self.running.iter_mut().filter(|(txn, _)| silent.contains(&txn.coordinator));
+        of_them.for_each(|(_, running)| running.end_unheard());
     }
 
     pub(crate) fn has_outgrown(&self, read: TxnId) -> bool {
@@ -141,6 +190,11 @@ impl Workers {
 
 fn unheard() -> SqlError {
     SqlError::new(SqlState::QUERY_CANCELED, "canceling statement because its client is gone")
+}
+
+pub(super) fn no_thread() -> SqlError {
+    let message = "could not run a statement on a thread of its own";
+    SqlError::new(SqlState::INSUFFICIENT_RESOURCES, message).with_hint("The server's log says why.")
 }
 
 /// A long read on its way to a worker. Whatever becomes of it, the shard hears of its end.
@@ -174,7 +228,7 @@ impl LongRead {
 
     fn finish(&mut self, result: Result<Found, SqlError>) {
         if let Some(answer) = self.answer.take() {
-            self.done.lock().unwrap_or_else(PoisonError::into_inner).push(Finished { answer, result });
+            self.done.lock().unwrap_or_else(PoisonError::into_inner).push(Finished::Read { answer, result });
         }
     }
 }
@@ -182,12 +236,7 @@ impl LongRead {
 impl Drop for LongRead {
     /// Its thread could not be started, or it has panicked.
     fn drop(&mut self) {
-        let error = SqlError::new(
-            SqlState::INSUFFICIENT_RESOURCES,
-            "could not run a statement on a thread of its own",
-        )
-        .with_hint("The server's log says why.");
-        self.finish(Err(error));
+        self.finish(Err(no_thread()));
     }
 }
 
@@ -202,8 +251,8 @@ impl<F: Faults> Node<F> {
     ) {
         let progress = Arc::new(Progress::new(self.storage.position()));
         let statement = self.statement;
-        let running = Running { progress: progress.clone(), is_unheard: false };
-        let own = self.open_of(within).map(|open| open.own.share());
+        let running = Running { progress: progress.clone(), is_unheard: false, kind: Kind::Read };
+        let own = self.open_of(within).map(|open| open.own.share()).unwrap_or_default();
         let parts = MomentParts {
             storage: self.storage.lock(),
             schema: self.program.schema.clone(),
@@ -212,7 +261,7 @@ impl<F: Faults> Node<F> {
             own,
             advances: self.bugs.moment_advances(),
         };
-        self.workers.running.insert(answer.read, running);
+        let txn = answer.read;
         let read = LongRead {
             parts: Some(parts),
             program: self.program.clone(),
@@ -222,7 +271,7 @@ impl<F: Faults> Node<F> {
             answer: Some(answer),
             done: self.workers.done.clone(),
         };
-        self.workers.queued.push_back(Box::new(move |pace| read.run(pace)));
+        self.workers.begin(txn, running, Box::new(move |pace| read.run(pace)));
     }
 
     /// Drops the history that long reads keep, once that is too long.
@@ -239,23 +288,32 @@ impl<F: Faults> Node<F> {
         }
     }
 
-    pub(crate) fn answer_finished(&mut self, out: &mut Effects) {
-        for Finished { answer, result } in self.workers.finished() {
+    pub(crate) fn answer_finished(&mut self, now_ms: u64, out: &mut Effects) {
+        for finished in self.workers.finished() {
             self.workers.handed_out -= 1;
-            let Answer { read, round, position, siblings, after } = answer;
-            let running = self.workers.running.remove(&read);
-            if running.is_none_or(|running| running.is_unheard) {
-                continue;
+            let txn = match &finished {
+                Finished::Read { answer, .. } => answer.read,
+                Finished::Call(ended) => ended.txn(),
+            };
+            let Some(Running { is_unheard, .. }) = self.workers.running.remove(&txn) else { continue };
+            match finished {
+                Finished::Read { answer, result } if !is_unheard => self.answer_read(answer, result, out),
+                Finished::Read { .. } => {}
+                Finished::Call(ended) => self.end_call(now_ms, is_unheard, *ended, out),
             }
-            let shard = self.shard;
-            match result {
-                Ok((rows, examined)) => {
-                    let reply = Reply::ReadRows { read, shard, round, position, rows, examined, siblings };
-                    let after = if self.bugs.ignores_read_dependencies() { Lsn::START } else { after };
-                    out.reply(read.coordinator, reply, after);
-                }
-                Err(error) => self.refuse_read(read, error, out),
+        }
+    }
+
+    fn answer_read(&mut self, answer: Answer, result: Result<Found, SqlError>, out: &mut Effects) {
+        let Answer { read, round, position, siblings, after } = answer;
+        let shard = self.shard;
+        match result {
+            Ok((rows, examined)) => {
+                let reply = Reply::ReadRows { read, shard, round, position, rows, examined, siblings };
+                let after = if self.bugs.ignores_read_dependencies() { Lsn::START } else { after };
+                out.reply(read.coordinator, reply, after);
             }
+            Err(error) => self.refuse_read(read, error, out),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The rows of a shard as they were at one position, for a worker that reads beside the shard's steps (docs/internals/steps.md).
+//! The rows of a shard as they were at one position, with the writes of the worker's own transaction: for a worker that runs beside the
+//! shard's steps (docs/internals/steps.md).
 //!
 //! The worker holds the storage's lock while it reads and gives it up at its pauses. No method returns anything that refers to the
 //! storage, so a pause invalidates nothing. What others have changed since the position is remembered as it was before ([`Changed`]).
@@ -10,10 +11,11 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::{ArcRwLockReadGuard, RawRwLock, RwLock};
+use parking_lot::{ArcRwLockReadGuard, ArcRwLockWriteGuard, RawRwLock, RwLock};
 use rustc_hash::FxHashMap;
-use weir_core::ids::Position;
+use weir_core::ids::{Position, Timestamp};
 use weir_core::machine::Pace;
+use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
@@ -48,6 +50,15 @@ impl Changed {
 
     fn has(&self, table: TableId, row: u32) -> bool {
         self.get(table, row).is_some()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.tables.values().all(|changed| changed.rows.is_empty())
+    }
+
+    /// Returns whether any row of the table has changed.
+    fn has_any(&self, table: TableId) -> bool {
+        self.tables.get(&table).is_some_and(|changed| !changed.rows.is_empty())
     }
 
     /// Remembers a row as it was, unless it is remembered already.
@@ -137,8 +148,8 @@ pub struct MomentParts {
     pub schema: Arc<Schema>,
     pub progress: Arc<Progress>,
     pub changed: Changed,
-    /// Writes of the open transaction to which the read belongs. No other transaction changes their rows.
-    pub own: Option<WriteSet>,
+    /// Writes of the worker's own transaction. No other transaction changes their rows.
+    pub own: WriteSet,
     /// Deliberate bug: what has changed since is read as it is now.
     pub advances: bool,
 }
@@ -155,9 +166,27 @@ pub struct Moment {
     /// Position up to which `changed` has the changes.
     seen: Cell<Position>,
     changed: RefCell<Changed>,
-    own: Option<WriteSet>,
+    own: RefCell<WriteSet>,
     pace: Arc<dyn Pace>,
     advances: bool,
+}
+
+/// The parts of a moment, borrowed at once.
+struct View<'m> {
+    storage: Ref<'m, Storage>,
+    changed: Ref<'m, Changed>,
+    own: Ref<'m, WriteSet>,
+}
+
+impl View<'_> {
+    /// The row's bytes at the moment: as they were before a change, as the transaction has written them, or as they are.
+    fn packed(&self, table: TableId, row: u32) -> Option<&[u8]> {
+        match self.changed.get(table, row) {
+            Some(was) => was.as_deref(),
+            None if self.own.is_empty() => self.storage.packed(table, row),
+            None => MergedRows { base: &self.storage, own: &self.own }.packed(table, row),
+        }
+    }
 }
 
 impl Moment {
@@ -171,7 +200,7 @@ impl Moment {
             lock,
             schema,
             progress,
-            own,
+            own: RefCell::new(own),
             pace,
             advances,
         };
@@ -218,6 +247,10 @@ impl Moment {
         Ref::map(self.guard.borrow(), |guard| &**guard.as_ref().expect("the lock is held outside of pauses"))
     }
 
+    fn view(&self) -> View<'_> {
+        View { storage: self.storage(), changed: self.changed.borrow(), own: self.own.borrow() }
+    }
+
     fn is_void(&self) -> bool {
         self.progress.void().is_some()
     }
@@ -232,33 +265,17 @@ impl Moment {
 
     /// Calls `f` with the row's bytes at the moment.
     fn with_row<R>(&self, table: TableId, row: u32, f: impl FnOnce(&Storage, Option<&[u8]>) -> R) -> R {
-        let (storage, changed) = (self.storage(), self.changed.borrow());
-        if self.is_void() {
-            return f(&storage, None);
-        }
-        f(&storage, self.packed((&storage, &changed), table, row))
-    }
-
-    /// The row's bytes at the moment: as they were before a change, as the transaction has written them, or as they are.
-    fn packed<'s>(
-        &'s self,
-        (storage, changed): (&'s Storage, &'s Changed),
-        table: TableId,
-        row: u32,
-    ) -> Option<&'s [u8]> {
-        match (changed.get(table, row), &self.own) {
-            (Some(was), _) => was.as_deref(),
-            (None, Some(own)) => MergedRows { base: storage, own }.packed(table, row),
-            (None, None) => storage.packed(table, row),
-        }
+        let view = self.view();
+        let packed = if self.is_void() { None } else { view.packed(table, row) };
+        f(&view.storage, packed)
     }
 
     /// Calls `f` with the tables as they are now, with the transaction's own writes.
     fn with_base<R>(&self, f: impl FnOnce(&Storage, &dyn Rows) -> R) -> R {
-        let storage = self.storage();
-        match &self.own {
-            Some(own) => f(&storage, &MergedRows { base: &storage, own }),
-            None => f(&storage, &*storage),
+        let (storage, own) = (self.storage(), self.own.borrow());
+        match own.is_empty() {
+            false => f(&storage, &MergedRows { base: &storage, own: &own }),
+            true => f(&storage, &*storage),
         }
     }
 
@@ -317,10 +334,10 @@ impl Moment {
 
     /// Numbers of rows from the slot on, at most `most` of them, and the slot behind them; none: these are the last.
     fn rows_from(&self, table: TableId, slot: u32, most: usize) -> (Vec<u32>, Option<u32>) {
-        let (storage, changed) = (self.storage(), self.changed.borrow());
+        let view = self.view();
         let mut rows = Vec::with_capacity(most);
-        for row in slot..storage.tables[table.0 as usize].slots() {
-            if self.packed((&storage, &changed), table, row).is_some() {
+        for row in slot..view.storage.tables[table.0 as usize].slots() {
+            if view.packed(table, row).is_some() {
                 rows.push(row);
             }
             if rows.len() == most {
@@ -328,6 +345,92 @@ impl Moment {
             }
         }
         (rows, None)
+    }
+
+    /// Returns whether others have changed rows of the table since the moment.
+    pub fn has_changed(&self, table: TableId) -> bool {
+        self.changed.borrow().has_any(table)
+    }
+
+    /// Returns whether others have changed the row since the moment.
+    pub fn has_changed_row(&self, table: TableId, row: u32) -> bool {
+        self.changed.borrow().has(table, row)
+    }
+
+    /// Position up to which others have changed nothing since the moment; none: they have.
+    pub fn unchanged_until(&self) -> Option<Position> {
+        self.changed.borrow().is_empty().then(|| self.seen.get())
+    }
+
+    /// Calls `f` with the tables as all see them now.
+    pub fn with_committed<R>(&self, f: impl FnOnce(&Storage) -> R) -> R {
+        f(&self.storage())
+    }
+
+    /// Ends the worker's statement at its next check.
+    pub fn end(&self, why: SqlError) {
+        self.progress.end(why);
+    }
+
+    /// The writes of the worker's transaction, at its end.
+    pub fn take_own(&self) -> WriteSet {
+        self.own.take()
+    }
+
+    /// Calls `f` with the writes of the worker's transaction.
+    pub(super) fn with_own<R>(&self, f: impl FnOnce(&WriteSet) -> R) -> R {
+        f(&self.own.borrow())
+    }
+
+    /// Returns whether the row exists at the moment.
+    pub(super) fn exists(&self, table: TableId, row: u32) -> bool {
+        self.with_row(table, row, |_, packed| packed.is_some())
+    }
+
+    pub(super) fn is_new(&self, table: TableId, row: u32) -> bool {
+        self.own.borrow().is_new(table, row)
+    }
+
+    /// Inserts a row; see [`WriteSet::insert`].
+    pub(super) fn insert(
+        &self,
+        table: TableId,
+        values: &[Value],
+        timestamp: Timestamp,
+    ) -> Result<u32, SqlError> {
+        self.write(|storage, own| own.insert(storage, table, values, timestamp))
+    }
+
+    /// Assigns columns of a row; see [`WriteSet::update`].
+    pub(super) fn update(
+        &self,
+        table: TableId,
+        row: u32,
+        changes: &[(ColumnIndex, Value)],
+        timestamp: Timestamp,
+    ) -> Result<(), SqlError> {
+        self.write(|storage, own| own.update(storage, (table, row), changes, timestamp))
+    }
+
+    pub(super) fn delete(&self, table: TableId, row: u32) -> Result<(), SqlError> {
+        self.write(|storage, own| {
+            own.delete(storage, table, row);
+            Ok(())
+        })
+    }
+
+    /// Writes to the write set. Slots are reserved in the tables, so the lock is taken for writing.
+    fn write<R>(
+        &self,
+        f: impl FnOnce(&mut Storage, &mut WriteSet) -> Result<R, SqlError>,
+    ) -> Result<R, SqlError> {
+        *self.guard.borrow_mut() = None;
+        let mut storage = RwLock::write_arc(&self.lock);
+        // The schema may have changed while the lock was free.
+        let written = self.check_void().and_then(|()| f(&mut storage, &mut self.own.borrow_mut()));
+        *self.guard.borrow_mut() = Some(ArcRwLockWriteGuard::downgrade(storage));
+        self.refresh();
+        written
     }
 
     /// Visits the rows; a pause may follow each.
@@ -413,6 +516,10 @@ impl Rows for Moment {
             // The rows are gone, and the statement ends at its next check.
             None => Value::Null,
         })
+    }
+
+    fn is_pinned_against(&self, table: TableId, row: RowRef, strength: LockStrength) -> bool {
+        !self.is_void() && self.storage().pin_conflicts(table, row.row, strength)
     }
 
     fn row_count(&self, table: TableId) -> usize {

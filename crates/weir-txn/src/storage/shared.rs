@@ -1,57 +1,61 @@
-//! The storage of a shard as its steps and its workers share it (docs/internals/steps.md, "Exclusion").
+//! State of a shard as its steps and its workers share it (docs/internals/steps.md, "Exclusion").
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use parking_lot::{ArcRwLockWriteGuard, RawRwLock, RwLock};
 
-use super::Storage;
-
-/// The storage, held for writing by its shard. The shard lets it go between its turns while workers read it.
+/// A part of a shard's state, held for writing by its shard. The shard lets it go between its turns while workers use it.
 #[derive(Debug)]
-pub struct SharedStorage {
-    lock: Arc<RwLock<Storage>>,
+pub struct Shared<T> {
+    lock: Arc<RwLock<T>>,
     /// None: between two turns, while workers exist.
-    held: Option<ArcRwLockWriteGuard<RawRwLock, Storage>>,
+    held: Option<ArcRwLockWriteGuard<RawRwLock, T>>,
 }
 
-impl SharedStorage {
-    pub fn new(storage: Storage) -> SharedStorage {
-        let lock = Arc::new(RwLock::new(storage));
+impl<T> Shared<T> {
+    pub fn new(state: T) -> Shared<T> {
+        let lock = Arc::new(RwLock::new(state));
         let held = Some(RwLock::write_arc(&lock));
-        SharedStorage { lock, held }
+        Shared { lock, held }
     }
 
     /// The lock, for a worker.
-    pub fn lock(&self) -> Arc<RwLock<Storage>> {
+    pub fn lock(&self) -> Arc<RwLock<T>> {
         self.lock.clone()
     }
 
-    /// Begins a turn of the shard: waits until every worker has reached a check.
-    pub fn hold(&mut self) {
+    /// Begins a turn of the shard: waits until no worker holds the lock.
+    pub fn hold_lock(&mut self) {
         if self.held.is_none() {
             self.held = Some(RwLock::write_arc(&self.lock));
         }
     }
 
-    /// Ends a turn of the shard: workers may read.
-    pub fn release(&mut self) {
+    /// Ends a turn of the shard: workers may go on.
+    pub fn release_lock(&mut self) {
         self.held = None;
     }
 }
 
-impl Deref for SharedStorage {
-    type Target = Storage;
-
-    #[inline]
-    fn deref(&self) -> &Storage {
-        self.held.as_deref().expect("a shard holds its storage during its turns")
+impl<T: Default> Default for Shared<T> {
+    fn default() -> Shared<T> {
+        Shared::new(T::default())
     }
 }
 
-impl DerefMut for SharedStorage {
+impl<T> Deref for Shared<T> {
+    type Target = T;
+
     #[inline]
-    fn deref_mut(&mut self) -> &mut Storage {
-        self.held.as_deref_mut().expect("a shard holds its storage during its turns")
+    fn deref(&self) -> &T {
+        self.held.as_deref().expect("a shard holds its state during its turns")
+    }
+}
+
+impl<T> DerefMut for Shared<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        self.held.as_deref_mut().expect("a shard holds its state during its turns")
     }
 }

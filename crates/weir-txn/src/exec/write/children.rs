@@ -50,7 +50,7 @@ impl<F: Faults> Run<'_, F> {
                 self.later.push(Later::Parent { table, reference: at, key: old_key });
                 continue;
             }
-            let children = self.children(reference, &old_key);
+            let children = self.children(reference, &old_key)?;
             if is_late && !children.is_empty() {
                 // The statement may still delete the children, or create another parent with that key.
                 self.unmet.push(Later::Parent { table, reference: at, key: old_key });
@@ -126,7 +126,12 @@ impl<F: Faults> Run<'_, F> {
         .with_constraint(reference.name.clone())
     }
 
-    pub(super) fn children(&self, reference: &Reference, key_values: &[Value]) -> Vec<u32> {
+    /// Rows of the child that refer to a parent with that key.
+    ///
+    /// # Errors
+    /// Only of a worker, which must see them as they are.
+    pub(super) fn children(&self, reference: &Reference, key_values: &[Value]) -> Result<Vec<u32>, Stop> {
+        self.settle(reference.child)?;
         let storage = &self.fragment.storage;
         let mut rows = Vec::new();
         let mut matches = |row: RowRef| {
@@ -150,7 +155,7 @@ impl<F: Faults> Run<'_, F> {
             }
             None => storage.scan(reference.child, &mut matches),
         };
-        visited.map(drop).expect("comparing keys cannot fail");
-        rows
+        let _ = visited?;
+        Ok(rows)
     }
 }

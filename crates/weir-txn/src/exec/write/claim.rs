@@ -7,11 +7,11 @@ use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::Value;
 
-use crate::claims::{Claim, KEYS_CLAIMED_MAX};
+use crate::claims::{Claim, Holders, KEYS_CLAIMED_MAX};
 use crate::exec::call::{Fragment, Role, Run, Stop};
 use crate::exec::foreseen::{inserts_elsewhere, moves};
 use crate::faults::Faults;
-use crate::storage::{IndexSchema, KeyBytes, RowRef, Rows, WriteSet, key::push_key};
+use crate::storage::{IndexId, IndexSchema, KeyBytes, RowRef, Rows, WriteSet, key::push_key};
 
 impl<F: Faults> Run<'_, F> {
     /// Checks that an inserted row lives on this shard: the route was chosen before its values were known.
@@ -41,14 +41,51 @@ impl<F: Faults> Run<'_, F> {
 
     /// Returns whether every written row must be claimed: in an open transaction, or while there are any.
     pub(super) fn holds_rows(&self) -> bool {
-        self.fragment.open.is_some() || self.fragment.has_locks
+        self.stays_open() || self.fragment.has_locks
+    }
+
+    /// Returns whether requests of others are handled before the run commits, although it is not prepared.
+    fn stays_open(&self) -> bool {
+        self.fragment.open.is_some() || self.fragment.worker.is_some()
+    }
+
+    /// Claims a table that is about to be written: of a worker's run, since it does not keep single claims of all that it writes. Other runs
+    /// stop if a worker has claimed it.
+    #[inline]
+    pub(super) fn claim_table(&mut self, table: TableId) -> Result<(), Stop> {
+        match self.fragment.worker {
+            Some(worker) => worker.claim_table(table),
+            None if self.fragment.has_locks => self.wait_for_table(table),
+            None => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn wait_for_table(&self, table: TableId) -> Result<(), Stop> {
+        match self.fragment.claims.holder_of_table(table, self.fragment.txn) {
+            Some(holder) if !self.fragment.bugs.no_guards() => Err(Stop::Held(smallvec![holder])),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that a worker's run sees all rows of the table that others have committed; at other times every run does.
+    pub(in crate::exec) fn settle(&self, table: TableId) -> Result<(), Stop> {
+        self.fragment.worker.map_or(Ok(()), |worker| worker.settle(table))
+    }
+
+    /// Other transactions whose claims conflict with `claim`.
+    fn claims_against(&self, claim: &Claim) -> Holders {
+        match self.fragment.worker {
+            Some(worker) => worker.against(claim),
+            None => self.fragment.claims.against(claim, self.fragment.txn),
+        }
     }
 
     /// Locks a row, or stops with its holders (docs/internals/row-locks.md).
     pub(super) fn claim_row(&mut self, table: TableId, row: u32, strength: LockStrength) -> Result<(), Stop> {
         self.claim(|| Claim::row(table, row, strength))?;
         // A prepared transaction without a claim will change the row too (S14).
-        if self.fragment.open.is_some() && self.fragment.storage.pin_conflicts(table, row, strength) {
+        if self.stays_open() && self.fragment.storage.pin_conflicts(table, row, strength) {
             return Err(Stop::Pinned { table, row });
         }
         Ok(())
@@ -128,11 +165,11 @@ impl<F: Faults> Run<'_, F> {
 
     /// Waits for transactions that are about to delete the row or to change its key: the key is undetermined until they end.
     pub(super) fn wait_for_key(&self, table: TableId, row: u32) -> Result<(), Stop> {
-        if self.fragment.claims.is_empty() || self.fragment.bugs.no_guards() {
+        let nobody = self.fragment.worker.is_none() && self.fragment.claims.is_empty();
+        if nobody || self.fragment.bugs.no_guards() {
             return Ok(());
         }
-        let claim = Claim::row(table, row, LockStrength::KeyShare);
-        let holders = self.fragment.claims.against(&claim, self.fragment.txn);
+        let holders = self.claims_against(&Claim::row(table, row, LockStrength::KeyShare));
         if holders.is_empty() { Ok(()) } else { Err(Stop::Held(holders)) }
     }
 
@@ -144,8 +181,9 @@ impl<F: Faults> Run<'_, F> {
     ) -> Result<(), Stop> {
         let indexes = self.fragment.program.schema.table(table).indexes.iter().enumerate();
         for (index, schema) in indexes.filter(|(_, schema)| schema.unique) {
-            let found =
-                key_of(schema, value).and_then(|key| self.fragment.storage.base().get(table, index, &key));
+            let storage = &self.fragment.storage;
+            let found = key_of(schema, value)
+                .and_then(|key| storage.with_committed(|base| base.get(table, index, &key)));
             if let Some(found) = found {
                 self.wait_for_key(table, found.row)?;
             }
@@ -155,12 +193,14 @@ impl<F: Faults> Run<'_, F> {
 
     /// Returns whether another transaction holds any key. Nobody takes one during a run, so that it is looked up once.
     fn others_hold_keys(&mut self) -> bool {
-        let Fragment { claims, loading, txn, .. } = &self.fragment;
-        *self.others_hold_keys.get_or_insert_with(|| !loading.is_empty() || claims.others_hold_keys(*txn))
+        let Fragment { claims, loading, txn, worker, .. } = &self.fragment;
+        *self
+            .others_hold_keys
+            .get_or_insert_with(|| worker.is_some() || !loading.is_empty() || claims.others_hold_keys(*txn))
     }
 
     fn nobody_holds(&self) -> bool {
-        self.fragment.claims.is_empty() && self.fragment.loading.is_empty()
+        self.fragment.worker.is_none() && self.fragment.claims.is_empty() && self.fragment.loading.is_empty()
     }
 
     fn keys_where(
@@ -169,8 +209,8 @@ impl<F: Faults> Run<'_, F> {
         is_meant: &dyn Fn(&IndexSchema) -> bool,
         value: &dyn Fn(ColumnIndex) -> Value,
     ) -> SmallVec<[Claim; 2]> {
-        let holds = self.fragment.open.is_some()
-            || self.fragment.keep_writes && !matches!(self.fragment.role, Role::Last(_));
+        let holds =
+            self.stays_open() || self.fragment.keep_writes && !matches!(self.fragment.role, Role::Last(_));
         if !holds && self.nobody_holds() {
             return SmallVec::new();
         }
@@ -189,15 +229,16 @@ impl<F: Faults> Run<'_, F> {
             return Ok(());
         }
         let claim = claim();
-        let against = self.fragment.claims.against(&claim, self.fragment.txn);
+        let against = self.claims_against(&claim);
         if !against.is_empty() {
             return Err(Stop::Held(against));
         }
+        if let Some(worker) = self.fragment.worker {
+            return worker.claim(claim);
+        }
         if let Claim::Key(table, index, key) = &claim {
-            let base = self.fragment.storage.base();
-            let has = |(_, own): &&(TxnId, &WriteSet)| own.takes_key(base, *table, *index, key);
-            if let Some((holder, _)) = self.fragment.loading.iter().find(has) {
-                return Err(Stop::Held(smallvec![*holder]));
+            if !self.fragment.loading.is_empty() {
+                self.wait_for_loading(*table, *index, key)?;
             }
             if self.fragment.open.is_some() {
                 self.keys_claimed += 1;
@@ -213,6 +254,20 @@ impl<F: Faults> Run<'_, F> {
             self.ran.claims.push(claim);
         }
         Ok(())
+    }
+}
+
+impl<F: Faults> Run<'_, F> {
+    /// Waits for a transaction that has inserted the key without claiming it.
+    #[cold]
+    fn wait_for_loading(&self, table: TableId, index: IndexId, key: &KeyBytes) -> Result<(), Stop> {
+        self.fragment.storage.with_committed(|base| {
+            let has = |(_, own): &&(TxnId, &WriteSet)| own.takes_key(base, table, index, key);
+            match self.fragment.loading.iter().find(has) {
+                Some((holder, _)) => Err(Stop::Held(smallvec![*holder])),
+                None => Ok(()),
+            }
+        })
     }
 }
 

@@ -75,7 +75,7 @@ impl<F: Faults> Run<'_, F> {
 
     fn look_for_parent(&mut self, table: TableId, row: u32, rule: usize) -> Result<(), Stop> {
         let (program, storage) = (self.fragment.program, &self.fragment.storage);
-        if storage.packed(table, row).is_none() {
+        if !storage.exists(table, row) {
             // The row has been deleted since.
             return Ok(());
         }
@@ -105,7 +105,7 @@ impl<F: Faults> Run<'_, F> {
     fn look_for_children(&mut self, table: TableId, reference: usize, key: &[Value]) -> Result<(), Stop> {
         let program = self.fragment.program;
         let reference = &program.rules[table.0 as usize].referenced_by[reference];
-        if self.children(reference, key).is_empty() {
+        if self.children(reference, key)?.is_empty() {
             return Ok(());
         }
         let rule = &program.rules[reference.child.0 as usize].foreign_keys[reference.rule];

@@ -29,7 +29,8 @@ impl Open {
     }
 
     fn take_claims(&mut self) -> Vec<Claim> {
-        self.done.iter_mut().flat_map(|done| std::mem::take(&mut done.claims)).collect()
+        let done = self.done.iter_mut().flat_map(|done| std::mem::take(&mut done.claims));
+        done.chain(std::mem::take(&mut self.waiting_claims)).collect()
     }
 }
 
@@ -143,6 +144,7 @@ impl<F: Faults> Node<F> {
         self.lower_barrier(txn);
         let Some(mut open) = self.open.remove(&txn) else { return false };
         let claims = match open.defines() {
+            // A statement of such a transaction never runs on a worker.
             true => self.roll_back_done(&mut open, 0),
             false => {
                 self.storage.discard_write_set(std::mem::take(&mut open.own));
@@ -160,8 +162,8 @@ impl<F: Faults> Node<F> {
 
     /// Others no longer look for keys in its write set; says whether they did.
     fn end_loading(&mut self, txn: TxnId) -> bool {
-        let before = self.loading.len();
-        self.loading.retain(|one| *one != txn);
-        self.loading.len() < before
+        let before = self.claims.loading.len();
+        self.claims.loading.retain(|one| *one != txn);
+        self.claims.loading.len() < before
     }
 }

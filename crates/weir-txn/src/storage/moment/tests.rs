@@ -70,7 +70,7 @@ fn a_moment_stays_as_it_was() {
             schema: schema_of_all(),
             progress: progress.clone(),
             changed,
-            own: Some(own),
+            own,
             advances: false,
         };
         let moment = Moment::new(parts, Arc::new(others));
@@ -91,7 +91,7 @@ fn a_moment_ends() {
         schema: schema_of_all(),
         progress: progress.clone(),
         changed: Changed::default(),
-        own: None,
+        own: WriteSet::default(),
         advances: false,
     };
     let moment = Moment::new(parts, Arc::new(weir_core::machine::Unpaced));

@@ -188,7 +188,7 @@ impl Write {
             Write::Delete(table, id) => match find(workspace, *table, &Value::Int(*id)) {
                 None => "nothing".to_owned(),
                 Some(row) => {
-                    workspace.delete(*table, row, timestamp);
+                    workspace.delete(*table, row, timestamp).unwrap();
                     "deleted".to_owned()
                 }
             },
@@ -296,7 +296,7 @@ fn keys_change_places() {
     for (slot, name) in [(slots[0], "x"), (slots[1], "a"), (slots[0], "b")] {
         workspace.update(TABLES[0], slot, &[(1, Value::text(name))], at(2), None).expect("the key is free");
     }
-    workspace.delete(TABLES[0], slots[2], at(2));
+    workspace.delete(TABLES[0], slots[2], at(2)).unwrap();
     workspace.insert(TABLES[0], &row(3, "c"), at(2)).expect("the key is free again");
     let before = base.position();
     base.apply_write_set(own, &[], at(3));

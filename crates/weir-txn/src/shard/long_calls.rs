@@ -1,0 +1,376 @@
+//! Long calls and statements: those that write, or are no plain reads, and have exceeded the budget of a step
+//! (docs/internals/steps.md, "Calls and statements that write").
+//!
+//! Such a call runs on a worker with a write set, at a moment of its shard, and claims what it uses as it goes. When it has run, its shard
+//! does in one step what follows the run of any call: commits it, prepares it, or keeps it as a statement of its transaction.
+
+use std::rc::Rc;
+use std::sync::{Arc, PoisonError};
+
+use smallvec::smallvec;
+use weir_core::ids::{Position, ShardId, Timestamp, TxnId};
+use weir_core::machine::Pace;
+use weir_core::participant::Transactions as _;
+use weir_sql::catalog::TableId;
+use weir_types::interrupt::{Budget, Interrupts, StatementId, pause_with};
+
+use super::node::{Effects, Node};
+use super::open::{OpenState, role_at};
+use super::workers::{Done, Finished, Running, no_thread};
+use crate::claims::Claim;
+use crate::exec::call::{self, Fragment, OpenStatement, Ran, Role, Scratch, Stop};
+use crate::exec::chosen::Chosen;
+use crate::exec::program::Program;
+use crate::exec::sequences::CallEnvironment;
+use crate::exec::worker::{Start, Worker};
+use crate::faults::Faults;
+use crate::message::{Call, Callee, Request};
+use crate::storage::moment::{Changed, Moment, MomentParts, Progress};
+use crate::storage::{Mark, Workspace, WriteSet};
+
+/// A call with more arguments is one INSERT of many rows. It runs within a step: the size of a message bounds it.
+const ARGUMENTS_MAX: usize = 4_096;
+/// Number of times that a call begins again because others have changed what it uses; then it runs within a step, to its end.
+const ATTEMPTS_MAX: usize = 8;
+
+/// What earlier attempts of a call have shown.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    count: usize,
+    /// Tables that others changed while it ran: they are claimed before it begins again.
+    tables: Vec<TableId>,
+}
+
+/// A call that a worker has run.
+#[derive(Debug)]
+pub(super) struct EndedCall {
+    request: Request,
+    result: Result<Ran, Stop>,
+    /// None: lost, for its thread has panicked.
+    own: Option<WriteSet>,
+    claims: Vec<Claim>,
+    chosen: Option<Chosen>,
+    /// The claim at which it has stopped because of the holders of others; none: it has stopped at a pinned row, or not at all.
+    met: Option<Claim>,
+    /// Its result is void, because others have changed the table.
+    stale: Option<TableId>,
+    /// Nobody has changed any row from its moment up to this position; none: somebody has.
+    unchanged_until: Option<Position>,
+    read_only: bool,
+    in_order: bool,
+    /// Mark of its transaction's write set before the statement.
+    mark: Mark,
+}
+
+impl EndedCall {
+    pub(super) fn txn(&self) -> TxnId {
+        self.request.txn()
+    }
+}
+
+/// A call on its way to a worker. Whatever becomes of it, the shard hears of its end.
+struct LongCall<F> {
+    start: Option<(MomentParts, Start)>,
+    program: Arc<Program>,
+    shard: ShardId,
+    timestamp: Timestamp,
+    state: Option<OpenState>,
+    chosen: Option<Chosen>,
+    interrupts: Arc<Interrupts>,
+    statement: StatementId,
+    /// Taken at its end.
+    ended: Option<EndedCall>,
+    done: Done,
+    bugs: F,
+}
+
+/// The call that a request carries, and its role on this shard.
+fn call_of(request: &Request, shard: ShardId) -> (&Call, Role<'_>) {
+    match request {
+        Request::Execute { call, .. } => (call, Role::Whole),
+        Request::Prepare { call, participants, .. } => (call, role_of_prepare(participants)),
+        Request::Decide { decision, .. } => (&decision.call, Role::Last(&decision.answers)),
+        Request::Apply { call, .. } => (call, Role::Part),
+        Request::Work { work, .. } => (&work.call, role_at(work, shard)),
+        _ => unreachable!("only calls and statements are long"),
+    }
+}
+
+pub(super) fn role_of_prepare(participants: &[ShardId]) -> Role<'static> {
+    if participants.len() > 1 { Role::Part } else { Role::Unguarded }
+}
+
+impl<F: Faults> LongCall<F> {
+    fn run(mut self, pace: Arc<dyn Pace>) {
+        let (parts, start) = self.start.take().expect("a call runs once");
+        let progress = parts.progress.clone();
+        let moment = Rc::new(Moment::new(parts, pace));
+        let worker = Worker::new(moment.clone(), start);
+        let mut scratch = Scratch::default();
+        let result = {
+            let _pausing = pause_with(Rc::new(move || {
+                moment.pause();
+                moment.check_void()
+            }));
+            let _watch = self.interrupts.watch(self.statement);
+            self.run_at(&worker, &mut scratch)
+        };
+        let ended = self.ended.as_mut().expect("it ends once");
+        ended.result = progress.void().map_or(result, |why| Err(Stop::Error(why.clone())));
+        ended.own = Some(worker.moment().take_own());
+        ended.claims = worker.take_claims();
+        ended.stale = worker.stale();
+        ended.met = worker.take_met();
+        ended.unchanged_until = worker.moment().unchanged_until();
+        ended.chosen = scratch.chosen.take();
+    }
+
+    fn run_at(&self, worker: &Worker, scratch: &mut Scratch) -> Result<Ran, Stop> {
+        let request = &self.ended.as_ref().expect("it has not ended").request;
+        let (call, role) = call_of(request, self.shard);
+        let program = &self.program;
+        let _zone = call.transaction_time.zone.enter();
+        let procedure = program.callee(&call.callee)?;
+        let state = self.state.as_ref();
+        let said: Vec<_> = state.into_iter().flat_map(|state| &state.said).collect();
+        let open = state.map(|state| OpenStatement {
+            said: &said,
+            later: &state.later,
+            upserted: &state.upserted,
+            keys_claimed: state.keys_claimed,
+        });
+        let looks = matches!(call.callee, Callee::Constraints(_));
+        let later = open.map_or(&[][..], |open| open.later);
+        let claims = crate::claims::Claims::default();
+        let fragment = Fragment {
+            program,
+            procedure: &procedure,
+            storage: Workspace::at(worker.moment()),
+            environment: CallEnvironment::of_worker(worker, program, self.shard, call.transaction_time)
+                .of_transaction(program, (&claims, request.txn()), self.chosen.as_ref()),
+            claims: &claims,
+            worker: Some(worker),
+            loading: Vec::new(),
+            here: self.shard,
+            txn: request.txn(),
+            role,
+            timestamp: self.timestamp,
+            keep_writes: !matches!(request, Request::Execute { .. } | Request::Apply { .. }),
+            open,
+            has_locks: true,
+            looks: looks.then_some(if self.bugs.forgets_deferred() { &[][..] } else { later }),
+            bugs: self.bugs,
+        };
+        call::run(fragment, call, scratch).map(Ran::packed)
+    }
+}
+
+impl<F> Drop for LongCall<F> {
+    fn drop(&mut self) {
+        if let Some(ended) = self.ended.take() {
+            self.done.lock().unwrap_or_else(PoisonError::into_inner).push(Finished::Call(Box::new(ended)));
+        }
+    }
+}
+
+impl<F: Faults> Node<F> {
+    /// Budget of a call within a step; none: it runs to its end.
+    pub(super) fn budget_of(&self, txn: TxnId, call: &Call) -> Option<Budget> {
+        let budget = self.workers.budget()?;
+        let is_load = call.args.len() > ARGUMENTS_MAX || self.claims.loading.contains(&txn);
+        // Only this transaction knows its schema version.
+        let defines = self.barrier.is_some_and(|barrier| barrier.txn == txn);
+        let has_tried =
+            self.workers.attempts.get(&txn).is_some_and(|attempts| attempts.count >= ATTEMPTS_MAX);
+        (!is_load && !defines && !has_tried).then_some(budget)
+    }
+
+    /// Hands a call to a worker. Its run within the step has left nothing.
+    pub(crate) fn run_beside(&mut self, request: Request, out: &mut Effects) {
+        let txn = request.txn();
+        let (call, _) = call_of(&request, self.shard);
+        let (read_only, in_order) = match self.program.callee(&call.callee) {
+            Ok(callee) => (callee.read_only, callee.in_order),
+            Err(error) => return self.stopped(Stop::Error(error), request, out),
+        };
+        let tables = match in_order {
+            true => (0..self.program.schema.tables.len()).map(|table| TableId(table as u32)).collect(),
+            false => self.workers.attempts.get(&txn).map_or(Vec::new(), |attempts| attempts.tables.clone()),
+        };
+        if let Some(holder) = tables.iter().find_map(|&table| self.claims.holder_of_table(table, txn)) {
+            return self.wait_for(smallvec![holder], request, out);
+        }
+        let held: Vec<TableId> = self.claims.tables_of(txn).collect();
+        let taken: Vec<Claim> = tables.iter().map(|table| Claim::Table(*table)).collect();
+        let taken = taken.into_iter().filter(|claim| self.claims.take(claim, txn)).collect();
+        let (own, state) = self.state_for_worker(&request);
+        let progress = Arc::new(Progress::new(self.storage.position()));
+        let mark = own.mark();
+        let parts = MomentParts {
+            storage: self.storage.lock(),
+            schema: self.program.schema.clone(),
+            progress: progress.clone(),
+            changed: Changed::default(),
+            own,
+            advances: self.bugs.moment_advances(),
+        };
+        let start = Start {
+            claims: self.claims.lock(),
+            sequences: self.sequences.lock(),
+            txn,
+            tables: held.into_iter().chain(tables).collect(),
+            taken,
+            trusts_moment: self.bugs.trusts_moment(),
+        };
+        let chosen = self.chosen.get(&txn).cloned();
+        let ended = EndedCall {
+            request,
+            result: Err(Stop::Error(no_thread())),
+            own: None,
+            claims: Vec::new(),
+            chosen: None,
+            met: None,
+            stale: None,
+            unchanged_until: None,
+            read_only,
+            in_order,
+            mark,
+        };
+        let long = LongCall {
+            start: Some((parts, start)),
+            program: self.program.clone(),
+            shard: self.shard,
+            timestamp: Timestamp { clock: self.clock.last(), node: self.shard },
+            state,
+            chosen,
+            interrupts: self.interrupts.clone(),
+            statement: self.statement,
+            ended: Some(ended),
+            done: self.workers.done(),
+            bugs: self.bugs,
+        };
+        self.workers.begin(txn, Running::call(progress, !read_only), Box::new(move |pace| long.run(pace)));
+    }
+
+    /// Continues with a call that a worker has run, as with one that a step has run.
+    pub(super) fn end_call(
+        &mut self,
+        now_ms: u64,
+        is_unheard: bool,
+        mut ended: EndedCall,
+        out: &mut Effects,
+    ) {
+        self.statement = ended.request.statement();
+        let txn = ended.request.txn();
+        let result = self.outcome(&mut ended);
+        let EndedCall { request, own, claims, chosen, read_only, mark, .. } = ended;
+        self.keep_chosen(
+            txn,
+            chosen,
+            matches!(result, Err(Stop::Held(_) | Stop::Pinned { .. } | Stop::Long)),
+        );
+        if let Request::Work { .. } = request {
+            return self.end_statement(now_ms, is_unheard, request, (result, own, claims, mark), out);
+        }
+        let own = own.unwrap_or_default();
+        match result {
+            Ok(ran) if !is_unheard => self.commit_run(now_ms, request, (ran, own, claims), read_only, out),
+            result => {
+                self.storage.discard_write_set(own);
+                self.release_claims(txn, claims);
+                match result {
+                    Err(stop) if !is_unheard => self.stopped_beside(now_ms, stop, request, out),
+                    _ => drop(self.workers.attempts.remove(&txn)),
+                }
+            }
+        }
+    }
+
+    /// Result of the run; [`Stop::Long`]: it is to begin again, for others have changed what it uses, or have released what it needs.
+    fn outcome(&mut self, ended: &mut EndedCall) -> Result<Ran, Stop> {
+        let result = match std::mem::replace(&mut ended.result, Err(Stop::Long)) {
+            Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
+                let holders = match &ended.met {
+                    Some(claim) => self.claims.against(claim, ended.request.txn()),
+                    None => self.holders(stop),
+                };
+                Err(if holders.is_empty() { Stop::Long } else { Stop::Held(holders) })
+            }
+            result => result,
+        };
+        let has_changed = ended.in_order && ended.unchanged_until != Some(self.storage.position());
+        if ended.stale.is_none() && !(has_changed && result.is_ok()) {
+            return result;
+        }
+        let attempts = self.workers.attempts.entry(ended.request.txn()).or_default();
+        attempts.count += 1;
+        attempts.tables.extend(ended.stale);
+        Err(Stop::Long)
+    }
+
+    /// Continues with a call that has stopped, and that holds nothing here.
+    pub(super) fn stopped_beside(&mut self, now_ms: u64, stop: Stop, request: Request, out: &mut Effects) {
+        match stop {
+            Stop::Long => self.on_admitted(now_ms, request, out),
+            stop => {
+                self.workers.attempts.remove(&request.txn());
+                self.stopped(stop, request, out);
+            }
+        }
+    }
+
+    /// Does what follows the run of a call.
+    fn commit_run(
+        &mut self,
+        now_ms: u64,
+        request: Request,
+        (mut ran, own, claims): (Ran, WriteSet, Vec<Claim>),
+        read_only: bool,
+        out: &mut Effects,
+    ) {
+        let txn = request.txn();
+        self.workers.attempts.remove(&txn);
+        if let Request::Prepare { begun, participants, .. } = request {
+            let timestamp = self.clock.tick(now_ms);
+            match ran.answers.error.is_some() {
+                true => self.release_claims(txn, claims),
+                false => ran.claims = claims,
+            }
+            return self.prepared(txn, begun.age, participants, (ran, own), timestamp, out);
+        }
+        let timestamp = self.clock.tick(if read_only { 0 } else { now_ms });
+        let at = (timestamp, self.storage.position());
+        match ran.answers.error.is_some() {
+            true => self.storage.discard_write_set(own),
+            false => self.storage.apply_write_set(own, &[], timestamp),
+        }
+        self.release_claims(txn, claims);
+        match request {
+            Request::Execute { .. } if read_only => self.has_read(txn, ran, self.noted(), out),
+            Request::Execute { .. } => self.executed(txn, ran, at, out),
+            Request::Decide { decision, .. } => self.decided(txn, ran, decision.participants, at, out),
+            Request::Apply { .. } => self.applied(txn, ran, at, out),
+            _ => unreachable!("only calls are long"),
+        }
+    }
+
+    /// Returns the request unless it is of a transaction whose call runs on a worker: a request that ends it ends the call, and waits until
+    /// the call has ended; others are repetitions.
+    #[cold]
+    pub(super) fn waits_for_own_worker(&mut self, request: Request) -> Option<Request> {
+        let txn = request.txn();
+        if !self.workers.calls(txn) || request.reads() {
+            return Some(request);
+        }
+        if let Request::Abort { .. }
+        | Request::RollBackTo { .. }
+        | Request::Bind { .. }
+        | Request::Finish { .. }
+        | Request::Commit { .. } = request
+        {
+            self.workers.abandon(txn);
+            self.waiting.entry(txn).or_default().push(request);
+        }
+        None
+    }
+}
