@@ -429,7 +429,7 @@ fn a_benchmark_of_servers_that_cannot_be() {
         (
             &["ycsb", "--target", "postgres"],
             "ycsb",
-            &["does not run on `postgres`", "weir:FILE", "pgbench-select, copy"],
+            &["does not run on `postgres`", "weir:FILE", "pgbench-delete, copy"],
         ),
         (&["ycsb", "--target", "weir:"], "ycsb", &["does not run on `weir:`"]),
         (&[tpcc, "--target", "postgres"], tpcc, &["PostgreSQL alone", "--target weir:,postgres"]),

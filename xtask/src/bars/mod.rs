@@ -10,6 +10,7 @@ mod issue_04;
 mod issue_05;
 mod issue_24;
 mod issue_25;
+mod issue_26;
 mod large_schema;
 mod record;
 mod side_by_side;
@@ -97,6 +98,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
         .chain(issue_05::BARS)
         .chain(issue_24::BARS)
         .chain(issue_25::BARS)
+        .chain(issue_26::BARS)
         .chain(unchanged::BARS)
         .chain(figures::BARS)
         .collect();

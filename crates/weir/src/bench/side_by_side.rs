@@ -30,20 +30,70 @@ const CLIENTS_MAX: u32 = 1_000;
 /// As `weir serve` has it.
 const SHARDS_MAX: u16 = 64;
 
-/// A script that pgbench runs on the tables that `pgbench -i` makes.
+/// A script that pgbench runs on the tables that `pgbench -i` makes, and on `looked` ([`LOOKED`]).
 struct Script {
     /// Name of the workload on the command line.
     name: &'static str,
-    /// Arguments of pgbench that select the script.
-    arguments: &'static [&'static str],
+    text: Text,
 }
 
-const SCRIPTS: [Script; 2] = [
+enum Text {
+    /// Name of one of pgbench's own scripts.
+    BuiltIn(&'static str),
+    /// The statements of a transaction. The variable `aid` is a random account.
+    Own(&'static str),
+}
+
+const SCRIPTS: [Script; 9] = [
     // TPC-B: transactions of several statements.
-    Script { name: "pgbench", arguments: &["-b", "tpcb-like"] },
+    Script { name: "pgbench", text: Text::BuiltIn("tpcb-like") },
     // A row by its key.
-    Script { name: "pgbench-select", arguments: &["-b", "select-only"] },
+    Script { name: "pgbench-select", text: Text::BuiltIn("select-only") },
+    // One UPDATE, SELECT and INSERT in a transaction.
+    Script { name: "pgbench-update", text: Text::BuiltIn("simple-update") },
+    // A row by a secondary index.
+    Script { name: "pgbench-index", text: Text::Own("SELECT id, note FROM looked WHERE code = :aid;") },
+    // Joins of two and four tables by key.
+    Script {
+        name: "pgbench-join-2",
+        text: Text::Own(
+            "SELECT a.abalance, b.bbalance FROM pgbench_accounts a JOIN pgbench_branches b ON b.bid = a.bid \
+             WHERE a.aid = :aid;",
+        ),
+    },
+    Script {
+        name: "pgbench-join-4",
+        text: Text::Own(
+            "SELECT a.abalance, b.bbalance, t.tbalance, l.note FROM pgbench_accounts a \
+             JOIN pgbench_branches b ON b.bid = a.bid JOIN pgbench_tellers t ON t.tid = a.bid \
+             JOIN looked l ON l.id = a.aid WHERE a.aid = :aid;",
+        ),
+    },
+    // The first rows in the order of an index.
+    Script {
+        name: "pgbench-order",
+        text: Text::Own("SELECT id, code, note FROM looked WHERE code >= :aid ORDER BY code LIMIT 10;"),
+    },
+    // A read within BEGIN and END.
+    Script {
+        name: "pgbench-transaction",
+        text: Text::Own("BEGIN;\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;\nEND;"),
+    },
+    // A write that changes nothing.
+    Script { name: "pgbench-delete", text: Text::Own("DELETE FROM looked WHERE id = -1 - :aid;") },
 ];
+
+/// A table with a secondary index, as many rows as there are accounts.
+const LOOKED: &str = "DROP TABLE IF EXISTS looked;
+CREATE TABLE looked (id integer PRIMARY KEY, code integer NOT NULL, note text);
+INSERT INTO looked SELECT aid, 1 + aid * 7919::bigint % (SELECT count(*) FROM pgbench_accounts), 'a row of ' || aid FROM pgbench_accounts;
+CREATE INDEX ON looked (code);";
+
+/// File of the script, in the folder of the servers.
+const SCRIPT_FILE: &str = "script.sql";
+
+/// Protocols of pgbench.
+const PROTOCOLS: [&str; 3] = ["simple", "extended", "prepared"];
 
 /// A COPY into a table with a primary key.
 const COPY: &str = "copy";
@@ -77,6 +127,7 @@ enum Work {
         programs: PathBuf,
         /// Multiples of 100,000 accounts.
         scale: u32,
+        protocol: &'static str,
     },
     Copy {
         rows: u32,
@@ -253,18 +304,39 @@ fn setting(arguments: &BenchArguments, name: &str, default: u32) -> Result<u32, 
     let mut value = default;
     for (given, text) in &arguments.cluster.settings {
         if given != name {
-            return Err(wrong(
-                arguments,
-                &format!("no setting `{given}`"),
-                &format!("its one setting is {name}"),
-            ));
+            let hint = format!("its one setting is {name}");
+            return Err(wrong(arguments, &format!("no setting `{given}`"), &hint));
         }
-        let number = text.parse().ok().filter(|number| *number > 0);
-        value = number.ok_or_else(|| {
-            wrong(arguments, &format!("`{name}={text}` is wrong"), "a whole number from 1 on")
-        })?;
+        value = whole(arguments, name, text)?;
     }
     Ok(value)
+}
+
+fn whole(arguments: &BenchArguments, name: &str, text: &str) -> Result<u32, Failure> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| wrong(arguments, &format!("`{name}={text}` is wrong"), "a whole number from 1 on"))
+}
+
+/// Scale and protocol of pgbench.
+fn pgbench_settings(arguments: &BenchArguments) -> Result<(u32, &'static str), Failure> {
+    let (mut scale, mut protocol) = (16, PROTOCOLS[0]);
+    for (name, text) in &arguments.cluster.settings {
+        match name.as_str() {
+            "scale" => scale = whole(arguments, name, text)?,
+            "protocol" => {
+                let known = PROTOCOLS.into_iter().find(|known| known == text);
+                protocol = known.ok_or_else(|| {
+                    let hint = format!("its protocols are {}", PROTOCOLS.join(", "));
+                    wrong(arguments, &format!("`protocol={text}` is wrong"), &hint)
+                })?;
+            }
+            _ => {
+                let hint = "its settings are scale and protocol";
+                return Err(wrong(arguments, &format!("no setting `{name}`"), hint));
+            }
+        }
+    }
+    Ok((scale, protocol))
 }
 
 impl Work {
@@ -280,7 +352,8 @@ impl Work {
             None => None,
         };
         if let (Some(script), Some(programs)) = (script, programs) {
-            return Ok(Work::Pgbench { script, programs, scale: setting(arguments, "scale", 16)? });
+            let (scale, protocol) = pgbench_settings(arguments)?;
+            return Ok(Work::Pgbench { script, programs, scale, protocol });
         }
         if [COPY, INSERT_SELECT].contains(&name) {
             let rows = setting(arguments, "rows", 1_000_000)?;
@@ -327,8 +400,9 @@ impl Work {
                 parameters.insert("statements", (*statements).into());
                 return parameters;
             }
-            Work::Pgbench { scale, .. } => {
+            Work::Pgbench { scale, protocol, .. } => {
                 parameters.insert("scale", (*scale).into());
+                parameters.insert("protocol", (*protocol).into());
             }
             Work::Calls(_) => {
                 parameters.extend(arguments.count.clone().map(|count| ("count", count.into())));
@@ -346,9 +420,13 @@ impl Work {
     fn prepare(&self, servers: &Servers) -> Result<(), Failure> {
         for server in &servers.all {
             match self {
-                Work::Pgbench { programs, scale, .. } => {
+                Work::Pgbench { programs, scale, script, .. } => {
                     let arguments = ["-i", "-q", "-s", &scale.to_string()];
                     server.address.pgbench(programs, &servers.folder.0, &arguments)?;
+                    if let Text::Own(_) = script.text {
+                        let made = server.address.connect()?.batch_execute(LOOKED);
+                        made.map_err(|error| failed("CREATE TABLE looked", &error))?;
+                    }
                 }
                 Work::Copy { text, by_select, .. } => {
                     let mut client = server.address.connect()?;
@@ -375,14 +453,24 @@ impl Work {
         seed: u64,
     ) -> Result<Measured, Failure> {
         match self {
-            Work::Pgbench { script, programs, .. } => {
+            Work::Pgbench { script, programs, scale, protocol } => {
                 let folder = &servers.folder.0;
                 let seed = format!("--random-seed={seed}");
                 let (clients, seconds) = (load.clients.to_string(), load.seconds.to_string());
-                let options =
-                    ["-n", "-c", &clients, "-j", "2", "-T", &seconds, "-l", "--log-prefix=times", &seed];
-                let said =
-                    server.address.pgbench(programs, folder, &[&options, script.arguments].concat())?;
+                let threads = load.clients.min(2).to_string();
+                let mut options = vec!["-n", "-c", &clients, "-j", &threads, "-T", &seconds, "-M", protocol];
+                options.extend(["-l", "--log-prefix=times", &seed]);
+                match script.text {
+                    Text::BuiltIn(name) => options.extend(["-b", name]),
+                    Text::Own(statements) => {
+                        let text = format!("\\set aid random(1, 100000 * {scale})\n{statements}\n");
+                        let path = folder.join(SCRIPT_FILE);
+                        std::fs::write(&path, text)
+                            .map_err(|error| failed(&path.display().to_string(), &error))?;
+                        options.extend(["-f", SCRIPT_FILE]);
+                    }
+                }
+                let said = server.address.pgbench(programs, folder, &options)?;
                 let times_us = times(folder).map_err(|error| failed("pgbench's log", &error))?;
                 summary(&said, times_us).ok_or_else(|| failed("pgbench did not say what it did", &said))
             }

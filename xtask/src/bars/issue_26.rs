@@ -1,0 +1,74 @@
+//! Statements in steps, memory with a bound, and the way through the wire.
+
+use super::side_by_side::{self, Compared};
+use super::weir::Weir;
+use super::{Bar, Effort, Kind, Seen};
+
+macro_rules! beside_postgres {
+    ($id:literal, $least:literal, $claim:literal) => {
+        Bar {
+            id: $id,
+            issue: 26,
+            claim: concat!($claim, ": over PostgreSQL 15, simple and prepared, 1, 16 and 64 connections"),
+            bar: concat!("each ≥ ", $least),
+            kind: Kind::Real,
+            measure: |weir, effort| beside_postgres(weir, effort, $id, $least),
+        }
+    };
+}
+
+pub const BARS: &[Bar] = &[
+    beside_postgres!("pgbench-select-all", 1.2, "a row by its key"),
+    beside_postgres!("pgbench-index", 1.0, "a row by a secondary index"),
+    beside_postgres!("pgbench-join-2", 1.0, "a join of two tables by key"),
+    beside_postgres!("pgbench-join-4", 1.0, "a join of four tables by key"),
+    beside_postgres!("pgbench-order", 1.0, "the first ten rows in the order of an index"),
+    beside_postgres!("pgbench-transaction", 1.2, "BEGIN; SELECT; END"),
+    beside_postgres!("pgbench-delete", 1.0, "a DELETE of no row"),
+    beside_postgres!("pgbench-update", 1.5, "simple-update"),
+    beside_postgres!("pgbench-all", 1.5, "TPC-B"),
+];
+
+const PROTOCOLS: [&str; 2] = ["simple", "prepared"];
+const CLIENTS: [&str; 3] = ["1", "16", "64"];
+
+/// The workload has the name of the bar; ten pairs of each protocol and number of connections.
+fn beside_postgres(weir: &Weir, effort: Effort, id: &str, least: f64) -> Result<Seen, String> {
+    let workload = id.strip_suffix("-all").unwrap_or(id);
+    let (pairs, seconds) = if effort == Effort::Quick { ("1", "1") } else { ("10", "1") };
+    let mut lowest = f64::INFINITY;
+    let mut all = Vec::new();
+    for protocol in PROTOCOLS {
+        for clients in CLIENTS {
+            let setting = format!("protocol={protocol}");
+            let report = weir.json(&[
+                "bench",
+                workload,
+                "--set",
+                "scale=4",
+                "--set",
+                &setting,
+                "--clients",
+                clients,
+                "--seconds",
+                seconds,
+                "--target",
+                "weir:,postgres",
+                "--repeat",
+                pairs,
+                "--format",
+                "json",
+            ])?;
+            let Compared { value, min, max, own, other, .. } = side_by_side::read(&report)?;
+            lowest = lowest.min(value);
+            all.push(format!(
+                "{protocol} {clients}: {value:.2} ({min:.2} to {max:.2}; {own:.0} and {other:.0} a second)"
+            ));
+        }
+    }
+    Ok(Seen {
+        met: lowest >= least,
+        figure: format!("{lowest:.2} at least"),
+        interval: format!("{pairs} pairs each; {}", all.join(", ")),
+    })
+}
