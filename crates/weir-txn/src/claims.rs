@@ -2,6 +2,8 @@
 //!
 //! A table only: [`crate::shard::Node`] decides which transaction waits, withdraws or ends.
 
+use std::collections::hash_map::Entry;
+
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -71,6 +73,8 @@ type Holds = SmallVec<[(TxnId, LockStrength); 1]>;
 pub struct Claims {
     /// Holders of keys and advisory locks.
     alone: FxHashMap<Claim, TxnId>,
+    /// Number of keys and advisory locks of each holder. Invariant: none is 0, and their sum is the length of `alone`.
+    counts: FxHashMap<TxnId, usize>,
     /// Holders of rows, in ascending order. A transaction may hold a row in several strengths: each is released when the statement that
     /// took it is rolled back.
     rows: FxHashMap<(TableId, u32), Holds>,
@@ -96,9 +100,9 @@ impl Claims {
         self.tables.iter().filter(move |(_, holder)| *holder == txn).map(|(table, _)| *table)
     }
 
-    /// Returns whether another transaction holds a key or an advisory lock. Takes time proportional to the number of those that are held.
+    /// Returns whether another transaction holds a key or an advisory lock.
     pub fn others_hold_keys(&self, txn: TxnId) -> bool {
-        self.alone.values().any(|holder| *holder != txn)
+        self.counts.len() > usize::from(self.counts.contains_key(&txn))
     }
 
     /// Other transactions whose claims conflict with `claim`.
@@ -149,7 +153,11 @@ impl Claims {
             return place.is_err();
         }
         let Some((row, strength)) = claim.as_row() else {
-            return self.alone.insert(claim.clone(), txn).is_none();
+            let is_new = self.alone.insert(claim.clone(), txn).is_none();
+            if is_new {
+                *self.counts.entry(txn).or_default() += 1;
+            }
+            return is_new;
         };
         let holders = self.rows.entry(row).or_default();
         match holders.binary_search(&(txn, strength)) {
@@ -167,7 +175,14 @@ impl Claims {
             return;
         }
         let Some((row, strength)) = claim.as_row() else {
-            self.alone.remove(claim);
+            if let Some(holder) = self.alone.remove(claim)
+                && let Entry::Occupied(mut count) = self.counts.entry(holder)
+            {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
             return;
         };
         let Some(holders) = self.rows.get_mut(&row) else { return };
@@ -181,6 +196,7 @@ impl Claims {
     pub fn of(&self, is_meant: impl Fn(TxnId) -> bool) -> Claims {
         let mut of = self.clone();
         of.alone.retain(|_, txn| is_meant(*txn));
+        of.counts.retain(|txn, _| is_meant(*txn));
         of.tables.retain(|(_, txn)| is_meant(*txn));
         of.loading.retain(|txn| is_meant(*txn));
         of.rows.retain(|_, holders| {
@@ -212,6 +228,52 @@ mod tests {
         let [no, yes] = [false, true];
         let documented = [[no, no, no, yes], [no, no, yes, yes], [no, yes, yes, yes], [yes, yes, yes, yes]];
         assert_eq!(conflicts, documented);
+    }
+
+    #[test]
+    fn holders_of_keys_are_counted() {
+        let key = |of: u8| Claim::Key(TableId(0), 0, KeyBytes::from(&[of][..]));
+        let mut claims = Claims::default();
+        assert!(!claims.others_hold_keys(of(1)));
+        for held in 0..3 {
+            claims.take(&key(held), of(1));
+            claims.take(&key(held), of(1));
+        }
+        claims.take(&Claim::Row(TableId(0), 1), of(2));
+        assert!(!claims.others_hold_keys(of(1)), "its own, and a row");
+        assert!(claims.others_hold_keys(of(2)));
+        claims.take(&key(7), of(2));
+        assert!(claims.others_hold_keys(of(1)));
+        claims.release(&key(7), of(2));
+        assert!(!claims.others_hold_keys(of(1)));
+        (0..3).for_each(|held| claims.release(&key(held), of(1)));
+        assert!(!claims.others_hold_keys(of(2)));
+    }
+
+    /// Others' claims from before remain; none is given afterwards.
+    #[test]
+    fn a_table_is_claimed_beside_rows_and_keeps_others_out() {
+        let (row, key) = (Claim::Row(TableId(0), 7), Claim::Key(TableId(0), 0, KeyBytes::from(&[1][..])));
+        let (table, other) = (Claim::Table(TableId(0)), Claim::Row(TableId(1), 7));
+        let mut claims = Claims::default();
+        claims.take(&row, of(2));
+        assert!(claims.against(&table, of(1)).is_empty());
+        assert!(claims.take(&table, of(1)) && !claims.take(&table, of(1)));
+        assert_eq!(claims.against(&table, of(3))[..], [of(1)]);
+        assert_eq!(claims.against(&key, of(3))[..], [of(1)]);
+        assert_eq!(claims.against(&row, of(3))[..], [of(1), of(2)]);
+        assert_eq!(claims.against(&row, of(1))[..], [of(2)], "what was there before");
+        assert!(claims.against(&other, of(3)).is_empty());
+        claims.loading.push(of(4));
+        assert_eq!(
+            claims.against(&Claim::Table(TableId(1)), of(1))[..],
+            [of(4)],
+            "not all of its keys are claimed"
+        );
+        claims.loading.clear();
+        claims.release(&table, of(1));
+        claims.release(&row, of(2));
+        assert!(claims.is_empty());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A ratio between two protocols is the median over the repetitions, and each repetition runs all of
 //! them one after the other: what slows the machine down for a while slows all of them.
 
+mod beside;
 mod calls;
 mod servers;
 mod side_by_side;

@@ -17,7 +17,27 @@ macro_rules! beside_postgres {
     };
 }
 
+macro_rules! beside_long_statements {
+    ($id:literal, $other:literal, $most_ms:literal, $claim:literal) => {
+        Bar {
+            id: $id,
+            issue: 26,
+            claim: concat!(
+                $claim,
+                " while four sessions loop, sort, join and aggregate on one shard for a minute"
+            ),
+            bar: concat!("p99 under ", $most_ms, " ms"),
+            kind: Kind::Real,
+            measure: |weir, effort| beside_long_statements(weir, effort, $other, $most_ms),
+        }
+    };
+}
+
 pub const BARS: &[Bar] = &[
+    beside_long_statements!("beside-select", "select", 20, "SELECT 1"),
+    beside_long_statements!("beside-update", "update", 20, "one-row UPDATEs"),
+    beside_long_statements!("beside-connect", "connect", 20, "new connections"),
+    beside_long_statements!("beside-cancel", "cancel", 100, "cancel requests"),
     beside_postgres!("pgbench-select-all", 1.2, "a row by its key"),
     beside_postgres!("pgbench-index", 1.0, "a row by a secondary index"),
     beside_postgres!("pgbench-join-2", 1.0, "a join of two tables by key"),
@@ -28,6 +48,43 @@ pub const BARS: &[Bar] = &[
     beside_postgres!("pgbench-update", 1.5, "simple-update"),
     beside_postgres!("pgbench-all", 1.5, "TPC-B"),
 ];
+
+/// Three runs of each server; the worst counts.
+fn beside_long_statements(weir: &Weir, effort: Effort, other: &str, most_ms: u32) -> Result<Seen, String> {
+    let (rounds, seconds) = if effort == Effort::Quick { ("1", "5") } else { ("3", "20") };
+    let setting = format!("other={other}");
+    let report = weir.json(&[
+        "bench",
+        "beside",
+        "--set",
+        &setting,
+        "--seconds",
+        seconds,
+        "--target",
+        "weir:,postgres",
+        "--repeat",
+        rounds,
+        "--format",
+        "json",
+    ])?;
+    let of = |label: &str, field: &str| -> Vec<f64> {
+        let runs = report["runs"].as_array().into_iter().flatten();
+        let own = runs.filter(|run| run["label"] == label);
+        own.filter_map(|run| Some(run["latency_us"][field].as_f64()? / 1_000.0)).collect()
+    };
+    let worst = |label: &str, field: &str| of(label, field).into_iter().fold(f64::NAN, f64::max);
+    let own = worst("weir", "p99");
+    Ok(Seen {
+        met: own < f64::from(most_ms),
+        figure: format!("p99 {own:.1} ms"),
+        interval: format!(
+            "the worst of {rounds} rounds of {seconds} s; longest {:.0} ms; PostgreSQL: p99 {:.1} ms, longest {:.0} ms",
+            worst("weir", "max"),
+            worst("postgres", "p99"),
+            worst("postgres", "max")
+        ),
+    })
+}
 
 const PROTOCOLS: [&str; 2] = ["simple", "prepared"];
 const CLIENTS: [&str; 3] = ["1", "16", "64"];

@@ -7,12 +7,13 @@ use serde::Serialize;
 use tracing::warn;
 use weir_core::history::Seen;
 use weir_core::ids::{CoordinatorId, Sender, ShardId};
-use weir_core::machine::{Exposed, Shard, Unpaced, Work};
+use weir_core::machine::{Exposed, Shard, Work};
 use weir_core::nearby::{Actor, Nearby, ReplySink, is_hurried};
 use weir_types::interrupt::Interrupts;
 
 use super::log::LogError;
 use super::outbox::{Leaving, Outbox};
+use super::permits::Permits;
 use super::recovery::STACK_BYTES;
 use super::shard_loop::Inbox;
 use crate::embedded::now_ms;
@@ -65,18 +66,21 @@ pub(super) struct Counter<S: Exposed> {
     inbox: Arc<Inbox>,
     interrupts: Option<Arc<Interrupts>>,
     seen: Arc<Seen>,
+    /// For workers.
+    permits: Arc<Permits>,
 }
 
 /// Work on its way to a thread. However it ends, the shard is told once it has.
 struct Worker<F: Fn()> {
     work: Option<Work>,
+    permits: Arc<Permits>,
     tell: F,
 }
 
 impl<F: Fn()> Worker<F> {
     fn run(mut self) {
         if let Some(work) = self.work.take() {
-            work(Arc::new(Unpaced));
+            work(self.permits.take());
         }
     }
 }
@@ -180,13 +184,13 @@ where
         shard: S,
         outbox: Outbox<S>,
         inbox: Arc<Inbox>,
-        seen: Arc<Seen>,
+        (seen, permits): (Arc<Seen>, Arc<Permits>),
         own: Weak<Counter<S>>,
     ) -> Counter<S> {
         let sinks = FxHashMap::default();
         let interrupts = shard.interrupts().cloned();
         let core = Core { shard, outbox, sinks, away: Leaving::default(), failed: None, is_over: false };
-        Counter { actor: Actor::new(core), own, inbox, interrupts, seen }
+        Counter { actor: Actor::new(core), own, inbox, interrupts, seen, permits }
     }
 
     /// Called after a turn: handles arrivals that have come meanwhile.
@@ -212,7 +216,8 @@ where
                     counter.take_turns();
                 }
             };
-            let worker = Worker { work: Some(one), tell };
+            let permits = self.permits.clone();
+            let worker = Worker { work: Some(one), permits, tell };
             let thread = std::thread::Builder::new().name("worker".to_owned()).stack_size(STACK_BYTES);
             if let Err(error) = thread.spawn(move || worker.run()) {
                 warn!(%error, "a statement cannot have a thread of its own");

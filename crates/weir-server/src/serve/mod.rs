@@ -7,6 +7,7 @@ mod asking;
 mod counter;
 pub mod log;
 mod outbox;
+mod permits;
 mod recovery;
 mod shard_loop;
 mod take;
@@ -47,6 +48,7 @@ use weir_net::{ClusterFile, Link};
 use weir_types::interrupt::{Budget, Interrupts};
 use weir_types::{SqlError, SqlState};
 
+use self::permits::Permits;
 use crate::embedded::now_ms;
 use acceptor::{Acceptor, House};
 pub use log::Durability;
@@ -297,6 +299,8 @@ impl Server {
         let reached = recovered.iter().map(|(_, machine, _)| machine.last_clock()).max().unwrap_or(0);
         let reached = reached.max(clock_at(clock_reached_ms.unwrap_or(0)));
         warn_of_clock(ms_of(reached));
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let permits = Arc::new(Permits::new(processors));
         for (shard, mut machine, log) in recovered {
             machine.restore_clock(reached);
             machine.set_memory_max(share);
@@ -305,7 +309,7 @@ impl Server {
                 interrupts.set_memory_max(statement_memory);
             }
             known.add(shard);
-            let common = (&cluster, &terms, &told, &seen);
+            let common = (&cluster, &terms, &told, &seen, &permits);
             let one = open_shard((shard, machine), log, (name.as_str(), common), tls.as_ref())?;
             loops.push((shard, one));
         }
@@ -432,7 +436,7 @@ fn named<'c>(cluster: &'c ClusterFile, name: &str, insecure: bool) -> Result<&'c
 }
 
 /// Parameters shared by the shards of a node.
-type Common<'a> = (&'a ClusterFile, &'a Terms, &'a Arc<Outgoing>, &'a Arc<Seen>);
+type Common<'a> = (&'a ClusterFile, &'a Terms, &'a Arc<Outgoing>, &'a Arc<Seen>, &'a Arc<Permits>);
 
 /// Begins a run of each shard, once their logs agree on what there was.
 fn compare_logs<'l>(
@@ -472,7 +476,7 @@ where
     S::Progress: DeserializeOwned,
     S::Record: Serialize + DeserializeOwned,
 {
-    let (cluster, terms, told, seen) = common;
+    let (cluster, terms, told, seen, permits) = common;
     // Requests before its first turn are answered with the recovered schema.
     told.tell::<S>(machine.take_description(), terms);
     let link = |other, token| {
@@ -483,7 +487,14 @@ where
     let others = cluster.nodes.iter().filter(|(other, _)| *other != name);
     let neighbours = others.filter_map(|(_, other)| other.shards.first().copied()).collect();
     let told = (told.clone(), terms.clone());
-    Ok(ShardLoop::new(machine, (cluster.shards, neighbours), log, told, seen.clone(), link)?)
+    Ok(ShardLoop::new(
+        machine,
+        (cluster.shards, neighbours),
+        log,
+        told,
+        (seen.clone(), permits.clone()),
+        link,
+    )?)
 }
 
 /// Claims a data directory; rejects one of another node, another application, or a running node.

@@ -25,6 +25,7 @@ use super::Outgoing;
 use super::counter::{Core, Counter};
 use super::log::{Log, LogError, LogFigures};
 use super::outbox::{Leaving, Outbox};
+use super::permits::Permits;
 use super::take::{Taken, take};
 use super::writer::Writer;
 use crate::embedded::now_ms;
@@ -144,7 +145,7 @@ where
         (shards, neighbours): (ShardId, Vec<ShardId>),
         log: Option<Log>,
         told: (Arc<Outgoing>, Terms),
-        seen: Arc<Seen>,
+        (seen, permits): (Arc<Seen>, Arc<Permits>),
         link: impl Fn(ShardId, Token) -> Link,
     ) -> io::Result<ShardLoop<S>> {
         let poll = Poll::new()?;
@@ -164,8 +165,9 @@ where
             |other: ShardId| (other != shard.id()).then(|| link(other, Token(1 + usize::from(other))));
         let (id, links) = (shard.id(), (0..shards).map(link_to).collect());
         let outbox = Outbox::new(writer.transpose()?, seen.clone());
-        let counter =
-            Arc::new_cyclic(|own| Counter::new(shard, outbox, inbox.clone(), seen.clone(), own.clone()));
+        let counter = Arc::new_cyclic(|own| {
+            Counter::new(shard, outbox, inbox.clone(), (seen.clone(), permits), own.clone())
+        });
         place.get_or_init(|| Arc::downgrade(&counter));
         Ok(ShardLoop {
             links,

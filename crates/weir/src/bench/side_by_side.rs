@@ -15,6 +15,7 @@ use serde_json::Value;
 use weir_bench::Spread;
 use weir_server::report::Latency;
 
+use crate::bench::beside::{self, OTHERS, Other};
 use crate::bench::calls::Calls;
 use crate::bench::servers::{Folder, Server, Servers, Target, failed, postgres_programs};
 use crate::bench::transactions::{STATEMENTS_MIN, Transactions};
@@ -40,7 +41,7 @@ struct Script {
 enum Text {
     /// Name of one of pgbench's own scripts.
     BuiltIn(&'static str),
-    /// The statements of a transaction. The variable `aid` is a random account.
+    /// Lines of a script. The variable `aid` is a random account.
     Own(&'static str),
 }
 
@@ -80,7 +81,10 @@ const SCRIPTS: [Script; 9] = [
         text: Text::Own("BEGIN;\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;\nEND;"),
     },
     // A write that changes nothing.
-    Script { name: "pgbench-delete", text: Text::Own("DELETE FROM looked WHERE id = -1 - :aid;") },
+    Script {
+        name: "pgbench-delete",
+        text: Text::Own("\\set none -1 - :aid\nDELETE FROM looked WHERE id = :none;"),
+    },
 ];
 
 /// A table with a secondary index, as many rows as there are accounts.
@@ -103,18 +107,22 @@ const INSERT_SELECT: &str = "insert-select";
 const STATEMENTS: &str = "statements";
 const SAVEPOINTS: &str = "savepoints";
 
+/// What others do while four sessions loop, sort, join and aggregate.
+const BESIDE: &str = "beside";
+
 /// Workloads of one connection, which end with their work.
 const ENDING: [&str; 4] = [COPY, INSERT_SELECT, STATEMENTS, SAVEPOINTS];
 
 /// Workloads that run on servers only, for messages.
 pub fn names() -> String {
-    SCRIPTS.iter().map(|script| script.name).chain(ENDING).collect::<Vec<_>>().join(", ")
+    SCRIPTS.iter().map(|script| script.name).chain(ENDING).chain([BESIDE]).collect::<Vec<_>>().join(", ")
 }
 
 /// It runs on servers: by its name, or because targets are named and it is an application.
 pub fn is_meant(arguments: &BenchArguments) -> bool {
     let is_built_in = SCRIPTS.iter().any(|script| script.name == arguments.workload);
     is_built_in
+        || arguments.workload == BESIDE
         || ENDING.contains(&arguments.workload.as_str())
         || (arguments.workload != "ycsb" && !arguments.target.is_empty())
 }
@@ -137,6 +145,7 @@ enum Work {
         by_select: bool,
     },
     Transactions(Transactions),
+    Beside(Other),
     Calls(Calls),
 }
 
@@ -312,6 +321,21 @@ fn setting(arguments: &BenchArguments, name: &str, default: u32) -> Result<u32, 
     Ok(value)
 }
 
+/// What the others do.
+fn other(arguments: &BenchArguments) -> Result<Other, Failure> {
+    let mut other = OTHERS[0].1;
+    for (name, text) in &arguments.cluster.settings {
+        let known = OTHERS.iter().find(|(known, _)| name == "other" && known == text);
+        let known = known.ok_or_else(|| {
+            let names: Vec<&str> = OTHERS.iter().map(|(name, _)| *name).collect();
+            let hint = format!("its one setting is other: {}", names.join(", "));
+            wrong(arguments, &format!("`{name}={text}` is wrong"), &hint)
+        })?;
+        other = known.1;
+    }
+    Ok(other)
+}
+
 fn whole(arguments: &BenchArguments, name: &str, text: &str) -> Result<u32, Failure> {
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| wrong(arguments, &format!("`{name}={text}` is wrong"), "a whole number from 1 on"))
@@ -372,6 +396,9 @@ impl Work {
                 savepoints: name == SAVEPOINTS,
             }));
         }
+        if name == BESIDE {
+            return other(arguments).map(Work::Beside);
+        }
         if let Some((setting, value)) = arguments.cluster.settings.first() {
             let hint = "servers are loaded as workload.toml says: change it there";
             return Err(wrong(arguments, &format!("--set {setting}={value} is not for servers"), hint));
@@ -403,6 +430,12 @@ impl Work {
             Work::Pgbench { scale, protocol, .. } => {
                 parameters.insert("scale", (*scale).into());
                 parameters.insert("protocol", (*protocol).into());
+            }
+            Work::Beside(_) => {
+                let other = arguments.cluster.settings.last().map_or(OTHERS[0].0, |(_, other)| other);
+                parameters.insert("other", other.into());
+                parameters.insert("seconds", load.seconds.into());
+                return parameters;
             }
             Work::Calls(_) => {
                 parameters.extend(arguments.count.clone().map(|count| ("count", count.into())));
@@ -436,6 +469,7 @@ impl Work {
                         copy(&mut client, "source", text)?;
                     }
                 }
+                Work::Beside(_) => beside::prepare(server)?,
                 Work::Transactions(_) | Work::Calls(_) => {}
             }
         }
@@ -476,6 +510,7 @@ impl Work {
             }
             Work::Copy { text, by_select, .. } => write_rows(server, (!by_select).then_some(text)),
             Work::Transactions(transactions) => transactions.measure(server),
+            Work::Beside(other) => beside::measure(*other, server, load),
             Work::Calls(calls) => calls.measure(server, load, seed),
         }
     }

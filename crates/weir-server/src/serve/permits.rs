@@ -1,0 +1,148 @@
+//! Permits to run for the workers of a node (docs/internals/steps.md, "How many run").
+//!
+//! A worker that the system has taken off its processor may hold its shard's lock, and a step would wait until it runs again: with twice as
+//! many workers as processors, several milliseconds. So no more workers run than there are processors. The others wait, without a
+//! lock, and take turns.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use weir_core::machine::Pace;
+
+/// A worker keeps its permit for so long while others wait for one.
+const QUANTUM: Duration = Duration::from_millis(2);
+
+#[derive(Debug)]
+pub(super) struct Permits {
+    state: Mutex<State>,
+    /// Whether somebody waits.
+    is_wanted: AtomicBool,
+}
+
+/// Invariant: nobody waits while a permit is free.
+#[derive(Debug)]
+struct State {
+    free: usize,
+    waiting: VecDeque<Arc<Waiting>>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    thread: Thread,
+    has_permit: AtomicBool,
+}
+
+impl Permits {
+    pub(super) fn new(count: usize) -> Permits {
+        let state = State { free: count.max(1), waiting: VecDeque::new() };
+        Permits { state: Mutex::new(state), is_wanted: AtomicBool::new(false) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a permit, in order of arrival. It is returned when the value is dropped.
+    pub(super) fn take(self: &Arc<Permits>) -> Arc<Permit> {
+        let mut state = self.state();
+        match state.free.checked_sub(1) {
+            Some(left) => state.free = left,
+            None => self.wait(state),
+        }
+        Arc::new(Permit { of: self.clone(), base: Instant::now(), since_us: AtomicU64::new(0) })
+    }
+
+    fn wait(&self, mut state: MutexGuard<'_, State>) {
+        let own = Arc::new(Waiting { thread: std::thread::current(), has_permit: AtomicBool::new(false) });
+        state.waiting.push_back(own.clone());
+        self.is_wanted.store(true, Ordering::Relaxed);
+        drop(state);
+        while !own.has_permit.load(Ordering::Acquire) {
+            std::thread::park();
+        }
+    }
+
+    /// Gives a permit to the first who waits. Returns whether somebody has waited.
+    fn give(&self, state: &mut State) -> bool {
+        let next = state.waiting.pop_front();
+        self.is_wanted.store(!state.waiting.is_empty(), Ordering::Relaxed);
+        let Some(next) = next else { return false };
+        next.has_permit.store(true, Ordering::Release);
+        next.thread.unpark();
+        true
+    }
+}
+
+/// A permit of a worker, which sets its pace: it pauses when its time is over and another one waits.
+#[derive(Debug)]
+pub(super) struct Permit {
+    of: Arc<Permits>,
+    base: Instant,
+    /// Since when it runs, in microseconds after `base`.
+    since_us: AtomicU64,
+}
+
+impl Permit {
+    fn now_us(&self) -> u64 {
+        self.base.elapsed().as_micros() as u64
+    }
+}
+
+impl Pace for Permit {
+    fn wants_pause(&self) -> bool {
+        self.of.is_wanted.load(Ordering::Relaxed)
+            && self.now_us() - self.since_us.load(Ordering::Relaxed) >= QUANTUM.as_micros() as u64
+    }
+
+    fn pause(&self) {
+        let mut state = self.of.state();
+        if self.of.give(&mut state) {
+            self.of.wait(state);
+        }
+        self.since_us.store(self.now_us(), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut state = self.of.state();
+        if !self.of.give(&mut state) {
+            state.free += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// Of eight workers never more than two run, and each comes to its end.
+    #[test]
+    fn no_more_run_than_there_are_permits() {
+        let permits = Arc::new(Permits::new(2));
+        let (running, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let permit = permits.take();
+                    assert!(running.fetch_add(1, Ordering::SeqCst) < 2);
+                    for _ in 0..200 {
+                        running.fetch_sub(1, Ordering::SeqCst);
+                        permit.pause();
+                        assert!(running.fetch_add(1, Ordering::SeqCst) < 2);
+                    }
+                    running.fetch_sub(1, Ordering::SeqCst);
+                    ended.fetch_add(1, Ordering::SeqCst);
+                });
+            }
+        });
+        assert_eq!(ended.load(Ordering::SeqCst), 8);
+        assert_eq!(permits.state().free, 2);
+        assert!(!permits.take().wants_pause(), "nobody waits");
+    }
+}
