@@ -192,6 +192,12 @@ impl Claims {
         }
     }
 
+    /// Releases everything that the transaction holds. Takes time proportional to the number of all claims.
+    pub fn release_all_of(&mut self, txn: TxnId) {
+        let keep = self.of(|other| other != txn);
+        *self = keep;
+    }
+
     /// The claims of the transactions for which `is_meant` holds.
     pub fn of(&self, is_meant: impl Fn(TxnId) -> bool) -> Claims {
         let mut of = self.clone();

@@ -262,6 +262,9 @@ impl<F: Faults> Node<F> {
     ) {
         self.statement = ended.request.statement();
         let txn = ended.request.txn();
+        if ended.own.is_none() {
+            self.forget_lost(txn, &ended.request);
+        }
         let result = self.outcome(&mut ended);
         let EndedCall { request, own, claims, chosen, read_only, mark, .. } = ended;
         self.keep_chosen(
@@ -272,6 +275,8 @@ impl<F: Faults> Node<F> {
         if let Request::Work { .. } = request {
             return self.end_statement(now_ms, is_unheard, request, (result, own, claims, mark), out);
         }
+        // Another participant may have been promised meanwhile that the transaction will not be.
+        let is_unheard = is_unheard || self.is_repeated(&request, out);
         let own = own.unwrap_or_default();
         match result {
             Ok(ran) if !is_unheard => self.commit_run(now_ms, request, (ran, own, claims), read_only, out),
@@ -284,6 +289,15 @@ impl<F: Faults> Node<F> {
                 }
             }
         }
+    }
+
+    /// A call has ended without its write set and its claims: its thread has panicked, or could not be started.
+    #[cold]
+    fn forget_lost(&mut self, txn: TxnId, request: &Request) {
+        if let Request::Work { .. } = request {
+            self.drop_open(txn);
+        }
+        self.claims.release_all_of(txn);
     }
 
     /// Result of the run; [`Stop::Long`]: it is to begin again, for others have changed what it uses, or have released what it needs.

@@ -232,15 +232,20 @@ impl<F: Faults> Node<F> {
         out: &mut Effects,
     ) {
         let txn = request.txn();
+        if !matches!(result, Err(Stop::Long)) {
+            self.workers.attempts.remove(&txn);
+        }
+        let Some(own) = own else {
+            // It is lost, and the transaction has been dropped.
+            if !is_unheard {
+                self.refuse_forgotten(txn, out);
+            }
+            return;
+        };
         let Some(mut open) = self.open.remove(&txn) else {
             // It has been dropped meanwhile.
-            self.storage.discard_write_set(own.unwrap_or_default());
+            self.storage.discard_write_set(own);
             return self.release_claims(txn, claims);
-        };
-        let Some(own) = own else {
-            self.open.insert(txn, open);
-            self.drop_open(txn);
-            return self.refuse_forgotten(txn, out);
         };
         open.own = own;
         open.waiting_claims.extend(claims);
