@@ -63,7 +63,13 @@ pub fn measure(other: Other, server: &Server, load: &Load) -> Result<Measured, F
     }
     let times_us = measured?;
     let completed = times_us.len() as u64;
-    Ok(Measured { throughput: completed as f64 / load.seconds, completed, aborted: 0, times_us, late: None })
+    Ok(Measured {
+        throughput: completed as f64 / load.seconds,
+        completed,
+        aborted: 0,
+        times_us,
+        late: Vec::new(),
+    })
 }
 
 /// A session that runs the statement again and again.

@@ -121,7 +121,7 @@ impl Calls {
                 aborted += rolled_back;
             }
             let throughput = times_us.len() as f64 / load.seconds;
-            Ok(Measured { throughput, completed: times_us.len() as u64, aborted, times_us, late: None })
+            Ok(Measured { throughput, completed: times_us.len() as u64, aborted, times_us, late: Vec::new() })
         })
     }
 

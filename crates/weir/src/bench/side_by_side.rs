@@ -164,8 +164,8 @@ pub struct Measured {
     pub aborted: u64,
     /// Duration of each, in microseconds; none where only all of it has a duration.
     pub times_us: Vec<f64>,
-    /// Duration of the last tenth of a transaction, over the first tenth: the largest of its transactions.
-    pub late: Option<f64>,
+    /// Duration of the last tenth of each transaction, over the first tenth; empty where nothing else is one transaction.
+    pub late: Vec<f64>,
 }
 
 #[derive(Serialize)]
@@ -187,9 +187,9 @@ struct Run {
     aborted_share: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     latency_us: Option<Latency>,
-    /// Duration of the last tenth of a transaction, over the first tenth.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    late: Option<f64>,
+    /// Duration of the last tenth of each transaction, over the first tenth.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    late: Vec<f64>,
     /// Which repetition this was, from 1.
     rounds: u32,
 }
@@ -541,7 +541,7 @@ fn summary(said: &str, times_us: Vec<f64>) -> Option<Measured> {
         completed: after("number of transactions actually processed: ")?.parse().ok()?,
         aborted: after("number of failed transactions: ").and_then(|count| count.parse().ok()).unwrap_or(0),
         times_us,
-        late: None,
+        late: Vec::new(),
     })
 }
 
@@ -580,7 +580,7 @@ fn write_rows(server: &Server, text: Option<&Vec<u8>>) -> Result<Measured, Failu
         None => client.execute("INSERT INTO copied SELECT * FROM source", &[]).map_err(wrong)?,
     };
     let throughput = completed as f64 / begun.elapsed().as_secs_f64();
-    Ok(Measured { throughput, completed, aborted: 0, times_us: Vec::new(), late: None })
+    Ok(Measured { throughput, completed, aborted: 0, times_us: Vec::new(), late: Vec::new() })
 }
 
 fn latency(mut times_us: Vec<f64>) -> Option<Latency> {
@@ -638,11 +638,11 @@ fn text(report: &Report) -> String {
             Cell::new(format!("{:.2}%", 100.0 * run.aborted_share)),
             time(|latency| latency.p50),
             time(|latency| latency.p99),
-            Cell::new(run.late.map_or_else(String::new, |late| format!("{late:.2}"))),
+            Cell::new(run.late.iter().map(|late| format!("{late:.2}")).collect::<Vec<_>>().join(", ")),
         ]
     };
     // Only transactions of many statements have a beginning and an end.
-    let columns = if report.runs.iter().any(|run| run.late.is_some()) { 7 } else { 6 };
+    let columns = if report.runs.iter().any(|run| !run.late.is_empty()) { 7 } else { 6 };
     let header = ["Target", "Round", "A second", "Aborted", "p50", "p99", "Last tenth over first"];
     let rows = report.runs.iter().map(|run| cells(run).into_iter().take(columns).collect()).collect();
     let title = styled(STRONG, &report.workload);
@@ -674,7 +674,7 @@ mod tests {
             completed: 1,
             aborted: 0,
             times_us: vec![p99],
-            late: None,
+            late: Vec::new(),
         };
         let runs = [(30.0, 1.0, 10.0, 2.0, 1), (20.0, 4.0, 10.0, 2.0, 2), (60.0, 4.0, 15.0, 2.0, 3)]
             .into_iter()

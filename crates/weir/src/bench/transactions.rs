@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::time::Instant;
 
 use crate::bench::servers::{Server, failed};
 use crate::bench::side_by_side::Measured;
@@ -49,19 +48,19 @@ impl Transactions {
     pub fn measure(&self, server: &Server) -> Result<Measured, Failure> {
         let created = server.address.connect()?.batch_execute(CREATE);
         created.map_err(|error| failed("CREATE TABLE", &error))?;
-        let (mut seconds, mut late) = (0.0, 0.0_f64);
+        let (mut seconds, mut late) = (0.0, Vec::new());
         for kind in Kind::ALL {
-            let begun = Instant::now();
             let said = server.address.psql(&self.programs, &self.script(kind))?;
-            seconds += begun.elapsed().as_secs_f64();
-            late = late.max(late_of(&said).ok_or_else(|| failed("psql did not print the marks", &said))?);
+            let marks = Marks::of(&said).ok_or_else(|| failed("psql did not print the marks", &said))?;
+            seconds += marks.seconds();
+            late.push(marks.late());
         }
         let completed = u64::from(self.statements) * Kind::ALL.len() as u64;
         let throughput = completed as f64 / seconds;
-        Ok(Measured { throughput, completed, aborted: 0, times_us: Vec::new(), late: Some(late) })
+        Ok(Measured { throughput, completed, aborted: 0, times_us: Vec::new(), late })
     }
 
-    /// One transaction, with marks around its first and its last tenth.
+    /// One transaction, with marks around its first and its last tenth, and after its COMMIT.
     fn script(&self, kind: Kind) -> String {
         let tenth = self.statements / 10;
         let mut script = format!("BEGIN;\n{MARK}");
@@ -74,15 +73,36 @@ impl Transactions {
             }
             script.push_str(&kind.statement(id));
         }
-        script + MARK + "COMMIT;\n"
+        script + MARK + "COMMIT;\n" + MARK
     }
 }
 
-/// Duration of the last tenth over that of the first one.
-fn late_of(said: &str) -> Option<f64> {
-    let marks: Vec<f64> = said.lines().filter_map(|line| line.trim().parse().ok()).collect();
-    let [begin, first, last, end] = marks[..] else { return None };
-    Some((end - last) / (first - begin))
+/// Times of a transaction on the server's clock, in seconds.
+struct Marks {
+    begin: f64,
+    /// End of the first tenth, and begin of the last one.
+    first: f64,
+    last: f64,
+    end: f64,
+    committed: f64,
+}
+
+impl Marks {
+    fn of(said: &str) -> Option<Marks> {
+        let marks: Vec<f64> = said.lines().filter_map(|line| line.trim().parse().ok()).collect();
+        let [begin, first, last, end, committed] = marks[..] else { return None };
+        Some(Marks { begin, first, last, end, committed })
+    }
+
+    /// Duration of the transaction with its COMMIT.
+    fn seconds(&self) -> f64 {
+        self.committed - self.begin
+    }
+
+    /// Duration of the last tenth over that of the first one.
+    fn late(&self) -> f64 {
+        (self.end - self.last) / (self.first - self.begin)
+    }
 }
 
 #[cfg(test)]
@@ -90,17 +110,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_transaction_has_its_statements_and_four_marks() {
+    fn a_transaction_has_its_statements_and_marks() {
         let transactions = Transactions { programs: PathBuf::new(), statements: 100, savepoints: true };
         let script = transactions.script(Kind::Update);
         let count = |words: &str| script.lines().filter(|line| line.starts_with(words)).count();
-        assert_eq!((count("UPDATE"), count("SAVEPOINT"), count("SELECT")), (100, 100, 4));
-        assert!(script.starts_with("BEGIN;\nSELECT") && script.ends_with("COMMIT;\n"));
+        assert_eq!((count("UPDATE"), count("SAVEPOINT"), count("SELECT")), (100, 100, 5));
+        assert!(script.starts_with("BEGIN;\nSELECT"));
+        assert!(script.ends_with(&format!("COMMIT;\n{MARK}")));
     }
 
     #[test]
     fn the_end_is_compared_with_the_beginning() {
-        assert_eq!(late_of("10.0\n12.0\n20.0\n23.0\n"), Some(1.5));
-        assert_eq!(late_of("10.0\n12.0\n"), None);
+        let marks = Marks::of("10.0\n12.0\n20.0\n23.0\n24.0\n").unwrap();
+        assert_eq!((marks.late(), marks.seconds()), (1.5, 14.0));
+        assert!(Marks::of("10.0\n12.0\n").is_none());
     }
 }
