@@ -49,18 +49,6 @@ pub trait Pace: Send + Sync {
     fn pause(&self);
 }
 
-/// Pace of a thread that runs by itself.
-#[derive(Clone, Copy, Debug)]
-pub struct Unpaced;
-
-impl Pace for Unpaced {
-    fn wants_pause(&self) -> bool {
-        false
-    }
-
-    fn pause(&self) {}
-}
-
 /// The server's side of a protocol.
 pub trait Shard: Send + 'static {
     type Request: Send + 'static;

@@ -89,6 +89,12 @@ impl Claims {
         self.alone.is_empty() && self.rows.is_empty() && self.tables.is_empty()
     }
 
+    /// Returns whether any table is claimed.
+    #[inline]
+    pub fn has_tables(&self) -> bool {
+        !self.tables.is_empty()
+    }
+
     /// Another transaction that has claimed the table.
     pub fn holder_of_table(&self, table: TableId, txn: TxnId) -> Option<TxnId> {
         let holds = |(claimed, holder): &&(TableId, TxnId)| *claimed == table && *holder != txn;

@@ -116,7 +116,7 @@ fn long_transactions(weir: &Weir, effort: Effort, workload: &str) -> Result<Seen
         "json",
     ])?;
     let Compared { value, min, max, pairs, own, other, .. } = side_by_side::read(&report)?;
-    let own_runs = report["runs"].as_array().into_iter().flatten().filter(|run| run["label"] == "weir");
+    let own_runs = side_by_side::runs_of(&report, "weir");
     let of_kind =
         |kind: usize| median(own_runs.clone().filter_map(|run| run["late"][kind].as_f64()).collect());
     // INSERTs, UPDATEs, DELETEs: the worst median, since the worst of three noisy readings says more of the noise.

@@ -68,8 +68,7 @@ fn beside_long_statements(weir: &Weir, effort: Effort, other: &str, most_ms: u32
         "json",
     ])?;
     let of = |label: &str, field: &str| -> Vec<f64> {
-        let runs = report["runs"].as_array().into_iter().flatten();
-        let own = runs.filter(|run| run["label"] == label);
+        let own = side_by_side::runs_of(&report, label);
         own.filter_map(|run| Some(run["latency_us"][field].as_f64()? / 1_000.0)).collect()
     };
     let worst = |label: &str, field: &str| of(label, field).into_iter().fold(f64::NAN, f64::max);

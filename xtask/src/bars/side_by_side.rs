@@ -31,6 +31,12 @@ pub fn compared(weir: &Weir, effort: Effort, what: &[&str], targets: &str) -> Re
     read(&weir.json(&arguments)?)
 }
 
+/// The runs of one target in a report of `weir bench`.
+pub fn runs_of<'r>(report: &'r Value, label: &'r str) -> impl Iterator<Item = &'r Value> + Clone {
+    let runs = report["runs"].as_array().into_iter().flatten();
+    runs.filter(move |run| run["label"] == label)
+}
+
 /// The ratio in a report of `weir bench`.
 pub fn read(report: &Value) -> Result<Compared, String> {
     let ratio = report["ratios"].get(0).ok_or("the bench reported no ratio")?;

@@ -175,8 +175,7 @@ pub enum Captured {
 pub struct Chosen {
     pub target: &'static str,
     pub names: &'static [&'static str],
-    /// With the release profile's optimisations.
-    /// None: that of tests.
+    /// Profile that it is built with; none: that of tests.
     pub profile: Option<&'static str>,
 }
 

@@ -130,7 +130,7 @@ fn wrong_clocks() -> Faults {
 fn setup_for(name: &str, seed: u64) -> Setup<PlantedBugs> {
     let shards = (name == "recovery forgets sequences").then_some(1);
     let faults = if name == "any clock is accepted" { wrong_clocks() } else { hard() };
-    // None of these bugs is one of long reads.
+    // None of these bugs is one of long statements.
     Setup { faults: Some(faults), shards, step_budget: None, ..Setup::new(seed) }
 }
 

@@ -57,7 +57,7 @@ use recovery::{Known, Recover, ToMake, find_log, recover_all};
 use shard_loop::{Arrival, Inbox, ShardLoop};
 pub use watch::Watch;
 
-/// Budget of a read within a step of its shard: about 16,000 rows, or a millisecond or two. A longer read gets a worker.
+/// Budget of a statement within a step of its shard: about 16,000 rows, or a millisecond or two. A longer one gets a worker.
 const STEP_BUDGET: Budget = Budget(64);
 
 /// Start parameters of a node.

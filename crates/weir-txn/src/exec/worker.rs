@@ -1,4 +1,4 @@
-//! What the run of a worker shares with the steps of its shard: the tables as of its moment, claims and sequences
+//! A worker's run shares the tables, as of its moment, the claims and the sequences with the steps of its shard
 //! (docs/internals/steps.md, "Calls and statements that write").
 //!
 //! Others' requests are handled while it runs. So it claims what it uses as it goes, and each claim is checked against what others have
@@ -21,7 +21,7 @@ use crate::storage::moment::Moment;
 /// Number of single claims that a run takes of one table; then it claims the table.
 const CLAIMS_OF_TABLE_MAX: usize = 1_024;
 
-/// Invariant: the locks of claims and sequences are taken only while the moment holds the storage's lock, and for one look-up or change at
+/// The state that a worker's run shares with its shard. Invariant: the locks of claims and sequences are taken only while the moment holds the storage's lock, and for one look-up or change at
 /// a time. So they are free whenever the shard takes a turn.
 pub struct Worker {
     moment: Rc<Moment>,
@@ -36,7 +36,7 @@ pub struct Worker {
     counts: RefCell<Vec<(TableId, usize)>>,
     /// The last claim that others' were in conflict with.
     met: RefCell<Option<Claim>>,
-    /// A table whose changes since the moment it would have to see.
+    /// A table that others have changed since the moment and that the run uses.
     stale: Cell<Option<TableId>>,
     /// Deliberate bug: it takes what has changed for unchanged.
     trusts_moment: bool,

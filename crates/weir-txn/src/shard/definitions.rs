@@ -113,8 +113,9 @@ impl<F: Faults> Node<F> {
             _ => self.barrier = Some(Barrier { txn, age }),
         }
         let open = self.open.iter().filter(|(_, open)| !open.only_advises()).map(|(txn, _)| txn);
-        let in_flight = open.chain(self.participant.prepared().keys()).copied().chain(self.workers.writers());
-        in_flight.into_iter().find(|other| *other != txn && !self.bugs.ignores_definitions())
+        let mut in_flight =
+            open.chain(self.participant.prepared().keys()).copied().chain(self.workers.writers());
+        in_flight.find(|other| *other != txn && !self.bugs.ignores_definitions())
     }
 
     pub(crate) fn lower_barrier(&mut self, txn: TxnId) {
@@ -162,7 +163,7 @@ impl<F: Faults> Node<F> {
         std::mem::swap(&mut *self.sequences, sequences);
     }
 
-    /// Commits a transaction with definitions. Only reads can be in flight then; they begin again.
+    /// Commits a transaction with definitions. Only reads, and calls that write nothing, can be in flight then; they begin again.
     pub(crate) fn commit_definitions(&mut self, versions: Versions, timestamp: Timestamp) {
         let Versions { all, own } = versions;
         for Version { mut defined, below } in all {

@@ -33,7 +33,7 @@ const ARGUMENTS_MAX: usize = 4_096;
 /// Number of times that a call begins again because others have changed what it uses; then it runs within a step, to its end.
 const ATTEMPTS_MAX: usize = 8;
 
-/// What earlier attempts of a call have shown.
+/// Outcome of the earlier attempts of a call that begins again.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     count: usize,
@@ -54,7 +54,7 @@ pub(super) struct EndedCall {
     met: Option<Claim>,
     /// Its result is void, because others have changed the table.
     stale: Option<TableId>,
-    /// Nobody has changed any row from its moment up to this position; none: somebody has.
+    /// No row has been changed by others from its moment up to this position; none: some row has.
     unchanged_until: Option<Position>,
     read_only: bool,
     in_order: bool,

@@ -197,7 +197,7 @@ impl<F: Faults> Node<F> {
                 return self.run_beside(Request::Work { txn, begun, work }, out);
             }
             Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
-                if open.answered.0 > 0 {
+                if open.answered.0 > 0 || !open.waiting_claims.is_empty() {
                     self.open.insert(txn, open);
                 }
                 let holders = self.holders(stop);
@@ -207,7 +207,7 @@ impl<F: Faults> Node<F> {
         self.worked(txn, open, (number, result), out);
     }
 
-    /// What a worker needs of a statement's transaction besides its write set, which is taken from it.
+    /// Takes the write set of the statement's transaction for a worker, and copies the rest of the state that the statement uses.
     pub(super) fn state_for_worker(&mut self, request: &Request) -> (WriteSet, Option<OpenState>) {
         let Request::Work { txn, work, .. } = request else { return (WriteSet::default(), None) };
         let program = self.program.clone();

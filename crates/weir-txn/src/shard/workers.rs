@@ -65,7 +65,7 @@ impl Running {
     }
 }
 
-/// What a worker has done, on its way to the shard.
+/// The result of a worker's statement, on its way to the shard.
 #[derive(Debug)]
 pub(super) enum Finished {
     Read { answer: Answer, result: Result<Found, SqlError> },

@@ -1,4 +1,4 @@
-//! What others notice while four sessions loop, sort, join and aggregate on one shard.
+//! Measures how long short operations take while four sessions loop, sort, join and aggregate on one shard.
 
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::bench::servers::{Server, failed};
 use crate::bench::side_by_side::{Load, Measured};
 use crate::output::Failure;
 
-/// What the others do, by its name on the command line.
+/// The short operations, by their names on the command line.
 pub const OTHERS: [(&str, Other); 4] = [
     ("select", Other::Select),
     ("update", Other::Update),

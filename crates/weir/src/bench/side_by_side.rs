@@ -107,7 +107,7 @@ const INSERT_SELECT: &str = "insert-select";
 const STATEMENTS: &str = "statements";
 const SAVEPOINTS: &str = "savepoints";
 
-/// What others do while four sessions loop, sort, join and aggregate.
+/// Short operations while four sessions loop, sort, join and aggregate.
 const BESIDE: &str = "beside";
 
 /// Workloads of one connection, which end with their work.
@@ -321,7 +321,7 @@ fn setting(arguments: &BenchArguments, name: &str, default: u32) -> Result<u32, 
     Ok(value)
 }
 
-/// What the others do.
+/// The short operation that is measured.
 fn other(arguments: &BenchArguments) -> Result<Other, Failure> {
     let mut other = OTHERS[0].1;
     for (name, text) in &arguments.cluster.settings {

@@ -3,16 +3,33 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 
+use crate::alone::Alone;
 use crate::eventually::until;
 use crate::wire::Wire;
-use postgres::Client as Driver;
+use postgres::error::SqlState;
+use postgres::{Client as Driver, NoTls};
 
 pub const TABLES: &str = "CREATE TABLE big (id int PRIMARY KEY, same int NOT NULL, v int NOT NULL);
     CREATE TABLE kept (id bigint PRIMARY KEY);
     INSERT INTO big SELECT g, 1, 0 FROM generate_series(1, 3000) g;
     CREATE PROCEDURE spin() LANGUAGE plpgsql AS $$ DECLARE i int := 0; BEGIN
         WHILE true LOOP i := (i + 1) % 1000; END LOOP; END $$";
+
+/// Cancels the statements of [`run`].
+pub const CANCEL: &str =
+    "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'computes'";
+
+/// A session that runs the statement; it ends with this state.
+pub fn run(server: &Alone, text: &'static str) -> JoinHandle<Option<SqlState>> {
+    let url = format!("{} application_name=computes", server.url());
+    std::thread::spawn(move || {
+        let mut driver = Driver::connect(&url, NoTls).unwrap();
+        driver.batch_execute("SET statement_timeout = '100s'").unwrap();
+        driver.batch_execute(text).unwrap_err().code().cloned()
+    })
+}
 
 /// SQLSTATE of the messages until the server is ready, or gone.
 pub fn state(wire: &mut Wire) -> String {

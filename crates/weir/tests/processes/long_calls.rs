@@ -1,20 +1,15 @@
 //! Calls and statements that write, or loop, for long hold up nobody, and lose nothing.
 
-use std::thread::JoinHandle;
-
 use crate::alone::Alone;
-use crate::endless::until_active;
+use crate::endless::{CANCEL, run, until_active};
+use postgres::Client as Driver;
 use postgres::error::SqlState;
-use postgres::{Client as Driver, NoTls};
 
 /// A loop that ends when it is cancelled.
 const LOOP: &str = "DO $$ DECLARE n bigint := 0; BEGIN LOOP n := n + 1; EXIT WHEN n < 0; END LOOP; END $$";
 /// A loop that reads and has written a row.
 const WRITING_LOOP: &str = "DO $$ DECLARE n bigint := 0; BEGIN UPDATE log SET n = log.n + 1 WHERE id = 1; \
      LOOP n := n + (SELECT count(*) FROM t WHERE a < 100); EXIT WHEN n < 0; END LOOP; END $$";
-const CANCEL: &str =
-    "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'computes'";
-
 const ROWS: i64 = 40_000;
 
 fn start() -> Alone {
@@ -30,16 +25,6 @@ fn start() -> Alone {
         .unwrap();
     driver.batch_execute("INSERT INTO t SELECT g, 0, g FROM generate_series(1, 40000) g").unwrap();
     server
-}
-
-/// A session that runs the statement until it is cancelled.
-fn run(server: &Alone, text: &'static str) -> JoinHandle<Option<SqlState>> {
-    let url = format!("{} application_name=computes", server.url());
-    std::thread::spawn(move || {
-        let mut driver = Driver::connect(&url, NoTls).unwrap();
-        driver.batch_execute("SET statement_timeout = '100s'").unwrap();
-        driver.batch_execute(text).unwrap_err().code().cloned()
-    })
 }
 
 fn number(driver: &mut Driver, text: &str) -> i64 {

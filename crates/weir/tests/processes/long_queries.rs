@@ -1,12 +1,10 @@
 //! Statements that compute for long hold up nobody: neither the other sessions of their server nor its open transactions; and others see
 //! them.
 
-use std::thread::JoinHandle;
-
 use crate::alone::Alone;
-use crate::endless::until_active;
+use crate::endless::{CANCEL, run, until_active};
+use postgres::Client as Driver;
 use postgres::error::SqlState;
-use postgres::{Client as Driver, NoTls};
 
 /// Computes until it is cancelled. Its tables are on several shards, so the server of the session puts the rows together.
 const ENDLESS: &str = "SELECT count(*) FROM t x, t y, t z WHERE x.a + y.a + z.a < x.b";
@@ -14,25 +12,12 @@ const ENDLESS: &str = "SELECT count(*) FROM t x, t y, t z WHERE x.a + y.a + z.a 
 /// Computes on a shard.
 const ENDLESS_ON_SHARD: &str = "INSERT INTO t SELECT -x.a FROM t x, t y, t z WHERE x.a + y.a + z.a < x.b";
 
-const CANCEL: &str =
-    "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'computes'";
-
 fn start(shards: u16) -> Alone {
     let server = Alone::start(shards);
     let mut driver = server.driver();
     driver.batch_execute("CREATE TABLE t (a int PRIMARY KEY, b int DEFAULT 0)").unwrap();
     driver.batch_execute("INSERT INTO t SELECT g FROM generate_series(1, 3000) g").unwrap();
     server
-}
-
-/// A session that runs the statement; it ends with this state.
-fn run(server: &Alone, text: &'static str) -> JoinHandle<Option<SqlState>> {
-    let url = format!("{} application_name=computes", server.url());
-    std::thread::spawn(move || {
-        let mut driver = Driver::connect(&url, NoTls).unwrap();
-        driver.batch_execute("SET statement_timeout = '100s'").unwrap();
-        driver.batch_execute(text).unwrap_err().code().cloned()
-    })
 }
 
 fn is_active(watch: &mut Driver, text: &str) -> bool {

@@ -55,7 +55,7 @@ impl<F: Faults> Run<'_, F> {
     pub(super) fn claim_table(&mut self, table: TableId) -> Result<(), Stop> {
         match self.fragment.worker {
             Some(worker) => worker.claim_table(table),
-            None if self.fragment.has_locks => self.wait_for_table(table),
+            None if self.fragment.claims.has_tables() => self.wait_for_table(table),
             None => Ok(()),
         }
     }

@@ -80,6 +80,16 @@ fn a_moment_stays_as_it_was() {
     }
 }
 
+struct Unpaced;
+
+impl Pace for Unpaced {
+    fn wants_pause(&self) -> bool {
+        false
+    }
+
+    fn pause(&self) {}
+}
+
 /// A worker whose tables are gone reads nothing, and fails.
 #[test]
 fn a_moment_ends() {
@@ -94,7 +104,7 @@ fn a_moment_ends() {
         own: WriteSet::default(),
         advances: false,
     };
-    let moment = Moment::new(parts, Arc::new(weir_core::machine::Unpaced));
+    let moment = Moment::new(parts, Arc::new(Unpaced));
     assert!(moment.check_void().is_ok());
     progress.end(SqlError::new(weir_types::SqlState::SCHEMA_HAS_CHANGED, "changed"));
     assert!(moment.check_void().is_err());
