@@ -15,6 +15,7 @@ use weir_txn::exec::call::{self, Fragment, Ran, Role, Scratch, Stop};
 use weir_txn::exec::context::Environment;
 use weir_txn::exec::program::Program;
 use weir_txn::exec::sequences::Sequences;
+use weir_txn::exec::worker::ClaimsOf;
 use weir_txn::faults::NoFaults;
 use weir_txn::message::{Call, Callee, Output};
 use weir_txn::storage::{Operation, Rows, Schema, Storage, Workspace, Write};
@@ -243,12 +244,11 @@ impl<'l> Replica<'l> {
     ) -> Result<Ran, String> {
         let nobody = Claims::default();
         let fragment = Fragment {
-            worker: None,
             program,
             procedure: &program.procedures[invocation.procedure],
             storage: Workspace::in_place(&mut self.storage),
             environment: sequences.environment(program, who.share(), NOW),
-            claims: &nobody,
+            claims: ClaimsOf::Step(&nobody),
             here: who.share(),
             txn: TxnId { coordinator: 0, sequence: timestamp.clock },
             // Only a part that waits for its COMMIT says what it has claimed.

@@ -28,8 +28,8 @@ use super::program::{
 };
 use super::returned::Returned;
 use super::sequences::CallEnvironment;
-use super::worker::Worker;
-use crate::claims::{Claim, Claims, Holders};
+use super::worker::ClaimsOf;
+use crate::claims::{Claim, Holders};
 use crate::faults::Faults;
 use crate::message::{Answers, Call, Output, SequenceValue, Setting};
 use crate::storage::{Workspace, Write, WriteSet};
@@ -67,9 +67,8 @@ pub struct Fragment<'a, F> {
     pub procedure: &'a CompiledProcedure,
     pub storage: Workspace<'a>,
     pub environment: CallEnvironment<'a>,
-    pub claims: &'a Claims,
-    /// Set if it runs on a worker: then others' requests are handled meanwhile, and `claims` is empty.
-    pub worker: Option<&'a Worker>,
+    /// Those of a worker say that others' requests are handled while it runs.
+    pub claims: ClaimsOf<'a>,
     pub here: ShardId,
     pub txn: TxnId,
     pub role: Role<'a>,

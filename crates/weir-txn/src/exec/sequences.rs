@@ -14,8 +14,8 @@ use weir_types::{SqlError, SqlState, Value};
 use super::chosen::Chosen;
 use super::context::Environment;
 use super::program::Program;
-use super::worker::Worker;
-use crate::claims::{Claim, Claims, Holders};
+use super::worker::{ClaimsOf, Worker};
+use crate::claims::Claim;
 use crate::message::SequenceValue;
 use crate::placement::{shard_of, shard_of_integer};
 use crate::storage::{RowRef, Rows, Schema};
@@ -113,22 +113,12 @@ pub struct CallEnvironment<'a> {
 
 /// Rows held by other transactions, and rows that queries lock.
 struct Locks<'a> {
-    claims: &'a Claims,
-    worker: Option<&'a Worker>,
+    claims: ClaimsOf<'a>,
     txn: TxnId,
     schema: &'a Schema,
     wanted: Vec<(TableId, u32, LockStrength)>,
     /// Rows chosen before the statement had to wait.
     chosen: Option<&'a Chosen>,
-}
-
-impl Locks<'_> {
-    fn against(&self, claim: &Claim) -> Holders {
-        match self.worker {
-            Some(worker) => worker.against(claim),
-            None => self.claims.against(claim, self.txn),
-        }
-    }
 }
 
 impl<'a> CallEnvironment<'a> {
@@ -166,14 +156,10 @@ impl<'a> CallEnvironment<'a> {
     pub fn of_transaction(
         self,
         program: &'a Program,
-        (claims, txn): (&'a Claims, TxnId),
+        (claims, txn): (ClaimsOf<'a>, TxnId),
         chosen: Option<&'a Chosen>,
     ) -> CallEnvironment<'a> {
-        let worker = match self.sequences {
-            SequencesOf::Step(_) => None,
-            SequencesOf::Worker(worker) => Some(worker),
-        };
-        let locks = Locks { claims, worker, txn, schema: &program.schema, wanted: Vec::new(), chosen };
+        let locks = Locks { claims, txn, schema: &program.schema, wanted: Vec::new(), chosen };
         CallEnvironment { locks: Some(locks), ..self }
     }
 
@@ -280,7 +266,8 @@ impl Environment for CallEnvironment<'_> {
         }
         if wait != LockWait::Block {
             let claim = Claim::row(table, of.row, strength);
-            let is_held = !locks.against(&claim).is_empty() || rows.is_pinned_against(table, of, strength);
+            let is_held = !locks.claims.against(&claim, locks.txn).is_empty()
+                || rows.is_pinned_against(table, of, strength);
             if is_held && wait == LockWait::Skip {
                 return Ok(false);
             }

@@ -42,6 +42,43 @@ pub struct Worker {
     trusts_moment: bool,
 }
 
+/// The claims of a shard: held by the step that runs the call, or shared with the worker that runs it.
+#[derive(Clone, Copy, Debug)]
+pub enum ClaimsOf<'a> {
+    Step(&'a Claims),
+    Worker(&'a Worker),
+}
+
+impl<'a> ClaimsOf<'a> {
+    pub fn worker(self) -> Option<&'a Worker> {
+        match self {
+            ClaimsOf::Step(_) => None,
+            ClaimsOf::Worker(worker) => Some(worker),
+        }
+    }
+
+    /// Returns whether nobody holds anything; never known of a worker, beside which others take claims.
+    pub fn is_empty(self) -> bool {
+        matches!(self, ClaimsOf::Step(claims) if claims.is_empty())
+    }
+
+    /// Returns whether another transaction may hold a key.
+    pub fn others_hold_keys(self, txn: TxnId) -> bool {
+        match self {
+            ClaimsOf::Step(claims) => claims.others_hold_keys(txn),
+            ClaimsOf::Worker(_) => true,
+        }
+    }
+
+    /// Other transactions whose claims conflict with `claim`.
+    pub fn against(self, claim: &Claim, txn: TxnId) -> Holders {
+        match self {
+            ClaimsOf::Step(claims) => claims.against(claim, txn),
+            ClaimsOf::Worker(worker) => worker.against(claim),
+        }
+    }
+}
+
 /// State at the start of a run.
 pub struct Start {
     pub claims: Arc<RwLock<Claims>>,

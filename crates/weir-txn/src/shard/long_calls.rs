@@ -22,7 +22,7 @@ use crate::exec::call::{self, Fragment, OpenStatement, Ran, Role, Scratch, Stop}
 use crate::exec::chosen::Chosen;
 use crate::exec::program::Program;
 use crate::exec::sequences::CallEnvironment;
-use crate::exec::worker::{Start, Worker};
+use crate::exec::worker::{ClaimsOf, Start, Worker};
 use crate::faults::Faults;
 use crate::message::{Call, Callee, Request};
 use crate::storage::moment::{Changed, Moment, MomentParts, Progress};
@@ -50,13 +50,12 @@ pub(super) struct EndedCall {
     own: Option<WriteSet>,
     claims: Vec<Claim>,
     chosen: Option<Chosen>,
-    /// The claim at which it has stopped because of the holders of others; none: it has stopped at a pinned row, or not at all.
+    /// The last claim that others' were in conflict with: if it has stopped at holders, at those of this one.
     met: Option<Claim>,
     /// Its result is void, because others have changed the table.
     stale: Option<TableId>,
     /// No row has been changed by others from its moment up to this position; none: some row has.
     unchanged_until: Option<Position>,
-    read_only: bool,
     in_order: bool,
     /// Mark of its transaction's write set before the statement.
     mark: Mark,
@@ -141,15 +140,14 @@ impl<F: Faults> LongCall<F> {
         });
         let looks = matches!(call.callee, Callee::Constraints(_));
         let later = open.map_or(&[][..], |open| open.later);
-        let claims = crate::claims::Claims::default();
+        let claims = ClaimsOf::Worker(worker);
         let fragment = Fragment {
             program,
             procedure: &procedure,
             storage: Workspace::at(worker.moment()),
             environment: CallEnvironment::of_worker(worker, program, self.shard, call.transaction_time)
-                .of_transaction(program, (&claims, request.txn()), self.chosen.as_ref()),
-            claims: &claims,
-            worker: Some(worker),
+                .of_transaction(program, (claims, request.txn()), self.chosen.as_ref()),
+            claims,
             loading: Vec::new(),
             here: self.shard,
             txn: request.txn(),
@@ -200,9 +198,8 @@ impl<F: Faults> Node<F> {
         if let Some(holder) = tables.iter().find_map(|&table| self.claims.holder_of_table(table, txn)) {
             return self.wait_for(smallvec![holder], request, out);
         }
-        let held: Vec<TableId> = self.claims.tables_of(txn).collect();
-        let taken: Vec<Claim> = tables.iter().map(|table| Claim::Table(*table)).collect();
-        let taken = taken.into_iter().filter(|claim| self.claims.take(claim, txn)).collect();
+        let mut taken: Vec<Claim> = tables.into_iter().map(Claim::Table).collect();
+        taken.retain(|claim| self.claims.take(claim, txn));
         let (own, state) = self.state_for_worker(&request);
         let progress = Arc::new(Progress::new(self.storage.position()));
         let mark = own.mark();
@@ -218,7 +215,7 @@ impl<F: Faults> Node<F> {
             claims: self.claims.lock(),
             sequences: self.sequences.lock(),
             txn,
-            tables: held.into_iter().chain(tables).collect(),
+            tables: self.claims.tables_of(txn).collect(),
             taken,
             trusts_moment: self.bugs.trusts_moment(),
         };
@@ -232,7 +229,6 @@ impl<F: Faults> Node<F> {
             met: None,
             stale: None,
             unchanged_until: None,
-            read_only,
             in_order,
             mark,
         };
@@ -256,7 +252,7 @@ impl<F: Faults> Node<F> {
     pub(super) fn end_call(
         &mut self,
         now_ms: u64,
-        is_unheard: bool,
+        running: &Running,
         mut ended: EndedCall,
         out: &mut Effects,
     ) {
@@ -266,7 +262,8 @@ impl<F: Faults> Node<F> {
             self.forget_lost(txn, &ended.request);
         }
         let result = self.outcome(&mut ended);
-        let EndedCall { request, own, claims, chosen, read_only, mark, .. } = ended;
+        let EndedCall { request, own, claims, chosen, mark, .. } = ended;
+        let is_unheard = running.is_unheard();
         self.keep_chosen(
             txn,
             chosen,
@@ -279,7 +276,9 @@ impl<F: Faults> Node<F> {
         let is_unheard = is_unheard || self.is_repeated(&request, out);
         let own = own.unwrap_or_default();
         match result {
-            Ok(ran) if !is_unheard => self.commit_run(now_ms, request, (ran, own, claims), read_only, out),
+            Ok(ran) if !is_unheard => {
+                self.commit_run(now_ms, request, (ran, own, claims), running.is_read_only(), out);
+            }
             result => {
                 self.storage.discard_write_set(own);
                 self.release_claims(txn, claims);
@@ -304,9 +303,9 @@ impl<F: Faults> Node<F> {
     fn outcome(&mut self, ended: &mut EndedCall) -> Result<Ran, Stop> {
         let result = match std::mem::replace(&mut ended.result, Err(Stop::Long)) {
             Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
-                let holders = match &ended.met {
-                    Some(claim) => self.claims.against(claim, ended.request.txn()),
-                    None => self.holders(stop),
+                let holders = match (&stop, &ended.met) {
+                    (Stop::Held(_), Some(claim)) => self.claims.against(claim, ended.request.txn()),
+                    _ => self.holders(stop),
                 };
                 Err(if holders.is_empty() { Stop::Long } else { Stop::Held(holders) })
             }

@@ -24,6 +24,7 @@ use crate::exec::chosen::Chosen;
 use crate::exec::definition::Description;
 use crate::exec::program::Program;
 use crate::exec::sequences::Sequences;
+use crate::exec::worker::ClaimsOf;
 use crate::faults::{Faults, NoFaults};
 use crate::message::{Age, Begun, Call, Callee, Decision, Progress, Reply, Request, schema_has_changed};
 use crate::shard::definitions::Barrier;
@@ -757,6 +758,7 @@ impl<F: Faults> Node<F> {
             [] => Vec::new(),
             ref loading => write_sets_of(loading, &self.open),
         };
+        let claims = ClaimsOf::Step(&self.claims);
         let fragment = Fragment {
             program: &self.program,
             procedure: &callee,
@@ -764,9 +766,8 @@ impl<F: Faults> Node<F> {
             environment: self
                 .sequences
                 .environment(&self.program, self.shard, call.transaction_time)
-                .of_transaction(&self.program, (&self.claims, txn), self.chosen.get(&txn)),
-            claims: &self.claims,
-            worker: None,
+                .of_transaction(&self.program, (claims, txn), self.chosen.get(&txn)),
+            claims,
             loading,
             here: self.shard,
             txn,

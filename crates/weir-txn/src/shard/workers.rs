@@ -59,6 +59,14 @@ impl Running {
         Running { progress, is_unheard: false, kind }
     }
 
+    pub(super) fn is_unheard(&self) -> bool {
+        self.is_unheard
+    }
+
+    pub(super) fn is_read_only(&self) -> bool {
+        self.kind != Kind::Call
+    }
+
     fn end_unheard(&mut self) {
         self.is_unheard = true;
         self.progress.end(unheard());
@@ -295,11 +303,13 @@ impl<F: Faults> Node<F> {
                 Finished::Read { answer, .. } => answer.read,
                 Finished::Call(ended) => ended.txn(),
             };
-            let Some(Running { is_unheard, .. }) = self.workers.running.remove(&txn) else { continue };
+            let Some(running) = self.workers.running.remove(&txn) else { continue };
             match finished {
-                Finished::Read { answer, result } if !is_unheard => self.answer_read(answer, result, out),
+                Finished::Read { answer, result } if !running.is_unheard => {
+                    self.answer_read(answer, result, out)
+                }
                 Finished::Read { .. } => {}
-                Finished::Call(ended) => self.end_call(now_ms, is_unheard, *ended, out),
+                Finished::Call(ended) => self.end_call(now_ms, &running, *ended, out),
             }
         }
     }

@@ -7,9 +7,10 @@ use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::Value;
 
-use crate::claims::{Claim, Holders, KEYS_CLAIMED_MAX};
+use crate::claims::{Claim, Claims, Holders, KEYS_CLAIMED_MAX};
 use crate::exec::call::{Fragment, Role, Run, Stop};
 use crate::exec::foreseen::{inserts_elsewhere, moves};
+use crate::exec::worker::ClaimsOf;
 use crate::faults::Faults;
 use crate::storage::{IndexId, IndexSchema, KeyBytes, RowRef, Rows, WriteSet, key::push_key};
 
@@ -46,23 +47,23 @@ impl<F: Faults> Run<'_, F> {
 
     /// Returns whether requests of others are handled before the run commits, although it is not prepared.
     fn stays_open(&self) -> bool {
-        self.fragment.open.is_some() || self.fragment.worker.is_some()
+        self.fragment.open.is_some() || self.fragment.claims.worker().is_some()
     }
 
     /// Claims a table that is about to be written: of a worker's run, since it does not keep single claims of all that it writes. Other runs
     /// stop if a worker has claimed it.
     #[inline]
     pub(super) fn claim_table(&mut self, table: TableId) -> Result<(), Stop> {
-        match self.fragment.worker {
-            Some(worker) => worker.claim_table(table),
-            None if self.fragment.claims.has_tables() => self.wait_for_table(table),
-            None => Ok(()),
+        match self.fragment.claims {
+            ClaimsOf::Worker(worker) => worker.claim_table(table),
+            ClaimsOf::Step(claims) if claims.has_tables() => self.wait_for_table(claims, table),
+            ClaimsOf::Step(_) => Ok(()),
         }
     }
 
     #[cold]
-    fn wait_for_table(&self, table: TableId) -> Result<(), Stop> {
-        match self.fragment.claims.holder_of_table(table, self.fragment.txn) {
+    fn wait_for_table(&self, claims: &Claims, table: TableId) -> Result<(), Stop> {
+        match claims.holder_of_table(table, self.fragment.txn) {
             Some(holder) if !self.fragment.bugs.no_guards() => Err(Stop::Held(smallvec![holder])),
             _ => Ok(()),
         }
@@ -70,15 +71,12 @@ impl<F: Faults> Run<'_, F> {
 
     /// Checks that a worker's run sees all rows of the table that others have committed; at other times every run does.
     pub(in crate::exec) fn settle(&self, table: TableId) -> Result<(), Stop> {
-        self.fragment.worker.map_or(Ok(()), |worker| worker.settle(table))
+        self.fragment.claims.worker().map_or(Ok(()), |worker| worker.settle(table))
     }
 
     /// Other transactions whose claims conflict with `claim`.
     fn claims_against(&self, claim: &Claim) -> Holders {
-        match self.fragment.worker {
-            Some(worker) => worker.against(claim),
-            None => self.fragment.claims.against(claim, self.fragment.txn),
-        }
+        self.fragment.claims.against(claim, self.fragment.txn)
     }
 
     /// Locks a row, or stops with its holders (docs/internals/row-locks.md).
@@ -165,8 +163,7 @@ impl<F: Faults> Run<'_, F> {
 
     /// Waits for transactions that are about to delete the row or to change its key: the key is undetermined until they end.
     pub(super) fn wait_for_key(&self, table: TableId, row: u32) -> Result<(), Stop> {
-        let nobody = self.fragment.worker.is_none() && self.fragment.claims.is_empty();
-        if nobody || self.fragment.bugs.no_guards() {
+        if self.fragment.claims.is_empty() || self.fragment.bugs.no_guards() {
             return Ok(());
         }
         let holders = self.claims_against(&Claim::row(table, row, LockStrength::KeyShare));
@@ -193,14 +190,12 @@ impl<F: Faults> Run<'_, F> {
 
     /// Returns whether another transaction holds any key. Nobody takes one during a run, so that it is looked up once.
     fn others_hold_keys(&mut self) -> bool {
-        let Fragment { claims, loading, txn, worker, .. } = &self.fragment;
-        *self
-            .others_hold_keys
-            .get_or_insert_with(|| worker.is_some() || !loading.is_empty() || claims.others_hold_keys(*txn))
+        let Fragment { claims, loading, txn, .. } = &self.fragment;
+        *self.others_hold_keys.get_or_insert_with(|| !loading.is_empty() || claims.others_hold_keys(*txn))
     }
 
     fn nobody_holds(&self) -> bool {
-        self.fragment.worker.is_none() && self.fragment.claims.is_empty() && self.fragment.loading.is_empty()
+        self.fragment.claims.is_empty() && self.fragment.loading.is_empty()
     }
 
     fn keys_where(
@@ -233,7 +228,7 @@ impl<F: Faults> Run<'_, F> {
         if !against.is_empty() {
             return Err(Stop::Held(against));
         }
-        if let Some(worker) = self.fragment.worker {
+        if let Some(worker) = self.fragment.claims.worker() {
             return worker.claim(claim);
         }
         if let Claim::Key(table, index, key) = &claim {
