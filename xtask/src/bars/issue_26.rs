@@ -51,7 +51,7 @@ pub const BARS: &[Bar] = &[
 
 /// Three runs of each server; the worst counts.
 fn beside_long_statements(weir: &Weir, effort: Effort, other: &str, most_ms: u32) -> Result<Seen, String> {
-    let (rounds, seconds) = if effort == Effort::Quick { ("1", "5") } else { ("3", "20") };
+    let (rounds, seconds) = if effort == Effort::Quick { ("1", "5") } else { ("3", "60") };
     let setting = format!("other={other}");
     let report = weir.json(&[
         "bench",
