@@ -66,6 +66,7 @@ pub use weir_sql::CurrentValue;
 pub use weir_txn::message::AdvisoryKey;
 use weir_txn::ramp::{OfSnapshot, own_statement};
 use weir_txn::shard::Node;
+pub use weir_txn::stream::{Receiving, Row, RowStream};
 use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::interrupt::Interrupts;
 

@@ -17,6 +17,7 @@ use weir_sql::{
 use weir_txn::exec::folding::{fold, may_fold};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
+use weir_txn::stream::RowStream;
 use weir_types::text::to_text;
 use weir_types::{CatalogType, SqlError, SqlState, SqlType, Value};
 
@@ -219,6 +220,18 @@ impl Prepared {
         let given = given.into_iter().filter_map(|(name, rows)| Some((system.table(name)?, rows)));
         let what = What::Query { gather: Arc::new(gather.with_rows(given)), constants: constants.clone() };
         Prepared { what, ..self.clone() }
+    }
+
+    /// Returns whether a long run may put its rows into a stream.
+    pub fn may_stream(&self) -> bool {
+        matches!(&self.what, What::Query { gather, .. } if gather.may_stream())
+    }
+
+    /// The same query; if it runs for long on a shard of this process, its rows come through that stream, and the result has none.
+    pub fn streaming(&self, stream: &Arc<RowStream>) -> Prepared {
+        let What::Query { gather, constants } = &self.what else { return self.clone() };
+        let gather = Arc::new(gather.streaming(stream.clone()));
+        Prepared { what: What::Query { gather, constants: constants.clone() }, ..self.clone() }
     }
 
     /// Returns whether it is a query that needs no shard.

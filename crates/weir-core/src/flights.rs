@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::ids::ShardId;
+use crate::readers::incarnation_of;
 
 /// Operations in flight by sequence number. Numbers ascend and are never reused.
 #[derive(Debug)]
@@ -103,6 +104,12 @@ struct Drain {
 impl Drains {
     pub fn drained(&self, shard: ShardId) -> u64 {
         self.shards.get(&shard).map_or(0, |drain| drain.drained)
+    }
+
+    /// Incarnation of the shard that the newest epoch is of; none: nothing has been heard of it.
+    pub fn incarnation(&self, shard: ShardId) -> Option<u64> {
+        let newest = self.shards.get(&shard)?.newest;
+        Some(incarnation_of(newest)).filter(|incarnation| *incarnation > 0)
     }
 
     /// Records a shard's epoch. `next`: number of the next read; `oldest`: number of the oldest active read.

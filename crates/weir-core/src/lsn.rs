@@ -62,11 +62,13 @@ impl<M> HeldMessages<M> {
         self.noted = self.noted.plus(records);
     }
 
-    /// Returns the message if it may leave, or holds it.
+    /// Returns the message if it may leave, or holds it. Every message waits for the first record at least: with it the shard notes its
+    /// incarnation, which no later start may have again once a coordinator knows of it.
     ///
     /// # Panics
     /// The message waits for a record that the shard has not noted.
     pub fn hold(&mut self, after: Lsn, message: M) -> Option<M> {
+        let after = after.max(Lsn(1).min(self.noted));
         if after <= self.durable {
             return Some(message);
         }
@@ -90,10 +92,13 @@ mod tests {
     #[test]
     fn each_message_waits_for_its_own_position() {
         let mut log = HeldMessages::default();
+        assert_eq!(log.hold(Lsn::START, "without a log"), Some("without a log"));
         log.note(3);
+        assert_eq!([log.hold(Lsn(3), "of 3"), log.hold(Lsn(2), "of 2"), log.hold(Lsn(3), "too")], [None; 3]);
+        assert_eq!(log.hold(Lsn::START, "of none"), None, "the start itself is not durable");
+        assert_eq!(log.on_durable(Lsn(1)).collect::<Vec<_>>(), ["of none"]);
         assert_eq!(log.hold(Lsn::START, "of none"), Some("of none"));
-        assert_eq!([log.hold(Lsn(3), "of 3"), log.hold(Lsn(1), "of 1"), log.hold(Lsn(3), "too")], [None; 3]);
-        assert_eq!(log.on_durable(Lsn(2)).collect::<Vec<_>>(), ["of 1"]);
+        assert_eq!(log.on_durable(Lsn(2)).collect::<Vec<_>>(), ["of 2"]);
         assert_eq!(log.hold(Lsn(2), "of 2"), Some("of 2"));
         assert!(!log.is_durable());
         assert_eq!(log.on_durable(Lsn(3)).collect::<Vec<_>>(), ["of 3", "too"]);

@@ -47,6 +47,10 @@ pub trait Pace: Send + Sync {
     fn wants_pause(&self) -> bool;
     /// Returns when the worker may go on. The worker holds no lock.
     fn pause(&self);
+    /// Lets the worker wait for something else than its turn; others may run meanwhile. The worker holds no lock.
+    fn rest(&self, wait: &mut dyn FnMut()) {
+        wait();
+    }
 }
 
 /// The server's side of a protocol.

@@ -13,6 +13,15 @@ use serde::{Deserialize, Serialize};
 /// Largest time counted for one tick of the timer, however far the clock steps.
 const TICK_MS_MAX: u64 = 500;
 
+/// Bits of a session or a drain epoch below the incarnation of the shard. An epoch may begin with each batch, so they must last for years of
+/// batches; the bits above them are for a million starts.
+const INCARNATION_SHIFT: u32 = 44;
+
+/// Incarnation of the shard that has issued the drain epoch.
+pub fn incarnation_of(epoch: u64) -> u64 {
+    epoch >> INCARNATION_SHIFT
+}
+
 /// State of all known coordinators.
 #[derive(Debug, Default)]
 pub struct Readers {
@@ -210,8 +219,8 @@ impl Readers {
 
     /// Restarts the bookkeeping: sessions and epochs continue above all that were ever issued, so earlier readers must begin anew.
     pub fn restart(&mut self, incarnation: u64) {
-        self.sessions = incarnation << 32;
-        self.epoch = incarnation << 32;
+        self.sessions = incarnation << INCARNATION_SHIFT;
+        self.epoch = incarnation << INCARNATION_SHIFT;
     }
 
     /// Admits a request of a read; returns whether the read began under the coordinator's current registration.

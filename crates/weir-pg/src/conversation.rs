@@ -30,6 +30,9 @@ const STARTUP_MAX: Duration = Duration::from_secs(60);
 /// Time limit for a terminated session to end its statement and to deliver its last messages.
 pub(crate) const END_MAX: Duration = Duration::from_secs(10);
 
+/// The same for a session that sends the rows of a query: its client may not read, and then gets no last message.
+const SENDING_END_MAX: Duration = Duration::from_secs(1);
+
 /// Carries the connection until it is over.
 ///
 /// # Errors
@@ -97,7 +100,11 @@ pub(crate) async fn converse(
             tokio::select! {
                 biased;
                 done = &mut work => (Some(done), false),
-                () = &mut ended => (tokio::time::timeout(END_MAX, work).await.ok(), true),
+                () = &mut ended => {
+                    let sends_rows = backend.in_flight.sends_rows();
+                    let most = if sends_rows { SENDING_END_MAX } else { END_MAX };
+                    (tokio::time::timeout(most, work).await.ok(), true)
+                }
             }
         };
         // The connection is closed without a message if the client does not read, or the statement cannot be ended.

@@ -4,31 +4,31 @@ use futures::SinkExt;
 use pgwire::api::{ClientInfo, PgWireConnectionState};
 use pgwire::error::{PgWireError, PgWireResult};
 use pgwire::messages::PgWireBackendMessage as Answer;
-use pgwire::messages::copy::{CopyData, CopyDone as AllSent, CopyFail, CopyInResponse, CopyOutResponse};
+use pgwire::messages::copy::{CopyData, CopyDone as AllSent, CopyFail, CopyInResponse};
 use weir_types::{SqlError, SqlState};
 
 use crate::answer;
 use crate::handlers::{Talk, say};
 use crate::opening::Socket;
+use crate::receiver::copy_out_response;
 use crate::statement::{CopyDone, Done, Failure};
 
 impl Talk {
     /// Tells what a COPY does next. Says whether it waits for the client.
     pub(crate) async fn say_copy(&mut self, client: &mut Socket, done: &Done) -> PgWireResult<bool> {
-        let formats = |columns: usize, is_binary: bool| vec![i16::from(is_binary); columns];
         match &done.copy {
             None => Ok(false),
             Some(CopyDone::In { columns, is_binary }) => {
-                let formats = formats(*columns, *is_binary);
+                let formats = vec![i16::from(*is_binary); *columns];
                 let begun = CopyInResponse::new(i8::from(*is_binary), *columns as i16, formats);
                 say(client, Answer::CopyInResponse(begun)).await?;
                 client.flush().await?;
                 Ok(true)
             }
-            Some(CopyDone::Out { columns, is_binary, messages }) => {
-                let formats = formats(*columns, *is_binary);
-                let begun = CopyOutResponse::new(i8::from(*is_binary), *columns as i16, formats);
-                say(client, Answer::CopyOutResponse(begun)).await?;
+            Some(CopyDone::Out { columns, is_binary, has_begun, messages }) => {
+                if !has_begun {
+                    say(client, Answer::CopyOutResponse(copy_out_response(*columns, *is_binary))).await?;
+                }
                 for message in messages {
                     say(client, Answer::CopyData(CopyData::new(message.clone().into()))).await?;
                 }

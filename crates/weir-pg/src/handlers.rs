@@ -26,7 +26,8 @@ use weir_types::{SqlError, SqlState, Value};
 use crate::answer;
 use crate::authentication::{AtTheDoor, Authenticator};
 use crate::opening::Socket;
-use crate::portals::{Formats, PortalState};
+use crate::portals::{Formats, Portal, PortalState, no_portal};
+use crate::receiver::Receiver;
 use crate::session::Session;
 use crate::settings::Changed;
 use crate::statement::{Done, Failure, Statement};
@@ -184,18 +185,23 @@ impl Talk {
         statement: &Statement,
         values: &[Value],
     ) -> PgWireResult<bool> {
-        let done = self.session.run(statement, values).await;
+        let mut receiver = Receiver::client(client, Formats::default(), true);
+        let done = self.session.run(statement, values, &mut receiver).await;
         self.say_beside(client).await?;
         let done = done.map_err(|failure| self.failed(failure))?;
         say_changed(client, &done.changed).await?;
         if done.copy.is_some() {
             return self.say_copy(client, &done).await;
         }
+        if done.sent.is_some() {
+            say(client, Answer::CommandComplete(answer::complete(&done.tag, done.sent))).await?;
+            return Ok(false);
+        }
         let formats = self.session.formats_of(statement);
         if done.gives_rows() {
             let description = answer::row_description(&done.columns, &formats);
             say(client, Answer::RowDescription(description)).await?;
-            let style = self.session.settings.values().interval_style();
+            let style = self.session.settings.in_effect().interval_style;
             say_rows(client, &done.rows, &done.columns, (&formats, style)).await?;
         }
         let count = done.count.or(done.gives_rows().then_some(done.rows.len() as u64));
@@ -251,7 +257,13 @@ impl Talk {
 
     async fn execute(&mut self, client: &mut Socket, execute: &Execute) -> PgWireResult<()> {
         let name = execute.name.as_deref().unwrap_or_default();
-        let started = self.session.start(name).await;
+        let rows_max = usize::try_from(execute.max_rows).unwrap_or(0);
+        let portal = self.session.names.known_portal(name);
+        let mut receiver = match portal {
+            Some(portal) if rows_max == 0 => Receiver::client(client, portal.formats.clone(), false),
+            _ => Receiver::Result,
+        };
+        let started = self.session.start(name, &mut receiver).await;
         self.say_beside(client).await?;
         let started = started.map_err(|failure| self.failed(failure))?;
         if let Some(done) = &started {
@@ -262,15 +274,21 @@ impl Talk {
                 }
                 return Ok(());
             }
+            if done.sent.is_some() {
+                return say(client, Answer::CommandComplete(answer::complete(&done.tag, done.sent))).await;
+            }
         }
-        let rows_max = usize::try_from(execute.max_rows).unwrap_or(0);
-        // The portal is taken out while its rows are sent; no other message uses it meanwhile.
-        let portal = self.session.names.portal(name).map(|portal| portal.clone());
+        // The state is taken out while the rows are sent; no other message uses the portal meanwhile.
+        let taken = |portal: &mut Portal| {
+            let state = std::mem::replace(&mut portal.state, PortalState::Over);
+            (state, portal.formats.clone(), portal.statement.is_empty())
+        };
+        let portal = self.session.names.portal(name).map(taken);
         let (formats, mut cursor) = match (portal, started) {
-            (Ok(portal), started) => match (portal.state, started) {
-                (PortalState::Open(cursor), _) => (portal.formats, cursor),
+            (Ok((state, formats, is_empty)), started) => match (state, started) {
+                (PortalState::Open(cursor), _) => (formats, cursor),
                 (_, Some(done)) => {
-                    return self.say_complete(client, &done, portal.statement.is_empty()).await;
+                    return self.say_complete(client, &done, is_empty).await;
                 }
                 (_, None) => {
                     let state = SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE;
@@ -284,7 +302,7 @@ impl Talk {
         let (columns, tag) = (cursor.columns.clone(), cursor.tag.clone());
         let (rows, more) = cursor.next(rows_max);
         let count = rows.len() as u64;
-        let style = self.session.settings.values().interval_style();
+        let style = self.session.settings.in_effect().interval_style;
         say_rows(client, rows, &columns, (&formats, style)).await?;
         if let Ok(portal) = self.session.names.portal(name) {
             portal.state = PortalState::Open(cursor);
@@ -433,13 +451,17 @@ impl Talk {
             let message = format!("invalid DESCRIBE message subtype {}", message.target_type);
             return Err(self.failed(SqlError::new(SqlState::PROTOCOL_VIOLATION, message)));
         }
-        let portal = self.session.names.portal(name).map(|portal| portal.clone());
-        let portal = portal.map_err(|error| self.failed(error))?;
-        let columns = match &portal.state {
-            PortalState::Open(cursor) => cursor.columns.clone(),
-            _ => self.session.columns_of(&portal.statement),
+        let (columns, formats) = match self.session.names.known_portal(name) {
+            Some(portal) => {
+                let columns = match &portal.state {
+                    PortalState::Open(cursor) => cursor.columns.clone(),
+                    _ => self.session.columns_of(&portal.statement),
+                };
+                (columns, portal.formats.clone())
+            }
+            None => return Err(self.failed(no_portal(name, "portal"))),
         };
-        self.say_columns(client, &columns, &portal.formats).await
+        self.say_columns(client, &columns, &formats).await
     }
 
     pub(crate) async fn on_flush(&mut self, client: &mut Socket) -> PgWireResult<()> {

@@ -35,6 +35,8 @@ pub(crate) struct InFlight {
     state: Mutex<State>,
     /// Read by the watchdog. The client sends rows: there is a [`Copying`].
     copies: AtomicBool,
+    /// Read when the session is ended. Rows go to the client while their query runs.
+    sends_rows: AtomicBool,
 }
 
 /// A COPY that takes rows of the client; over when it is dropped.
@@ -71,6 +73,14 @@ impl Begun for InFlight {
 impl InFlight {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_sends_rows(&self, sends: bool) {
+        self.sends_rows.store(sends, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sends_rows(&self) -> bool {
+        self.sends_rows.load(Ordering::Relaxed)
     }
 
     pub(crate) fn copies(&self) -> bool {

@@ -23,6 +23,7 @@ mod notices;
 mod opening;
 mod portals;
 mod prepare;
+mod receiver;
 mod run;
 mod sequence_values;
 mod session;

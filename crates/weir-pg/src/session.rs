@@ -5,7 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_client::{CallResult, Client, Error, Pending, SchemaVersion, noting};
+use weir_client::{CallResult, Client, Error, Pending, RowStream, SchemaVersion, noting};
+use weir_sql::bound::OutputColumn;
 use weir_types::{Severity, SqlError, SqlState};
 
 use crate::backend::{Backend, Origin};
@@ -13,6 +14,7 @@ use crate::copy::CopyIn;
 use crate::idle::Idle;
 use crate::notices::PendingNotices;
 use crate::portals::Names;
+use crate::receiver::Receiver;
 use crate::run::{AdvisoryLocks, TemporaryFunctions};
 use crate::sequence_values::SequenceValues;
 use crate::settings::SessionSettings;
@@ -83,6 +85,22 @@ impl Session {
         self.answer_of(begin).await.map_err(sql_error)
     }
 
+    /// The same for a query whose rows may come through a stream.
+    pub(crate) async fn wait_for_rows(
+        &mut self,
+        (stream, columns): (Option<Arc<RowStream>>, &[OutputColumn]),
+        receiver: &mut Receiver<'_>,
+        begin: impl FnOnce(&Client) -> Pending<CallResult>,
+    ) -> Result<CallResult, Failure> {
+        let Some(stream) = stream else { return self.wait_for(begin).await };
+        let style = self.settings.in_effect().interval_style;
+        let pending = noting(self.backend.in_flight.clone(), || begin(&self.client));
+        self.backend.in_flight.set_sends_rows(true);
+        let result = receiver.forward(&stream, (columns, style), pending).await;
+        self.backend.in_flight.set_sends_rows(false);
+        self.has_answer(result).map_err(sql_error)
+    }
+
     /// Waits for the answer; errors are the client library's.
     pub(crate) async fn answer_of(
         &mut self,
@@ -90,7 +108,12 @@ impl Session {
     ) -> Result<CallResult, Error> {
         // This thread may be at it before there is anything to wait for.
         let pending = noting(self.backend.in_flight.clone(), || begin(&self.client));
-        let mut result = pending.await;
+        let result = pending.await;
+        self.has_answer(result)
+    }
+
+    /// The operation in flight has ended.
+    fn has_answer(&mut self, mut result: Result<CallResult, Error>) -> Result<CallResult, Error> {
         self.backend.in_flight.ended(result.is_err());
         let notices = match &mut result {
             Ok(result) => std::mem::take(&mut result.notices),

@@ -1,5 +1,6 @@
 //! A session's settings: what may be set, and what SHOW tells.
 
+mod in_effect;
 mod known;
 mod number;
 mod session;
@@ -16,6 +17,7 @@ use weir_types::datetime::SessionZone;
 use weir_types::datetime::style::IntervalStyle;
 use weir_types::{Severity, SqlError, SqlState};
 
+pub(crate) use self::in_effect::InEffect;
 pub use self::known::PARAMETER_STATUS;
 use self::known::{KNOWN, LEAST_SEVERITY, LOG_SLOW, May, SEVERITIES, key, known, severity};
 pub(crate) use self::session::{Saved, SessionSettings};
@@ -75,19 +77,19 @@ impl Values {
     }
 
     /// A time, if one is set.
-    pub fn time(&self, name: &str) -> Option<Duration> {
+    fn time(&self, name: &str) -> Option<Duration> {
         let value = self.value(name).filter(|value| *value != "0")?;
         milliseconds(name, value).ok().filter(|ms| *ms > 0).map(Duration::from_millis)
     }
 
-    /// A statement that takes so long is logged; `otherwise`: where nothing is set.
-    pub fn log_slow(&self, otherwise: Option<Duration>) -> Option<Duration> {
-        let Some(value) = self.given(LOG_SLOW) else { return otherwise };
-        milliseconds(LOG_SLOW, value).ok().map(Duration::from_millis)
+    /// A statement that takes so long is logged; none where nothing is set.
+    fn log_slow(&self) -> Option<Option<Duration>> {
+        let value = self.given(LOG_SLOW)?;
+        Some(milliseconds(LOG_SLOW, value).ok().map(Duration::from_millis))
     }
 
     /// The style of intervals that are sent as text.
-    pub fn interval_style(&self) -> IntervalStyle {
+    fn interval_style(&self) -> IntervalStyle {
         let given = self.given("intervalstyle");
         given.and_then(|name| IntervalStyle::named(name)).unwrap_or_default()
     }
@@ -262,7 +264,7 @@ impl Values {
     }
 
     /// Transactions are of that level: the open one; outside of transactions, the next one.
-    pub fn is_isolation(&self, level: Isolation) -> bool {
+    fn is_isolation(&self, level: Isolation) -> bool {
         let set =
             self.set.get("transaction_isolation").or_else(|| self.given("default_transaction_isolation"));
         set.map_or(level == Isolation::ReadCommitted, |set| set == level.name())
@@ -369,13 +371,13 @@ mod tests {
         assert_eq!(values.time("statement_timeout"), Some(Duration::from_secs(5_400)));
         assert_eq!(values.time("lock_timeout"), None);
         let second = Some(Duration::from_secs(1));
-        assert_eq!(values.log_slow(second), second);
+        assert_eq!(values.log_slow().unwrap_or(second), second);
         for (given, told, slow) in
             [("-1", "-1", None), ("0", "0", Some(Duration::ZERO)), ("1000", "1s", second)]
         {
             values.set("log_min_duration_statement", Some(given)).unwrap();
             check(&values, "log_min_duration_statement", told);
-            assert_eq!(values.log_slow(second), slow);
+            assert_eq!(values.log_slow().unwrap_or(second), slow);
         }
         refused(&mut values, "log_min_duration_statement", "-2", "22023");
         refused(&mut values, "client_min_messages", "fatal", "22023");

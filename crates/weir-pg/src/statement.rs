@@ -108,6 +108,8 @@ pub struct Done {
     /// Columns of its rows; none: it returns no rows.
     pub columns: Arc<[OutputColumn]>,
     pub rows: Vec<Vec<Value>>,
+    /// Number of rows that the client has got while the statement ran; none: they are in `rows`.
+    pub sent: Option<u64>,
     /// Reported settings that have changed.
     pub changed: Vec<(&'static str, String)>,
     /// It is a COPY.
@@ -119,8 +121,8 @@ pub struct Done {
 pub enum CopyDone {
     /// COPY FROM has begun, with that number of columns.
     In { columns: usize, is_binary: bool },
-    /// COPY TO sends these messages.
-    Out { columns: usize, is_binary: bool, messages: Vec<Vec<u8>> },
+    /// COPY TO sends these messages. `has_begun`: others have been sent before them.
+    Out { columns: usize, is_binary: bool, has_begun: bool, messages: Vec<Vec<u8>> },
 }
 
 impl Done {
@@ -135,6 +137,7 @@ impl Done {
             count: None,
             columns: [].into(),
             rows: Vec::new(),
+            sent: None,
             changed: Vec::new(),
             copy: None,
         }

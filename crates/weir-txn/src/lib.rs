@@ -12,3 +12,4 @@ mod placement;
 pub mod ramp;
 pub mod shard;
 pub mod storage;
+pub mod stream;

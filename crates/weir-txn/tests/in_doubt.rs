@@ -116,7 +116,8 @@ fn nobody_waits_for_ever() {
 fn a_call_that_waits_is_run_when_the_waiting_ends() {
     let mut shard = restarted(NoFaults);
     let here = (100..).find(|one| program().participants(&call(2, &[*one])).unwrap()[..] == [0]).unwrap();
-    let execute = Request::Execute { txn: txn(9, 1), begun: begun(9, 1), call: Box::new(call(2, &[here])) };
+    let call = Box::new(call(2, &[here]));
+    let execute = Request::Execute { txn: txn(9, 1), begun: begun(9, 1), call, incarnation: None };
     let replies = step(&mut shard, NOW_MS, execute);
     assert!(matches!(replies[..], [Reply::Waits { .. }]), "{replies:?}");
     assert!(deletes_all(&mut shard, NOW_MS + 10_000, 1));

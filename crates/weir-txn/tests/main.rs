@@ -8,4 +8,5 @@ mod late;
 mod plans;
 mod positions;
 mod stored;
+mod unchanged;
 mod waits;

@@ -60,7 +60,7 @@ impl Stage {
     /// Commits a call; gives the position of its record.
     fn execute(&mut self, txn: TxnId, procedure: usize) -> Lsn {
         let call = Box::new(call(procedure, &[1]));
-        match &self.say(Request::Execute { txn, begun: begun(txn), call })[..] {
+        match &self.say(Request::Execute { txn, begun: begun(txn), call, incarnation: None })[..] {
             [Outgoing { message: Reply::Executed { result: Ok(_), .. }, after, .. }] => *after,
             other => panic!("{other:?}"),
         }

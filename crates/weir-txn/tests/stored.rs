@@ -77,7 +77,10 @@ fn records() -> Vec<Record> {
     let (own, other) = (of(0), of(1));
     let timeouts = Timeouts { terminate_ms: 100, retire_ms: 200 };
     let mut shard: Node = Node::recover(0, program.clone(), Default::default(), timeouts, []);
-    say(&mut shard, Request::Execute { txn: txn(1), begun: begun(1), call: Box::new(call(0, &[own])) });
+    say(
+        &mut shard,
+        Request::Execute { txn: txn(1), begun: begun(1), call: Box::new(call(0, &[own])), incarnation: None },
+    );
     for sequence in [2, 3] {
         let (call, participants) = (Arc::new(call(1, &[own, other])), Arc::new([0, 1]));
         say(&mut shard, Request::Prepare { txn: txn(sequence), begun: begun(sequence), call, participants });

@@ -286,6 +286,24 @@ pub fn check() -> Result<(), SqlError> {
     Ok(())
 }
 
+/// Bytes that this thread has allocated and not freed.
+pub fn allocated() -> i64 {
+    ALLOCATED.get()
+}
+
+/// Bytes that this thread has allocated are another's from now on, and no longer its statement's.
+pub fn pass_on(bytes: i64) {
+    ALLOCATED.set(ALLOCATED.get() - bytes);
+}
+
+/// Like [`check`], and looks at the wishes now.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_now() -> Result<(), SqlError> {
+    look()
+}
+
 #[cold]
 fn look() -> Result<(), SqlError> {
     if ROOM_WANTED.load(Ordering::Relaxed) && MAKE_ROOM.get().is_some_and(|make_room| make_room()) {

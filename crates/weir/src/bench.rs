@@ -5,6 +5,7 @@
 
 mod beside;
 mod calls;
+mod pgbench;
 mod servers;
 mod side_by_side;
 mod transactions;

@@ -246,7 +246,8 @@ pub struct BenchArguments {
     /// pgbench-update, and pgbench with statements of its own: pgbench-index, -join-2, -join-4, -order, -transaction, -delete; with --set
     /// scale=16 and --set protocol=simple, extended or prepared; beside (what others notice of long statements) with --set other=select,
     /// update, connect or cancel; copy and insert-select (rows by COPY, and by INSERT … SELECT) with --set rows=1000000, statements and
-    /// savepoints (transactions of single-row statements through psql, in the second with a SAVEPOINT before each) with --set statements=50000
+    /// savepoints (transactions of single-row statements through psql, in the second with a SAVEPOINT before each) with --set statements=50000; an application whose directory has a script
+    /// PROCEDURE.pgbench with --set pgbench=PROCEDURE: pgbench is the client
     #[arg(value_name = "WORKLOAD")]
     pub workload: String,
     #[command(flatten)]

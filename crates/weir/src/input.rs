@@ -167,3 +167,8 @@ pub fn shipped(name: &str) -> Option<(Sources, (String, String))> {
     let workload = include_str!("../../../examples/tpcc/workload.toml");
     Some((sources, ("examples/tpcc/workload.toml".to_owned(), workload.to_owned())))
 }
+
+/// Scripts of pgbench that are shipped with it, by file name.
+pub fn shipped_scripts() -> [(&'static str, &'static str); 1] {
+    [("new_order.pgbench", include_str!("../../../examples/tpcc/new_order.pgbench"))]
+}

@@ -97,7 +97,7 @@ pub const BARS: &[Bar] = &[
 const TARGETS: &str = "weir:,postgres";
 
 /// `least`: of Weir's throughput to PostgreSQL's. `with_p99`: that must be no worse than PostgreSQL's.
-fn beside_postgres(
+pub(super) fn beside_postgres(
     weir: &Weir,
     effort: Effort,
     (least, with_p99): (f64, bool),

@@ -1,5 +1,6 @@
 //! Statements in steps, memory with a bound, and the way through the wire.
 
+use super::issue_05;
 use super::side_by_side::{self, Compared};
 use super::weir::Weir;
 use super::{Bar, Effort, Kind, Seen};
@@ -47,6 +48,16 @@ pub const BARS: &[Bar] = &[
     beside_postgres!("pgbench-delete", 1.0, "a DELETE of no row"),
     beside_postgres!("pgbench-update", 1.5, "simple-update"),
     beside_postgres!("pgbench-all", 1.5, "TPC-B"),
+    Bar {
+        id: "new-order-pgbench",
+        issue: 26,
+        claim: "New-Orders a second by CALLs of `pgbench -M prepared`, both durable, 16 connections, with every condition afterwards: over PostgreSQL 15",
+        bar: "≥ 10, twelve of twelve conditions",
+        kind: Kind::Real,
+        measure: |weir, effort| {
+            issue_05::beside_postgres(weir, effort, (10.0, false), &["tpcc", "--set", "pgbench=new_order"])
+        },
+    },
 ];
 
 /// Three runs of each server; the worst counts.

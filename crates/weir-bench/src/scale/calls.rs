@@ -60,7 +60,7 @@ fn request_kind(request: &Request) -> &'static str {
 
 fn reply_kind(reply: &Reply) -> &'static str {
     match reply {
-        Reply::Executed { .. } => "executed",
+        Reply::Executed { .. } | Reply::Unchanged { .. } => "executed",
         Reply::Prepared { .. } => "prepared",
         Reply::Decided { .. } => "decided",
         Reply::Committed { .. } => "committed",

@@ -255,6 +255,12 @@ impl<P: Payload> Participant<P> {
         }
     }
 
+    /// A transaction of this shard alone is over and has changed nothing. It is remembered until this incarnation ends, and not logged: the
+    /// driver of a later one must not run it again unless its coordinator has had no answer.
+    pub fn note_unchanged(&mut self, txn: TxnId, answer: P::Answer) {
+        self.remember_refusal(txn, answer);
+    }
+
     /// An outcome that the coordinator knows already need not be remembered.
     pub(crate) fn remember_refusal(&mut self, txn: TxnId, answer: P::Answer) {
         self.readers.know(txn.coordinator);

@@ -14,7 +14,7 @@ use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use self::options::{Format, Header};
 pub use self::options::{Named, Options};
-pub use self::out::messages;
+pub use self::out::CopyOut;
 use self::records::{Field, Record, Records, csv_fields, text_fields};
 use crate::in_flight::{Copying, InFlight};
 use crate::session::sql_error;

@@ -9,50 +9,77 @@ use super::SIGNATURE;
 use super::options::{Format, Header, Options};
 use crate::answer::styled_text;
 
-/// All messages, one for each row and what is around them.
-///
-/// # Errors
-/// A value that its type's binary format cannot carry.
-pub fn messages(
-    rows: &[Vec<Value>],
-    columns: &[OutputColumn],
-    options: &Options,
-    style: IntervalStyle,
-) -> Result<Vec<Vec<u8>>, SqlError> {
-    let mut messages = Vec::with_capacity(rows.len() + 2);
-    if options.format == Format::Binary {
-        // The head goes with what comes first.
-        let mut head: Vec<u8> = SIGNATURE.iter().copied().chain([0; 8]).collect();
-        for row in rows {
-            let mut message = std::mem::take(&mut head);
-            message.extend((row.len() as i16).to_be_bytes());
-            for (value, column) in row.iter().zip(columns) {
-                match value.is_null() {
-                    true => message.extend((-1_i32).to_be_bytes()),
-                    false => match column.catalog {
-                        Some(told) => told.write_field(value, &column.ty, &mut message)?,
-                        None => write_field(value, &column.ty, &mut message)?,
-                    },
-                }
-            }
-            messages.push(message);
+/// Makes the messages of a COPY TO: one for each row, and what is around them.
+pub struct CopyOut {
+    options: Options,
+    /// Goes with the next message.
+    head: Vec<u8>,
+}
+
+impl CopyOut {
+    pub fn new(options: Options) -> CopyOut {
+        let head = match options.format {
+            Format::Binary => SIGNATURE.iter().copied().chain([0; 8]).collect(),
+            _ => Vec::new(),
+        };
+        CopyOut { options, head }
+    }
+
+    pub fn is_binary(&self) -> bool {
+        self.options.is_binary()
+    }
+
+    /// The message before the rows, if there is one.
+    pub fn head(&self, columns: &[OutputColumn]) -> Option<Vec<u8>> {
+        let is_line = !self.is_binary() && self.options.header != Header::None;
+        is_line.then(|| {
+            let names = columns.iter().map(|column| (Some(column.name.clone()), false));
+            line(names, &self.options)
+        })
+    }
+
+    /// # Errors
+    /// A value that its type's binary format cannot carry.
+    pub fn row(
+        &mut self,
+        row: &[Value],
+        columns: &[OutputColumn],
+        style: IntervalStyle,
+    ) -> Result<Vec<u8>, SqlError> {
+        if !self.is_binary() {
+            let fields = row.iter().zip(columns).map(|(value, column)| {
+                let text = (!value.is_null()).then(|| styled_text(value, column, style));
+                (text, self.options.force_quote.has(&column.name))
+            });
+            return Ok(line(fields, &self.options));
         }
-        head.extend((-1_i16).to_be_bytes());
-        messages.push(head);
-        return Ok(messages);
+        let mut message = std::mem::take(&mut self.head);
+        message.extend((row.len() as i16).to_be_bytes());
+        for (value, column) in row.iter().zip(columns) {
+            match value.is_null() {
+                true => message.extend((-1_i32).to_be_bytes()),
+                false => match column.catalog {
+                    Some(told) => told.write_field(value, &column.ty, &mut message)?,
+                    None => write_field(value, &column.ty, &mut message)?,
+                },
+            }
+        }
+        Ok(message)
     }
-    if options.header != Header::None {
-        let names = columns.iter().map(|column| (Some(column.name.clone()), false));
-        messages.push(line(names, options));
+
+    /// Another has made the messages of the head and of rows.
+    pub fn skip_head(&mut self) {
+        self.head.clear();
     }
-    for row in rows {
-        let fields = row.iter().zip(columns).map(|(value, column)| {
-            let text = (!value.is_null()).then(|| styled_text(value, column, style));
-            (text, options.force_quote.has(&column.name))
-        });
-        messages.push(line(fields, options));
+
+    /// The message behind the rows, if there is one.
+    pub fn end(mut self) -> Option<Vec<u8>> {
+        self.is_binary().then(|| {
+            let mut message = std::mem::take(&mut self.head);
+            message.extend((-1_i16).to_be_bytes());
+            message
+        })
     }
-    Ok(messages)
 }
 
 fn line(fields: impl ExactSizeIterator<Item = (Option<String>, bool)>, options: &Options) -> Vec<u8> {

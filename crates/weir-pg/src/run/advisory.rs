@@ -116,6 +116,6 @@ async fn ask(
     key: AdvisoryKey,
     waits: bool,
 ) -> Result<Result<CallResult, Error>, Failure> {
-    session.limit_waits(name, session.settings.values().time("lock_timeout")).await?;
+    session.limit_waits(name, session.settings.in_effect().lock_timeout).await?;
     Ok(session.answer_of(|client| client.begin_advisory_lock(name, key, waits)).await)
 }

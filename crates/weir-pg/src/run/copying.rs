@@ -4,7 +4,8 @@ use weir_client::Prepared;
 use weir_sql::session::{Copied, Copy};
 use weir_types::{SqlError, SqlState};
 
-use crate::copy::{CopyIn, Named, Options, messages};
+use crate::copy::{CopyIn, CopyOut, Named, Options};
+use crate::receiver::Receiver;
 use crate::session::Session;
 use crate::statement::{CopyDone, Done, Failure};
 
@@ -14,6 +15,7 @@ pub(crate) async fn copy(
     session: &mut Session,
     copy: &Copy,
     query: Option<&Prepared>,
+    receiver: &mut Receiver<'_>,
 ) -> Result<Done, Failure> {
     let options = Options::of(&copy.options, copy.is_from)?;
     match (&copy.what, query) {
@@ -35,10 +37,10 @@ pub(crate) async fn copy(
         }
         (Copied::Table { name, columns }, _) => {
             let prepared = session.current_schema_version().await?.unload(name, columns)?;
-            copy_out(session, &prepared, &options).await
+            copy_out(session, &prepared, options, receiver).await
         }
         (Copied::Query(_), Some(query)) if !query.columns().is_empty() => {
-            copy_out(session, query, &options).await
+            copy_out(session, query, options, receiver).await
         }
         (Copied::Query(_), _) => {
             let message = "COPY query must have a RETURNING clause";
@@ -47,16 +49,32 @@ pub(crate) async fn copy(
     }
 }
 
-async fn copy_out(session: &mut Session, prepared: &Prepared, options: &Options) -> Result<Done, Failure> {
+async fn copy_out(
+    session: &mut Session,
+    prepared: &Prepared,
+    options: Options,
+    receiver: &mut Receiver<'_>,
+) -> Result<Done, Failure> {
     let columns = prepared.columns();
     let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-    refuse_unknown(options, &names)?;
-    let done = session.run_prepared(prepared, "COPY", &[]).await?;
-    let count = Some(done.rows.len() as u64);
-    let style = session.settings.values().interval_style();
-    let messages = messages(&done.rows, columns, options, style)?;
-    let is_binary = options.is_binary();
-    let copy = Some(CopyDone::Out { columns: columns.len(), is_binary, messages });
+    refuse_unknown(&options, &names)?;
+    receiver.copy(CopyOut::new(options.clone()));
+    let done = session.run_prepared_into(prepared, "COPY", &[], receiver).await?;
+    let style = session.settings.in_effect().interval_style;
+    let mut out = CopyOut::new(options);
+    let (is_binary, has_begun) = (out.is_binary(), done.sent.is_some());
+    let mut messages = Vec::with_capacity(done.rows.len() + 2);
+    if has_begun {
+        out.skip_head();
+    } else {
+        messages.extend(out.head(columns));
+    }
+    for row in &done.rows {
+        messages.push(out.row(row, columns, style)?);
+    }
+    messages.extend(out.end());
+    let count = Some(done.sent.unwrap_or(done.rows.len() as u64));
+    let copy = Some(CopyDone::Out { columns: columns.len(), is_binary, has_begun, messages });
     Ok(Done { copy, count, ..Done::tag("COPY") })
 }
 

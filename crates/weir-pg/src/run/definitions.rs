@@ -64,7 +64,7 @@ impl Session {
 
     /// Defines it in the transaction of that name, and asks what no shard can tell by itself: whether assertions hold.
     async fn begin_and_validate(&mut self, name: u64, next: &NextSchemaVersion) -> Result<(), Failure> {
-        self.limit_waits(name, self.settings.values().time("lock_timeout")).await?;
+        self.limit_waits(name, self.settings.in_effect().lock_timeout).await?;
         self.wait_for(|client| client.begin_definition(name, next)).await?;
         for (validation, query) in &next.validations {
             let given = self.wait_for(|client| client.begin_within(name, query, &[])).await?;

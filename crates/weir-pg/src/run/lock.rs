@@ -38,7 +38,7 @@ pub(crate) async fn lock_tables(session: &mut Session, lock: &Lock) -> Result<Do
             refused("LOCK TABLE … NOWAIT", "Leave NOWAIT away, and SET LOCAL lock_timeout.")
         }
         LockMode::Exclusive => {
-            let limit = session.settings.values().time("lock_timeout");
+            let limit = session.settings.in_effect().lock_timeout;
             session.limit_waits(name, limit).await?;
             session.wait_for(|client| client.begin_definition(name, &schema_version.held())).await?;
             Ok(Done::tag("LOCK TABLE"))

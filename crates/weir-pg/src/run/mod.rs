@@ -18,12 +18,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use tokio::time::Instant;
-use weir_client::{CurrentValue, Prepared, Verb};
+use weir_client::{Client, CurrentValue, Prepared, RowStream, Verb};
 use weir_sql::session::Command;
 use weir_types::{SqlError, SqlState, Value};
 
 use crate::by_itself::ByItself;
 use crate::portals::{Cursor, Formats, Portal, PortalState};
+use crate::receiver::Receiver;
 use crate::session::{Session, sql_error};
 use crate::statement::{Done, Failure, Kind, Statement};
 use crate::transaction::{TransactionState, only_in_transactions};
@@ -81,24 +82,34 @@ impl Session {
 
     /// # Errors
     /// An error of PostgreSQL, or an unsupported feature.
-    pub async fn run(&mut self, statement: &Statement, values: &[Value]) -> Result<Done, Failure> {
+    pub async fn run(
+        &mut self,
+        statement: &Statement,
+        values: &[Value],
+        receiver: &mut Receiver<'_>,
+    ) -> Result<Done, Failure> {
         self.idle.stop()?;
         let watched = self.begin_watch(statement);
         let number = self.backend.in_flight.begin_statement();
         let armed = self.limit_time(number);
-        let result = self.run_now(statement, values).await;
+        let result = self.run_now(statement, values, receiver).await;
         drop(armed);
         self.backend.in_flight.end_statement();
         self.end_watch(statement, watched, &result);
         if let Some(name) = self.transaction.block_name()
-            && let Some(most) = self.settings.values().time("idle_in_transaction_session_timeout")
+            && let Some(most) = self.settings.in_effect().idle_in_transaction_session_timeout
         {
             self.idle.start(Instant::now() + most, name, &self.client);
         }
         result
     }
 
-    pub(crate) async fn run_now(&mut self, statement: &Statement, values: &[Value]) -> Result<Done, Failure> {
+    pub(crate) async fn run_now(
+        &mut self,
+        statement: &Statement,
+        values: &[Value],
+        receiver: &mut Receiver<'_>,
+    ) -> Result<Done, Failure> {
         self.refuse_after_failure(statement.command())?;
         if !matches!(statement.kind, Kind::Empty | Kind::Command(_) | Kind::Prepare(..)) {
             self.transaction.note_run();
@@ -119,7 +130,7 @@ impl Session {
                 temporary::run_temporary(self, temporary, statement.columns.clone()).await
             }
             Kind::Command(command) => Ok(Done { columns: self.columns_of(statement), ..self.obey(command)? }),
-            Kind::Run(prepared, tag) => self.run_prepared(prepared, tag, values).await,
+            Kind::Run(prepared, tag) => self.run_prepared_into(prepared, tag, values, receiver).await,
             Kind::Define(text, tag) => {
                 self.settings.refuse_write(tag)?;
                 self.define(text, tag, self.transaction.open_name()).await
@@ -131,13 +142,15 @@ impl Session {
             Kind::Execute(name, arguments) => {
                 let (statement, values) = self.executed(name, arguments.as_ref()).await?;
                 match &statement.kind {
-                    Kind::Run(prepared, tag) => self.run_prepared(prepared, tag, &values).await,
+                    Kind::Run(prepared, tag) => {
+                        self.run_prepared_into(prepared, tag, &values, receiver).await
+                    }
                     _ => Ok(Done::tag("")),
                 }
             }
             Kind::Script(steps) => script::run_script(self, steps).await,
             Kind::Effects(calls, query) => effects::run_effects(self, calls, query, values).await,
-            Kind::Copy(copy, query) => copying::copy(self, copy, query.as_ref()).await,
+            Kind::Copy(copy, query) => copying::copy(self, copy, query.as_ref(), receiver).await,
             Kind::Signal(signals, query) => {
                 let mut done = self.run_prepared(query, "SELECT", values).await?;
                 self.front.signal(signals, &mut done.rows);
@@ -185,21 +198,34 @@ impl Session {
         Ok((statement, values))
     }
 
-    /// Outside of a transaction a statement that was bound to a schema version that is over is bound again, however it runs.
+    /// Runs a statement whose rows are in its result.
     pub(crate) async fn run_prepared(
         &mut self,
         prepared: &Prepared,
         tag: &'static str,
         values: &[Value],
     ) -> Result<Done, Failure> {
+        self.run_prepared_into(prepared, tag, values, &mut Receiver::Result).await
+    }
+
+    /// Outside of a transaction a statement that was bound to a schema version that is over is bound again, however it runs.
+    pub(crate) async fn run_prepared_into(
+        &mut self,
+        prepared: &Prepared,
+        tag: &'static str,
+        values: &[Value],
+        receiver: &mut Receiver<'_>,
+    ) -> Result<Done, Failure> {
         if self.transaction.open_name().is_some() {
-            return self.run_bound(prepared, tag, values).await;
+            return self.run_bound(prepared, tag, values, receiver).await;
         }
         let until = Instant::now() + PATIENCE;
         loop {
             let bound = self.bound(prepared)?;
-            match self.run_bound(&bound, tag, values).await {
-                Err(failure) if Instant::now() < until => self.meet(failure).await?,
+            match self.run_bound(&bound, tag, values, receiver).await {
+                Err(failure) if Instant::now() < until && receiver.sent().is_none() => {
+                    self.meet(failure).await?;
+                }
                 done => return done,
             }
         }
@@ -210,6 +236,7 @@ impl Session {
         prepared: &Prepared,
         tag: &'static str,
         values: &[Value],
+        receiver: &mut Receiver<'_>,
     ) -> Result<Done, Failure> {
         let values = &*self.with_current_values(prepared, values)?;
         let filled = match &prepared.volatile()[..] {
@@ -227,21 +254,27 @@ impl Session {
         if prepared.pieces().is_some() {
             return sub_statements::run_pieces(self, prepared, tag, values).await;
         }
+        let stream = (receiver.takes_rows() && prepared.may_stream()).then(Arc::<RowStream>::default);
+        let streaming = stream.as_ref().map(|stream| prepared.streaming(stream));
+        let prepared = streaming.as_ref().unwrap_or(prepared);
+        let rows = (stream, prepared.columns());
         let snapshot = snapshots::snapshot_for(self, prepared).await?;
-        let lock_timeout = self.settings.values().time("lock_timeout");
+        let lock_timeout = self.settings.in_effect().lock_timeout;
         let (result, prepared) = match self.transaction.open_name() {
             Some(name) if snapshot.is_some() => {
                 let bound = self.bound(prepared)?;
                 let (_, begun) = self.transaction.begun(name);
                 let at = (snapshot.map_or(0, |snapshot| snapshot.name()), begun);
-                (self.wait_for(|client| client.begin_at_snapshot(at, &bound, values)).await?, bound)
+                let begin = |client: &Client| client.begin_at_snapshot(at, &bound, values);
+                (self.wait_for_rows(rows, receiver, begin).await?, bound)
             }
             _ if prepared.has_batches() => many::run_batches(self, prepared, values, lock_timeout).await?,
             Some(name) => {
                 let bound = self.bound(prepared)?;
                 self.limit_waits(name, lock_timeout).await?;
                 let begun = self.transaction.begun(name);
-                (self.wait_for(|client| client.begin_within_at(begun, &bound, values)).await?, bound)
+                let begin = |client: &Client| client.begin_within_at(begun, &bound, values);
+                (self.wait_for_rows(rows, receiver, begin).await?, bound)
             }
             // Open transactions alone have a lock time-out.
             None if lock_timeout.is_some() && !prepared.reads_only() => {
@@ -256,25 +289,30 @@ impl Session {
             }
             None => {
                 let bound = self.bound(prepared)?;
-                (self.wait_for(|client| client.begin_prepared(&bound, values)).await?, bound)
+                let begin = |client: &Client| client.begin_prepared(&bound, values);
+                (self.wait_for_rows(rows, receiver, begin).await?, bound)
             }
         };
         self.sequence_values.note(&prepared, &result);
         let count = prepared.verb().filter(|verb| *verb != Verb::Do).map(|_| prepared.count(&result));
-        Ok(Done { count, columns: prepared.columns().into(), rows: prepared.rows(result), ..Done::tag(tag) })
+        let (columns, sent) = (prepared.columns_shared(), receiver.sent());
+        Ok(Done { count, columns, rows: prepared.rows(result), sent, ..Done::tag(tag) })
     }
 
     /// Runs a bound portal, unless it has run already.
     ///
     /// # Errors
     /// An error of PostgreSQL, or an unsupported feature.
-    pub async fn start(&mut self, name: &str) -> Result<Option<Done>, Failure> {
-        let portal = self.names.portal(name)?.clone();
-        if !matches!(portal.state, PortalState::Bound) {
-            self.refuse_after_failure(portal.statement.command())?;
+    pub async fn start(&mut self, name: &str, receiver: &mut Receiver<'_>) -> Result<Option<Done>, Failure> {
+        let portal = self.names.portal(name)?;
+        let (statement, state) = (portal.statement.clone(), &portal.state);
+        if !matches!(state, PortalState::Bound) {
+            self.refuse_after_failure(statement.command())?;
             return Ok(None);
         }
-        let mut done = self.run(&portal.statement, &portal.values).await?;
+        // Nobody needs them again: a portal that fails goes with its transaction.
+        let values = std::mem::take(&mut portal.values);
+        let mut done = self.run(&statement, &values, receiver).await?;
         let state = match done.columns.is_empty() {
             true => PortalState::Over,
             false => {
@@ -305,7 +343,7 @@ impl Session {
 
     /// The statement ends when `statement_timeout` says so, until this is dropped.
     pub(crate) fn limit_time(&self, statement: u64) -> Option<Armed> {
-        let most = self.settings.values().time("statement_timeout")?;
+        let most = self.settings.in_effect().statement_timeout?;
         let process = self.backend.facts.get()?.process;
         Some(Armed::new(&self.front, std::time::Instant::now() + most, (process, statement)))
     }
@@ -369,7 +407,7 @@ impl Session {
         if let Some(figures) = executed.as_ref().or(statement.figures.as_ref()) {
             figures.add(took, result);
         }
-        let slow = self.settings.values().log_slow(self.front.log_slow);
+        let slow = self.settings.in_effect().log_slow.unwrap_or(self.front.log_slow);
         if slow.is_some_and(|slow| took >= slow) {
             self.front.log_slow(&self.backend, statement, took, result);
         }

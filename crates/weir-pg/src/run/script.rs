@@ -6,6 +6,7 @@ use weir_sql::session::Command;
 use weir_types::text::to_text;
 use weir_types::{Severity, SqlError, SqlState, SqlType, Value};
 
+use crate::receiver::Receiver;
 use crate::session::Session;
 use crate::statement::{Done, Failure};
 
@@ -115,7 +116,7 @@ async fn run_within(session: &mut Session, text: &str, done: &mut Done) -> Resul
             return Err(error.with_hint("send it as a statement of its own").into());
         }
         let statement = session.prepare(text, &said, &[])?;
-        let given = Box::pin(session.run_now(&statement, &[])).await?;
+        let given = Box::pin(session.run_now(&statement, &[], &mut Receiver::Result)).await?;
         gives = !given.columns.is_empty() && given.tag == "SELECT";
         done.changed.extend(given.changed);
     }

@@ -7,6 +7,7 @@ use weir_sql::bound::OutputColumn;
 use weir_sql::session::{Caught, Command, Output, OutputType, Said, Temporary, TemporaryFunction};
 use weir_types::{Severity, SqlError, SqlState, Value};
 
+use crate::receiver::Receiver;
 use crate::session::Session;
 use crate::statement::{Done, Failure};
 
@@ -175,7 +176,7 @@ async fn run_body(
             .with_hint("RETURNING * gives all columns")
             .into());
     }
-    let done = Box::pin(session.run_now(&statement, &[])).await.map_err(whole)?;
+    let done = Box::pin(session.run_now(&statement, &[], &mut Receiver::Result)).await.map_err(whole)?;
     let mut row = done.rows.into_iter().next().unwrap_or_default();
     row.resize(fields.len(), Value::Null);
     Ok(row)

@@ -7,7 +7,7 @@ use weir_sql::session::{Characteristics, Isolation};
 use weir_types::datetime::session::ZoneCell;
 use weir_types::{SqlError, SqlState};
 
-use super::{Changed, Values};
+use super::{Changed, InEffect, Values};
 use crate::backend::Backend;
 use crate::session::not_yet;
 
@@ -30,6 +30,8 @@ pub(crate) struct Saved {
 pub(crate) struct SessionSettings {
     /// Changed by `replace` alone.
     values: Values,
+    /// Always that of `values`.
+    in_effect: InEffect,
     /// Of the open transaction, once it has changed a setting; none outside of one.
     scope: Option<Scope>,
     /// Always that of `values`. Whoever polls the connection's work enters it at each poll, beside this.
@@ -42,7 +44,19 @@ type Change<'a> = dyn Fn(&mut Values) -> Result<(), SqlError> + 'a;
 
 impl SessionSettings {
     pub fn new(backend: Arc<Backend>) -> SessionSettings {
-        SessionSettings { values: Values::default(), scope: None, zone: Arc::default(), backend }
+        let values = Values::default();
+        SessionSettings {
+            in_effect: InEffect::of(&values),
+            values,
+            scope: None,
+            zone: Arc::default(),
+            backend,
+        }
+    }
+
+    /// The values that every statement asks for.
+    pub fn in_effect(&self) -> &InEffect {
+        &self.in_effect
     }
 
     pub fn values(&self) -> &Values {
@@ -60,6 +74,7 @@ impl SessionSettings {
         if zone != self.zone.get() {
             self.zone.set(zone);
         }
+        self.in_effect = InEffect::of(&values);
         let before = std::mem::replace(&mut self.values, values);
         if before.application() != self.values.application() {
             self.backend.activity.set_application(self.values.application());
@@ -121,7 +136,7 @@ impl SessionSettings {
     /// # Errors
     /// The statement writes.
     pub fn refuse_write(&self, what: &str) -> Result<(), SqlError> {
-        if !self.values.is_on("transaction_read_only") {
+        if !self.in_effect.is_read_only {
             return Ok(());
         }
         let message = format!("cannot execute {what} in a read-only transaction");
@@ -129,7 +144,7 @@ impl SessionSettings {
     }
 
     pub fn is_repeatable_read(&self) -> bool {
-        self.values.is_isolation(Isolation::RepeatableRead)
+        self.in_effect.is_repeatable_read
     }
 
     /// A transaction may be like that: `begins`, or the open one from here on.

@@ -58,7 +58,7 @@ impl Calls {
 impl StatementFigures {
     pub fn add(&self, took: Duration, result: &Result<Done, Failure>) {
         let rows = match result {
-            Ok(done) => done.count.unwrap_or(done.rows.len() as u64),
+            Ok(done) => done.count.or(done.sent).unwrap_or(done.rows.len() as u64),
             // As in PostgreSQL, what has failed is no call.
             Err(failure) => return self.kind.add(took, Err(failure.error.state())),
         };

@@ -47,12 +47,23 @@ impl Permits {
 
     /// Waits for a permit, in order of arrival. It is returned when the value is dropped.
     pub(super) fn take(self: &Arc<Permits>) -> Arc<Permit> {
+        self.obtain();
+        Arc::new(Permit { of: self.clone(), base: Instant::now(), since_us: AtomicU64::new(0) })
+    }
+
+    fn obtain(&self) {
         let mut state = self.state();
         match state.free.checked_sub(1) {
             Some(left) => state.free = left,
             None => self.wait(state),
         }
-        Arc::new(Permit { of: self.clone(), base: Instant::now(), since_us: AtomicU64::new(0) })
+    }
+
+    fn put_back(&self) {
+        let mut state = self.state();
+        if !self.give(&mut state) {
+            state.free += 1;
+        }
     }
 
     fn wait(&self, mut state: MutexGuard<'_, State>) {
@@ -104,14 +115,18 @@ impl Pace for Permit {
         }
         self.since_us.store(self.now_us(), Ordering::Relaxed);
     }
+
+    fn rest(&self, wait: &mut dyn FnMut()) {
+        self.of.put_back();
+        wait();
+        self.of.obtain();
+        self.since_us.store(self.now_us(), Ordering::Relaxed);
+    }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut state = self.of.state();
-        if !self.of.give(&mut state) {
-            state.free += 1;
-        }
+        self.of.put_back();
     }
 }
 

@@ -13,6 +13,7 @@ use weir_sql::Text;
 use weir_sql::bound::{Expr, ExprKind, Query, VariableId};
 use weir_sql::catalog::{Catalog, ColumnIndex, TableId};
 use weir_types::datetime::TransactionTime;
+use weir_types::interrupt::check;
 use weir_types::{SqlError, Value};
 
 use super::access::{TableAccess, unpack_row};
@@ -33,6 +34,7 @@ use crate::message::{PartsRead, ReadQuery, TableRead};
 use crate::placement::shard_of;
 use crate::storage::rows::NoRows;
 use crate::storage::{Rows, Schema, Storage};
+use crate::stream::{Row, RowStream};
 
 /// A prepared query with variables.
 #[derive(Clone, Debug)]
@@ -53,6 +55,8 @@ pub struct Gather {
     asks_time: bool,
     /// Value of `now()`, if the client has set it; else the time of the execution.
     time: Option<TransactionTime>,
+    /// Where a worker puts the rows.
+    stream: Option<Arc<RowStream>>,
 }
 
 /// Division of a query into parts that shards run.
@@ -62,6 +66,8 @@ struct Parts {
     /// The merging query; each part's rows are one of its CTEs.
     whole: CompiledMerge,
     parts: Vec<QueryPart>,
+    /// The result is the rows of the only part.
+    is_one_part: bool,
 }
 
 #[derive(Debug)]
@@ -179,7 +185,7 @@ impl Gather {
             asks_time |= matches!(part.kind, ExprKind::TransactionTime);
         });
         let (compiled, schema_version) = (Arc::new(compiled), program.schema_version);
-        let (rows_max, parts, time) = (usize::MAX, None, None);
+        let (rows_max, parts, time, stream) = (usize::MAX, None, None, None);
         Ok(Gather {
             compiled,
             slots,
@@ -192,6 +198,7 @@ impl Gather {
             parts,
             asks_time,
             time,
+            stream,
         })
     }
 
@@ -243,7 +250,8 @@ impl Gather {
             parts.push(QueryPart { query, slots, cells, asked, feeds: part.feeds });
         }
         let (slots, cells) = (slots.slots_max(), slots.cells_max());
-        let parts = Some(Arc::new(Parts { text: Arc::new(text.clone()), whole, parts }));
+        let is_one_part = split.is_one_part;
+        let parts = Some(Arc::new(Parts { text: Arc::new(text.clone()), whole, parts, is_one_part }));
         Ok(Gather { parts, slots, cells, ..gather })
     }
 
@@ -284,6 +292,16 @@ impl Gather {
             true => Arc::new(Gather { time: Some(time), ..(**self).clone() }),
             false => self.clone(),
         }
+    }
+
+    /// Returns whether a long run may put its rows into a stream.
+    pub fn may_stream(&self) -> bool {
+        self.rows_max == usize::MAX && self.parts.as_ref().is_some_and(|parts| parts.is_one_part)
+    }
+
+    /// The same query; a long run puts its rows into that stream, and its result has none.
+    pub fn streaming(&self, stream: Arc<RowStream>) -> Gather {
+        Gather { stream: Some(stream), ..self.clone() }
     }
 
     /// Limits the number of rows that the client accepts.
@@ -329,9 +347,11 @@ impl Gather {
             let shards = part.shards(values, (program, transaction_time))?;
             shards.into_iter().for_each(|shard| by_shard.entry(shard).or_default().push(at as u16));
         }
+        // Rows of several shards are not shown before all of them have answered.
+        let stream = self.stream.as_ref().filter(|_| by_shard.len() == 1);
         let query = |parts: Vec<u16>| {
-            let (text, values) = (of.text.clone(), values.to_vec());
-            let parts = Some(Box::new(PartsRead { text, values, parts, transaction_time }));
+            let (text, values, stream) = (of.text.clone(), values.to_vec(), stream.cloned());
+            let parts = Some(Box::new(PartsRead { text, values, parts, transaction_time, stream }));
             Arc::new(ReadQuery { tables: Vec::new(), parts, schema_version: self.schema_version })
         };
         Ok(by_shard.into_iter().map(|(shard, parts)| (shard, query(parts))).collect())
@@ -526,7 +546,31 @@ impl Gather {
             part.query.collect(cx)
         }))
     }
+
+    /// On a shard: gives each row of one part to `take`. `None`: there is no such part.
+    pub(crate) fn run_part_into(
+        &self,
+        at: u16,
+        values: &[Value],
+        rows: &dyn Rows,
+        (program, transaction_time): (&Program, TransactionTime),
+        take: &mut TakeRow<'_>,
+    ) -> Option<Result<(), SqlError>> {
+        let part = self.parts.as_ref()?.parts.get(usize::from(at))?;
+        Some(part.run(values, rows, (program, transaction_time), &mut |cx| {
+            cx.frame.begin_statement();
+            let _ = part.query.execute(cx, &mut |_, row| {
+                check()?;
+                take(std::mem::take(row))?;
+                Ok(ControlFlow::Continue(()))
+            })?;
+            Ok(())
+        }))
+    }
 }
+
+/// Takes the rows of a query one by one.
+pub(crate) type TakeRow<'a> = dyn FnMut(Row) -> Result<(), SqlError> + 'a;
 
 impl QueryPart {
     /// Shards that run it; at least one, since an aggregate over no rows is a row too.

@@ -381,6 +381,11 @@ impl Sequences {
         Sequences { given, random: self.random, has_given: true }
     }
 
+    /// Returns whether a value was handed out since the last [`Sequences::take_changed`].
+    pub fn has_changed(&self) -> bool {
+        self.has_given
+    }
+
     /// A copy if values were handed out since the last call: it must become durable with the rows that use the values.
     pub fn take_changed(&mut self) -> Option<Box<Sequences>> {
         std::mem::take(&mut self.has_given).then(|| Box::new(self.clone()))

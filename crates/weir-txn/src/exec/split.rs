@@ -35,6 +35,8 @@ pub(super) enum Feeds {
 pub(super) struct Split {
     pub parts: Vec<Part>,
     pub whole: Query,
+    /// The result is the rows of the only part.
+    pub is_one_part: bool,
 }
 
 /// `one_shard`: the cluster has only one.
@@ -47,11 +49,20 @@ pub(super) fn split(query: &Query, router: Router<'_>, schema: &Schema, one_shar
             has_ctes |= matches!(item, FromItem::Cte { .. });
         }
     });
-    let mut splitter = Splitter { router, one_shard, has_ctes, next, parts: Vec::new(), leaves: Vec::new() };
+    let mut splitter = Splitter {
+        router,
+        one_shard,
+        has_ctes,
+        next,
+        parts: Vec::new(),
+        leaves: Vec::new(),
+        is_one_part: false,
+    };
     let whole = splitter.query(query, 0);
     let leaves = splitter.leaf_parts(query, schema);
     splitter.parts.extend(leaves);
-    Split { parts: splitter.parts, whole }
+    let Splitter { parts, is_one_part, .. } = splitter;
+    Split { is_one_part: is_one_part && parts.len() == 1, parts, whole }
 }
 
 struct Splitter<'a> {
@@ -62,6 +73,8 @@ struct Splitter<'a> {
     parts: Vec<Part>,
     /// Tables that the whole reads row by row, with conditions that all needed rows satisfy.
     leaves: Vec<(RelationId, TableId, Vec<Expr>)>,
+    /// One shard runs the whole query.
+    is_one_part: bool,
 }
 
 impl Splitter<'_> {
@@ -77,7 +90,10 @@ impl Splitter<'_> {
             let route = self.router.query(query);
             let split = match &route {
                 Route::Everywhere if !self.one_shard => self.over_shards(query, given),
-                _ => Some((query.clone(), given.query(query))),
+                _ => {
+                    self.is_one_part = depth == 0;
+                    Some((query.clone(), given.query(query)))
+                }
             };
             if let Some((query, whole)) = split {
                 self.next += 1;

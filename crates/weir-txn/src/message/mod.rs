@@ -18,6 +18,7 @@ use weir_types::interrupt::StatementId;
 use weir_types::{Notice, SqlError, Value};
 
 use crate::placement::shard_of_integer;
+use crate::stream::RowStream;
 
 pub use definition::{Change, Definition, PlanOf};
 pub(crate) use refusal::too_large;
@@ -162,6 +163,11 @@ pub enum Request {
         txn: TxnId,
         begun: Begun,
         call: Box<Call>,
+        /// Incarnation of the shard that this request is for. An earlier one may have answered it with [`Reply::Unchanged`] and have no
+        /// record of it, so a later one ignores it. None: any may run it; it is always answered from the log. Only a coordinator of the
+        /// same process names one: the field does not travel.
+        #[serde(skip)]
+        incarnation: Option<u64>,
     },
     /// Run this shard's part and keep its operations until COMMIT.
     Prepare {
@@ -400,6 +406,9 @@ pub struct PartsRead {
     pub values: Vec<Value>,
     pub parts: Vec<u16>,
     pub transaction_time: TransactionTime,
+    /// A worker of the same process puts the rows of the only part here, and replies without them.
+    #[serde(skip)]
+    pub stream: Option<Arc<RowStream>>,
 }
 
 /// Rows of one table whose named columns equal the given values; all rows if no column is named.
@@ -529,6 +538,12 @@ pub enum Reply {
         shard: ShardId,
         holders: Vec<TxnId>,
     },
+    /// Result of a call that names the shard's incarnation and has changed nothing: it waits for no record of its own, and a restarted
+    /// shard knows nothing of it. A coordinator that has sent its request again ignores it, for a later incarnation may have run it.
+    Unchanged {
+        txn: TxnId,
+        output: Output,
+    },
 }
 
 impl Reply {
@@ -552,6 +567,7 @@ impl Reply {
     fn notices_mut(&mut self) -> Option<&mut Vec<Notice>> {
         match self {
             Reply::Executed { result: Ok(output), .. }
+            | Reply::Unchanged { output, .. }
             | Reply::Decided { output, .. }
             | Reply::Worked { result: Ok((_, output)), .. } => Some(&mut output.notices),
             Reply::Executed { result: Err(error), .. }
@@ -565,6 +581,7 @@ impl Reply {
     pub fn txn(&self) -> TxnId {
         match self {
             Reply::Executed { txn, .. }
+            | Reply::Unchanged { txn, .. }
             | Reply::Prepared { txn, .. }
             | Reply::Refused { txn, .. }
             | Reply::Busy { txn, .. }

@@ -436,8 +436,16 @@ impl Coordinator {
         });
         let atomic = self.protocol == Protocol::RampFast;
         let begun = Begun { age, at_ms: now_ms };
-        let machine =
-            Transaction::begin(txn, begun, call, participants, atomic, self.resends, &mut self.actions);
+        let incarnation = |shard| self.drains.incarnation(shard);
+        let machine = Transaction::begin(
+            txn,
+            begun,
+            call,
+            participants,
+            incarnation,
+            (atomic, self.resends),
+            &mut self.actions,
+        );
         self.flights.begin(Flight::Transaction {
             tag,
             machine,

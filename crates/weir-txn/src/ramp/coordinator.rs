@@ -43,8 +43,12 @@ pub struct Transaction {
 
 #[derive(Debug)]
 enum Phase {
-    /// With the call, if it may have to be sent again.
-    Executing(Option<Box<Call>>),
+    Executing {
+        /// Kept if it may have to be sent again.
+        call: Option<Box<Call>>,
+        /// It was sent once, to one incarnation of the shard: [`Reply::Unchanged`] is its answer.
+        sent_once: bool,
+    },
     Preparing {
         waiting: Waiting,
         answers: Vec<(ShardId, Answers)>,
@@ -81,14 +85,14 @@ enum Failure {
 }
 
 impl Transaction {
-    /// `participants` in the order in which they are asked; the last decides. At least one.
+    /// `participants` in the order in which they are asked; the last decides. At least one. `incarnation` of a shard, if it is known.
     pub fn begin(
         txn: TxnId,
         begun: Begun,
         call: Call,
         participants: Vec<ShardId>,
-        atomic: bool,
-        resends: bool,
+        incarnation: impl FnOnce(ShardId) -> Option<u64>,
+        (atomic, resends): (bool, bool),
         out: &mut Vec<Action>,
     ) -> Transaction {
         let participants: Arc<[ShardId]> = participants.into();
@@ -96,7 +100,9 @@ impl Transaction {
         if first.is_empty() {
             // A retry repeats the call from the client's copy, so the call is kept only for resending.
             let kept = resends.then(|| Box::new(call.clone()));
-            out.push(Action::Send(last, Request::Execute { txn, begun, call: Box::new(call) }));
+            let incarnation = incarnation(last).filter(|_| resends);
+            let sent_once = incarnation.is_some();
+            out.push(Action::Send(last, Request::Execute { txn, begun, call: Box::new(call), incarnation }));
             let callee = Callee::Procedure(0);
             let call =
                 Arc::new(Call { callee, args: Vec::new(), transaction_time: 0.into(), schema_version: 0 });
@@ -105,7 +111,7 @@ impl Transaction {
                 begun,
                 call,
                 participants,
-                phase: Phase::Executing(kept),
+                phase: Phase::Executing { call: kept, sent_once },
                 atomic,
                 resends,
                 cancelled: None,
@@ -119,7 +125,8 @@ impl Transaction {
         };
         let call = Arc::new(call);
         let cancelled = None;
-        let transaction = Transaction { txn, begun, call, participants, phase, atomic, resends, cancelled };
+        let mut transaction =
+            Transaction { txn, begun, call, participants, phase, atomic, resends, cancelled };
         transaction.send(out);
         transaction
     }
@@ -139,16 +146,18 @@ impl Transaction {
     }
 
     /// Sends all unanswered requests (again).
-    pub fn send(&self, out: &mut Vec<Action>) {
+    pub fn send(&mut self, out: &mut Vec<Action>) {
         let (txn, begun) = (self.txn, self.begun);
         let last = *self.participants.last().expect("a transaction has a participant");
-        match &self.phase {
+        match &mut self.phase {
             // The deciding shard answers whether it has committed or aborted.
-            Phase::Executing(_) | Phase::Deciding(_) if self.cancelled.is_some() => {
+            Phase::Executing { .. } | Phase::Deciding(_) if self.cancelled.is_some() => {
                 out.push(Action::Send(last, Request::Abort { txn }));
             }
-            Phase::Executing(Some(call)) => {
-                out.push(Action::Send(last, Request::Execute { txn, begun, call: call.clone() }));
+            Phase::Executing { call: Some(call), sent_once } => {
+                *sent_once = false;
+                let request = Request::Execute { txn, begun, call: call.clone(), incarnation: None };
+                out.push(Action::Send(last, request));
             }
             Phase::Preparing { waiting, .. } => {
                 for shard in waiting.iter() {
@@ -169,18 +178,24 @@ impl Transaction {
                 let tell = |(shard, committed)| Action::Send(shard, outcome(txn, committed));
                 out.extend(ending.untold().map(tell));
             }
-            Phase::Executing(None) | Phase::Deciding(None) => {}
+            Phase::Executing { call: None, .. } | Phase::Deciding(None) => {}
         }
     }
 
     /// Handles a reply. Repetitions, and replies to an earlier phase, are ignored.
     pub fn on_reply(&mut self, reply: Reply, out: &mut Vec<Action>) {
         match reply {
-            Reply::Executed { result, .. } if matches!(self.phase, Phase::Executing(_)) => {
+            Reply::Executed { result, .. } if matches!(self.phase, Phase::Executing { .. }) => {
                 self.finish(result, out)
             }
+            Reply::Unchanged { output, .. } => match self.phase {
+                Phase::Executing { sent_once: true, .. } => self.finish(Ok(output), out),
+                // The incarnation that has sent this answers again from its memory; a later one may have run the call anew.
+                Phase::Executing { .. } => self.send(out),
+                _ => {}
+            },
             // Only the planted bug "no guards" prepares the only participant.
-            Reply::Prepared { shard, timestamp, .. } if matches!(self.phase, Phase::Executing(_)) => {
+            Reply::Prepared { shard, timestamp, .. } if matches!(self.phase, Phase::Executing { .. }) => {
                 self.phase = Phase::Ending(Ending::commit([shard], timestamp));
                 self.send(out);
                 out.push(Action::Answer(Ok(Output::default())));
@@ -205,7 +220,7 @@ impl Transaction {
                     out.push(Action::Settled);
                 }
             }
-            Reply::Aborted { .. } if matches!(self.phase, Phase::Executing(_)) => {
+            Reply::Aborted { .. } if matches!(self.phase, Phase::Executing { .. }) => {
                 if let Some(error) = self.cancelled.take() {
                     self.finish(Err(error), out);
                 }
@@ -243,7 +258,7 @@ impl Transaction {
         let last = *self.participants.last().expect("a transaction has a participant");
         match self.phase {
             Phase::Preparing { .. } => self.on_prepared(shard, Err(failure), out),
-            Phase::Executing(_) | Phase::Deciding(_) if shard == last => self.on_undecided(failure, out),
+            Phase::Executing { .. } | Phase::Deciding(_) if shard == last => self.on_undecided(failure, out),
             _ => {}
         }
     }
@@ -350,7 +365,7 @@ impl Transaction {
 
     /// Asks the deciding shard to abort if it has not decided yet: it may be waiting for claims without a bound.
     fn forbid(&mut self, error: SqlError, out: &mut Vec<Action>) {
-        if self.resends && matches!(self.phase, Phase::Executing(_) | Phase::Deciding(_)) {
+        if self.resends && matches!(self.phase, Phase::Executing { .. } | Phase::Deciding(_)) {
             self.cancelled = Some(error);
             self.send(out);
         }
@@ -359,7 +374,7 @@ impl Transaction {
     /// Shards whose answers it waits for.
     pub fn awaited(&self) -> Vec<ShardId> {
         match &self.phase {
-            Phase::Executing(_) | Phase::Deciding(_) => {
+            Phase::Executing { .. } | Phase::Deciding(_) => {
                 self.participants.last().copied().into_iter().collect()
             }
             Phase::Preparing { waiting, .. } => waiting.iter().collect(),

@@ -126,7 +126,7 @@ impl<F: Faults> Exposed for Node<F> {
     fn instead_of(reply: &Reply) -> Option<Reply> {
         match reply {
             // A client that takes this for an error of the call finds in its text that the call has run.
-            Reply::Executed { txn, result: Ok(_) } => {
+            Reply::Executed { txn, result: Ok(_) } | Reply::Unchanged { txn, .. } => {
                 Some(Reply::Executed { txn: *txn, result: Err(too_large(true)) })
             }
             Reply::Prepared { txn, shard, .. } => {

@@ -103,6 +103,13 @@ impl LoggedPrepared {
     }
 }
 
+/// Returns whether the outcome is that of a transaction which has changed nothing: it is not logged.
+fn is_unchanged(outcome: &Outcome<Option<Box<Reply>>>) -> bool {
+    let answer = outcome.answer.as_deref();
+    outcome.clock.is_none()
+        && matches!(answer, Some(Reply::Executed { result: Ok(_), .. } | Reply::Decided { .. }))
+}
+
 impl<F: Faults> Durable for Node<F> {
     type Record = Record;
 
@@ -112,6 +119,7 @@ impl<F: Faults> Durable for Node<F> {
 
     fn on_durable(&mut self, up_to: Lsn) {
         self.storage.on_durable(up_to);
+        self.workers.on_durable(up_to);
     }
 
     fn snapshot(&mut self) -> Record {
@@ -302,9 +310,10 @@ impl<F: Faults> Node<F> {
             return Some(format!("that {txn:?} may not be everywhere"));
         }
         let is_same = |(txn, outcome): &(TxnId, &Outcome<Option<Box<Reply>>>)| {
-            other.outcomes.get(*txn).is_some_and(|again| {
-                again.clock == outcome.clock && again.answer.is_some() == outcome.answer.is_some()
-            })
+            is_unchanged(outcome)
+                || other.outcomes.get(*txn).is_some_and(|again| {
+                    again.clock == outcome.clock && again.answer.is_some() == outcome.answer.is_some()
+                })
         };
         if let Some((txn, outcome)) = own.outcomes.iter().find(|one| !is_same(one)) {
             return Some(format!("that {txn:?} is {outcome:?}"));
@@ -438,9 +447,25 @@ impl<F: Faults> Node<F> {
             false => self.storage.note_all_unsynced(record),
         }
         let participants = unprepared.map_or_else(|| Arc::new([]) as _, |one| one.participants.clone());
-        let sequences = self.sequences.take_changed();
+        let sequences = self.take_changed_sequences();
         let reply = reply.cloned().map(Box::new);
         Some(Box::new(LoggedCommit { txn, timestamp, participants, rows, reply, sequences, steps }))
+    }
+
+    /// The sequences, if they have handed out values, for the record that is noted next.
+    fn take_changed_sequences(&mut self) -> Option<Box<Sequences>> {
+        let changed = self.sequences.take_changed();
+        if changed.is_some() {
+            self.sequences_noted = self.participant.log.next();
+        }
+        changed
+    }
+
+    /// Remembers the answer of a transaction of this shard alone that has changed nothing: it must not run again in this incarnation. There
+    /// is no record of it, so the answer waits only for what the transaction has read.
+    pub(crate) fn note_unchanged(&mut self, txn: TxnId, reply: &Reply) {
+        self.has_done.commits += 1;
+        self.participant.note_unchanged(txn, Some(Box::new(reply.clone())));
     }
 
     /// Logs the commit of a transaction that has not prepared here, and remembers the answer for repetitions. `committed`: if it has other
@@ -480,7 +505,7 @@ impl<F: Faults> Node<F> {
             return;
         }
         let prepared = Box::new(LoggedPrepared::of(&self.participant.prepared()[&txn]));
-        let prepared = Prepare { prepared, sequences: self.sequences.take_changed() };
+        let prepared = Prepare { prepared, sequences: self.take_changed_sequences() };
         self.participant.log.push(Record::Prepared { txn, prepared });
     }
 }

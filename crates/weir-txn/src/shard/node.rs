@@ -93,6 +93,8 @@ pub struct Node<F = NoFaults> {
     pub(crate) waits_besides: BTreeMap<TxnId, Holders>,
     scratch: call::Scratch,
     pub(crate) sequences: Shared<Sequences>,
+    /// The last record that has the sequences: what they have handed out until then is durable with it.
+    pub(crate) sequences_noted: Lsn,
     pub(crate) bugs: F,
     pub(crate) has_done: Done,
     pub(crate) interrupts: Arc<Interrupts>,
@@ -129,6 +131,7 @@ impl<F: Faults> Node<F> {
             waits_besides: BTreeMap::new(),
             scratch: call::Scratch::default(),
             sequences: Shared::default(),
+            sequences_noted: Lsn::START,
             program,
             bugs,
             has_done: Done::default(),
@@ -352,7 +355,7 @@ impl<F: Faults> Node<F> {
 
     fn on_request(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
         self.statement = request.statement();
-        if self.participant.remembers && self.is_repeated(&request, out) {
+        if self.participant.remembers && (self.is_repeated(&request, out) || self.is_late(&request)) {
             return;
         }
         if let Some(refusal) = self.refuses_clock(now_ms, &request) {
@@ -380,7 +383,9 @@ impl<F: Faults> Node<F> {
             false => request,
         };
         match request {
-            Request::Execute { txn, begun, call } => self.on_execute(now_ms, txn, begun, call, out),
+            Request::Execute { txn, begun, call, incarnation } => {
+                self.on_execute(now_ms, txn, begun, (call, incarnation), out)
+            }
             Request::Prepare { txn, begun, call, participants } => {
                 self.on_prepare(now_ms, txn, begun, call, participants, out)
             }
@@ -487,7 +492,24 @@ impl<F: Faults> Node<F> {
         out.reply(txn.coordinator, reply.spoken(), after);
     }
 
-    fn on_execute(&mut self, now_ms: u64, txn: TxnId, begun: Begun, call: Box<Call>, out: &mut Effects) {
+    /// Returns whether the request is for an earlier incarnation, which may have answered it without a record.
+    fn is_late(&self, request: &Request) -> bool {
+        match request {
+            Request::Execute { incarnation: Some(incarnation), .. } => {
+                *incarnation != self.participant.incarnation && !self.bugs.runs_late_requests()
+            }
+            _ => false,
+        }
+    }
+
+    fn on_execute(
+        &mut self,
+        now_ms: u64,
+        txn: TxnId,
+        begun: Begun,
+        (call, incarnation): (Box<Call>, Option<u64>),
+        out: &mut Effects,
+    ) {
         if let Callee::SetSequence { sequence, value, is_given, .. } = call.callee {
             return self.on_set_sequence(now_ms, txn, call.schema_version, (sequence, value, is_given), out);
         }
@@ -508,10 +530,13 @@ impl<F: Faults> Node<F> {
                 let after = self.read_dependency();
                 self.has_read(txn, ran, after, out);
             }
+            Ok(ran) if incarnation.is_some() && self.has_changed_nothing_since(begin) => {
+                self.unchanged(txn, ran, out);
+            }
             Ok(ran) => self.executed(txn, ran, (timestamp, begin), out),
             Err(stop) => {
                 self.storage.rollback(begin);
-                self.stopped(stop, Request::Execute { txn, begun, call }, out);
+                self.stopped(stop, Request::Execute { txn, begun, call, incarnation }, out);
             }
         }
     }
@@ -534,6 +559,17 @@ impl<F: Faults> Node<F> {
         self.has_done.commits += 1;
         self.note_commit((txn, timestamp), (begin, Vec::new()), None, &reply);
         self.reply(txn, reply.spoken(), out);
+    }
+
+    /// Returns whether neither rows nor sequences have changed since that position.
+    fn has_changed_nothing_since(&self, begin: Position) -> bool {
+        self.storage.position() == begin && !self.sequences.has_changed()
+    }
+
+    /// Answers a call that has changed nothing.
+    fn unchanged(&mut self, txn: TxnId, ran: Ran, out: &mut Effects) {
+        self.note_unchanged(txn, &Reply::Executed { txn, result: Ok(ran.output.clone()) });
+        self.reply_from_rows(txn, Reply::Unchanged { txn, output: ran.output }.spoken(), out);
     }
 
     /// A run has stopped, and its writes are undone.

@@ -13,6 +13,7 @@ use super::open::Open;
 use super::snapshot::{Missing, too_old};
 use super::workers::Answer;
 use crate::exec::fetch::{Found, fetch};
+use crate::exec::gather::TakeRow;
 use crate::exec::program::Program;
 use crate::faults::Faults;
 use crate::message::{PartsRead, ReadQuery, Reply, Sibling, forgotten, schema_has_changed};
@@ -228,7 +229,7 @@ impl Fetched {
 /// # Errors
 /// The query's, or the interruption's.
 pub(crate) fn read_rows(program: &Program, rows: &dyn Rows, query: &ReadQuery) -> Result<Found, SqlError> {
-    let Some(PartsRead { text, parts, values, transaction_time }) = query.parts.as_deref() else {
+    let Some(PartsRead { text, parts, values, transaction_time, .. }) = query.parts.as_deref() else {
         return fetch(rows, query);
     };
     let gather = program.query(text).map_err(|wrong| wrong.error)?;
@@ -236,4 +237,26 @@ pub(crate) fn read_rows(program: &Program, rows: &dyn Rows, query: &ReadQuery) -
     let parts: Vec<_> = parts.iter().filter_map(|part| run(part).transpose()).collect::<Result<_, _>>()?;
     let count = parts.iter().map(Vec::len).sum();
     Ok((parts, count))
+}
+
+/// Runs the only part of a read, and gives its rows to `take`. Returns no rows, and their number.
+///
+/// # Errors
+/// Those of [`read_rows`], and those of `take`.
+pub(crate) fn read_rows_into(
+    program: &Program,
+    rows: &dyn Rows,
+    of: &PartsRead,
+    take: &mut TakeRow<'_>,
+) -> Result<Found, SqlError> {
+    let gather = program.query(&of.text).map_err(|wrong| wrong.error)?;
+    let mut count = 0;
+    for &part in &of.parts {
+        let run = gather.run_part_into(part, &of.values, rows, (program, of.transaction_time), &mut |row| {
+            count += 1;
+            take(row)
+        });
+        run.transpose()?;
+    }
+    Ok((vec![Vec::new(); of.parts.len()], count))
 }

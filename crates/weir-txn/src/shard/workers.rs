@@ -6,15 +6,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use weir_core::ids::{CoordinatorId, Position, TxnId};
 use weir_core::lsn::Lsn;
 use weir_core::machine::{Pace, Work};
-use weir_types::interrupt::{Budget, Interrupts, StatementId, pause_with};
+use weir_types::interrupt::{Budget, Interrupts, StatementId, allocated, check_now, pass_on, pause_with};
 use weir_types::{SqlError, SqlState};
 
 use super::long_calls::{Attempts, EndedCall};
-use super::reads::read_rows;
+use super::reads::{read_rows, read_rows_into};
 use super::snapshot::CHANGES_MAX;
 use crate::exec::fetch::Found;
 use crate::exec::program::Program;
@@ -22,6 +23,7 @@ use crate::faults::Faults;
 use crate::message::{ReadQuery, Reply, Sibling, schema_has_changed};
 use crate::shard::node::{Effects, Node};
 use crate::storage::moment::{Changed, Moment, MomentParts, Progress};
+use crate::stream::{Batch, Row, RowStream};
 
 /// Number of workers of a shard that run at once; further long statements wait in order.
 const WORKERS_MAX: usize = 64;
@@ -51,12 +53,14 @@ pub(super) struct Running {
     /// Its coordinator is gone, or has ended its transaction: its answer is dropped.
     is_unheard: bool,
     kind: Kind,
+    /// The stream of its rows, and the position up to which the log must be durable before rows are taken.
+    stream: Option<(Arc<RowStream>, Lsn)>,
 }
 
 impl Running {
     pub(super) fn call(progress: Arc<Progress>, writes: bool) -> Running {
         let kind = if writes { Kind::Call } else { Kind::ReadOnlyCall };
-        Running { progress, is_unheard: false, kind }
+        Running { progress, is_unheard: false, kind, stream: None }
     }
 
     pub(super) fn is_unheard(&self) -> bool {
@@ -175,6 +179,15 @@ impl Workers {
         of_them.for_each(|(_, running)| running.end_unheard());
     }
 
+    /// The log is durable up to this position: rows that depend on no more may be taken from their streams.
+    pub(crate) fn on_durable(&mut self, up_to: Lsn) {
+        for running in self.running.values_mut() {
+            if let Some((stream, _)) = running.stream.take_if(|(_, after)| *after <= up_to) {
+                stream.set_durable();
+            }
+        }
+    }
+
     pub(crate) fn has_outgrown(&self, read: TxnId) -> bool {
         self.outgrown.contains(&read)
     }
@@ -205,9 +218,53 @@ pub(super) fn no_thread() -> SqlError {
     SqlError::new(SqlState::INSUFFICIENT_RESOURCES, message).with_hint("The server's log says why.")
 }
 
+/// Interval at which a worker that waits for its reader looks at its interrupts.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Passes rows of a worker's read on to its stream.
+struct Sender {
+    stream: Arc<RowStream>,
+    moment: Rc<Moment>,
+    batch: Batch,
+    /// Bytes that this thread had allocated when the batch was begun.
+    allocated: i64,
+}
+
+impl Sender {
+    fn new(stream: Arc<RowStream>, moment: Rc<Moment>) -> Sender {
+        Sender { stream, moment, batch: Batch::default(), allocated: allocated() }
+    }
+
+    fn take(&mut self, row: Row) -> Result<(), SqlError> {
+        self.batch.push(row);
+        if self.batch.is_large() { self.send() } else { Ok(()) }
+    }
+
+    /// Puts the batch into the stream, and waits until there is room for more.
+    fn send(&mut self) -> Result<(), SqlError> {
+        let batch = std::mem::take(&mut self.batch);
+        // What the query has taken for itself since remains its own.
+        pass_on((allocated() - self.allocated).clamp(0, batch.allocated()));
+        self.stream.put(batch);
+        while self.stream.is_full() {
+            self.moment.rest(&mut || self.stream.wait_for_room(LOOK_EVERY));
+            check_now()?;
+        }
+        self.allocated = allocated();
+        self.stream.check_open()
+    }
+
+    /// Puts the rest into the stream.
+    fn finish(mut self) -> Result<(), SqlError> {
+        if self.batch.is_empty() { Ok(()) } else { self.send() }
+    }
+}
+
 /// A long read on its way to a worker. Whatever becomes of it, the shard hears of its end.
 struct LongRead {
     parts: Option<MomentParts>,
+    /// Error with which it cannot begin.
+    refusal: Option<SqlError>,
     program: Arc<Program>,
     query: Arc<ReadQuery>,
     interrupts: Arc<Interrupts>,
@@ -218,6 +275,9 @@ struct LongRead {
 
 impl LongRead {
     fn run(mut self, pace: Arc<dyn Pace>) {
+        if let Some(refusal) = self.refusal.take() {
+            return self.finish(Err(refusal));
+        }
         let parts = self.parts.take().expect("a read runs once");
         let progress = parts.progress.clone();
         let result = {
@@ -228,10 +288,21 @@ impl LongRead {
                 at_checks.check_void()
             }));
             let _watch = self.interrupts.watch(self.statement);
-            read_rows(&self.program, &*moment, &self.query)
+            self.read(&moment)
         };
         let result = progress.void().map_or(result, |why| Err(why.clone()));
         self.finish(result);
+    }
+
+    fn read(&self, moment: &Rc<Moment>) -> Result<Found, SqlError> {
+        let streaming = self.query.parts.as_deref().and_then(|of| Some((of, of.stream.clone()?)));
+        let Some((of, stream)) = streaming else {
+            return read_rows(&self.program, &**moment, &self.query);
+        };
+        let mut sender = Sender::new(stream, moment.clone());
+        let found = read_rows_into(&self.program, &**moment, of, &mut |row| sender.take(row))?;
+        sender.finish()?;
+        Ok(found)
     }
 
     fn finish(&mut self, result: Result<Found, SqlError>) {
@@ -259,7 +330,18 @@ impl<F: Faults> Node<F> {
     ) {
         let progress = Arc::new(Progress::new(self.storage.position()));
         let statement = self.statement;
-        let running = Running { progress: progress.clone(), is_unheard: false, kind: Kind::Read };
+        let (stream, refusal) = match query.parts.as_deref().and_then(|of| of.stream.clone()) {
+            Some(stream) => (Some(stream.clone()), stream.begin().err()),
+            None => (None, None),
+        };
+        let is_durable = self.storage.is_durable(answer.after) || self.bugs.ignores_read_dependencies();
+        let stream = stream.map(|stream| (stream, answer.after)).filter(|(stream, _)| {
+            if is_durable {
+                stream.set_durable();
+            }
+            !is_durable
+        });
+        let running = Running { progress: progress.clone(), is_unheard: false, kind: Kind::Read, stream };
         let own = self.open_of(within).map(|open| open.own.share()).unwrap_or_default();
         let parts = MomentParts {
             storage: self.storage.lock(),
@@ -272,6 +354,7 @@ impl<F: Faults> Node<F> {
         let txn = answer.read;
         let read = LongRead {
             parts: Some(parts),
+            refusal,
             program: self.program.clone(),
             query: query.clone(),
             interrupts: self.interrupts.clone(),

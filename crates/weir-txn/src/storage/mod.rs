@@ -425,6 +425,11 @@ impl Storage {
         self.unsynced.on_durable(record.0);
     }
 
+    /// Returns whether the records up to this one are durable.
+    pub fn is_durable(&self, record: Lsn) -> bool {
+        self.unsynced.is_durable(record.0)
+    }
+
     /// Sets whether found rows are tested for existence only, so that updates of them are no read dependency.
     pub fn ask_existence(&self, does: bool) {
         self.unsynced.ask_existence(does);

@@ -243,6 +243,13 @@ impl Moment {
         }
     }
 
+    /// Waits for something outside of the storage. No borrow of the storage is alive.
+    pub fn rest(&self, wait: &mut dyn FnMut()) {
+        *self.guard.borrow_mut() = None;
+        self.pace.rest(wait);
+        self.take_lock();
+    }
+
     fn storage(&self) -> Ref<'_, Storage> {
         Ref::map(self.guard.borrow(), |guard| &**guard.as_ref().expect("the lock is held outside of pauses"))
     }

@@ -69,6 +69,11 @@ impl Unsynced {
         self.tables.retain(|_, of| *of > record);
     }
 
+    /// Returns whether the records up to this one are durable.
+    pub fn is_durable(&self, record: u64) -> bool {
+        record <= self.durable
+    }
+
     pub fn begin_step(&mut self) {
         *self.met.get_mut() = 0;
     }

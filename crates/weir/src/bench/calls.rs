@@ -18,6 +18,7 @@ use weir_types::Value;
 use weir_types::text::to_text;
 
 use crate::application::{Loaded, workload_text};
+use crate::bench::pgbench::{Pgbench, Script};
 use crate::bench::servers::{Address, Server, Servers, Target, failed};
 use crate::bench::side_by_side::{Load, Measured};
 use crate::input;
@@ -32,6 +33,8 @@ pub struct Calls {
     workload: Arc<Workload>,
     /// Only calls of this procedure count.
     count: Option<String>,
+    /// pgbench calls one procedure by that script, instead of the calls that workload.toml describes.
+    by_pgbench: Option<(Pgbench, Script<'static>)>,
 }
 
 impl Calls {
@@ -50,6 +53,9 @@ impl Calls {
                     )?;
                 }
                 write_file(&path.join("workload.toml"), &workload)?;
+                for (name, script) in input::shipped_scripts() {
+                    write_file(&path.join(name), script)?;
+                }
                 path
             }
         };
@@ -64,7 +70,22 @@ impl Calls {
                 procedures.join(", ")
             )));
         }
-        Ok(Calls { path, application, workload, count: count.map(str::to_owned) })
+        let (count, by_pgbench) = (count.map(str::to_owned), None);
+        Ok(Calls { path, application, workload, count, by_pgbench })
+    }
+
+    /// The same, with pgbench as the client: it runs the procedure's script, PROCEDURE.pgbench beside workload.toml, by prepared statements.
+    pub fn by_pgbench(self, procedure: &str, programs: PathBuf) -> Result<Calls, Failure> {
+        let path = self.path.join(format!("{procedure}.pgbench"));
+        if !path.is_file() {
+            return Err(Failure::input(format!(
+                "weir bench: error: --set pgbench={procedure}: there is no {}\nhint: write a script of pgbench that calls the procedure",
+                path.display()
+            )));
+        }
+        let client = Pgbench { programs, protocol: "prepared" };
+        let by_pgbench = Some((client, Script::Text(input::read_text(&path)?)));
+        Ok(Calls { by_pgbench, ..self })
     }
 
     /// Fills PostgreSQL, if it is among the servers, from one of Weir's.
@@ -96,7 +117,16 @@ impl Calls {
         other.batch_execute("ANALYZE").map_err(|error| failed("ANALYZE", &error))
     }
 
-    pub fn measure(&self, server: &Server, load: &Load, seed: u64) -> Result<Measured, Failure> {
+    pub fn measure(
+        &self,
+        server: &Server,
+        folder: &Path,
+        load: &Load,
+        seed: u64,
+    ) -> Result<Measured, Failure> {
+        if let Some((client, script)) = &self.by_pgbench {
+            return client.measure(server, folder, script, (load, seed));
+        }
         // All connections are one thread's: the servers are to have the machine.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| failed("the runtime of the clients", &error))?;

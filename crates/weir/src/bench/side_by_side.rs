@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use comfy_table::Cell;
@@ -17,6 +17,7 @@ use weir_server::report::Latency;
 
 use crate::bench::beside::{self, OTHERS, Other};
 use crate::bench::calls::Calls;
+use crate::bench::pgbench::{self, PROTOCOLS, Pgbench};
 use crate::bench::servers::{Folder, Server, Servers, Target, failed, postgres_programs};
 use crate::bench::transactions::{STATEMENTS_MIN, Transactions};
 use crate::bench::{Range, Ratio, ratio_lines};
@@ -93,11 +94,8 @@ CREATE TABLE looked (id integer PRIMARY KEY, code integer NOT NULL, note text);
 INSERT INTO looked SELECT aid, 1 + aid * 7919::bigint % (SELECT count(*) FROM pgbench_accounts), 'a row of ' || aid FROM pgbench_accounts;
 CREATE INDEX ON looked (code);";
 
-/// File of the script, in the folder of the servers.
-const SCRIPT_FILE: &str = "script.sql";
-
-/// Protocols of pgbench.
-const PROTOCOLS: [&str; 3] = ["simple", "extended", "prepared"];
+/// Setting of an application: its procedure that pgbench calls by a script beside workload.toml.
+const BY_PGBENCH: &str = "pgbench";
 
 /// A COPY into a table with a primary key.
 const COPY: &str = "copy";
@@ -131,11 +129,9 @@ pub fn is_meant(arguments: &BenchArguments) -> bool {
 enum Work {
     Pgbench {
         script: &'static Script,
-        /// Folder of PostgreSQL's programs.
-        programs: PathBuf,
+        client: Pgbench,
         /// Multiples of 100,000 accounts.
         scale: u32,
-        protocol: &'static str,
     },
     Copy {
         rows: u32,
@@ -377,7 +373,7 @@ impl Work {
         };
         if let (Some(script), Some(programs)) = (script, programs) {
             let (scale, protocol) = pgbench_settings(arguments)?;
-            return Ok(Work::Pgbench { script, programs, scale, protocol });
+            return Ok(Work::Pgbench { script, client: Pgbench { programs, protocol }, scale });
         }
         if [COPY, INSERT_SELECT].contains(&name) {
             let rows = setting(arguments, "rows", 1_000_000)?;
@@ -399,7 +395,9 @@ impl Work {
         if name == BESIDE {
             return other(arguments).map(Work::Beside);
         }
-        if let Some((setting, value)) = arguments.cluster.settings.first() {
+        let (by_pgbench, others): (Vec<_>, Vec<_>) =
+            arguments.cluster.settings.iter().partition(|(setting, _)| setting == BY_PGBENCH);
+        if let Some((setting, value)) = others.first() {
             let hint = "servers are loaded as workload.toml says: change it there";
             return Err(wrong(arguments, &format!("--set {setting}={value} is not for servers"), hint));
         }
@@ -408,7 +406,14 @@ impl Work {
             return Err(wrong(arguments, "an application does not run on PostgreSQL alone", hint));
         }
         super::Application::check_name(arguments)?;
-        Calls::of(name, arguments.count.as_deref(), folder).map(Work::Calls)
+        let calls = Calls::of(name, arguments.count.as_deref(), folder)?;
+        match by_pgbench.last() {
+            None => Ok(Work::Calls(calls)),
+            Some((_, procedure)) => {
+                let programs = postgres_programs(name, &["pgbench"])?;
+                calls.by_pgbench(procedure, programs).map(Work::Calls)
+            }
+        }
     }
 
     fn parameters(
@@ -427,9 +432,9 @@ impl Work {
                 parameters.insert("statements", (*statements).into());
                 return parameters;
             }
-            Work::Pgbench { scale, protocol, .. } => {
+            Work::Pgbench { scale, client, .. } => {
                 parameters.insert("scale", (*scale).into());
-                parameters.insert("protocol", (*protocol).into());
+                parameters.insert("protocol", client.protocol.into());
             }
             Work::Beside(_) => {
                 let other = arguments.cluster.settings.last().map_or(OTHERS[0].0, |(_, other)| other);
@@ -453,9 +458,8 @@ impl Work {
     fn prepare(&self, servers: &Servers) -> Result<(), Failure> {
         for server in &servers.all {
             match self {
-                Work::Pgbench { programs, scale, script, .. } => {
-                    let arguments = ["-i", "-q", "-s", &scale.to_string()];
-                    server.address.pgbench(programs, &servers.folder.0, &arguments)?;
+                Work::Pgbench { client, scale, script } => {
+                    client.prepare(server, &servers.folder.0, *scale)?;
                     if let Text::Own(_) = script.text {
                         let made = server.address.connect()?.batch_execute(LOOKED);
                         made.map_err(|error| failed("CREATE TABLE looked", &error))?;
@@ -487,62 +491,22 @@ impl Work {
         seed: u64,
     ) -> Result<Measured, Failure> {
         match self {
-            Work::Pgbench { script, programs, scale, protocol } => {
-                let folder = &servers.folder.0;
-                let seed = format!("--random-seed={seed}");
-                let (clients, seconds) = (load.clients.to_string(), load.seconds.to_string());
-                let threads = load.clients.min(2).to_string();
-                let mut options = vec!["-n", "-c", &clients, "-j", &threads, "-T", &seconds, "-M", protocol];
-                options.extend(["-l", "--log-prefix=times", &seed]);
-                match script.text {
-                    Text::BuiltIn(name) => options.extend(["-b", name]),
+            Work::Pgbench { script, client, scale } => {
+                let script = match script.text {
+                    Text::BuiltIn(name) => pgbench::Script::BuiltIn(name),
                     Text::Own(statements) => {
                         let text = format!("\\set aid random(1, 100000 * {scale})\n{statements}\n");
-                        let path = folder.join(SCRIPT_FILE);
-                        std::fs::write(&path, text)
-                            .map_err(|error| failed(&path.display().to_string(), &error))?;
-                        options.extend(["-f", SCRIPT_FILE]);
+                        pgbench::Script::Text(text)
                     }
-                }
-                let said = server.address.pgbench(programs, folder, &options)?;
-                let times_us = times(folder).map_err(|error| failed("pgbench's log", &error))?;
-                summary(&said, times_us).ok_or_else(|| failed("pgbench did not say what it did", &said))
+                };
+                client.measure(server, &servers.folder.0, &script, (load, seed))
             }
             Work::Copy { text, by_select, .. } => write_rows(server, (!by_select).then_some(text)),
             Work::Transactions(transactions) => transactions.measure(server),
             Work::Beside(other) => beside::measure(*other, server, load),
-            Work::Calls(calls) => calls.measure(server, load, seed),
+            Work::Calls(calls) => calls.measure(server, &servers.folder.0, load, seed),
         }
     }
-}
-
-/// Latencies logged by pgbench, in microseconds; removes the logs.
-fn times(folder: &Path) -> std::io::Result<Vec<f64>> {
-    let mut times = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("times.")) {
-            let text = std::fs::read_to_string(&path)?;
-            times.extend(text.lines().filter_map(|line| line.split(' ').nth(2)?.parse::<f64>().ok()));
-            std::fs::remove_file(&path)?;
-        }
-    }
-    Ok(times)
-}
-
-/// Parses the final lines of pgbench.
-fn summary(said: &str, times_us: Vec<f64>) -> Option<Measured> {
-    let after = |words: &str| {
-        let rest = said.lines().find_map(|line| line.strip_prefix(words))?;
-        rest.split([' ', '/']).next()
-    };
-    Some(Measured {
-        throughput: after("tps = ")?.parse().ok()?,
-        completed: after("number of transactions actually processed: ")?.parse().ok()?,
-        aborted: after("number of failed transactions: ").and_then(|count| count.parse().ok()).unwrap_or(0),
-        times_us,
-        late: Vec::new(),
-    })
 }
 
 fn copied(rows: u32) -> Vec<u8> {
@@ -653,18 +617,6 @@ fn text(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_pgbench_says_is_read() {
-        let said = "transaction type: <builtin: TPC-B (sort of)>\n\
-                    number of transactions actually processed: 9000/9001\n\
-                    number of failed transactions: 3 (0.033%)\n\
-                    latency average = 1.6 ms\n\
-                    tps = 4512.250000 (without initial connection time)\n";
-        let measured = summary(said, vec![3.0]).unwrap();
-        assert_eq!((measured.throughput, measured.completed, measured.aborted), (4512.25, 9000, 3));
-        assert!(summary("pgbench: error", Vec::new()).is_none());
-    }
 
     #[test]
     fn ratios_are_of_the_first_target_by_repetition() {

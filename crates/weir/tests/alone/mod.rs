@@ -62,6 +62,13 @@ impl Alone {
         self.process.id()
     }
 
+    /// Memory of its process.
+    pub fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or_default() << 10
+    }
+
     pub fn port(&self) -> u16 {
         self.port
     }

@@ -21,18 +21,12 @@ fn log_bytes(data: &Path) -> u64 {
     segments.map(|path| path.metadata().unwrap().len()).sum()
 }
 
-fn resident_bytes(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or_default() << 10
-}
-
 /// Memory of the server; of one that is measured, once its allocator has given back what was freed.
 fn settled_bytes(server: &Alone, is_measured: bool) -> u64 {
     if is_measured {
         server.driver().batch_execute("SELECT pg_sleep(4)").unwrap();
     }
-    resident_bytes(server.pid())
+    server.resident_bytes()
 }
 
 /// The rows and a sum over them, and the bytes of their values.

@@ -115,6 +115,9 @@ impl<F: Faults> Node<F> {
         out: &mut Effects,
     ) {
         let Some(mut open) = self.take_open_to_end(txn, opened, out) else { return };
+        if participants.is_empty() && self.has_changed_nothing(&open) {
+            return self.end_unchanged(now_ms, txn, open, out);
+        }
         self.has_done.commits += 1;
         self.clock.observe(above);
         let timestamp = self.clock.tick(now_ms);
@@ -137,6 +140,23 @@ impl<F: Faults> Node<F> {
         }
         self.release_open(txn, claims);
         self.reply(txn, reply, out);
+    }
+
+    /// Returns whether there is nothing of the transaction to be logged.
+    fn has_changed_nothing(&self, open: &Open) -> bool {
+        let is_logged = self.participant.remembers && self.participant.log.is_on();
+        is_logged && !open.defines() && open.own.is_empty() && !self.sequences.has_changed()
+    }
+
+    /// Commits a transaction that has changed nothing. A later incarnation refuses its request, which names this one.
+    fn end_unchanged(&mut self, now_ms: u64, txn: TxnId, mut open: Open, out: &mut Effects) {
+        let timestamp = self.clock.tick(now_ms);
+        let reply = Reply::Decided { txn, output: Output::default(), timestamp };
+        self.note_unchanged(txn, &reply);
+        let claims = open.take_claims();
+        self.release_open(txn, claims);
+        // It may have been given values of sequences that another transaction has logged.
+        out.reply(txn.coordinator, reply, self.sequences_noted);
     }
 
     /// Forgets an open transaction; says whether there was one.

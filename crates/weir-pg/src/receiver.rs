@@ -1,0 +1,157 @@
+//! Where the rows of a statement go (PostgreSQL's DestReceiver): into its result, or to the client while the statement runs.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures::SinkExt;
+use pgwire::messages::PgWireBackendMessage as Answer;
+use pgwire::messages::copy::{CopyData, CopyOutResponse};
+use weir_client::{CallResult, Error, Pending, Receiving, Row, RowStream};
+use weir_sql::bound::OutputColumn;
+use weir_types::datetime::style::IntervalStyle;
+use weir_types::{SqlError, SqlState};
+
+use crate::answer;
+use crate::copy::CopyOut;
+use crate::opening::Socket;
+use crate::portals::Formats;
+
+/// Invariant: the client gets all rows of a statement in this way, or none.
+pub enum Receiver<'a> {
+    /// They are in the statement's result.
+    Result,
+    /// Those of a long query go to the client as they come; those of a short one are in the statement's result.
+    Client(ToClient<'a>),
+}
+
+/// The client of a query.
+pub struct ToClient<'a> {
+    socket: &'a mut Socket,
+    formats: Formats,
+    form: Form,
+    /// Number of rows sent; none: nothing has been sent.
+    sent: Option<u64>,
+}
+
+/// How rows are sent.
+enum Form {
+    /// As DataRow. `describes`: behind a RowDescription.
+    Rows { describes: bool },
+    /// As the data of a COPY.
+    Copy(Box<CopyOut>),
+}
+
+impl<'a> Receiver<'a> {
+    /// `describes`: the columns come before the rows.
+    pub fn client(socket: &'a mut Socket, formats: Formats, describes: bool) -> Receiver<'a> {
+        Receiver::Client(ToClient { socket, formats, form: Form::Rows { describes }, sent: None })
+    }
+
+    /// Returns whether it takes rows while a query runs.
+    pub fn takes_rows(&self) -> bool {
+        matches!(self, Receiver::Client(_))
+    }
+
+    /// Rows are the data of that COPY from now on.
+    pub fn copy(&mut self, out: CopyOut) {
+        if let Receiver::Client(client) = self {
+            client.form = Form::Copy(Box::new(out));
+        }
+    }
+
+    /// Number of rows that the client has got; none: it has got nothing, and the rows are in the statement's result.
+    pub fn sent(&self) -> Option<u64> {
+        match self {
+            Receiver::Result => None,
+            Receiver::Client(client) => client.sent,
+        }
+    }
+
+    /// Waits for the result of a query, and takes the rows of its stream meanwhile.
+    ///
+    /// # Errors
+    /// The query's; or the client cannot be reached, or a value cannot be sent: then the query is ended.
+    pub(crate) async fn forward(
+        &mut self,
+        stream: &Arc<RowStream>,
+        of: (&[OutputColumn], IntervalStyle),
+        pending: Pending<CallResult>,
+    ) -> Result<CallResult, Error> {
+        let Receiver::Client(client) = self else { return pending.await };
+        let receiving = Receiving(stream.clone());
+        let mut pending = pin!(pending);
+        let result = loop {
+            let rows = tokio::select! {
+                biased;
+                rows = stream.next() => rows,
+                result = &mut pending => break result?,
+            };
+            if let Err(error) = client.send(&rows, of).await {
+                drop(receiving);
+                // Its statement ends with an error of its own.
+                let _ = pending.await;
+                return Err(Error::Sql(error));
+            }
+        };
+        while let Some(rows) = stream.take() {
+            client.send(&rows, of).await.map_err(Error::Sql)?;
+        }
+        Ok(result)
+    }
+}
+
+fn lost(error: std::io::Error) -> SqlError {
+    SqlError::new(SqlState::CONNECTION_FAILURE, format!("the client could not be reached: {error}"))
+}
+
+impl ToClient<'_> {
+    async fn say(&mut self, answer: Answer) -> Result<(), SqlError> {
+        self.socket.feed(answer).await.map_err(lost)
+    }
+
+    async fn send(
+        &mut self,
+        rows: &[Row],
+        (columns, style): (&[OutputColumn], IntervalStyle),
+    ) -> Result<(), SqlError> {
+        if self.sent.is_none() {
+            self.begin(columns).await?;
+        }
+        for row in rows {
+            let answer = match &mut self.form {
+                Form::Rows { .. } => Answer::DataRow(answer::data_row(row, columns, &self.formats, style)?),
+                Form::Copy(out) => Answer::CopyData(CopyData::new(out.row(row, columns, style)?.into())),
+            };
+            self.say(answer).await?;
+        }
+        self.sent = self.sent.map(|sent| sent + rows.len() as u64);
+        // What is in the buffer goes, however long the query takes for the next rows.
+        self.socket.flush().await.map_err(lost)
+    }
+
+    /// Sends what precedes the first row.
+    async fn begin(&mut self, columns: &[OutputColumn]) -> Result<(), SqlError> {
+        self.sent = Some(0);
+        let answer = match &mut self.form {
+            Form::Rows { describes: false } => return Ok(()),
+            Form::Rows { describes: true } => {
+                Answer::RowDescription(answer::row_description(columns, &self.formats))
+            }
+            Form::Copy(out) => {
+                let (head, is_binary) = (out.head(columns), out.is_binary());
+                self.say(Answer::CopyOutResponse(copy_out_response(columns.len(), is_binary))).await?;
+                match head {
+                    Some(head) => Answer::CopyData(CopyData::new(head.into())),
+                    None => return Ok(()),
+                }
+            }
+        };
+        self.say(answer).await
+    }
+}
+
+/// The message before the data of a COPY TO.
+pub(crate) fn copy_out_response(columns: usize, is_binary: bool) -> CopyOutResponse {
+    let formats = vec![i16::from(is_binary); columns];
+    CopyOutResponse::new(i8::from(is_binary), columns as i16, formats)
+}

@@ -1,0 +1,160 @@
+//! Results that are larger than memory is meant for them: rows go to the client while the query runs, and the query waits for a client that
+//! does not read.
+
+use crate::alone::Alone;
+use crate::endless::until_active;
+use crate::eventually::until;
+use crate::wire::{Wire, query};
+use postgres::error::SqlState;
+use postgres::fallible_iterator::FallibleIterator;
+use postgres::{Client as Driver, RowIter};
+use std::io::Read as _;
+use std::net::SocketAddr;
+
+/// A row is some 40 bytes on the wire: all of them are far more than sockets hold.
+const ROWS: i64 = 300_000;
+
+const ALL: &str = "SELECT a, b, c FROM t";
+
+/// With a statement memory that the whole result exceeds.
+fn start(shards: u16) -> Alone {
+    let server = Alone::with(&["--shards", &shards.to_string(), "--statement-memory", "24MiB"]);
+    let mut driver = server.driver();
+    driver.batch_execute("CREATE TABLE t (a int PRIMARY KEY, b int DEFAULT 0, c text)").unwrap();
+    driver.batch_execute("CREATE TABLE one (a int PRIMARY KEY); INSERT INTO one VALUES (1)").unwrap();
+    for part in 0..6 {
+        let (first, last) = (part * ROWS / 6 + 1, (part + 1) * ROWS / 6);
+        let insert = format!(
+            "INSERT INTO t (a, c) SELECT g, 'this is row number ' || g FROM generate_series({first}, {last}) g"
+        );
+        driver.batch_execute(&insert).unwrap();
+    }
+    server
+}
+
+fn begin<'d>(driver: &'d mut Driver, text: &str) -> RowIter<'d> {
+    let nothing: [&str; 0] = [];
+    driver.query_raw(text, nothing).unwrap()
+}
+
+/// Number of further rows, and the sums of their first two columns.
+fn rest(mut rows: RowIter<'_>) -> Result<(i64, i64, i64), postgres::Error> {
+    let mut sums = (0, 0, 0);
+    while let Some(row) = rows.next()? {
+        let (a, b) = (row.get::<_, i32>(0), row.get::<_, i32>(1));
+        sums = (sums.0 + 1, sums.1 + i64::from(a), sums.2 + i64::from(b));
+    }
+    Ok(sums)
+}
+
+/// A query whose client does not read takes little memory and nobody's time, and gives the rows of its moment.
+#[test]
+fn a_client_that_does_not_read_is_waited_for() {
+    let server = start(1);
+    let (mut reader, mut other) = (server.driver(), server.driver());
+    // What the query itself needs is taken.
+    rest(begin(&mut server.driver(), ALL)).unwrap();
+    let before = server.resident_bytes();
+    let mut rows = begin(&mut reader, ALL);
+    rows.next().unwrap().unwrap();
+    for round in 1..=50 {
+        other.execute("UPDATE t SET b = b + 1 WHERE a % 50000 = 7", &[]).unwrap();
+        other.execute("INSERT INTO one VALUES ($1)", &[&(round + 1)]).unwrap();
+    }
+    other.batch_execute("DELETE FROM t WHERE a > 299000").unwrap();
+    until_active(&mut other, ALL);
+    let grown = server.resident_bytes().saturating_sub(before) >> 20;
+    assert!(grown < 64, "the server has grown by {grown} MiB");
+    let (count, sum, changed) = rest(rows).unwrap();
+    assert_eq!((count, changed), (ROWS - 1, 0), "all rows of the moment, as they were");
+    assert!(sum > ROWS * (ROWS + 1) / 2 - 1_000 - ROWS);
+    assert_eq!(rest(begin(&mut reader, ALL)).unwrap().0, ROWS - 1_000);
+}
+
+#[test]
+fn rows_come_in_their_order_whatever_the_protocol() {
+    let server = start(1);
+    let mut driver = server.driver();
+    const SORTED: &str = "SELECT a, c FROM t WHERE a % 4 = 1 ORDER BY c, a";
+    let mut last = String::new();
+    let mut count = 0;
+    let mut rows = begin(&mut driver, SORTED);
+    while let Some(row) = rows.next().unwrap() {
+        let text: String = row.get(1);
+        assert!(last < text, "{last} and {text}");
+        (last, count) = (text, count + 1);
+    }
+    drop(rows);
+    assert_eq!(count, ROWS / 4);
+    let simple = driver.simple_query(SORTED).unwrap();
+    assert_eq!(simple.len() as i64, ROWS / 4 + 2, "with the description and the end");
+    let mut transaction = driver.transaction().unwrap();
+    transaction.execute("UPDATE t SET b = 7 WHERE a = 1", &[]).unwrap();
+    let nothing: [&str; 0] = [];
+    let own = rest(transaction.query_raw(ALL, nothing).unwrap()).unwrap();
+    assert_eq!((own.0, own.2), (ROWS, 7), "with the changes of its transaction");
+    let portal = transaction.bind("SELECT a FROM t WHERE a <= 30000", &[]).unwrap();
+    assert_eq!(transaction.query_portal(&portal, 10).unwrap().len(), 10);
+    assert_eq!(transaction.query_portal(&portal, 0).unwrap().len(), 29_990);
+    assert_eq!(transaction.query_portal(&portal, 0).unwrap().len(), 0);
+    transaction.commit().unwrap();
+}
+
+#[test]
+fn what_ends_a_query_ends_it_between_its_rows() {
+    let server = start(1);
+    let mut other = server.driver();
+    let mut reader = server.driver();
+    let mut rows = begin(&mut reader, ALL);
+    rows.next().unwrap().unwrap();
+    until_active(&mut other, ALL);
+    other
+        .execute("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query = $1::text", &[&ALL])
+        .unwrap();
+    assert_eq!(rest(rows).unwrap_err().code(), Some(&SqlState::QUERY_CANCELED));
+    let mut rows = begin(&mut reader, ALL);
+    rows.next().unwrap().unwrap();
+    other.batch_execute("ALTER TABLE one ADD COLUMN d int").unwrap();
+    let ended = rest(rows).unwrap_err();
+    assert_eq!(ended.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE), "{ended}");
+    assert_eq!(rest(begin(&mut reader, ALL)).unwrap().0, ROWS, "its session goes on");
+    let address = SocketAddr::from(([127, 0, 0, 1], server.port()));
+    let mut leaver = Wire::tcp(address, "postgres", "weir");
+    leaver.send(&[query(ALL)]);
+    assert!(leaver.hear_one().starts_with("T "));
+    until_active(&mut other, ALL);
+    drop(leaver);
+    let watched = "SELECT count(*) FROM pg_stat_activity WHERE query = $1::text AND state = 'active'";
+    until("the query of a client that is gone ends", || {
+        other.query_one(watched, &[&ALL]).unwrap().get::<_, i64>(0) == 0
+    });
+}
+
+/// COPY gives of a long query what it gives of short ones.
+#[test]
+fn copy_gives_all_rows() {
+    let server = start(1);
+    let mut driver = server.driver();
+    let mut read = |text: &str| {
+        let mut bytes = Vec::new();
+        driver.copy_out(text).unwrap().read_to_end(&mut bytes).unwrap();
+        bytes
+    };
+    for format in ["text", "csv, HEADER", "binary"] {
+        let all = read(&format!("COPY t (a, c) TO STDOUT (FORMAT {format})"));
+        let part = |first: i64| {
+            let query = format!("SELECT a, c FROM t WHERE a BETWEEN {first} AND {}", first + 999);
+            format!("COPY ({query}) TO STDOUT (FORMAT {format})")
+        };
+        let parts: Vec<Vec<u8>> = (0..ROWS / 1_000).map(|at| read(&part(1 + at * 1_000))).collect();
+        let (head, end) = match format {
+            "binary" => (19, 2),
+            "text" => (0, 0),
+            _ => ("a,c\n".len(), 0),
+        };
+        let rows = parts.iter().flat_map(|part| &part[head..part.len() - end]);
+        let expected: Vec<u8> =
+            parts[0][..head].iter().chain(rows).chain(&parts[0][parts[0].len() - end..]).copied().collect();
+        assert!(all == expected, "{format}: {} and {} bytes", all.len(), expected.len());
+    }
+}
