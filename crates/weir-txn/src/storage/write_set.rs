@@ -11,6 +11,7 @@ mod merged;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use smallvec::SmallVec;
 use weir_core::ids::Timestamp;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
@@ -29,6 +30,9 @@ const FEW_ROWS: usize = 16;
 
 /// Number of writes of a write set.
 pub type Mark = usize;
+
+/// Keys of a row in the unique indexes of its table, by index.
+type UniqueKeys = SmallVec<[Option<KeyBytes>; 2]>;
 
 #[derive(Debug, Default)]
 pub struct WriteSet {
@@ -181,24 +185,30 @@ impl TableWrites {
         })
     }
 
-    /// Sets the row of the entry at `at` to `after`; returns the old row.
+    /// Sets the row of the entry at `at` to `after`; returns the old row. `moves`: see [`WriteSet::put`].
     fn exchange(
         &mut self,
-        (store, schema): (&TableStore, &TableSchema),
+        of: (&TableStore, &TableSchema),
         at: usize,
         after: Option<Packed>,
+        moves: bool,
     ) -> Option<Packed> {
-        self.unindex((store, schema), at);
+        if moves {
+            self.unindex(of, at);
+        }
         let entry = &mut self.entries[at];
         let bytes = |row: &Option<Packed>| row.as_ref().map_or(0, |row| row.len());
         self.rows_more += i64::from(after.is_some()) - i64::from(entry.after.is_some());
         self.bytes = self.bytes + bytes(&after) - bytes(&entry.after);
         let before = std::mem::replace(&mut entry.after, after);
-        self.index_again((store, schema), at);
+        if moves {
+            self.index_again(of, at);
+        }
         before
     }
 
-    fn push(&mut self, (store, schema): (&TableStore, &TableSchema), entry: Entry) {
+    /// Adds an entry. `moves`: see [`WriteSet::put`].
+    fn push(&mut self, of: (&TableStore, &TableSchema), entry: Entry, moves: bool) {
         let at = self.entries.len();
         if let Some(places) = &mut self.places {
             places.add(entry.row, at as u32);
@@ -209,7 +219,9 @@ impl TableWrites {
         if self.places.is_none() && self.entries.len() > FEW_ROWS {
             self.places = Some(Places::of(&self.entries));
         }
-        self.index_again((store, schema), at);
+        if moves {
+            self.index_again(of, at);
+        }
     }
 
     /// Removes the last entry.
@@ -242,17 +254,42 @@ impl TableWrites {
             if self.indexes[index].tree.get().is_none() && !of.1.indexes[index].unique {
                 continue;
             }
-            let Some(key) = self.displaced_key(of, index, at) else { continue };
-            let OwnIndex { tree, greatest } = &mut self.indexes[index];
-            match tree.get_mut() {
-                Some(tree) => {
-                    // Uniqueness was checked before.
-                    let _ = tree.insert(&key, self.entries[at].row);
-                }
-                None if greatest.as_ref().is_none_or(|greatest| key > *greatest) => *greatest = Some(key),
-                None => {}
+            if let Some(key) = self.displaced_key(of, index, at) {
+                self.add_key(index, key, self.entries[at].row);
             }
         }
+    }
+
+    /// Adds the key of a row to an index that is built, or to the bound of one that is not.
+    fn add_key(&mut self, index: IndexId, key: KeyBytes, row: u32) {
+        let OwnIndex { tree, greatest } = &mut self.indexes[index];
+        match tree.get_mut() {
+            Some(tree) => {
+                // Uniqueness was checked before.
+                let _ = tree.insert(&key, row);
+            }
+            None if greatest.as_ref().is_none_or(|greatest| key > *greatest) => *greatest = Some(key),
+            None => {}
+        }
+    }
+
+    /// Adds a new row. `keys`: its keys in the unique indexes, by index; none for other indexes, and where a NULL exempts the row.
+    fn push_new(
+        &mut self,
+        (store, schema): (&TableStore, &TableSchema),
+        row: u32,
+        after: Packed,
+        keys: UniqueKeys,
+    ) {
+        for (index, key) in keys.into_iter().enumerate() {
+            if self.indexes[index].tree.get().is_none() && !schema.indexes[index].unique {
+                continue;
+            }
+            let is_whole = !store.indexes[index].row_in_key;
+            let key = key.filter(|_| is_whole).unwrap_or_else(|| store.key(schema, index, &after, row));
+            self.add_key(index, key, row);
+        }
+        self.push((store, schema), Entry { row, after: Some(after), is_new: true }, false);
     }
 
     /// Key of the entry, if the table's own index does not have it there.
@@ -411,15 +448,17 @@ impl WriteSet {
         let store = &mut base.tables[table.0 as usize];
         let packed = store.layout.pack(timestamp.clock, values);
         let writes = self.table_mut(table, schema.indexes.len());
+        let mut keys = UniqueKeys::new();
         for index in 0..schema.indexes.len() {
-            let Some(key) = store.unique_key(schema, index, &packed) else { continue };
-            if writes.has_key((store, schema), index, &key, u32::MAX) {
+            let key = store.unique_key(schema, index, &packed);
+            if key.as_ref().is_some_and(|key| writes.has_key((store, schema), index, key, u32::MAX)) {
                 return Err(store.unique_violation(schema, index, &|column| values[column].clone()));
             }
+            keys.push(key);
         }
         let row = store.reserve();
         let first = writes.entries.len();
-        writes.push((store, schema), Entry { row, after: Some(packed), is_new: true });
+        writes.push_new((store, schema), row, packed, keys);
         self.note_added(table, first);
         Ok(row)
     }
@@ -446,8 +485,9 @@ impl WriteSet {
         if packed.len() > old.len() {
             base.check_memory()?;
         }
-        for (index, of) in schema.indexes.iter().enumerate().filter(|(_, of)| of.unique) {
-            let touched = |column| changes.iter().any(|(changed, _)| *changed == column);
+        let touched = |column| changes.iter().any(|(changed, _)| *changed == column);
+        let moves = TableStore::is_indexed(schema, touched);
+        for (index, of) in schema.indexes.iter().enumerate().filter(|(_, of)| moves && of.unique) {
             if !of.columns.iter().any(|column| column.column.is_none_or(touched)) {
                 continue;
             }
@@ -459,7 +499,18 @@ impl WriteSet {
                 return Err(store.unique_violation(schema, index, &new));
             }
         }
-        self.put(base, table, row, Some(packed));
+        let of = (store, schema);
+        match at {
+            Some(at) => {
+                let before = writes.exchange(of, at, Some(packed), moves);
+                self.note_replaced(table, row, before);
+            }
+            None => {
+                let first = writes.entries.len();
+                writes.push(of, Entry { row, after: Some(packed), is_new: false }, moves);
+                self.note_added(table, first);
+            }
+        }
         Ok(())
     }
 
@@ -467,23 +518,29 @@ impl WriteSet {
         self.put(base, table, row, None);
     }
 
-    /// Sets the row.
+    /// Sets the row, which may move in the indexes. A row whose keys stay as they were does not move, so the indexes of the write set stay,
+    /// too: `moves` is false.
     fn put(&mut self, base: &Storage, table: TableId, row: u32, after: Option<Packed>) {
         let schema = base.schema.table(table);
         let of = (&base.tables[table.0 as usize], schema);
         let writes = self.table_mut(table, schema.indexes.len());
         match writes.position(row) {
             Some(at) => {
-                let before = writes.exchange(of, at, after);
-                self.undo.push(UndoStep::Replaced { table, row, before });
-                self.writes += 1;
+                let before = writes.exchange(of, at, after, true);
+                self.note_replaced(table, row, before);
             }
             None => {
                 let first = writes.entries.len();
-                writes.push(of, Entry { row, after, is_new: false });
+                writes.push(of, Entry { row, after, is_new: false }, true);
                 self.note_added(table, first);
             }
         }
+    }
+
+    /// Records that the row of an entry has been replaced.
+    fn note_replaced(&mut self, table: TableId, row: u32, before: Option<Packed>) {
+        self.undo.push(UndoStep::Replaced { table, row, before });
+        self.writes += 1;
     }
 
     /// Records that the entry at `at`, the last one of the table, has been added.
@@ -504,7 +561,7 @@ impl WriteSet {
                     let of = (&base.tables[table.0 as usize], base.schema.table(table));
                     let writes = self.table_mut(table, of.1.indexes.len());
                     let at = writes.position(row).expect("what was written again is there");
-                    writes.exchange(of, at, before);
+                    writes.exchange(of, at, before, true);
                     self.writes -= 1;
                 }
                 UndoStep::Added { table, first, count } => {

@@ -125,7 +125,7 @@ impl WriteSet {
             base.tables[table.0 as usize].make_slot(row);
             let store = &base.tables[table.0 as usize];
             let writes = self.table_mut(table, schema.indexes.len());
-            writes.push((store, schema), Entry { row, after, is_new: true });
+            writes.push((store, schema), Entry { row, after, is_new: true }, true);
         }
     }
 }
