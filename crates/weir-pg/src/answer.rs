@@ -1,13 +1,13 @@
 //! Rows, errors and parameters between what a session means and what the wire has.
 
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use pgwire::error::{ErrorInfo, PgWireError};
 use pgwire::messages::data::{DataRow, FieldDescription, RowDescription};
 use pgwire::messages::response::{CommandComplete, NoticeResponse};
 use weir_sql::bound::OutputColumn;
 use weir_types::binary::{parse_binary, type_number, type_of_number, write_field};
 use weir_types::datetime::style::IntervalStyle;
-use weir_types::text::{parse_text, text_of, to_styled_text};
+use weir_types::text::{parse_text, push_styled_text, text_of};
 use weir_types::{CatalogType, Notice, SqlError, SqlState, SqlType, Value};
 
 use crate::portals::Formats;
@@ -115,31 +115,32 @@ pub fn data_row(
     formats: &Formats,
     style: IntervalStyle,
 ) -> Result<DataRow, SqlError> {
-    let mut data = BytesMut::with_capacity(32 * row.len());
-    let mut binary = Vec::new();
+    let mut data = Vec::with_capacity(32 * row.len());
     for (at, (value, column)) in row.iter().zip(columns).enumerate() {
         if value.is_null() {
             data.put_i32(-1);
         } else if formats.is_binary(at) {
-            binary.clear();
             match column.catalog {
-                Some(told) => told.write_field(value, &column.ty, &mut binary)?,
-                None => write_field(value, &column.ty, &mut binary)?,
+                Some(told) => told.write_field(value, &column.ty, &mut data)?,
+                None => write_field(value, &column.ty, &mut data)?,
             }
-            data.put_slice(&binary);
         } else {
-            let text = styled_text(value, column, style);
-            data.put_i32(text.len() as i32);
-            data.put_slice(text.as_bytes());
+            let start = data.len();
+            data.put_i32(0);
+            push_text(value, column, style, &mut data);
+            let length = (data.len() - start - 4) as i32;
+            data[start..start + 4].copy_from_slice(&length.to_be_bytes());
         }
     }
-    Ok(DataRow::new(data, row.len() as i16))
+    Ok(DataRow::new(BytesMut::from(Bytes::from(data)), row.len() as i16))
 }
 
-/// A value as the text format has it.
-pub fn styled_text(value: &Value, column: &OutputColumn, style: IntervalStyle) -> String {
-    let of_catalog = column.catalog.and_then(|told| told.text(value));
-    of_catalog.unwrap_or_else(|| to_styled_text(value, &column.ty, style))
+/// Appends a value as the text format has it.
+pub fn push_text(value: &Value, column: &OutputColumn, style: IntervalStyle, out: &mut Vec<u8>) {
+    match column.catalog.and_then(|told| told.text(value)) {
+        Some(text) => out.extend_from_slice(text.as_bytes()),
+        None => push_styled_text(value, &column.ty, style, out),
+    }
 }
 
 /// Commands that return rows without a row count.

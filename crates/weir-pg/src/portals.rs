@@ -111,23 +111,64 @@ impl Cursor {
     }
 }
 
+/// Objects by name. The unnamed one, whose name is "", is used in most messages, so it is not looked up among the others.
+struct ByName<T> {
+    unnamed: Option<T>,
+    named: BTreeMap<String, T>,
+}
+
+impl<T> Default for ByName<T> {
+    fn default() -> ByName<T> {
+        ByName { unnamed: None, named: BTreeMap::new() }
+    }
+}
+
+impl<T> ByName<T> {
+    fn get(&self, name: &str) -> Option<&T> {
+        if name.is_empty() { self.unnamed.as_ref() } else { self.named.get(name) }
+    }
+
+    fn get_mut(&mut self, name: &str) -> Option<&mut T> {
+        if name.is_empty() { self.unnamed.as_mut() } else { self.named.get_mut(name) }
+    }
+
+    fn insert(&mut self, name: &str, one: T) {
+        match name.is_empty() {
+            true => self.unnamed = Some(one),
+            false => drop(self.named.insert(name.to_owned(), one)),
+        }
+    }
+
+    fn remove(&mut self, name: &str) -> Option<T> {
+        if name.is_empty() { self.unnamed.take() } else { self.named.remove(name) }
+    }
+
+    fn retain(&mut self, stays: impl Fn(&T) -> bool) {
+        self.unnamed.take_if(|one| !stays(one));
+        self.named.retain(|_, one| stays(one));
+    }
+
+    fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.unnamed.iter_mut().chain(self.named.values_mut())
+    }
+}
+
 /// Named objects of a session.
 #[derive(Default)]
 pub struct Names {
-    /// By name; the unnamed statement is "".
-    statements: BTreeMap<String, Arc<Statement>>,
-    portals: BTreeMap<String, Portal>,
+    statements: ByName<Arc<Statement>>,
+    portals: ByName<Portal>,
 }
 
 impl Names {
     /// # Errors
     /// There is one of that name; the one without a name is replaced.
     pub fn put_statement(&mut self, name: &str, statement: Arc<Statement>) -> Result<(), SqlError> {
-        if !name.is_empty() && self.statements.contains_key(name) {
+        if !name.is_empty() && self.statements.get(name).is_some() {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
         }
-        self.statements.insert(name.to_owned(), statement);
+        self.statements.insert(name, statement);
         Ok(())
     }
 
@@ -143,7 +184,7 @@ impl Names {
     }
 
     pub fn clear_statements(&mut self) {
-        self.statements.clear();
+        self.statements = ByName::default();
     }
 
     /// Binds a portal. The unnamed one is replaced.
@@ -158,14 +199,14 @@ impl Names {
     ) -> Result<(), SqlError> {
         self.refuse_double(name)?;
         let portal = Portal { statement, values, formats, state: PortalState::Bound, hold: false, born_in };
-        self.portals.insert(name.to_owned(), portal);
+        self.portals.insert(name, portal);
         Ok(())
     }
 
     /// # Errors
     /// There is a portal of that name.
     pub fn refuse_double(&self, name: &str) -> Result<(), SqlError> {
-        match !name.is_empty() && self.portals.contains_key(name) {
+        match !name.is_empty() && self.portals.get(name).is_some() {
             true => {
                 Err(SqlError::new(SqlState::DUPLICATE_CURSOR, format!("cursor \"{name}\" already exists")))
             }
@@ -189,7 +230,7 @@ impl Names {
             hold,
             born_in,
         };
-        self.portals.insert(name.to_owned(), portal);
+        self.portals.insert(name, portal);
     }
 
     pub fn known_portal(&self, name: &str) -> Option<&Portal> {
@@ -222,12 +263,12 @@ impl Names {
     }
 
     pub fn clear_portals(&mut self) {
-        self.portals.clear();
+        self.portals = ByName::default();
     }
 
     /// A transaction is over: of what it has made cursors WITH HOLD stay if it has committed, and what others have made.
     pub fn end_transaction(&mut self, has_committed: bool) {
-        self.portals.retain(|_, portal| portal.hold && (has_committed || portal.born_in.is_none()));
+        self.portals.retain(|portal| portal.hold && (has_committed || portal.born_in.is_none()));
         self.portals.values_mut().for_each(|portal| portal.born_in = None);
     }
 }

@@ -7,13 +7,15 @@ use weir_types::{SqlError, Value};
 
 use super::SIGNATURE;
 use super::options::{Format, Header, Options};
-use crate::answer::styled_text;
+use crate::answer::push_text;
 
 /// Makes the messages of a COPY TO: one for each row, and what is around them.
 pub struct CopyOut {
     options: Options,
     /// Goes with the next message.
     head: Vec<u8>,
+    /// Text of the field that is written.
+    field: Vec<u8>,
 }
 
 impl CopyOut {
@@ -22,7 +24,7 @@ impl CopyOut {
             Format::Binary => SIGNATURE.iter().copied().chain([0; 8]).collect(),
             _ => Vec::new(),
         };
-        CopyOut { options, head }
+        CopyOut { options, head, field: Vec::new() }
     }
 
     pub fn is_binary(&self) -> bool {
@@ -33,8 +35,13 @@ impl CopyOut {
     pub fn head(&self, columns: &[OutputColumn]) -> Option<Vec<u8>> {
         let is_line = !self.is_binary() && self.options.header != Header::None;
         is_line.then(|| {
-            let names = columns.iter().map(|column| (Some(column.name.clone()), false));
-            line(names, &self.options)
+            let mut line = Vec::new();
+            for (at, column) in columns.iter().enumerate() {
+                let name = Some(column.name.as_bytes());
+                push_field(name, (at, columns.len()), false, &self.options, &mut line);
+            }
+            line.push(b'\n');
+            line
         })
     }
 
@@ -47,11 +54,16 @@ impl CopyOut {
         style: IntervalStyle,
     ) -> Result<Vec<u8>, SqlError> {
         if !self.is_binary() {
-            let fields = row.iter().zip(columns).map(|(value, column)| {
-                let text = (!value.is_null()).then(|| styled_text(value, column, style));
-                (text, self.options.force_quote.has(&column.name))
-            });
-            return Ok(line(fields, &self.options));
+            let mut line = Vec::with_capacity(16 * row.len());
+            for (at, (value, column)) in row.iter().zip(columns).enumerate() {
+                self.field.clear();
+                push_text(value, column, style, &mut self.field);
+                let text = Some(&self.field[..]).filter(|_| !value.is_null());
+                let force = self.options.force_quote.has(&column.name);
+                push_field(text, (at, row.len()), force, &self.options, &mut line);
+            }
+            line.push(b'\n');
+            return Ok(line);
         }
         let mut message = std::mem::take(&mut self.head);
         message.extend((row.len() as i16).to_be_bytes());
@@ -82,55 +94,58 @@ impl CopyOut {
     }
 }
 
-fn line(fields: impl ExactSizeIterator<Item = (Option<String>, bool)>, options: &Options) -> Vec<u8> {
-    let is_single = fields.len() == 1;
-    let mut line = Vec::with_capacity(16 * fields.len());
-    for (at, (field, force)) in fields.enumerate() {
-        if at > 0 {
-            line.push(options.delimiter);
-        }
-        match field {
-            None => line.extend(options.null.as_bytes()),
-            Some(text) if options.format == Format::Csv => quote(&text, options, force, is_single, &mut line),
-            Some(text) => escape(&text, options, &mut line),
-        }
+/// Appends a field; none: NULL. `at`, `count`: which it is, and how many there are.
+fn push_field(
+    text: Option<&[u8]>,
+    (at, count): (usize, usize),
+    force: bool,
+    options: &Options,
+    line: &mut Vec<u8>,
+) {
+    if at > 0 {
+        line.push(options.delimiter);
     }
-    line.push(b'\n');
-    line
+    match text {
+        None => line.extend(options.null.as_bytes()),
+        Some(text) if options.format == Format::Csv => quote(text, options, force, count == 1, line),
+        Some(text) => escape(text, options, line),
+    }
 }
 
-fn escape(text: &str, options: &Options, line: &mut Vec<u8>) {
-    for byte in text.bytes() {
-        let short = match byte {
+fn escape(text: &[u8], options: &Options, line: &mut Vec<u8>) {
+    let is_special = |byte: &u8| matches!(*byte, 8..=13 | b'\\') || *byte == options.delimiter;
+    let mut rest = text;
+    while let Some(at) = rest.iter().position(is_special) {
+        line.extend_from_slice(&rest[..at]);
+        let short = match rest[at] {
             8 => b'b',
-            12 => b'f',
-            b'\n' => b'n',
-            b'\r' => b'r',
-            b'\t' => b't',
+            9 => b't',
+            10 => b'n',
             11 => b'v',
-            byte if byte == b'\\' || byte == options.delimiter => byte,
-            _ => {
-                line.push(byte);
-                continue;
-            }
+            12 => b'f',
+            13 => b'r',
+            byte => byte,
         };
         line.extend([b'\\', short]);
+        rest = &rest[at + 1..];
     }
+    line.extend_from_slice(rest);
 }
 
-fn quote(text: &str, options: &Options, force: bool, is_single: bool, line: &mut Vec<u8>) {
+fn quote(text: &[u8], options: &Options, force: bool, is_single: bool, line: &mut Vec<u8>) {
     let special =
-        |byte: u8| byte == options.delimiter || byte == options.quote || byte == b'\n' || byte == b'\r';
-    let wants = force || text == options.null || is_single && text == "\\." || text.bytes().any(special);
+        |byte: &u8| *byte == options.delimiter || *byte == options.quote || *byte == b'\n' || *byte == b'\r';
+    let wants =
+        force || text == options.null.as_bytes() || is_single && text == b"\\." || text.iter().any(special);
     if !wants {
-        return line.extend(text.as_bytes());
+        return line.extend_from_slice(text);
     }
     line.push(options.quote);
-    for byte in text.bytes() {
-        if byte == options.quote || byte == options.escape {
+    for byte in text {
+        if *byte == options.quote || *byte == options.escape {
             line.push(options.escape);
         }
-        line.push(byte);
+        line.push(*byte);
     }
     line.push(options.quote);
 }
