@@ -71,13 +71,13 @@ fn parse(name: String, text: &str) -> File {
     file
 }
 
-struct OnPostgres {
-    client: Client,
+pub(super) struct OnPostgres {
+    pub(super) client: Client,
     _server: Server,
 }
 
 impl OnPostgres {
-    fn start(prelude: &str) -> OnPostgres {
+    pub(super) fn start(prelude: &str) -> OnPostgres {
         let server = Server::start().expect("PostgreSQL starts");
         let mut client = Client::connect(&server.connection_string(), NoTls).expect("it accepts connections");
         client.batch_execute("SET TimeZone = 'UTC'").expect("it takes settings");
@@ -85,7 +85,7 @@ impl OnPostgres {
         OnPostgres { client, _server: server }
     }
 
-    fn run(&mut self, sql: &str) -> Answer {
+    pub(super) fn run(&mut self, sql: &str) -> Answer {
         let columns: Vec<(String, String)> = match self.client.prepare(sql) {
             Ok(statement) => statement
                 .columns()
