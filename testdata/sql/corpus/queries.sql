@@ -396,6 +396,10 @@ SELECT region, product, count(*), grouping(region), grouping(product) FROM sale 
 SELECT region, count(*) FROM sale GROUP BY ROLLUP (region) HAVING count(*) > 3 ORDER BY region NULLS FIRST;
 SELECT region, day, sum(amount) FROM sale GROUP BY region, ROLLUP (day);
 SELECT region, product, day, count(*) FROM sale GROUP BY GROUPING SETS (CUBE (region), (product, day));
+-- Equal keys of which only some have their constants as parameters.
+SELECT grouping((amount % 3)), 2.50, count(*) FROM sale GROUP BY GROUPING SETS (((amount % 3)), ((amount % 3)), ());
+-- Names of columns that a cast of a subquery has from it.
+SELECT (SELECT '{}'::integer[])::text, (SELECT 1 + 1)::text, (VALUES (2))::text, (SELECT amount + 1 FROM sale WHERE false UNION SELECT 2)::text;
 SELECT region, product, count(*) FROM sale GROUP BY ROLLUP ((region, product));
 SELECT coalesce(region, 'all'), sum(amount) FROM sale GROUP BY ROLLUP (region) ORDER BY 1;
 SELECT upper(region), sum(amount) FROM sale GROUP BY ROLLUP (upper(region));

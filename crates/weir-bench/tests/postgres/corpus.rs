@@ -92,11 +92,11 @@ impl OnPostgres {
                 .iter()
                 .map(|of| (of.name().to_owned(), of.type_().name().to_owned()))
                 .collect(),
-            Err(error) => return Answer::Error(state_of(&error), error.to_string()),
+            Err(error) => return Answer::Error(state_of(&error), words_of(&error)),
         };
         let messages = match self.client.simple_query(sql) {
             Ok(messages) => messages,
-            Err(error) => return Answer::Error(state_of(&error), error.to_string()),
+            Err(error) => return Answer::Error(state_of(&error), words_of(&error)),
         };
         let (mut rows, mut count) = (Vec::new(), 0);
         for message in &messages {
@@ -118,6 +118,10 @@ impl OnPostgres {
         self.client.batch_execute("ROLLBACK").expect("it ends");
         answer
     }
+}
+
+fn words_of(error: &postgres::Error) -> String {
+    error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned())
 }
 
 fn state_of(error: &postgres::Error) -> String {

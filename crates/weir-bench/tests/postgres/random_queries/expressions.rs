@@ -72,8 +72,7 @@ const INTEGERS: &[&str] = &[
     "extract(month FROM {s})::integer",
     "({j} ->> 'n')::integer",
     "octet_length({t})",
-    "({i} / {i})",
-    "({i} + 2147483640)",
+    "({i} / nullif({i}, 0))",
 ];
 
 const BIGS: &[&str] = &[
@@ -273,7 +272,7 @@ const JSONS: &[&str] = &[
     "({j} -> 'k')",
     "({j} -> 'list')",
     "to_jsonb({i})",
-    "to_jsonb({t})",
+    "to_jsonb({t}::text)",
     "jsonb_build_object('n', {i}, 'k', {t})",
     "jsonb_build_array({i}, {t}, {c})",
     "({j} #> '{{k,k}}')",
@@ -290,6 +289,14 @@ const GENERAL: &[&str] = &[
     "coalesce({x}, {x'})",
     "coalesce({x}, {x}, {x'})",
     "nullif({x}, {x'})",
+];
+
+/// Some values let these fail.
+const FAILING: &[&str] = &[
+    "CASE WHEN {i} / {i} > 0 THEN {x} END",
+    "CASE WHEN {n} / {n} > 1 THEN {x} ELSE {x} END",
+    "CASE WHEN {i} + 2147483640 > 0 THEN {x} END",
+    "CASE WHEN {t}::integer > 1 THEN {x} END",
 ];
 
 /// Of types with an order.
@@ -344,7 +351,7 @@ fn aggregates(ty: Ty) -> &'static [&'static str] {
             "max({t})",
             "string_agg({t}, ',' ORDER BY {same})",
             "string_agg(DISTINCT {t}, '')",
-            "mode() WITHIN GROUP (ORDER BY {t})",
+            "mode() WITHIN GROUP (ORDER BY {t}::text)",
             "string_agg({t}, '+' ORDER BY {same} DESC NULLS LAST)",
         ],
         Ty::Bool => &["bool_and({c})", "bool_or({c})", "every({c})"],
@@ -352,7 +359,7 @@ fn aggregates(ty: Ty) -> &'static [&'static str] {
         Ty::Stamp => &["max({s})", "min({s})"],
         Ty::Float => &["sum({f'})", "max({f0})", "min({f0})", "avg({f''})", "sum({f''})"],
         Ty::Ints => &["array_agg({i} ORDER BY {same})", "array_agg(DISTINCT {i})", "max({a})"],
-        Ty::Json => &["jsonb_agg({i} ORDER BY {same})", "jsonb_agg({t} ORDER BY {same} DESC)"],
+        Ty::Json => &["jsonb_agg({i} ORDER BY {same})", "jsonb_agg({t} || '' ORDER BY {same} DESC)"],
     }
 }
 
@@ -435,6 +442,12 @@ impl Generator<'_> {
             16 if self.may_nest(depth) && ty != Ty::Bool => {
                 return self.scalar_subquery(ty, scope, depth - 1);
             }
+            15 if self.may_nest(depth) && ty == Ty::Ints => {
+                let query = self.subquery(&[Ty::Int], scope, depth - 1);
+                let alias = self.name("t");
+                return format!("ARRAY(SELECT {alias}.c1 FROM {query} AS {alias} (c1) ORDER BY 1)");
+            }
+            18 if self.choices.once_in(40) => *self.choices.pick(FAILING),
             14..17 if self.may_nest(depth) && ty == Ty::Bool => *self.choices.pick(SUBQUERIES),
             17 if !matches!(ty, Ty::Bool | Ty::Json) => *self.choices.pick(ORDERED),
             _ => *self.choices.pick(GENERAL),

@@ -44,6 +44,8 @@ struct Select {
     text: String,
     /// Orders its rows totally; none: nothing does but all of its columns.
     key: Option<Vec<String>>,
+    /// An expression over its items of FROM, to sort by.
+    sort: Option<String>,
     /// DISTINCT ON so many of its columns.
     distinct_on: usize,
     rows: usize,
@@ -128,7 +130,7 @@ impl Generator<'_> {
                 format!("({})", values.join(", "))
             })
             .collect();
-        let (order, clause) = self.order_by((types.len(), true), None);
+        let (order, clause) = self.order_by((types.len(), true), None, None);
         Query { sql: format!("VALUES {}{clause}", rows.join(", ")), order, rows: many }
     }
 
@@ -146,7 +148,7 @@ impl Generator<'_> {
                 _ => format!("{text} {operation} {}", next.text),
             };
         }
-        let (order, clause) = self.order_by((types.len(), true), None);
+        let (order, clause) = self.order_by((types.len(), true), None, None);
         Query { sql: text + &clause, order, rows }
     }
 
@@ -156,18 +158,24 @@ impl Generator<'_> {
             let all = (0..types.len()).collect();
             (Order::By(all), self.sort_items(0..types.len()))
         } else {
-            self.order_by((types.len(), !is_raw), select.key.as_deref())
+            self.order_by((types.len(), !is_raw), select.key.as_deref(), select.sort)
         };
         Query { sql: select.text + &clause, order, rows: select.rows }
     }
 
     /// ORDER BY and LIMIT, or nothing.
-    fn order_by(&mut self, (columns, may_limit): (usize, bool), key: Option<&[String]>) -> (Order, String) {
+    fn order_by(
+        &mut self,
+        (columns, may_limit): (usize, bool),
+        key: Option<&[String]>,
+        sort: Option<String>,
+    ) -> (Order, String) {
         match (self.choices.below(8), key) {
             (0..3, _) => (Order::Any, String::new()),
             (3, Some(key)) if !key.is_empty() => {
+                let columns = sort.iter().chain(key);
                 let items: Vec<String> =
-                    key.iter().map(|column| format!("{column}{}", self.choices.pick(&DIRECTIONS))).collect();
+                    columns.map(|column| format!("{column}{}", self.choices.pick(&DIRECTIONS))).collect();
                 let limit = self.limit();
                 (Order::Total, format!(" ORDER BY {}{limit}", items.join(", ")))
             }
@@ -182,8 +190,13 @@ impl Generator<'_> {
                     positions.truncate(keep);
                 }
                 let items = self.sort_items(positions.iter().copied());
-                let limit =
-                    if may_limit && positions.len() == columns { self.limit() } else { String::new() };
+                let limit = match (may_limit, positions.len() == columns) {
+                    (true, true) => self.limit(),
+                    (true, false) if self.choices.once_in(4) => {
+                        format!(" FETCH FIRST {} ROWS WITH TIES", 1 + self.choices.below(6))
+                    }
+                    _ => String::new(),
+                };
                 (Order::By(positions), items + &limit)
             }
         }
@@ -262,7 +275,14 @@ impl Generator<'_> {
         };
         let text = format!("SELECT {distinct}{} FROM {}{filter}", items.join(", "), joined.text);
         let key = if distinct.is_empty() { joined.key.clone() } else { None };
-        Select { text, key, distinct_on, rows: 0 }
+        let sort = key.is_some() && self.choices.once_in(4);
+        let sort = sort.then(|| {
+            let ty = *self.choices.pick(&[Ty::Int, Ty::Text, Ty::Num]);
+            self.expression(ty, &Scope { outer, ..scope }, 2)
+        });
+        // A literal would be the position of a column.
+        let sort = sort.filter(|text| text.starts_with('(') || text.starts_with('t'));
+        Select { text, key, sort, distinct_on, rows: 0 }
     }
 
     fn where_clause(&mut self, joined: &Joined, outer: &[Column], depth: usize) -> String {
@@ -335,7 +355,7 @@ impl Generator<'_> {
             String::new()
         };
         let text = format!("SELECT {} FROM {}{filter}{clause}{having}", items.join(", "), joined.text);
-        Select { text, key: None, distinct_on: 0, rows: 0 }
+        Select { text, key: None, sort: None, distinct_on: 0, rows: 0 }
     }
 
     /// A column, or what is made of one.
@@ -385,6 +405,10 @@ impl Generator<'_> {
 
     fn first(&mut self, outer: &[Column], depth: usize) -> Joined {
         let relation = self.relation(outer, depth, &[]);
+        self.alone(relation)
+    }
+
+    fn alone(&mut self, relation: Relation) -> Joined {
         let alias = self.name("t");
         let columns = columns_of(&relation, &alias);
         let text = aliased(&relation, &alias);
@@ -392,44 +416,54 @@ impl Generator<'_> {
         Joined { text, columns, key, rows: relation.rows }
     }
 
+    /// Two items joined within brackets.
+    fn nested(&mut self, outer: &[Column], depth: usize) -> Option<Joined> {
+        let first = self.first(outer, depth);
+        let joined = self.join(&first, outer, depth)?;
+        Some(Joined { text: format!("({})", joined.text), ..joined })
+    }
+
     /// Joined with one more item; none where the rows would be too many.
     fn join(&mut self, left: &Joined, outer: &[Column], depth: usize) -> Option<Joined> {
         self.choices.begin();
-        let is_lateral = self.choices.once_in(10);
-        let relation = self.relation(outer, depth, if is_lateral { &left.columns } else { &[] });
-        let alias = self.name("t");
-        let rows = left.rows.max(1) * relation.rows.max(1);
-        let right = columns_of(&relation, &alias);
-        let equality = self.equality(&left.columns, &right);
-        let kind = self.choices.below(11);
-        let joined = if self.combinations * rows > COMBINATIONS_MAX {
-            None
-        } else {
-            let is_lateral = relation.text.starts_with("LATERAL");
-            let (text, columns) =
-                self.joined_text(left, (&relation, &alias, &right), (kind, equality), outer, is_lateral);
-            let keys = left.key.clone().zip(relation.key);
-            let key = keys.map(|(mut key, more)| {
-                key.extend(more.iter().map(|column| format!("{alias}.{column}")));
-                key
-            });
-            Some(Joined { text, columns, key, rows })
-        };
+        let joined = self.join_any(left, outer, depth);
         self.choices.end();
         joined
+    }
+
+    fn join_any(&mut self, left: &Joined, outer: &[Column], depth: usize) -> Option<Joined> {
+        let is_lateral = self.choices.once_in(10);
+        let right = if depth > 0 && self.choices.once_in(8) {
+            self.nested(outer, 0)?
+        } else {
+            let relation = self.relation(outer, depth, if is_lateral { &left.columns } else { &[] });
+            self.alone(relation)
+        };
+        let rows = left.rows.max(1) * right.rows.max(1);
+        let equality = self.equality(&left.columns, &right.columns);
+        let kind = self.choices.below(11);
+        if self.combinations * rows > COMBINATIONS_MAX {
+            return None;
+        }
+        let (text, columns) = self.joined_text(left, &right, (kind, equality), outer);
+        let key = left.key.clone().zip(right.key).map(|(mut key, more)| {
+            key.extend(more);
+            key
+        });
+        Some(Joined { text, columns, key, rows })
     }
 
     fn joined_text(
         &mut self,
         left: &Joined,
-        (relation, alias, right): (&Relation, &str, &[Column]),
+        right: &Joined,
         (kind, equality): (usize, Option<String>),
         outer: &[Column],
-        is_lateral: bool,
     ) -> (String, Vec<Column>) {
         let mut columns = left.columns.clone();
-        columns.extend_from_slice(right);
-        let (one, other) = (&left.text, aliased(relation, alias));
+        columns.extend_from_slice(&right.columns);
+        let (one, other) = (&left.text, &right.text);
+        let is_lateral = other.starts_with("LATERAL");
         let scope = Scope { columns: &columns, outer, grouped: None };
         let on = match equality {
             Some(equality) if !self.choices.once_in(4) => equality,
@@ -444,19 +478,11 @@ impl Generator<'_> {
             8 if !is_lateral && is_plain => format!("{one} FULL JOIN {other} ON {on}"),
             9 => format!("{one} CROSS JOIN {other}"),
             10 if !is_lateral => {
-                let shared = relation.columns.iter().find(|(name, ty)| {
-                    let suffix = format!(".{name}");
-                    let fitting = left.columns.iter().filter(|column| column.text.ends_with(&suffix));
-                    fitting.clone().count() == 1 && fitting.clone().all(|column| column.ty == *ty)
-                });
                 let how = *self.choices.pick(&["JOIN", "LEFT JOIN", "FULL JOIN", "RIGHT JOIN"]);
-                match shared {
+                match shared(&left.columns, &right.columns) {
                     Some((name, ty)) => {
                         // The column that both have goes without a table.
-                        let is_outer = outer.iter().any(|column| column.text == *name);
-                        if !is_outer {
-                            columns.push(Column::plain(name.clone(), *ty));
-                        }
+                        columns.push(Column::plain(name.clone(), ty));
                         format!("{one} {how} {other} USING ({name})")
                     }
                     None => format!("{one} JOIN {other} ON {on}"),
@@ -547,6 +573,13 @@ impl Generator<'_> {
     }
 
     fn with_clause(&mut self) -> String {
+        self.choices.begin();
+        let text = self.with_queries();
+        self.choices.end();
+        text
+    }
+
+    fn with_queries(&mut self) -> String {
         if !self.choices.once_in(6) {
             return String::new();
         }
@@ -609,6 +642,21 @@ impl Generator<'_> {
         self.with.push(Relation { text: name, columns, key: None, rows: 60 });
         text
     }
+}
+
+/// The name and type of a column that both have once.
+fn shared(left: &[Column], right: &[Column]) -> Option<(String, Ty)> {
+    let name = |column: &Column| column.text.split_once('.').map(|(_, name)| name.to_owned());
+    let once = |columns: &[Column], wanted: &str| {
+        let mut all =
+            columns.iter().filter(|column| column.text == wanted || name(column).as_deref() == Some(wanted));
+        all.next().filter(|_| all.next().is_none()).map(|column| column.ty)
+    };
+    right.iter().find_map(|column| {
+        let name = name(column)?;
+        let types = (once(left, &name)?, once(right, &name)?);
+        (types.0 == types.1).then_some((name, types.0))
+    })
 }
 
 fn item_of(ty: Ty, text: String, is_canonical: bool) -> String {

@@ -125,7 +125,7 @@ fn told(script: &Script, difference: &Difference) -> String {
 
 fn shortened(answer: &Answer) -> String {
     let text = format!("{answer:?}");
-    if text.chars().count() <= 900 { text } else { text.chars().take(900).chain("…".chars()).collect() }
+    if text.chars().count() <= 400 { text } else { text.chars().take(400).chain("…".chars()).collect() }
 }
 
 /// Rows that only one of the two has.

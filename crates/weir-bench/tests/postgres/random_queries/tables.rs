@@ -66,7 +66,7 @@ CREATE TABLE event (
 );
 CREATE INDEX event_item ON event (item);
 CREATE INDEX event_label_day ON event (label, day);
-CREATE TABLE rate (kind integer, grade text, percent numeric(5,2), cap double precision, PRIMARY KEY (kind, grade));
+CREATE TABLE rate (kind integer, grade text, percent numeric(7,2), cap double precision, PRIMARY KEY (kind, grade));
 COMMENT ON TABLE item IS 'weir: partition by (id)';
 COMMENT ON TABLE part IS 'weir: partition by (item)';
 COMMENT ON TABLE event IS 'weir: partition by (id)';
@@ -125,7 +125,7 @@ pub const TABLES: [Table; 4] = [
     },
 ];
 
-pub const WORDS: [&str; 12] = ["a", "b", "ab", "", "abc", "B", "ba", "x y", "10", "a%b", "Ännä", "c_d"];
+pub const WORDS: [&str; 12] = ["a", "b", "ab", "", "abc", "B", "ba", "x y", "10", "a%b", "漢字", "c_d"];
 
 /// A literal, as tables and conditions have it. Values of double precision are sums of powers of two, so their sums are the same in
 /// every order.

@@ -143,6 +143,8 @@ impl Generator<'_> {
             Some('a') => Ty::Ints,
             _ => {
                 let value = canonical(ty, self.expression(ty, scope, 1));
+                // Functions of any type do not take a literal for text.
+                let value = if ty == Ty::Text { format!("{value}::text") } else { value };
                 let rest = self.argument(behind, ty, scope);
                 return format!("{before}{value}{rest}");
             }
