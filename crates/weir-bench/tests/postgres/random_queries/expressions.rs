@@ -73,6 +73,8 @@ const INTEGERS: &[&str] = &[
     "({j} ->> 'n')::integer",
     "octet_length({t})",
     "({i} / nullif({i}, 0))",
+    "extract(hour FROM {p})::integer",
+    "extract(day FROM {z})::integer",
 ];
 
 const BIGS: &[&str] = &[
@@ -110,6 +112,7 @@ const NUMERICS: &[&str] = &[
     "extract(doy FROM {d})",
     "sqrt(abs({n}))",
     "(- {n})",
+    "extract(epoch FROM {p})",
 ];
 
 const TEXTS: &[&str] = &[
@@ -151,6 +154,8 @@ const TEXTS: &[&str] = &[
     "quote_literal({t})",
     "jsonb_typeof({j})",
     "to_char({s}, 'DD Mon HH24:MI')",
+    "{p}::text",
+    "{z}::text",
 ];
 
 const BOOLEANS: &[&str] = &[
@@ -211,6 +216,10 @@ const BOOLEANS: &[&str] = &[
     "({i} IS NOT NULL AND {c})",
     "(({i}, {t}) IS NULL)",
     "(({i}, {d}) IS DISTINCT FROM ({i'}, {d'}))",
+    "({p} {cmp} {p'})",
+    "({z} {cmp} {z'})",
+    "({s} {cmp} {z})",
+    "({p} {cmp} {p})",
 ];
 
 const SUBQUERIES: &[&str] = &[
@@ -246,7 +255,7 @@ const FLOATS: &[&str] = &[
 ];
 
 const DATES: &[&str] =
-    &["({d} + {i'})", "({d} - {i})", "{s}::date", "date_trunc('month', {d}::timestamp)::date"];
+    &["({d} + {i'})", "({d} - {i})", "{s}::date", "date_trunc('month', {d}::timestamp)::date", "{z}::date"];
 
 const STAMPS: &[&str] = &[
     "({s} + interval '1 day 02:30')",
@@ -255,6 +264,31 @@ const STAMPS: &[&str] = &[
     "({d} + interval '1 month')",
     "({s} - interval '1 month')",
     "date_trunc('week', {s})",
+    "({s} + {p})",
+    "({d} + {p})",
+    "({z} AT TIME ZONE 'UTC')",
+    "{z}::timestamp",
+];
+
+const ZONED: &[&str] = &[
+    "({z} + interval '1 day')",
+    "({z} - {p})",
+    "{s}::timestamptz",
+    "({s} AT TIME ZONE 'UTC')",
+    "date_trunc('day', {z})",
+    "({z} + {p})",
+];
+
+const SPANS: &[&str] = &[
+    "({s} - {s})",
+    "({p} + {p})",
+    "({p} * {i'})",
+    "(- {p})",
+    "justify_hours({p})",
+    "age({s}, {s})",
+    "({p} / 2)",
+    "({z} - {z'})",
+    "justify_interval({p})",
 ];
 
 const ARRAYS: &[&str] = &[
@@ -311,13 +345,15 @@ fn templates(ty: Ty) -> &'static [&'static str] {
         Ty::Bool => BOOLEANS,
         Ty::Date => DATES,
         Ty::Stamp => STAMPS,
+        Ty::Zoned => ZONED,
+        Ty::Span => SPANS,
         Ty::Float => FLOATS,
         Ty::Ints => ARRAYS,
         Ty::Json => JSONS,
     }
 }
 
-/// Arguments whose order or scale would decide have been made equal: `{n2}` has two digits, `{same}` repeats what stands before it.
+/// Arguments whose order or scale would decide have been made equal: `{n2}` has two digits, `{p2}` one form, `{same}` repeats what stands before it.
 fn aggregates(ty: Ty) -> &'static [&'static str] {
     match ty {
         Ty::Int => {
@@ -357,6 +393,8 @@ fn aggregates(ty: Ty) -> &'static [&'static str] {
         Ty::Bool => &["bool_and({c})", "bool_or({c})", "every({c})"],
         Ty::Date => &["min({d})", "max({d})"],
         Ty::Stamp => &["max({s})", "min({s})"],
+        Ty::Zoned => &["max({z})", "min({z})"],
+        Ty::Span => &["sum({p})", "max({p2})", "min({p2})", "avg({p})"],
         Ty::Float => &["sum({f'})", "max({f0})", "min({f0})", "avg({f''})", "sum({f''})"],
         Ty::Ints => &["array_agg({i} ORDER BY {same})", "array_agg(DISTINCT {i})", "max({a})"],
         Ty::Json => &["jsonb_agg({i} ORDER BY {same})", "jsonb_agg({t} || '' ORDER BY {same} DESC)"],
@@ -372,6 +410,8 @@ fn letter(of: u8) -> Option<Ty> {
         b'c' => Ty::Bool,
         b'd' => Ty::Date,
         b's' => Ty::Stamp,
+        b'z' => Ty::Zoned,
+        b'p' => Ty::Span,
         b'f' => Ty::Float,
         b'a' => Ty::Ints,
         b'j' => Ty::Json,
@@ -388,6 +428,7 @@ pub fn canonical(ty: Ty, text: String) -> String {
     match ty {
         Ty::Num => format!("round({text}, 2)"),
         Ty::Float => format!("({text} + 0)"),
+        Ty::Span => format!("justify_interval({text})"),
         _ => text,
     }
 }
@@ -489,6 +530,7 @@ impl Generator<'_> {
             "x" => self.expression(own, scope, depth),
             "x'" => self.literal(own),
             "n2" => canonical(Ty::Num, self.expression(Ty::Num, scope, depth)),
+            "p2" => canonical(Ty::Span, self.expression(Ty::Span, scope, depth)),
             "f0" => canonical(Ty::Float, self.expression(Ty::Float, scope, depth)),
             // A column: sums of what was computed would depend on the order.
             "f''" => self.leaf(Ty::Float, &Scope { grouped: None, outer: &[], ..*scope }, 0),
@@ -530,10 +572,39 @@ impl Generator<'_> {
 
     /// Several conditions, of which each may be left away.
     pub fn condition(&mut self, scope: &Scope<'_>, depth: usize) -> String {
-        let mut all = vec![self.expression(Ty::Bool, scope, depth)];
+        let mut all = vec![self.conjunct(scope, depth)];
         while all.len() < 3 && self.choices.once_in(3) {
-            all.push(self.expression(Ty::Bool, scope, depth));
+            all.push(self.conjunct(scope, depth));
         }
         all.join(" AND ")
+    }
+
+    fn conjunct(&mut self, scope: &Scope<'_>, depth: usize) -> String {
+        match self.choices.below(5) {
+            3 => self.simple_condition(scope),
+            4 => {
+                let one = self.simple_condition(scope);
+                format!("({one} OR {})", self.simple_condition(scope))
+            }
+            _ => self.expression(Ty::Bool, scope, depth),
+        }
+    }
+
+    /// A column and constants, as indexes and shards are found by.
+    fn simple_condition(&mut self, scope: &Scope<'_>) -> String {
+        if scope.columns.is_empty() {
+            return self.expression(Ty::Bool, scope, 1);
+        }
+        let Column { text, ty, .. } = self.choices.pick(scope.columns).clone();
+        match self.choices.below(8) {
+            0..3 => format!("{text} = {}", self.literal(ty)),
+            3 => format!("{text} IN ({}, {})", self.literal(ty), self.literal(ty)),
+            4 => format!("{text} {} {}", self.choices.pick(&COMPARISONS), self.literal(ty)),
+            5 => format!("{text} BETWEEN {} AND {}", self.literal(ty), self.literal(ty)),
+            6 => format!("{text} IS NULL"),
+            _ if ty == Ty::Text => format!("{text} LIKE {}", self.choices.pick(&PATTERNS)),
+            _ if ty == Ty::Ints => format!("{text} IS NOT NULL"),
+            _ => format!("{text} = ANY (ARRAY[{}, {}])", self.literal(ty), self.literal(ty)),
+        }
     }
 }

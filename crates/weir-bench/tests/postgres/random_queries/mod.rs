@@ -33,6 +33,9 @@ const SEEDS: Range<u64> = 0..4;
 /// A test ends after so many differences.
 const DIFFERENCES_MAX: usize = 20;
 
+/// So many messages are told, each with a statement.
+const TOLD_MAX: usize = 15;
+
 /// What is sent, and how rows of its answer are compared.
 pub struct Step {
     pub sql: String,
@@ -186,55 +189,61 @@ fn judge(
 /// What was seen, in numbers.
 #[derive(Default)]
 struct Tally {
-    /// Statements that were compared, on each number of shards.
+    /// Statements that were compared on both numbers of shards.
     compared: u64,
     /// Of those, that both have refused with the same SQLSTATE.
     failed: BTreeMap<String, u64>,
-    /// Messages of those that Weir does not support.
-    refused: BTreeMap<String, u64>,
-    /// Reasons to pass over a difference.
-    tolerated: BTreeMap<String, u64>,
+    /// Messages of those that Weir does not support, each with a statement.
+    refused: BTreeMap<String, (u64, String)>,
+    /// Reasons to pass over a difference, each with a statement.
+    tolerated: BTreeMap<String, (u64, String)>,
 }
 
 impl Tally {
-    fn add(&mut self, verdicts: &[(u16, Vec<(Verdict, Option<Difference>)>)], answers: usize) {
-        let mut is_refused = false;
+    fn add(&mut self, verdicts: &[(u16, Vec<(Verdict, Option<Difference>)>)], script: &Script) {
+        let count = |of: &mut BTreeMap<String, (u64, String)>, name: String, sql: &str| {
+            let (count, _) = of.entry(name).or_insert_with(|| (0, sql.to_owned()));
+            *count += 1;
+        };
+        let mut compared = script.steps.len();
         for (shards, steps) in verdicts {
-            for (verdict, _) in steps {
+            let mut alike = steps.len();
+            for ((verdict, _), Step { sql, .. }) in steps.iter().zip(&script.steps) {
                 match verdict {
-                    Verdict::Alike | Verdict::Different => {}
                     Verdict::BothFail(state) if *shards == 1 => {
-                        *self.failed.entry(state.clone()).or_default() += 1
+                        *self.failed.entry(state.clone()).or_default() += 1;
                     }
-                    Verdict::BothFail(_) => {}
                     Verdict::Refused(why) => {
-                        is_refused = true;
-                        *self.refused.entry(format!("{why} ({shards} shards)")).or_default() += 1;
+                        alike -= 1;
+                        count(&mut self.refused, format!("{why} ({shards} shards)"), sql);
                     }
-                    Verdict::Tolerated(why) => *self.tolerated.entry((*why).to_owned()).or_default() += 1,
+                    Verdict::Tolerated(why) => {
+                        alike -= 1;
+                        count(&mut self.tolerated, (*why).to_owned(), sql);
+                    }
+                    _ => {}
                 }
             }
+            compared = compared.min(alike);
         }
-        let least = verdicts.iter().map(|(_, steps)| steps.len()).min().unwrap_or(0).min(answers);
-        self.compared += (least - usize::from(is_refused && least > 0)) as u64;
+        self.compared += compared as u64;
     }
 
     fn say(&self) {
-        let sum = |of: &BTreeMap<String, u64>| of.values().sum::<u64>();
+        let sum = |of: &BTreeMap<String, (u64, String)>| of.values().map(|(count, _)| count).sum::<u64>();
         println!(
             "{} queries compared, {} of them with the same error; {} refused by name, {} passed over",
             self.compared,
-            sum(&self.failed),
+            self.failed.values().sum::<u64>(),
             sum(&self.refused),
             sum(&self.tolerated)
         );
-        for (what, of) in
-            [("error", &self.failed), ("passed over", &self.tolerated), ("refused", &self.refused)]
-        {
+        println!("  errors: {:?}", self.failed);
+        for (what, of) in [("passed over", &self.tolerated), ("refused", &self.refused)] {
             let mut most: Vec<_> = of.iter().collect();
-            most.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-            for (name, count) in most.iter().take(12) {
-                println!("  {what}: {count} {name}");
+            most.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
+            for (name, (count, sql)) in most.iter().take(TOLD_MAX) {
+                println!("  {what}: {count} {name}: {sql}");
             }
         }
     }
@@ -264,7 +273,7 @@ fn check_all(pauses: bool) {
             let mut choices = Choices::from_seed(seed * SCRIPTS + at);
             let script = Script::of(&mut choices, both.sizes);
             let verdicts = both.run(&script);
-            tally.add(&verdicts, script.steps.len());
+            tally.add(&verdicts, &script);
             if verdicts.iter().flat_map(|(_, steps)| steps).any(|(_, difference)| difference.is_some()) {
                 told.push(format!("seed {seed}, script {at}: {}", shrink::report(&mut both, choices)));
                 println!("{}", told.last().expect("it was pushed"));

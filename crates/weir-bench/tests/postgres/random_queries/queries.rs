@@ -310,8 +310,12 @@ impl Generator<'_> {
             .collect();
         let integers: Vec<&(&Column, &Column)> =
             pairs.iter().filter(|(one, _)| matches!(one.ty, Ty::Int | Ty::Big)).collect();
+        let named = |column: &Column| column.text.ends_with(".id") || column.text.ends_with(".item");
+        let keys: Vec<&(&Column, &Column)> =
+            integers.iter().filter(|(one, other)| named(one) && named(other)).copied().collect();
         let (one, other) = match (integers.is_empty(), pairs.is_empty()) {
             (_, true) => return None,
+            _ if !keys.is_empty() && self.choices.once_in(2) => *keys[self.choices.below(keys.len())],
             (false, _) if !self.choices.once_in(4) => *integers[self.choices.below(integers.len())],
             _ => pairs[self.choices.below(pairs.len())],
         };
@@ -371,6 +375,7 @@ impl Generator<'_> {
             (3, Ty::Num) => format!("round({text})"),
             (3, Ty::Date) => format!("date_trunc('month', {text}::timestamp)::date"),
             (_, Ty::Float) => format!("({text} + 0)"),
+            (_, Ty::Span) => format!("justify_interval({text})"),
             _ => return Some(column),
         };
         Some(Column { text: made, ty: column.ty, is_plain: false })
@@ -660,7 +665,8 @@ fn shared(left: &[Column], right: &[Column]) -> Option<(String, Ty)> {
 }
 
 fn item_of(ty: Ty, text: String, is_canonical: bool) -> String {
-    if is_canonical { canonical(ty, text) } else { text }
+    // Intervals that are equal, as a month and thirty days, would differ in the sort key, too.
+    if is_canonical || ty == Ty::Span { canonical(ty, text) } else { text }
 }
 
 fn numbered(types: &[Ty]) -> Vec<(String, Ty)> {

@@ -14,13 +14,27 @@ pub enum Ty {
     Bool,
     Date,
     Stamp,
+    Zoned,
+    Span,
     Float,
     Ints,
     Json,
 }
 
-pub const TYPES: [Ty; 10] =
-    [Ty::Int, Ty::Text, Ty::Num, Ty::Big, Ty::Bool, Ty::Date, Ty::Stamp, Ty::Float, Ty::Ints, Ty::Json];
+pub const TYPES: [Ty; 12] = [
+    Ty::Int,
+    Ty::Text,
+    Ty::Num,
+    Ty::Big,
+    Ty::Bool,
+    Ty::Date,
+    Ty::Stamp,
+    Ty::Float,
+    Ty::Ints,
+    Ty::Json,
+    Ty::Zoned,
+    Ty::Span,
+];
 
 impl Ty {
     pub fn name(self) -> &'static str {
@@ -32,6 +46,8 @@ impl Ty {
             Ty::Bool => "boolean",
             Ty::Date => "date",
             Ty::Stamp => "timestamp",
+            Ty::Zoned => "timestamptz",
+            Ty::Span => "interval",
             Ty::Float => "double precision",
             Ty::Ints => "integer[]",
             Ty::Json => "jsonb",
@@ -62,7 +78,8 @@ CREATE TABLE part (
     PRIMARY KEY (item, no), UNIQUE (item, code)
 );
 CREATE TABLE event (
-    id bigint PRIMARY KEY, item integer REFERENCES item (id), label text, amount bigint, at timestamp, day date, tags integer[], doc jsonb
+    id bigint PRIMARY KEY, item integer REFERENCES item (id), label text, amount bigint, at timestamp, day date, tags integer[], doc jsonb,
+    moment timestamptz, span interval
 );
 CREATE INDEX event_item ON event (item);
 CREATE INDEX event_label_day ON event (label, day);
@@ -113,6 +130,8 @@ pub const TABLES: [Table; 4] = [
             ("day", Ty::Date),
             ("tags", Ty::Ints),
             ("doc", Ty::Json),
+            ("moment", Ty::Zoned),
+            ("span", Ty::Span),
         ],
         key: 1,
         is_writable: true,
@@ -146,6 +165,15 @@ pub fn literal(choices: &mut Choices, ty: Ty) -> String {
         Ty::Stamp => {
             let day = 1 + choices.below(3);
             format!("timestamp '2024-0{day}-15 {}'", choices.pick(&["00:00", "10:30", "23:59:59.5"]))
+        }
+        Ty::Zoned => {
+            let month = 1 + choices.below(3);
+            format!("timestamptz '2024-0{month}-15 {}+00'", choices.pick(&["00:00", "10:30", "23:59:59.5"]))
+        }
+        Ty::Span => {
+            const SPANS: [&str; 6] =
+                ["1 day", "02:30", "1 mon", "30 days", "-3 days 04:00", "1 year 00:00:01.5"];
+            format!("interval '{}'", choices.pick(&SPANS))
         }
         Ty::Float => {
             let whole = choices.below(10);
