@@ -55,6 +55,8 @@ INSERT INTO account (id, owner, opened) VALUES (24, 'Day', '2024-02-30');
 INSERT INTO account (id, owner, opened) VALUES (24, 'Day', '2024-02-29'::date + 1) RETURNING opened;
 INSERT INTO account (id, owner, balance) VALUES (25, 'Sum', (1 + 2) * 3.5) RETURNING balance;
 INSERT INTO account (id, owner) VALUES (26, 'a' || 'b') RETURNING owner;
+INSERT INTO entry (account, number, amount) VALUES (9, 1, 5), (9, 2, (SELECT count(*) FROM entry WHERE account = 9)), (9, 3, (SELECT count(*) FROM entry WHERE account = 9)) RETURNING amount;
+DELETE FROM entry WHERE account = 9;
 INSERT INTO account DEFAULT VALUES;
 INSERT INTO entry VALUES (3, 1, 5, '2024-03-01 12:00', ARRAY['x', 'y'], '{"a": [1, 2]}') RETURNING words[2], doc -> 'a' ->> 0;
 INSERT INTO entry (account, number, amount) VALUES (3, 2, 5), (3, 3, 6), (1, 3, 7);
