@@ -402,6 +402,8 @@ SELECT grouping((amount % 3)), 2.50, count(*) FROM sale GROUP BY GROUPING SETS (
 WITH s AS (SELECT region, amount FROM sale), t AS (SELECT 'x' AS region, 1 AS amount) SELECT s.region, sum(s.amount), (SELECT count(*) FROM t) FROM s, t GROUP BY ROLLUP (s.region);
 WITH s AS MATERIALIZED (SELECT region, amount FROM sale) SELECT * FROM (WITH t AS MATERIALIZED (SELECT 1 AS region, 2 AS amount) SELECT s.region, count(*), (SELECT sum(amount) FROM t) FROM s, t GROUP BY GROUPING SETS ((s.region, t.amount), (s.region), ())) q;
 WITH RECURSIVE w (n) AS (SELECT 0 UNION SELECT n + 1 FROM w WHERE n < 3) SELECT n, count(*) FROM w GROUP BY GROUPING SETS ((n), ());
+-- An OFFSET counts the rows that are distinct.
+SELECT EXISTS (SELECT DISTINCT 1 FROM sale OFFSET 1), EXISTS (SELECT DISTINCT region FROM sale OFFSET 1), EXISTS (SELECT DISTINCT ON (region) amount FROM sale WHERE region = 'north' OFFSET 1);
 -- Fractions of months and days as PostgreSQL rounds them.
 SELECT avg(x), sum(x) FROM (VALUES ('1 mon'::interval), ('1 year 00:00:01.5'), ('30 days'), ('-3 days 04:00'), ('1 day'), ('02:30'), ('1 mon'), ('1 day'), ('1 mon'), ('2 days'), ('5 days')) v (x);
 SELECT avg(x) FROM (VALUES ('1 day'::interval), ('1 day'), ('-3 days 04:00'), ('-3 days 04:00'), ('1 day'), ('1 day'), ('1 day'), ('1 day'), ('1 day'), ('-3 days 04:00'), ('1 day')) v (x);

@@ -73,7 +73,7 @@ fn parse(name: String, text: &str) -> File {
 
 pub(super) struct OnPostgres {
     pub(super) client: Client,
-    _server: Server,
+    server: Server,
 }
 
 impl OnPostgres {
@@ -82,7 +82,19 @@ impl OnPostgres {
         let mut client = Client::connect(&server.connection_string(), NoTls).expect("it accepts connections");
         client.batch_execute("SET TimeZone = 'UTC'").expect("it takes settings");
         client.batch_execute(prelude).unwrap_or_else(|error| panic!("the tables: {error}"));
-        OnPostgres { client, _server: server }
+        OnPostgres { client, server }
+    }
+
+    /// In a database in which letters beyond ASCII have cases, as in Weir; text compares by its bytes there, too.
+    pub(super) fn with_cases(prelude: &str) -> OnPostgres {
+        let mut all = OnPostgres::start("");
+        let create = "CREATE DATABASE cases TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C.UTF-8'";
+        all.client.batch_execute(create).expect("the system knows C.UTF-8");
+        let string = all.server.connection_string().replace("dbname=postgres", "dbname=cases");
+        all.client = Client::connect(&string, NoTls).expect("it accepts connections");
+        all.client.batch_execute("SET TimeZone = 'UTC'").expect("it takes settings");
+        all.client.batch_execute(prelude).unwrap_or_else(|error| panic!("the tables: {error}"));
+        all
     }
 
     pub(super) fn run(&mut self, sql: &str) -> Answer {

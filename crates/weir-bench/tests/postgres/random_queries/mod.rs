@@ -1,6 +1,6 @@
 //! Random queries, beside PostgreSQL 15 and on one shard and three: rows, names and types of columns, counts, SQLSTATEs.
 //!
-//! A seed gives the rows of the tables ([`tables`]) and fifty scripts over them: a query ([`queries`], [`expressions`], [`windows`]), or a
+//! A seed gives the rows of the tables ([`tables`]) and fifty scripts over them: a query ([`queries`], [`relations`], [`expressions`], [`windows`]), or a
 //! transaction of writes and queries ([`writes`]) that is rolled back. A difference is told with its seed, and shrunk ([`shrink`]).
 //!
 //! `WEIR_RANDOM_QUERIES=100000` compares so many statements; `WEIR_SEEDS=17..18` takes the scripts of those seeds.
@@ -9,8 +9,10 @@ mod choices;
 mod compare;
 mod expressions;
 mod queries;
+mod relations;
 mod shrink;
 mod tables;
+mod templates;
 mod windows;
 mod writes;
 
@@ -28,7 +30,7 @@ use crate::on_shards::{Answer, OnShards};
 const SCRIPTS: u64 = 50;
 
 /// Seeds without `WEIR_RANDOM_QUERIES` and `WEIR_SEEDS`.
-const SEEDS: Range<u64> = 0..4;
+const SEEDS: Range<u64> = 0..8;
 
 /// A test ends after so many differences.
 const DIFFERENCES_MAX: usize = 20;
@@ -103,6 +105,9 @@ struct Difference {
     found: Answer,
 }
 
+/// A number of shards, and the verdict on each step with the difference that it tells of.
+type Judged = (u16, Vec<(Verdict, Option<Difference>)>);
+
 impl<'p> Both<'p> {
     fn with_rows(seed: u64, pauses: bool, postgres: &'p mut OnPostgres) -> Both<'p> {
         let (rows, sizes) = tables::rows(seed);
@@ -140,7 +145,7 @@ impl<'p> Both<'p> {
     }
 
     /// Verdicts on the steps on each number of shards, up to the first that is not alike.
-    fn run(&mut self, script: &Script) -> Vec<(u16, Vec<(Verdict, Option<Difference>)>)> {
+    fn run(&mut self, script: &Script) -> Vec<Judged> {
         let expected = self.ask_postgres(script);
         let mut all = Vec::new();
         for (shards, weir) in &mut self.weir {
@@ -200,7 +205,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, verdicts: &[(u16, Vec<(Verdict, Option<Difference>)>)], script: &Script) {
+    fn add(&mut self, verdicts: &[Judged], script: &Script) {
         let count = |of: &mut BTreeMap<String, (u64, String)>, name: String, sql: &str| {
             let (count, _) = of.entry(name).or_insert_with(|| (0, sql.to_owned()));
             *count += 1;
@@ -259,7 +264,7 @@ fn effort() -> (u64, Range<u64>) {
 
 fn check_all(pauses: bool) {
     let (many, seeds) = effort();
-    let mut postgres = OnPostgres::start(tables::SCHEMA);
+    let mut postgres = OnPostgres::with_cases(tables::SCHEMA);
     let settings = "SET statement_timeout = '20s'; SET jit = off; SET max_parallel_workers_per_gather = 0";
     postgres.client.batch_execute(settings).expect("it takes settings");
     let (mut tally, mut told) = (Tally::default(), Vec::new());

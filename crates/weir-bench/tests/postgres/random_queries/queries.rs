@@ -1,23 +1,13 @@
 //! Queries: WITH, set operations, SELECT with joins, groups and windows, and their order.
 
 use super::expressions::{Column, Generator, Scope, canonical};
-use super::tables::{TABLES, Ty};
-
-/// An item of FROM, or a query of WITH.
-#[derive(Clone)]
-pub struct Relation {
-    pub text: String,
-    /// Without the alias.
-    pub columns: Vec<(String, Ty)>,
-    /// Columns that name a row.
-    pub key: Option<Vec<String>>,
-    pub rows: usize,
-}
+use super::relations::{Relation, aliased, columns_of};
+use super::tables::Ty;
 
 /// Items of FROM that have been joined.
-struct Joined {
-    text: String,
-    columns: Vec<Column>,
+pub struct Joined {
+    pub text: String,
+    pub columns: Vec<Column>,
     /// Columns that name a row; none: there are none.
     key: Option<Vec<String>>,
     rows: usize,
@@ -36,7 +26,7 @@ pub enum Order {
 pub struct Query {
     pub sql: String,
     pub order: Order,
-    rows: usize,
+    pub rows: usize,
 }
 
 /// A SELECT without its ORDER BY.
@@ -104,7 +94,7 @@ impl Generator<'_> {
     }
 
     /// `is_raw`: values that are equal may look different, so which rows it has must not depend on which of them comes first.
-    fn query(&mut self, types: &[Ty], outer: &[Column], depth: usize, is_raw: bool) -> Query {
+    pub fn query(&mut self, types: &[Ty], outer: &[Column], depth: usize, is_raw: bool) -> Query {
         self.choices.begin();
         let query = match self.choices.below(10) {
             8 => self.set_operation(types, outer, depth),
@@ -408,12 +398,12 @@ impl Generator<'_> {
         joined
     }
 
-    fn first(&mut self, outer: &[Column], depth: usize) -> Joined {
+    pub fn first(&mut self, outer: &[Column], depth: usize) -> Joined {
         let relation = self.relation(outer, depth, &[]);
         self.alone(relation)
     }
 
-    fn alone(&mut self, relation: Relation) -> Joined {
+    pub fn alone(&mut self, relation: Relation) -> Joined {
         let alias = self.name("t");
         let columns = columns_of(&relation, &alias);
         let text = aliased(&relation, &alias);
@@ -497,156 +487,6 @@ impl Generator<'_> {
         };
         (text, columns)
     }
-
-    fn relation(&mut self, outer: &[Column], depth: usize, lateral: &[Column]) -> Relation {
-        self.choices.begin();
-        let kind = self.choices.below(16);
-        let relation = match kind {
-            12 if !self.with.is_empty() => self.choices.pick(&self.with.clone()).clone(),
-            13 if depth > 0 && self.nesting < 2 => self.derived(outer, depth, lateral),
-            14 => self.series(lateral),
-            15 if depth > 0 => self.values_relation(),
-            _ if !lateral.is_empty() && depth > 0 && self.nesting < 2 => self.derived(outer, depth, lateral),
-            _ => self.table(),
-        };
-        self.choices.end();
-        relation
-    }
-
-    fn table(&mut self) -> Relation {
-        let at = self.choices.below(TABLES.len());
-        let table = &TABLES[at];
-        Relation {
-            text: table.name.to_owned(),
-            columns: table.columns.iter().map(|(name, ty)| ((*name).to_owned(), *ty)).collect(),
-            key: Some(table.columns[..table.key].iter().map(|(name, _)| (*name).to_owned()).collect()),
-            rows: self.sizes[at],
-        }
-    }
-
-    fn derived(&mut self, outer: &[Column], depth: usize, lateral: &[Column]) -> Relation {
-        let many = 1 + self.choices.below(3);
-        let types: Vec<Ty> = (0..many).map(|_| self.any_type()).collect();
-        let visible: Vec<Column> =
-            if lateral.is_empty() { outer.to_vec() } else { [lateral, outer].concat() };
-        self.nesting += 1;
-        let query = self.query(&types, &visible, depth.min(2), false);
-        self.nesting -= 1;
-        let word = if lateral.is_empty() { "" } else { "LATERAL " };
-        Relation {
-            text: format!("{word}({})", query.sql),
-            columns: numbered(&types),
-            key: None,
-            rows: query.rows,
-        }
-    }
-
-    fn series(&mut self, lateral: &[Column]) -> Relation {
-        let scope = Scope { columns: lateral, outer: &[], grouped: None };
-        let columns = vec![("c1".to_owned(), Ty::Int)];
-        if self.choices.once_in(2) {
-            let array = self.expression(Ty::Ints, &scope, 1);
-            let columns = vec![("c1".to_owned(), Ty::Int), ("c2".to_owned(), Ty::Big)];
-            return Relation {
-                text: format!("LATERAL unnest({array}) WITH ORDINALITY"),
-                columns,
-                key: Some(vec!["c2".to_owned()]),
-                rows: 4,
-            };
-        }
-        let (from, to) = (self.choices.below(3), self.choices.below(7));
-        Relation {
-            text: format!("LATERAL generate_series({from}, {to})"),
-            columns,
-            key: Some(vec!["c1".to_owned()]),
-            rows: 7,
-        }
-    }
-
-    fn values_relation(&mut self) -> Relation {
-        let many = 1 + self.choices.below(3);
-        let types: Vec<Ty> = (0..many).map(|_| self.any_type()).collect();
-        let rows = 1 + self.choices.below(4);
-        let all: Vec<String> = (0..rows)
-            .map(|_| {
-                let row: Vec<String> = types.iter().map(|ty| self.literal(*ty)).collect();
-                format!("({})", row.join(", "))
-            })
-            .collect();
-        let text = format!("(VALUES {})", all.join(", "));
-        Relation { text, columns: numbered(&types), key: None, rows }
-    }
-
-    fn with_clause(&mut self) -> String {
-        self.choices.begin();
-        let text = self.with_queries();
-        self.choices.end();
-        text
-    }
-
-    fn with_queries(&mut self) -> String {
-        if !self.choices.once_in(6) {
-            return String::new();
-        }
-        if self.choices.once_in(3) {
-            return self.recursive();
-        }
-        let mut all = Vec::new();
-        for _ in 0..=self.choices.below(2) {
-            let many = 1 + self.choices.below(3);
-            let types: Vec<Ty> = (0..many).map(|_| self.any_type()).collect();
-            let query = self.query(&types, &[], 2, false);
-            let name = self.name("w");
-            let columns = numbered(&types);
-            let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
-            let how = *self.choices.pick(&["", "MATERIALIZED ", "NOT MATERIALIZED "]);
-            all.push(format!("{name} ({}) AS {how}({})", names.join(", "), query.sql));
-            self.with.push(Relation { text: name, columns, key: None, rows: query.rows });
-        }
-        format!("WITH {} ", all.join(", "))
-    }
-
-    /// Its first column counts up to a bound.
-    fn recursive(&mut self) -> String {
-        let ty = self.any_type();
-        let name = self.name("w");
-        let columns = vec![("n".to_owned(), Ty::Int), ("x".to_owned(), ty)];
-        let own: Vec<Column> =
-            columns.iter().map(|(of, ty)| Column::plain(format!("{name}.{of}"), *ty)).collect();
-        let begin = if self.choices.once_in(2) {
-            let first = self.first(&[], 0);
-            let scope = Scope { columns: &first.columns, outer: &[], grouped: None };
-            let value = self.expression(ty, &scope, 1);
-            format!("SELECT 0, {}::{} FROM {}", canonical(ty, value), ty.name(), first.text)
-        } else {
-            let value = self.literal(ty);
-            format!("SELECT 0, {}::{}", canonical(ty, value), ty.name())
-        };
-        let union = *self.choices.pick(&["UNION ALL", "UNION"]);
-        let bound = 1 + self.choices.below(4);
-        let (mut from, mut visible) = (name.clone(), own.clone());
-        if self.choices.once_in(3) {
-            let item = self.name("t");
-            let how = *self.choices.pick(&["JOIN", "LEFT JOIN"]);
-            from = format!("{name} {how} item AS {item} ON {item}.id = {name}.n");
-            let of_item = TABLES[0].columns.iter();
-            visible.extend(of_item.map(|(of, ty)| Column::plain(format!("{item}.{of}"), *ty)));
-        }
-        let scope = Scope { columns: &visible, outer: &[], grouped: None };
-        let value = self.expression(ty, &scope, 2);
-        let value = canonical(ty, value);
-        let more = if self.choices.once_in(3) {
-            format!(" AND {}", self.expression(Ty::Bool, &scope, 1))
-        } else {
-            String::new()
-        };
-        let text = format!(
-            "WITH RECURSIVE {name} (n, x) AS ({begin} {union} SELECT {name}.n + 1, {value}::{} FROM {from} WHERE {name}.n < {bound}{more}) ",
-            ty.name()
-        );
-        self.with.push(Relation { text: name, columns, key: None, rows: 60 });
-        text
-    }
 }
 
 /// The name and type of a column that both have once.
@@ -667,22 +507,4 @@ fn shared(left: &[Column], right: &[Column]) -> Option<(String, Ty)> {
 fn item_of(ty: Ty, text: String, is_canonical: bool) -> String {
     // Intervals that are equal, as a month and thirty days, would differ in the sort key, too.
     if is_canonical || ty == Ty::Span { canonical(ty, text) } else { text }
-}
-
-fn numbered(types: &[Ty]) -> Vec<(String, Ty)> {
-    types.iter().enumerate().map(|(at, ty)| (format!("c{}", at + 1), *ty)).collect()
-}
-
-fn columns_of(relation: &Relation, alias: &str) -> Vec<Column> {
-    let all = relation.columns.iter();
-    all.map(|(name, ty)| Column::plain(format!("{alias}.{name}"), *ty)).collect()
-}
-
-fn aliased(relation: &Relation, alias: &str) -> String {
-    let is_named = relation.text.chars().all(|letter| letter.is_ascii_alphanumeric());
-    if is_named {
-        return format!("{} AS {alias}", relation.text);
-    }
-    let names: Vec<&str> = relation.columns.iter().map(|(name, _)| name.as_str()).collect();
-    format!("{} AS {alias} ({})", relation.text, names.join(", "))
 }

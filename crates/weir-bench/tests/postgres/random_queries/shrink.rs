@@ -99,11 +99,11 @@ fn candidates(best: &[u32], choices: &Choices) -> Vec<Vec<u32>> {
         });
         all.extend(within.take(12).map(|part| replaced(span.start, span.end, &best[part.clone()])));
     }
-    for at in 0..best.len() {
+    for (at, choice) in best.iter().enumerate() {
         all.push(replaced(at, at + 1, &[]));
-        if best[at] > 0 {
+        if *choice > 0 {
             all.push(replaced(at, at + 1, &[0]));
-            all.push(replaced(at, at + 1, &[best[at] - 1]));
+            all.push(replaced(at, at + 1, &[choice - 1]));
         }
     }
     all

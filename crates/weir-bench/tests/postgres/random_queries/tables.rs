@@ -144,7 +144,7 @@ pub const TABLES: [Table; 4] = [
     },
 ];
 
-pub const WORDS: [&str; 12] = ["a", "b", "ab", "", "abc", "B", "ba", "x y", "10", "a%b", "漢字", "c_d"];
+pub const WORDS: [&str; 12] = ["a", "b", "ab", "", "abc", "B", "ba", "x y", "10", "a%b", "Ännä", "c_d"];
 
 /// A literal, as tables and conditions have it. Values of double precision are sums of powers of two, so their sums are the same in
 /// every order.
