@@ -57,6 +57,12 @@ INSERT INTO account (id, owner, balance) VALUES (25, 'Sum', (1 + 2) * 3.5) RETUR
 INSERT INTO account (id, owner) VALUES (26, 'a' || 'b') RETURNING owner;
 INSERT INTO entry (account, number, amount) VALUES (9, 1, 5), (9, 2, (SELECT count(*) FROM entry WHERE account = 9)), (9, 3, (SELECT count(*) FROM entry WHERE account = 9)) RETURNING amount;
 DELETE FROM entry WHERE account = 9;
+-- What a statement has changed is not seen by its subqueries.
+-- refused
+UPDATE entry SET amount = amount + 1 WHERE account = 1 RETURNING number, (SELECT sum(amount) FROM entry);
+-- refused
+INSERT INTO entry (account, number, amount) VALUES (1, 1, 1), (1, 2, 2) ON CONFLICT (account, number) DO UPDATE SET amount = (SELECT sum(amount) FROM entry WHERE account = 1);
+INSERT INTO entry (account, number, amount) VALUES (1, 1, 1) ON CONFLICT (account, number) DO UPDATE SET amount = (SELECT sum(amount) FROM entry WHERE account = 1) RETURNING amount;
 INSERT INTO account DEFAULT VALUES;
 INSERT INTO entry VALUES (3, 1, 5, '2024-03-01 12:00', ARRAY['x', 'y'], '{"a": [1, 2]}') RETURNING words[2], doc -> 'a' ->> 0;
 INSERT INTO entry (account, number, amount) VALUES (3, 2, 5), (3, 3, 6), (1, 3, 7);

@@ -38,7 +38,7 @@ impl Generator<'_> {
         let items: Vec<String> = (0..many)
             .map(|_| {
                 let ty = self.any_type();
-                self.expression(ty, &scope, 1)
+                self.expression(ty, &scope, 2)
             })
             .collect();
         format!(" RETURNING {}", items.join(", "))
