@@ -35,6 +35,10 @@ const SEEDS: Range<u64> = 0..8;
 /// A test ends after so many differences.
 const DIFFERENCES_MAX: usize = 20;
 
+/// PostgreSQL ends a query that takes longer, and nobody compares it.
+const LIMIT: &str = "SET statement_timeout = '20s'";
+const NO_LIMIT: &str = "SET statement_timeout = 0";
+
 /// So many messages are told, each with a statement.
 const TOLD_MAX: usize = 15;
 
@@ -111,11 +115,8 @@ type Judged = (u16, Vec<(Verdict, Option<Difference>)>);
 impl<'p> Both<'p> {
     fn with_rows(seed: u64, pauses: bool, postgres: &'p mut OnPostgres) -> Both<'p> {
         let (rows, sizes) = tables::rows(seed);
-        let clear = "TRUNCATE item, part, event, rate;";
-        postgres
-            .client
-            .batch_execute(&format!("{clear}{rows}"))
-            .unwrap_or_else(|error| panic!("seed {seed}: {error}: {rows}"));
+        let load = format!("{NO_LIMIT}; TRUNCATE item, part, event, rate; {rows}; {LIMIT}");
+        postgres.client.batch_execute(&load).unwrap_or_else(|error| panic!("seed {seed}: {error:?}: {rows}"));
         let weir = [1, 3].map(|shards| {
             let mut weir = OnShards::start(tables::SCHEMA, shards, &mut postgres.client);
             if pauses {
@@ -265,7 +266,7 @@ fn effort() -> (u64, Range<u64>) {
 fn check_all(pauses: bool) {
     let (many, seeds) = effort();
     let mut postgres = OnPostgres::with_cases(tables::SCHEMA);
-    let settings = "SET statement_timeout = '20s'; SET jit = off; SET max_parallel_workers_per_gather = 0";
+    let settings = "SET jit = off; SET max_parallel_workers_per_gather = 0";
     postgres.client.batch_execute(settings).expect("it takes settings");
     let (mut tally, mut told) = (Tally::default(), Vec::new());
     let mut paused = 0;
