@@ -96,7 +96,7 @@ impl<F: Faults> Simulation<F> {
         }
     }
 
-    /// From now on every statement that looks at rows runs on a worker, which pauses at rows.
+    /// From now on every statement that looks at rows runs on a worker, which pauses at every row.
     pub fn pause_at_rows(&mut self) {
         self.nodes.iter_mut().for_each(|node| node.set_step_budget(Budget(0)));
     }
@@ -111,7 +111,7 @@ impl<F: Faults> Simulation<F> {
             }
             for work in works {
                 self.worked += 1;
-                let mut worker = Worker::new(work);
+                let mut worker = Worker::at_every_place(work);
                 let mut is_done = false;
                 while !is_done {
                     node.end_turn();

@@ -57,6 +57,10 @@ INSERT INTO account (id, owner, balance) VALUES (25, 'Sum', (1 + 2) * 3.5) RETUR
 INSERT INTO account (id, owner) VALUES (26, 'a' || 'b') RETURNING owner;
 INSERT INTO entry (account, number, amount) VALUES (9, 1, 5), (9, 2, (SELECT count(*) FROM entry WHERE account = 9)), (9, 3, (SELECT count(*) FROM entry WHERE account = 9)) RETURNING amount;
 DELETE FROM entry WHERE account = 9;
+-- The element behind the end of an array is NULL, which names no shard.
+UPDATE entry SET amount = 0 WHERE account = 2 AND number = 1 AND ('{4,4}'::integer[])[9] IN (SELECT a.id FROM account a WHERE a.id = entry.account);
+DELETE FROM entry WHERE account = 5 AND number = 0 AND ('{4,4}'::integer[])[9] IN (SELECT a.id FROM account a WHERE a.id = entry.account);
+DELETE FROM entry WHERE account = ('{1,2,3}'::integer[])[7] RETURNING number;
 -- What a statement has changed is not seen by its subqueries.
 -- refused
 UPDATE entry SET amount = amount + 1 WHERE account = 1 RETURNING number, (SELECT sum(amount) FROM entry);
