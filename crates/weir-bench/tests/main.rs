@@ -28,4 +28,5 @@ mod postgres {
     mod differential;
     mod examples_on_postgres;
     mod expressions;
+    mod random_queries;
 }

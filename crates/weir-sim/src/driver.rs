@@ -15,7 +15,10 @@ use weir_txn::faults::{Faults, NoFaults};
 use weir_txn::message::{Call, Output, Progress, Reply, Request};
 use weir_txn::ramp::{Begin, Coordinator, Event, FetchedRead, Protocol};
 use weir_txn::shard::{Effects, Node};
+use weir_types::interrupt::Budget;
 use weir_types::{SqlError, Value};
+
+use crate::worker::Worker;
 
 /// An assertion that concurrent readers check for rows of their choice.
 #[derive(Clone)]
@@ -38,6 +41,8 @@ pub struct Simulation<F = NoFaults> {
     sent: u64,
     events: Vec<(u64, Event)>,
     effects: Effects,
+    /// Number of statements that have run beside the steps of their shard.
+    pub worked: u64,
 }
 
 enum Message {
@@ -87,6 +92,35 @@ impl<F: Faults> Simulation<F> {
             sent: 0,
             events: Vec::new(),
             effects: Effects::default(),
+            worked: 0,
+        }
+    }
+
+    /// From now on every statement that looks at rows runs on a worker, which pauses at every row.
+    pub fn pause_at_rows(&mut self) {
+        self.nodes.iter_mut().for_each(|node| node.set_step_budget(Budget(0)));
+    }
+
+    /// Runs what the last step has left to workers, from pause to pause.
+    fn run_workers(&mut self, shard: ShardId) {
+        let node = &mut self.nodes[usize::from(shard)];
+        loop {
+            let works = node.take_work();
+            if works.is_empty() {
+                return;
+            }
+            for work in works {
+                self.worked += 1;
+                let mut worker = Worker::at_every_place(work);
+                let mut is_done = false;
+                while !is_done {
+                    node.end_turn();
+                    is_done = worker.resume();
+                    node.begin_turn();
+                }
+                drop(worker);
+                node.on_work_done(self.now_us / 1000, &mut self.effects);
+            }
         }
     }
 
@@ -227,7 +261,8 @@ impl<F: Faults> Simulation<F> {
                 node.on_progress(now_ms, coordinator as CoordinatorId, progress);
                 let from = Sender::Coordinator(coordinator as CoordinatorId);
                 node.step(now_ms, from, request, &mut self.effects);
-                let epoch = node.epoch();
+                self.run_workers(shard);
+                let epoch = self.nodes[usize::from(shard)].epoch();
                 for Outgoing { to, message: reply, .. } in std::mem::take(&mut self.effects.replies) {
                     self.send(Message::Reply { coordinator: to as usize, shard, epoch, reply });
                 }

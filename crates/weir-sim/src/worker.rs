@@ -23,6 +23,8 @@ struct Stepped {
     is_abandoned: AtomicBool,
     /// Number of places at which it could have paused.
     places: AtomicU64,
+    /// It pauses at each of so many places, and then at every [`EVERY_PLACE`]th.
+    each_place: u64,
 }
 
 /// A worker pauses at each of so many places; later at every so many-th, so that a scan of thousands of rows ends in time.
@@ -41,7 +43,7 @@ impl Stepped {
 impl Pace for Stepped {
     fn wants_pause(&self) -> bool {
         let place = self.places.fetch_add(1, Ordering::Relaxed);
-        let pauses = place < EACH_PLACE || place.is_multiple_of(EVERY_PLACE);
+        let pauses = place < self.each_place || place.is_multiple_of(EVERY_PLACE);
         pauses && !self.is_abandoned.load(Ordering::Relaxed)
     }
 
@@ -55,6 +57,15 @@ impl Pace for Stepped {
 impl Worker {
     /// The work begins at the first [`Worker::resume`].
     pub fn new(work: Work) -> Worker {
+        Worker::pausing(work, EACH_PLACE)
+    }
+
+    /// As [`Worker::new`]; it pauses at every place.
+    pub fn at_every_place(work: Work) -> Worker {
+        Worker::pausing(work, u64::MAX)
+    }
+
+    fn pausing(work: Work, each_place: u64) -> Worker {
         let (go, gone) = channel();
         let (paused, pauses) = channel();
         let stepped = Arc::new(Stepped {
@@ -62,6 +73,7 @@ impl Worker {
             paused: Mutex::new(paused),
             is_abandoned: AtomicBool::new(false),
             places: AtomicU64::new(0),
+            each_place,
         });
         let thread = std::thread::spawn(move || {
             stepped.wait();

@@ -40,6 +40,10 @@ pub fn lift_constants(
         // With its constants it may fail, or find nothing, before rows are looked at.
         return None;
     }
+    if has_grouping_sets(parsed.node()) {
+        // Keys that are equal would not be once one of them has a parameter, and sets of them would be other sets.
+        return None;
+    }
     // By where they begin.
     let mut found: BTreeMap<i32, (usize, Value, SqlType)> = BTreeMap::new();
     each_statement_expr(statement, &mut |expr| {
@@ -83,6 +87,15 @@ pub fn lift_constants(
         values,
         places,
     })
+}
+
+fn has_grouping_sets(node: &node::Node) -> bool {
+    let mut has = false;
+    each_node(node, &mut |node| {
+        has |= matches!(node, node::Node::GroupingSet(_));
+        true
+    });
+    has
 }
 
 /// Every expression of the statement whose constants are worked out before rows are looked at: not those of VALUES, of which each is worked

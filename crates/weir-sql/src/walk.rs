@@ -349,6 +349,11 @@ pub trait Change {
     fn expr(&mut self, _expr: &mut Expr) {}
 
     fn relation(&mut self, _item: &mut FromItem) {}
+
+    /// What follows is within one more query, up to [`Change::leave_query`].
+    fn enter_query(&mut self) {}
+
+    fn leave_query(&mut self) {}
 }
 
 impl<F: FnMut(&mut Expr)> Change for F {
@@ -370,6 +375,7 @@ pub fn each_expr_mut(expr: &mut Expr, change: &mut dyn Change) {
 
 /// Every expression and every FROM item of a query, subqueries included.
 pub fn change_query(query: &mut Query, change: &mut dyn Change) {
+    change.enter_query();
     for cte in &mut query.ctes {
         change_query(&mut cte.query, change);
     }
@@ -394,6 +400,7 @@ pub fn change_query(query: &mut Query, change: &mut dyn Change) {
     for expr in query.limit.iter_mut().chain(&mut query.offset) {
         each_expr_mut(expr, change);
     }
+    change.leave_query();
 }
 
 fn change_from(item: &mut FromItem, change: &mut dyn Change) {
@@ -439,6 +446,35 @@ impl Change for Renumber<'_> {
 /// Gives every relation of a query another number, so that its copy can stand in another statement.
 pub fn renumber(query: &mut Query, number: &mut dyn FnMut(RelationId) -> RelationId) {
     change_query(query, &mut Renumber(number));
+}
+
+struct Deepen {
+    /// Number of queries around, from the one that is moved on.
+    depth: usize,
+    by: usize,
+}
+
+impl Change for Deepen {
+    fn relation(&mut self, item: &mut FromItem) {
+        if let FromItem::Cte { level, .. } = item
+            && *level + 1 >= self.depth
+        {
+            *level += self.by;
+        }
+    }
+
+    fn enter_query(&mut self) {
+        self.depth += 1;
+    }
+
+    fn leave_query(&mut self) {
+        self.depth -= 1;
+    }
+}
+
+/// Moves a query without a WITH of its own so many queries deeper: what it refers to of a WITH around it is that much further away.
+pub fn deepen(query: &mut Query, by: usize) {
+    change_query(query, &mut Deepen { depth: 0, by });
 }
 
 /// Every step of a body, those of loops, branches and blocks included, each before what it holds.

@@ -396,6 +396,19 @@ SELECT region, product, count(*), grouping(region), grouping(product) FROM sale 
 SELECT region, count(*) FROM sale GROUP BY ROLLUP (region) HAVING count(*) > 3 ORDER BY region NULLS FIRST;
 SELECT region, day, sum(amount) FROM sale GROUP BY region, ROLLUP (day);
 SELECT region, product, day, count(*) FROM sale GROUP BY GROUPING SETS (CUBE (region), (product, day));
+-- Equal keys of which only some have their constants as parameters.
+SELECT grouping((amount % 3)), 2.50, count(*) FROM sale GROUP BY GROUPING SETS (((amount % 3)), ((amount % 3)), ());
+-- Sets over what a WITH gives.
+WITH s AS (SELECT region, amount FROM sale), t AS (SELECT 'x' AS region, 1 AS amount) SELECT s.region, sum(s.amount), (SELECT count(*) FROM t) FROM s, t GROUP BY ROLLUP (s.region);
+WITH s AS MATERIALIZED (SELECT region, amount FROM sale) SELECT * FROM (WITH t AS MATERIALIZED (SELECT 1 AS region, 2 AS amount) SELECT s.region, count(*), (SELECT sum(amount) FROM t) FROM s, t GROUP BY GROUPING SETS ((s.region, t.amount), (s.region), ())) q;
+WITH RECURSIVE w (n) AS (SELECT 0 UNION SELECT n + 1 FROM w WHERE n < 3) SELECT n, count(*) FROM w GROUP BY GROUPING SETS ((n), ());
+-- An OFFSET counts the rows that are distinct.
+SELECT EXISTS (SELECT DISTINCT 1 FROM sale OFFSET 1), EXISTS (SELECT DISTINCT region FROM sale OFFSET 1), EXISTS (SELECT DISTINCT ON (region) amount FROM sale WHERE region = 'north' OFFSET 1);
+-- Fractions of months and days as PostgreSQL rounds them.
+SELECT avg(x), sum(x) FROM (VALUES ('1 mon'::interval), ('1 year 00:00:01.5'), ('30 days'), ('-3 days 04:00'), ('1 day'), ('02:30'), ('1 mon'), ('1 day'), ('1 mon'), ('2 days'), ('5 days')) v (x);
+SELECT avg(x) FROM (VALUES ('1 day'::interval), ('1 day'), ('-3 days 04:00'), ('-3 days 04:00'), ('1 day'), ('1 day'), ('1 day'), ('1 day'), ('1 day'), ('-3 days 04:00'), ('1 day')) v (x);
+-- Names of columns that a cast of a subquery has from it.
+SELECT (SELECT '{}'::integer[])::text, (SELECT 1 + 1)::text, (VALUES (2))::text, (SELECT amount + 1 FROM sale WHERE false UNION SELECT 2)::text;
 SELECT region, product, count(*) FROM sale GROUP BY ROLLUP ((region, product));
 SELECT coalesce(region, 'all'), sum(amount) FROM sale GROUP BY ROLLUP (region) ORDER BY 1;
 SELECT upper(region), sum(amount) FROM sale GROUP BY ROLLUP (upper(region));

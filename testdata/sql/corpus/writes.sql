@@ -55,6 +55,18 @@ INSERT INTO account (id, owner, opened) VALUES (24, 'Day', '2024-02-30');
 INSERT INTO account (id, owner, opened) VALUES (24, 'Day', '2024-02-29'::date + 1) RETURNING opened;
 INSERT INTO account (id, owner, balance) VALUES (25, 'Sum', (1 + 2) * 3.5) RETURNING balance;
 INSERT INTO account (id, owner) VALUES (26, 'a' || 'b') RETURNING owner;
+INSERT INTO entry (account, number, amount) VALUES (9, 1, 5), (9, 2, (SELECT count(*) FROM entry WHERE account = 9)), (9, 3, (SELECT count(*) FROM entry WHERE account = 9)) RETURNING amount;
+DELETE FROM entry WHERE account = 9;
+-- The element behind the end of an array is NULL, which names no shard.
+UPDATE entry SET amount = 0 WHERE account = 2 AND number = 1 AND ('{4,4}'::integer[])[9] IN (SELECT a.id FROM account a WHERE a.id = entry.account);
+DELETE FROM entry WHERE account = 5 AND number = 0 AND ('{4,4}'::integer[])[9] IN (SELECT a.id FROM account a WHERE a.id = entry.account);
+DELETE FROM entry WHERE account = ('{1,2,3}'::integer[])[7] RETURNING number;
+-- What a statement has changed is not seen by its subqueries.
+-- refused
+UPDATE entry SET amount = amount + 1 WHERE account = 1 RETURNING number, (SELECT sum(amount) FROM entry);
+-- refused
+INSERT INTO entry (account, number, amount) VALUES (1, 1, 1), (1, 2, 2) ON CONFLICT (account, number) DO UPDATE SET amount = (SELECT sum(amount) FROM entry WHERE account = 1);
+INSERT INTO entry (account, number, amount) VALUES (1, 1, 1) ON CONFLICT (account, number) DO UPDATE SET amount = (SELECT sum(amount) FROM entry WHERE account = 1) RETURNING amount;
 INSERT INTO account DEFAULT VALUES;
 INSERT INTO entry VALUES (3, 1, 5, '2024-03-01 12:00', ARRAY['x', 'y'], '{"a": [1, 2]}') RETURNING words[2], doc -> 'a' ->> 0;
 INSERT INTO entry (account, number, amount) VALUES (3, 2, 5), (3, 3, 6), (1, 3, 7);

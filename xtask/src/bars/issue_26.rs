@@ -2,7 +2,7 @@
 
 use super::issue_05;
 use super::side_by_side::{self, Compared};
-use super::weir::Weir;
+use super::weir::{Captured, Chosen, Weir};
 use super::{Bar, Effort, Kind, Seen};
 
 macro_rules! beside_postgres {
@@ -58,7 +58,33 @@ pub const BARS: &[Bar] = &[
             issue_05::beside_postgres(weir, effort, (10.0, false), &["tpcc", "--set", "pgbench=new_order"])
         },
     },
+    Bar {
+        id: "random-queries",
+        issue: 26,
+        claim: "random queries and transactions are answered as by PostgreSQL 15, on one shard and on three, and the same with a yield after every row",
+        bar: "100,000 queries each, no difference",
+        kind: Kind::Real,
+        measure: random_queries,
+    },
 ];
+
+/// The test says how many queries each of its two ways has compared.
+fn random_queries(weir: &Weir, effort: Effort) -> Result<Seen, String> {
+    let count = if effort == Effort::Quick { 2_000 } else { 100_000 };
+    let test = Chosen::fast("bench", &["postgres::random_queries::"]);
+    let ran = weir.tests(&test, Captured::No, &[("WEIR_RANDOM_QUERIES", &count.to_string())])?;
+    let lines = ran.text.lines().filter(|line| line.contains(" queries compared"));
+    let compared: Vec<u64> = lines
+        .clone()
+        .filter_map(|line| line.split_once(" queries compared")?.0.split(' ').next_back()?.parse().ok())
+        .collect();
+    let least = compared.iter().min().copied().unwrap_or(0);
+    Ok(Seen {
+        met: ran.failed == 0 && compared.len() == 2 && least >= count,
+        figure: format!("{least} queries each, {} of 2 tests without a difference", ran.passed),
+        interval: lines.collect::<Vec<_>>().join("; "),
+    })
+}
 
 /// Three runs of each server; the worst counts.
 fn beside_long_statements(weir: &Weir, effort: Effort, other: &str, most_ms: u32) -> Result<Seen, String> {

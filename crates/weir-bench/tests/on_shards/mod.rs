@@ -12,6 +12,7 @@ use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::NoFaults;
 use weir_txn::message;
+use weir_txn::ramp::client::Order;
 use weir_txn::ramp::{Begin, Event, FetchedRead};
 use weir_types::text::{parse_text, to_text};
 use weir_types::{SqlError, SqlState, SqlType, Value};
@@ -20,8 +21,7 @@ pub type Row = Vec<Option<String>>;
 
 /// Answer to a statement: names and types of its columns, rows in text and their number (or the number of rows written); or the SQLSTATE,
 /// with a message for the report of a failure.
-#[derive(Debug)]
-#[expect(dead_code, reason = "the words are for whoever reads a failure")]
+#[derive(Clone, Debug)]
 pub enum Answer {
     Rows { columns: Vec<(String, String)>, rows: Vec<Row>, count: u64 },
     Error(String, String),
@@ -55,6 +55,9 @@ pub struct OnShards {
     application: Application,
     program: Arc<Program>,
     simulation: Simulation,
+    /// Number of transactions that have been begun.
+    transactions: u64,
+    is_in_transaction: bool,
 }
 
 impl OnShards {
@@ -85,7 +88,41 @@ impl OnShards {
                 load.expect("the row fits");
             }
         }
-        OnShards { application, program, simulation }
+        OnShards { application, program, simulation, transactions: 0, is_in_transaction: false }
+    }
+
+    /// From now on every statement that looks at rows runs beside the steps of its shards, and pauses at rows.
+    pub fn pause_at_rows(&mut self) {
+        self.simulation.pause_at_rows();
+    }
+
+    /// Number of statements that have paused at rows.
+    pub fn paused(&self) -> u64 {
+        self.simulation.worked
+    }
+
+    /// What follows is one transaction.
+    pub fn begin(&mut self) {
+        self.transactions += 1;
+        self.is_in_transaction = true;
+    }
+
+    pub fn roll_back(&mut self) -> Result<(), SqlError> {
+        self.is_in_transaction = false;
+        match self.simulation.ask(Begin::Within(self.transactions, Order::RollBack)) {
+            Event::Answered(result) => result.map(|_| ()),
+            other => panic!("an answer to something else: {other:?}"),
+        }
+    }
+
+    fn ask(&mut self, order: Order) -> Event {
+        let begin = match order {
+            order if self.is_in_transaction => Begin::Within(self.transactions, order),
+            Order::Call(call) => Begin::Call(call),
+            Order::Read(gather, values) => Begin::Read(gather, values),
+            other => panic!("only in a transaction: {other:?}"),
+        };
+        self.simulation.ask(begin)
     }
 
     /// The answer, and whether its rows have an order.
@@ -137,7 +174,7 @@ impl OnShards {
     }
 
     fn read(&mut self, gather: Arc<Gather>, values: Vec<Value>) -> Result<Vec<Vec<Value>>, SqlError> {
-        match self.simulation.ask(Begin::Read(gather, values)) {
+        match self.ask(Order::Read(gather, values)) {
             Event::ReadDone { result, .. } => result.and_then(FetchedRead::rows),
             other => panic!("an answer to something else: {other:?}"),
         }
@@ -157,7 +194,7 @@ impl OnShards {
             transaction_time: 0.into(),
             schema_version: 0,
         };
-        let Event::Answered(result) = self.simulation.ask(Begin::Call(call)) else {
+        let Event::Answered(result) = self.ask(Order::Call(call)) else {
             panic!("{sql}: an answer to something else")
         };
         let output = result?;

@@ -71,32 +71,44 @@ fn parse(name: String, text: &str) -> File {
     file
 }
 
-struct OnPostgres {
-    client: Client,
-    _server: Server,
+pub(super) struct OnPostgres {
+    pub(super) client: Client,
+    server: Server,
 }
 
 impl OnPostgres {
-    fn start(prelude: &str) -> OnPostgres {
+    pub(super) fn start(prelude: &str) -> OnPostgres {
         let server = Server::start().expect("PostgreSQL starts");
         let mut client = Client::connect(&server.connection_string(), NoTls).expect("it accepts connections");
         client.batch_execute("SET TimeZone = 'UTC'").expect("it takes settings");
         client.batch_execute(prelude).unwrap_or_else(|error| panic!("the tables: {error}"));
-        OnPostgres { client, _server: server }
+        OnPostgres { client, server }
     }
 
-    fn run(&mut self, sql: &str) -> Answer {
+    /// In a database in which letters beyond ASCII have cases, as in Weir; text compares by its bytes there, too.
+    pub(super) fn with_cases(prelude: &str) -> OnPostgres {
+        let mut all = OnPostgres::start("");
+        let create = "CREATE DATABASE cases TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C.UTF-8'";
+        all.client.batch_execute(create).expect("the system knows C.UTF-8");
+        let string = all.server.connection_string().replace("dbname=postgres", "dbname=cases");
+        all.client = Client::connect(&string, NoTls).expect("it accepts connections");
+        all.client.batch_execute("SET TimeZone = 'UTC'").expect("it takes settings");
+        all.client.batch_execute(prelude).unwrap_or_else(|error| panic!("the tables: {error}"));
+        all
+    }
+
+    pub(super) fn run(&mut self, sql: &str) -> Answer {
         let columns: Vec<(String, String)> = match self.client.prepare(sql) {
             Ok(statement) => statement
                 .columns()
                 .iter()
                 .map(|of| (of.name().to_owned(), of.type_().name().to_owned()))
                 .collect(),
-            Err(error) => return Answer::Error(state_of(&error), error.to_string()),
+            Err(error) => return Answer::Error(state_of(&error), words_of(&error)),
         };
         let messages = match self.client.simple_query(sql) {
             Ok(messages) => messages,
-            Err(error) => return Answer::Error(state_of(&error), error.to_string()),
+            Err(error) => return Answer::Error(state_of(&error), words_of(&error)),
         };
         let (mut rows, mut count) = (Vec::new(), 0);
         for message in &messages {
@@ -118,6 +130,10 @@ impl OnPostgres {
         self.client.batch_execute("ROLLBACK").expect("it ends");
         answer
     }
+}
+
+fn words_of(error: &postgres::Error) -> String {
+    error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned())
 }
 
 fn state_of(error: &postgres::Error) -> String {

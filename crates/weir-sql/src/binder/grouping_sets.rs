@@ -151,6 +151,7 @@ impl<'a> Binder<'a> {
             if number > 0 {
                 self.renumber_own(&mut query);
             }
+            walk::deepen(&mut query, sets.len() - number.max(1));
             union = Some(match union {
                 None => query,
                 Some(left) => {

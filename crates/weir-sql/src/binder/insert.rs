@@ -8,6 +8,7 @@ use weir_types::{CastContext, SqlState, SqlType};
 
 use super::Binder;
 use super::coerce::null;
+use super::modify::{asks_table, check_returning};
 use super::query::output_span;
 use super::scope::{Scope, ScopeRelation};
 use super::target::Target;
@@ -15,8 +16,23 @@ use crate::bound::{
     Distinct, Expr, ExprKind, FromItem, Insert, InsertSource, OnConflict, OutputColumn, Query, QueryBody,
     RelationId, Select,
 };
-use crate::catalog::{ColumnIndex, Table};
+use crate::catalog::{ColumnIndex, Table, TableId};
 use crate::source::{Diagnostic, Span};
+
+/// A subquery sees what was there before its statement; behind the first row the statement has changed some of that.
+fn check_update_of_many(table: TableId, on_conflict: Option<&OnConflict>) -> Result<(), Diagnostic> {
+    let Some((assignments, filter)) = on_conflict.and_then(|conflict| conflict.update.as_ref()) else {
+        return Ok(());
+    };
+    match asks_table(table, assignments.iter().map(|(_, expr)| expr).chain(filter)) {
+        Some(span) => Err(Diagnostic::unsupported(
+            span,
+            "a subquery in ON CONFLICT DO UPDATE over the table that several rows are inserted into",
+            "insert the rows one by one",
+        )),
+        None => Ok(()),
+    }
+}
 
 impl<'a> Binder<'a> {
     pub(super) fn bind_insert(&mut self, insert: &'a InsertStmt) -> Result<Insert, Diagnostic> {
@@ -75,6 +91,10 @@ impl<'a> Binder<'a> {
         self.upserted = updates.then_some(relation);
         let returning = self.bind_returning(&insert.returning_clause)?;
         self.upserted = None;
+        check_returning(table.id, &returning)?;
+        if !matches!(&source, InsertSource::Values(rows) if rows.len() < 2) {
+            check_update_of_many(table.id, on_conflict.as_ref())?;
+        }
         self.scopes.pop();
         self.ctes.pop();
         let id = table.id;

@@ -6,10 +6,36 @@ use weir_types::{CastContext, SqlState, SqlType};
 use super::Binder;
 use super::insert::default_of;
 use super::scope::{Aggregates, Scope};
-use crate::bound::{Delete, Distinct, Expr, ExprKind, Query, QueryBody, RelationId, Update};
-use crate::catalog::{ColumnIndex, Table};
+use crate::bound::{
+    Delete, Distinct, Expr, ExprKind, FromItem, OutputColumn, Query, QueryBody, RelationId, Update,
+};
+use crate::catalog::{ColumnIndex, Table, TableId};
 use crate::source::{Diagnostic, Span};
-use crate::walk;
+use crate::walk::{self, Part};
+
+/// The first expression with a subquery that reads the table.
+pub(super) fn asks_table<'e>(table: TableId, exprs: impl Iterator<Item = &'e Expr>) -> Option<Span> {
+    let asks = |expr: &&Expr| {
+        let mut found = false;
+        walk::each_part(Part::Expr(expr), &mut |part| {
+            found |= matches!(part, Part::From(FromItem::Table { table: of, .. }) if *of == table);
+        });
+        found
+    };
+    exprs.filter(asks).map(|expr| expr.span).next()
+}
+
+/// A subquery sees what was there before its statement. When RETURNING is worked out, the statement has changed some of that.
+pub(super) fn check_returning(table: TableId, returning: &[(OutputColumn, Expr)]) -> Result<(), Diagnostic> {
+    match asks_table(table, returning.iter().map(|(_, expr)| expr)) {
+        Some(span) => Err(Diagnostic::unsupported(
+            span,
+            "a subquery in RETURNING over the table that is written",
+            "ask by a statement of its own",
+        )),
+        None => Ok(()),
+    }
+}
 
 impl<'a> Binder<'a> {
     pub(super) fn bind_update(&mut self, update: &'a UpdateStmt) -> Result<Update, Diagnostic> {
@@ -30,6 +56,7 @@ impl<'a> Binder<'a> {
         };
         let filter = target.filter(filter, relation);
         let returning = self.bind_returning(&update.returning_clause)?;
+        check_returning(table.id, &returning)?;
         self.scopes.pop();
         self.ctes.pop();
         Ok(Update { table: table.id, relation, assignments, from, filter, returning, span })

@@ -1,6 +1,8 @@
 //! Select lists: stars, names of columns, and the outputs that ORDER BY, GROUP BY and DISTINCT mean.
 
-use pg_query::protobuf::{ColumnRef, Node, ResTarget, SortBy, SortByDir, SortByNulls, a_const, node};
+use pg_query::protobuf::{
+    ColumnRef, Node, ResTarget, SelectStmt, SortBy, SortByDir, SortByNulls, a_const, node,
+};
 use weir_types::{CatalogType, SqlState, SqlType};
 
 use super::Binder;
@@ -349,13 +351,26 @@ fn sublink_name(link: &pg_query::protobuf::SubLink) -> Option<(String, bool)> {
         Ok(ExistsSublink) => Some(("exists".to_owned(), true)),
         Ok(ArraySublink) => Some(("array".to_owned(), true)),
         Ok(ExprSublink) => match link.subselect.as_deref()?.node.as_ref()? {
-            node::Node::SelectStmt(select) => match select.target_list.first()?.node.as_ref()? {
-                node::Node::ResTarget(target) if !target.name.is_empty() => Some((target.name.clone(), true)),
-                node::Node::ResTarget(target) => figure_name(target.val.as_deref()?),
-                _ => None,
-            },
+            node::Node::SelectStmt(select) => Some((first_column_name(select)?, true)),
             _ => None,
         },
+        _ => None,
+    }
+}
+
+/// The name of the first column of a subquery, if its text says it.
+fn first_column_name(select: &SelectStmt) -> Option<String> {
+    if let Some(left) = &select.larg {
+        return first_column_name(left);
+    }
+    if !select.values_lists.is_empty() {
+        return Some("column1".to_owned());
+    }
+    match select.target_list.first()?.node.as_ref()? {
+        node::Node::ResTarget(target) => {
+            let value = target.val.as_deref()?;
+            star(value).is_none().then(|| target_name(target, value))
+        }
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ use weir_types::datetime::print::timestamp_in_json;
 use weir_types::interrupt::check;
 use weir_types::numeric::Numeric;
 use weir_types::text::to_text;
-use weir_types::value::Json;
+use weir_types::value::{Interval, Json};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use statistics::{Moments, Pairs};
@@ -415,7 +415,8 @@ impl CompiledAggregate {
             State::Float(float) if self.result == SqlType::Float4 => Value::Float4(float.sum as f32),
             State::Float(float) => Value::Float8(float.sum),
             State::Interval { months, days, microseconds, count } => {
-                interval(months, days, microseconds, if average { count } else { 1 })?
+                let sum = interval(months, days, microseconds)?;
+                Value::interval(if average { sum.divide(count as f64)? } else { sum })
             }
             State::Best(value) => value,
             State::List(list) if list.is_empty() => Value::Null,
@@ -432,21 +433,13 @@ impl CompiledAggregate {
     }
 }
 
-/// Quotient of an interval sum and a count; remainders carry to the next smaller unit.
-fn interval(months: i64, days: i64, microseconds: i128, count: i64) -> Result<Value, SqlError> {
-    const MICROSECONDS_PER_DAY: i128 = 86_400_000_000;
-    let overflow = || SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "interval out of range");
-    let rest_days = (months % count) * 30 + days % count * count.signum();
-    let whole_days = rest_days / count + days / count;
-    let rest = i128::from(rest_days % count) * MICROSECONDS_PER_DAY + microseconds;
-    Ok(Value::interval(weir_types::value::Interval {
-        months: i32::try_from(months / count).map_err(|_| overflow())?,
-        days: i32::try_from(whole_days).map_err(|_| overflow())?,
-        microseconds: match count {
-            1 => i64::try_from(rest).map_err(|_| overflow())?,
-            _ => (rest as f64 / count as f64).round_ties_even() as i64,
-        },
-    }))
+fn interval(months: i64, days: i64, microseconds: i128) -> Result<Interval, SqlError> {
+    let overflow = |_| SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "interval out of range");
+    Ok(Interval {
+        months: i32::try_from(months).map_err(overflow)?,
+        days: i32::try_from(days).map_err(overflow)?,
+        microseconds: i64::try_from(microseconds).map_err(overflow)?,
+    })
 }
 
 /// One element of `jsonb_agg`.

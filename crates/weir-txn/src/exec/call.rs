@@ -465,7 +465,7 @@ impl<'a, F: Faults> Run<'a, F> {
                 assign_element(&mut self.frame.values[*slot as usize], element, index, value)?;
             }
             CompiledStepKind::Query { query, to, route, merged } => {
-                let place = self.place(route)?;
+                let place = self.place_of_found(route)?;
                 self.statement(place, route, to, |run| {
                     let (wanted, keep) = match to {
                         Destination::Variables(into) => (1 + usize::from(into.strict), true),
@@ -489,11 +489,11 @@ impl<'a, F: Faults> Run<'a, F> {
                 self.statement(place, route, to, |run| run.insert(insert))?;
             }
             CompiledStepKind::Update { update, to, route } => {
-                let place = self.place(route)?;
+                let place = self.place_of_found(route)?;
                 self.statement(place, route, to, |run| run.update(update))?;
             }
             CompiledStepKind::Delete { delete, to, route } => {
-                let place = self.place(route)?;
+                let place = self.place_of_found(route)?;
                 self.statement(place, route, to, |run| run.delete(delete))?;
             }
             CompiledStepKind::If { branches, otherwise, effects } => {
@@ -562,7 +562,7 @@ impl<'a, F: Faults> Run<'a, F> {
                 let row: Result<Vec<Value>, SqlError> = values.iter().map(|value| self.eval(value)).collect();
                 self.ran.output.rows.push(row?);
             }
-            CompiledStepKind::ReturnQuery { query, route } => match self.place(route)? {
+            CompiledStepKind::ReturnQuery { query, route } => match self.place_of_found(route)? {
                 Place::Elsewhere(_) => return Err(needs_general("RETURN QUERY of another shard's rows")),
                 _ => {
                     self.returned.clear();

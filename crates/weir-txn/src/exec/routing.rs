@@ -324,8 +324,10 @@ impl Router<'_> {
         match statement {
             Statement::Query(query) => return !is_of_one_table(query),
             Statement::Insert(insert) => {
-                if let InsertSource::Query(query) = &insert.source {
-                    return !is_row_by_row(query);
+                if let InsertSource::Query(query) = &insert.source
+                    && !is_row_by_row(query)
+                {
+                    return true;
                 }
                 walk::each_statement_expr(statement, &mut |expr| {
                     asked.within.extend(walk::subquery(expr).map(Within::Query))

@@ -93,6 +93,8 @@ pub struct CompiledInsert {
     pub parents_seen: Vec<usize>,
     /// For foreign keys whose parent may live elsewhere: the values of the rule's columns, by row.
     pub distant_parents: Vec<DistantParent>,
+    /// Some row of VALUES asks what is in a table. All rows are worked out before the first is inserted: none sees those before it.
+    pub asks: bool,
     /// Partition key of each row of VALUES. Every shard runs the statement and inserts its own rows. Empty: all rows live where the
     /// statement runs.
     pub spread: Vec<Vec<CompiledExpr>>,
@@ -223,6 +225,7 @@ impl<F: Faults> Run<'_, F> {
         let rows = match &insert.source {
             CompiledSource::Values(rows) => {
                 let mut count = 0;
+                let mut waiting = Vec::new();
                 for (at, row) in rows.iter().enumerate() {
                     check()?;
                     if let Some(key) = insert.spread.get(at)
@@ -235,7 +238,15 @@ impl<F: Faults> Run<'_, F> {
                         let value = self.eval(expr)?;
                         self.new_row[column].put(value);
                     }
-                    count += self.insert_new_row(insert)?;
+                    if insert.asks {
+                        waiting.push(self.new_row.clone());
+                    } else {
+                        count += self.insert_new_row(insert)?;
+                    }
+                }
+                for row in waiting {
+                    check()?;
+                    count += self.insert_row(insert, &row)?;
                 }
                 return Ok(count);
             }

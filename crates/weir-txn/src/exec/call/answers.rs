@@ -29,6 +29,22 @@ impl<'a, F: Faults> Run<'a, F> {
         }
     }
 
+    /// Where a statement runs that reads, changes or deletes rows. No partition column equals NULL, so with such a key it finds none, on
+    /// whichever shard: the element behind the end of an array is NULL, and participants are those of its elements.
+    pub(super) fn place_of_found(&mut self, route: &CompiledRoute) -> Result<Place, Stop> {
+        if let CompiledRoute::By { keys, .. } = route
+            && self.fragment.program.shards > 1
+        {
+            for key in keys {
+                let is_known = matches!(key.peek(&self.frame), Some(value) if !value.is_null());
+                if !is_known && self.eval(key)?.is_null() {
+                    return Ok(Place::Anywhere);
+                }
+            }
+        }
+        self.place(route)
+    }
+
     /// Where rows with this partition key live.
     pub(in crate::exec) fn place_of(&mut self, keys: &[CompiledExpr]) -> Result<Place, Stop> {
         let shards = self.fragment.program.shards;

@@ -94,7 +94,7 @@ impl<'a, F: Faults> Run<'a, F> {
                 }
             },
             CompiledStepKind::ForQuery { query, targets, route, label, body, effects } => {
-                let rows = match self.place(route)? {
+                let rows = match self.place_of_found(route)? {
                     Place::Elsewhere(shard) => match self.rows_of(shard, targets.len())? {
                         None => return self.pass_over(effects).map(|()| Flow::Next),
                         Some(rows) => rows,

@@ -20,6 +20,7 @@ use weir_sql::bound::{
     Statement, Update,
 };
 use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_sql::walk::has_subquery;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use super::ProcedureCompiler;
@@ -120,6 +121,10 @@ impl<'a> ProcedureCompiler<'a> {
             }
             distant_parents.push(DistantParent { rule, rows: compiled_rows });
         }
+        let asks = match &insert.source {
+            InsertSource::Values(rows) => rows.len() > 1 && rows.iter().flatten().any(has_subquery),
+            InsertSource::Query(_) => false,
+        };
         let foreign_keys = 0..self.rules[insert.table.0 as usize].foreign_keys.len();
         let (parents_seen, _) = foreign_keys.partition(|&rule| self.router.proven.holds(insert, rule));
         Ok(CompiledInsert {
@@ -134,6 +139,7 @@ impl<'a> ProcedureCompiler<'a> {
             row_slots: self.slots.columns_of(insert.relation),
             excluded_slots: self.slots.columns_of(insert.excluded),
             distant_parents,
+            asks,
             spread: self.spread(insert)?,
         })
     }

@@ -330,8 +330,9 @@ impl ExistsSubquery {
         query.order_by.clear();
         if let QueryBody::Select(select) = &mut query.body
             && !select.aggregates
+            && (matches!(select.distinct, Distinct::All) || query.offset.is_none())
         {
-            // Only the existence of a row matters.
+            // Only the existence of a row matters; an OFFSET counts those that are distinct.
             select.outputs.clear();
             select.distinct = Distinct::All;
             query.columns.clear();
