@@ -11,22 +11,23 @@ use postgres::{Client as Driver, RowIter};
 use std::io::Read as _;
 use std::net::SocketAddr;
 
-/// A row is some 40 bytes on the wire: all of them are far more than sockets hold.
+/// A row is some 130 bytes on the wire: all of them are far more than sockets hold.
 const ROWS: i64 = 300_000;
+
+const TEXT: &str = "a text that is long enough for the rows to be more than the buffers of a connection hold, of row number ";
 
 const ALL: &str = "SELECT a, b, c FROM t";
 
 /// With a statement memory that the whole result exceeds.
 fn start(shards: u16) -> Alone {
-    let server = Alone::with(&["--shards", &shards.to_string(), "--statement-memory", "24MiB"]);
+    let server = Alone::with(&["--shards", &shards.to_string(), "--statement-memory", "32MiB"]);
     let mut driver = server.driver();
     driver.batch_execute("CREATE TABLE t (a int PRIMARY KEY, b int DEFAULT 0, c text)").unwrap();
     driver.batch_execute("CREATE TABLE one (a int PRIMARY KEY); INSERT INTO one VALUES (1)").unwrap();
-    for part in 0..6 {
-        let (first, last) = (part * ROWS / 6 + 1, (part + 1) * ROWS / 6);
-        let insert = format!(
-            "INSERT INTO t (a, c) SELECT g, 'this is row number ' || g FROM generate_series({first}, {last}) g"
-        );
+    for part in 0..10 {
+        let (first, last) = (part * ROWS / 10 + 1, (part + 1) * ROWS / 10);
+        let insert =
+            format!("INSERT INTO t (a, c) SELECT g, '{TEXT}' || g FROM generate_series({first}, {last}) g");
         driver.batch_execute(&insert).unwrap();
     }
     server
