@@ -52,10 +52,19 @@ impl<'a> Receiver<'a> {
         matches!(self, Receiver::Client(_))
     }
 
-    /// Rows are the data of that COPY from now on.
-    pub fn copy(&mut self, out: CopyOut) {
-        if let Receiver::Client(client) = self {
-            client.form = Form::Copy(Box::new(out));
+    /// Rows are the data of that COPY from now on. Gives it back if rows are not sent.
+    pub fn begin_copy(&mut self, out: CopyOut) -> Option<CopyOut> {
+        let Receiver::Client(client) = self else { return Some(out) };
+        client.form = Form::Copy(Box::new(out));
+        None
+    }
+
+    /// Takes back the COPY, which has made the messages of all rows sent.
+    pub fn end_copy(&mut self) -> Option<CopyOut> {
+        let Receiver::Client(client) = self else { return None };
+        match std::mem::replace(&mut client.form, Form::Rows { describes: false }) {
+            Form::Copy(out) => Some(*out),
+            Form::Rows { .. } => None,
         }
     }
 

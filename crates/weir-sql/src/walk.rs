@@ -350,7 +350,7 @@ pub trait Change {
 
     fn relation(&mut self, _item: &mut FromItem) {}
 
-    /// What follows is within one more query, up to [`Change::leave_query`].
+    /// The walk enters a query, and is within it until [`Change::leave_query`].
     fn enter_query(&mut self) {}
 
     fn leave_query(&mut self) {}

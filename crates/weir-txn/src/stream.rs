@@ -34,7 +34,7 @@ struct State {
     is_durable: bool,
     /// A row has been taken.
     is_taken: bool,
-    /// Nobody takes rows any more.
+    /// The session takes no more rows.
     is_closed: bool,
     waker: Option<Waker>,
 }
@@ -65,6 +65,12 @@ impl Batch {
 
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+}
+
+impl State {
+    fn is_full(&self) -> bool {
+        self.bytes >= FULL_BYTES && !self.is_closed
     }
 }
 
@@ -108,19 +114,16 @@ impl RowStream {
     }
 
     pub fn is_full(&self) -> bool {
-        let state = self.lock();
-        state.bytes >= FULL_BYTES && !state.is_closed
+        self.lock().is_full()
     }
 
     /// Waits until the stream is not full, but no longer than this.
     pub fn wait_for_room(&self, most: Duration) {
-        let state = self.lock();
-        let is_full = |state: &mut State| state.bytes >= FULL_BYTES && !state.is_closed;
-        let _ = self.has_room.wait_timeout_while(state, most, is_full);
+        let _ = self.has_room.wait_timeout_while(self.lock(), most, |state| state.is_full());
     }
 
     /// # Errors
-    /// 57014: nobody takes rows any more.
+    /// 57014: the stream is closed.
     pub fn check_open(&self) -> Result<(), SqlError> {
         match self.lock().is_closed {
             true => {
@@ -152,7 +155,7 @@ impl RowStream {
         .await
     }
 
-    /// Nobody takes rows any more: the run ends with its next batch.
+    /// The session takes no more rows: the run ends with its next batch.
     pub fn close(&self) {
         self.lock().is_closed = true;
         self.has_room.notify_all();

@@ -179,7 +179,7 @@ fn coordinator() -> Coordinator {
     coordinator
 }
 
-/// What the coordinator sends in answer to a reply, and whether the client is answered.
+/// The coordinator handles a reply; returns the requests that it sends, and whether it answers the client.
 fn answer(coordinator: &mut Coordinator, reply: Reply) -> (Vec<Request>, bool) {
     let mut orders = Orders::default();
     coordinator.on_reply(NOW_MS, reply, &mut orders);

@@ -101,7 +101,7 @@ impl OnShards {
         self.simulation.worked
     }
 
-    /// What follows is one transaction.
+    /// Begins a transaction: the statements that follow belong to it.
     pub fn begin(&mut self) {
         self.transactions += 1;
         self.is_in_transaction = true;

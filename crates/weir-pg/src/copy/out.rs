@@ -79,11 +79,6 @@ impl CopyOut {
         Ok(message)
     }
 
-    /// Another has made the messages of the head and of rows.
-    pub fn skip_head(&mut self) {
-        self.head.clear();
-    }
-
     /// The message behind the rows, if there is one.
     pub fn end(mut self) -> Option<Vec<u8>> {
         self.is_binary().then(|| {

@@ -58,15 +58,13 @@ async fn copy_out(
     let columns = prepared.columns();
     let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
     refuse_unknown(&options, &names)?;
-    receiver.copy(CopyOut::new(options.clone()));
+    let kept = receiver.begin_copy(CopyOut::new(options));
     let done = session.run_prepared_into(prepared, "COPY", &[], receiver).await?;
     let style = session.settings.in_effect().interval_style;
-    let mut out = CopyOut::new(options);
+    let mut out = receiver.end_copy().or(kept).expect("the receiver has taken it or given it back");
     let (is_binary, has_begun) = (out.is_binary(), done.sent.is_some());
     let mut messages = Vec::with_capacity(done.rows.len() + 2);
-    if has_begun {
-        out.skip_head();
-    } else {
+    if !has_begun {
         messages.extend(out.head(columns));
     }
     for row in &done.rows {

@@ -540,11 +540,13 @@ impl Gather {
         rows: &dyn Rows,
         (program, transaction_time): (&Program, TransactionTime),
     ) -> Option<Result<Vec<Vec<Value>>, SqlError>> {
-        let part = self.parts.as_ref()?.parts.get(usize::from(at))?;
-        Some(part.run(values, rows, (program, transaction_time), &mut |cx| {
-            cx.frame.begin_statement();
-            part.query.collect(cx)
-        }))
+        let mut found = Vec::new();
+        let mut take = |row| {
+            found.push(row);
+            Ok(())
+        };
+        let ran = self.run_part_into(at, values, rows, (program, transaction_time), &mut take)?;
+        Some(ran.map(|()| found))
     }
 
     /// On a shard: gives each row of one part to `take`. `None`: there is no such part.

@@ -463,9 +463,9 @@ impl<F: Faults> Node<F> {
 
     /// Remembers the answer of a transaction of this shard alone that has changed nothing: it must not run again in this incarnation. There
     /// is no record of it, so the answer waits only for what the transaction has read.
-    pub(crate) fn note_unchanged(&mut self, txn: TxnId, reply: &Reply) {
+    pub(crate) fn note_unchanged(&mut self, txn: TxnId, reply: Reply) {
         self.has_done.commits += 1;
-        self.participant.note_unchanged(txn, Some(Box::new(reply.clone())));
+        self.participant.note_unchanged(txn, Some(Box::new(reply)));
     }
 
     /// Logs the commit of a transaction that has not prepared here, and remembers the answer for repetitions. `committed`: if it has other

@@ -568,7 +568,7 @@ impl<F: Faults> Node<F> {
 
     /// Answers a call that has changed nothing.
     fn unchanged(&mut self, txn: TxnId, ran: Ran, out: &mut Effects) {
-        self.note_unchanged(txn, &Reply::Executed { txn, result: Ok(ran.output.clone()) });
+        self.note_unchanged(txn, Reply::Executed { txn, result: Ok(ran.output.clone()) });
         self.reply_from_rows(txn, Reply::Unchanged { txn, output: ran.output }.spoken(), out);
     }
 

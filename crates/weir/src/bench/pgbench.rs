@@ -12,7 +12,7 @@ const SCRIPT_FILE: &str = "script.sql";
 /// Protocols of pgbench.
 pub const PROTOCOLS: [&str; 3] = ["simple", "extended", "prepared"];
 
-/// What pgbench runs again and again.
+/// A script: each client of pgbench runs it again and again.
 pub enum Script<'a> {
     /// Name of one of its own scripts.
     BuiltIn(&'a str),

@@ -20,7 +20,7 @@ impl Column {
     }
 }
 
-/// What expressions may refer to.
+/// The columns and queries that an expression may refer to.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
     pub columns: &'a [Column],

@@ -39,10 +39,10 @@ const DIFFERENCES_MAX: usize = 20;
 const LIMIT: &str = "SET statement_timeout = '20s'";
 const NO_LIMIT: &str = "SET statement_timeout = 0";
 
-/// So many messages are told, each with a statement.
+/// Number of messages that the report lists, each with a statement.
 const TOLD_MAX: usize = 15;
 
-/// What is sent, and how rows of its answer are compared.
+/// A statement, and the order in which the rows of its answer are compared.
 pub struct Step {
     pub sql: String,
     pub order: Order,
@@ -192,7 +192,7 @@ fn judge(
     verdicts
 }
 
-/// What was seen, in numbers.
+/// Counts of the verdicts on all statements.
 #[derive(Default)]
 struct Tally {
     /// Statements that were compared on both numbers of shards.

@@ -11,7 +11,7 @@ use crate::on_shards::Answer;
 /// Attempts for one difference.
 const ATTEMPTS_MAX: usize = 1_500;
 
-/// What the two answer to the smallest script that was found.
+/// The report: the smallest script that still differs, and both answers to it.
 pub fn report(both: &mut Both<'_>, choices: Choices) -> String {
     let mut shrinking = Shrinking { both, attempts: 0 };
     let Some(kind) = shrinking.try_record(&choices.taken, None) else {
@@ -29,7 +29,7 @@ pub fn report(both: &mut Both<'_>, choices: Choices) -> String {
     told(&script, &difference)
 }
 
-/// What must stay as the script shrinks: SQLSTATEs, or that there are rows.
+/// The kind of both answers, which a smaller script must keep: their SQLSTATEs, or that they are rows.
 type Kind = (Option<String>, Option<String>);
 
 struct Shrinking<'b, 'p> {

@@ -152,7 +152,7 @@ impl<F: Faults> Node<F> {
     fn end_unchanged(&mut self, now_ms: u64, txn: TxnId, mut open: Open, out: &mut Effects) {
         let timestamp = self.clock.tick(now_ms);
         let reply = Reply::Decided { txn, output: Output::default(), timestamp };
-        self.note_unchanged(txn, &reply);
+        self.note_unchanged(txn, reply.clone());
         let claims = open.take_claims();
         self.release_open(txn, claims);
         // It may have been given values of sequences that another transaction has logged.
