@@ -147,9 +147,11 @@ mod tests {
         disk.begin_sync();
         disk.append(vec![3]);
         assert_eq!(disk.hold(Lsn(3), "of 3"), None);
-        assert_eq!(disk.hold(Lsn(0), "of none"), Some("of none"));
+        assert_eq!(disk.hold(Lsn(0), "of none, before the start is durable"), None);
         assert_eq!(disk.hold(Lsn(1), "of 1"), None);
-        assert_eq!(disk.end_sync(), ["of 1", "of 2"]);
+        let left = disk.end_sync();
+        assert_eq!(left, ["of none, before the start is durable", "of 1", "of 2"]);
+        assert_eq!(disk.hold(Lsn(0), "of none"), Some("of none"));
         assert_eq!((disk.unsynced(), disk.is_synced()), (1, false));
         disk.add_part(40, true);
         disk.append(vec![4]);
