@@ -16,6 +16,7 @@ use weir_txn::exec::program::Program;
 use weir_txn::message::{Call, Callee, Request};
 use weir_txn::ramp::{Begin, Coordinator, Event, FetchedRead, Protocol};
 use weir_txn::shard::Node;
+use weir_types::memory::WorkingMemory;
 use weir_types::{SqlError, Value};
 
 use crate::pace::{Pace, latencies, note_latency};
@@ -174,6 +175,7 @@ impl Callers {
                     args: call.args,
                     transaction_time: transaction_time(self.now_ms),
                     schema_version: 0,
+                    memory: WorkingMemory::default(),
                 };
                 self.coordinator.begin(self.now_ms, client as u64, Begin::Call(call), orders);
             }

@@ -16,6 +16,7 @@ use weir_txn::faults::Faults;
 use weir_txn::message::{Call, Callee};
 use weir_txn::storage::Rows;
 use weir_types::Value;
+use weir_types::memory::WorkingMemory;
 
 use crate::check::Invariants;
 use crate::run::{RunError, RunOptions, load};
@@ -77,6 +78,7 @@ impl<'a> Simulated<'a> {
                 args: call.args,
                 transaction_time: 0.into(),
                 schema_version: 0,
+                memory: WorkingMemory::default(),
             }
         };
         let report = self.run_counted(setup, true, &mut next_call)?;

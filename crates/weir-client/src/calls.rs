@@ -23,6 +23,7 @@ use weir_txn::shard::Node;
 use weir_types::cast::{CastContext, can_cast, cast};
 use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::interrupt::Interrupts;
+use weir_types::memory::WorkingMemory;
 use weir_types::{Notice, SqlError, SqlState, SqlType, Value};
 
 use crate::Error;
@@ -170,7 +171,8 @@ impl Callable {
         args: Vec<Value>,
         transaction_time: TransactionTime,
     ) -> Call {
-        Call { callee, args, transaction_time, schema_version: self.program.schema_version }
+        let schema_version = self.program.schema_version;
+        Call { callee, args, transaction_time, schema_version, memory: WorkingMemory::current() }
     }
 
     /// Operation of a prepared text with these parameter values. `now`: time when its transaction began.
@@ -197,7 +199,7 @@ impl Callable {
         match &prepared.what {
             What::Query { gather, constants } => {
                 values.extend(constants.iter().cloned());
-                Ok(Wish::Read(gather.at(now), values, prepared.names.clone()))
+                Ok(Wish::Read(gather.at(now, WorkingMemory::current()), values, prepared.names.clone()))
             }
             What::Call { procedure, arguments, .. } => {
                 let args = self.work_out(arguments, &values, now)?;

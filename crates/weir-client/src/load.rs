@@ -12,6 +12,7 @@ use weir_txn::exec::program::{CompiledText, Program};
 use weir_txn::message::{Call, Callee};
 use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::function::double_quoted;
+use weir_types::memory::WorkingMemory;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::calls::{Callable, Wish};
@@ -212,7 +213,8 @@ impl Batch {
         let callee = Callee::Text(self.text);
         let (args, schema_version) = (self.args, self.schema_version);
         let transaction_time = TransactionTime { zone: SessionZone::current(), ..transaction_time(now_ms()) };
-        Wish::Call(Call { callee, args, transaction_time, schema_version }, [].into())
+        let memory = WorkingMemory::current();
+        Wish::Call(Call { callee, args, transaction_time, schema_version, memory }, [].into())
     }
 }
 
@@ -359,7 +361,8 @@ mod tests {
                 let args = vec![Value::Int(id), Value::Int(id % 1_000)];
                 let callee = Callee::Text(text.clone());
                 let schema_version = stage.program.schema_version;
-                let call = Call { callee, args, transaction_time: 0.into(), schema_version };
+                let (transaction_time, memory) = (0.into(), WorkingMemory::default());
+                let call = Call { callee, args, transaction_time, schema_version, memory };
                 stage.within(2, Order::Call(call)).unwrap();
             }
             assert_eq!(stage.changes(), before);

@@ -3,6 +3,7 @@
 //! The embedded cluster, the network and the simulator drive any implementation; a protocol depends on none of them. Time and messages
 //! are arguments, outgoing messages are results.
 
+use std::io;
 use std::sync::Arc;
 
 use weir_types::SqlError;
@@ -50,6 +51,43 @@ pub trait Pace: Send + Sync {
     /// Lets the worker wait for something else than its turn; others may run meanwhile. The worker holds no lock.
     fn rest(&self, wait: &mut dyn FnMut()) {
         wait();
+    }
+    /// Makes an empty temporary file for the worker. Where time is simulated, its content stays in memory.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    fn temporary_file(&self) -> io::Result<Box<dyn TemporaryFile>> {
+        Ok(Box::new(MemoryFile::default()))
+    }
+}
+
+/// A file of one worker. It is gone when the value is dropped, and when its process ends.
+pub trait TemporaryFile {
+    /// Writes bytes at the end of the file.
+    ///
+    /// # Errors
+    /// Those of the file system: for example, the disk is full.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Reads exactly as many bytes as there is room for, from the position on.
+    ///
+    /// # Errors
+    /// Those of the file system; the file ends before.
+    fn read(&mut self, at: u64, into: &mut [u8]) -> io::Result<()>;
+}
+
+#[derive(Debug, Default)]
+struct MemoryFile(Vec<u8>);
+
+impl TemporaryFile for MemoryFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn read(&mut self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        let from = usize::try_from(at).ok().and_then(|at| self.0.get(at..at + into.len()));
+        into.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
     }
 }
 

@@ -17,12 +17,12 @@ use weir_types::{SqlError, SqlState};
 use crate::answer::{fatal, wire_error};
 use crate::backend::Backend;
 use crate::ending::terminated;
+use crate::evaluation::evaluate_with;
 use crate::frontend::Expected;
 use crate::handlers::{Connection, Talk};
 use crate::isolation::Isolated;
-use crate::opening::{Opened, Socket, Unreadable, open};
+use crate::opening::{Incoming, Opened, Socket, Unreadable, open};
 use crate::watchdog::peer;
-use crate::zone::in_zone;
 
 /// Time limit of the startup phase of a connection.
 const STARTUP_MAX: Duration = Duration::from_secs(60);
@@ -42,9 +42,9 @@ pub(crate) async fn converse(
     tls: Option<TlsAcceptor>,
     mut connection: Connection,
 ) -> io::Result<()> {
-    let (backend, zone) = {
+    let (backend, evaluation) = {
         let session = &connection.talk.session;
-        (session.backend.clone(), session.settings.zone().clone())
+        (session.backend.clone(), session.settings.evaluation().clone())
     };
     if let Some(peer) = peer(&tcp) {
         // A connection begins once.
@@ -88,15 +88,13 @@ pub(crate) async fn converse(
                 (frame.message(expected), is_extended)
             }
         };
-        let waits_for_sync = match socket.state() {
-            PgWireConnectionState::CopyInProgress(is_extended) => is_extended,
-            _ => is_extended,
-        };
         let (is_cancel, was_starting) =
             (matches!(message, Ok(Message::CancelRequest(_))), is_starting(&socket));
         let (done, is_ended) = {
-            let mut work =
-                Isolated(pin!(in_zone(&zone, answer(&mut socket, &mut connection, message, is_extended))));
+            let mut work = Isolated(pin!(evaluate_with(
+                &evaluation,
+                answer_all(&mut socket, &mut connection, &mut incoming, (message, is_extended))
+            )));
             tokio::select! {
                 biased;
                 done = &mut work => (Some(done), false),
@@ -109,7 +107,7 @@ pub(crate) async fn converse(
         };
         // The connection is closed without a message if the client does not read, or the statement cannot be ended.
         let Some(done) = done else { return Ok(()) };
-        let done = match done {
+        let Answered { result: done, waits_for_sync } = match done {
             Ok(done) => done,
             Err(panicked) => return say_last(&mut socket, panicked.error()).await,
         };
@@ -140,6 +138,39 @@ fn what_comes_next(socket: &Socket, before: Expected) -> Expected {
         _ if !is_starting(socket) => Expected::Command,
         _ if before == Expected::Startup => Expected::SaslInitialResponse,
         _ => Expected::SaslResponse,
+    }
+}
+
+/// How the last message was answered that has been.
+struct Answered {
+    result: PgWireResult<()>,
+    /// After an error, everything up to a Sync is passed over.
+    waits_for_sync: bool,
+}
+
+/// Answers a message, and the following ones of the same extended query if they have come with it.
+async fn answer_all(
+    socket: &mut Socket,
+    connection: &mut Connection,
+    incoming: &mut Incoming,
+    (mut message, mut is_extended): (Result<Message, SqlError>, bool),
+) -> Answered {
+    loop {
+        let waits_for_sync = match socket.state() {
+            PgWireConnectionState::CopyInProgress(is_extended) => is_extended,
+            _ => is_extended,
+        };
+        let result = answer(socket, connection, message, is_extended).await;
+        let goes_on = is_extended
+            && result.is_ok()
+            && what_comes_next(socket, Expected::Command) == Expected::Command
+            && !matches!(socket.state(), PgWireConnectionState::AwaitingSync)
+            && !connection.talk.session.backend.ending.is_wished();
+        let Some(frame) = goes_on.then(|| incoming.following()).flatten() else {
+            return Answered { result, waits_for_sync };
+        };
+        is_extended = frame.is_extended_query();
+        message = frame.message(Expected::Command);
     }
 }
 

@@ -13,6 +13,7 @@ mod conversation;
 mod copy;
 mod copy_messages;
 mod ending;
+mod evaluation;
 pub mod frontend;
 mod handlers;
 mod idle;
@@ -33,7 +34,6 @@ mod statement;
 mod transaction;
 mod watch;
 mod watchdog;
-mod zone;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;

@@ -54,6 +54,18 @@ impl Incoming {
     }
 }
 
+impl Incoming {
+    /// The next message of an extended query, if it has come with the one before it. None: whatever comes next is for [`Incoming::next`].
+    pub fn following(&mut self) -> Option<Frame> {
+        match self.0.first() {
+            Some(b'P' | b'B' | b'C' | b'D' | b'E' | b'H' | b'S') => {
+                Frame::cut(&mut self.0, Expected::Command).ok()?
+            }
+            _ => None,
+        }
+    }
+}
+
 /// A connection that has said what it wants.
 pub(crate) struct Opened {
     pub socket: Socket,

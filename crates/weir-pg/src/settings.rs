@@ -15,6 +15,7 @@ use std::time::Duration;
 use weir_sql::session::Isolation;
 use weir_types::datetime::SessionZone;
 use weir_types::datetime::style::IntervalStyle;
+use weir_types::memory::WorkingMemory;
 use weir_types::{Severity, SqlError, SqlState};
 
 pub(crate) use self::in_effect::InEffect;
@@ -99,6 +100,16 @@ impl Values {
         let given = self.given("timezone");
         // It was one when it was set.
         given.and_then(|name| SessionZone::named(name).ok()).unwrap_or_default()
+    }
+
+    /// Memory and temporary files of the session's statements.
+    pub fn working_memory(&self) -> WorkingMemory {
+        let bytes = |name| self.value(name).and_then(number::bytes_of_size);
+        let multiplier = self.value("hash_mem_multiplier").and_then(|value| value.parse::<f64>().ok());
+        let default = WorkingMemory::default();
+        let sort_bytes = bytes("work_mem").map_or(default.sort_bytes, |bytes| bytes as usize);
+        let hash_bytes = (sort_bytes as f64 * multiplier.unwrap_or(1.0)) as usize;
+        WorkingMemory { sort_bytes, hash_bytes, files_bytes_max: bytes("temp_file_limit") }
     }
 
     /// Whether the client hears what is of that severity. It hears INFO in any case.

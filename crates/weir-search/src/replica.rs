@@ -20,6 +20,7 @@ use weir_txn::faults::NoFaults;
 use weir_txn::message::{Call, Callee, Output};
 use weir_txn::storage::{Operation, Rows, Schema, Storage, Workspace, Write};
 use weir_types::datetime::{SessionZone, TransactionTime};
+use weir_types::memory::WorkingMemory;
 use weir_types::{SqlError, Value};
 
 use crate::guards::Taken;
@@ -266,6 +267,7 @@ impl<'l> Replica<'l> {
             args: invocation.arguments.clone(),
             transaction_time: NOW,
             schema_version: 0,
+            memory: WorkingMemory::default(),
         };
         call::run(fragment, &call, &mut self.scratch).map_err(|stop| match stop {
             Stop::Error(error) => error.message().to_owned(),

@@ -48,8 +48,7 @@ pub struct Batch {
 
 impl Batch {
     pub fn push(&mut self, row: Row) {
-        let content: usize = row.iter().map(Value::content_bytes).sum();
-        self.bytes += size_of::<Row>() + row.len() * size_of::<Value>() + content;
+        self.bytes += Value::row_bytes(&row);
         self.rows.push(row);
     }
 

@@ -7,6 +7,7 @@ use weir_sql::{Application, Sources};
 use weir_txn::exec::program::Program;
 use weir_txn::message::{Call, Callee};
 use weir_types::Value;
+use weir_types::memory::WorkingMemory;
 
 /// The application of that SQL.
 pub fn application(sql: &str) -> Application {
@@ -27,5 +28,6 @@ pub fn call(procedure: usize, args: &[i64]) -> Call {
         args: args.iter().map(|arg| Value::Int(*arg)).collect(),
         transaction_time: 0.into(),
         schema_version: 0,
+        memory: WorkingMemory::default(),
     }
 }

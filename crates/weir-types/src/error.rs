@@ -100,6 +100,8 @@ states! {
     /// The system gives no thread.
     INSUFFICIENT_RESOURCES = b"53000";
     DISK_FULL = b"53100";
+    CONFIGURATION_LIMIT_EXCEEDED = b"53400";
+    IO_ERROR = b"58030";
     OBJECT_IN_USE = b"55006";
     OUT_OF_MEMORY = b"53200";
     PROGRAM_LIMIT_EXCEEDED = b"54000";

@@ -183,11 +183,21 @@ struct Watched {
 }
 
 impl Watched {
-    /// The thread may have allocated so much.
+    /// The thread may have allocated so much. A statement with a budget that may not has spent it: without one it may need less memory, for it
+    /// may write to files.
     ///
     /// # Errors
     /// The statement would have taken more than it may, or all together would.
     fn grow(&mut self, upto: i64, request: Option<usize>) -> Result<(), SqlError> {
+        let grown = self.grow_within_limits(upto, request);
+        if grown.is_err() && self.budget.is_some() {
+            (self.budget, self.is_spent) = (Some(0), true);
+            CHECKS_LEFT.set(0);
+        }
+        grown
+    }
+
+    fn grow_within_limits(&mut self, upto: i64, request: Option<usize>) -> Result<(), SqlError> {
         let used = upto.saturating_sub(self.base);
         if used > self.memory_bytes_max {
             return Err(out_of_memory(self.memory_bytes_max, request));
@@ -477,5 +487,26 @@ mod tests {
         let _watch = interrupts.watch((1, 2, 0));
         assert_eq!(ends(5_000), None);
         assert!(ends(10_000).is_some());
+    }
+
+    /// It is run again without a budget, and may write to files then.
+    #[test]
+    fn a_statement_whose_budget_is_too_small_a_memory_has_spent_it() {
+        let interrupts = Arc::new(Interrupts::default());
+        interrupts.set_memory_max(1_000_000);
+        let watch = interrupts.watch_within((1, 3, 0), Some(Budget(1_000)));
+        assert_eq!(ends(2_000), None);
+        assert!(!watch.has_spent_its_budget());
+        assert_eq!(room_for(1_100_000).map_err(|error| error.state()), Err(SqlState::OUT_OF_MEMORY));
+        assert!(watch.has_spent_its_budget());
+        assert_eq!(
+            check().map_err(|error| error.state()),
+            Err(SqlState::QUERY_CANCELED),
+            "every later check"
+        );
+        drop(watch);
+        let watch = interrupts.watch((1, 3, 0));
+        assert!(room_for(1_100_000).is_err());
+        assert!(!watch.has_spent_its_budget(), "it has none");
     }
 }

@@ -14,6 +14,7 @@ pub mod floats;
 pub mod function;
 pub mod interrupt;
 pub mod json;
+pub mod memory;
 pub mod notice;
 pub mod numeric;
 pub mod operator;

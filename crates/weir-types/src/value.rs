@@ -188,6 +188,12 @@ impl Value {
         }
     }
 
+    /// About how many bytes a row of these values takes in memory.
+    pub fn row_bytes(row: &[Value]) -> usize {
+        let content: usize = row.iter().map(Value::content_bytes).sum();
+        size_of::<Vec<Value>>() + size_of_val(row) + content
+    }
+
     pub fn bytea(bytes: Vec<u8>) -> Value {
         Value::Bytea(Arc::new(bytes))
     }

@@ -6,6 +6,7 @@
 mod beside;
 mod calls;
 mod pgbench;
+mod rows;
 mod servers;
 mod side_by_side;
 mod transactions;

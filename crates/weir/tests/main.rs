@@ -62,6 +62,7 @@ mod processes {
     mod rewritten_statements;
     mod serve;
     mod side_by_side;
+    mod spilling;
     mod streams;
     mod transactions_like_postgres;
     mod unique_indexes;

@@ -49,6 +49,22 @@ pub const BARS: &[Bar] = &[
     beside_postgres!("pgbench-update", 1.5, "simple-update"),
     beside_postgres!("pgbench-all", 1.5, "TPC-B"),
     Bar {
+        id: "select-rows",
+        issue: 26,
+        claim: "a million rows by SELECT to one connection: over PostgreSQL 15",
+        bar: "≥ 1.0",
+        kind: Kind::Real,
+        measure: |weir, effort| issue_05::beside_postgres(weir, effort, (1.0, false), &["select-rows"]),
+    },
+    Bar {
+        id: "copy-out",
+        issue: 26,
+        claim: "a million rows by COPY … TO STDOUT: over PostgreSQL 15",
+        bar: "≥ 1.0",
+        kind: Kind::Real,
+        measure: |weir, effort| issue_05::beside_postgres(weir, effort, (1.0, false), &["copy-out"]),
+    },
+    Bar {
         id: "new-order-pgbench",
         issue: 26,
         claim: "New-Orders a second by CALLs of `pgbench -M prepared`, both durable, 16 connections, with every condition afterwards: over PostgreSQL 15",
@@ -61,7 +77,7 @@ pub const BARS: &[Bar] = &[
     Bar {
         id: "random-queries",
         issue: 26,
-        claim: "random queries and transactions are answered as by PostgreSQL 15, on one shard and on three, and the same with a yield after every row",
+        claim: "random queries and transactions are answered as by PostgreSQL 15, on one shard and on three, and the same with a yield after every row and no working memory",
         bar: "100,000 queries each, no difference",
         kind: Kind::Real,
         measure: random_queries,

@@ -1,5 +1,7 @@
 //! Bars of speed that compare this build with an earlier one, in turns: `cargo xtask bars --baseline PROGRAM`.
 
+use serde_json::Value;
+
 use super::issue_02::spread;
 use super::side_by_side::{self, Compared};
 use super::weir::Weir;
@@ -34,8 +36,41 @@ pub const BARS: &[Bar] = &[
     unchanged!("speed-calls", "New-Orders by prepared CALLs, over the baseline", |weir, effort| {
         against(weir, effort, &["examples/tpcc", "--count", "new_order"])
     }),
-    unchanged!("speed-tpcc", "TPC-C embedded, 4 shards, 4 warehouses, over the baseline", embedded),
+    unchanged!("speed-tpcc", "TPC-C embedded, 4 shards, 4 warehouses, over the baseline", |weir, effort| {
+        let seconds = if effort == Effort::Quick { "2" } else { "3" };
+        let run = ["run", "examples/tpcc", "--shards", "4", "--set", "warehouses=4", "--seconds", seconds];
+        in_turns(weir, effort, &run, |report| report["throughput"].as_f64())
+    }),
+    // What the ratios `remote-lines`, `ycsb-fast`, `ycsb-hybrid` and `ycsb-writes-one-phase` divide.
+    unchanged!(
+        "speed-remote-lines",
+        "the same, all order lines remote, over the baseline",
+        |weir, effort| {
+            let tpcc = ["tpcc", "--shards", "4", "--set", "warehouses=4", "--set", "remote_lines=1"];
+            benched(weir, effort, &[&tpcc[..], &["--protocol", "ramp-fast"]].concat())
+        }
+    ),
+    unchanged!("speed-ycsb-fast", "YCSB of `ycsb-fast`, ramp-fast over the baseline's", |weir, effort| {
+        benched(weir, effort, &["ycsb", "--protocol", "ramp-fast"])
+    }),
+    unchanged!("speed-ycsb-hybrid", "the same, ramp-hybrid over the baseline's", |weir, effort| {
+        benched(weir, effort, &["ycsb", "--protocol", "ramp-hybrid"])
+    }),
+    unchanged!(
+        "speed-ycsb-writes-one-phase",
+        "writes only, answered when all have prepared, ramp-fast over the baseline's",
+        |weir, effort| {
+            let ycsb = ["ycsb", "--protocol", "ramp-fast", "--set", "read_share=0"];
+            benched(weir, effort, &[&ycsb[..], &["--set", "one_phase=true"]].concat())
+        }
+    ),
 ];
+
+/// `weir bench` with one run of one protocol.
+fn benched(weir: &Weir, effort: Effort, what: &[&str]) -> Result<Seen, String> {
+    let run = [&["bench"], what, &["--seconds", "2", "--repeat", "1"]].concat();
+    in_turns(weir, effort, &run, |report| report["runs"][0]["throughput"].as_f64())
+}
 
 /// A server of this build and one of the baseline, in turns.
 fn against(weir: &Weir, effort: Effort, what: &[&str]) -> Result<Seen, String> {
@@ -51,13 +86,16 @@ fn against(weir: &Weir, effort: Effort, what: &[&str]) -> Result<Seen, String> {
 
 /// The two programs in turns, each with a cluster of its own. The throughput of one program swings by a third on a shared machine, so pairs
 /// are many.
-fn embedded(weir: &Weir, effort: Effort) -> Result<Seen, String> {
-    let (pairs, seconds) = if effort == Effort::Quick { (3, "2") } else { (30, "3") };
-    let run = ["run", "examples/tpcc", "--shards", "4", "--set", "warehouses=4", "--seconds", seconds];
-    let arguments = [&run[..], &["--format", "json"]].concat();
+fn in_turns(
+    weir: &Weir,
+    effort: Effort,
+    arguments: &[&str],
+    throughput: impl Fn(&Value) -> Option<f64>,
+) -> Result<Seen, String> {
+    let pairs = if effort == Effort::Quick { 3 } else { 30 };
+    let arguments = [arguments, &["--format", "json"]].concat();
     let earlier = weir.earlier()?;
-    let throughput =
-        |of: &Weir| of.json(&arguments).map(|report| report["throughput"].as_f64().unwrap_or(f64::NAN));
+    let throughput = |of: &Weir| of.json(&arguments).map(|report| throughput(&report).unwrap_or(f64::NAN));
     let mut seen_pairs = Vec::new();
     for number in 0..pairs {
         let first = throughput(if number % 2 == 0 { weir } else { &earlier })?;

@@ -25,6 +25,7 @@ use crate::pace::{Limit, latencies};
 use crate::run::{self, RunError, RunOptions};
 use crate::workload::{CallGenerator, Workload};
 use weir_server::report::Latency;
+use weir_types::memory::WorkingMemory;
 
 /// Measurements of the clients.
 #[derive(Clone, Debug)]
@@ -86,6 +87,7 @@ impl Calls<'_> {
             args: call.args,
             transaction_time: 0.into(),
             schema_version: 0,
+            memory: WorkingMemory::default(),
         })
     }
 

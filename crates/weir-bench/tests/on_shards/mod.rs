@@ -14,6 +14,7 @@ use weir_txn::faults::NoFaults;
 use weir_txn::message;
 use weir_txn::ramp::client::Order;
 use weir_txn::ramp::{Begin, Event, FetchedRead};
+use weir_types::memory::WorkingMemory;
 use weir_types::text::{parse_text, to_text};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
@@ -58,6 +59,7 @@ pub struct OnShards {
     /// Number of transactions that have been begun.
     transactions: u64,
     is_in_transaction: bool,
+    memory: WorkingMemory,
 }
 
 impl OnShards {
@@ -88,12 +90,15 @@ impl OnShards {
                 load.expect("the row fits");
             }
         }
-        OnShards { application, program, simulation, transactions: 0, is_in_transaction: false }
+        let memory = WorkingMemory::default();
+        OnShards { application, program, simulation, transactions: 0, is_in_transaction: false, memory }
     }
 
-    /// From now on every statement that looks at rows runs beside the steps of its shards, and pauses at rows.
+    /// From now on every statement that looks at rows runs beside the steps of its shards, pauses at rows, and has no working memory: what
+    /// it sorts or hashes is written to temporary files.
     pub fn pause_at_rows(&mut self) {
         self.simulation.pause_at_rows();
+        self.memory = WorkingMemory { sort_bytes: 0, hash_bytes: 0, files_bytes_max: None };
     }
 
     /// Number of statements that have paused at rows.
@@ -174,6 +179,7 @@ impl OnShards {
     }
 
     fn read(&mut self, gather: Arc<Gather>, values: Vec<Value>) -> Result<Vec<Vec<Value>>, SqlError> {
+        let gather = Arc::new((*gather).clone().with_memory(self.memory));
         match self.ask(Order::Read(gather, values)) {
             Event::ReadDone { result, .. } => result.and_then(FetchedRead::rows),
             other => panic!("an answer to something else: {other:?}"),
@@ -193,6 +199,7 @@ impl OnShards {
             args,
             transaction_time: 0.into(),
             schema_version: 0,
+            memory: self.memory,
         };
         let Event::Answered(result) = self.ask(Order::Call(call)) else {
             panic!("{sql}: an answer to something else")

@@ -18,6 +18,7 @@ use weir_txn::faults::NoFaults;
 use weir_txn::message;
 use weir_txn::storage::rows::Rows;
 use weir_txn::storage::view::WholeView;
+use weir_types::memory::WorkingMemory;
 use weir_types::text::to_text;
 use weir_types::{SqlType, Value};
 
@@ -181,6 +182,7 @@ fn on_weir(database: &OnPostgres, calls: &[Call], shards: u16, links: Links) -> 
                 args,
                 transaction_time: 0.into(),
                 schema_version: 0,
+                memory: WorkingMemory::default(),
             })
         };
         simulation.run(1, &[], &mut next_call, &mut |_, result| {

@@ -19,6 +19,7 @@ use weir_txn::exec::program::Program;
 use weir_txn::faults::Faults;
 use weir_txn::message::{Call, Callee};
 use weir_txn::storage::Rows;
+use weir_types::memory::WorkingMemory;
 use weir_types::text::to_text;
 use weir_types::{SqlType, Value};
 
@@ -107,7 +108,7 @@ pub fn query(application: &Application, program: &Program, sql: &str) -> Arc<Gat
 /// A call with these integers, in the schema version that there is at first.
 pub fn call(callee: Callee, args: &[i64]) -> Call {
     let args = args.iter().map(|arg| Value::Int(*arg)).collect();
-    Call { callee, args, transaction_time: 0.into(), schema_version: 0 }
+    Call { callee, args, transaction_time: 0.into(), schema_version: 0, memory: WorkingMemory::default() }
 }
 
 /// A statement with these integers.

@@ -79,7 +79,7 @@ impl Session {
     /// Analyses what the application would be.
     async fn next_schema_version(&mut self, text: &Arc<str>) -> Result<NextSchemaVersion, Failure> {
         let (schema_version, text, zone) =
-            (self.current_schema_version().await?, text.clone(), self.settings.zone().get());
+            (self.current_schema_version().await?, text.clone(), self.settings.zone());
         let define = move || {
             let _zone = zone.enter();
             schema_version.define(&text)

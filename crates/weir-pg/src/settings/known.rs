@@ -19,7 +19,7 @@ pub(super) enum May {
     BeTimeOrNever,
     BeInteger(i32, i32),
     BeNumber(f64, f64),
-    /// Memory, in kB where no unit is given; at least so much.
+    /// Memory or disk, in kB where no unit is given; at least so much. -1: as much as there is.
     BeSize(i32),
     BeOneOf(&'static [&'static str]),
     /// In which schemas a name without one is looked for: the one that there is without being made, or none.
@@ -133,6 +133,7 @@ pub(super) const KNOWN: &[(&str, &str, May)] = &[
     ("statement_timeout", "0", May::BeTime),
     ("synchronize_seqscans", "on", May::BeSwitched),
     ("synchronous_commit", "on", May::BeOneOf(&["local", "remote_write", "remote_apply", "on", "off"])),
+    ("temp_file_limit", "-1", May::BeSize(-1)),
     ("temp_tablespaces", "", May::Only(&[""])),
     ("TimeZone", "UTC", May::BeZone),
     ("transaction_deferrable", "off", May::BeSwitched),

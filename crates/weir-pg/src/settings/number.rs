@@ -60,6 +60,16 @@ pub fn size(name: &str, value: &str, least: i32) -> Result<String, SqlError> {
         return Err(out_of_range(name, &format!("{kib} kB"), &format!("{least} .. {}", i32::MAX)));
     }
     let kib = kib as i64;
+    if kib < 0 {
+        return Ok(kib.to_string());
+    }
     let (unit, factor) = SIZES.iter().find(|(_, factor)| kib % factor == 0).unwrap_or(&SIZES[3]);
     Ok(format!("{}{unit}", kib / factor))
+}
+
+/// Bytes of a size as it is told; none: as much as there is.
+pub fn bytes_of_size(told: &str) -> Option<u64> {
+    let (number, unit) = told.split_at(told.find(|c: char| c.is_ascii_alphabetic())?);
+    let factor = SIZES.iter().find(|(one, _)| *one == unit)?.1;
+    Some(number.parse::<u64>().ok()? * factor as u64 * 1024)
 }

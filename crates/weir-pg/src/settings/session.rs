@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use weir_sql::session::{Characteristics, Isolation};
-use weir_types::datetime::session::ZoneCell;
+use weir_types::datetime::SessionZone;
 use weir_types::{SqlError, SqlState};
 
 use super::{Changed, InEffect, Values};
 use crate::backend::Backend;
+use crate::evaluation::Evaluation;
 use crate::session::not_yet;
 
 /// State of settings for a transaction that has changed one.
@@ -35,7 +36,7 @@ pub(crate) struct SessionSettings {
     /// Of the open transaction, once it has changed a setting; none outside of one.
     scope: Option<Scope>,
     /// Always that of `values`. Whoever polls the connection's work enters it at each poll, beside this.
-    zone: Arc<ZoneCell>,
+    evaluation: Arc<Evaluation>,
     /// Told of `application_name`.
     backend: Arc<Backend>,
 }
@@ -49,7 +50,7 @@ impl SessionSettings {
             in_effect: InEffect::of(&values),
             values,
             scope: None,
-            zone: Arc::default(),
+            evaluation: Arc::default(),
             backend,
         }
     }
@@ -63,17 +64,19 @@ impl SessionSettings {
         &self.values
     }
 
-    pub fn zone(&self) -> &Arc<ZoneCell> {
-        &self.zone
+    pub fn zone(&self) -> SessionZone {
+        self.evaluation.zone.get()
+    }
+
+    /// What the session's work is evaluated with.
+    pub fn evaluation(&self) -> &Arc<Evaluation> {
+        &self.evaluation
     }
 
     /// Gives what clients are told of the change.
     fn replace(&mut self, values: Values) -> Changed {
         let told = values.told_anew(&self.values);
-        let zone = values.zone();
-        if zone != self.zone.get() {
-            self.zone.set(zone);
-        }
+        self.evaluation.set(values.zone(), values.working_memory());
         self.in_effect = InEffect::of(&values);
         let before = std::mem::replace(&mut self.values, values);
         if before.application() != self.values.application() {

@@ -292,6 +292,8 @@ impl Server {
         let mut loops = Vec::new();
         let share = memory.map(|bytes| bytes / to_make.len().max(1));
         let mut recovered = recover_all(to_make, snapshot_after, &recover)?;
+        let directory_of_files =
+            data.as_ref().map_or_else(std::env::temp_dir, |(directory, _)| directory.clone());
         let place = data.map(|(directory, _)| directory).unwrap_or_default();
         let logs = recovered.iter_mut().map(|(shard, _, log)| (*shard, log.as_mut()));
         let seen = compare_logs(logs, &place, accepts_older_data)?;
@@ -300,7 +302,7 @@ impl Server {
         let reached = reached.max(clock_at(clock_reached_ms.unwrap_or(0)));
         warn_of_clock(ms_of(reached));
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let permits = Arc::new(Permits::new(processors));
+        let permits = Arc::new(Permits::new(processors, directory_of_files));
         for (shard, mut machine, log) in recovered {
             machine.restore_clock(reached);
             machine.set_memory_max(share);

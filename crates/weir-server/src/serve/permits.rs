@@ -5,12 +5,16 @@
 //! lock, and take turns.
 
 use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use weir_core::machine::Pace;
+use weir_core::machine::{Pace, TemporaryFile};
 
 /// A worker keeps its permit for so long while others wait for one.
 const QUANTUM: Duration = Duration::from_millis(2);
@@ -20,6 +24,8 @@ pub(super) struct Permits {
     state: Mutex<State>,
     /// Whether somebody waits.
     is_wanted: AtomicBool,
+    /// Where workers have their temporary files.
+    directory: PathBuf,
 }
 
 /// Invariant: nobody waits while a permit is free.
@@ -36,9 +42,9 @@ struct Waiting {
 }
 
 impl Permits {
-    pub(super) fn new(count: usize) -> Permits {
+    pub(super) fn new(count: usize, directory: PathBuf) -> Permits {
         let state = State { free: count.max(1), waiting: VecDeque::new() };
-        Permits { state: Mutex::new(state), is_wanted: AtomicBool::new(false) }
+        Permits { state: Mutex::new(state), is_wanted: AtomicBool::new(false), directory }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -122,6 +128,29 @@ impl Pace for Permit {
         self.of.obtain();
         self.since_us.store(self.now_us(), Ordering::Relaxed);
     }
+
+    fn temporary_file(&self) -> io::Result<Box<dyn TemporaryFile>> {
+        let file = tempfile::tempfile_in(&self.of.directory)?;
+        Ok(Box::new(Unnamed { file, length: 0 }))
+    }
+}
+
+/// A file without a name, which the system drops once it is closed.
+struct Unnamed {
+    file: File,
+    length: u64,
+}
+
+impl TemporaryFile for Unnamed {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, self.length)?;
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn read(&mut self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(into, at)
+    }
 }
 
 impl Drop for Permit {
@@ -139,7 +168,7 @@ mod tests {
     /// Of eight workers never more than two run, and each comes to its end.
     #[test]
     fn no_more_run_than_there_are_permits() {
-        let permits = Arc::new(Permits::new(2));
+        let permits = Arc::new(Permits::new(2, std::env::temp_dir()));
         let (running, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..8 {
@@ -159,5 +188,19 @@ mod tests {
         assert_eq!(ended.load(Ordering::SeqCst), 8);
         assert_eq!(permits.state().free, 2);
         assert!(!permits.take().wants_pause(), "nobody waits");
+    }
+
+    #[test]
+    fn a_temporary_file_has_no_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let permits = Arc::new(Permits::new(1, directory.path().to_owned()));
+        let mut file = permits.take().temporary_file().unwrap();
+        file.append(b"some ").unwrap();
+        file.append(b"rows").unwrap();
+        let mut rows = [0; 4];
+        file.read(5, &mut rows).unwrap();
+        assert_eq!(&rows, b"rows");
+        assert!(file.read(7, &mut rows).is_err(), "it ends before");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 }

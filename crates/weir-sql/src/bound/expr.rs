@@ -294,3 +294,8 @@ pub struct SortOrder {
     pub descending: bool,
     pub nulls_first: bool,
 }
+
+impl SortOrder {
+    /// That of an ORDER BY which says nothing else.
+    pub const ASCENDING: SortOrder = SortOrder { descending: false, nulls_first: false };
+}

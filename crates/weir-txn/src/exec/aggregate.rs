@@ -20,8 +20,10 @@ use super::context::Cx;
 use super::expr::CompiledExpr;
 use super::expr::compile::compile_list;
 use super::query::hash::ValueSet;
-use super::query::sort::{compare_by, sort_by};
+use super::query::partitions::Room;
+use super::query::sort::Sorter;
 use super::slots::Slot;
+use crate::storage::temporary::TemporaryFiles;
 
 #[derive(Debug)]
 pub struct CompiledAggregate {
@@ -32,18 +34,27 @@ pub struct CompiledAggregate {
     result: SqlType,
     distinct: bool,
     filter: Option<CompiledExpr>,
-    order_by: Vec<(CompiledExpr, SortOrder)>,
+    /// Sort keys of ORDER BY.
+    keys: Vec<CompiledExpr>,
+    /// Order of the rows that are accumulated at the end: of their sort keys, and with DISTINCT of the arguments behind these. None: they are
+    /// accumulated as they come.
+    order: Vec<(usize, SortOrder)>,
     /// Slot of the result.
     pub output: Slot,
 }
 
 /// State of one aggregate for one group.
-#[derive(Clone, Debug)]
-pub struct Accumulator {
-    seen: Option<ValueSet>,
-    /// With ORDER BY: arguments and sort keys, accumulated in order at the end.
-    pending: Vec<(Vec<Value>, Vec<Value>)>,
+pub struct Accumulator<'a> {
+    pending: Option<Box<Pending<'a>>>,
     state: State,
+}
+
+/// Sort keys and arguments that are accumulated in order at the end.
+struct Pending<'a> {
+    rows: Sorter<'a>,
+    /// DISTINCT: arguments that have come before. Once there is no room, repetitions are found when they are sorted.
+    seen: ValueSet,
+    room: Room<'a>,
 }
 
 #[derive(Clone, Debug)]
@@ -129,9 +140,14 @@ impl CompiledAggregate {
         result: &SqlType,
         compiler: &mut Compiler<'_>,
     ) -> Result<CompiledAggregate, SqlError> {
-        let mut order_by = Vec::with_capacity(aggregate.order_by.len());
-        for (expr, order) in &aggregate.order_by {
-            order_by.push((CompiledExpr::compile(expr, compiler)?, *order));
+        let (mut keys, mut order) = (Vec::with_capacity(aggregate.order_by.len()), Vec::new());
+        for (at, (expr, of)) in aggregate.order_by.iter().enumerate() {
+            keys.push(CompiledExpr::compile(expr, compiler)?);
+            order.push((at, *of));
+        }
+        if aggregate.distinct {
+            // DISTINCT sorts its arguments, which is visible in array_agg and string_agg.
+            order.extend((0..aggregate.args.len()).map(|at| (keys.len() + at, SortOrder::ASCENDING)));
         }
         let filter = aggregate.filter.as_ref().map(|filter| CompiledExpr::compile(filter, compiler));
         Ok(CompiledAggregate {
@@ -142,7 +158,8 @@ impl CompiledAggregate {
             result: result.clone(),
             distinct: aggregate.distinct,
             filter: filter.transpose()?,
-            order_by,
+            keys,
+            order,
             output: compiler.slots.fresh(),
         })
     }
@@ -156,7 +173,12 @@ impl CompiledAggregate {
         }
     }
 
-    pub fn start(&self) -> Accumulator {
+    /// Returns whether it sorts what it accumulates.
+    pub fn sorts(&self) -> bool {
+        !self.order.is_empty()
+    }
+
+    pub fn start<'a>(&'a self, files: Option<&'a dyn TemporaryFiles>) -> Accumulator<'a> {
         let state = match self.function {
             AggregateFunction::Count => State::Count(0),
             AggregateFunction::Sum | AggregateFunction::Average => match self.argument {
@@ -188,49 +210,52 @@ impl CompiledAggregate {
                 State::Percentile { fraction: Value::Null, values: Vec::new() }
             }
         };
-        Accumulator { seen: self.distinct.then(ValueSet::default), pending: Vec::new(), state }
+        let pending = self.sorts().then(|| {
+            let rows = Sorter::new(&self.order, None, files);
+            Box::new(Pending { rows, seen: ValueSet::default(), room: Room::new(files) })
+        });
+        Accumulator { pending, state }
     }
 
     /// Accumulates the row in the frame.
-    pub fn add(&self, accumulator: &mut Accumulator, cx: &mut Cx<'_>) -> Result<(), SqlError> {
+    pub fn add(&self, accumulator: &mut Accumulator<'_>, cx: &mut Cx<'_>) -> Result<(), SqlError> {
         if let Some(filter) = &self.filter
             && !filter.truth(cx)?.is_true()
         {
             return Ok(());
         }
-        if let (State::Count(count), [], None) = (&mut accumulator.state, &self.args[..], &accumulator.seen) {
-            *count += 1;
-            return Ok(());
+        let Accumulator { pending, state } = accumulator;
+        let Some(pending) = pending else {
+            return match (&mut *state, &self.args[..]) {
+                (State::Count(count), []) => {
+                    *count += 1;
+                    Ok(())
+                }
+                (state, [arg]) => {
+                    let value = arg.eval(cx)?;
+                    self.feed(state, value, None)
+                }
+                (state, args) => {
+                    let mut values = eval_all(args, cx)?.into_iter();
+                    let first = values.next().unwrap_or_default();
+                    self.feed(state, first, values.next())
+                }
+            };
+        };
+        let args = eval_all(&self.args, cx)?;
+        if self.distinct && pending.room.has_any() {
+            if !pending.seen.insert(&args) {
+                return Ok(());
+            }
+            pending.room.take(Value::row_bytes(&args));
         }
-        if let ([arg], None, true) = (&self.args[..], &accumulator.seen, self.order_by.is_empty()) {
-            let value = arg.eval(cx)?;
-            return self.feed(&mut accumulator.state, value, None);
-        }
-        let mut args = Vec::with_capacity(self.args.len());
-        for arg in &self.args {
-            args.push(arg.eval(cx)?);
-        }
-        if let Some(seen) = &mut accumulator.seen
-            && !seen.insert(&args)
-        {
-            return Ok(());
-        }
-        // DISTINCT sorts its arguments, which is visible in array_agg and string_agg.
-        if self.order_by.is_empty() && !self.distinct {
-            let mut args = args.into_iter();
-            let first = args.next().unwrap_or_default();
-            return self.feed(&mut accumulator.state, first, args.next());
-        }
-        let mut keys = Vec::with_capacity(self.order_by.len());
-        for (expr, _) in &self.order_by {
-            keys.push(expr.eval(cx)?);
-        }
-        accumulator.pending.push((args, keys));
-        Ok(())
+        let mut row = eval_all(&self.keys, cx)?;
+        row.extend(args);
+        pending.rows.push(row)
     }
 
     /// Accumulates computed arguments, for an aggregate without DISTINCT, FILTER and ORDER BY.
-    pub fn add_values(&self, accumulator: &mut Accumulator, args: Vec<Value>) -> Result<(), SqlError> {
+    pub fn add_values(&self, accumulator: &mut Accumulator<'_>, args: Vec<Value>) -> Result<(), SqlError> {
         let mut args = args.into_iter();
         match (args.next(), &mut accumulator.state) {
             (None, State::Count(count)) => {
@@ -350,23 +375,31 @@ impl CompiledAggregate {
     }
 
     /// Final value over everything that was accumulated.
-    pub fn finish(&self, mut accumulator: Accumulator) -> Result<Value, SqlError> {
-        let mut pending = std::mem::take(&mut accumulator.pending);
-        if !pending.is_empty() {
-            let orders: Vec<SortOrder> = self.order_by.iter().map(|(_, order)| *order).collect();
-            if orders.is_empty() {
-                sort_by(&mut pending, |left, right| left.0.cmp(&right.0))?;
-            } else {
-                sort_by(&mut pending, |left, right| compare_by(&left.1, &right.1, &orders))?;
-            }
-            for (args, _) in pending {
+    pub fn finish(&self, accumulator: Accumulator<'_>) -> Result<Value, SqlError> {
+        let Accumulator { pending, mut state } = accumulator;
+        if let Some(pending) = pending {
+            let Pending { rows, room, .. } = *pending;
+            let (mut sorted, mut last) = (rows.finish()?, None);
+            while let Some(mut row) = sorted.next()? {
                 check()?;
+                let args = row.split_off(self.keys.len());
+                if self.distinct && !room.has_any() {
+                    if last.as_ref() == Some(&args) {
+                        continue;
+                    }
+                    last = Some(args.clone());
+                }
                 let mut args = args.into_iter();
                 let first = args.next().unwrap_or_default();
-                self.feed(&mut accumulator.state, first, args.next())?;
+                self.feed(&mut state, first, args.next())?;
             }
         }
-        self.result_of(accumulator.state)
+        self.result_of(state)
+    }
+
+    /// Value over what has been accumulated so far, for an aggregate without DISTINCT and ORDER BY.
+    pub fn value_so_far(&self, accumulator: &Accumulator<'_>) -> Result<Value, SqlError> {
+        self.result_of(accumulator.state.clone())
     }
 
     fn is_variance(&self) -> bool {
@@ -433,6 +466,10 @@ impl CompiledAggregate {
     }
 }
 
+fn eval_all(exprs: &[CompiledExpr], cx: &mut Cx<'_>) -> Result<Vec<Value>, SqlError> {
+    exprs.iter().map(|expr| expr.eval(cx)).collect()
+}
+
 fn interval(months: i64, days: i64, microseconds: i128) -> Result<Interval, SqlError> {
     let overflow = |_| SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "interval out of range");
     Ok(Interval {
@@ -463,7 +500,7 @@ fn deferred() -> SqlError {
     )
 }
 
-impl Accumulator {
+impl Accumulator<'_> {
     /// Returns whether `min` or `max` has met a non-null value.
     pub fn has_value(&self) -> bool {
         matches!(&self.state, State::Best(value) if !value.is_null())

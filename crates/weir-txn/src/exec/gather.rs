@@ -14,6 +14,7 @@ use weir_sql::bound::{Expr, ExprKind, Query, VariableId};
 use weir_sql::catalog::{Catalog, ColumnIndex, TableId};
 use weir_types::datetime::TransactionTime;
 use weir_types::interrupt::check;
+use weir_types::memory::WorkingMemory;
 use weir_types::{SqlError, Value};
 
 use super::access::{TableAccess, unpack_row};
@@ -55,6 +56,8 @@ pub struct Gather {
     asks_time: bool,
     /// Value of `now()`, if the client has set it; else the time of the execution.
     time: Option<TransactionTime>,
+    /// Of the session.
+    memory: WorkingMemory,
     /// Where a worker puts the rows.
     stream: Option<Arc<RowStream>>,
 }
@@ -198,6 +201,7 @@ impl Gather {
             parts,
             asks_time,
             time,
+            memory: WorkingMemory::default(),
             stream,
         })
     }
@@ -286,12 +290,17 @@ impl Gather {
         Gather { system: system.map(Arc::new), given: tables, ..self.clone() }
     }
 
-    /// The same query with that value of `now()` and that session time zone.
-    pub fn at(self: &Arc<Gather>, time: TransactionTime) -> Arc<Gather> {
-        match self.asks_time || !time.zone.is_utc() {
-            true => Arc::new(Gather { time: Some(time), ..(**self).clone() }),
+    /// The same query with that value of `now()`, and with the time zone and the working memory of the session.
+    pub fn at(self: &Arc<Gather>, time: TransactionTime, memory: WorkingMemory) -> Arc<Gather> {
+        match self.asks_time || !time.zone.is_utc() || self.memory != memory {
+            true => Arc::new(Gather { time: Some(time), ..(**self).clone() }.with_memory(memory)),
             false => self.clone(),
         }
+    }
+
+    /// The same query with the working memory of the session.
+    pub fn with_memory(self, memory: WorkingMemory) -> Gather {
+        Gather { memory, ..self }
     }
 
     /// Returns whether a long run may put its rows into a stream.
@@ -351,7 +360,8 @@ impl Gather {
         let stream = self.stream.as_ref().filter(|_| by_shard.len() == 1);
         let query = |parts: Vec<u16>| {
             let (text, values, stream) = (of.text.clone(), values.to_vec(), stream.cloned());
-            let parts = Some(Box::new(PartsRead { text, values, parts, transaction_time, stream }));
+            let memory = self.memory;
+            let parts = Some(Box::new(PartsRead { text, values, parts, transaction_time, memory, stream }));
             Arc::new(ReadQuery { tables: Vec::new(), parts, schema_version: self.schema_version })
         };
         Ok(by_shard.into_iter().map(|(shard, parts)| (shard, query(parts))).collect())

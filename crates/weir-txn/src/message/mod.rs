@@ -15,6 +15,7 @@ use weir_sql::Text;
 use weir_sql::catalog::{ColumnIndex, SequenceId, TableId};
 use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::interrupt::StatementId;
+use weir_types::memory::WorkingMemory;
 use weir_types::{Notice, SqlError, Value};
 
 use crate::placement::shard_of_integer;
@@ -106,6 +107,9 @@ pub struct Call {
     pub transaction_time: TransactionTime,
     /// Schema version that it was bound to ([`crate::exec::definition`]).
     pub schema_version: u64,
+    /// Of the session. Shards of other processes have the default.
+    #[serde(skip)]
+    pub memory: WorkingMemory,
 }
 
 /// Results of the statements of a fragment in execution order, as far as statements of the last participant may need them (round one of
@@ -406,6 +410,9 @@ pub struct PartsRead {
     pub values: Vec<Value>,
     pub parts: Vec<u16>,
     pub transaction_time: TransactionTime,
+    /// Of the session. Shards of other processes have the default.
+    #[serde(skip)]
+    pub memory: WorkingMemory,
     /// A worker of the same process puts the rows of the only part here, and replies without them.
     #[serde(skip)]
     pub stream: Option<Arc<RowStream>>,

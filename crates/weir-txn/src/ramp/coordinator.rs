@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use weir_core::ids::{ShardId, Timestamp, TxnId};
 use weir_core::round::{Ending, Waiting};
+use weir_types::memory::WorkingMemory;
 use weir_types::{SqlError, SqlState};
 
 use crate::message::{Answers, Begun, Call, Callee, Decision, Output, Reply, Request, too_large};
@@ -104,8 +105,13 @@ impl Transaction {
             let sent_once = incarnation.is_some();
             out.push(Action::Send(last, Request::Execute { txn, begun, call: Box::new(call), incarnation }));
             let callee = Callee::Procedure(0);
-            let call =
-                Arc::new(Call { callee, args: Vec::new(), transaction_time: 0.into(), schema_version: 0 });
+            let call = Arc::new(Call {
+                callee,
+                args: Vec::new(),
+                transaction_time: 0.into(),
+                schema_version: 0,
+                memory: WorkingMemory::default(),
+            });
             return Transaction {
                 txn,
                 begun,

@@ -200,6 +200,7 @@ impl<F: Faults> Node<F> {
         }
         let mut taken: Vec<Claim> = tables.into_iter().map(Claim::Table).collect();
         taken.retain(|claim| self.claims.take(claim, txn));
+        let memory = call.memory;
         let (own, state) = self.state_for_worker(&request);
         let progress = Arc::new(Progress::new(self.storage.position()));
         let mark = own.mark();
@@ -209,6 +210,7 @@ impl<F: Faults> Node<F> {
             progress: progress.clone(),
             changed: Changed::default(),
             own,
+            memory,
             advances: self.bugs.moment_advances(),
         };
         let start = Start {

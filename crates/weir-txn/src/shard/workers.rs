@@ -12,6 +12,7 @@ use weir_core::ids::{CoordinatorId, Position, TxnId};
 use weir_core::lsn::Lsn;
 use weir_core::machine::{Pace, Work};
 use weir_types::interrupt::{Budget, Interrupts, StatementId, allocated, check_now, pass_on, pause_with};
+use weir_types::memory::WorkingMemory;
 use weir_types::{SqlError, SqlState};
 
 use super::long_calls::{Attempts, EndedCall};
@@ -343,12 +344,14 @@ impl<F: Faults> Node<F> {
         });
         let running = Running { progress: progress.clone(), is_unheard: false, kind: Kind::Read, stream };
         let own = self.open_of(within).map(|open| open.own.share()).unwrap_or_default();
+        let memory = query.parts.as_deref().map_or_else(WorkingMemory::default, |of| of.memory);
         let parts = MomentParts {
             storage: self.storage.lock(),
             schema: self.program.schema.clone(),
             progress,
             changed,
             own,
+            memory,
             advances: self.bugs.moment_advances(),
         };
         let txn = answer.read;

@@ -21,6 +21,7 @@ mod saved;
 pub mod schema;
 pub mod shared;
 mod table;
+pub mod temporary;
 mod tree;
 mod unsynced;
 pub mod view;

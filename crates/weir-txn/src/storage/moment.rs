@@ -7,6 +7,7 @@
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
+use std::io;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,9 +15,10 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{ArcRwLockReadGuard, ArcRwLockWriteGuard, RawRwLock, RwLock};
 use rustc_hash::FxHashMap;
 use weir_core::ids::{Position, Timestamp};
-use weir_core::machine::Pace;
+use weir_core::machine::{Pace, TemporaryFile};
 use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_types::memory::WorkingMemory;
 use weir_types::{SqlError, Value};
 
 use super::Storage;
@@ -25,6 +27,7 @@ use super::key::{Boundary, KeyBytes, KeyRange};
 use super::layout::Packed;
 use super::rows::{RowRef, Rows, Visit};
 use super::schema::{IndexId, Schema};
+use super::temporary::TemporaryFiles;
 use super::write_set::{MergedRows, WriteSet};
 
 /// Number of rows that a scan or range collects before it visits them: the first time, and at most.
@@ -150,6 +153,8 @@ pub struct MomentParts {
     pub changed: Changed,
     /// Writes of the worker's own transaction. No other transaction changes their rows.
     pub own: WriteSet,
+    /// Of the statement.
+    pub memory: WorkingMemory,
     /// Deliberate bug: what has changed since is read as it is now.
     pub advances: bool,
 }
@@ -168,6 +173,9 @@ pub struct Moment {
     changed: RefCell<Changed>,
     own: RefCell<WriteSet>,
     pace: Arc<dyn Pace>,
+    memory: WorkingMemory,
+    /// Bytes of the statement's temporary files.
+    temporary_bytes: Cell<u64>,
     advances: bool,
 }
 
@@ -192,7 +200,7 @@ impl View<'_> {
 impl Moment {
     /// Waits for the lock.
     pub fn new(parts: MomentParts, pace: Arc<dyn Pace>) -> Moment {
-        let MomentParts { storage: lock, schema, progress, changed, own, advances } = parts;
+        let MomentParts { storage: lock, schema, progress, changed, own, memory, advances } = parts;
         let moment = Moment {
             guard: RefCell::new(None),
             seen: Cell::new(progress.needs()),
@@ -202,6 +210,8 @@ impl Moment {
             progress,
             own: RefCell::new(own),
             pace,
+            memory,
+            temporary_bytes: Cell::new(0),
             advances,
         };
         moment.take_lock();
@@ -453,9 +463,33 @@ impl Moment {
     }
 }
 
+impl TemporaryFiles for Moment {
+    fn memory(&self) -> WorkingMemory {
+        self.memory
+    }
+
+    fn create(&self) -> io::Result<Box<dyn TemporaryFile>> {
+        self.pace.temporary_file()
+    }
+
+    fn bytes(&self) -> &Cell<u64> {
+        &self.temporary_bytes
+    }
+
+    fn transfer(&self, transfer: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+        let mut result = Ok(());
+        self.rest(&mut || result = transfer());
+        result
+    }
+}
+
 impl Rows for Moment {
     fn schema(&self) -> &Schema {
         &self.schema
+    }
+
+    fn temporary_files(&self) -> Option<&dyn TemporaryFiles> {
+        Some(self)
     }
 
     fn get(&self, table: TableId, index: IndexId, key: &KeyBytes) -> Option<RowRef> {

@@ -11,6 +11,7 @@ use weir_types::{SqlError, Value};
 use super::index::Cursor;
 use super::key::{KeyBytes, KeyRange};
 use super::schema::{IndexId, Schema};
+use super::temporary::TemporaryFiles;
 
 /// Reference to a row of one table; valid until that table is next written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,6 +60,12 @@ pub trait Rows {
 
     /// Number of rows of the table, for join order and buffer sizes.
     fn row_count(&self, table: TableId) -> usize;
+
+    /// Temporary files for what a statement over these rows does not hold in memory. None: it holds everything in memory, for it may not
+    /// wait for a disk.
+    fn temporary_files(&self) -> Option<&dyn TemporaryFiles> {
+        None
+    }
 
     /// Returns whether a prepared write of the row conflicts with a lock of that strength.
     fn is_pinned_against(&self, _table: TableId, _row: RowRef, _strength: LockStrength) -> bool {

@@ -13,6 +13,7 @@ use super::key::{KeyBytes, KeyRange};
 use super::moment::Moment;
 use super::rows::{RowRef, Rows, Visit};
 use super::schema::{IndexId, Schema};
+use super::temporary::TemporaryFiles;
 use super::write_set::{MergedRows, WriteSet};
 use super::{Operation, Storage};
 
@@ -191,6 +192,13 @@ impl Rows for Workspace<'_> {
         match &self.target {
             Target::Tables(base) | Target::WriteSet(base, _) => &base.schema,
             Target::Moment(moment) => moment.schema(),
+        }
+    }
+
+    fn temporary_files(&self) -> Option<&dyn TemporaryFiles> {
+        match &self.target {
+            Target::Tables(_) | Target::WriteSet(..) => None,
+            Target::Moment(moment) => moment.temporary_files(),
         }
     }
 

@@ -4,12 +4,9 @@
 //! median over the repetitions. A further script of pgbench is a line of `SCRIPTS`.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
-use std::time::Instant;
 
 use comfy_table::Cell;
-use postgres::Client;
 use serde::Serialize;
 use serde_json::Value;
 use weir_bench::Spread;
@@ -18,6 +15,7 @@ use weir_server::report::Latency;
 use crate::bench::beside::{self, OTHERS, Other};
 use crate::bench::calls::Calls;
 use crate::bench::pgbench::{self, PROTOCOLS, Pgbench};
+use crate::bench::rows::{ManyRows, Way};
 use crate::bench::servers::{Folder, Server, Servers, Target, failed, postgres_programs};
 use crate::bench::transactions::{STATEMENTS_MIN, Transactions};
 use crate::bench::{Range, Ratio, ratio_lines};
@@ -97,10 +95,6 @@ CREATE INDEX ON looked (code);";
 /// Setting of an application: its procedure that pgbench calls by a script beside workload.toml.
 const BY_PGBENCH: &str = "pgbench";
 
-/// A COPY into a table with a primary key.
-const COPY: &str = "copy";
-/// The same rows by INSERT … SELECT.
-const INSERT_SELECT: &str = "insert-select";
 /// Transactions of many statements, and those with a SAVEPOINT before each.
 const STATEMENTS: &str = "statements";
 const SAVEPOINTS: &str = "savepoints";
@@ -109,7 +103,7 @@ const SAVEPOINTS: &str = "savepoints";
 const BESIDE: &str = "beside";
 
 /// Workloads of one connection, which end with their work.
-const ENDING: [&str; 4] = [COPY, INSERT_SELECT, STATEMENTS, SAVEPOINTS];
+const ENDING: [&str; 6] = ["copy", "insert-select", "copy-out", "select-rows", STATEMENTS, SAVEPOINTS];
 
 /// Workloads that run on servers only, for messages.
 pub fn names() -> String {
@@ -133,13 +127,7 @@ enum Work {
         /// Multiples of 100,000 accounts.
         scale: u32,
     },
-    Copy {
-        rows: u32,
-        /// In COPY's text format.
-        text: Vec<u8>,
-        /// Copied once, into a table from which an INSERT … SELECT takes them.
-        by_select: bool,
-    },
+    Rows(ManyRows),
     Transactions(Transactions),
     Beside(Other),
     Calls(Calls),
@@ -375,9 +363,9 @@ impl Work {
             let (scale, protocol) = pgbench_settings(arguments)?;
             return Ok(Work::Pgbench { script, client: Pgbench { programs, protocol }, scale });
         }
-        if [COPY, INSERT_SELECT].contains(&name) {
+        if let Some(way) = Way::named(name) {
             let rows = setting(arguments, "rows", 1_000_000)?;
-            return Ok(Work::Copy { rows, text: copied(rows), by_select: name == INSERT_SELECT });
+            return Ok(Work::Rows(ManyRows::new(way, rows)));
         }
         if [STATEMENTS, SAVEPOINTS].contains(&name) {
             let statements = setting(arguments, "statements", 50_000)?;
@@ -424,8 +412,8 @@ impl Work {
     ) -> BTreeMap<&'static str, Value> {
         let mut parameters = BTreeMap::from([("shards", Value::from(shards))]);
         match self {
-            Work::Copy { rows, .. } => {
-                parameters.insert("rows", (*rows).into());
+            Work::Rows(rows) => {
+                parameters.insert("rows", rows.count.into());
                 return parameters;
             }
             Work::Transactions(Transactions { statements, .. }) => {
@@ -465,14 +453,7 @@ impl Work {
                         made.map_err(|error| failed("CREATE TABLE looked", &error))?;
                     }
                 }
-                Work::Copy { text, by_select, .. } => {
-                    let mut client = server.address.connect()?;
-                    create_copied(&mut client, "copied")?;
-                    if *by_select {
-                        create_copied(&mut client, "source")?;
-                        copy(&mut client, "source", text)?;
-                    }
-                }
+                Work::Rows(rows) => rows.prepare(server)?,
                 Work::Beside(_) => beside::prepare(server)?,
                 Work::Transactions(_) | Work::Calls(_) => {}
             }
@@ -501,50 +482,12 @@ impl Work {
                 };
                 client.measure(server, &servers.folder.0, &script, (load, seed))
             }
-            Work::Copy { text, by_select, .. } => write_rows(server, (!by_select).then_some(text)),
+            Work::Rows(rows) => rows.measure(server),
             Work::Transactions(transactions) => transactions.measure(server),
             Work::Beside(other) => beside::measure(*other, server, load),
             Work::Calls(calls) => calls.measure(server, &servers.folder.0, load, seed),
         }
     }
-}
-
-fn copied(rows: u32) -> Vec<u8> {
-    let mut text = Vec::new();
-    for row in 0..rows {
-        let (a, b) = (row.wrapping_mul(2_654_435_761), row % 1_000);
-        writeln!(text, "{row}\t{a}\tthe text of row {row}\t{b}.25\t2026-11-22 10:00:00")
-            .expect("memory takes all");
-    }
-    text
-}
-
-fn create_copied(client: &mut Client, table: &str) -> Result<(), Failure> {
-    let columns = "id integer PRIMARY KEY, a bigint NOT NULL, b text, c numeric(10,2), d timestamp";
-    let made = client.batch_execute(&format!("CREATE TABLE {table} ({columns})"));
-    made.map_err(|error| failed("CREATE TABLE", &error))
-}
-
-/// Number of rows that were copied.
-fn copy(client: &mut Client, table: &str, text: &[u8]) -> Result<u64, Failure> {
-    let wrong = |error: postgres::Error| failed("COPY", &error);
-    let mut writer = client.copy_in(&format!("COPY {table} FROM STDIN")).map_err(wrong)?;
-    writer.write_all(text).map_err(|error| failed("COPY", &error))?;
-    writer.finish().map_err(wrong)
-}
-
-/// Copies the rows into the empty table, or selects them from another one.
-fn write_rows(server: &Server, text: Option<&Vec<u8>>) -> Result<Measured, Failure> {
-    let mut client = server.address.connect()?;
-    let wrong = |error: postgres::Error| failed("the rows", &error);
-    client.batch_execute("TRUNCATE copied").map_err(wrong)?;
-    let begun = Instant::now();
-    let completed = match text {
-        Some(text) => copy(&mut client, "copied", text)?,
-        None => client.execute("INSERT INTO copied SELECT * FROM source", &[]).map_err(wrong)?,
-    };
-    let throughput = completed as f64 / begun.elapsed().as_secs_f64();
-    Ok(Measured { throughput, completed, aborted: 0, times_us: Vec::new(), late: Vec::new() })
 }
 
 fn latency(mut times_us: Vec<f64>) -> Option<Latency> {

@@ -20,6 +20,7 @@ use weir_txn::message::{Call, Callee};
 use weir_txn::ramp::{Begin, Coordinator as Calls, Protocol};
 use weir_txn::shard::Node;
 use weir_types::Value;
+use weir_types::memory::WorkingMemory;
 
 use super::*;
 
@@ -188,6 +189,7 @@ fn calls() -> (Arc<Program>, Vec<Vec<u8>>) {
             args,
             transaction_time: 0.into(),
             schema_version: 0,
+            memory: WorkingMemory::default(),
         };
         coordinator.begin(NOW_MS, n, Begin::Call(call), orders);
     });

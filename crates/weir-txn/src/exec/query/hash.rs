@@ -7,7 +7,7 @@ use rustc_hash::FxHasher;
 use weir_types::Value;
 
 type Fixed = BuildHasherDefault<FxHasher>;
-type Key = Box<[Value]>;
+pub type Key = Box<[Value]>;
 
 /// Distinct rows.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +74,10 @@ impl<T> Default for Indexed<T> {
 }
 
 impl<T> Indexed<T> {
+    pub fn get_mut(&mut self, key: &[Value]) -> Option<&mut T> {
+        self.index.get(key).map(|&position| &mut self.entries[position as usize])
+    }
+
     /// The entry of a key, made at its first appearance.
     pub fn entry(&mut self, key: &[Value], make: impl FnOnce() -> T) -> &mut T {
         let position = match self.index.get(key) {
@@ -104,18 +108,32 @@ impl HashTable {
         HashTable { width, ..HashTable::default() }
     }
 
+    /// Rows with their keys, in the order in which they were inserted.
+    pub fn into_rows(self) -> impl Iterator<Item = (Option<Key>, Vec<Value>)> {
+        let mut keys: Vec<Option<Key>> = vec![None; self.rows];
+        for (key, rows) in self.keys {
+            rows.into_iter().for_each(|row| keys[row as usize] = Some(key.clone()));
+        }
+        let (mut values, width) = (self.values.into_iter(), self.width);
+        keys.into_iter().map(move |key| (key, values.by_ref().take(width).collect()))
+    }
+
     /// A row without a key can still be unmatched in a FULL JOIN.
-    pub fn insert(&mut self, key: Option<&[Value]>, values: impl Iterator<Item = Value>) {
-        let row = self.rows as u32;
+    /// Returns about how many bytes it takes.
+    pub fn insert(&mut self, key: Option<&[Value]>, values: impl Iterator<Item = Value>) -> usize {
+        let (row, start) = (self.rows as u32, self.values.len());
         self.rows += 1;
         self.values.extend(values);
-        let Some(key) = key else { return };
+        let bytes = Value::row_bytes(&self.values[start..]);
+        let Some(key) = key else { return bytes };
         match self.keys.get_mut(key) {
             Some(rows) => rows.push(row),
             None => {
                 self.keys.insert(key.into(), vec![row]);
+                return bytes + Value::row_bytes(key);
             }
         }
+        bytes
     }
 
     pub fn matches(&self, key: &[Value]) -> &[u32] {

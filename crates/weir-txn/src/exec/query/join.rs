@@ -8,8 +8,9 @@ use weir_types::operator::BinaryOp;
 use weir_types::{SqlError, Value};
 
 use super::CompiledQuery;
+use super::hash_join::{HashJoin, HashJoinKind};
 use super::merge::{self, MergeJoin};
-use super::node::{HashJoin, HashJoinKind, Node};
+use super::node::Node;
 use super::source::{FunctionSource, RowSource, SourceKind, series_step};
 use crate::exec::access::TableAccess;
 use crate::exec::compiler::Compiler;

@@ -2,11 +2,14 @@
 //! finished rows on.
 
 pub(crate) mod hash;
+mod hash_join;
 mod join;
 mod merge;
 mod node;
+pub(crate) mod partitions;
 mod select;
 mod set;
+mod set_operation;
 pub(crate) mod sort;
 mod source;
 pub(crate) mod subquery;
@@ -20,7 +23,7 @@ use weir_sql::bound::{Expr, ExprKind, LockWait, Query, QueryBody, RowLock, Selec
 use weir_types::interrupt::check;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
-use self::hash::{Indexed, ValueSet};
+use self::hash::ValueSet;
 use self::select::CompiledSelect;
 use self::sort::Sorter;
 use super::access::{TableAccess, unpack_row};
@@ -192,18 +195,22 @@ impl CompiledQuery {
             (Some(limit), None) if !self.with_ties && !skips_locked => Some(limit.saturating_add(skip)),
             _ => None,
         };
-        let mut sorter = Sorter::new(&self.order_by, keep);
+        let mut sorter = Sorter::new(&self.order_by, keep, cx.rows.temporary_files());
         let _ = self.body_rows(cx, &mut |_, row| {
             sorter.push(std::mem::take(row))?;
             Ok(ControlFlow::Continue(()))
         })?;
-        let mut seen = ValueSet::default();
-        for mut row in sorter.finish()? {
+        let mut sorted = sorter.finish()?;
+        // DISTINCT ON's columns are the first of the order, so equal ones follow each other.
+        let mut last: Option<Vec<Value>> = None;
+        while let Some(mut row) = sorted.next()? {
             check()?;
-            if let Some(columns) = &self.distinct_on
-                && !seen.insert(&columns.iter().map(|&c| row[c].clone()).collect::<Vec<_>>())
-            {
-                continue;
+            if let Some(columns) = &self.distinct_on {
+                let distinct: Vec<Value> = columns.iter().map(|&c| row[c].clone()).collect();
+                if last.as_ref() == Some(&distinct) {
+                    continue;
+                }
+                last = Some(distinct);
             }
             if !self.holds(cx, &row)? {
                 continue;
@@ -264,13 +271,7 @@ impl CompiledQuery {
                 right.execute(cx, sink)
             }
             Body::SetOperation { op, all, left, right } => {
-                for mut row in set_operation(*op, *all, left, right, cx)? {
-                    check()?;
-                    if sink(cx, &mut row)?.is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                }
-                Ok(ControlFlow::Continue(()))
+                set_operation::run((*op, *all), (left, right), cx, sink)
             }
         }
     }
@@ -482,44 +483,4 @@ fn compile_scoped(query: &Query, compiler: &mut Compiler<'_>) -> Result<Compiled
 fn identity(lock: &RowLock) -> Expr {
     let kind = ExprKind::Column { relation: lock.relation, column: ROW_IDENTITY };
     Expr { kind, ty: SqlType::Int8, span: Span::default() }
-}
-
-/// UNION, INTERSECT [ALL] and EXCEPT [ALL]; rows in order of first appearance.
-fn set_operation(
-    op: SetOperator,
-    all: bool,
-    left: &CompiledQuery,
-    right: &CompiledQuery,
-    cx: &mut Cx<'_>,
-) -> Result<Vec<Vec<Value>>, SqlError> {
-    struct Counted {
-        row: Vec<Value>,
-        left: usize,
-        right: usize,
-    }
-    let mut counts: Indexed<Counted> = Indexed::default();
-    for (query, is_left) in [(left, true), (right, false)] {
-        let _ = query.execute(cx, &mut |_, row| {
-            let counted = counts.entry(row, || Counted { row: row.clone(), left: 0, right: 0 });
-            if is_left {
-                counted.left += 1;
-            } else {
-                counted.right += 1;
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-    }
-    let mut rows = Vec::new();
-    for counted in counts.entries {
-        let (left, right) = (counted.left, counted.right);
-        let copies = match (op, all) {
-            (SetOperator::Union, _) => 1,
-            (SetOperator::Intersect, true) => left.min(right),
-            (SetOperator::Intersect, false) => left.min(right).min(1),
-            (SetOperator::Except, true) => left.saturating_sub(right),
-            (SetOperator::Except, false) => usize::from(left > 0 && right == 0),
-        };
-        rows.extend(std::iter::repeat_n(counted.row, copies));
-    }
-    Ok(rows)
 }

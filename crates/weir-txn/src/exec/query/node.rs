@@ -1,18 +1,16 @@
 //! The plan of a FROM clause: sources, filters and joins.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
-use weir_types::interrupt::check;
 use weir_types::{SqlError, Value};
 
-use super::hash::HashTable;
+use super::hash_join::HashJoin;
 use super::merge::MergeJoin;
 use super::source::RowSource;
 use crate::exec::access::{Sink, TableAccess};
-use crate::exec::context::{Cell, Cx, Flow};
+use crate::exec::context::{Cx, Flow};
 use crate::exec::expr::CompiledExpr;
-use crate::exec::slots::{CellId, Slot, SlotAllocator};
+use crate::exec::slots::{Slot, SlotAllocator};
 
 #[derive(Debug)]
 pub enum Node {
@@ -36,29 +34,7 @@ pub enum Node {
     Merge(Box<MergeJoin>),
 }
 
-#[derive(Debug)]
-pub struct HashJoin {
-    pub kind: HashJoinKind,
-    pub outer: Node,
-    pub inner: Node,
-    /// None at all for a product.
-    pub outer_keys: Vec<CompiledExpr>,
-    pub inner_keys: Vec<CompiledExpr>,
-    pub residual: Vec<CompiledExpr>,
-    pub outer_slots: Vec<Slot>,
-    pub inner_slots: Vec<Slot>,
-    /// The inner side is the same whenever the statement asks, and kept here.
-    pub cell: Option<CellId>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HashJoinKind {
-    Inner,
-    Left,
-    Full,
-}
-
-const CONTINUE: Flow = Ok(ControlFlow::Continue(()));
+pub(super) const CONTINUE: Flow = Ok(ControlFlow::Continue(()));
 
 /// Whether all conditions are true.
 #[inline]
@@ -170,95 +146,5 @@ impl Node {
 pub(super) fn set_null(slots: &[Slot], cx: &mut Cx<'_>) {
     for &slot in slots {
         cx.frame.set(slot, Value::Null);
-    }
-}
-
-/// Evaluates keys into `key`; false if one is NULL, which matches nothing.
-fn eval_keys(exprs: &[CompiledExpr], key: &mut Vec<Value>, cx: &mut Cx<'_>) -> Result<bool, SqlError> {
-    key.clear();
-    for expr in exprs {
-        let value = expr.eval(cx)?;
-        if value.is_null() || value.is_deferred() {
-            return Ok(false);
-        }
-        key.push(value);
-    }
-    Ok(true)
-}
-
-impl HashJoin {
-    fn table(&self, cx: &mut Cx<'_>) -> Result<Arc<HashTable>, SqlError> {
-        if let Some(cell) = self.cell
-            && let Cell::Table(table) = cx.cell(cell)
-        {
-            return Ok(table.clone());
-        }
-        let mut table = HashTable::new(self.inner_slots.len());
-        let mut key = Vec::new();
-        let _ = self.inner.run(cx, &mut |cx| {
-            let present = eval_keys(&self.inner_keys, &mut key, cx)?;
-            if present || self.kind == HashJoinKind::Full {
-                let frame = &*cx.frame;
-                let values = self.inner_slots.iter().map(|&slot| frame.get(slot).clone());
-                table.insert(present.then_some(&key[..]), values);
-            }
-            CONTINUE
-        })?;
-        let table = Arc::new(table);
-        if let Some(cell) = self.cell {
-            *cx.cell(cell) = Cell::Table(table.clone());
-        }
-        Ok(table)
-    }
-
-    fn load(&self, table: &HashTable, row: u32, cx: &mut Cx<'_>) {
-        for (&slot, value) in self.inner_slots.iter().zip(table.row(row)) {
-            cx.frame.set(slot, value.clone());
-        }
-    }
-
-    fn run(&self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
-        let table = self.table(cx)?;
-        if table.rows == 0 && self.kind == HashJoinKind::Inner {
-            return CONTINUE;
-        }
-        let mut matched = vec![false; if self.kind == HashJoinKind::Full { table.rows } else { 0 }];
-        let mut key = Vec::new();
-        let flow = self.outer.run(cx, &mut |cx| {
-            let mut any = false;
-            if eval_keys(&self.outer_keys, &mut key, cx)? {
-                for &row in table.matches(&key) {
-                    check()?;
-                    self.load(&table, row, cx);
-                    if !all_true(&self.residual, cx)? {
-                        continue;
-                    }
-                    any = true;
-                    if let Some(matched) = matched.get_mut(row as usize) {
-                        *matched = true;
-                    }
-                    if sink(cx)?.is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                }
-            }
-            if any || self.kind == HashJoinKind::Inner {
-                return CONTINUE;
-            }
-            set_null(&self.inner_slots, cx);
-            sink(cx)
-        })?;
-        if flow.is_break() {
-            return Ok(flow);
-        }
-        for row in (0..matched.len()).filter(|&row| !matched[row]) {
-            check()?;
-            set_null(&self.outer_slots, cx);
-            self.load(&table, row as u32, cx);
-            if sink(cx)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        CONTINUE
     }
 }

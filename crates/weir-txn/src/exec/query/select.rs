@@ -10,6 +10,8 @@ use super::RowSink;
 use super::hash::{Indexed, ValueSet};
 use super::join::plan_from;
 use super::node::Node;
+use super::partitions::Room;
+use super::sort::Sorter;
 use super::window::{CompiledWindow, Input};
 use crate::exec::access::{Sink, TableAccess};
 use crate::exec::aggregate::{Accumulator, CompiledAggregate};
@@ -20,6 +22,7 @@ use crate::exec::expr::compile::compile_list;
 use crate::exec::slots::Slot;
 use crate::exec::walk::{self, Relations};
 use crate::storage::Schema;
+use crate::storage::temporary::TemporaryFiles;
 
 #[derive(Debug)]
 pub struct CompiledSelect {
@@ -43,8 +46,8 @@ struct Grouping {
     first_value_decides: bool,
 }
 
-struct Group {
-    accumulators: Vec<Accumulator>,
+struct Group<'a> {
+    accumulators: Vec<Accumulator<'a>>,
     kept: Vec<Value>,
 }
 
@@ -156,10 +159,22 @@ impl CompiledSelect {
         if !self.distinct {
             return self.rows(cx, sink);
         }
-        let mut seen = ValueSet::default();
-        self.rows(cx, &mut |cx, row| {
-            if seen.insert(row) { sink(cx, row) } else { Ok(ControlFlow::Continue(())) }
-        })
+        let mut seen = Seen::new(Room::new(cx.rows.temporary_files()));
+        if self.rows(cx, &mut |cx, row| seen.offer(row, cx, sink))?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        let mut rest = seen.room.into_rest();
+        while let Some((mut rows, room)) = rest.next() {
+            let mut seen = Seen::new(room);
+            while let Some(mut row) = rows.next()? {
+                check()?;
+                if seen.offer(&mut row, cx, sink)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            rest.add(seen.room);
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     fn rows(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Flow {
@@ -200,18 +215,10 @@ impl CompiledSelect {
         match &self.grouping {
             None => self.source.run(cx, sink),
             Some(grouping) if grouping.keys.is_empty() => {
-                let group = self.one_group(grouping, cx)?;
+                let group = self.one_group(grouping, cx.rows.temporary_files(), cx)?;
                 grouping.emit(group, cx, sink)
             }
-            Some(grouping) => {
-                for group in self.groups(grouping, cx)? {
-                    check()?;
-                    if grouping.emit(group, cx, sink)?.is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                }
-                Ok(ControlFlow::Continue(()))
-            }
+            Some(grouping) => self.each_group(grouping, cx, sink),
         }
     }
 
@@ -224,8 +231,13 @@ impl CompiledSelect {
         sink(cx, row)
     }
 
-    fn one_group(&self, grouping: &Grouping, cx: &mut Cx<'_>) -> Result<Group, SqlError> {
-        let mut group = grouping.start(None);
+    fn one_group<'a>(
+        &self,
+        grouping: &'a Grouping,
+        files: Option<&'a dyn TemporaryFiles>,
+        cx: &mut Cx<'_>,
+    ) -> Result<Group<'a>, SqlError> {
+        let mut group = grouping.start(None, files);
         let _ = self.source.run(cx, &mut |cx| {
             grouping.add(&mut group, cx)?;
             let done = grouping.first_value_decides
@@ -235,24 +247,184 @@ impl CompiledSelect {
         Ok(group)
     }
 
-    fn groups(&self, grouping: &Grouping, cx: &mut Cx<'_>) -> Result<Vec<Group>, SqlError> {
-        let mut groups: Indexed<Group> = Indexed::default();
-        let mut key = Vec::with_capacity(grouping.keys.len());
+    fn each_group(&self, grouping: &Grouping, cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
+        match cx.rows.temporary_files() {
+            Some(files) if grouping.aggregates.iter().any(CompiledAggregate::sorts) => {
+                self.each_group_in_order(grouping, files, cx, sink)
+            }
+            files => self.each_hashed_group(grouping, files, cx, sink),
+        }
+    }
+
+    /// Sorts the rows by their keys, so that one group is in memory at a time: each aggregate that sorts has a working memory of its own.
+    fn each_group_in_order(
+        &self,
+        grouping: &Grouping,
+        files: &dyn TemporaryFiles,
+        cx: &mut Cx<'_>,
+        sink: Sink<'_>,
+    ) -> Flow {
+        let (keys, slots) = (grouping.keys.len(), self.source.slots());
+        let order: Vec<(usize, SortOrder)> = (0..keys).map(|at| (at, SortOrder::ASCENDING)).collect();
+        let mut sorter = Sorter::new(&order, None, Some(files));
+        let _ = self.source.run(cx, &mut |cx| {
+            let mut row = Vec::with_capacity(keys + slots.len());
+            for expr in &grouping.keys {
+                row.push(expr.eval(cx)?);
+            }
+            row.extend(slots.iter().map(|&slot| cx.value(slot).clone()));
+            sorter.push(row)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let mut sorted = sorter.finish()?;
+        let mut current: Option<(Vec<Value>, Group<'_>)> = None;
+        while let Some(mut key) = sorted.next()? {
+            check()?;
+            let values = key.split_off(keys);
+            if let Some((_, ended)) = current.take_if(|(of, _)| *of != key)
+                && grouping.emit(ended, cx, sink)?.is_break()
+            {
+                return Ok(ControlFlow::Break(()));
+            }
+            for (&slot, value) in slots.iter().zip(values) {
+                cx.frame.set(slot, value);
+            }
+            let (_, group) = current.get_or_insert_with(|| (key, grouping.start(Some(cx), Some(files))));
+            grouping.add(group, cx)?;
+        }
+        match current {
+            Some((_, last)) => grouping.emit(last, cx, sink),
+            None => Ok(ControlFlow::Continue(())),
+        }
+    }
+
+    fn each_hashed_group(
+        &self,
+        grouping: &Grouping,
+        files: Option<&dyn TemporaryFiles>,
+        cx: &mut Cx<'_>,
+        sink: Sink<'_>,
+    ) -> Flow {
+        let mut groups = Groups::new(grouping, Room::new(files));
+        // What has no room is kept with its key: the expressions of keys are evaluated once for each row.
+        let slots = self.source.slots();
+        let (mut key, mut row) = (Vec::with_capacity(grouping.keys.len()), Vec::new());
         let _ = self.source.run(cx, &mut |cx| {
             key.clear();
             for expr in &grouping.keys {
                 key.push(expr.eval(cx)?);
             }
-            let group = groups.entry(&key, || grouping.start(Some(cx)));
-            grouping.add(group, cx)?;
+            if !groups.take(&key, cx)? {
+                row.clear();
+                row.extend(key.iter().cloned().chain(slots.iter().map(|&slot| cx.value(slot).clone())));
+                groups.room.push(&key, &row)?;
+            }
             Ok(ControlFlow::Continue(()))
         })?;
-        Ok(groups.entries)
+        let (flow, room) = groups.emit(cx, sink)?;
+        if flow.is_break() {
+            return Ok(flow);
+        }
+        let mut rest = room.into_rest();
+        while let Some((mut rows, room)) = rest.next() {
+            let mut groups = Groups::new(grouping, room);
+            while let Some(row) = rows.next()? {
+                check()?;
+                let (key, values) = row.split_at(grouping.keys.len());
+                for (&slot, value) in slots.iter().zip(values) {
+                    cx.frame.set(slot, value.clone());
+                }
+                if !groups.take(key, cx)? {
+                    groups.room.push(key, &row)?;
+                }
+            }
+            let (flow, room) = groups.emit(cx, sink)?;
+            if flow.is_break() {
+                return Ok(flow);
+            }
+            rest.add(room);
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// The distinct rows so far for which there is room.
+struct Seen<'f> {
+    rows: ValueSet,
+    room: Room<'f>,
+}
+
+impl<'f> Seen<'f> {
+    fn new(room: Room<'f>) -> Seen<'f> {
+        Seen { rows: ValueSet::default(), room }
+    }
+
+    /// Passes a row on unless it has been seen, or keeps it for later.
+    fn offer(&mut self, row: &mut Vec<Value>, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Flow {
+        if self.room.has_any() {
+            if !self.rows.insert(row) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            self.room.take(Value::row_bytes(row));
+            return sink(cx, row);
+        }
+        if !self.rows.contains(row) {
+            self.room.push(row, row)?;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// The groups so far for which there is room.
+struct Groups<'g> {
+    grouping: &'g Grouping,
+    groups: Indexed<Group<'g>>,
+    room: Room<'g>,
+}
+
+impl<'g> Groups<'g> {
+    fn new(grouping: &'g Grouping, room: Room<'g>) -> Groups<'g> {
+        Groups { grouping, groups: Indexed::default(), room }
+    }
+
+    /// Adds the row in the frame to its group. Returns false if there is no room for the group.
+    fn take(&mut self, key: &[Value], cx: &mut Cx<'_>) -> Result<bool, SqlError> {
+        let group = match self.room.has_any() {
+            true => self.groups.entry(key, || {
+                let group = self.grouping.start(Some(cx), None);
+                self.room.take(group.bytes() + Value::row_bytes(key));
+                group
+            }),
+            false => match self.groups.get_mut(key) {
+                Some(group) => group,
+                None => return Ok(false),
+            },
+        };
+        self.grouping.add(group, cx)?;
+        Ok(true)
+    }
+
+    /// Passes the groups on. Returns the room with what it keeps.
+    fn emit(self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Result<(ControlFlow<()>, Room<'g>), SqlError> {
+        for group in self.groups.entries {
+            check()?;
+            if self.grouping.emit(group, cx, sink)?.is_break() {
+                return Ok((ControlFlow::Break(()), self.room));
+            }
+        }
+        Ok((ControlFlow::Continue(()), self.room))
+    }
+}
+
+impl Group<'_> {
+    /// About how many bytes it takes, without what its accumulators collect.
+    fn bytes(&self) -> usize {
+        size_of::<Group<'_>>() + size_of_val(&self.accumulators[..]) + Value::row_bytes(&self.kept)
     }
 }
 
 impl Grouping {
-    fn emit(&self, group: Group, cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
+    fn emit(&self, group: Group<'_>, cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
         for (&slot, value) in self.kept.iter().zip(group.kept) {
             cx.frame.set(slot, value);
         }
@@ -268,12 +440,12 @@ impl Grouping {
         sink(cx)
     }
 
-    fn start(&self, cx: Option<&Cx<'_>>) -> Group {
+    fn start<'a>(&'a self, cx: Option<&Cx<'_>>, files: Option<&'a dyn TemporaryFiles>) -> Group<'a> {
         let kept = cx.map_or(Vec::new(), |cx| self.kept.iter().map(|&slot| cx.value(slot).clone()).collect());
-        Group { accumulators: self.aggregates.iter().map(CompiledAggregate::start).collect(), kept }
+        Group { accumulators: self.aggregates.iter().map(|aggregate| aggregate.start(files)).collect(), kept }
     }
 
-    fn add(&self, group: &mut Group, cx: &mut Cx<'_>) -> Result<(), SqlError> {
+    fn add(&self, group: &mut Group<'_>, cx: &mut Cx<'_>) -> Result<(), SqlError> {
         for (aggregate, accumulator) in self.aggregates.iter().zip(&mut group.accumulators) {
             aggregate.add(accumulator, cx)?;
         }

@@ -154,7 +154,7 @@ impl CompiledWindow {
 
     /// Result for each row.
     pub fn compute(&self, inputs: &[Input], cx: &mut Cx<'_>) -> Result<Vec<Value>, SqlError> {
-        let plain = vec![SortOrder { descending: false, nulls_first: false }; self.partition.len()];
+        let plain = vec![SortOrder::ASCENDING; self.partition.len()];
         let mut order: Vec<usize> = (0..inputs.len()).collect();
         sort_by(&mut order, |&left, &right| {
             let (left, right) = (&inputs[left], &inputs[right]);
@@ -251,7 +251,7 @@ impl CompiledWindow {
 
     fn aggregates(&self, partition: &Partition<'_>, offsets: &Offsets) -> Result<Vec<Value>, SqlError> {
         let Some(aggregate) = &self.aggregate else { return Ok(Vec::new()) };
-        let feed = |accumulator: &mut Accumulator, at: usize| {
+        let feed = |accumulator: &mut Accumulator<'_>, at: usize| {
             check()?;
             match &partition.rows[at] {
                 row if row.passes => aggregate.add_values(accumulator, row.args.clone()),
@@ -259,13 +259,13 @@ impl CompiledWindow {
             }
         };
         let mut results: Vec<Value> = Vec::with_capacity(partition.rows.len());
-        let mut accumulator = aggregate.start();
+        let mut accumulator = aggregate.start(None);
         // Range accumulated so far, while frames only grow at their end.
         let mut added = 0..0;
         for row in 0..partition.rows.len() {
             check()?;
             if self.exclusion != FrameExclusion::Nothing {
-                let mut own = aggregate.start();
+                let mut own = aggregate.start(None);
                 self.seen(partition, row, offsets).try_for_each(|at| feed(&mut own, at))?;
                 results.push(aggregate.finish(own)?);
                 continue;
@@ -277,11 +277,11 @@ impl CompiledWindow {
                 continue;
             }
             if frame.start != added.start || frame.end < added.end {
-                (accumulator, added) = (aggregate.start(), frame.start..frame.start);
+                (accumulator, added) = (aggregate.start(None), frame.start..frame.start);
             }
             (added.end..frame.end).try_for_each(|at| feed(&mut accumulator, at))?;
             added = frame;
-            results.push(aggregate.finish(accumulator.clone())?);
+            results.push(aggregate.value_so_far(&accumulator)?);
         }
         Ok(results)
     }

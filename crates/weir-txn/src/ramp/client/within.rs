@@ -10,6 +10,7 @@ use crate::ramp::coordinator::Action;
 use crate::ramp::interactive::{Interactive, deadlock, lock_timeout};
 use weir_types::SqlError;
 use weir_types::datetime::TransactionTime;
+use weir_types::memory::WorkingMemory;
 
 /// Wait after which a transaction that waits for one of another coordinator is treated as deadlocked.
 const DEADLOCK_MS: u64 = 1_000;
@@ -59,6 +60,7 @@ impl Coordinator {
             Order::Define(definition, next, zone) => {
                 let call = Call {
                     schema_version: definition.upon,
+                    memory: WorkingMemory::default(),
                     callee: Callee::Definition(definition),
                     args: Vec::new(),
                     transaction_time: TransactionTime { zone, ..transaction_time(now_ms) },
@@ -73,6 +75,7 @@ impl Coordinator {
             Order::AdvisoryLock { key, waits } => {
                 let call = Call {
                     schema_version: self.program.schema_version,
+                    memory: WorkingMemory::default(),
                     callee: Callee::AdvisoryLock { key, waits },
                     args: Vec::new(),
                     transaction_time: transaction_time(now_ms),
@@ -84,6 +87,7 @@ impl Coordinator {
             Order::Sequences(shard) => {
                 let call = Call {
                     schema_version: self.program.schema_version,
+                    memory: WorkingMemory::default(),
                     callee: Callee::Sequences,
                     args: Vec::new(),
                     transaction_time: transaction_time(now_ms),
@@ -130,6 +134,7 @@ impl Coordinator {
     fn constraints(&self, now_ms: u64, setting: Setting) -> Call {
         Call {
             schema_version: self.program.schema_version,
+            memory: WorkingMemory::default(),
             callee: Callee::Constraints(setting),
             args: Vec::new(),
             transaction_time: transaction_time(now_ms),

@@ -6,6 +6,7 @@ use super::*;
 use crate::storage::Workspace;
 use crate::storage::chance::Chance;
 use crate::storage::write_set::tests::{TABLES, Write, at, check_rows_alike, schema_of_all, twins};
+use weir_types::memory::WorkingMemory;
 
 /// Others write at the pauses of the worker.
 struct Others {
@@ -71,6 +72,7 @@ fn a_moment_stays_as_it_was() {
             progress: progress.clone(),
             changed,
             own,
+            memory: WorkingMemory::default(),
             advances: false,
         };
         let moment = Moment::new(parts, Arc::new(others));
@@ -102,6 +104,7 @@ fn a_moment_ends() {
         progress: progress.clone(),
         changed: Changed::default(),
         own: WriteSet::default(),
+        memory: WorkingMemory::default(),
         advances: false,
     };
     let moment = Moment::new(parts, Arc::new(Unpaced));

@@ -1,0 +1,164 @@
+//! Hash tables that exceed the working memory: rows whose key has no room go to temporary files, by the hash of the key, and each of these
+//! partitions is worked through later, as a table of its own.
+
+use std::hash::BuildHasher;
+use std::vec::IntoIter;
+
+use rustc_hash::FxBuildHasher;
+use weir_types::{SqlError, Value};
+
+use crate::storage::temporary::{Spool, SpooledRows, TemporaryFiles};
+
+/// Number of partitions of a table.
+const PARTITIONS: usize = 32;
+
+/// A partition of a partition, and so on, is partitioned no more than so often. What has no room then has the same few keys, or the
+/// working memory is tiny; it stays in memory.
+pub const DEPTH_MAX: u32 = 4;
+
+/// Rows by the hash of their key.
+pub struct Partitions<'f> {
+    spools: Vec<Spool<'f>>,
+    depth: u32,
+}
+
+impl<'f> Partitions<'f> {
+    /// `depth`: number of times that the rows have been partitioned before.
+    pub fn new(files: &'f dyn TemporaryFiles, depth: u32) -> Partitions<'f> {
+        Partitions { spools: (0..PARTITIONS).map(|_| Spool::new(files)).collect(), depth }
+    }
+
+    pub fn push(&mut self, key: &[Value], row: &[Value]) -> Result<(), SqlError> {
+        // Each depth has a hash function of its own, and hash tables have another one.
+        let hash = FxBuildHasher.hash_one((self.depth + 1, key));
+        self.spools[(hash >> 32) as usize % PARTITIONS].push(row)
+    }
+
+    pub fn into_parts(self) -> impl Iterator<Item = SpooledRows<'f>> {
+        self.spools.into_iter().map(Spool::into_rows)
+    }
+}
+
+/// Room of one hash table, and the rows for which there is none.
+pub struct Room<'f> {
+    /// None: it has room for all.
+    files: Option<&'f dyn TemporaryFiles>,
+    /// Bytes that the table takes.
+    taken: usize,
+    depth: u32,
+    partitions: Option<Partitions<'f>>,
+}
+
+impl<'f> Room<'f> {
+    pub fn new(files: Option<&'f dyn TemporaryFiles>) -> Room<'f> {
+        Room::at_depth(files, 0)
+    }
+
+    fn at_depth(files: Option<&'f dyn TemporaryFiles>, depth: u32) -> Room<'f> {
+        Room { files: files.filter(|_| depth < DEPTH_MAX), taken: 0, depth, partitions: None }
+    }
+
+    /// Returns whether a new key may enter the table. Once there is no room, there is none for any new key.
+    #[inline]
+    pub fn has_any(&self) -> bool {
+        self.files.is_none_or(|files| self.partitions.is_none() && self.taken <= files.memory().hash_bytes)
+    }
+
+    /// The table has grown by so much.
+    #[inline]
+    pub fn take(&mut self, bytes: usize) {
+        self.taken += bytes;
+    }
+
+    /// Keeps a row for later. Only where there is no room.
+    pub fn push(&mut self, key: &[Value], row: &[Value]) -> Result<(), SqlError> {
+        let files = self.files.expect("without files there is room");
+        self.partitions.get_or_insert_with(|| Partitions::new(files, self.depth)).push(key, row)
+    }
+
+    /// What has been kept: partitions of rows whose keys are in none of the others.
+    pub fn into_rest(self) -> Rest<'f> {
+        let parts = self.partitions.map(|partitions| partitions.into_parts().collect::<Vec<_>>());
+        let depth = self.depth + 1;
+        Rest { files: self.files, pending: vec![(depth, parts.unwrap_or_default().into_iter())] }
+    }
+}
+
+/// Partitions that remain to be worked through.
+pub struct Rest<'f> {
+    files: Option<&'f dyn TemporaryFiles>,
+    /// Of each depth that is under way.
+    pending: Vec<(u32, IntoIter<SpooledRows<'f>>)>,
+}
+
+impl<'f> Rest<'f> {
+    /// The next partition, and the room of its table; what that keeps is given back by [`Rest::add`].
+    pub fn next(&mut self) -> Option<(SpooledRows<'f>, Room<'f>)> {
+        while let Some((depth, parts)) = self.pending.last_mut() {
+            match parts.next() {
+                Some(rows) => return Some((rows, Room::at_depth(self.files, *depth))),
+                None => drop(self.pending.pop()),
+            }
+        }
+        None
+    }
+
+    /// The table is worked through: the partitions of its rest come next.
+    pub fn add(&mut self, room: Room<'f>) {
+        self.pending.extend(room.into_rest().pending);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_types::memory::WorkingMemory;
+
+    use super::*;
+    use crate::exec::query::hash::ValueSet;
+    use crate::storage::temporary::InMemory;
+
+    /// Distinct numbers, with room for some of them at a time.
+    fn distinct(numbers: impl Iterator<Item = i64>, hash_bytes: usize) -> (Vec<i64>, usize) {
+        let memory = WorkingMemory { hash_bytes, sort_bytes: 0, ..WorkingMemory::default() };
+        let files = InMemory::of(memory);
+        let mut found = Vec::new();
+        let mut offer = |row: &[Value], seen: &mut ValueSet, room: &mut Room<'_>| {
+            if seen.contains(row) {
+                return;
+            }
+            if !room.has_any() {
+                return room.push(row, row).unwrap();
+            }
+            seen.insert(row);
+            room.take(Value::row_bytes(row));
+            let Value::Int(number) = row[0] else { panic!("{row:?}") };
+            found.push(number);
+        };
+        let (mut seen, mut room) = (ValueSet::default(), Room::new(Some(&files)));
+        numbers.for_each(|number| offer(&[Value::Int(number)], &mut seen, &mut room));
+        let mut rest = room.into_rest();
+        while let Some((mut rows, mut room)) = rest.next() {
+            let mut seen = ValueSet::default();
+            while let Some(row) = rows.next().unwrap() {
+                offer(&row, &mut seen, &mut room);
+            }
+            rest.add(room);
+        }
+        drop(rest);
+        assert_eq!(crate::storage::temporary::TemporaryFiles::bytes(&files).get(), 0);
+        found.sort_unstable();
+        (found, files.files.get())
+    }
+
+    #[test]
+    fn every_key_is_found_once_whatever_room_there_is() {
+        let numbers = || (0..60_000_i64).map(|n| n * 7 % 20_000);
+        let all: Vec<i64> = (0..20_000).collect();
+        assert_eq!(distinct(numbers(), 1 << 30), (all.clone(), 0));
+        for bytes in [500_000, 50_000, 0] {
+            let (found, files) = distinct(numbers(), bytes);
+            assert_eq!(found, all, "{bytes}");
+            assert!(files >= PARTITIONS, "{bytes}: {files} files");
+        }
+    }
+}
