@@ -19,6 +19,7 @@ mod simulated {
     mod scale;
     mod snapshots_under_faults;
     mod statements_under_faults;
+    mod streams_under_faults;
     mod table_1;
     mod ycsb;
 }

@@ -63,6 +63,8 @@ faults! {
     trusts_moment,
     /// The writes of a long statement that ends without a result stay in its transaction.
     keeps_unfinished,
+    /// A shard whose rows come through a queue says that it has begun, and names no siblings.
+    begins_without_siblings,
     /// A restarted shard runs a request that was for an earlier incarnation.
     runs_late_requests,
     /// Messages are sent between the cuts of a snapshot.

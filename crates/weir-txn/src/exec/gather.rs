@@ -35,7 +35,7 @@ use crate::message::{PartsRead, ReadQuery, TableRead};
 use crate::placement::shard_of;
 use crate::storage::rows::NoRows;
 use crate::storage::{Rows, Schema, Storage};
-use crate::stream::{Row, RowStream};
+use crate::stream::{Row, RowQueue, RowStream};
 
 /// A prepared query with variables.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ struct Parts {
     /// The merging query; each part's rows are one of its CTEs.
     whole: CompiledMerge,
     parts: Vec<QueryPart>,
-    /// The result is the rows of the only part.
+    /// The result is the rows of the only part, of all shards that run it.
     is_one_part: bool,
 }
 
@@ -356,15 +356,14 @@ impl Gather {
             let shards = part.shards(values, (program, transaction_time))?;
             shards.into_iter().for_each(|shard| by_shard.entry(shard).or_default().push(at as u16));
         }
-        // Rows of several shards are not shown before all of them have answered.
-        let stream = self.stream.as_ref().filter(|_| by_shard.len() == 1);
-        let query = |parts: Vec<u16>| {
-            let (text, values, stream) = (of.text.clone(), values.to_vec(), stream.cloned());
-            let memory = self.memory;
+        let memory = self.memory;
+        let query = |shard: ShardId, parts: Vec<u16>| {
+            let (text, values) = (of.text.clone(), values.to_vec());
+            let stream = self.stream.as_ref().map(|stream| RowQueue::new(stream.clone(), shard));
             let parts = Some(Box::new(PartsRead { text, values, parts, transaction_time, memory, stream }));
             Arc::new(ReadQuery { tables: Vec::new(), parts, schema_version: self.schema_version })
         };
-        Ok(by_shard.into_iter().map(|(shard, parts)| (shard, query(parts))).collect())
+        Ok(by_shard.into_iter().map(|(shard, parts)| (shard, query(shard, parts))).collect())
     }
 
     fn table_queries(&self, values: &[Value], program: &Program) -> BTreeMap<ShardId, Arc<ReadQuery>> {

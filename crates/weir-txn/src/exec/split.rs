@@ -35,7 +35,7 @@ pub(super) enum Feeds {
 pub(super) struct Split {
     pub parts: Vec<Part>,
     pub whole: Query,
-    /// The result is the rows of the only part.
+    /// The result is the rows of the only part, of all shards that run it.
     pub is_one_part: bool,
 }
 
@@ -73,7 +73,7 @@ struct Splitter<'a> {
     parts: Vec<Part>,
     /// Tables that the whole reads row by row, with conditions that all needed rows satisfy.
     leaves: Vec<(RelationId, TableId, Vec<Expr>)>,
-    /// One shard runs the whole query.
+    /// The result is the rows of a part, of all shards that run it.
     is_one_part: bool,
 }
 
@@ -89,7 +89,11 @@ impl Splitter<'_> {
                 PartSource { relation: RelationId(self.next), level: depth + 1, index: self.parts.len() };
             let route = self.router.query(query);
             let split = match &route {
-                Route::Everywhere if !self.one_shard => self.over_shards(query, given),
+                Route::Everywhere if !self.one_shard => {
+                    let split = self.over_shards(query, given);
+                    self.is_one_part = depth == 0 && split.is_some() && self.joins_nothing(query);
+                    split
+                }
                 _ => {
                     self.is_one_part = depth == 0;
                     Some((query.clone(), given.query(query)))
@@ -187,6 +191,14 @@ impl Splitter<'_> {
     }
 
     /// Split of the query into a part that each shard runs over its own rows, and the whole.
+    /// Returns whether the rows of a query over all shards are those of each shard, one after another.
+    fn joins_nothing(&self, query: &Query) -> bool {
+        let QueryBody::Select(select) = &query.body else { return false };
+        let is_merged = select.aggregates && !self.groups_at_home(select);
+        let is_bounded = query.limit.is_some() || query.offset.is_some();
+        !is_merged && !is_bounded && query.order_by.is_empty() && matches!(select.distinct, Distinct::All)
+    }
+
     fn over_shards(&self, query: &Query, given: PartSource) -> Option<(Query, Query)> {
         let QueryBody::Select(select) = &query.body else { return None };
         let plain = query.ctes.is_empty() && !self.has_ctes && !select.outputs.iter().any(walk::has_window);

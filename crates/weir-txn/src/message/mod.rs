@@ -19,7 +19,7 @@ use weir_types::memory::WorkingMemory;
 use weir_types::{Notice, SqlError, Value};
 
 use crate::placement::shard_of_integer;
-use crate::stream::RowStream;
+use crate::stream::RowQueue;
 
 pub use definition::{Change, Definition, PlanOf};
 pub(crate) use refusal::too_large;
@@ -402,6 +402,13 @@ pub struct ReadQuery {
     pub schema_version: u64,
 }
 
+impl ReadQuery {
+    /// Where a worker puts the rows.
+    pub fn queue(&self) -> Option<&RowQueue> {
+        self.parts.as_deref()?.stream.as_ref()
+    }
+}
+
 /// Parts of a query, which the shard compiles from the query's text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PartsRead {
@@ -415,7 +422,7 @@ pub struct PartsRead {
     pub memory: WorkingMemory,
     /// A worker of the same process puts the rows of the only part here, and replies without them.
     #[serde(skip)]
-    pub stream: Option<Arc<RowStream>>,
+    pub stream: Option<RowQueue>,
 }
 
 /// Rows of one table whose named columns equal the given values; all rows if no column is named.
@@ -551,6 +558,17 @@ pub enum Reply {
         txn: TxnId,
         output: Output,
     },
+    /// A round of a read runs, and its rows come through a queue of the same process: said when it begins, and when it ends. Never between
+    /// processes.
+    ReadStreams {
+        read: TxnId,
+        shard: ShardId,
+        round: u32,
+        position: Position,
+        siblings: Vec<Sibling>,
+        /// Number of rows, once all are in the queue.
+        ended: Option<usize>,
+    },
 }
 
 impl Reply {
@@ -602,6 +620,7 @@ impl Reply {
             | Reply::Waits { txn, .. }
             | Reply::WaitsBesides { txn, .. }
             | Reply::ReadRows { read: txn, .. }
+            | Reply::ReadStreams { read: txn, .. }
             | Reply::ReadAgain { read: txn, .. } => *txn,
             Reply::Raised { reply, .. } => reply.txn(),
         }

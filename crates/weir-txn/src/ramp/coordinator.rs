@@ -254,7 +254,7 @@ impl Transaction {
             | Reply::Waits { .. }
             | Reply::WaitsBesides { .. }
             | Reply::Raised { .. } => {}
-            Reply::ReadRows { .. } | Reply::ReadAgain { .. } => {
+            Reply::ReadRows { .. } | Reply::ReadStreams { .. } | Reply::ReadAgain { .. } => {
                 unreachable!("a transaction that writes sends no READ")
             }
         }

@@ -12,6 +12,7 @@ use weir_core::ids::{Position, ShardId, TxnId};
 use weir_types::{SqlError, Value};
 
 use crate::message::{ReadQuery, Reply, Request, Sibling, too_large};
+use crate::stream::RowQueue;
 
 /// An open transaction, and the shards on which it has worked.
 pub type Within = (TxnId, Vec<(ShardId, u64)>);
@@ -49,6 +50,8 @@ struct Answer {
     position: Position,
     rows: Vec<Vec<Vec<Value>>>,
     siblings: Vec<Sibling>,
+    /// Round whose rows come through a queue; 0: none.
+    streamed_in: u32,
 }
 
 #[derive(Debug)]
@@ -132,6 +135,10 @@ impl Read {
             rounds: 1,
             examined: 0,
         };
+        if let Some(error) = begun.assign_queues() {
+            out.push(ReadAction::Failed(error));
+            return begun;
+        }
         begun.send(out);
         if begun.pending.is_empty() {
             // The query reads no table.
@@ -177,17 +184,32 @@ impl Read {
         match reply {
             Reply::ReadRows { shard, round, position, rows, examined, siblings, .. } => {
                 // Repeated answers are equivalent, but only the first one has been used.
-                if round != self.rounds || self.pending.remove(&shard).is_none() {
+                let is_streamed = |answer: &Answer| answer.streamed_in == round;
+                if round != self.rounds
+                    || !self.pending.contains_key(&shard)
+                    || self.answers.get(&shard).is_some_and(is_streamed)
+                {
                     return;
                 }
-                self.examined += examined;
                 match self.answers.get_mut(&shard) {
                     // Round two: the siblings of round one are no longer needed.
                     Some(answer) => answer.rows = rows,
-                    None => drop(self.answers.insert(shard, Answer { position, rows, siblings })),
+                    None => {
+                        drop(self.answers.insert(shard, Answer { position, rows, siblings, streamed_in: 0 }))
+                    }
                 }
-                if self.pending.is_empty() {
-                    self.on_round(out);
+                self.open_queues();
+                self.on_ended(shard, examined, out);
+            }
+            Reply::ReadStreams { shard, round, position, siblings, ended, .. } => {
+                if round == self.rounds && self.pending.contains_key(&shard) {
+                    self.on_streams(
+                        shard,
+                        Answer { position, rows: Vec::new(), siblings, streamed_in: round },
+                    );
+                    if let Some(examined) = ended {
+                        self.on_ended(shard, examined, out);
+                    }
                 }
             }
             Reply::ReadAgain { .. } => {
@@ -203,6 +225,57 @@ impl Read {
                 out.push(ReadAction::Failed(error));
             }
             other => unreachable!("a read got {other:?}"),
+        }
+    }
+
+    /// The shard runs this round, and puts its rows into its queue.
+    fn on_streams(&mut self, shard: ShardId, answer: Answer) {
+        let round = answer.streamed_in;
+        let known = self.answers.entry(shard).or_insert(answer);
+        if known.streamed_in != round {
+            // Round two: its rows replace those of round one.
+            (known.rows, known.streamed_in) = (Vec::new(), round);
+        }
+        if self.purpose == Purpose::Rows && round == 1 {
+            self.open_queues();
+        } else if let Some(queue) = self.queue(shard) {
+            // Round two is the last one, and a snapshot has no other.
+            queue.open();
+        }
+    }
+
+    /// The shard has answered this round.
+    fn on_ended(&mut self, shard: ShardId, examined: usize, out: &mut Vec<ReadAction>) {
+        self.pending.remove(&shard);
+        self.examined += examined;
+        if self.pending.is_empty() {
+            self.on_round(out);
+        }
+    }
+
+    /// Returns why its rows cannot come through the query's stream.
+    fn assign_queues(&self) -> Option<SqlError> {
+        let mut queues = self.queries.values().filter_map(|(query, _)| query.queue());
+        queues.find_map(|queue| queue.assign(self.read).err())
+    }
+
+    fn queue(&self, shard: ShardId) -> Option<&RowQueue> {
+        self.queries.get(&shard)?.0.queue()
+    }
+
+    /// Once all shards have begun or answered round one, it is known which of them round two asks. The rows of the others may be taken.
+    fn open_queues(&self) {
+        let has_all = self.answers.len() == self.queries.len();
+        if self.rounds != 1 || !has_all || !self.answers.values().any(|answer| answer.streamed_in == 1) {
+            return;
+        }
+        let missing = self.missing();
+        for (shard, _) in self.answers.iter().filter(|(_, answer)| answer.streamed_in == 1) {
+            match self.queue(*shard) {
+                Some(queue) if missing.contains_key(shard) => queue.drop_rows(),
+                Some(queue) => queue.open(),
+                None => {}
+            }
         }
     }
 

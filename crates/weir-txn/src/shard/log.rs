@@ -119,7 +119,6 @@ impl<F: Faults> Durable for Node<F> {
 
     fn on_durable(&mut self, up_to: Lsn) {
         self.storage.on_durable(up_to);
-        self.workers.on_durable(up_to);
     }
 
     fn snapshot(&mut self) -> Record {

@@ -64,7 +64,7 @@ impl<F: Faults> Node<F> {
         if !self.knows_reader(read, session, out) || !self.knows_open(within, out) {
             return;
         }
-        if self.workers.runs(read) {
+        if self.workers.is_late(read, 1, query) {
             return;
         }
         let position = self.storage.position();
@@ -79,8 +79,9 @@ impl<F: Faults> Node<F> {
         let (rows, examined) = match fetched {
             Fetched::Rows(found) => found,
             Fetched::Long(changed) => {
-                let answer = Answer { read, round: 1, position, siblings, after: self.noted() };
-                return self.read_beside(answer, changed, within, query);
+                let answer =
+                    Answer { read, round: 1, position, siblings, after: self.noted(), is_streamed: false };
+                return self.read_beside(answer, changed, within, query, out);
             }
         };
         // Other shards may be asked for the siblings, so their records must be durable before the reply.
@@ -111,7 +112,7 @@ impl<F: Faults> Node<F> {
         if !self.readers.contains_key(&read) || !reachable.contains(&position) {
             return self.read_again(read, out);
         }
-        if self.workers.runs(read) {
+        if self.workers.is_late(read, 2, query) {
             return;
         }
         if self.workers.has_outgrown(read) {
@@ -126,8 +127,15 @@ impl<F: Faults> Node<F> {
         let (rows, examined) = match self.fetch_at(position, &missing, within, query) {
             Ok(Fetched::Rows(found)) => found,
             Ok(Fetched::Long(changed)) => {
-                let answer = Answer { read, round: 2, position, siblings: Vec::new(), after: self.noted() };
-                return self.read_beside(answer, changed, within, query);
+                let answer = Answer {
+                    read,
+                    round: 2,
+                    position,
+                    siblings: Vec::new(),
+                    after: self.noted(),
+                    is_streamed: false,
+                };
+                return self.read_beside(answer, changed, within, query, out);
             }
             Err(error) => return self.refuse_read(read, error, out),
         };

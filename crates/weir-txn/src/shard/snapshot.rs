@@ -229,7 +229,7 @@ impl<F: Faults> Node<F> {
             }
             None => return self.refuse_read(read, forgotten_snapshot(), out),
         };
-        if self.workers.runs(read) {
+        if self.workers.is_late(read, 1, query) {
             return;
         }
         let fetched = match self.bugs.snapshot_advances() {
@@ -240,8 +240,15 @@ impl<F: Faults> Node<F> {
             Ok(Fetched::Rows(found)) => found,
             Ok(Fetched::Long(changed)) => {
                 // The snapshot was durable when it was kept.
-                let answer = Answer { read, round: 1, position, siblings: Vec::new(), after: Lsn::START };
-                return self.read_beside(answer, changed, None, query);
+                let answer = Answer {
+                    read,
+                    round: 1,
+                    position,
+                    siblings: Vec::new(),
+                    after: Lsn::START,
+                    is_streamed: false,
+                };
+                return self.read_beside(answer, changed, None, query, out);
             }
             Err(error) => return self.refuse_read(read, error, out),
         };

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use weir_core::ids::{CoordinatorId, Position, TxnId};
+use weir_core::ids::{CoordinatorId, Position, ShardId, TxnId};
 use weir_core::lsn::Lsn;
 use weir_core::machine::{Pace, Work};
 use weir_types::interrupt::{Budget, Interrupts, StatementId, allocated, check_now, pass_on, pause_with};
@@ -24,7 +24,7 @@ use crate::faults::Faults;
 use crate::message::{ReadQuery, Reply, Sibling, schema_has_changed};
 use crate::shard::node::{Effects, Node};
 use crate::storage::moment::{Changed, Moment, MomentParts, Progress};
-use crate::stream::{Batch, Row, RowStream};
+use crate::stream::{Batch, Row, RowQueue};
 
 /// Number of workers of a shard that run at once; further long statements wait in order.
 const WORKERS_MAX: usize = 64;
@@ -38,6 +38,20 @@ pub(crate) struct Answer {
     pub(crate) siblings: Vec<Sibling>,
     /// Position of the log that it depends on.
     pub(crate) after: Lsn,
+    /// Its rows come through a queue.
+    pub(crate) is_streamed: bool,
+}
+
+impl Answer {
+    fn run(&self) -> (TxnId, u32) {
+        (self.read, self.round)
+    }
+
+    /// That its rows come through a queue.
+    fn streams(&self, shard: ShardId, siblings: Vec<Sibling>, ended: Option<usize>) -> Reply {
+        let Answer { read, round, position, .. } = *self;
+        Reply::ReadStreams { read, shard, round, position, siblings, ended }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,14 +68,12 @@ pub(super) struct Running {
     /// Its coordinator is gone, or has ended its transaction: its answer is dropped.
     is_unheard: bool,
     kind: Kind,
-    /// The stream of its rows, and the position up to which the log must be durable before rows are taken.
-    stream: Option<(Arc<RowStream>, Lsn)>,
 }
 
 impl Running {
     pub(super) fn call(progress: Arc<Progress>, writes: bool) -> Running {
         let kind = if writes { Kind::Call } else { Kind::ReadOnlyCall };
-        Running { progress, is_unheard: false, kind, stream: None }
+        Running { progress, is_unheard: false, kind }
     }
 
     pub(super) fn is_unheard(&self) -> bool {
@@ -124,8 +136,10 @@ impl Workers {
         !self.running.is_empty()
     }
 
-    pub(crate) fn runs(&self, read: TxnId) -> bool {
-        self.running.contains_key(&read)
+    /// Returns whether a request for this round of the read is a repetition, or late: a worker runs it, or has run it and put rows into its
+    /// queue, or the read is over.
+    pub(crate) fn is_late(&self, read: TxnId, round: u32, query: &ReadQuery) -> bool {
+        self.running.contains_key(&read) || query.queue().is_some_and(|queue| !queue.may_begin((read, round)))
     }
 
     pub(super) fn begin(&mut self, txn: TxnId, running: Running, work: Work) {
@@ -180,22 +194,14 @@ impl Workers {
         of_them.for_each(|(_, running)| running.end_unheard());
     }
 
-    /// The log is durable up to this position: rows that depend on no more may be taken from their streams.
-    pub(crate) fn on_durable(&mut self, up_to: Lsn) {
-        for running in self.running.values_mut() {
-            if let Some((stream, _)) = running.stream.take_if(|(_, after)| *after <= up_to) {
-                stream.set_durable();
-            }
-        }
-    }
-
     pub(crate) fn has_outgrown(&self, read: TxnId) -> bool {
         self.outgrown.contains(&read)
     }
 
-    /// The read is over.
+    /// The read is over: if it still runs, nobody waits for its answer.
     pub(crate) fn end(&mut self, read: TxnId) {
         self.outgrown.remove(&read);
+        self.abandon(read);
     }
 
     /// These reads are over.
@@ -222,9 +228,11 @@ pub(super) fn no_thread() -> SqlError {
 /// Interval at which a worker that waits for its reader looks at its interrupts.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Passes rows of a worker's read on to its stream.
+/// Passes rows of a worker's read on to the queue of its shard.
 struct Sender {
-    stream: Arc<RowStream>,
+    queue: RowQueue,
+    /// The read and its round.
+    run: (TxnId, u32),
     moment: Rc<Moment>,
     batch: Batch,
     /// Bytes that this thread had allocated when the batch was begun.
@@ -232,8 +240,8 @@ struct Sender {
 }
 
 impl Sender {
-    fn new(stream: Arc<RowStream>, moment: Rc<Moment>) -> Sender {
-        Sender { stream, moment, batch: Batch::default(), allocated: allocated() }
+    fn new(queue: RowQueue, run: (TxnId, u32), moment: Rc<Moment>) -> Sender {
+        Sender { queue, run, moment, batch: Batch::default(), allocated: allocated() }
     }
 
     fn take(&mut self, row: Row) -> Result<(), SqlError> {
@@ -241,21 +249,21 @@ impl Sender {
         if self.batch.is_large() { self.send() } else { Ok(()) }
     }
 
-    /// Puts the batch into the stream, and waits until there is room for more.
+    /// Puts the batch into the queue, and waits until there is room for more.
     fn send(&mut self) -> Result<(), SqlError> {
         let batch = std::mem::take(&mut self.batch);
         // What the query has taken for itself since remains its own.
         pass_on((allocated() - self.allocated).clamp(0, batch.allocated()));
-        self.stream.put(batch);
-        while self.stream.is_full() {
-            self.moment.rest(&mut || self.stream.wait_for_room(LOOK_EVERY));
+        self.queue.put(self.run, batch);
+        while self.queue.is_full() {
+            self.moment.rest(&mut || self.queue.wait_for_room(LOOK_EVERY));
             check_now()?;
         }
         self.allocated = allocated();
-        self.stream.check_open()
+        self.queue.check_open(self.run)
     }
 
-    /// Puts the rest into the stream.
+    /// Puts the rest into the queue.
     fn finish(mut self) -> Result<(), SqlError> {
         if self.batch.is_empty() { Ok(()) } else { self.send() }
     }
@@ -264,8 +272,6 @@ impl Sender {
 /// A long read on its way to a worker. Whatever becomes of it, the shard hears of its end.
 struct LongRead {
     parts: Option<MomentParts>,
-    /// Error with which it cannot begin.
-    refusal: Option<SqlError>,
     program: Arc<Program>,
     query: Arc<ReadQuery>,
     interrupts: Arc<Interrupts>,
@@ -276,9 +282,6 @@ struct LongRead {
 
 impl LongRead {
     fn run(mut self, pace: Arc<dyn Pace>) {
-        if let Some(refusal) = self.refusal.take() {
-            return self.finish(Err(refusal));
-        }
         let parts = self.parts.take().expect("a read runs once");
         let progress = parts.progress.clone();
         let result = {
@@ -297,10 +300,10 @@ impl LongRead {
 
     fn read(&self, moment: &Rc<Moment>) -> Result<Found, SqlError> {
         let streaming = self.query.parts.as_deref().and_then(|of| Some((of, of.stream.clone()?)));
-        let Some((of, stream)) = streaming else {
+        let (Some((of, queue)), Some(answer)) = (streaming, &self.answer) else {
             return read_rows(&self.program, &**moment, &self.query);
         };
-        let mut sender = Sender::new(stream, moment.clone());
+        let mut sender = Sender::new(queue, answer.run(), moment.clone());
         let found = read_rows_into(&self.program, &**moment, of, &mut |row| sender.take(row))?;
         sender.finish()?;
         Ok(found)
@@ -324,25 +327,23 @@ impl<F: Faults> Node<F> {
     /// Hands a read to a worker. It sees the state of now, but for the rows in `changed`.
     pub(crate) fn read_beside(
         &mut self,
-        answer: Answer,
+        mut answer: Answer,
         changed: Changed,
         within: Option<(TxnId, u64)>,
         query: &Arc<ReadQuery>,
+        out: &mut Effects,
     ) {
+        if let Some(queue) = query.queue() {
+            queue.begin(answer.run());
+            let siblings =
+                if self.bugs.begins_without_siblings() { Vec::new() } else { answer.siblings.clone() };
+            let begun = answer.streams(self.shard, siblings, None);
+            out.reply(answer.read.coordinator, begun, self.rests_on(&answer));
+            answer.is_streamed = true;
+        }
         let progress = Arc::new(Progress::new(self.storage.position()));
         let statement = self.statement;
-        let (stream, refusal) = match query.parts.as_deref().and_then(|of| of.stream.clone()) {
-            Some(stream) => (Some(stream.clone()), stream.begin().err()),
-            None => (None, None),
-        };
-        let is_durable = self.storage.is_durable(answer.after) || self.bugs.ignores_read_dependencies();
-        let stream = stream.map(|stream| (stream, answer.after)).filter(|(stream, _)| {
-            if is_durable {
-                stream.set_durable();
-            }
-            !is_durable
-        });
-        let running = Running { progress: progress.clone(), is_unheard: false, kind: Kind::Read, stream };
+        let running = Running { progress: progress.clone(), is_unheard: false, kind: Kind::Read };
         let own = self.open_of(within).map(|open| open.own.share()).unwrap_or_default();
         let memory = query.parts.as_deref().map_or_else(WorkingMemory::default, |of| of.memory);
         let parts = MomentParts {
@@ -357,7 +358,6 @@ impl<F: Faults> Node<F> {
         let txn = answer.read;
         let read = LongRead {
             parts: Some(parts),
-            refusal,
             program: self.program.clone(),
             query: query.clone(),
             interrupts: self.interrupts.clone(),
@@ -400,13 +400,22 @@ impl<F: Faults> Node<F> {
         }
     }
 
-    fn answer_read(&mut self, answer: Answer, result: Result<Found, SqlError>, out: &mut Effects) {
-        let Answer { read, round, position, siblings, after } = answer;
-        let shard = self.shard;
+    /// Position of the log that must be durable before anything of the read leaves.
+    fn rests_on(&self, answer: &Answer) -> Lsn {
+        if self.bugs.ignores_read_dependencies() { Lsn::START } else { answer.after }
+    }
+
+    fn answer_read(&mut self, mut answer: Answer, result: Result<Found, SqlError>, out: &mut Effects) {
+        let after = self.rests_on(&answer);
+        let (read, shard) = (answer.read, self.shard);
         match result {
             Ok((rows, examined)) => {
-                let reply = Reply::ReadRows { read, shard, round, position, rows, examined, siblings };
-                let after = if self.bugs.ignores_read_dependencies() { Lsn::START } else { after };
+                let Answer { round, position, .. } = answer;
+                let siblings = std::mem::take(&mut answer.siblings);
+                let reply = match answer.is_streamed {
+                    true => answer.streams(shard, siblings, Some(examined)),
+                    false => Reply::ReadRows { read, shard, round, position, rows, examined, siblings },
+                };
                 out.reply(read.coordinator, reply, after);
             }
             Err(error) => self.refuse_read(read, error, out),

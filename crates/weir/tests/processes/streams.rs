@@ -51,7 +51,11 @@ fn rest(mut rows: RowIter<'_>) -> Result<(i64, i64, i64), postgres::Error> {
 /// A query whose client does not read takes little memory and nobody's time, and gives the rows of its moment.
 #[test]
 fn a_client_that_does_not_read_is_waited_for() {
-    let server = start(1);
+    [1, 4].into_iter().for_each(one_that_does_not_read_is_waited_for);
+}
+
+fn one_that_does_not_read_is_waited_for(shards: u16) {
+    let server = start(shards);
     let (mut reader, mut other) = (server.driver(), server.driver());
     // What the query itself needs is taken.
     rest(begin(&mut server.driver(), ALL)).unwrap();
@@ -103,7 +107,11 @@ fn rows_come_in_their_order_whatever_the_protocol() {
 
 #[test]
 fn what_ends_a_query_ends_it_between_its_rows() {
-    let server = start(1);
+    [1, 3].into_iter().for_each(what_ends_one_over);
+}
+
+fn what_ends_one_over(shards: u16) {
+    let server = start(shards);
     let mut other = server.driver();
     let mut reader = server.driver();
     let mut rows = begin(&mut reader, ALL);
@@ -129,6 +137,28 @@ fn what_ends_a_query_ends_it_between_its_rows() {
     until("the query of a client that is gone ends", || {
         other.query_one(watched, &[&ALL]).unwrap().get::<_, i64>(0) == 0
     });
+}
+
+/// All rows of several shards, in any order; what has to be merged is not streamed.
+#[test]
+fn rows_of_several_shards_come_as_those_of_one() {
+    let server = start(3);
+    let mut driver = server.driver();
+    assert_eq!(rest(begin(&mut driver, ALL)).unwrap(), (ROWS, ROWS * (ROWS + 1) / 2, 0));
+    assert_eq!(rest(begin(&mut driver, "SELECT a, b FROM t ORDER BY a DESC LIMIT 7")).unwrap().0, 7);
+    assert_eq!(rest(begin(&mut driver, "SELECT DISTINCT a % 100, 1 FROM t")).unwrap(), (100, 4_950, 100));
+    let grouped = "SELECT a, count(*)::int FROM t GROUP BY a";
+    assert_eq!(rest(begin(&mut driver, grouped)).unwrap(), (ROWS, ROWS * (ROWS + 1) / 2, ROWS));
+    let mut bytes = Vec::new();
+    driver.copy_out("COPY t (a) TO STDOUT").unwrap().read_to_end(&mut bytes).unwrap();
+    let numbers = String::from_utf8(bytes).unwrap();
+    assert_eq!(numbers.lines().map(|line| line.parse::<i64>().unwrap()).sum::<i64>(), ROWS * (ROWS + 1) / 2);
+    let mut transaction = driver.transaction().unwrap();
+    transaction.execute("UPDATE t SET b = 7 WHERE a <= 10", &[]).unwrap();
+    let nothing: [&str; 0] = [];
+    let own = rest(transaction.query_raw(ALL, nothing).unwrap()).unwrap();
+    assert_eq!((own.0, own.2), (ROWS, 70), "with the changes of its transaction");
+    transaction.rollback().unwrap();
 }
 
 /// COPY gives of a long query what it gives of short ones.

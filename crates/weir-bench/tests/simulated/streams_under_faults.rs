@@ -1,0 +1,220 @@
+//! Results that are taken while the shards still read, and money moves between them, messages are lost, and shards and coordinators die
+//! (docs/internals/steps.md, "Results"): whatever has been taken when, all rows together are of one state, each once.
+
+use crate::world;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use crate::world::World;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use weir_bench::simulate::{Check, Simulated};
+use weir_sim::calls::{Report, Script, Setup};
+use weir_txn::exec::gather::Gather;
+use weir_txn::exec::program::Program;
+use weir_txn::faults::PlantedBugs;
+use weir_txn::message::{Callee, Output};
+use weir_txn::ramp::Begin;
+use weir_txn::storage::Rows;
+use weir_txn::stream::{Row, RowStream};
+use weir_types::{SqlError, Value};
+
+const SCHEMA: &str = "
+CREATE TABLE account (id integer PRIMARY KEY, balance integer NOT NULL);
+CREATE PROCEDURE move(a integer, b integer, x integer) LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE account SET balance = balance - x WHERE id = a;
+    UPDATE account SET balance = balance + x WHERE id = b;
+END $$;
+";
+
+const WORKLOAD: &str = "
+[load.account]
+for = [\"a in 1..24\"]
+id = \"a\"
+balance = \"100\"
+[mix]
+move = 1
+[parameters.move]
+a = \"uniform(1, 24)\"
+b = \"uniform(1, 24)\"
+x = \"uniform(1, 9)\"
+";
+
+const ACCOUNTS: u64 = 24;
+const MONEY: i64 = 2_400;
+
+/// What all sessions have seen.
+#[derive(Debug, Default)]
+struct Told {
+    wrong: Option<String>,
+    /// Results that came to their end, and those that did not.
+    read: usize,
+    lost: usize,
+    /// Rows that were taken before their read had ended.
+    taken_early: usize,
+    /// Reads of which some rows were taken early, and others came with the result.
+    mixed: usize,
+}
+
+/// A read that is under way, and its rows so far.
+struct Reading {
+    stream: Arc<RowStream>,
+    rows: Vec<Row>,
+}
+
+impl Reading {
+    fn take(&mut self) {
+        while let Some(rows) = self.stream.take() {
+            self.rows.extend(rows);
+        }
+    }
+}
+
+struct Tellers {
+    balances: Arc<Gather>,
+    chance: Xoshiro256PlusPlus,
+    reading: BTreeMap<usize, Reading>,
+    told: Arc<Mutex<Told>>,
+}
+
+struct Bank {
+    world: World,
+}
+
+impl Bank {
+    fn run(&self, seed: u64, bugs: PlantedBugs) -> (Report, Told) {
+        let shards = 2 + (seed % 3) as u16;
+        let account = self.world.application.catalog.table_by_name("account").unwrap().id;
+        let check: Check = Arc::new(move |rows: &dyn Rows| {
+            let sum: i64 = world::integers(rows, account, 1).into_iter().sum();
+            (sum != MONEY).then(|| format!("{sum} of {MONEY}"))
+        });
+        let World { application, analysis, workload } = &self.world;
+        let mut simulated = Simulated::new(application, analysis, workload).with_check(check);
+        let told = Arc::new(Mutex::new(Told::default()));
+        let program: Program = self.world.program(shards);
+        let text = world::text("SELECT id, balance FROM account", 0);
+        let balances = program.query(&text).unwrap_or_else(|wrong| panic!("{}", wrong.error));
+        assert!(balances.may_stream());
+        let tellers = Tellers {
+            balances,
+            chance: Xoshiro256PlusPlus::seed_from_u64(seed),
+            reading: BTreeMap::new(),
+            told: told.clone(),
+        };
+        let setup = Setup { bugs, calls: 400, shards: Some(shards), ..Setup::new(seed) };
+        world::run(&mut simulated, ("streams", setup), &told, tellers)
+    }
+}
+
+impl Tellers {
+    /// Whatever is there is taken as soon as anything happens.
+    fn take_all(&mut self) {
+        let taken = |reading: &mut Reading| {
+            let before = reading.rows.len();
+            reading.take();
+            reading.rows.len() - before
+        };
+        let early: usize = self.reading.values_mut().map(taken).sum();
+        self.told.lock().unwrap().taken_early += early;
+    }
+}
+
+/// What is wrong with rows that should be one state.
+fn fault_of(rows: &[Row]) -> Option<String> {
+    let pairs: Vec<(i64, i64)> = rows
+        .iter()
+        .map(|row| match row[..] {
+            [Value::Int(id), Value::Int(balance)] => (id, balance),
+            _ => panic!("{row:?}"),
+        })
+        .collect();
+    let ids: BTreeSet<i64> = pairs.iter().map(|(id, _)| *id).collect();
+    let sum: i64 = pairs.iter().map(|(_, balance)| balance).sum();
+    let is_whole = pairs.len() == ids.len() && ids.len() as u64 == ACCOUNTS && sum == MONEY;
+    (!is_whole).then(|| format!("{} rows of {} accounts with {sum} of {MONEY}", pairs.len(), ids.len()))
+}
+
+impl Script for Tellers {
+    fn next(&mut self, session: usize, is_last: bool) -> Option<Begin> {
+        self.take_all();
+        if is_last {
+            return None;
+        }
+        let mut below = |most: u64| (self.chance.next_u64() % most) as i64;
+        if below(2) == 0 {
+            let (a, more, x) = (below(ACCOUNTS), 1 + below(ACCOUNTS - 1), 1 + below(9));
+            let b = (a + more) % ACCOUNTS as i64;
+            return Some(Begin::Call(world::call(Callee::Procedure(0), &[a + 1, b + 1, x])));
+        }
+        let stream = Arc::new(RowStream::default());
+        let streaming = Arc::new(self.balances.streaming(stream.clone()));
+        self.reading.insert(session, Reading { stream, rows: Vec::new() });
+        Some(Begin::Read(streaming, Vec::new()))
+    }
+
+    fn told(&mut self, session: usize, result: &Result<Output, SqlError>) {
+        self.take_all();
+        let Some(Reading { mut rows, .. }) = self.reading.remove(&session) else { return };
+        let mut told = self.told.lock().unwrap();
+        match result {
+            Ok(output) => {
+                told.read += 1;
+                told.mixed += usize::from(!rows.is_empty() && !output.rows.is_empty());
+                rows.extend(output.rows.iter().cloned());
+                if let Some(fault) = fault_of(&rows) {
+                    told.wrong.get_or_insert(fault);
+                }
+            }
+            Err(error) => {
+                told.lost += 1;
+                if error.state().as_str() != "40001" {
+                    told.wrong.get_or_insert(format!("{} {}", error.state(), error.message()));
+                }
+            }
+        }
+    }
+
+    fn lost(&mut self, session: usize) {
+        self.reading.remove(&session);
+    }
+}
+
+fn bank() -> Bank {
+    Bank { world: World::of(SCHEMA, WORKLOAD) }
+}
+
+#[test]
+fn rows_that_are_taken_early_are_of_one_state() {
+    let bank = bank();
+    let mut all = Told::default();
+    let mut long_reads = 0;
+    for seed in world::seeds(0..60) {
+        let (report, told) = bank.run(seed, PlantedBugs::default());
+        println!("seed {seed}: {report} {told:?}");
+        assert_eq!(report.failure, None, "seed {seed}: {report}");
+        assert_eq!(told.wrong, None, "seed {seed}");
+        all.read += told.read;
+        all.lost += told.lost;
+        all.taken_early += told.taken_early;
+        all.mixed += told.mixed;
+        long_reads += report.long_reads;
+    }
+    println!("{all:?}, {long_reads} long reads");
+    assert!(all.read > 1_000 && all.taken_early > 1_000 && long_reads > 500, "{all:?}");
+}
+
+fn check_caught(name: &str, bugs: PlantedBugs) {
+    let bank = bank();
+    world::check_caught(name, 300, |seed| {
+        let (report, told) = bank.run(seed, bugs);
+        told.wrong.or(report.failure.map(|failure| format!("{failure:?}")))
+    });
+}
+
+#[test]
+fn shards_that_begin_without_their_siblings_are_caught() {
+    check_caught("S5", PlantedBugs { begins_without_siblings: true, ..PlantedBugs::default() });
+}
