@@ -116,23 +116,37 @@ pub fn data_row(
     style: IntervalStyle,
 ) -> Result<DataRow, SqlError> {
     let mut data = Vec::with_capacity(32 * row.len());
+    push_fields(row, columns, (formats, style), &mut data)?;
+    Ok(DataRow::new(BytesMut::from(Bytes::from(data)), row.len() as i16))
+}
+
+/// Appends the fields of a DataRow, each behind its length.
+///
+/// # Errors
+/// A value that its type's binary format cannot carry.
+pub fn push_fields(
+    row: &[Value],
+    columns: &[OutputColumn],
+    (formats, style): (&Formats, IntervalStyle),
+    data: &mut Vec<u8>,
+) -> Result<(), SqlError> {
     for (at, (value, column)) in row.iter().zip(columns).enumerate() {
         if value.is_null() {
             data.put_i32(-1);
         } else if formats.is_binary(at) {
             match column.catalog {
-                Some(told) => told.write_field(value, &column.ty, &mut data)?,
-                None => write_field(value, &column.ty, &mut data)?,
+                Some(told) => told.write_field(value, &column.ty, data)?,
+                None => write_field(value, &column.ty, data)?,
             }
         } else {
             let start = data.len();
             data.put_i32(0);
-            push_text(value, column, style, &mut data);
+            push_text(value, column, style, data);
             let length = (data.len() - start - 4) as i32;
             data[start..start + 4].copy_from_slice(&length.to_be_bytes());
         }
     }
-    Ok(DataRow::new(BytesMut::from(Bytes::from(data)), row.len() as i16))
+    Ok(())
 }
 
 /// Appends a value as the text format has it.

@@ -9,7 +9,7 @@ use pgwire::messages::copy::{CopyData, CopyOutResponse};
 use weir_client::{CallResult, Error, Pending, Receiving, Row, RowStream};
 use weir_sql::bound::OutputColumn;
 use weir_types::datetime::style::IntervalStyle;
-use weir_types::{SqlError, SqlState};
+use weir_types::{SqlError, SqlState, Value};
 
 use crate::answer;
 use crate::copy::CopyOut;
@@ -31,7 +31,12 @@ pub struct ToClient<'a> {
     form: Form,
     /// Number of rows sent; none: nothing has been sent.
     sent: Option<u64>,
+    /// Messages of rows that are not sent yet.
+    chunk: Vec<u8>,
 }
+
+/// Bytes of messages that are sent at once.
+const CHUNK_BYTES: usize = 32 << 10;
 
 /// How rows are sent.
 enum Form {
@@ -44,7 +49,13 @@ enum Form {
 impl<'a> Receiver<'a> {
     /// `describes`: the columns come before the rows.
     pub fn client(socket: &'a mut Socket, formats: Formats, describes: bool) -> Receiver<'a> {
-        Receiver::Client(ToClient { socket, formats, form: Form::Rows { describes }, sent: None })
+        Receiver::Client(ToClient {
+            socket,
+            formats,
+            form: Form::Rows { describes },
+            sent: None,
+            chunk: Vec::new(),
+        })
     }
 
     /// Returns whether it takes rows while a query runs.
@@ -127,14 +138,50 @@ impl ToClient<'_> {
             self.begin(columns).await?;
         }
         for row in rows {
-            let answer = match &mut self.form {
-                Form::Rows { .. } => Answer::DataRow(answer::data_row(row, columns, &self.formats, style)?),
-                Form::Copy(out) => Answer::CopyData(CopyData::new(out.row(row, columns, style)?.into())),
-            };
-            self.say(answer).await?;
+            if let Err(error) = self.push(row, columns, style) {
+                // The rows before it have been given.
+                self.send_chunk().await?;
+                return Err(error);
+            }
+            if self.chunk.len() >= CHUNK_BYTES {
+                self.send_chunk().await?;
+            }
         }
+        self.send_chunk().await?;
         self.sent = self.sent.map(|sent| sent + rows.len() as u64);
-        // What is in the buffer goes, however long the query takes for the next rows.
+        Ok(())
+    }
+
+    /// Appends a row's message to the chunk: its type, its length, and its content. An error leaves nothing of it.
+    fn push(
+        &mut self,
+        row: &[Value],
+        columns: &[OutputColumn],
+        style: IntervalStyle,
+    ) -> Result<(), SqlError> {
+        let (start, chunk) = (self.chunk.len(), &mut self.chunk);
+        let kind = if let Form::Rows { .. } = self.form { b'D' } else { b'd' };
+        chunk.extend_from_slice(&[kind, 0, 0, 0, 0]);
+        let pushed = match &mut self.form {
+            Form::Rows { .. } => {
+                chunk.extend_from_slice(&(row.len() as i16).to_be_bytes());
+                answer::push_fields(row, columns, (&self.formats, style), chunk)
+            }
+            Form::Copy(out) => out.push_row(row, columns, style, chunk),
+        };
+        if pushed.is_err() {
+            chunk.truncate(start);
+            return pushed;
+        }
+        let length = (chunk.len() - start - 1) as i32;
+        chunk[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
+        Ok(())
+    }
+
+    /// Sends the messages of the chunk, behind all that was said before.
+    async fn send_chunk(&mut self) -> Result<(), SqlError> {
+        self.socket.write_buffer_mut().extend_from_slice(&self.chunk);
+        self.chunk.clear();
         self.socket.flush().await.map_err(lost)
     }
 

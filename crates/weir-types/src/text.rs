@@ -1,7 +1,6 @@
 //! Values as text: what clients send and see.
 
 use std::fmt::Write;
-use std::io;
 use std::sync::Arc;
 
 use crate::arrays;
@@ -128,19 +127,18 @@ pub fn to_styled_text(value: &Value, ty: &SqlType, style: IntervalStyle) -> Stri
 
 /// Appends [`to_styled_text`] to `out`, without a string of its own for the values that results mostly have.
 pub fn push_styled_text(value: &Value, ty: &SqlType, style: IntervalStyle, out: &mut Vec<u8>) {
-    // Writing into memory does not fail.
-    let _ = match value {
-        Value::Text(text) if !matches!(ty, SqlType::Char(_)) => {
-            out.extend_from_slice(text.as_bytes());
-            Ok(())
-        }
-        Value::Int(int) => io::Write::write_fmt(out, format_args!("{int}")),
-        Value::Numeric(numeric) => io::Write::write_fmt(out, format_args!("{numeric}")),
-        value => {
-            out.extend_from_slice(to_styled_text(value, ty, style).as_bytes());
-            Ok(())
-        }
-    };
+    match value {
+        Value::Text(text) if !matches!(ty, SqlType::Char(_)) => out.extend_from_slice(text.as_bytes()),
+        Value::Int(int) => out.extend_from_slice(itoa::Buffer::new().format(*int).as_bytes()),
+        Value::Numeric(numeric) => numeric.push_text(out),
+        Value::Bool(bool) => out.push(if *bool { b't' } else { b'f' }),
+        Value::Date(days) => datetime::print::push_date(*days, out),
+        Value::Timestamp(timestamp) => match ty {
+            SqlType::Timestamptz => datetime::print::push_timestamptz(*timestamp, out),
+            _ => datetime::print::push_timestamp(*timestamp, out),
+        },
+        value => out.extend_from_slice(to_styled_text(value, ty, style).as_bytes()),
+    }
 }
 
 /// Prefixes of true, false, yes and no, `on`, `off`, 1 and 0.

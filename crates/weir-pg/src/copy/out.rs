@@ -3,7 +3,7 @@
 use weir_sql::bound::OutputColumn;
 use weir_types::binary::write_field;
 use weir_types::datetime::style::IntervalStyle;
-use weir_types::{SqlError, Value};
+use weir_types::{SqlError, SqlType, Value};
 
 use super::SIGNATURE;
 use super::options::{Format, Header, Options};
@@ -38,45 +38,82 @@ impl CopyOut {
             let mut line = Vec::new();
             for (at, column) in columns.iter().enumerate() {
                 let name = Some(column.name.as_bytes());
-                push_field(name, (at, columns.len()), false, &self.options, &mut line);
+                if at > 0 {
+                    line.push(self.options.delimiter);
+                }
+                push_field(name, columns.len() == 1, false, &self.options, &mut line);
             }
             line.push(b'\n');
             line
         })
     }
 
+    /// Appends a row as the data of one message.
+    ///
     /// # Errors
     /// A value that its type's binary format cannot carry.
-    pub fn row(
+    pub fn push_row(
         &mut self,
         row: &[Value],
         columns: &[OutputColumn],
         style: IntervalStyle,
-    ) -> Result<Vec<u8>, SqlError> {
+        out: &mut Vec<u8>,
+    ) -> Result<(), SqlError> {
         if !self.is_binary() {
-            let mut line = Vec::with_capacity(16 * row.len());
             for (at, (value, column)) in row.iter().zip(columns).enumerate() {
-                self.field.clear();
-                push_text(value, column, style, &mut self.field);
-                let text = Some(&self.field[..]).filter(|_| !value.is_null());
-                let force = self.options.force_quote.has(&column.name);
-                push_field(text, (at, row.len()), force, &self.options, &mut line);
+                if at > 0 {
+                    out.push(self.options.delimiter);
+                }
+                self.push_value(value, (column, row.len() == 1), style, out);
             }
-            line.push(b'\n');
-            return Ok(line);
+            out.push(b'\n');
+            return Ok(());
         }
-        let mut message = std::mem::take(&mut self.head);
-        message.extend((row.len() as i16).to_be_bytes());
+        out.append(&mut self.head);
+        out.extend((row.len() as i16).to_be_bytes());
         for (value, column) in row.iter().zip(columns) {
             match value.is_null() {
-                true => message.extend((-1_i32).to_be_bytes()),
+                true => out.extend((-1_i32).to_be_bytes()),
                 false => match column.catalog {
-                    Some(told) => told.write_field(value, &column.ty, &mut message)?,
-                    None => write_field(value, &column.ty, &mut message)?,
+                    Some(told) => told.write_field(value, &column.ty, out)?,
+                    None => write_field(value, &column.ty, out)?,
                 },
             }
         }
-        Ok(message)
+        Ok(())
+    }
+
+    /// `is_single`: it is the only field of its row.
+    fn push_value(
+        &mut self,
+        value: &Value,
+        (column, is_single): (&OutputColumn, bool),
+        style: IntervalStyle,
+        out: &mut Vec<u8>,
+    ) {
+        if self.options.format != Format::Csv {
+            match value {
+                value if self.is_plain(value) => return push_text(value, column, style, out),
+                Value::Text(text) if column.catalog.is_none() && !matches!(column.ty, SqlType::Char(_)) => {
+                    return escape(text.as_bytes(), &self.options, out);
+                }
+                _ => {}
+            }
+        }
+        self.field.clear();
+        push_text(value, column, style, &mut self.field);
+        let text = Some(&self.field[..]).filter(|_| !value.is_null());
+        let force = self.options.force_quote.has(&column.name);
+        push_field(text, is_single, force, &self.options, out);
+    }
+
+    /// Returns whether nothing in its text is escaped in the text format: it has digits, letters and signs alone.
+    fn is_plain(&self, value: &Value) -> bool {
+        let is_number = matches!(
+            value,
+            Value::Int(_) | Value::Numeric(_) | Value::Date(_) | Value::Timestamp(_) | Value::Bool(_)
+        );
+        is_number && matches!(self.options.delimiter, b'\t' | b'|' | b',' | b';')
     }
 
     /// The message behind the rows, if there is one.
@@ -89,20 +126,11 @@ impl CopyOut {
     }
 }
 
-/// Appends a field; none: NULL. `at`, `count`: which it is, and how many there are.
-fn push_field(
-    text: Option<&[u8]>,
-    (at, count): (usize, usize),
-    force: bool,
-    options: &Options,
-    line: &mut Vec<u8>,
-) {
-    if at > 0 {
-        line.push(options.delimiter);
-    }
+/// Appends a field; none: NULL. `is_single`: it is the only one of its row.
+fn push_field(text: Option<&[u8]>, is_single: bool, force: bool, options: &Options, line: &mut Vec<u8>) {
     match text {
         None => line.extend(options.null.as_bytes()),
-        Some(text) if options.format == Format::Csv => quote(text, options, force, count == 1, line),
+        Some(text) if options.format == Format::Csv => quote(text, options, force, is_single, line),
         Some(text) => escape(text, options, line),
     }
 }

@@ -68,7 +68,9 @@ async fn copy_out(
         messages.extend(out.head(columns));
     }
     for row in &done.rows {
-        messages.push(out.row(row, columns, style)?);
+        let mut message = Vec::with_capacity(16 * row.len());
+        out.push_row(row, columns, style, &mut message)?;
+        messages.push(message);
     }
     messages.extend(out.end());
     let count = Some(done.sent.unwrap_or(done.rows.len() as u64));

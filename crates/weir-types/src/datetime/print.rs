@@ -4,9 +4,31 @@ use std::fmt::Write;
 
 use super::*;
 
-fn print_date(date: Civil, out: &mut String) {
-    let year = if date.year > 0 { date.year } else { 1 - date.year };
-    let _ = write!(out, "{year:04}-{:02}-{:02}", date.month, date.day);
+/// Two digits of a number below 100.
+fn push_two(number: i64, out: &mut Vec<u8>) {
+    out.extend([b'0' + (number / 10) as u8, b'0' + (number % 10) as u8]);
+}
+
+fn push_civil(date: Civil, out: &mut Vec<u8>) {
+    match date.year {
+        1_000..=9_999 => {
+            push_two(date.year / 100, out);
+            push_two(date.year % 100, out);
+        }
+        year => {
+            let year = if year > 0 { year } else { 1 - year };
+            out.extend_from_slice(format!("{year:04}").as_bytes());
+        }
+    }
+    out.push(b'-');
+    push_two(date.month, out);
+    out.push(b'-');
+    push_two(date.day, out);
+}
+
+/// What was pushed is ASCII.
+fn string(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_default()
 }
 
 pub(super) fn fraction(microsecond: i64, out: &mut String) {
@@ -18,42 +40,67 @@ pub(super) fn fraction(microsecond: i64, out: &mut String) {
 }
 
 pub fn date(days: i32) -> String {
+    let mut out = Vec::with_capacity(10);
+    push_date(days, &mut out);
+    string(out)
+}
+
+pub fn push_date(days: i32, out: &mut Vec<u8>) {
     match days {
-        DATE_INFINITY => "infinity".to_owned(),
-        DATE_NEGATIVE_INFINITY => "-infinity".to_owned(),
+        DATE_INFINITY => out.extend_from_slice(b"infinity"),
+        DATE_NEGATIVE_INFINITY => out.extend_from_slice(b"-infinity"),
         _ => {
             let civil = civil_from_days(i64::from(days));
-            let mut out = String::with_capacity(10);
-            print_date(civil, &mut out);
+            push_civil(civil, out);
             if civil.year <= 0 {
-                out.push_str(" BC");
+                out.extend_from_slice(b" BC");
             }
-            out
         }
     }
 }
 
 /// `separator` is a space, or `T` in JSON.
-fn timestamp_with(timestamp: i64, separator: char, zone: &str) -> String {
+fn push_timestamp_with(timestamp: i64, separator: u8, zone: &str, out: &mut Vec<u8>) {
     match timestamp {
-        TIMESTAMP_INFINITY => return "infinity".to_owned(),
-        TIMESTAMP_NEGATIVE_INFINITY => return "-infinity".to_owned(),
+        TIMESTAMP_INFINITY => return out.extend_from_slice(b"infinity"),
+        TIMESTAMP_NEGATIVE_INFINITY => return out.extend_from_slice(b"-infinity"),
         _ => {}
     }
     let fields = fields_from_timestamp(timestamp);
-    let mut out = String::with_capacity(32);
-    print_date(fields.date, &mut out);
-    let _ = write!(out, "{separator}{:02}:{:02}:{:02}", fields.hour, fields.minute, fields.second);
-    fraction(fields.microsecond, &mut out);
-    out.push_str(zone);
-    if fields.date.year <= 0 {
-        out.push_str(" BC");
+    push_civil(fields.date, out);
+    out.push(separator);
+    push_two(fields.hour, out);
+    out.push(b':');
+    push_two(fields.minute, out);
+    out.push(b':');
+    push_two(fields.second, out);
+    if fields.microsecond != 0 {
+        out.push(b'.');
+        push_two(fields.microsecond / 10_000, out);
+        push_two(fields.microsecond / 100 % 100, out);
+        push_two(fields.microsecond % 100, out);
+        while out.last() == Some(&b'0') {
+            out.pop();
+        }
     }
-    out
+    out.extend_from_slice(zone.as_bytes());
+    if fields.date.year <= 0 {
+        out.extend_from_slice(b" BC");
+    }
+}
+
+pub fn push_timestamp(timestamp: i64, out: &mut Vec<u8>) {
+    push_timestamp_with(timestamp, b' ', "", out);
+}
+
+pub fn push_timestamptz(timestamp: i64, out: &mut Vec<u8>) {
+    push_instant_with(timestamp, b' ', false, out);
 }
 
 pub fn timestamp(timestamp: i64) -> String {
-    timestamp_with(timestamp, ' ', "")
+    let mut out = Vec::with_capacity(32);
+    push_timestamp(timestamp, &mut out);
+    string(out)
 }
 
 /// `+02`, `+05:30`, `-04:56:02`.
@@ -69,26 +116,34 @@ pub fn offset(east: i64, with_minutes: bool) -> String {
     out
 }
 
-fn instant_with(instant: i64, separator: char, with_minutes: bool) -> String {
+fn push_instant_with(instant: i64, separator: u8, with_minutes: bool, out: &mut Vec<u8>) {
     let zone = SessionZone::current();
     if zone.is_utc() {
-        return timestamp_with(instant, separator, if with_minutes { "+00:00" } else { "+00" });
+        let told = if with_minutes { "+00:00" } else { "+00" };
+        return push_timestamp_with(instant, separator, told, out);
     }
     if is_infinite_timestamp(instant) {
-        return timestamp_with(instant, separator, "");
+        return push_timestamp_with(instant, separator, "", out);
     }
     let east = zone.offset_at(instant);
     let shown = instant.saturating_add(east * MICROSECONDS_PER_SECOND);
-    timestamp_with(shown, separator, &offset(east, with_minutes))
+    push_timestamp_with(shown, separator, &offset(east, with_minutes), out);
 }
 
 pub fn timestamptz(timestamp: i64) -> String {
-    instant_with(timestamp, ' ', false)
+    let mut out = Vec::with_capacity(32);
+    push_timestamptz(timestamp, &mut out);
+    string(out)
 }
 
 /// As `to_jsonb` prints it.
 pub fn timestamp_in_json(timestamp: i64, zoned: bool) -> String {
-    if zoned { instant_with(timestamp, 'T', true) } else { timestamp_with(timestamp, 'T', "") }
+    let mut out = Vec::with_capacity(32);
+    match zoned {
+        true => push_instant_with(timestamp, b'T', true, &mut out),
+        false => push_timestamp_with(timestamp, b'T', "", &mut out),
+    }
+    string(out)
 }
 
 pub fn interval(interval: &Interval) -> String {

@@ -87,6 +87,30 @@ fn from_digits(negative: bool, integer: &str, fraction: &str, exponent: i64) -> 
     Numeric::from_big(mantissa * power_of_ten(-scale as u32), 0)
 }
 
+impl Numeric {
+    /// Appends its text.
+    pub fn push_text(&self, out: &mut Vec<u8>) {
+        let Numeric::Small { scale, mantissa } = self else {
+            return out.extend_from_slice(self.to_string().as_bytes());
+        };
+        let mut buffer = itoa::Buffer::new();
+        let (digits, scale) = (buffer.format(mantissa.unsigned_abs()).as_bytes(), usize::from(*scale));
+        if *mantissa < 0 {
+            out.push(b'-');
+        }
+        let point = digits.len().saturating_sub(scale);
+        match point {
+            0 => out.push(b'0'),
+            _ => out.extend_from_slice(&digits[..point]),
+        }
+        if scale > 0 {
+            out.push(b'.');
+            out.extend(std::iter::repeat_n(b'0', scale.saturating_sub(digits.len())));
+            out.extend_from_slice(&digits[point..]);
+        }
+    }
+}
+
 impl fmt::Display for Numeric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (negative, digits, scale) = match self {
@@ -115,5 +139,25 @@ impl fmt::Display for Numeric {
         } else {
             write!(f, "0.{digits:0>scale$}")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_is_pushed_is_text_that_is_displayed() {
+        for mantissa in [0, 1, -1, 5, 10, 99, -100, 12_345, i64::MAX, i64::MIN] {
+            for scale in 0..=25 {
+                let numeric = Numeric::Small { scale, mantissa };
+                let mut pushed = Vec::new();
+                numeric.push_text(&mut pushed);
+                assert_eq!(String::from_utf8(pushed).unwrap(), numeric.to_string(), "{mantissa} {scale}");
+            }
+        }
+        let mut pushed = Vec::new();
+        Numeric::Big(Box::new(BigNumeric::NaN)).push_text(&mut pushed);
+        assert_eq!(pushed, b"NaN");
     }
 }
