@@ -380,7 +380,7 @@ impl CompiledAggregate {
         if let Some(pending) = pending {
             let Pending { rows, room, .. } = *pending;
             let (mut sorted, mut last) = (rows.finish()?, None);
-            while let Some(mut row) = sorted.next()? {
+            while let Some(mut row) = sorted.next_row()? {
                 check()?;
                 let args = row.split_off(self.keys.len());
                 if self.distinct && !room.has_any() {

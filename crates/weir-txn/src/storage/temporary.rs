@@ -178,7 +178,7 @@ impl SpoolCursor {
     ///
     /// # Errors
     /// 58030.
-    pub fn next(&mut self, spool: &mut Spool<'_>) -> Result<Option<Vec<Value>>, SqlError> {
+    pub fn next_row(&mut self, spool: &mut Spool<'_>) -> Result<Option<Vec<Value>>, SqlError> {
         if self.at == self.end && self.taken == self.chunk.len() {
             return Ok(None);
         }
@@ -199,8 +199,8 @@ impl SpooledRows<'_> {
     ///
     /// # Errors
     /// 58030.
-    pub fn next(&mut self) -> Result<Option<Vec<Value>>, SqlError> {
-        self.cursor.next(&mut self.spool)
+    pub fn next_row(&mut self) -> Result<Option<Vec<Value>>, SqlError> {
+        self.cursor.next_row(&mut self.spool)
     }
 }
 
@@ -269,12 +269,12 @@ mod tests {
             spool.push(&row(number)).unwrap();
         }
         let mut some = SpoolCursor::new(ten, spool.end());
-        assert_eq!(some.next(&mut spool).unwrap(), Some(row(10)));
+        assert_eq!(some.next_row(&mut spool).unwrap(), Some(row(10)));
         let mut rows = spool.into_rows();
         for number in 0..5_000 {
-            assert_eq!(rows.next().unwrap(), Some(row(number)));
+            assert_eq!(rows.next_row().unwrap(), Some(row(number)));
         }
-        assert_eq!(rows.next().unwrap(), None);
+        assert_eq!(rows.next_row().unwrap(), None);
         assert!(files.bytes().get() > 400_000);
         drop(rows);
         assert_eq!(files.bytes().get(), 0);
@@ -293,6 +293,6 @@ mod tests {
         assert_eq!(files.bytes().get(), 0);
         let mut spool = Spool::new(&files);
         spool.push(&row(2)).unwrap();
-        assert_eq!(spool.into_rows().next().unwrap(), Some(row(2)));
+        assert_eq!(spool.into_rows().next_row().unwrap(), Some(row(2)));
     }
 }

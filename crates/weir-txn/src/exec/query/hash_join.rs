@@ -264,7 +264,7 @@ impl HashJoin {
             }
         }
         let mut keyless = keyless.into_rows();
-        while let Some(values) = keyless.next()? {
+        while let Some(values) = keyless.next_row()? {
             check()?;
             set_null(&self.outer_slots, cx);
             load_slots(&self.inner_slots, &values, cx);
@@ -288,7 +288,7 @@ impl HashJoin {
         let keys = self.inner_keys.len();
         let most = if depth < DEPTH_MAX { files.memory().hash_bytes } else { usize::MAX };
         let (mut table, mut bytes) = (HashTable::new(self.inner_slots.len()), 0);
-        while let Some(mut row) = inner.next()? {
+        while let Some(mut row) = inner.next_row()? {
             check()?;
             let values = row.split_off(keys);
             bytes += table.insert(Some(&row), values.into_iter());
@@ -303,7 +303,7 @@ impl HashJoin {
                 finer_inner.push(&key, &[&key[..], &values].concat())?;
             }
             for (from, to) in [(&mut inner, &mut finer_inner), (&mut outer, &mut finer_outer)] {
-                while let Some(row) = from.next()? {
+                while let Some(row) = from.next_row()? {
                     check()?;
                     to.push(&row[..keys], &row)?;
                 }
@@ -312,7 +312,7 @@ impl HashJoin {
             return CONTINUE;
         }
         let mut matched = self.none_matched(&table);
-        while let Some(row) = outer.next()? {
+        while let Some(row) = outer.next_row()? {
             check()?;
             let (key, values) = row.split_at(keys);
             load_slots(&self.outer_slots, values, cx);

@@ -203,7 +203,7 @@ impl CompiledQuery {
         let mut sorted = sorter.finish()?;
         // DISTINCT ON's columns are the first of the order, so equal ones follow each other.
         let mut last: Option<Vec<Value>> = None;
-        while let Some(mut row) = sorted.next()? {
+        while let Some(mut row) = sorted.next_row()? {
             check()?;
             if let Some(columns) = &self.distinct_on {
                 let distinct: Vec<Value> = columns.iter().map(|&c| row[c].clone()).collect();

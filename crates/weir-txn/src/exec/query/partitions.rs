@@ -93,7 +93,7 @@ pub struct Rest<'f> {
 
 impl<'f> Rest<'f> {
     /// The next partition, and the room of its table; what that keeps is given back by [`Rest::add`].
-    pub fn next(&mut self) -> Option<(SpooledRows<'f>, Room<'f>)> {
+    pub fn next_part(&mut self) -> Option<(SpooledRows<'f>, Room<'f>)> {
         while let Some((depth, parts)) = self.pending.last_mut() {
             match parts.next() {
                 Some(rows) => return Some((rows, Room::at_depth(self.files, *depth))),
@@ -137,9 +137,9 @@ mod tests {
         let (mut seen, mut room) = (ValueSet::default(), Room::new(Some(&files)));
         numbers.for_each(|number| offer(&[Value::Int(number)], &mut seen, &mut room));
         let mut rest = room.into_rest();
-        while let Some((mut rows, mut room)) = rest.next() {
+        while let Some((mut rows, mut room)) = rest.next_part() {
             let mut seen = ValueSet::default();
-            while let Some(row) = rows.next().unwrap() {
+            while let Some(row) = rows.next_row().unwrap() {
                 offer(&row, &mut seen, &mut room);
             }
             rest.add(room);

@@ -164,9 +164,9 @@ impl CompiledSelect {
             return Ok(ControlFlow::Break(()));
         }
         let mut rest = seen.room.into_rest();
-        while let Some((mut rows, room)) = rest.next() {
+        while let Some((mut rows, room)) = rest.next_part() {
             let mut seen = Seen::new(room);
-            while let Some(mut row) = rows.next()? {
+            while let Some(mut row) = rows.next_row()? {
                 check()?;
                 if seen.offer(&mut row, cx, sink)?.is_break() {
                     return Ok(ControlFlow::Break(()));
@@ -278,7 +278,7 @@ impl CompiledSelect {
         })?;
         let mut sorted = sorter.finish()?;
         let mut current: Option<(Vec<Value>, Group<'_>)> = None;
-        while let Some(mut key) = sorted.next()? {
+        while let Some(mut key) = sorted.next_row()? {
             check()?;
             let values = key.split_off(keys);
             if let Some((_, ended)) = current.take_if(|(of, _)| *of != key)
@@ -326,9 +326,9 @@ impl CompiledSelect {
             return Ok(flow);
         }
         let mut rest = room.into_rest();
-        while let Some((mut rows, room)) = rest.next() {
+        while let Some((mut rows, room)) = rest.next_part() {
             let mut groups = Groups::new(grouping, room);
-            while let Some(row) = rows.next()? {
+            while let Some(row) = rows.next_row()? {
                 check()?;
                 let (key, values) = row.split_at(grouping.keys.len());
                 for (&slot, value) in slots.iter().zip(values) {

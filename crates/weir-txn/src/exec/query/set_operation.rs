@@ -42,9 +42,9 @@ pub fn run(
         return Ok(flow);
     }
     let mut rest = room.into_rest();
-    while let Some((mut rows, room)) = rest.next() {
+    while let Some((mut rows, room)) = rest.next_part() {
         let mut counts = Counts { rows: Indexed::default(), room };
-        while let Some(mut row) = rows.next()? {
+        while let Some(mut row) = rows.next_row()? {
             check()?;
             let is_left = row.pop() == Some(Value::Bool(true));
             counts.add(&mut row, is_left)?;

@@ -136,7 +136,7 @@ impl<'a> Runs<'a> {
                     start = end;
                 }
                 let mut heads = Heads::new(sources, Vec::new().into_iter(), order, &mut self.spool)?;
-                while let Some(row) = heads.next(&mut self.spool)? {
+                while let Some(row) = heads.next_row(&mut self.spool)? {
                     check()?;
                     merged.spool.push(&row)?;
                 }
@@ -156,10 +156,10 @@ pub enum Sorted<'a> {
 
 impl Sorted<'_> {
     /// The next row; none: there is no other.
-    pub fn next(&mut self) -> Result<Option<Row>, SqlError> {
+    pub fn next_row(&mut self) -> Result<Option<Row>, SqlError> {
         match self {
             Sorted::InMemory(rows) => Ok(rows.next()),
-            Sorted::Merged(merge) => merge.heads.next(&mut merge.spool),
+            Sorted::Merged(merge) => merge.heads.next_row(&mut merge.spool),
         }
     }
 }
@@ -234,12 +234,12 @@ impl<'a> Heads<'a> {
 
     fn next_of(&mut self, source: usize, spool: &mut Spool<'_>) -> Result<Option<Row>, SqlError> {
         match self.sources.get_mut(source) {
-            Some(cursor) => cursor.next(spool),
+            Some(cursor) => cursor.next_row(spool),
             None => Ok(self.last.next()),
         }
     }
 
-    fn next(&mut self, spool: &mut Spool<'_>) -> Result<Option<Row>, SqlError> {
+    fn next_row(&mut self, spool: &mut Spool<'_>) -> Result<Option<Row>, SqlError> {
         let Some(source) = self.heap.peek().map(|first| first.source) else { return Ok(None) };
         let following = self.next_of(source, spool)?;
         let mut first = self.heap.peek_mut().expect("it has one");
@@ -317,7 +317,7 @@ mod tests {
             let mut sorter = Sorter::new(&order, keep, files);
             rows().for_each(|row| sorter.push(row).unwrap());
             let mut sorted = sorter.finish().unwrap();
-            std::iter::from_fn(|| sorted.next().unwrap()).collect::<Vec<_>>()
+            std::iter::from_fn(|| sorted.next_row().unwrap()).collect::<Vec<_>>()
         };
         for keep in [None, Some(10), Some(3_000)] {
             let expected = sorted(None, keep);
