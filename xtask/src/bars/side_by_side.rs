@@ -24,8 +24,8 @@ pub fn compared(weir: &Weir, effort: Effort, what: &[&str], targets: &str) -> Re
     let mut arguments = vec!["bench"];
     arguments.extend(what);
     arguments.extend(["--target", targets, "--repeat", pairs, "--format", "json"]);
-    // A COPY ends with its rows.
-    if what != ["copy"] {
+    // These end with their rows.
+    if !matches!(what, ["copy" | "copy-out" | "select-rows"]) {
         arguments.extend(["--seconds", seconds]);
     }
     read(&weir.json(&arguments)?)
