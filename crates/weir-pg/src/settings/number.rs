@@ -60,7 +60,7 @@ pub fn size(name: &str, value: &str, least: i32) -> Result<String, SqlError> {
         return Err(out_of_range(name, &format!("{kib} kB"), &format!("{least} .. {}", i32::MAX)));
     }
     let kib = kib as i64;
-    if kib < 0 {
+    if kib <= 0 {
         return Ok(kib.to_string());
     }
     let (unit, factor) = SIZES.iter().find(|(_, factor)| kib % factor == 0).unwrap_or(&SIZES[3]);
@@ -69,7 +69,24 @@ pub fn size(name: &str, value: &str, least: i32) -> Result<String, SqlError> {
 
 /// Bytes of a size as it is told; none: as much as there is.
 pub fn bytes_of_size(told: &str) -> Option<u64> {
-    let (number, unit) = told.split_at(told.find(|c: char| c.is_ascii_alphabetic())?);
-    let factor = SIZES.iter().find(|(one, _)| *one == unit)?.1;
-    Some(number.parse::<u64>().ok()? * factor as u64 * 1024)
+    let unit_at = told.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(told.len());
+    let (number, unit) = told.split_at(unit_at);
+    // 0 and -1 are told without a unit.
+    let factor = SIZES.iter().find(|(one, _)| *one == unit).map_or(1, |(_, factor)| *factor as u64);
+    Some(number.parse::<u64>().ok()? * factor * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_those_of_what_is_told() {
+        let bytes = |value: &str| bytes_of_size(&size("x", value, -1).unwrap());
+        let seen = ["-1", "0", "64", "1500kB", "4MB", "1GB", "1TB"].map(bytes);
+        let kib = [64, 1_500, 4 << 10, 1 << 20].map(|kib: u64| Some(kib << 10));
+        assert_eq!(seen[..2], [None, Some(0)]);
+        assert_eq!(seen[2..6], kib);
+        assert_eq!(seen[6], Some(1 << 40));
+    }
 }

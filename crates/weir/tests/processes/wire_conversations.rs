@@ -532,7 +532,7 @@ fn malformed_messages_are_answered_as_by_postgresql() {
 }
 
 /// Settings with values that both take, or both refuse.
-const SETTINGS: [(&str, &[&str]); 34] = [
+const SETTINGS: [(&str, &[&str]); 35] = [
     ("application_name", &["x", "", "a b"]),
     ("backslash_quote", &["on", "safe_encoding", "never"]),
     ("check_function_bodies", &["off", "TRUE", "maybe"]),
@@ -581,6 +581,7 @@ const SETTINGS: [(&str, &[&str]); 34] = [
             "INTERVAL ''+02:00''",
         ],
     ),
+    ("temp_file_limit", &["-1", "0", "1MB", "100", "-2", "1 apple"]),
     ("work_mem", &["64", "4096", "1500kB", "1.5GB", "63", "1 apple"]),
 ];
 
