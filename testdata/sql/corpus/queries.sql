@@ -96,6 +96,10 @@ SELECT DISTINCT ON (lower(city)) lower(city), name FROM customer ORDER BY lower(
 SELECT DISTINCT ON (1) city, id FROM customer ORDER BY 1, 2;
 SELECT DISTINCT ON (city, credit) city, credit, id FROM customer ORDER BY credit, city, id;
 SELECT DISTINCT ON (city) name FROM customer ORDER BY name;
+-- ORDER BY may have fewer columns than DISTINCT ON: equal rows need not follow each other in its order.
+SELECT count(*) FROM (SELECT DISTINCT ON (b, a) a, b FROM (VALUES (1, 1), (2, 1), (1, 1), (2, 1), (1, 2), (1, 1)) v (a, b) ORDER BY b) x;
+SELECT count(*) FROM (SELECT DISTINCT ON (a, b) a, b FROM (VALUES (1, 1), (2, 1), (1, 1), (2, 1), (1, 2), (1, 1)) v (a, b)) x;
+SELECT DISTINCT ON (b, a) a, b, c FROM (VALUES (2, 1, 'x'), (1, 1, 'y'), (2, 1, 'z'), (1, 2, 'v'), (1, 1, 'w')) v (a, b, c) ORDER BY b DESC, a DESC, c;
 SELECT name FROM customer ORDER BY credit, name LIMIT 3;
 SELECT name FROM customer ORDER BY credit DESC, name OFFSET 2 LIMIT 3;
 SELECT name FROM customer ORDER BY 1 OFFSET 6;

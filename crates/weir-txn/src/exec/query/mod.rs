@@ -43,7 +43,10 @@ pub type RowSink<'a> = &'a mut dyn FnMut(&mut Cx<'_>, &mut Vec<Value>) -> Flow;
 pub struct CompiledQuery {
     ctes: Vec<CompiledCte>,
     body: Body,
-    order_by: Vec<(usize, SortOrder)>,
+    /// Order of the rows. The columns of DISTINCT ON that ORDER BY does not name come last, so that equal rows follow each other.
+    order: Vec<(usize, SortOrder)>,
+    /// Number of columns of the order that ORDER BY names.
+    named: usize,
     /// The source already delivers the rows in ORDER BY's order.
     presorted: bool,
     distinct_on: Option<Vec<usize>>,
@@ -156,7 +159,7 @@ impl CompiledQuery {
     pub(crate) fn as_look_up(&self) -> Option<(&TableAccess, &[CompiledExpr])> {
         let Body::Select(select) = &self.body else { return None };
         let plain = self.ctes.is_empty()
-            && self.order_by.is_empty()
+            && self.order.is_empty()
             && self.limit.is_none()
             && self.offset.is_none()
             && self.distinct_on.is_none()
@@ -173,17 +176,11 @@ impl CompiledQuery {
         if limit == Some(0) {
             return Ok(ControlFlow::Continue(()));
         }
-        let ties = self.with_ties.then_some(&self.order_by[..]);
+        let ties = self.with_ties.then_some(&self.order[..self.named]);
         let mut window = Window { skip, left: limit, width: self.width, enough: false, ties, last: None };
         let skips_locked = self.locks.iter().any(|lock| lock.wait == LockWait::Skip);
-        if self.order_by.is_empty() || self.presorted {
-            let mut seen = ValueSet::default();
+        if self.order.is_empty() || self.presorted {
             let flow = self.body_rows(cx, &mut |cx, row| {
-                if let Some(columns) = &self.distinct_on
-                    && !seen.insert(&columns.iter().map(|&c| row[c].clone()).collect::<Vec<_>>())
-                {
-                    return Ok(ControlFlow::Continue(()));
-                }
                 if !self.holds(cx, row)? {
                     return Ok(ControlFlow::Continue(()));
                 }
@@ -195,13 +192,12 @@ impl CompiledQuery {
             (Some(limit), None) if !self.with_ties && !skips_locked => Some(limit.saturating_add(skip)),
             _ => None,
         };
-        let mut sorter = Sorter::new(&self.order_by, keep, cx.rows.temporary_files());
+        let mut sorter = Sorter::new(&self.order, keep, cx.rows.temporary_files());
         let _ = self.body_rows(cx, &mut |_, row| {
             sorter.push(std::mem::take(row))?;
             Ok(ControlFlow::Continue(()))
         })?;
         let mut sorted = sorter.finish()?;
-        // DISTINCT ON's columns are the first of the order, so equal ones follow each other.
         let mut last: Option<Vec<Value>> = None;
         while let Some(mut row) = sorted.next_row()? {
             check()?;
@@ -417,8 +413,9 @@ fn compile_scoped(query: &Query, compiler: &mut Compiler<'_>) -> Result<Compiled
         let constant = walk::outer_relations(&cte.query).is_empty() && !walk::query_is_volatile(&cte.query);
         ctes.push(CompiledCte { cell, query: compiled, constant, recursive: cte.recursive });
     }
-    let order_by: Vec<(usize, SortOrder)> =
+    let mut order: Vec<(usize, SortOrder)> =
         query.order_by.iter().map(|order| (order.output, order.order)).collect();
+    let named = order.len();
     let mut presorted = false;
     let mut distinct_on = None;
     let mut identities = usize::MAX;
@@ -426,6 +423,11 @@ fn compile_scoped(query: &Query, compiler: &mut Compiler<'_>) -> Result<Compiled
         QueryBody::Select(select) => {
             if let weir_sql::bound::Distinct::On(columns) = &select.distinct {
                 distinct_on = Some(columns.clone());
+                for &column in columns {
+                    if order.iter().all(|(named, _)| *named != column) {
+                        order.push((column, SortOrder::ASCENDING));
+                    }
+                }
             }
             let with_identities;
             let mut select = select;
@@ -441,9 +443,8 @@ fn compile_scoped(query: &Query, compiler: &mut Compiler<'_>) -> Result<Compiled
                 select = &with_identities;
             }
             let mut compiled = CompiledSelect::compile(select, compiler)?;
-            if !order_by.is_empty() && distinct_on.is_none() {
-                presorted =
-                    compiled.deliver_in_order(select, &order_by, query.limit.is_some(), compiler.schema);
+            if !order.is_empty() && distinct_on.is_none() {
+                presorted = compiled.deliver_in_order(select, &order, query.limit.is_some(), compiler.schema);
             }
             Body::Select(Box::new(compiled))
         }
@@ -467,7 +468,8 @@ fn compile_scoped(query: &Query, compiler: &mut Compiler<'_>) -> Result<Compiled
     Ok(CompiledQuery {
         ctes,
         body,
-        order_by,
+        order,
+        named,
         presorted,
         distinct_on,
         limit: count(&query.limit, compiler)?,
