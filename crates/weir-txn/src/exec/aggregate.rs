@@ -52,9 +52,9 @@ pub struct Accumulator<'a> {
 /// Sort keys and arguments that are accumulated in order at the end.
 struct Pending<'a> {
     rows: Sorter<'a>,
-    /// DISTINCT: arguments that have come before. Once there is no room, repetitions are found when they are sorted.
-    seen: ValueSet,
-    room: Room<'a>,
+    /// DISTINCT: arguments that have come before, so that repetitions are dropped at once. None: there is no room for them any more, and
+    /// repetitions are found when they are sorted.
+    seen: Option<(ValueSet, Room<'a>)>,
 }
 
 #[derive(Clone, Debug)]
@@ -212,7 +212,8 @@ impl CompiledAggregate {
         };
         let pending = self.sorts().then(|| {
             let rows = Sorter::new(&self.order, None, files);
-            Box::new(Pending { rows, seen: ValueSet::default(), room: Room::new(files) })
+            let seen = self.distinct.then(|| (ValueSet::default(), Room::new(files)));
+            Box::new(Pending { rows, seen })
         });
         Accumulator { pending, state }
     }
@@ -243,11 +244,12 @@ impl CompiledAggregate {
             };
         };
         let args = eval_all(&self.args, cx)?;
-        if self.distinct && pending.room.has_any() {
-            if !pending.seen.insert(&args) {
+        pending.seen.take_if(|(_, room)| !room.has_any());
+        if let Some((seen, room)) = &mut pending.seen {
+            if !seen.insert(&args) {
                 return Ok(());
             }
-            pending.room.take(Value::row_bytes(&args));
+            room.take(|| Value::row_bytes(&args));
         }
         let mut row = eval_all(&self.keys, cx)?;
         row.extend(args);
@@ -378,12 +380,13 @@ impl CompiledAggregate {
     pub fn finish(&self, accumulator: Accumulator<'_>) -> Result<Value, SqlError> {
         let Accumulator { pending, mut state } = accumulator;
         if let Some(pending) = pending {
-            let Pending { rows, room, .. } = *pending;
+            let Pending { rows, seen } = *pending;
+            drop(seen);
             let (mut sorted, mut last) = (rows.finish()?, None);
             while let Some(mut row) = sorted.next_row()? {
                 check()?;
                 let args = row.split_off(self.keys.len());
-                if self.distinct && !room.has_any() {
+                if self.distinct {
                     if last.as_ref() == Some(&args) {
                         continue;
                     }

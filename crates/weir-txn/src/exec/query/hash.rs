@@ -118,22 +118,24 @@ impl HashTable {
         keys.into_iter().map(move |key| (key, values.by_ref().take(width).collect()))
     }
 
-    /// A row without a key can still be unmatched in a FULL JOIN.
-    /// Returns about how many bytes it takes.
-    pub fn insert(&mut self, key: Option<&[Value]>, values: impl Iterator<Item = Value>) -> usize {
-        let (row, start) = (self.rows as u32, self.values.len());
+    /// Returns the number of the row. One without a key can still be unmatched in a FULL JOIN.
+    pub fn insert(&mut self, key: Option<&[Value]>, values: impl Iterator<Item = Value>) -> u32 {
+        let row = self.rows as u32;
         self.rows += 1;
         self.values.extend(values);
-        let bytes = Value::row_bytes(&self.values[start..]);
-        let Some(key) = key else { return bytes };
+        let Some(key) = key else { return row };
         match self.keys.get_mut(key) {
             Some(rows) => rows.push(row),
             None => {
                 self.keys.insert(key.into(), vec![row]);
-                return bytes + Value::row_bytes(key);
             }
         }
-        bytes
+        row
+    }
+
+    /// About how many bytes a row takes with its key, at most.
+    pub fn bytes_of(&self, row: u32, key: &[Value]) -> usize {
+        Value::row_bytes(self.row(row)) + Value::row_bytes(key)
     }
 
     pub fn matches(&self, key: &[Value]) -> &[u32] {

@@ -10,7 +10,7 @@ use weir_types::interrupt::check;
 use weir_types::{SqlError, Value};
 
 use super::hash::HashTable;
-use super::node::{CONTINUE, Node, all_true, set_null};
+use super::node::{CONTINUE, Node, all_true, append_slots, load_slots, set_null};
 use super::partitions::{DEPTH_MAX, Partitions};
 use crate::exec::access::Sink;
 use crate::exec::context::{Cell, Cx, Flow};
@@ -74,29 +74,24 @@ fn eval_keys(exprs: &[CompiledExpr], key: &mut Vec<Value>, cx: &mut Cx<'_>) -> R
     Ok(true)
 }
 
-/// Puts the values of the slots behind the key.
-fn append_slots(key: &mut Vec<Value>, slots: &[Slot], cx: &Cx<'_>) {
-    key.extend(slots.iter().map(|&slot| cx.value(slot).clone()));
-}
-
-fn load_slots(slots: &[Slot], values: &[Value], cx: &mut Cx<'_>) {
-    for (&slot, value) in slots.iter().zip(values) {
-        cx.frame.set(slot, value.clone());
-    }
-}
-
 impl<'f> Inner<'f> {
     /// Writes a table to files that has become too large.
     fn of(table: HashTable, files: &'f dyn TemporaryFiles) -> Result<Inner<'f>, SqlError> {
         let mut inner = Inner { partitions: Partitions::new(files, 0), keyless: Spool::new(files) };
         for (key, values) in table.into_rows() {
             check()?;
-            match key {
-                None => inner.keyless.push(&values)?,
-                Some(key) => inner.partitions.push(&key, &[&key[..], &values].concat())?,
-            }
+            let key = key.as_deref().unwrap_or_default();
+            inner.push(key.len(), &[key, &values].concat())?;
         }
         Ok(inner)
+    }
+
+    /// Adds a row behind its key of so many values; 0: it has none.
+    fn push(&mut self, keys: usize, row: &[Value]) -> Result<(), SqlError> {
+        match keys {
+            0 => self.keyless.push(row),
+            _ => self.partitions.push(&row[..keys], row),
+        }
     }
 }
 
@@ -114,7 +109,6 @@ impl HashJoin {
         // A product has one key. An inner side that is asked for again is kept in memory: it would be written for each time.
         let is_again = self.cell.is_some_and(|cell| matches!(cx.cell(cell), Cell::Runs(_)));
         let files = files.filter(|_| !self.inner_keys.is_empty() && !is_again);
-        let most = files.map_or(usize::MAX, |files| files.memory().hash_bytes);
         let (mut table, mut bytes) = (HashTable::new(self.inner_slots.len()), 0);
         let mut partitioned: Option<Inner<'f>> = None;
         let mut key = Vec::new();
@@ -123,26 +117,22 @@ impl HashJoin {
             if !present && self.kind != HashJoinKind::Full {
                 return CONTINUE;
             }
-            let keys = key.len();
             if let Some(inner) = &mut partitioned {
-                if !present {
-                    key.clear();
-                    append_slots(&mut key, &self.inner_slots, cx);
-                    inner.keyless.push(&key)?;
-                } else {
-                    append_slots(&mut key, &self.inner_slots, cx);
-                    inner.partitions.push(&key[..keys], &key)?;
-                }
+                key.truncate(if present { key.len() } else { 0 });
+                let keys = key.len();
+                append_slots(&mut key, &self.inner_slots, cx);
+                inner.push(keys, &key)?;
                 return CONTINUE;
             }
             let frame = &*cx.frame;
             let values = self.inner_slots.iter().map(|&slot| frame.get(slot).clone());
-            bytes += table.insert(present.then_some(&key[..]), values);
-            if let Some(files) = files
-                && bytes > most
-            {
-                let table = std::mem::replace(&mut table, HashTable::new(self.inner_slots.len()));
-                partitioned = Some(Inner::of(table, files)?);
+            let row = table.insert(present.then_some(&key[..]), values);
+            if let Some(files) = files {
+                bytes += table.bytes_of(row, &key);
+                if bytes > files.memory().hash_bytes {
+                    let table = std::mem::replace(&mut table, HashTable::new(self.inner_slots.len()));
+                    partitioned = Some(Inner::of(table, files)?);
+                }
             }
             CONTINUE
         })?;
@@ -291,7 +281,8 @@ impl HashJoin {
         while let Some(mut row) = inner.next_row()? {
             check()?;
             let values = row.split_off(keys);
-            bytes += table.insert(Some(&row), values.into_iter());
+            let inserted = table.insert(Some(&row), values.into_iter());
+            bytes += table.bytes_of(inserted, &row);
             if bytes <= most {
                 continue;
             }

@@ -148,3 +148,14 @@ pub(super) fn set_null(slots: &[Slot], cx: &mut Cx<'_>) {
         cx.frame.set(slot, Value::Null);
     }
 }
+
+/// Appends the values of the slots to a row.
+pub(super) fn append_slots(key: &mut Vec<Value>, slots: &[Slot], cx: &Cx<'_>) {
+    key.extend(slots.iter().map(|&slot| cx.value(slot).clone()));
+}
+
+pub(super) fn load_slots(slots: &[Slot], values: &[Value], cx: &mut Cx<'_>) {
+    for (&slot, value) in slots.iter().zip(values) {
+        cx.frame.set(slot, value.clone());
+    }
+}

@@ -2,11 +2,13 @@
 //! partitions is worked through later, as a table of its own.
 
 use std::hash::BuildHasher;
+use std::ops::ControlFlow;
 use std::vec::IntoIter;
 
 use rustc_hash::FxBuildHasher;
 use weir_types::{SqlError, Value};
 
+use crate::exec::context::Flow;
 use crate::storage::temporary::{Spool, SpooledRows, TemporaryFiles};
 
 /// Number of partitions of a table.
@@ -64,10 +66,12 @@ impl<'f> Room<'f> {
         self.files.is_none_or(|files| self.partitions.is_none() && self.taken <= files.memory().hash_bytes)
     }
 
-    /// The table has grown by so much.
+    /// The table has grown by so many bytes; they are computed where they count.
     #[inline]
-    pub fn take(&mut self, bytes: usize) {
-        self.taken += bytes;
+    pub fn take(&mut self, bytes: impl FnOnce() -> usize) {
+        if self.files.is_some() {
+            self.taken += bytes();
+        }
     }
 
     /// Keeps a row for later. Only where there is no room.
@@ -76,36 +80,32 @@ impl<'f> Room<'f> {
         self.partitions.get_or_insert_with(|| Partitions::new(files, self.depth)).push(key, row)
     }
 
-    /// What has been kept: partitions of rows whose keys are in none of the others.
-    pub fn into_rest(self) -> Rest<'f> {
-        let parts = self.partitions.map(|partitions| partitions.into_parts().collect::<Vec<_>>());
-        let depth = self.depth + 1;
-        Rest { files: self.files, pending: vec![(depth, parts.unwrap_or_default().into_iter())] }
-    }
-}
-
-/// Partitions that remain to be worked through.
-pub struct Rest<'f> {
-    files: Option<&'f dyn TemporaryFiles>,
-    /// Of each depth that is under way.
-    pending: Vec<(u32, IntoIter<SpooledRows<'f>>)>,
-}
-
-impl<'f> Rest<'f> {
-    /// The next partition, and the room of its table; what that keeps is given back by [`Rest::add`].
-    pub fn next_part(&mut self) -> Option<(SpooledRows<'f>, Room<'f>)> {
-        while let Some((depth, parts)) = self.pending.last_mut() {
-            match parts.next() {
-                Some(rows) => return Some((rows, Room::at_depth(self.files, *depth))),
-                None => drop(self.pending.pop()),
+    /// Calls `work` for each partition of what is kept, with the room of its table; what that keeps comes next. No key is in two partitions.
+    /// `work` gives the room back, and says whether to go on.
+    pub fn work_through(
+        self,
+        mut work: impl FnMut(SpooledRows<'f>, Room<'f>) -> Result<(ControlFlow<()>, Room<'f>), SqlError>,
+    ) -> Flow {
+        let files = self.files;
+        let mut pending = vec![self.into_parts()];
+        while let Some((depth, parts)) = pending.last_mut() {
+            let Some(rows) = parts.next() else {
+                pending.pop();
+                continue;
+            };
+            let (flow, room) = work(rows, Room::at_depth(files, *depth))?;
+            if flow.is_break() {
+                return Ok(flow);
             }
+            pending.push(room.into_parts());
         }
-        None
+        Ok(ControlFlow::Continue(()))
     }
 
-    /// The table is worked through: the partitions of its rest come next.
-    pub fn add(&mut self, room: Room<'f>) {
-        self.pending.extend(room.into_rest().pending);
+    /// The partitions, and how often their rows have been partitioned.
+    fn into_parts(self) -> (u32, IntoIter<SpooledRows<'f>>) {
+        let parts = self.partitions.map(|partitions| partitions.into_parts().collect::<Vec<_>>());
+        (self.depth + 1, parts.unwrap_or_default().into_iter())
     }
 }
 
@@ -130,21 +130,20 @@ mod tests {
                 return room.push(row, row).unwrap();
             }
             seen.insert(row);
-            room.take(Value::row_bytes(row));
+            room.take(|| Value::row_bytes(row));
             let Value::Int(number) = row[0] else { panic!("{row:?}") };
             found.push(number);
         };
         let (mut seen, mut room) = (ValueSet::default(), Room::new(Some(&files)));
         numbers.for_each(|number| offer(&[Value::Int(number)], &mut seen, &mut room));
-        let mut rest = room.into_rest();
-        while let Some((mut rows, mut room)) = rest.next_part() {
+        let flow = room.work_through(|mut rows, mut room| {
             let mut seen = ValueSet::default();
-            while let Some(row) = rows.next_row().unwrap() {
+            while let Some(row) = rows.next_row()? {
                 offer(&row, &mut seen, &mut room);
             }
-            rest.add(room);
-        }
-        drop(rest);
+            Ok((ControlFlow::Continue(()), room))
+        });
+        assert!(flow.unwrap().is_continue());
         assert_eq!(crate::storage::temporary::TemporaryFiles::bytes(&files).get(), 0);
         found.sort_unstable();
         (found, files.files.get())

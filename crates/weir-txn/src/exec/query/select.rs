@@ -9,7 +9,7 @@ use weir_types::{SqlError, Value};
 use super::RowSink;
 use super::hash::{Indexed, ValueSet};
 use super::join::plan_from;
-use super::node::Node;
+use super::node::{Node, append_slots, load_slots};
 use super::partitions::Room;
 use super::sort::Sorter;
 use super::window::{CompiledWindow, Input};
@@ -163,18 +163,16 @@ impl CompiledSelect {
         if self.rows(cx, &mut |cx, row| seen.offer(row, cx, sink))?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        let mut rest = seen.room.into_rest();
-        while let Some((mut rows, room)) = rest.next_part() {
+        seen.room.work_through(|mut rows, room| {
             let mut seen = Seen::new(room);
             while let Some(mut row) = rows.next_row()? {
                 check()?;
                 if seen.offer(&mut row, cx, sink)?.is_break() {
-                    return Ok(ControlFlow::Break(()));
+                    return Ok((ControlFlow::Break(()), seen.room));
                 }
             }
-            rest.add(seen.room);
-        }
-        Ok(ControlFlow::Continue(()))
+            Ok((ControlFlow::Continue(()), seen.room))
+        })
     }
 
     fn rows(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Flow {
@@ -269,10 +267,8 @@ impl CompiledSelect {
         let mut sorter = Sorter::new(&order, None, Some(files));
         let _ = self.source.run(cx, &mut |cx| {
             let mut row = Vec::with_capacity(keys + slots.len());
-            for expr in &grouping.keys {
-                row.push(expr.eval(cx)?);
-            }
-            row.extend(slots.iter().map(|&slot| cx.value(slot).clone()));
+            grouping.eval_keys(&mut row, cx)?;
+            append_slots(&mut row, &slots, cx);
             sorter.push(row)?;
             Ok(ControlFlow::Continue(()))
         })?;
@@ -286,9 +282,7 @@ impl CompiledSelect {
             {
                 return Ok(ControlFlow::Break(()));
             }
-            for (&slot, value) in slots.iter().zip(values) {
-                cx.frame.set(slot, value);
-            }
+            load_slots(&slots, &values, cx);
             let (_, group) = current.get_or_insert_with(|| (key, grouping.start(Some(cx), Some(files))));
             grouping.add(group, cx)?;
         }
@@ -311,12 +305,10 @@ impl CompiledSelect {
         let (mut key, mut row) = (Vec::with_capacity(grouping.keys.len()), Vec::new());
         let _ = self.source.run(cx, &mut |cx| {
             key.clear();
-            for expr in &grouping.keys {
-                key.push(expr.eval(cx)?);
-            }
+            grouping.eval_keys(&mut key, cx)?;
             if !groups.take(&key, cx)? {
-                row.clear();
-                row.extend(key.iter().cloned().chain(slots.iter().map(|&slot| cx.value(slot).clone())));
+                row.clone_from(&key);
+                append_slots(&mut row, &slots, cx);
                 groups.room.push(&key, &row)?;
             }
             Ok(ControlFlow::Continue(()))
@@ -325,26 +317,18 @@ impl CompiledSelect {
         if flow.is_break() {
             return Ok(flow);
         }
-        let mut rest = room.into_rest();
-        while let Some((mut rows, room)) = rest.next_part() {
+        room.work_through(|mut rows, room| {
             let mut groups = Groups::new(grouping, room);
             while let Some(row) = rows.next_row()? {
                 check()?;
                 let (key, values) = row.split_at(grouping.keys.len());
-                for (&slot, value) in slots.iter().zip(values) {
-                    cx.frame.set(slot, value.clone());
-                }
+                load_slots(&slots, values, cx);
                 if !groups.take(key, cx)? {
                     groups.room.push(key, &row)?;
                 }
             }
-            let (flow, room) = groups.emit(cx, sink)?;
-            if flow.is_break() {
-                return Ok(flow);
-            }
-            rest.add(room);
-        }
-        Ok(ControlFlow::Continue(()))
+            groups.emit(cx, sink)
+        })
     }
 }
 
@@ -365,7 +349,7 @@ impl<'f> Seen<'f> {
             if !self.rows.insert(row) {
                 return Ok(ControlFlow::Continue(()));
             }
-            self.room.take(Value::row_bytes(row));
+            self.room.take(|| Value::row_bytes(row));
             return sink(cx, row);
         }
         if !self.rows.contains(row) {
@@ -392,7 +376,7 @@ impl<'g> Groups<'g> {
         let group = match self.room.has_any() {
             true => self.groups.entry(key, || {
                 let group = self.grouping.start(Some(cx), None);
-                self.room.take(group.bytes() + Value::row_bytes(key));
+                self.room.take(|| group.bytes() + Value::row_bytes(key));
                 group
             }),
             false => match self.groups.get_mut(key) {
@@ -424,6 +408,13 @@ impl Group<'_> {
 }
 
 impl Grouping {
+    fn eval_keys(&self, key: &mut Vec<Value>, cx: &mut Cx<'_>) -> Result<(), SqlError> {
+        for expr in &self.keys {
+            key.push(expr.eval(cx)?);
+        }
+        Ok(())
+    }
+
     fn emit(&self, group: Group<'_>, cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
         for (&slot, value) in self.kept.iter().zip(group.kept) {
             cx.frame.set(slot, value);

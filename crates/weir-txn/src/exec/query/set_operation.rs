@@ -41,21 +41,15 @@ pub fn run(
     if flow.is_break() {
         return Ok(flow);
     }
-    let mut rest = room.into_rest();
-    while let Some((mut rows, room)) = rest.next_part() {
+    room.work_through(|mut rows, room| {
         let mut counts = Counts { rows: Indexed::default(), room };
         while let Some(mut row) = rows.next_row()? {
             check()?;
             let is_left = row.pop() == Some(Value::Bool(true));
             counts.add(&mut row, is_left)?;
         }
-        let (flow, room) = counts.emit(of, cx, sink)?;
-        if flow.is_break() {
-            return Ok(flow);
-        }
-        rest.add(room);
-    }
-    Ok(ControlFlow::Continue(()))
+        counts.emit(of, cx, sink)
+    })
 }
 
 impl<'f> Counts<'f> {
@@ -63,7 +57,7 @@ impl<'f> Counts<'f> {
     fn add(&mut self, row: &mut Vec<Value>, is_left: bool) -> Result<(), SqlError> {
         let counted = match self.room.has_any() {
             true => self.rows.entry(row, || {
-                self.room.take(2 * Value::row_bytes(row));
+                self.room.take(|| 2 * Value::row_bytes(row));
                 Counted { row: row.clone(), left: 0, right: 0 }
             }),
             false => match self.rows.get_mut(row) {
