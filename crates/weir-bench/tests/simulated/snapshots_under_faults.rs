@@ -6,10 +6,10 @@ use crate::world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use crate::world::World;
+use crate::world::{World, accounts};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use weir_bench::simulate::{Check, Simulated};
+use weir_bench::simulate::Simulated;
 use weir_sim::calls::{Report, Script, Setup};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
@@ -17,33 +17,14 @@ use weir_txn::faults::PlantedBugs;
 use weir_txn::message::{Callee, Output};
 use weir_txn::ramp::client::Order;
 use weir_txn::ramp::{Begin, OfSnapshot};
-use weir_txn::storage::Rows;
 use weir_types::{SqlError, Value};
 
-const SCHEMA: &str = "
-CREATE TABLE account (id integer PRIMARY KEY, balance integer NOT NULL);
+/// Beside the accounts.
+const PARENTS: &str = "
 CREATE TABLE parent (id integer PRIMARY KEY);
 COMMENT ON TABLE parent IS 'weir: partition by (id)';
 CREATE TABLE child (id integer PRIMARY KEY, parent integer NOT NULL);
 COMMENT ON TABLE child IS 'weir: partition by (id)';
-CREATE PROCEDURE move(a integer, b integer, x integer) LANGUAGE plpgsql AS $$
-BEGIN
-    UPDATE account SET balance = balance - x WHERE id = a;
-    UPDATE account SET balance = balance + x WHERE id = b;
-END $$;
-";
-
-const WORKLOAD: &str = "
-[load.account]
-for = [\"a in 1..12\"]
-id = \"a\"
-balance = \"100\"
-[mix]
-move = 1
-[parameters.move]
-a = \"uniform(1, 12)\"
-b = \"uniform(1, 12)\"
-x = \"uniform(1, 9)\"
 ";
 
 const ACCOUNTS: u64 = 12;
@@ -124,7 +105,7 @@ struct Tellers<'b> {
 
 impl Bank {
     fn open() -> Bank {
-        let world = World::of(SCHEMA, WORKLOAD);
+        let world = World::of(&[accounts::SCHEMA, PARENTS].concat(), &accounts::workload(ACCOUNTS));
         let program = world.program(1);
         let gather = |sql: &str| world::query(&world.application, &program, sql);
         let sum = gather("SELECT sum(balance)::int FROM account");
@@ -136,11 +117,7 @@ impl Bank {
 
     fn run(&self, seed: u64, bugs: PlantedBugs) -> (Report, Told) {
         let shards = 1 + (seed % 4) as u16;
-        let account = self.world.application.catalog.table_by_name("account").unwrap().id;
-        let check: Check = Arc::new(move |rows: &dyn Rows| {
-            let sum: i64 = world::integers(rows, account, 1).into_iter().sum();
-            (sum != MONEY).then(|| format!("{sum} of {MONEY}"))
-        });
+        let check = accounts::money_is_kept(&self.world, MONEY);
         let World { application, analysis, workload } = &self.world;
         let mut simulated = Simulated::new(application, analysis, workload).with_check(check);
         let told = Arc::new(Mutex::new(Told::default()));

@@ -6,46 +6,23 @@ use crate::world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use crate::world::World;
+use crate::world::{World, accounts};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use weir_bench::simulate::{Check, Simulated};
+use weir_bench::simulate::Simulated;
 use weir_sim::calls::{Report, Script, Setup};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::PlantedBugs;
 use weir_txn::message::{Callee, Output};
 use weir_txn::ramp::Begin;
-use weir_txn::storage::Rows;
 use weir_txn::stream::{Row, RowStream};
 use weir_types::{SqlError, Value};
-
-const SCHEMA: &str = "
-CREATE TABLE account (id integer PRIMARY KEY, balance integer NOT NULL);
-CREATE PROCEDURE move(a integer, b integer, x integer) LANGUAGE plpgsql AS $$
-BEGIN
-    UPDATE account SET balance = balance - x WHERE id = a;
-    UPDATE account SET balance = balance + x WHERE id = b;
-END $$;
-";
-
-const WORKLOAD: &str = "
-[load.account]
-for = [\"a in 1..24\"]
-id = \"a\"
-balance = \"100\"
-[mix]
-move = 1
-[parameters.move]
-a = \"uniform(1, 24)\"
-b = \"uniform(1, 24)\"
-x = \"uniform(1, 9)\"
-";
 
 const ACCOUNTS: u64 = 24;
 const MONEY: i64 = 2_400;
 
-/// What all sessions have seen.
+/// Results of the reads of all sessions.
 #[derive(Debug, Default)]
 struct Told {
     wrong: Option<String>,
@@ -86,11 +63,7 @@ struct Bank {
 impl Bank {
     fn run(&self, seed: u64, bugs: PlantedBugs) -> (Report, Told) {
         let shards = 2 + (seed % 3) as u16;
-        let account = self.world.application.catalog.table_by_name("account").unwrap().id;
-        let check: Check = Arc::new(move |rows: &dyn Rows| {
-            let sum: i64 = world::integers(rows, account, 1).into_iter().sum();
-            (sum != MONEY).then(|| format!("{sum} of {MONEY}"))
-        });
+        let check = accounts::money_is_kept(&self.world, MONEY);
         let World { application, analysis, workload } = &self.world;
         let mut simulated = Simulated::new(application, analysis, workload).with_check(check);
         let told = Arc::new(Mutex::new(Told::default()));
@@ -110,7 +83,7 @@ impl Bank {
 }
 
 impl Tellers {
-    /// Whatever is there is taken as soon as anything happens.
+    /// Takes the rows of all reads that may be taken by now.
     fn take_all(&mut self) {
         let taken = |reading: &mut Reading| {
             let before = reading.rows.len();
@@ -122,7 +95,7 @@ impl Tellers {
     }
 }
 
-/// What is wrong with rows that should be one state.
+/// Says why the rows are not one state: each account once, and all of the money. None: they are.
 fn fault_of(rows: &[Row]) -> Option<String> {
     let pairs: Vec<(i64, i64)> = rows
         .iter()
@@ -183,7 +156,7 @@ impl Script for Tellers {
 }
 
 fn bank() -> Bank {
-    Bank { world: World::of(SCHEMA, WORKLOAD) }
+    Bank { world: World::of(accounts::SCHEMA, &accounts::workload(ACCOUNTS)) }
 }
 
 #[test]

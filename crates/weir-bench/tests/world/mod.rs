@@ -1,5 +1,6 @@
 //! Small applications for the tests under faults: a schema and a workload as text, analysed.
 
+pub mod accounts;
 #[allow(dead_code, reason = "each test uses its part")]
 pub mod script;
 

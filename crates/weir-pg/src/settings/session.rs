@@ -35,7 +35,7 @@ pub(crate) struct SessionSettings {
     in_effect: InEffect,
     /// Of the open transaction, once it has changed a setting; none outside of one.
     scope: Option<Scope>,
-    /// Always that of `values`. Whoever polls the connection's work enters it at each poll, beside this.
+    /// Always that of `values`.
     evaluation: Arc<Evaluation>,
     /// Told of `application_name`.
     backend: Arc<Backend>,
@@ -68,7 +68,7 @@ impl SessionSettings {
         self.evaluation.zone.get()
     }
 
-    /// What the session's work is evaluated with.
+    /// Time zone and working memory of the session, which whoever polls its work enters.
     pub fn evaluation(&self) -> &Arc<Evaluation> {
         &self.evaluation
     }

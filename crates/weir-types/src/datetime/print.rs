@@ -26,7 +26,7 @@ fn push_civil(date: Civil, out: &mut Vec<u8>) {
     push_two(date.day, out);
 }
 
-/// What was pushed is ASCII.
+/// The bytes as a string: this module pushes ASCII alone.
 fn string(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_default()
 }
