@@ -33,6 +33,8 @@ faults! {
     recovery_forgets_answers,
     /// A request whose clock is far ahead moves the shard's clock (S9).
     accepts_any_clock,
+    /// A request that has waited is given a timestamp of whatever the shard's clock shows when it runs (S9).
+    ticks_unbounded,
     /// Ad-hoc statements are not checked against the procedures (S1): the program is compiled `with_trusted_texts`.
     trusts_statements,
     /// Calls write rows that open transactions hold (S14).

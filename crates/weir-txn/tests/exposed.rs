@@ -32,6 +32,11 @@ BEGIN
     UPDATE account SET balance = balance - amount WHERE id = a;
     UPDATE account SET balance = balance + amount WHERE id = b;
 END $$;
+CREATE PROCEDURE open_both(a integer, b integer) LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO account VALUES (a, 0);
+    INSERT INTO account VALUES (b, 0);
+END $$;
 ";
 
 /// Shards, a coordinator, and what goes between them, which a test may change.
@@ -325,6 +330,33 @@ fn a_clock_that_is_far_ahead_loses_its_calls() {
                 assert_eq!(stage.balance_of(a), Value::Int(0));
             }
         }
+    }
+}
+
+/// S9: the clock of a shard is set ahead while a request waits there for a key. Its clock was right when the request came.
+#[test]
+fn a_request_that_has_waited_carries_no_clock_along() {
+    for bug in [false, true] {
+        let mut stage = Stage::new(PlantedBugs { ticks_unbounded: bug, ..PlantedBugs::default() });
+        let of = |b| stage.program.participants(&call(2, &[30, b])).unwrap();
+        let b = (31..50).find(|b| of(*b).len() == 2).expect("accounts are on several shards");
+        let first = of(b)[0];
+        // The older transaction waits for the younger one, which has prepared first.
+        let (mut older, mut younger) = (Orders::default(), Orders::default());
+        stage.begin(Begin::Call(call(2, &[30, b])), &mut older);
+        stage.begin(Begin::Call(call(2, &[30, b])), &mut younger);
+        let decides = |request: &Request| matches!(request, Request::Decide { .. });
+        let (_, decision) = stage.carry(&mut younger, decides, |reply| reply).expect("it is decided");
+        assert!(stage.carry(&mut older, |_| false, |reply| reply).is_none() && older.done.is_empty());
+        let far_ms = NOW_MS + 3 * MINUTE_MS;
+        let shard = &mut stage.shards[usize::from(first)];
+        let request = Request::Abort { txn: decision.txn() };
+        let mut effects = Effects::default();
+        shard.step(far_ms, Sender::Coordinator(COORDINATOR), request, &mut effects);
+        let mut replies = effects.replies.iter();
+        assert!(replies.any(|reply| matches!(reply.message, Reply::Prepared { .. })), "the key is free");
+        let given_ms = weir_core::clock::ms_of(shard.last_clock());
+        assert_eq!(given_ms, if bug { far_ms } else { NOW_MS + MINUTE_MS });
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use weir_core::clock::ms_of;
+use weir_core::clock::{CLOCK_AHEAD_MS_MAX, ms_of};
 use weir_core::exposed::{refuses_clock, refuses_from, refuses_sequence};
 use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
 use weir_core::machine::{Exposed, Figures, Shard as _, TableFigures};
@@ -199,6 +199,17 @@ impl<F: Faults> Node<F> {
             Request::Execute { .. } => Reply::Executed { txn, result: Err(error) },
             _ => Reply::Refused { txn, shard, error },
         })
+    }
+
+    /// Physical time that a request's timestamp is issued at. A request that has waited runs long after its clock was compared: if the
+    /// clock of this shard has been set ahead meanwhile, the timestamp stays within the bound of the coordinator's clock (S9).
+    pub(crate) fn time_of(&self, now_ms: u64, request: &Request) -> u64 {
+        let is_bound =
+            self.participant.remembers && !self.bugs.ticks_unbounded() && !self.bugs.accepts_any_clock();
+        match request.begun_ms().filter(|_| is_bound) {
+            Some(begun_ms) => now_ms.min(begun_ms.saturating_add(CLOCK_AHEAD_MS_MAX)),
+            None => now_ms,
+        }
     }
 
     fn refuses_decision(&self, txn: TxnId, decision: &Decision) -> Option<&'static str> {

@@ -259,6 +259,7 @@ impl<F: Faults> Node<F> {
         out: &mut Effects,
     ) {
         self.statement = ended.request.statement();
+        let now_ms = self.time_of(now_ms, &ended.request);
         let txn = ended.request.txn();
         if ended.own.is_none() {
             self.forget_lost(txn, &ended.request);

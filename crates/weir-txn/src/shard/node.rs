@@ -375,6 +375,7 @@ impl<F: Faults> Node<F> {
 
     /// Handles a request that no barrier stops.
     fn on_passed(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
+        let now_ms = self.time_of(now_ms, &request);
         let request = match self.workers.has_any() {
             true => match self.waits_for_own_worker(request) {
                 Some(request) => request,
