@@ -14,13 +14,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weir_core::history::{Mark, Seen, Told};
 use weir_core::ids::{CoordinatorId, Sender, ShardId};
-use weir_core::machine::{ClientOrders, Clients, Coordinator, Orders, Shard};
+use weir_core::machine::{ClientOrders, Clients, Coordinator, Exposed, Orders, Shard};
 use weir_core::nearby::{Actor, Nearby, Neighbours, ReplySink, hurry, is_hurried};
+use weir_net::body::{self, ATTACHES_FROM};
 pub use weir_net::clock::now_ms;
 use weir_net::frame::expect;
 use weir_net::handshake::{COMPARES_FROM, Terms};
 use weir_net::tls::Tls;
-use weir_net::{ClusterFile, Fault, Kind, Link, body};
+use weir_net::{ClusterFile, Fault, Kind, Link};
 use weir_types::interrupt::Interrupts;
 
 use crate::interrupts::{Interrupter, Wish};
@@ -276,7 +277,7 @@ pub struct Carrier<S: Shard, C: Clients<S>> {
 
 impl<S, C> Carrier<S, C>
 where
-    S: Shard,
+    S: Exposed,
     C: Clients<S>,
     S::Request: Serialize,
     S::Reply: DeserializeOwned,
@@ -526,19 +527,40 @@ where
         for reply in refused.filter_map(|request| refused_by(&request)) {
             clients.coordinator().on_reply(now_ms(), reply, &mut core.orders);
         }
+        let out = open.outgoing();
         let pushed = match version >= COMPARES_FROM {
             true => {
                 let news = self.seen.news(Some(shard as ShardId), self.told[shard].over(openings));
-                let head = (&progress, news);
-                body::push_frames(open.outgoing(), Kind::Requests, &head, requests, usize::MAX)
+                push_requests::<S>(out, version, &(&progress, news), requests)
             }
-            false => body::push_frames(open.outgoing(), Kind::Requests, &progress, requests, usize::MAX),
+            false => push_requests::<S>(out, version, &progress, requests),
         };
         requests.clear();
-        if let Err(fault) = pushed.map_err(|(_, fault)| fault).and_then(|_| open.flush()) {
+        if let Err(fault) = pushed.and_then(|()| open.flush()) {
             link.fail(fault, now, self.poll.registry());
         }
     }
+}
+
+/// Writes requests in the form of that protocol version, behind that head.
+fn push_requests<S>(
+    out: &mut Vec<u8>,
+    version: u16,
+    head: &impl Serialize,
+    requests: &[S::Request],
+) -> Result<(), Fault>
+where
+    S: Exposed,
+    S::Request: Serialize,
+{
+    let pushed = match version >= ATTACHES_FROM {
+        true => {
+            let items: Vec<_> = requests.iter().map(|request| (request, S::attachment(request))).collect();
+            body::push_frames(out, Kind::Requests, head, &items, usize::MAX)
+        }
+        false => body::push_frames(out, Kind::Requests, head, requests, usize::MAX),
+    };
+    pushed.map(drop).map_err(|(_, fault)| fault)
 }
 
 /// Takes what has come on a link.
@@ -597,4 +619,35 @@ where
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_core::ids::{Timestamp, TxnId};
+    use weir_net::body::VERSIONS;
+    use weir_net::frame;
+    use weir_txn::message::{Attachment, Request};
+    use weir_txn::shard::Node;
+
+    use super::*;
+
+    #[test]
+    fn requests_have_the_form_of_the_version_that_the_shard_speaks() {
+        let commit =
+            Request::Commit { txn: TxnId { coordinator: 1, sequence: 2 }, timestamp: Timestamp::default() };
+        for version in VERSIONS {
+            let mut out = Vec::new();
+            push_requests::<Node>(&mut out, version, &7_u64, &[commit.clone(), commit.clone()]).unwrap();
+            let ((kind, mut body), _) = frame::first(&out).unwrap().unwrap();
+            assert_eq!(body::read::<u64>(kind, &mut body), Ok(7));
+            for _ in 0..2 {
+                body::read::<Request>(kind, &mut body).unwrap();
+                if version >= ATTACHES_FROM {
+                    let attachment = body::read::<Attachment>(kind, &mut body);
+                    assert_eq!(attachment, Ok(Attachment::default()));
+                }
+            }
+            assert!(body.is_empty(), "version {version}");
+        }
+    }
 }

@@ -12,7 +12,7 @@ use std::time::Instant;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weir_core::ids::{CoordinatorId, ShardId};
-use weir_core::machine::{ClientOrders, Clients, Coordinator as _, CoordinatorOf, Shard};
+use weir_core::machine::{ClientOrders, Clients, Coordinator as _, CoordinatorOf, Exposed, Shard};
 use weir_core::nearby::Neighbours;
 use weir_kv::GivenUp;
 use weir_net::ClusterFile;
@@ -25,7 +25,7 @@ use crate::{Error, Settings};
 
 /// Operations of one kind of clients, and their coordinator.
 pub(crate) trait Dialect: Sized + Send + 'static {
-    type Shard: Shard;
+    type Shard: Exposed;
     type Coordinator: CoordinatorOf<Self::Shard>;
     type Wish: Send + 'static;
     type Outcome: Send + 'static;

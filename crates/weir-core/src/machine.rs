@@ -13,6 +13,7 @@ use crate::ids::{CoordinatorId, Sender, ShardId};
 use crate::lsn::Lsn;
 pub use crate::lsn::Outgoing;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// Messages that a step of a shard sends.
 #[derive(Debug)]
@@ -177,6 +178,18 @@ pub trait Durable: Shard {
 pub trait Exposed: Durable {
     /// Description of the application for clients that have only the cluster file.
     type Description: Serialize + Send + Sync + 'static;
+    /// What a request takes along to another process beside its own form, which is that of older protocol versions.
+    type Attachment: Default + Serialize + DeserializeOwned;
+
+    /// What the request takes along.
+    fn attachment(_request: &Self::Request) -> Self::Attachment {
+        Self::Attachment::default()
+    }
+    /// Inverse of [`Exposed::attachment`], before all other checks of the request. Reason to reject it, if the attachment cannot be its
+    /// own.
+    fn attach(_request: &mut Self::Request, _attachment: Self::Attachment) -> Option<&'static str> {
+        None
+    }
 
     /// Reason to reject a party's progress, if any: it is about another party or an unknown shard, or far outside of its sequence.
     fn refuses(&self, progress: &Self::Progress) -> Option<&'static str>;

@@ -22,6 +22,7 @@ const FEW: usize = 16;
 
 impl<F: Faults> Exposed for Partition<F> {
     type Description = ();
+    type Attachment = ();
 
     fn refuses(&self, progress: &Progress) -> Option<&'static str> {
         refuses_sequence(progress.below).or_else(|| refuses_clock(progress.clock))

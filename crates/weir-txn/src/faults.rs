@@ -63,6 +63,8 @@ faults! {
     moment_advances,
     /// A long statement writes on top of what it read, although others have changed it since (S16).
     trusts_moment,
+    /// A long call takes effect although its transaction was refused while it ran.
+    commits_refused,
     /// The writes of a long statement that ends without a result stay in its transaction.
     keeps_unfinished,
     /// A shard whose rows come through a queue says that it has begun, and names no siblings.

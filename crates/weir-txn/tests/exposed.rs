@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_core::ids::{Sender, ShardId};
 use weir_core::machine::Outgoing;
-use weir_core::machine::{Coordinator as _, Durable as _, Effects, Exposed, Orders, Shard};
+use weir_core::machine::{Coordinator as _, Durable as _, Effects, Exposed, Orders, Pace, Shard};
 use weir_core::termination::{Fate, Timeouts};
 use weir_sql::Catalog;
 use weir_sql::bound::Statement;
@@ -14,7 +14,7 @@ use weir_txn::faults::PlantedBugs;
 use weir_txn::message::{Answers, Decision, Reply, Request};
 use weir_txn::ramp::{Begin, Coordinator, Event, FetchedRead, Protocol, own_statement};
 use weir_txn::shard::Node;
-use weir_types::interrupt::Interrupts;
+use weir_types::interrupt::{Budget, Interrupts};
 use weir_types::{SqlError, SqlState, Value};
 
 use crate::calls::{self, call};
@@ -228,6 +228,56 @@ fn a_stranger_does_not_end_a_transaction() {
                 }
             }
         }
+    }
+}
+
+/// The pace of a worker that never pauses.
+struct Unpaced;
+
+impl Pace for Unpaced {
+    fn wants_pause(&self) -> bool {
+        false
+    }
+
+    fn pause(&self) {}
+}
+
+/// The part of the deciding shard runs on a worker. Meanwhile the other participant asks, and is promised that the transaction does not
+/// commit.
+#[test]
+fn a_long_decision_keeps_a_promise_that_was_given_meanwhile() {
+    for bug in [false, true] {
+        let mut stage = Stage::new(PlantedBugs { commits_refused: bug, ..PlantedBugs::default() });
+        let ([a, b], [other, last]) = stage.apart();
+        let mut orders = Orders::default();
+        stage.begin(Begin::Call(call(1, &[a, b, 5])), &mut orders);
+        let decides = |request: &Request| matches!(request, Request::Decide { .. });
+        let (_, decision) = stage.carry(&mut orders, decides, |reply| reply).expect("it is decided");
+        let (txn, mut effects) = (decision.txn(), Effects::default());
+        let shard = &mut stage.shards[usize::from(last)];
+        shard.set_step_budget(Budget(0));
+        shard.begin_turn();
+        shard.step(NOW_MS, Sender::Coordinator(COORDINATOR), decision, &mut effects);
+        let works = shard.take_work();
+        assert!(works.len() == 1 && effects.replies.is_empty());
+        let ask = Request::Ask { txn, fate: Fate::Prepared { clock: 1 } };
+        shard.step(NOW_MS, Sender::Shard(other), ask, &mut effects);
+        shard.end_turn();
+        works.into_iter().for_each(|work| work(Arc::new(Unpaced)));
+        shard.begin_turn();
+        shard.on_work_done(NOW_MS, &mut effects);
+        shard.set_step_budget(Budget(u32::MAX));
+        let promised: Vec<Request> = effects.peers.drain(..).map(|peer| peer.message).collect();
+        assert!(matches!(promised[..], [Request::Tell { fate: Fate::Refused, .. }]), "{promised:?}");
+        for word in promised {
+            let from = Sender::Shard(last);
+            stage.shards[usize::from(other)].step(NOW_MS, from, word, &mut Effects::default());
+        }
+        assert!(stage.shards.iter().all(Node::is_idle), "nobody holds anything of it");
+        let has_changed = [a, b].map(|account| stage.balance_of(account) != Value::Int(0));
+        assert_eq!(has_changed, [bug, false], "half of a transfer");
+        let committed = effects.replies.iter().any(|one| matches!(one.message, Reply::Decided { .. }));
+        assert_eq!(committed, bug, "{:?}", effects.replies);
     }
 }
 

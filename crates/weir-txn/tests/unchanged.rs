@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use weir_core::ids::{Sender, ShardId, Timestamp, TxnId};
 use weir_core::lsn::{Lsn, Outgoing};
-use weir_core::machine::{Coordinator as _, Durable as _, Effects, Orders, Shard as _};
+use weir_core::machine::{Coordinator as _, Durable as _, Effects, Exposed as _, Orders, Shard as _};
 use weir_core::termination::Timeouts;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::PlantedBugs;
-use weir_txn::message::{Age, Begun, Output, Reply, Request, Work};
+use weir_txn::message::{Age, Attachment, Begun, Output, Reply, Request, Work};
 use weir_txn::ramp::{Begin, Coordinator, Event, Protocol};
-use weir_txn::shard::Node;
+use weir_txn::shard::{Node, Record};
 
 use crate::calls::{self, call};
 
@@ -55,7 +55,9 @@ impl Stage {
         Stage { shard, next: 0 }
     }
 
+    /// The shard hears the request as from another process.
     fn say(&mut self, request: Request) -> Vec<Outgoing<u64, Reply>> {
+        let request = sent(&request);
         let (mut effects, from) = (Effects::default(), Sender::Coordinator(request.txn().coordinator));
         self.shard.step(NOW_MS, from, request, &mut effects);
         effects.replies
@@ -81,6 +83,14 @@ impl Stage {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// The request as another process gets it.
+fn sent(request: &Request) -> Request {
+    let bytes = postcard::to_allocvec(&(request, <Node>::attachment(request))).unwrap();
+    let (mut request, attachment): (Request, Attachment) = postcard::from_bytes(&bytes).unwrap();
+    assert_eq!(<Node>::attach(&mut request, attachment), None);
+    request
 }
 
 #[test]
@@ -148,6 +158,23 @@ fn a_restarted_shard_ignores_a_late_request() {
 fn a_shard_that_runs_a_late_request_is_caught() {
     let bugs = PlantedBugs { runs_late_requests: true, ..PlantedBugs::default() };
     assert_eq!(rows_after_a_late_request(bugs), Some(0));
+}
+
+/// The incarnation of such a shard is a clock, of which its drain epochs carry a part.
+#[test]
+fn a_shard_without_a_log_ignores_no_request() {
+    let mut stage = Stage::new(PlantedBugs::default());
+    let started = Record::Started { incarnation: 1_800_000_000_000 };
+    stage.shard =
+        Node::recover(0, program(), PlantedBugs::default(), Timeouts::default(), [started]).without_log();
+    let mut coordinator = coordinator();
+    coordinator.on_epoch(0, stage.shard.epoch());
+    let mut orders = Orders::default();
+    coordinator.begin(NOW_MS, 7, Begin::Call(call(OPEN, &[1])), &mut orders);
+    let (_, request) = orders.sends.pop().unwrap();
+    assert!(matches!(request, Request::Execute { incarnation: Some(_), .. }));
+    let replies = stage.say(request);
+    assert!(matches!(replies[..], [Outgoing { message: Reply::Executed { result: Ok(_), .. }, .. }]));
 }
 
 /// An open transaction that has changed nothing ends without a record, unless it may have been given values of a sequence.

@@ -6,8 +6,10 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 
+use serde::{Deserialize, Serialize};
+
 /// Memory that one operator of a statement takes before it writes to temporary files, and the bound of these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkingMemory {
     /// Bytes of the rows that a sort holds in memory: `work_mem`.
     pub sort_bytes: usize,
@@ -28,9 +30,22 @@ thread_local! {
     static CURRENT: Cell<WorkingMemory> = const { Cell::new(WorkingMemory::DEFAULT) };
 }
 
+/// Largest `work_mem` and `temp_file_limit`, in bytes.
+const SETTING_BYTES_MAX: u64 = (i32::MAX as u64) << 10;
+/// Largest `hash_mem_multiplier`.
+const MULTIPLIER_MAX: u64 = 1_000;
+
 impl WorkingMemory {
     const DEFAULT: WorkingMemory =
         WorkingMemory { sort_bytes: 4 << 20, hash_bytes: 8 << 20, files_bytes_max: None };
+
+    /// Returns whether settings of a session can say so. No larger size is accepted from another process.
+    pub fn can_be_set(&self) -> bool {
+        let WorkingMemory { sort_bytes, hash_bytes, files_bytes_max } = *self;
+        sort_bytes as u64 <= SETTING_BYTES_MAX
+            && hash_bytes as u64 <= SETTING_BYTES_MAX * MULTIPLIER_MAX
+            && files_bytes_max.is_none_or(|bytes| bytes <= SETTING_BYTES_MAX)
+    }
 
     /// That of the session whose work this thread does.
     pub fn current() -> WorkingMemory {

@@ -437,7 +437,7 @@ fn a_benchmark_of_servers_that_cannot_be() {
         (
             &[tpcc, "--target", "weir:", "--set", "warehouses=2"],
             tpcc,
-            &["--set warehouses=2", "workload.toml"],
+            &["--set warehouses=2", "pgbench=PROCEDURE", "workload.toml"],
         ),
         // Of the files that the program has within it.
         (&["tpcc", "--target", "weir:", "--count", "new_ordre"], "tpcc", &["new_order, payment"]),

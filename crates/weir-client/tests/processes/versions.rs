@@ -39,7 +39,7 @@ fn nodes_and_clients_of_two_versions_serve_together() {
     }
     clients.iter().for_each(|client| write_and_read(client, "last"));
     // A version that nobody speaks is refused by name.
-    let ahead = Client::connect_with(&cluster.file, Settings { versions: 6..=7, ..Settings::default() });
+    let ahead = Client::connect_with(&cluster.file, Settings { versions: 7..=8, ..Settings::default() });
     let error = ahead.unwrap().get_all(["key1"]).unwrap_err();
     assert!(matches!(&error, Error::Refused(why) if why.contains("speaks versions 1 to")), "{error}");
 }

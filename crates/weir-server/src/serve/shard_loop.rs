@@ -571,11 +571,11 @@ where
 {
     let Core { shard, outbox, .. } = core;
     visitor.connection.fill()?;
-    let seen = (visitor.connection.version() >= COMPARES_FROM).then_some(seen);
+    let version = visitor.connection.version();
     while let Some(frame) = visitor.connection.next_frame()? {
         let from = visitor.from;
         let step = |shard: &mut S, request| outbox.step(shard, now_ms, from, request);
-        let taken = take(shard, (now_ms, shards, seen), from, frame, step)?;
+        let taken = take(shard, (now_ms, shards, seen), (from, version), frame, step)?;
         visitor.wants_export |= taken == Taken::Export;
     }
     Ok(())

@@ -6,8 +6,10 @@ use serde::de::DeserializeOwned;
 use weir_core::history::{Mark, Seen};
 use weir_core::ids::{Sender, ShardId};
 use weir_core::machine::Exposed;
+use weir_net::body::{self, ATTACHES_FROM};
 use weir_net::frame::{Frame, expect};
-use weir_net::{Fault, Kind, body};
+use weir_net::handshake::COMPARES_FROM;
+use weir_net::{Fault, Kind};
 
 /// Remaining work after a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,15 +19,15 @@ pub(super) enum Taken {
     Export,
 }
 
-/// `step`: what it is to do with each request. `seen`: where it is put what others have seen of histories; none: they say nothing of it.
+/// `step`: what it is to do with each request. `version`: that the peer speaks. `seen`: where it is put what others have seen of histories.
 ///
 /// # Errors
 /// Why the connection ends. What came before the fault has been done; a coordinator says it again, and shards know what comes
 /// again.
 pub(super) fn take<S>(
     shard: &mut S,
-    (now_ms, shards, seen): (u64, ShardId, Option<&Seen>),
-    from: Sender,
+    (now_ms, shards, seen): (u64, ShardId, &Seen),
+    (from, version): (Sender, u16),
     (kind, mut body): Frame<'_>,
     mut step: impl FnMut(&mut S, S::Request),
 ) -> Result<Taken, Fault>
@@ -45,7 +47,7 @@ where
         Sender::Coordinator(coordinator) => {
             expect(Kind::Requests, kind, body)?;
             let progress = body::read(kind, &mut body)?;
-            if let Some(seen) = seen {
+            if version >= COMPARES_FROM {
                 let news: Vec<(ShardId, Vec<Mark>)> = body::read(kind, &mut body)?;
                 if news.iter().any(|(shard, _)| *shard >= shards) {
                     return Err(Fault::sense("it has seen a shard that does not exist"));
@@ -57,14 +59,18 @@ where
         }
         Sender::Shard(other) => {
             expect(Kind::Peer, kind, body)?;
-            if let Some(seen) = seen {
+            if version >= COMPARES_FROM {
                 let told: Option<Mark> = body::read(kind, &mut body)?;
                 seen.hear(other, told.as_slice());
             }
         }
     }
+    let attaches = version >= ATTACHES_FROM && matches!(from, Sender::Coordinator(_));
     while !body.is_empty() {
-        let request = body::read(kind, &mut body)?;
+        let mut request = body::read(kind, &mut body)?;
+        if attaches {
+            believe(S::attach(&mut request, body::read(kind, &mut body)?))?;
+        }
         believe(shard.refuses_request(from, &request, shards))?;
         step(shard, request);
     }

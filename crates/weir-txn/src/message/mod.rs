@@ -1,6 +1,7 @@
 //! Messages between coordinators and participants of guarded RAMP (ramp.txt, Algorithm 1, with the additions for SQL: calls instead of
 //! values, guards, answers of round one).
 
+mod attachment;
 mod definition;
 mod refusal;
 mod sequence_value;
@@ -21,6 +22,7 @@ use weir_types::{Notice, SqlError, Value};
 use crate::placement::shard_of_integer;
 use crate::stream::RowQueue;
 
+pub use attachment::Attachment;
 pub use definition::{Change, Definition, PlanOf};
 pub(crate) use refusal::too_large;
 pub use refusal::{forgotten, forgotten_snapshot, schema_has_changed};
@@ -107,7 +109,7 @@ pub struct Call {
     pub transaction_time: TransactionTime,
     /// Schema version that it was bound to ([`crate::exec::definition`]).
     pub schema_version: u64,
-    /// Of the session. Shards of other processes have the default.
+    /// Of the session. To another process it travels in the [`Attachment`].
     #[serde(skip)]
     pub memory: WorkingMemory,
 }
@@ -168,8 +170,8 @@ pub enum Request {
         begun: Begun,
         call: Box<Call>,
         /// Incarnation of the shard that this request is for. An earlier one may have answered it with [`Reply::Unchanged`] and have no
-        /// record of it, so a later one ignores it. None: any may run it; it is always answered from the log. Only a coordinator of the
-        /// same process names one: the field does not travel.
+        /// record of it, so a later one ignores it. None: any may run it; it is always answered from the log. To another
+        /// process it travels in the [`Attachment`].
         #[serde(skip)]
         incarnation: Option<u64>,
     },
@@ -339,17 +341,30 @@ impl Request {
 
     /// Time zone in which it is evaluated.
     pub fn zone(&self) -> SessionZone {
-        let time = match self {
-            Request::Execute { call, .. } => Some(call.transaction_time),
-            Request::Prepare { call, .. } | Request::Apply { call, .. } => Some(call.transaction_time),
-            Request::Decide { decision, .. } => Some(decision.call.transaction_time),
-            Request::Work { work, .. } => Some(work.call.transaction_time),
+        let of_call = self.call().map(|call| call.transaction_time);
+        let time = of_call.or_else(|| Some(self.parts()?.transaction_time));
+        time.map_or(SessionZone::UTC, |time| time.zone)
+    }
+
+    /// The call that it runs.
+    fn call(&self) -> Option<&Call> {
+        match self {
+            Request::Execute { call, .. } => Some(call),
+            Request::Prepare { call, .. } | Request::Apply { call, .. } => Some(call),
+            Request::Decide { decision, .. } => Some(&decision.call),
+            Request::Work { work, .. } => Some(&work.call),
+            _ => None,
+        }
+    }
+
+    /// The parts of a query that it reads.
+    fn parts(&self) -> Option<&PartsRead> {
+        match self {
             Request::Read { query, .. }
             | Request::ReadAt { query, .. }
-            | Request::ReadSnapshot { query, .. } => query.parts.as_ref().map(|parts| parts.transaction_time),
+            | Request::ReadSnapshot { query, .. } => query.parts.as_deref(),
             _ => None,
-        };
-        time.map_or(SessionZone::UTC, |time| time.zone)
+        }
     }
 
     /// Returns whether the request belongs to a read.
@@ -417,7 +432,7 @@ pub struct PartsRead {
     pub values: Vec<Value>,
     pub parts: Vec<u16>,
     pub transaction_time: TransactionTime,
-    /// Of the session. Shards of other processes have the default.
+    /// Of the session. To another process it travels in the [`Attachment`].
     #[serde(skip)]
     pub memory: WorkingMemory,
     /// A worker of the same process puts the rows of the only part here, and replies without them.

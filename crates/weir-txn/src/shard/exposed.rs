@@ -17,7 +17,7 @@ use crate::exec::definition::Description;
 use crate::exec::program::Program;
 use crate::faults::Faults;
 use crate::message::{
-    Call, Callee, Decision, PartsRead, Progress, ReadQuery, Reply, Request, Sibling, too_large,
+    Attachment, Call, Callee, Decision, PartsRead, Progress, ReadQuery, Reply, Request, Sibling, too_large,
 };
 use crate::shard::node::Node;
 use crate::storage::{Rows as _, TableSchema};
@@ -29,6 +29,15 @@ const WAITS_BESIDES_FROM: u16 = 4;
 
 impl<F: Faults> Exposed for Node<F> {
     type Description = Description;
+    type Attachment = Attachment;
+
+    fn attachment(request: &Request) -> Attachment {
+        Attachment::of(request)
+    }
+
+    fn attach(request: &mut Request, attachment: Attachment) -> Option<&'static str> {
+        attachment.attach_to(request)
+    }
 
     fn refuses(&self, progress: &Progress) -> Option<&'static str> {
         refuses_sequence(progress.settled_below)

@@ -276,7 +276,8 @@ impl<F: Faults> Node<F> {
             return self.end_statement(now_ms, is_unheard, request, (result, own, claims, mark), out);
         }
         // Another participant may have been promised meanwhile that the transaction will not be.
-        let is_unheard = is_unheard || self.is_repeated(&request, out);
+        let is_refused = !self.bugs.commits_refused() && self.is_repeated(&request, out);
+        let is_unheard = is_unheard || is_refused;
         let own = own.unwrap_or_default();
         match result {
             Ok(ran) if !is_unheard => {

@@ -493,11 +493,14 @@ impl<F: Faults> Node<F> {
         out.reply(txn.coordinator, reply.spoken(), after);
     }
 
-    /// Returns whether the request is for an earlier incarnation, which may have answered it without a record.
+    /// Returns whether the request is for an earlier incarnation, which may have answered it without a record. A shard without a log
+    /// ignores no request: with its rows all is gone that the request could contradict.
     fn is_late(&self, request: &Request) -> bool {
         match request {
             Request::Execute { incarnation: Some(incarnation), .. } => {
-                *incarnation != self.participant.incarnation && !self.bugs.runs_late_requests()
+                *incarnation != self.participant.incarnation
+                    && self.participant.log.is_on()
+                    && !self.bugs.runs_late_requests()
             }
             _ => false,
         }

@@ -386,8 +386,10 @@ impl Work {
         let (by_pgbench, others): (Vec<_>, Vec<_>) =
             arguments.cluster.settings.iter().partition(|(setting, _)| setting == BY_PGBENCH);
         if let Some((setting, value)) = others.first() {
-            let hint = "servers are loaded as workload.toml says: change it there";
-            return Err(wrong(arguments, &format!("--set {setting}={value} is not for servers"), hint));
+            let hint = format!(
+                "of an application there is {BY_PGBENCH}=PROCEDURE; servers are loaded as workload.toml says: change it there"
+            );
+            return Err(wrong(arguments, &format!("--set {setting}={value} is not for servers"), &hint));
         }
         if targets == [Target::Postgres] {
             let hint = "its rows are those that Weir loads: --target weir:,postgres";

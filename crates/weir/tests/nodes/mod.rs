@@ -68,6 +68,12 @@ impl Nodes {
         std::net::SocketAddr::from(([127, 0, 0, 1], port.unwrap().parse().unwrap()))
     }
 
+    /// A session of the first one.
+    pub fn driver(&self) -> postgres::Client {
+        let target = format!("host=127.0.0.1 port={} user=ann dbname=weir", self.door().port());
+        postgres::Client::connect(&target, postgres::NoTls).unwrap()
+    }
+
     fn start_with(
         application: Option<TempDir>,
         nodes: usize,

@@ -7,7 +7,6 @@ use crate::endless::{TABLES, cancel, check_unharmed, state, until_active, until_
 use crate::eventually::until;
 use crate::nodes::Nodes;
 use crate::wire::{Wire, query};
-use postgres::{Client as Driver, NoTls};
 
 /// The node that computes.
 const FAR: usize = 1;
@@ -27,13 +26,8 @@ const SPINNING: [&str; 9] = [
 /// The first node has no shard, so whatever shards compute the other one does.
 fn start() -> Nodes {
     let nodes = Nodes::of_tables(&[&[], &[0]], &[]);
-    driver(&nodes).batch_execute(TABLES).unwrap();
+    nodes.driver().batch_execute(TABLES).unwrap();
     nodes
-}
-
-fn driver(nodes: &Nodes) -> Driver {
-    Driver::connect(&format!("host=127.0.0.1 port={} user=ann dbname=weir", nodes.door().port()), NoTls)
-        .unwrap()
 }
 
 fn session(nodes: &Nodes) -> Wire {
@@ -61,7 +55,7 @@ fn what_spins_at_another_node_is_ended() {
         far += usize::from(ticks >= 5);
         spins.send(&[query("SET statement_timeout = 0")]);
         spins.hear(1);
-        check_unharmed(&mut driver(&nodes), text);
+        check_unharmed(&mut nodes.driver(), text);
 
         spins.send(&[query("BEGIN"), query("INSERT INTO kept VALUES (1)")]);
         spins.hear(2);
@@ -74,7 +68,7 @@ fn what_spins_at_another_node_is_ended() {
         );
         spins.send(&[query("ROLLBACK"), query("SELECT 1")]);
         spins.hear(2);
-        check_unharmed(&mut driver(&nodes), text);
+        check_unharmed(&mut nodes.driver(), text);
 
         let pid = i32::from_be_bytes(spins.key[..4].try_into().unwrap());
         spins.send(&[query(text)]);
@@ -84,14 +78,14 @@ fn what_spins_at_another_node_is_ended() {
             other.hear(1);
         });
         assert_eq!(said, "57P01", "pg_terminate_backend: {text}");
-        check_unharmed(&mut driver(&nodes), text);
+        check_unharmed(&mut nodes.driver(), text);
 
         // A session that goes leaves nothing behind: the next one comes to run.
         let mut goes = session(&nodes);
         goes.send(&[query(text)]);
-        until_active(&mut driver(&nodes), text);
+        until_active(&mut nodes.driver(), text);
         drop(goes);
-        check_unharmed(&mut driver(&nodes), text);
+        check_unharmed(&mut nodes.driver(), text);
     }
     assert!(far >= 5, "the other node computes: {far}");
 }
@@ -119,7 +113,7 @@ fn what_spins_ends_with_either_node() {
         assert_eq!(state(&mut spins), "57014", "the node that computes ends: {text}");
         nodes.start_again(FAR);
         nodes.wait_for(FAR, 2 + round);
-        check_unharmed(&mut driver(&nodes), text);
+        check_unharmed(&mut nodes.driver(), text);
 
         let mut spins = spins_far(&nodes, text);
         terminate(&nodes, 0);
@@ -127,7 +121,7 @@ fn what_spins_ends_with_either_node() {
         assert!(nodes.ends(0).success());
         nodes.start_again(0);
         nodes.wait_for_door(2 + round);
-        check_unharmed(&mut driver(&nodes), text);
+        check_unharmed(&mut nodes.driver(), text);
     }
 }
 

@@ -2,12 +2,15 @@
 
 use crate::alone::Alone;
 use crate::eventually::until;
+use crate::nodes::Nodes;
 use postgres::Client as Driver;
 use postgres::error::SqlState;
 
 const ROWS: i64 = 100_000;
 
 const TEXT: &str = "a text that is long enough for all of the rows to be more than the memory of a statement, of row number ";
+
+const SORTED: &str = "SELECT count(*) FROM (SELECT c FROM t ORDER BY c OFFSET 1) x";
 
 /// Queries whose sorts and hash tables hold all rows, and what they give.
 fn queries() -> Vec<(&'static str, i64)> {
@@ -33,6 +36,11 @@ fn queries() -> Vec<(&'static str, i64)> {
 fn start(memory: &str) -> (Alone, Driver) {
     let server = Alone::with(&["--shards", "1", "--statement-memory", memory]);
     let mut driver = server.driver();
+    fill(&mut driver);
+    (server, driver)
+}
+
+fn fill(driver: &mut Driver) {
     driver.batch_execute("CREATE TABLE t (a int PRIMARY KEY, b int DEFAULT 0, c text)").unwrap();
     for part in 0..10 {
         let (first, last) = (part * ROWS / 10 + 1, (part + 1) * ROWS / 10);
@@ -40,7 +48,6 @@ fn start(memory: &str) -> (Alone, Driver) {
             format!("INSERT INTO t (a, c) SELECT g, '{TEXT}' || g FROM generate_series({first}, {last}) g");
         driver.batch_execute(&insert).unwrap();
     }
-    (server, driver)
 }
 
 fn number(driver: &mut Driver, query: &str) -> Result<i64, postgres::Error> {
@@ -77,7 +84,6 @@ fn what_has_no_room_in_memory_is_in_files() {
 #[test]
 fn temporary_files_have_a_limit_and_end_with_a_cancelled_statement() {
     let (server, mut driver) = start("12MiB");
-    const SORTED: &str = "SELECT count(*) FROM (SELECT c FROM t ORDER BY c OFFSET 1) x";
     driver.batch_execute("SET temp_file_limit = '1MB'").unwrap();
     let ended = number(&mut driver, SORTED).unwrap_err();
     assert_eq!(ended.code(), Some(&SqlState::CONFIGURATION_LIMIT_EXCEEDED), "{ended:?}");
@@ -89,6 +95,30 @@ fn temporary_files_have_a_limit_and_end_with_a_cancelled_statement() {
     let ended = number(&mut driver, &format!("{SORTED}, generate_series(1, 1000) g")).unwrap_err();
     assert_eq!(ended.code(), Some(&SqlState::QUERY_CANCELED), "{ended:?}");
     until("the files have gone with their statement", || files(&server) == 0);
+}
+
+/// The first node has no shard, so another process sorts.
+#[test]
+fn a_session_sets_the_memory_of_shards_of_other_processes() {
+    let nodes = Nodes::of_tables(&[&[], &[0]], &["--statement-memory", "12MiB"]);
+    let mut driver = nodes.driver();
+    fill(&mut driver);
+    driver.batch_execute("CREATE TABLE u (n bigint); INSERT INTO u VALUES (0)").unwrap();
+    let update = format!("UPDATE u SET n = ({SORTED})");
+    let statements =
+        [SORTED, &update, &format!("BEGIN; {SORTED}; COMMIT"), &format!("BEGIN; {update}; COMMIT")];
+    for (set, ends) in [
+        ("SET temp_file_limit = '1MB'", Some(SqlState::CONFIGURATION_LIMIT_EXCEEDED)),
+        ("RESET temp_file_limit", None),
+        ("SET work_mem = '1GB'", Some(SqlState::OUT_OF_MEMORY)),
+    ] {
+        driver.batch_execute(set).unwrap();
+        for text in statements {
+            let ended = driver.batch_execute(text).map_err(|error| error.code().cloned());
+            assert_eq!(ended.err().flatten(), ends, "{set}: {text}");
+            driver.batch_execute("ROLLBACK").unwrap();
+        }
+    }
 }
 
 /// Statements that write, and those of transactions and procedures.

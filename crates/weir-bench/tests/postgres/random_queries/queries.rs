@@ -1,5 +1,7 @@
 //! Queries: WITH, set operations, SELECT with joins, groups and windows, and their order.
 
+use std::ops::Range;
+
 use super::expressions::{Column, Generator, Scope, canonical};
 use super::relations::{Relation, aliased, columns_of};
 use super::tables::Ty;
@@ -36,9 +38,18 @@ struct Select {
     key: Option<Vec<String>>,
     /// An expression over its items of FROM, to sort by.
     sort: Option<String>,
-    /// DISTINCT ON so many of its columns.
-    distinct_on: usize,
+    distinct_on: DistinctOn,
     rows: usize,
+}
+
+#[derive(Default)]
+enum DistinctOn {
+    #[default]
+    No,
+    /// So many of its columns.
+    Columns(usize),
+    /// Expressions over its items of FROM. With the key their order is total.
+    Expressions { on: Vec<String>, key: Vec<String> },
 }
 
 const COMBINATIONS_MAX: usize = 8_000;
@@ -79,9 +90,14 @@ impl Generator<'_> {
         self.nesting += 1;
         let around = self.combinations;
         let text = if self.choices.once_in(3) {
-            let query = self.select(&[ty], &outer, depth.min(2), true);
+            let query = self.simple_select(&[ty], &outer, depth.min(2));
             let direction = *self.choices.pick(&DIRECTIONS);
-            format!("({} ORDER BY 1{direction} LIMIT 1)", query.text)
+            let text = match query.distinct_on {
+                DistinctOn::No => query.text,
+                // It has an ORDER BY of its own.
+                _ => format!("SELECT v FROM {} x(v)", query.text),
+            };
+            format!("({text} ORDER BY 1{direction} LIMIT 1)")
         } else {
             let joined = self.from(&outer, depth.min(2));
             let value = self.aggregate(ty, &joined.columns, 1);
@@ -144,11 +160,9 @@ impl Generator<'_> {
 
     fn ordered_select(&mut self, types: &[Ty], outer: &[Column], depth: usize, is_raw: bool) -> Query {
         let select = self.select(types, outer, depth, !is_raw);
-        let (order, clause) = if select.distinct_on > 0 {
-            let all = (0..types.len()).collect();
-            (Order::By(all), self.sort_items(0..types.len()))
-        } else {
-            self.order_by((types.len(), !is_raw), select.key.as_deref(), select.sort)
+        let (order, clause) = match &select.distinct_on {
+            DistinctOn::No => self.order_by((types.len(), !is_raw), select.key.as_deref(), select.sort),
+            on => self.order_of_distinct(on, types.len()),
         };
         Query { sql: select.text + &clause, order, rows: select.rows }
     }
@@ -170,11 +184,7 @@ impl Generator<'_> {
                 (Order::Total, format!(" ORDER BY {}{limit}", items.join(", ")))
             }
             _ => {
-                let mut positions: Vec<usize> = (0..columns).collect();
-                for at in 0..columns {
-                    let other = at + self.choices.below(columns - at);
-                    positions.swap(at, other);
-                }
+                let mut positions = self.shuffled(0..columns);
                 if self.choices.once_in(3) {
                     let keep = 1 + self.choices.below(columns);
                     positions.truncate(keep);
@@ -190,6 +200,44 @@ impl Generator<'_> {
                 (Order::By(positions), items + &limit)
             }
         }
+    }
+
+    /// ORDER BY of DISTINCT ON: which row of each group is shown follows from it.
+    fn order_of_distinct(&mut self, on: &DistinctOn, columns: usize) -> (Order, String) {
+        match on {
+            DistinctOn::No => (Order::Any, String::new()),
+            DistinctOn::Columns(on) => {
+                let mut positions = self.shuffled(0..*on);
+                // Rows that have all columns in common look equal, so that fewer may order them.
+                let is_partial = *on == columns && self.choices.once_in(2);
+                match is_partial {
+                    true => positions.truncate(self.choices.below(columns)),
+                    false => positions.extend(self.shuffled(*on..columns)),
+                }
+                if positions.is_empty() {
+                    return (Order::Any, String::new());
+                }
+                let items = self.sort_items(positions.iter().copied());
+                let limit = if is_partial { String::new() } else { self.limit() };
+                (Order::By(positions), items + &limit)
+            }
+            DistinctOn::Expressions { on, key } => {
+                let shuffled = self.shuffled(0..on.len());
+                let texts = shuffled.into_iter().map(|at| &on[at]).chain(key);
+                let items: Vec<String> =
+                    texts.map(|text| format!("{text}{}", self.choices.pick(&DIRECTIONS))).collect();
+                (Order::Total, format!(" ORDER BY {}{}", items.join(", "), self.limit()))
+            }
+        }
+    }
+
+    fn shuffled(&mut self, positions: Range<usize>) -> Vec<usize> {
+        let mut positions: Vec<usize> = positions.collect();
+        for at in 0..positions.len() {
+            let other = at + self.choices.below(positions.len() - at);
+            positions.swap(at, other);
+        }
+        positions
     }
 
     /// By these columns of the answer.
@@ -211,9 +259,9 @@ impl Generator<'_> {
     /// Whose equal rows look equal, without an order.
     fn simple_select(&mut self, types: &[Ty], outer: &[Column], depth: usize) -> Select {
         let mut select = self.select(types, outer, depth, true);
-        if select.distinct_on > 0 {
-            let all: Vec<String> = (1..=types.len()).map(|at| at.to_string()).collect();
-            select.text = format!("({} ORDER BY {})", select.text, all.join(", "));
+        if !matches!(select.distinct_on, DistinctOn::No) {
+            let (_, clause) = self.order_of_distinct(&select.distinct_on, types.len());
+            select.text = format!("({}{clause})", select.text);
         }
         select
     }
@@ -240,8 +288,13 @@ impl Generator<'_> {
         (depth, canonical): (usize, bool),
     ) -> Select {
         let scope = Scope { columns: &joined.columns, outer, grouped: None };
-        let distinct = self.choices.below(9);
-        let distinct_on = if distinct == 8 { 1 + self.choices.below(types.len()) } else { 0 };
+        let distinct = self.choices.below(11);
+        let distinct_on = match distinct {
+            8 => DistinctOn::Columns(1 + self.choices.below(types.len())),
+            9 => DistinctOn::Columns(types.len()),
+            10 => self.distinct_expressions(joined),
+            _ => DistinctOn::No,
+        };
         // Without an order of the rows it matters which of equal values is shown; with a limit, too.
         let items: Vec<String> = types
             .iter()
@@ -256,12 +309,15 @@ impl Generator<'_> {
             })
             .collect();
         let filter = self.where_clause(joined, outer, depth);
-        let on = types.len().min(distinct_on);
-        let on: Vec<String> = (1..=on).map(|at| at.to_string()).collect();
-        let distinct = match distinct {
-            7 => "DISTINCT ".to_owned(),
-            8 => format!("DISTINCT ON ({}) ", on.join(", ")),
-            _ => String::new(),
+        let on: Vec<String> = match &distinct_on {
+            DistinctOn::No => Vec::new(),
+            DistinctOn::Columns(on) => (1..=*on).map(|at| at.to_string()).collect(),
+            DistinctOn::Expressions { on, .. } => on.clone(),
+        };
+        let distinct = match on.is_empty() {
+            true if distinct == 7 => "DISTINCT ".to_owned(),
+            true => String::new(),
+            false => format!("DISTINCT ON ({}) ", on.join(", ")),
         };
         let text = format!("SELECT {distinct}{} FROM {}{filter}", items.join(", "), joined.text);
         let key = if distinct.is_empty() { joined.key.clone() } else { None };
@@ -273,6 +329,19 @@ impl Generator<'_> {
         // A literal would be the position of a column.
         let sort = sort.filter(|text| text.starts_with('(') || text.starts_with('t'));
         Select { text, key, sort, distinct_on, rows: 0 }
+    }
+
+    /// Up to three columns of its items of FROM, if these have a key.
+    fn distinct_expressions(&mut self, joined: &Joined) -> DistinctOn {
+        let columns: Vec<&Column> = joined.columns.iter().filter(|column| column.ty != Ty::Json).collect();
+        match &joined.key {
+            Some(key) if !key.is_empty() && !columns.is_empty() => {
+                let many = 1 + self.choices.below(3);
+                let on = (0..many).map(|_| self.choices.pick(&columns).text.clone()).collect();
+                DistinctOn::Expressions { on, key: key.clone() }
+            }
+            _ => DistinctOn::No,
+        }
     }
 
     fn where_clause(&mut self, joined: &Joined, outer: &[Column], depth: usize) -> String {
@@ -349,7 +418,7 @@ impl Generator<'_> {
             String::new()
         };
         let text = format!("SELECT {} FROM {}{filter}{clause}{having}", items.join(", "), joined.text);
-        Select { text, key: None, sort: None, distinct_on: 0, rows: 0 }
+        Select { text, key: None, sort: None, distinct_on: DistinctOn::No, rows: 0 }
     }
 
     /// A column, or what is made of one.
