@@ -337,6 +337,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn shards_of_other_processes_accept_the_largest_working_memory() {
+        let mut values = Values::of(&BTreeMap::new()).unwrap();
+        for (name, value) in
+            [("work_mem", "2147483647"), ("temp_file_limit", "2147483647"), ("hash_mem_multiplier", "1000")]
+        {
+            values.set(name, Some(value)).unwrap();
+        }
+        let memory = values.working_memory();
+        assert!(memory.can_be_set() && memory.hash_bytes == memory.sort_bytes * 1000, "{memory:?}");
+        assert!(!WorkingMemory { hash_bytes: memory.hash_bytes + 1, ..memory }.can_be_set());
+    }
+
+    #[test]
     fn what_is_set_is_shown_and_what_cannot_be_is_refused() {
         let mut values = Values::of(&BTreeMap::from([
             ("user".to_owned(), "ann".to_owned()),
