@@ -132,6 +132,9 @@ pub enum GuardKind {
     Escrow,
     /// A test-and-set on a value or a row at its owner (soundness S7, S12).
     Claim,
+    /// An exclusive lock on each row that the statement writes, from the check of its values to the commit. Every writer respects it,
+    /// those too that take no guard (soundness S14).
+    Lock,
 }
 
 /// A test-and-set on one item at that item's owner, carried by a message of the same RAMP write.
@@ -199,6 +202,7 @@ impl GuardKind {
             GuardKind::Sequence => "sequence",
             GuardKind::Escrow => "escrow",
             GuardKind::Claim => "claim",
+            GuardKind::Lock => "lock",
         }
     }
 }

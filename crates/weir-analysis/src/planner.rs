@@ -309,6 +309,7 @@ fn guard_words(world: &World<'_>, names: Names<'_>, broken: &[InvariantId], guar
         (GuardKind::Escrow, _) => "escrow",
         (GuardKind::Claim, true) => "shared claim",
         (GuardKind::Claim, false) => "claim",
+        (GuardKind::Lock, _) => "row lock",
     };
     match keeps.is_empty() {
         true => format!("{kind} on {on}, {}", guard.why),

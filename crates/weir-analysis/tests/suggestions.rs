@@ -154,7 +154,7 @@ fn what_is_written_back_is_added() {
     );
 }
 
-/// A condition that only order keeps becomes a margin of which every owner has a share.
+/// A condition that a row lock keeps becomes a margin of which every owner has a share.
 #[test]
 fn a_counter_that_escrow_can_bound() {
     let schema =
@@ -167,7 +167,7 @@ fn a_counter_that_escrow_can_bound() {
     check(
         &format!("{schema}{bodies}"),
         &[
-            "buy: ordered → ramp, escrow on event (sold, capacity) instead <- UPDATE event SET sold = sold + …; -- in buy, without the SELECT before",
+            "buy: no lock on event (id), escrow on event (sold, capacity) instead <- UPDATE event SET sold = sold + …; -- in buy, without the SELECT before",
         ],
     );
 }

@@ -39,6 +39,8 @@ faults! {
     trusts_statements,
     /// Calls write rows that open transactions hold (S14).
     ignores_open,
+    /// A statement that locks rows claims them: it passes writers that take no claim, and they pass it (S14).
+    locks_by_claims,
     /// The work of an open transaction need not exist any more after a restart of its shard.
     opens_again,
     /// FOR UPDATE without a write takes no lock.

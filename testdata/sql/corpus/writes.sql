@@ -119,7 +119,6 @@ UPDATE account SET id = 'x' WHERE id = 1;
 UPDATE account SET nothing = 1;
 UPDATE account SET balance = 1, balance = 2 WHERE id = 1;
 UPDATE account SET kind = upper(kind), opened = opened + 7 WHERE id = 1 RETURNING kind, opened;
--- refused
 UPDATE account SET balance = CASE WHEN balance > 100 THEN balance * 2 ELSE 0 END WHERE id IN (1, 2) RETURNING id, balance;
 UPDATE account SET flags = flags | 8 WHERE balance > 0 RETURNING id, flags;
 UPDATE account SET opened = NULL WHERE owner LIKE 'H%' RETURNING owner, opened;
@@ -130,7 +129,6 @@ UPDATE entry SET at = at + interval '1 hour' WHERE at IS NOT NULL AND account = 
 UPDATE entry SET amount = amount + 1 WHERE account = 1 RETURNING number, amount;
 UPDATE entry SET amount = -amount WHERE (account, number) IN ((1, 1), (2, 1)) RETURNING account, amount;
 UPDATE account SET balance = balance + r.percent FROM rate r WHERE r.kind = account.kind AND account.id = 2 RETURNING account.id, account.balance, r.percent;
--- refused
 UPDATE account a SET balance = (SELECT sum(e.amount) FROM entry e WHERE e.account = a.id) WHERE a.id = 1 RETURNING balance;
 UPDATE account SET balance = v.b FROM (VALUES (13, 33.0), (14, 44.0)) AS v (i, b) WHERE account.id = v.i AND account.id = 13 RETURNING account.id, balance;
 UPDATE entry SET amount = 0 FROM account WHERE account.id = entry.account AND entry.account = 1 AND account.owner LIKE 'Ann%' RETURNING number;

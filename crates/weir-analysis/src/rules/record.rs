@@ -9,8 +9,9 @@ use weir_sql::walk::{self, conjuncts};
 use super::bound::{self, Bound};
 use super::list::{self, List};
 use super::range::{self, Range};
-use super::{Outcome, combine, describe, margin, settled};
+use super::{GuardDraft, Outcome, combine, describe, margin, settled};
 use crate::effects::{ColumnOperation, Operation, ReadId, Term, TermId, Write};
+use crate::plan::GuardKind;
 use crate::verdict::{Alone, Rule};
 use crate::world::World;
 
@@ -25,7 +26,8 @@ pub fn not_null(world: &World<'_>, table: TableId, column: ColumnIndex, procedur
     if let Some((_, write)) = computed {
         let because = "It is computed of the row as it is merged; on a row that the other branch has changed it may \
                        be NULL.";
-        return Some(Outcome::undecided(describe(world, write), because));
+        let outcome = Outcome::undecided(describe(world, write), because).alone(Alone::Checked);
+        return Some(locked(world, table, &BTreeSet::from([column]), procedure, outcome));
     }
     of_value(world, table, column, procedure, |term| never_null(world, procedure, term))
 }
@@ -202,7 +204,43 @@ pub fn check(world: &World<'_>, table: TableId, check: usize, procedure: usize) 
         let alone = if outcome.alone == Alone::No { Alone::Checked } else { outcome.alone };
         Some(outcome.alone(alone))
     });
-    combine(outcomes.collect())
+    let outcome = combine(outcomes.collect())?;
+    let mut columns = BTreeSet::new();
+    walk::columns(expr, &mut |_, column| {
+        columns.insert(column);
+    });
+    Some(locked(world, table, &columns, procedure, outcome))
+}
+
+/// Adds the guard that keeps any condition on one row, where no cheaper one does: a statement locks the rows that it writes, so that
+/// nobody changes a row between the check of its values and the commit. Rows that a foreign key's action writes are not locked.
+fn locked(
+    world: &World<'_>,
+    table: TableId,
+    columns: &BTreeSet<ColumnIndex>,
+    procedure: usize,
+    outcome: Outcome,
+) -> Outcome {
+    if outcome.confluent || !outcome.guards.is_empty() {
+        return outcome;
+    }
+    let changes = |write: &&Write| write.updates().iter().any(|(column, _)| columns.contains(column));
+    let writes: Vec<&Write> =
+        world.own_writes(procedure, table).map(|(_, write)| write).filter(changes).collect();
+    if writes.iter().any(|write| write.action.is_some()) {
+        return outcome;
+    }
+    let of = world.table(table);
+    let key = || of.primary_key.as_ref().map_or_else(Vec::new, |key| key.columns.clone());
+    let draft = |write: &Write| GuardDraft {
+        kind: GuardKind::Lock,
+        table,
+        columns: key(),
+        shared: false,
+        statement: write.span,
+        why: format!("holds the row of {} from the check of its values to the commit", of.name),
+    };
+    writes.into_iter().fold(outcome, |outcome, write| outcome.guarded(draft(write)))
 }
 
 /// A condition on one row of the table; a violation if `negated`.

@@ -21,7 +21,7 @@ use weir_sql::walk;
 
 use crate::Analysis;
 use crate::partitioning::Weights;
-use crate::plan::{Mechanism, TransactionPlan};
+use crate::plan::{GuardKind, Mechanism, TransactionPlan};
 use edit::Candidate;
 
 /// Number of pairs up to which an application is analysed as a whole each time.
@@ -55,6 +55,8 @@ pub struct Cost {
     pub round_trips: u32,
     /// `claim on users (name)`.
     pub guards: Vec<String>,
+    /// Guards among them that are row locks: the dearest kind, since every writer respects them.
+    locks: usize,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -76,13 +78,14 @@ impl Cost {
             mechanism: plan.mechanism,
             round_trips: plan.round_trips,
             guards: plan.guards.iter().map(guard).collect(),
+            locks: plan.guards.iter().filter(|guard| guard.kind == GuardKind::Lock).count(),
         }
     }
 
-    /// Ordered is dearer than anything with guards.
+    /// Ordered is dearer than anything with guards, and a row lock than another guard.
     fn rank(&self) -> (Mechanism, u32, usize) {
         let family = if self.mechanism.is_ordered_family() { self.mechanism } else { Mechanism::Merge };
-        (family, self.round_trips, self.guards.len())
+        (family, self.round_trips, self.guards.len() + self.locks)
     }
 
     fn is_dearer_than(&self, other: &Cost) -> bool {

@@ -245,10 +245,10 @@ fn invariants_hold_whatever_is_sent() {
     closed.statements.extend(
         ["INSERT INTO badge VALUES ($1, $2)", "DELETE FROM badge WHERE id <> $1 AND id < $2"].map(text),
     );
-    assert_eq!(taken(&closed).len(), 17, "all but two");
+    assert_eq!(taken(&closed).len(), 18, "all but one, which endangers a procedure");
     assert_eq!(closed.failure(&taken(&closed), world::seeds(0..12), PlantedBugs::default()), None);
     let with_close = Sent::to(&format!("{SCHEMA}{CLOSE}"));
-    assert_eq!(taken(&with_close).len(), 16, "all but one, which only order keeps");
+    assert_eq!(taken(&with_close).len(), 17, "all");
     assert_eq!(with_close.failure(&taken(&with_close), world::seeds(0..12), PlantedBugs::default()), None);
 }
 
@@ -299,6 +299,61 @@ fn halves_of_a_key_are_changed_one_after_the_other() {
     let failure =
         sent.failure_of(&sent.statements, 0..CAUGHT_WITHIN, careless, |_| true).expect("it is caught");
     assert!(failure.contains("a claimed key is free"), "{failure}");
+}
+
+/// Rows with conditions that only the row itself decides.
+const SPANS: &str = "
+CREATE TABLE span (
+    id integer PRIMARY KEY,
+    low integer NOT NULL,
+    high integer NOT NULL,
+    kind text NOT NULL DEFAULT 'open',
+    stock integer NOT NULL DEFAULT 5 CHECK (stock >= 0),
+    CHECK (low <= high),
+    CHECK (high <> 7)
+);
+CREATE PROCEDURE put(i integer) LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO span VALUES (i, 5, 10); END $$;
+";
+
+const SPANS_LOADED: &str = "
+[load.span]
+for = [\"i in 1..9\"]
+id = \"i\"
+low = \"i\"
+high = \"20\"
+kind = \"'open'\"
+stock = \"5\"
+[mix]
+put = 1
+[parameters.put]
+i = \"uniform(1, 12)\"
+";
+
+/// No rule says that these changes of one row keep its conditions together: each locks the rows that it changes (S14).
+#[test]
+fn conditions_on_a_row_hold_whoever_changes_it() {
+    let statements = [
+        "UPDATE span SET low = $2 WHERE id >= $1",
+        "UPDATE span SET high = $2 WHERE id <= $1",
+        "UPDATE span SET high = 30 - high WHERE id <> $1 AND id > $2 - 20",
+        "UPDATE span SET low = low * 2 - $2 WHERE id = $1",
+        "UPDATE span SET low = high - low, high = greatest(high, $2) WHERE id > $1",
+        "UPDATE span SET kind = CASE WHEN low < $1 THEN 'low' WHEN high < $2 THEN NULL ELSE kind END WHERE id > $1",
+        "UPDATE span SET high = high + 1 WHERE id > $1 - $2",
+        "UPDATE span SET low = low - 1, kind = 'open' WHERE id > $1 - $2",
+        "INSERT INTO span VALUES ($1, 1, 8), ($2, 2, 9), ($1 + 1, $1, $2) ON CONFLICT (id) DO UPDATE SET low = EXCLUDED.high - 3",
+        "DELETE FROM span WHERE id = $1 AND low > $2",
+        "UPDATE span SET stock = 10 - stock WHERE id > $1 - $2",
+        // It takes no guard, and passes claims, but no lock.
+        "UPDATE span SET stock = stock + 6 WHERE id IN ($1, $2)",
+    ];
+    let sent = Sent { world: World::of(SPANS, SPANS_LOADED), statements: statements.map(text).into() };
+    assert_eq!(taken(&sent).len(), statements.len());
+    assert_eq!(sent.failure(&sent.statements, world::seeds(0..20), PlantedBugs::default()), None);
+    let careless = PlantedBugs { locks_by_claims: true, ..PlantedBugs::default() };
+    let failure = sent.failure(&sent.statements, 0..CAUGHT_WITHIN, careless).expect("it is caught");
+    assert!(failure.contains("span"), "{failure}");
 }
 
 /// Every planted bug is caught within so many seeds.

@@ -106,6 +106,8 @@ pub struct Ran {
     pub answers: Answers,
     pub writes: Vec<Write>,
     pub claims: Vec<Claim>,
+    /// A prepared run has locked rows: until it ends, every other writer claims the rows that it writes.
+    pub locks_rows: bool,
     /// Deferred checks of an open transaction, to run before COMMIT.
     pub later: Vec<Later>,
     /// Rows that an open transaction has inserted or updated by ON CONFLICT DO UPDATE, if more batches of the statement may follow.

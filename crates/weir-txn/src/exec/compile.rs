@@ -23,19 +23,19 @@ use super::foreseen::refusals;
 use super::gathered::{CompiledMerge, PartSource, of_rows};
 use super::program::{
     CompileError, CompiledInto, CompiledPart, CompiledProcedure, CompiledRaise, CompiledRoute, CompiledStep,
-    CompiledStepKind, Destination, Effects, Homes, Input, Program, Target, VariableRules, guarded_statements,
+    CompiledStepKind, Destination, Effects, Guarded, Homes, Input, Program, Target, VariableRules,
 };
 use super::query::CompiledQuery;
 use super::routing::{Origins, Route, Router};
 use super::slice;
 use super::slots::{Slot, SlotAllocator};
 use super::walk;
-use super::write::{CompiledUpdate, TableRules};
+use super::write::{CompiledUpdate, Hold, TableRules};
 use crate::storage::{IndexId, Schema};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use weir_analysis::plan::{GuardKind, Plan};
+use weir_analysis::plan::Plan;
 use weir_sql::bound::{
     BinaryOp, Expr, ExprKind, IntoTarget, OutputColumn, ParameterMode, Procedure, ProcedureKind, Query,
     RelationId, Statement, Step, StepKind, Update, VariableId,
@@ -191,7 +191,7 @@ struct ProcedureCompiler<'a> {
     /// Set for an ad-hoc statement.
     text: Option<&'a Arc<Text>>,
     slots: SlotAllocator,
-    guards: BTreeMap<Span, GuardKind>,
+    guarded: Guarded,
     in_order: bool,
     origins: Origins,
     /// Variables that a slice reads; `None` for a whole procedure.
@@ -213,7 +213,7 @@ impl<'a> ProcedureCompiler<'a> {
         read: Option<&'a BTreeSet<VariableId>>,
         updates: &'a Updates,
     ) -> Result<(CompiledProcedure, LookedUp), CompileError> {
-        let guards = guarded_statements(router.plan, index);
+        let guarded = Guarded::of(router.plan, index);
         let mut participants = Participation::of(&router, application, procedure);
         if shards > 1 && read.is_none() {
             participants.met = refusals(&router, rules, procedure);
@@ -229,7 +229,7 @@ impl<'a> ProcedureCompiler<'a> {
             shards,
             text,
             slots: SlotAllocator::new(procedure.variables.len()),
-            guards,
+            guarded,
             in_order,
             origins: Origins::of(procedure),
             read,
@@ -517,24 +517,27 @@ impl<'a> ProcedureCompiler<'a> {
                 }
             },
             Statement::Insert(insert) => CompiledStepKind::Insert {
-                insert: Box::new(place(self.insert(insert, statement), insert.span)?),
+                insert: Box::new(place(
+                    self.insert(insert, statement, self.guarded.hold([span, insert.span])),
+                    insert.span,
+                )?),
                 to,
                 route,
             },
             Statement::Update(update) => {
-                let guarded = self.guards.contains_key(&span)
-                    || self.guards.contains_key(&update.span)
-                    || self.in_order
-                    || self.text.is_some() && !is_blind(self.router.catalog, update);
-                let update = Arc::new(place(self.update(update, statement, guarded), update.span)?);
+                let is_claimed =
+                    self.in_order || self.text.is_some() && !is_blind(self.router.catalog, update);
+                let hold = match self.guarded.hold([span, update.span]) {
+                    Hold::Merges if is_claimed => Hold::Claims,
+                    hold => hold,
+                };
+                let update = Arc::new(place(self.update(update, statement, hold), update.span)?);
                 self.updates.borrow_mut().push(update.clone());
                 CompiledStepKind::Update { update, to, route }
             }
             Statement::Delete(delete) => {
-                let guarded = self.guards.contains_key(&span)
-                    || self.guards.contains_key(&delete.span)
-                    || self.in_order
-                    || self.text.is_some();
+                let is_guarded = self.guarded.hold([span, delete.span]) != Hold::Merges;
+                let guarded = is_guarded || self.in_order || self.text.is_some();
                 CompiledStepKind::Delete {
                     delete: Box::new(place(self.delete(delete, statement, guarded), delete.span)?),
                     to,

@@ -1,6 +1,6 @@
 //! A compiled application: immutable, shared by all shards and coordinators.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use weir_analysis::plan::{GuardKind, Placement, Plan};
@@ -23,7 +23,7 @@ use super::routing::Source;
 use super::slots::Slot;
 pub use super::texts::CompiledText;
 use super::texts::{Judging, Runs, Texts};
-use super::write::{CompiledDelete, CompiledInsert, CompiledUpdate, TableRules};
+use super::write::{CompiledDelete, CompiledInsert, CompiledUpdate, Hold, TableRules};
 use crate::message::{Call, Callee, schema_has_changed};
 use crate::placement::{is_placed_anew, shard_of, shard_of_arguments};
 use crate::storage::Schema;
@@ -697,12 +697,34 @@ pub struct CompileError {
     pub error: SqlError,
 }
 
-/// Statements that take a guard, by their position.
-pub fn guarded_statements(plan: &Plan, procedure: usize) -> BTreeMap<Span, GuardKind> {
-    let transaction = plan.transactions.iter().find(|transaction| transaction.procedure == procedure);
-    transaction
-        .into_iter()
-        .flat_map(|transaction| &transaction.guards)
-        .map(|guard| (guard.statement, guard.kind))
-        .collect()
+/// Statements of a procedure that take guards, by their position.
+#[derive(Debug, Default)]
+pub struct Guarded {
+    /// Statements with a guard of any kind.
+    pub statements: BTreeSet<Span>,
+    /// Statements that lock the rows that they change.
+    pub locking: BTreeSet<Span>,
+}
+
+impl Guarded {
+    pub fn of(plan: &Plan, procedure: usize) -> Guarded {
+        let transaction = plan.transactions.iter().find(|transaction| transaction.procedure == procedure);
+        let mut guarded = Guarded::default();
+        for guard in transaction.into_iter().flat_map(|transaction| &transaction.guards) {
+            guarded.statements.insert(guard.statement);
+            if guard.kind == GuardKind::Lock {
+                guarded.locking.insert(guard.statement);
+            }
+        }
+        guarded
+    }
+
+    /// How an UPDATE at one of these positions holds its rows, as far as the plan asks for it.
+    pub fn hold(&self, positions: [Span; 2]) -> Hold {
+        match positions {
+            _ if positions.iter().any(|span| self.locking.contains(span)) => Hold::Locks,
+            _ if positions.iter().any(|span| self.statements.contains(span)) => Hold::Claims,
+            _ => Hold::Merges,
+        }
+    }
 }

@@ -135,6 +135,18 @@ pub struct CompiledConflict {
 pub struct ConflictUpdate {
     pub assignments: Vec<(ColumnIndex, CompiledExpr)>,
     pub filter: Option<CompiledExpr>,
+    pub hold: Hold,
+}
+
+/// How a statement holds the rows that it changes, outside of interactive transactions, which lock all rows that they write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// Not at all: its operations are merged with those of others.
+    Merges,
+    /// Against other statements that claim the row.
+    Claims,
+    /// Against every writer.
+    Locks,
 }
 
 #[derive(Debug)]
@@ -146,7 +158,7 @@ pub struct CompiledUpdate {
     pub returning: Vec<CompiledExpr>,
     /// Slots through which RETURNING reads the row, if not in place.
     pub row_slots: Vec<(ColumnIndex, Slot)>,
-    pub guarded: bool,
+    pub hold: Hold,
     /// Variables that the assignments read, if they depend on nothing else but the row.
     pub captures: Option<Vec<Slot>>,
     /// Some assigned column has constraints other than its type.
@@ -405,7 +417,12 @@ impl<F: Faults> Run<'_, F> {
         update: &ConflictUpdate,
     ) -> Result<u64, Stop> {
         // The new values depend on the current ones.
-        self.claim_row(insert.table, row, LockStrength::NoKeyUpdate)?;
+        match update.hold {
+            Hold::Locks => self.lock_row(insert.table, row, LockStrength::NoKeyUpdate)?,
+            Hold::Claims | Hold::Merges => {
+                self.claim_row(insert.table, row, LockStrength::NoKeyUpdate)?;
+            }
+        }
         for &(column, slot) in &insert.row_slots {
             let old = self.fragment.storage.value(insert.table, RowRef { shard: 0, row }, column);
             self.frame.set(slot, old);
@@ -513,8 +530,13 @@ impl<F: Faults> Run<'_, F> {
 
     /// Updates a row whose columns are in the frame.
     fn update_row(&mut self, update: &Arc<CompiledUpdate>, row: u32) -> Result<(), Stop> {
-        if update.guarded || self.holds_rows() {
-            self.claim_row(update.table, row, LockStrength::NoKeyUpdate)?;
+        match update.hold {
+            Hold::Locks => self.lock_row(update.table, row, LockStrength::NoKeyUpdate)?,
+            Hold::Claims => self.claim_row(update.table, row, LockStrength::NoKeyUpdate)?,
+            Hold::Merges if self.holds_rows() => {
+                self.claim_row(update.table, row, LockStrength::NoKeyUpdate)?;
+            }
+            Hold::Merges => {}
         }
         let mut changes: SmallVec<[(ColumnIndex, Value); 6]> = SmallVec::new();
         for assignment in &update.assignments {

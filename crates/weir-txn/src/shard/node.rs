@@ -668,7 +668,7 @@ impl<F: Faults> Node<F> {
             participants,
             at,
             answer,
-            holds_rows: false,
+            holds_rows: ran.locks_rows,
             definitions: None,
         };
         self.hold(txn, prepared);

@@ -10,7 +10,7 @@ use crate::exec::slots::Slot;
 use crate::exec::walk;
 use crate::exec::write::{
     Assignment, AssignmentKind, CompiledConflict, CompiledDelete, CompiledInsert, CompiledSource,
-    CompiledUpdate, ConflictUpdate, DistantParent, Matches,
+    CompiledUpdate, ConflictUpdate, DistantParent, Hold, Matches,
 };
 use crate::storage::UpdateName;
 use std::sync::Arc;
@@ -30,6 +30,7 @@ impl<'a> ProcedureCompiler<'a> {
         &mut self,
         insert: &Insert,
         statement: &Statement,
+        hold: Hold,
     ) -> Result<CompiledInsert, SqlError> {
         if let InsertSource::Query(_) = &insert.source {
             self.check_parents_are_near(insert.table, &|column| insert.columns.contains(&column))?;
@@ -82,7 +83,7 @@ impl<'a> ProcedureCompiler<'a> {
                             .as_ref()
                             .map(|filter| CompiledExpr::compile(filter, &mut compiler))
                             .transpose()?;
-                        Some(ConflictUpdate { assignments: compiled, filter })
+                        Some(ConflictUpdate { assignments: compiled, filter, hold })
                     }
                 };
                 Some(CompiledConflict { index, update })
@@ -156,7 +157,7 @@ impl<'a> ProcedureCompiler<'a> {
         &mut self,
         update: &Update,
         statement: &Statement,
-        guarded: bool,
+        hold: Hold,
     ) -> Result<CompiledUpdate, SqlError> {
         self.check_parents_are_near(update.table, &|column| {
             update.assignments.iter().any(|(of, _)| *of == column)
@@ -201,7 +202,7 @@ impl<'a> ProcedureCompiler<'a> {
             assignments,
             returning,
             row_slots,
-            guarded,
+            hold,
             captures,
             checked,
             slots: self.slots.slots_max(),

@@ -89,6 +89,20 @@ impl<F: Faults> Run<'_, F> {
         Ok(())
     }
 
+    /// Locks a row against every writer, until the commit of a prepared run. It waits for transactions that have prepared a write of the
+    /// row without a claim, and others respect its claim while it is prepared ([`Ran::locks_rows`](crate::exec::call::Ran)).
+    pub(super) fn lock_row(&mut self, table: TableId, row: u32, strength: LockStrength) -> Result<(), Stop> {
+        self.claim_row(table, row, strength)?;
+        if self.fragment.bugs.locks_by_claims() {
+            return Ok(());
+        }
+        self.ran.locks_rows |= self.fragment.role.is_prepared();
+        match self.fragment.storage.pin_conflicts(table, row, strength) {
+            true => Err(Stop::Pinned { table, row }),
+            false => Ok(()),
+        }
+    }
+
     /// Claims the current keys of a row that is about to change them. As in PostgreSQL, an assigned but unchanged key is not a change.
     pub(super) fn claim_keys_of_row(
         &mut self,
