@@ -345,26 +345,46 @@ fn update(
         return Outcome::undecided(operation, because);
     }
     // Only assignments: the last writer's record survives if every writer of one column writes them all.
-    for (other, candidate) in world.writes_of(table) {
-        let count = mutable.iter().filter(|&&column| candidate.update_of(column).is_some()).count();
-        if count > 0 && count < mutable.len() {
-            let because = format!(
-                "{} writes only some of the columns that the condition compares; merged they stand beside \
-                 the other branch's.",
-                world.name(other)
-            );
-            return Outcome::no(Rule::RecordSkew, other, operation, because);
-        }
-        if mutable.iter().any(|&column| candidate.update_of(column).is_some_and(depends)) {
-            return Outcome::undecided(
-                operation,
-                "Another transaction changes the same column in a way that depends on its value.",
-            );
-        }
+    if let Some(other) = writes_only_some(world, table, &mutable, write) {
+        let because = format!(
+            "{} writes only some of the columns that the condition compares; merged they stand beside \
+             the other branch's.",
+            world.name(other)
+        );
+        return Outcome::no(Rule::RecordSkew, other, operation, because);
+    }
+    let changes = |write: &Write| mutable.iter().any(|&column| write.update_of(column).is_some_and(depends));
+    if world.writes_of(table).any(|(_, candidate)| changes(candidate)) {
+        return Outcome::undecided(
+            operation,
+            "Another transaction changes the same column in a way that depends on its value.",
+        );
     }
     let because =
         "It writes the record's part in the condition as a whole; the last writer's stands, checked.";
     Outcome::yes(Rule::PerRecord, operation, because)
+}
+
+/// A transaction that writes some of the columns and leaves others: one that writes what this write leaves, if there is one, for it is
+/// these two whose halves meet in one row.
+fn writes_only_some(
+    world: &World<'_>,
+    table: TableId,
+    columns: &[ColumnIndex],
+    write: &Write,
+) -> Option<usize> {
+    let is_partial = |(_, candidate): &(usize, &Write)| {
+        let count = columns.iter().filter(|&&column| candidate.update_of(column).is_some()).count();
+        count > 0 && count < columns.len()
+    };
+    let completes = |(_, candidate): &(usize, &Write)| {
+        columns
+            .iter()
+            .any(|&column| write.update_of(column).is_none() && candidate.update_of(column).is_some())
+    };
+    let partial = || world.writes_of(table).filter(is_partial);
+    let other = partial().find(completes).or_else(|| partial().next());
+    other.map(|(other, _)| other)
 }
 
 /// Each change of a column of the condition sets constants which make it true by themselves. All that the last one of a merge sets stands.
