@@ -178,10 +178,10 @@ pub trait Durable: Shard {
 pub trait Exposed: Durable {
     /// Description of the application for clients that have only the cluster file.
     type Description: Serialize + Send + Sync + 'static;
-    /// What a request takes along to another process beside its own form, which is that of older protocol versions.
+    /// Fields of a request that its serialised form, which older protocol versions share, does not have. They follow it in a message.
     type Attachment: Default + Serialize + DeserializeOwned;
 
-    /// What the request takes along.
+    /// Returns the fields that follow the request.
     fn attachment(_request: &Self::Request) -> Self::Attachment {
         Self::Attachment::default()
     }

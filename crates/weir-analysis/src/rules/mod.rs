@@ -273,6 +273,19 @@ pub fn claim_guard(world: &World<'_>, claim: &ClaimedRow) -> GuardDraft {
     }
 }
 
+/// The rows that the statement writes, locked at their owner.
+pub fn lock_guard(world: &World<'_>, write: &Write) -> GuardDraft {
+    let table = world.table(write.table);
+    GuardDraft {
+        kind: GuardKind::Lock,
+        table: write.table,
+        columns: table.primary_key.as_ref().map_or_else(Vec::new, |key| key.columns.clone()),
+        shared: false,
+        statement: write.span,
+        why: format!("holds the row of {} from the check of its values to the commit", table.name),
+    }
+}
+
 /// A verdict may rely on a guard only if another verdict of the transaction asks for it; else it asks itself.
 fn settle_reliance(outcomes: &mut Outcomes, procedure: usize) {
     let asked: Vec<GuardDraft> = outcomes

@@ -9,9 +9,8 @@ use weir_sql::walk::{self, conjuncts};
 use super::bound::{self, Bound};
 use super::list::{self, List};
 use super::range::{self, Range};
-use super::{GuardDraft, Outcome, combine, describe, margin, settled};
+use super::{Outcome, combine, describe, lock_guard, margin, settled};
 use crate::effects::{ColumnOperation, Operation, ReadId, Term, TermId, Write};
-use crate::plan::GuardKind;
 use crate::verdict::{Alone, Rule};
 use crate::world::World;
 
@@ -205,11 +204,15 @@ pub fn check(world: &World<'_>, table: TableId, check: usize, procedure: usize) 
         Some(outcome.alone(alone))
     });
     let outcome = combine(outcomes.collect())?;
+    Some(locked(world, table, &columns_of(expr), procedure, outcome))
+}
+
+fn columns_of(expr: &Expr) -> BTreeSet<ColumnIndex> {
     let mut columns = BTreeSet::new();
     walk::columns(expr, &mut |_, column| {
         columns.insert(column);
     });
-    Some(locked(world, table, &columns, procedure, outcome))
+    columns
 }
 
 /// Adds the guard that keeps any condition on one row, where no cheaper one does: a statement locks the rows that it writes, so that
@@ -230,17 +233,7 @@ fn locked(
     if writes.iter().any(|write| write.action.is_some()) {
         return outcome;
     }
-    let of = world.table(table);
-    let key = || of.primary_key.as_ref().map_or_else(Vec::new, |key| key.columns.clone());
-    let draft = |write: &Write| GuardDraft {
-        kind: GuardKind::Lock,
-        table,
-        columns: key(),
-        shared: false,
-        statement: write.span,
-        why: format!("holds the row of {} from the check of its values to the commit", of.name),
-    };
-    writes.into_iter().fold(outcome, |outcome, write| outcome.guarded(draft(write)))
+    writes.into_iter().fold(outcome, |outcome, write| outcome.guarded(lock_guard(world, write)))
 }
 
 /// A condition on one row of the table; a violation if `negated`.
@@ -251,10 +244,7 @@ pub fn condition(
     negated: bool,
     procedure: usize,
 ) -> Option<Outcome> {
-    let mut columns = BTreeSet::new();
-    walk::columns(expr, &mut |_, column| {
-        columns.insert(column);
-    });
+    let columns = columns_of(expr);
     let mutable = mutable(world, table, &columns);
     let form = Form {
         bound: bound::of(expr, negated, &mutable),
@@ -365,8 +355,8 @@ fn update(
     Outcome::yes(Rule::PerRecord, operation, because)
 }
 
-/// A transaction that writes some of the columns and leaves others: one that writes what this write leaves, if there is one, for it is
-/// these two whose halves meet in one row.
+/// Finds a transaction that writes some of the columns and leaves others. One that writes a column which this write leaves comes first:
+/// the halves of these two meet in one row.
 fn writes_only_some(
     world: &World<'_>,
     table: TableId,

@@ -7,7 +7,7 @@ use crate::world;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use crate::world::World;
+use crate::world::{World, accounts};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_bench::simulate::{Check, Simulated};
@@ -23,28 +23,6 @@ use weir_txn::storage::Rows;
 use weir_types::datetime::SessionZone;
 use weir_types::{SqlError, SqlState, Value};
 
-const SCHEMA: &str = "
-CREATE TABLE account (id integer PRIMARY KEY, balance integer NOT NULL);
-CREATE PROCEDURE move(a integer, b integer, x integer) LANGUAGE plpgsql AS $$
-BEGIN
-    UPDATE account SET balance = balance - x WHERE id = a;
-    UPDATE account SET balance = balance + x WHERE id = b;
-END $$;
-";
-
-const WORKLOAD: &str = "
-[load.account]
-for = [\"a in 1..8\"]
-id = \"a\"
-balance = \"100\"
-[mix]
-move = 1
-[parameters.move]
-a = \"uniform(1, 8)\"
-b = \"uniform(1, 8)\"
-x = \"uniform(1, 9)\"
-";
-
 const MONEY: i64 = 800;
 
 /// On this world.
@@ -52,7 +30,7 @@ struct Bank(World);
 
 impl Bank {
     fn open() -> Bank {
-        Bank(World::of(SCHEMA, WORKLOAD))
+        Bank(World::of(accounts::SCHEMA, &accounts::workload(8)))
     }
 
     fn run(&self, seed: u64, bugs: PlantedBugs) -> (Report, Told) {

@@ -109,6 +109,15 @@ impl Sent {
         Sent { world: World::of(schema, WORKLOAD), statements: STATEMENTS.map(text).into() }
     }
 
+    /// These statements, all of which are taken; none of the seeds fails.
+    fn kept(schema: &str, workload: &str, statements: &[&str], seeds: std::ops::Range<u64>) -> Sent {
+        let statements: Vec<Arc<Text>> = statements.iter().map(|sql| text(sql)).collect();
+        let sent = Sent { world: World::of(schema, workload), statements };
+        assert_eq!(taken(&sent).len(), sent.statements.len());
+        assert_eq!(sent.failure(&sent.statements, seeds, PlantedBugs::default()), None);
+        sent
+    }
+
     fn program(&self, shards: u16) -> Program {
         self.world.program(shards)
     }
@@ -292,9 +301,7 @@ fn halves_of_a_key_are_changed_one_after_the_other() {
         "INSERT INTO pair VALUES ($1, $2, 7, 7) ON CONFLICT (home, id) DO UPDATE SET a = 1, b = EXCLUDED.id % 3",
         "DELETE FROM pair WHERE home = $1 AND id = $2",
     ];
-    let sent = Sent { world: World::of(HALVES, HALVES_LOADED), statements: statements.map(text).into() };
-    assert_eq!(taken(&sent).len(), statements.len());
-    assert_eq!(sent.failure(&sent.statements, 0..12, PlantedBugs::default()), None);
+    let sent = Sent::kept(HALVES, HALVES_LOADED, &statements, 0..12);
     let careless = PlantedBugs { no_guards: true, ..PlantedBugs::default() };
     let failure =
         sent.failure_of(&sent.statements, 0..CAUGHT_WITHIN, careless, |_| true).expect("it is caught");
@@ -348,9 +355,7 @@ fn conditions_on_a_row_hold_whoever_changes_it() {
         // It takes no guard, and passes claims, but no lock.
         "UPDATE span SET stock = stock + 6 WHERE id IN ($1, $2)",
     ];
-    let sent = Sent { world: World::of(SPANS, SPANS_LOADED), statements: statements.map(text).into() };
-    assert_eq!(taken(&sent).len(), statements.len());
-    assert_eq!(sent.failure(&sent.statements, world::seeds(0..20), PlantedBugs::default()), None);
+    let sent = Sent::kept(SPANS, SPANS_LOADED, &statements, world::seeds(0..20));
     let careless = PlantedBugs { locks_by_claims: true, ..PlantedBugs::default() };
     let failure = sent.failure(&sent.statements, 0..CAUGHT_WITHIN, careless).expect("it is caught");
     assert!(failure.contains("span"), "{failure}");

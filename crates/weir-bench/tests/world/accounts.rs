@@ -17,7 +17,7 @@ BEGIN
 END $$;
 ";
 
-/// So many accounts, each with a balance of 100.
+/// Loads this number of accounts, each with a balance of 100.
 pub fn workload(accounts: u64) -> String {
     format!(
         "

@@ -701,9 +701,9 @@ pub struct CompileError {
 #[derive(Debug, Default)]
 pub struct Guarded {
     /// Statements with a guard of any kind.
-    pub statements: BTreeSet<Span>,
+    statements: BTreeSet<Span>,
     /// Statements that lock the rows that they change.
-    pub locking: BTreeSet<Span>,
+    locking: BTreeSet<Span>,
 }
 
 impl Guarded {
@@ -721,10 +721,11 @@ impl Guarded {
 
     /// How an UPDATE at one of these positions holds its rows, as far as the plan asks for it.
     pub fn hold(&self, positions: [Span; 2]) -> Hold {
-        match positions {
-            _ if positions.iter().any(|span| self.locking.contains(span)) => Hold::Locks,
-            _ if positions.iter().any(|span| self.statements.contains(span)) => Hold::Claims,
-            _ => Hold::Merges,
+        let is_any_of = |spans: &BTreeSet<Span>| positions.iter().any(|span| spans.contains(span));
+        match (is_any_of(&self.locking), is_any_of(&self.statements)) {
+            (true, _) => Hold::Locks,
+            (false, true) => Hold::Claims,
+            (false, false) => Hold::Merges,
         }
     }
 }

@@ -416,13 +416,7 @@ impl<F: Faults> Run<'_, F> {
         values: &[Value],
         update: &ConflictUpdate,
     ) -> Result<u64, Stop> {
-        // The new values depend on the current ones.
-        match update.hold {
-            Hold::Locks => self.lock_row(insert.table, row, LockStrength::NoKeyUpdate)?,
-            Hold::Claims | Hold::Merges => {
-                self.claim_row(insert.table, row, LockStrength::NoKeyUpdate)?;
-            }
-        }
+        self.hold_row(insert.table, row, update.hold)?;
         for &(column, slot) in &insert.row_slots {
             let old = self.fragment.storage.value(insert.table, RowRef { shard: 0, row }, column);
             self.frame.set(slot, old);
@@ -530,14 +524,7 @@ impl<F: Faults> Run<'_, F> {
 
     /// Updates a row whose columns are in the frame.
     fn update_row(&mut self, update: &Arc<CompiledUpdate>, row: u32) -> Result<(), Stop> {
-        match update.hold {
-            Hold::Locks => self.lock_row(update.table, row, LockStrength::NoKeyUpdate)?,
-            Hold::Claims => self.claim_row(update.table, row, LockStrength::NoKeyUpdate)?,
-            Hold::Merges if self.holds_rows() => {
-                self.claim_row(update.table, row, LockStrength::NoKeyUpdate)?;
-            }
-            Hold::Merges => {}
-        }
+        self.hold_row(update.table, row, update.hold)?;
         let mut changes: SmallVec<[(ColumnIndex, Value); 6]> = SmallVec::new();
         for assignment in &update.assignments {
             changes.push((assignment.column, self.eval(&assignment.value)?));

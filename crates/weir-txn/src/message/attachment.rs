@@ -1,5 +1,5 @@
-//! What a request takes along to another process beside its own form. Its own form is that of protocol versions before 6, which have
-//! neither field.
+//! Fields of a request that its serialised form does not have. They follow it in a message between processes, from protocol version 6
+//! on; the form itself is that of earlier versions.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use weir_types::memory::WorkingMemory;
 
 use super::Request;
 
-/// Everything is none for most requests.
+/// Most requests have neither field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
     /// Of [`Request::Execute`].

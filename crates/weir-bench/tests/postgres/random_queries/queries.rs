@@ -46,7 +46,7 @@ struct Select {
 enum DistinctOn {
     #[default]
     No,
-    /// So many of its columns.
+    /// DISTINCT ON holds this number of its first columns.
     Columns(usize),
     /// Expressions over its items of FROM. With the key their order is total.
     Expressions { on: Vec<String>, key: Vec<String> },

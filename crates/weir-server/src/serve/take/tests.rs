@@ -29,7 +29,7 @@ const HERE: ShardId = 1;
 const NOW_MS: u64 = 1_000_000;
 const OLDEST: u16 = *body::VERSIONS.start();
 const NEWEST: u16 = *body::VERSIONS.end();
-/// What a coordinator has seen of shards' histories.
+/// A coordinator has seen no histories of shards.
 const NO_NEWS: Vec<(ShardId, Vec<Mark>)> = Vec::new();
 
 /// A shard that writes whatever it is sent, so that damage shows.

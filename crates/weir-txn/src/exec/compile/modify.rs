@@ -83,6 +83,8 @@ impl<'a> ProcedureCompiler<'a> {
                             .as_ref()
                             .map(|filter| CompiledExpr::compile(filter, &mut compiler))
                             .transpose()?;
+                        // The new values depend on the current ones.
+                        let hold = if hold == Hold::Locks { hold } else { Hold::Claims };
                         Some(ConflictUpdate { assignments: compiled, filter, hold })
                     }
                 };

@@ -11,6 +11,7 @@ use crate::claims::{Claim, Claims, Holders, KEYS_CLAIMED_MAX};
 use crate::exec::call::{Fragment, Role, Run, Stop};
 use crate::exec::foreseen::{inserts_elsewhere, moves};
 use crate::exec::worker::ClaimsOf;
+use crate::exec::write::Hold;
 use crate::faults::Faults;
 use crate::storage::{IndexId, IndexSchema, KeyBytes, RowRef, Rows, WriteSet, key::push_key};
 
@@ -82,25 +83,38 @@ impl<F: Faults> Run<'_, F> {
     /// Locks a row, or stops with its holders (docs/internals/row-locks.md).
     pub(super) fn claim_row(&mut self, table: TableId, row: u32, strength: LockStrength) -> Result<(), Stop> {
         self.claim(|| Claim::row(table, row, strength))?;
-        // A prepared transaction without a claim will change the row too (S14).
-        if self.stays_open() && self.fragment.storage.pin_conflicts(table, row, strength) {
-            return Err(Stop::Pinned { table, row });
+        match self.stays_open() {
+            true => self.check_pins(table, row, strength),
+            false => Ok(()),
         }
-        Ok(())
     }
 
-    /// Locks a row against every writer, until the commit of a prepared run. It waits for transactions that have prepared a write of the
-    /// row without a claim, and others respect its claim while it is prepared ([`Ran::locks_rows`](crate::exec::call::Ran)).
-    pub(super) fn lock_row(&mut self, table: TableId, row: u32, strength: LockStrength) -> Result<(), Stop> {
-        self.claim_row(table, row, strength)?;
-        if self.fragment.bugs.locks_by_claims() {
-            return Ok(());
-        }
-        self.ran.locks_rows |= self.fragment.role.is_prepared();
+    /// Stops if a prepared transaction will change the row without holding a claim on it (S14).
+    fn check_pins(&self, table: TableId, row: u32, strength: LockStrength) -> Result<(), Stop> {
         match self.fragment.storage.pin_conflicts(table, row, strength) {
             true => Err(Stop::Pinned { table, row }),
             false => Ok(()),
         }
+    }
+
+    /// Holds a row that is about to be updated.
+    pub(super) fn hold_row(&mut self, table: TableId, row: u32, hold: Hold) -> Result<(), Stop> {
+        match hold {
+            Hold::Locks => self.lock_row(table, row),
+            Hold::Merges if !self.holds_rows() => Ok(()),
+            Hold::Claims | Hold::Merges => self.claim_row(table, row, LockStrength::NoKeyUpdate),
+        }
+    }
+
+    /// Locks a row against every writer, until the commit of a prepared run. It waits for transactions that have prepared a write of the
+    /// row without a claim, and others respect its claim while it is prepared ([`Ran::locks_rows`](crate::exec::call::Ran)).
+    fn lock_row(&mut self, table: TableId, row: u32) -> Result<(), Stop> {
+        self.claim_row(table, row, LockStrength::NoKeyUpdate)?;
+        if self.fragment.bugs.locks_by_claims() {
+            return Ok(());
+        }
+        self.ran.locks_rows |= self.fragment.role.is_prepared();
+        self.check_pins(table, row, LockStrength::NoKeyUpdate)
     }
 
     /// Claims the current keys of a row that is about to change them. As in PostgreSQL, an assigned but unchanged key is not a change.
