@@ -17,7 +17,7 @@ use crate::assertion::Shape;
 use crate::dependents::Dependents;
 use crate::effects::{self, ProcedureEffects};
 use crate::invariant::{self, Invariant, InvariantId, InvariantKind};
-use crate::plan::{Mechanism, Placement, Plan, TransactionPlan};
+use crate::plan::{GuardKind, Mechanism, Placement, Plan, TransactionPlan};
 use crate::planted::PlantedFlaws;
 use crate::proof::Prover;
 use crate::rules::{Declared, Outcomes, Relevance};
@@ -84,8 +84,8 @@ impl OpenWorld {
     /// # Errors
     /// The statement would endanger a procedure, or nothing keeps an invariant that it may violate.
     pub fn admit(&self, statement: Procedure) -> Result<TransactionPlan, Refusal> {
-        self.endangers(&statement)?;
-        self.plan(statement)
+        let locks = self.endangers(&statement)?;
+        kept_by_locks(locks, self.plan(statement))
     }
 
     /// As `admit`, among all ad-hoc statements that there may be.
@@ -93,8 +93,8 @@ impl OpenWorld {
     /// # Errors
     /// As `admit`.
     pub fn admit_in_full(&self, statement: Procedure) -> Result<TransactionPlan, Refusal> {
-        self.endangers(&statement)?;
-        self.plan_in_full(statement)
+        let locks = self.endangers(&statement)?;
+        kept_by_locks(locks, self.plan_in_full(statement))
     }
 
     /// Judges every ad-hoc statement of the application, and each of its procedures, near and in full; returns how many. For tests.
@@ -125,21 +125,35 @@ impl OpenWorld {
         Ok(statements.len())
     }
 
-    fn endangers(&self, statement: &Procedure) -> Result<(), Refusal> {
+    /// The row locks that procedures would gain because of the statement, if any.
+    ///
+    /// # Errors
+    /// A procedure would need something else beside the statement.
+    fn endangers(&self, statement: &Procedure) -> Result<Option<GainedLocks>, Refusal> {
         if self.plans.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
-        let after = self.judge_in_full(std::slice::from_ref(statement)).plans;
-        let changed =
-            |(before, after): &(&TransactionPlan, TransactionPlan)| Obeyed::of(before) != Obeyed::of(after);
-        match self.plans.iter().zip(after).find(changed) {
-            Some((_, after)) => {
-                let own = self.application.procedures.iter().filter(|procedure| !procedure.synthesised);
-                let procedure = own.map(|procedure| procedure.name.clone()).nth(after.procedure);
-                Err(Refusal::Endangers { procedure: procedure.unwrap_or_default(), why: after.why })
+        let mut gained: Option<GainedLocks> = None;
+        for (before, after) in self.plans.iter().zip(self.judge_in_full(std::slice::from_ref(statement)).plans) {
+            let (known, now) = (Obeyed::of(before), Obeyed::of(&after));
+            if known == now {
+                continue;
             }
-            None => Ok(()),
+            let locks = || after.guards.iter().filter(|guard| guard.kind == GuardKind::Lock);
+            let refusal = || self.endangered(&after);
+            if known != now.without_locks_besides(&known) {
+                return Err(refusal());
+            }
+            let keeps = locks().flat_map(|lock| lock.keeps.iter().copied());
+            gained.get_or_insert_with(|| GainedLocks { keeps: BTreeSet::new(), refusal: refusal() }).keeps.extend(keeps);
         }
+        Ok(gained)
+    }
+
+    fn endangered(&self, plan: &TransactionPlan) -> Refusal {
+        let mut own = self.application.procedures.iter().filter(|procedure| !procedure.synthesised);
+        let procedure = own.nth(plan.procedure).map(|procedure| procedure.name.clone());
+        Refusal::Endangers { procedure: procedure.unwrap_or_default(), why: plan.why.clone() }
     }
 
     /// The plan of a statement, whomever it would endanger.
@@ -305,6 +319,29 @@ impl OpenWorld {
     }
 }
 
+/// Row locks that procedures would gain because of a statement.
+struct GainedLocks {
+    /// Invariants that the locks keep.
+    keeps: BTreeSet<InvariantId>,
+    refusal: Refusal,
+}
+
+/// Admits a statement that locks rows itself for every invariant for which procedures would lock them because of it.
+///
+/// Every writer respects a row lock, and a statement that takes one waits for those who have written the row. So one lock orders the
+/// statement and a procedure on the row. The procedure needs its own lock only against a writer that takes none, and among procedures
+/// nothing changes.
+fn kept_by_locks(
+    gained: Option<GainedLocks>,
+    plan: Result<TransactionPlan, Refusal>,
+) -> Result<TransactionPlan, Refusal> {
+    let Some(GainedLocks { keeps, refusal }) = gained else { return plan };
+    let locks = |plan: &TransactionPlan, invariant: &InvariantId| {
+        plan.guards.iter().any(|guard| guard.kind == GuardKind::Lock && guard.keeps.contains(invariant))
+    };
+    plan.ok().filter(|plan| keeps.iter().all(|invariant| locks(plan, invariant))).ok_or(refusal)
+}
+
 /// Result of judging an application's last procedure.
 struct Last {
     plan: TransactionPlan,
@@ -403,6 +440,16 @@ struct Obeyed {
 }
 
 impl Obeyed {
+    /// The same plan without its row locks, but for those of `known`.
+    fn without_locks_besides(mut self, known: &Obeyed) -> Obeyed {
+        self.guards.retain(|guard| guard.1 != GuardKind::Lock.name() || known.guards.contains(guard));
+        // As the planner has it: the guards alone have made it more than a merge.
+        if self.mechanism == Mechanism::Ramp && self.single_partition && self.guards.is_empty() {
+            self.mechanism = Mechanism::Merge;
+        }
+        self
+    }
+
     fn of(plan: &TransactionPlan) -> Obeyed {
         let guards = plan.guards.iter().map(|guard| {
             (guard.statement, guard.kind.name(), guard.table, guard.columns.clone(), guard.shared)

@@ -361,6 +361,28 @@ fn conditions_on_a_row_hold_whoever_changes_it() {
     assert!(failure.contains("span"), "{failure}");
 }
 
+/// It takes no lock: among procedures nobody changes the other half of its condition.
+const SINK: &str = "
+CREATE PROCEDURE sink(i integer, l integer) LANGUAGE plpgsql AS $$
+BEGIN UPDATE span SET low = l WHERE id = i OR id = l; END $$;
+";
+
+/// The lock of the statement orders it and the procedure; a statement that changes the other half without a lock is refused.
+#[test]
+fn locks_of_statements_keep_what_procedures_check_without_them() {
+    let statements = [
+        "UPDATE span SET high = $2 WHERE id <= $1",
+        "UPDATE span SET high = 30 - high WHERE id <> $1 AND id > $2 - 20",
+        "UPDATE span SET low = high - low, high = greatest(high, $2) WHERE id > $1",
+        "DELETE FROM span WHERE id = $1 AND low > $2",
+    ];
+    let schema = format!("{SPANS}{SINK}");
+    let sent = Sent::kept(&schema, SPANS_LOADED, &statements, world::seeds(0..20));
+    let careless = PlantedBugs { locks_by_claims: true, ..PlantedBugs::default() };
+    let failure = sent.failure(&sent.statements, 0..CAUGHT_WITHIN, careless).expect("it is caught");
+    assert!(failure.contains("span"), "{failure}");
+}
+
 /// Every planted bug is caught within so many seeds.
 const CAUGHT_WITHIN: u64 = 100;
 
