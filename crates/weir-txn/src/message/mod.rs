@@ -3,6 +3,7 @@
 
 mod attachment;
 mod definition;
+mod derived;
 mod refusal;
 mod sequence_value;
 mod setting;
@@ -24,6 +25,7 @@ use crate::stream::RowQueue;
 
 pub use attachment::Attachment;
 pub use definition::{Change, Definition, PlanOf};
+pub use derived::{Derived, GlobalKey};
 pub(crate) use refusal::too_large;
 pub use refusal::{forgotten, forgotten_snapshot, schema_has_changed};
 pub use sequence_value::SequenceValue;
