@@ -13,6 +13,7 @@ mod simulated {
     mod definitions_under_faults;
     mod for_update;
     mod hot_runs;
+    mod global_keys_under_faults;
     mod interactive_under_faults;
     mod loads_under_faults;
     mod planted_bugs;

@@ -41,6 +41,14 @@ faults! {
     ignores_open,
     /// A statement that locks rows claims them: it passes writers that take no claim, and they pass it (S14).
     locks_by_claims,
+    /// No entry of a global key follows from a row.
+    forgets_entries,
+    /// Who adds or removes an entry of a global key looks without claiming the key.
+    adds_unclaimed,
+    /// The owner of a global key looks for it among the entries, not among its own rows.
+    looks_in_entries_alone,
+    /// An entry that is to be removed need not be there.
+    ignores_missing_entry,
     /// The work of an open transaction need not exist any more after a restart of its shard.
     opens_again,
     /// FOR UPDATE without a write takes no lock.

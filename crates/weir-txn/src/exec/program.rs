@@ -83,6 +83,8 @@ pub struct CompiledProcedure {
     /// Its plan is `ordered` or `general`. It runs to completion on one shard, which orders it; so it is not allowed in an interactive
     /// transaction.
     pub in_order: bool,
+    /// Its writes may change entries of global keys at other shards, so it runs as a transaction of one statement.
+    pub carries: bool,
 }
 
 impl Program {
@@ -122,6 +124,7 @@ impl CompiledProcedure {
             by_itself: true,
             admission: Admission::Runs,
             in_order: false,
+            carries: false,
         })
     }
 

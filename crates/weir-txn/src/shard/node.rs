@@ -756,6 +756,11 @@ impl<F: Faults> Node<F> {
         }
     }
 
+    /// Program of the schema version in place.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
     /// Number of the schema version in place.
     pub fn schema_version(&self) -> u64 {
         self.program.schema_version
@@ -880,8 +885,26 @@ impl<F: Faults> Node<F> {
         self.participant.log.replace();
     }
 
-    /// Inserts a row of the initial population on its home shard; checks keys only. A shard with a log writes a snapshot as its next
-    /// record.
+    /// Inserts a row of the initial population at its home, or on every shard if it is replicated, and its entries at their owners; see
+    /// [`Node::load`]. `nodes`: all shards, in order.
+    pub fn load_row(
+        nodes: &mut [Node<F>],
+        program: &Program,
+        table: TableId,
+        values: &[weir_types::Value],
+    ) -> Result<(), SqlError> {
+        let value = |column: usize| values[column].clone();
+        let Some(home) = program.home(table, &value) else {
+            return nodes.iter_mut().try_for_each(|node| node.load(table, values));
+        };
+        nodes[usize::from(home)].load(table, values)?;
+        program
+            .entries_of_row(table, home, &value)
+            .into_iter()
+            .try_for_each(|entry| nodes[usize::from(entry.owner)].load(entry.entries, &entry.values))
+    }
+
+    /// Inserts a row of the initial population on this shard; checks keys only. A shard with a log writes a snapshot as its next record.
     pub fn load(&mut self, table: TableId, values: &[weir_types::Value]) -> Result<(), SqlError> {
         let timestamp = self.clock.tick(0);
         self.storage.insert(table, values, timestamp)?;
