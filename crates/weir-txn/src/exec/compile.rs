@@ -280,6 +280,7 @@ impl<'a> ProcedureCompiler<'a> {
                 || transaction.is_some_and(|transaction| !transaction.guards.is_empty()),
             admission,
             in_order,
+            carries: false,
         };
         Ok((compiled, compiler.slots.looked_up))
     }

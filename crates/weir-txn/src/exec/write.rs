@@ -5,6 +5,7 @@ mod check;
 mod children;
 mod claim;
 mod deferred;
+mod global;
 pub(super) mod operation;
 
 use std::ops::ControlFlow;
