@@ -45,10 +45,9 @@ fn call_of(derived: Vec<Derived>, statement: &Call) -> Call {
 
 /// Keeps the error of the call with the lowest key, whichever comes first.
 pub(super) fn keep_lowest(kept: &mut Option<(GlobalKey, SqlError)>, call: &Call, error: SqlError) {
-    let key = call.callee.derived().and_then(|derived| derived.iter().map(Derived::key).min());
-    if let Some(key) = key
-        && kept.as_ref().is_none_or(|(lowest, _)| key < *lowest)
-    {
+    let keys = call.callee.derived().into_iter().flat_map(|derived| derived.iter().map(Derived::key));
+    let key = keys.min().expect("a target has writes");
+    if kept.as_ref().is_none_or(|(lowest, _)| key < *lowest) {
         *kept = Some((key, error));
     }
 }
