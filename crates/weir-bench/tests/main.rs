@@ -9,6 +9,7 @@ mod world;
 
 mod simulated {
     mod calls_under_faults;
+    mod carried;
     mod deferred_under_faults;
     mod definitions_under_faults;
     mod for_update;

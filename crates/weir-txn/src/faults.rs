@@ -65,6 +65,8 @@ faults! {
     shows_uncommitted,
     /// Deferred foreign keys are not checked at the end of their transaction.
     forgets_deferred,
+    /// Transactions end here whose derived writes nobody has carried to their shards.
+    ends_without_carrying,
     /// A reply that depends on rows which are not yet durable is sent without waiting for them (S16).
     ignores_read_dependencies,
     /// Reads at a snapshot see the current state.

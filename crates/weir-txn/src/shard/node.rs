@@ -28,6 +28,7 @@ use crate::exec::worker::ClaimsOf;
 use crate::faults::{Faults, NoFaults};
 use crate::message::{Age, Begun, Call, Callee, Decision, Progress, Reply, Request, schema_has_changed};
 use crate::shard::definitions::Barrier;
+use crate::shard::exposed::{DERIVED_FROM, keys_of_older_build};
 use crate::shard::in_doubt::InDoubt;
 use crate::shard::long_calls::role_of_prepare;
 use crate::shard::open::Open;
@@ -279,6 +280,12 @@ impl<F: Faults> Shard for Node<F> {
                 let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
                     .with_hint("Nothing has happened. Start the node with the build of the others.");
                 Some(Reply::Executed { txn: *txn, result: Err(error) })
+            }
+            Request::Work { txn, work, .. }
+                if version < DERIVED_FROM && work.call.callee.derived().is_some() =>
+            {
+                let error = keys_of_older_build("at a node", version);
+                Some(Reply::Refused { txn: *txn, shard, error })
             }
             Request::OpenSnapshot { .. }
             | Request::KeepSnapshot { .. }
@@ -823,6 +830,7 @@ impl<F: Faults> Node<F> {
             has_locks: (!self.open.is_empty() || self.hold_rows > 0 || self.workers.has_calls())
                 && !self.bugs.ignores_open(),
             looks: looks.then_some(if self.bugs.forgets_deferred() { &[][..] } else { later }),
+            derived: call.callee.derived().map(|derived| &derived[..]),
             bugs: self.bugs,
         };
         let ran = call::run(fragment, call, &mut self.scratch).map(Ran::packed);
