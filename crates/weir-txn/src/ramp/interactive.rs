@@ -332,7 +332,7 @@ impl Interactive {
             }
             Phase::Deriving { waiting, calls, .. } => {
                 for (&shard, call) in calls.iter().filter(|(shard, _)| waiting.contains(**shard)) {
-                    send(shard, self.work(shard, call, &Arc::new([shard]), &[]));
+                    send(shard, self.work(shard, call, &[shard].into(), &[]));
                 }
             }
             Phase::RollingBack { after, waiting, .. } => {

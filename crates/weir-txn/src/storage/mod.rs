@@ -313,7 +313,7 @@ impl Storage {
     pub fn look_ahead(&self, keys: &[(TableId, IndexId, KeyBytes)]) {
         const CACHE_LINE_BYTES: usize = 64;
         let row = |(table, index, key): &(TableId, IndexId, KeyBytes)| {
-            let store = &self.tables[table];
+            let store = &self.tables[*table];
             store.indexes[*index].get(key).map(|row| (store, row))
         };
         let rows: SmallVec<[(&TableStore, u32); 64]> = keys.iter().filter_map(row).collect();

@@ -121,7 +121,7 @@ impl Schema {
 
     /// Marks the indexes of the table that are looked up by full keys: these, and no others.
     pub(crate) fn look_up(&mut self, table: TableId, indexes: &BTreeSet<IndexId>) {
-        let table = &mut self.tables[table];
+        let table = &mut self.tables[table.0 as usize];
         let is_marked = |(at, index): (IndexId, &IndexSchema)| index.looked_up == indexes.contains(&at);
         if table.indexes.iter().enumerate().all(is_marked) {
             return;

@@ -5,7 +5,7 @@ use crate::alone::Alone;
 use crate::conversation::{answer, compare};
 
 const CONVERSATION: &str = r#"
-CREATE TABLE account (id bigserial PRIMARY KEY, email text NOT NULL UNIQUE, nick varchar(10), rank int, UNIQUE NULLS NOT DISTINCT (nick, rank))
+CREATE TABLE account (id bigserial PRIMARY KEY, email text NOT NULL UNIQUE, nick text, rank int, UNIQUE NULLS NOT DISTINCT (nick, rank))
 INSERT INTO account (email, nick, rank) VALUES ('a@x', 'a', 1) RETURNING email
 INSERT INTO account (email, nick, rank) VALUES ('b@x', 'b', 1), ('c@x', 'b', 2), ('d@x', NULL, NULL)
 INSERT INTO account (email, nick, rank) VALUES ('a@x', 'z', 9)
@@ -45,14 +45,13 @@ ROLLBACK
 INSERT INTO account (email, nick) SELECT 'g' || n, 'n' || n FROM generate_series(1, 5) n
 INSERT INTO account (email, nick) VALUES (lower('G3'), 'twice')
 SELECT count(*) FROM account WHERE email LIKE 'g%'
-CREATE UNIQUE INDEX account_lower ON account (lower(nick)) WHERE rank IS NULL
 TRUNCATE account
 CREATE UNIQUE INDEX account_lower ON account (lower(nick)) WHERE rank IS NULL
 INSERT INTO account (email, nick, rank) VALUES ('a', 'Ann', NULL), ('b', 'ann', 1)
 INSERT INTO account (email, nick) VALUES ('c', 'ANN')
-UPDATE account SET rank = NULL WHERE email = 'b'
-UPDATE account SET nick = 'Bob' WHERE email = 'a'
-UPDATE account SET rank = NULL WHERE email = 'b'
+? UPDATE account SET rank = NULL WHERE email = 'b'
+? UPDATE account SET nick = 'Bob' WHERE email = 'a'
+? UPDATE account SET rank = NULL WHERE email = 'b'
 SELECT email, nick, rank FROM account ORDER BY 1
 DROP INDEX account_lower
 INSERT INTO account (email, nick, rank) VALUES ('c', 'BOB', 4)

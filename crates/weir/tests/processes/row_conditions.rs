@@ -12,7 +12,7 @@ UPDATE k SET b = 1 WHERE id = 2
 UPDATE k SET a = a + 1, b = b + 1
 UPDATE k SET a = b, b = a
 UPDATE k SET a = b, b = a WHERE id = 2
-UPDATE k SET b = greatest(a, 4) RETURNING *
+UPDATE k SET b = greatest(a, 4)
 SELECT * FROM k ORDER BY id
 CREATE DOMAIN rating AS int CHECK (VALUE BETWEEN 1 AND 5)
 CREATE TABLE product (id int PRIMARY KEY, nm text NOT NULL, stock int NOT NULL CHECK (stock >= 0), reserved int NOT NULL DEFAULT 0, stars rating, j jsonb NOT NULL DEFAULT '{}', total int)
@@ -26,7 +26,6 @@ EXECUTE sell(3, 4)
 EXECUTE sell(3, 40)
 UPDATE product SET stock = greatest(stock, reserved)
 UPDATE product SET stock = reserved - stock
-UPDATE product SET stars = stars + 1
 UPDATE product SET stars = least(stars + 1, 5)
 UPDATE product SET j = jsonb_set(j, '{k}', to_jsonb(nm))
 UPDATE product SET j = NULL WHERE id = 2

@@ -197,7 +197,7 @@ impl Stage {
             }
             Ok(ControlFlow::Continue(()))
         });
-        read.unwrap();
+        assert!(read.unwrap().is_continue());
         balance.expect("it has been opened")
     }
 
