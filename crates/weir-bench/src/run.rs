@@ -26,8 +26,9 @@ use weir_txn::exec::program::{CompileError, Program};
 use weir_txn::faults::NoFaults;
 use weir_txn::ramp::Protocol;
 use weir_txn::shard::Node;
+use weir_txn::storage::Storage;
 use weir_txn::storage::view::WholeView;
-use weir_types::{SqlError, Value};
+use weir_types::{SqlError, SqlState, Value};
 
 use crate::check::Invariants;
 use crate::client::{Audits, Callers, Tally};
@@ -196,10 +197,7 @@ fn populate(
             if loaded.rows.is_multiple_of(65_536) {
                 listener(Progress::Steps { done: loaded.rows, note: name });
             }
-            match program.home(table, &|column| values[column].clone()) {
-                Some(shard) => nodes[usize::from(shard)].load(table, &values),
-                None => nodes.iter_mut().try_for_each(|node| node.load(table, &values)),
-            }
+            Node::load_row(&mut nodes, program, table, &values)
         };
         workload.load_rows(options.seed, table, &mut sink).map_err(place)?;
     }
@@ -274,7 +272,13 @@ impl Loaded {
     /// Every invariant, with all shards at rest.
     fn check(&self, listener: &mut Listener<'_>) -> Result<Vec<InvariantReport>, RunError> {
         let replicated = self.program.replicated();
-        let view = WholeView::new(self.nodes.iter().map(|node| &*node.storage).collect(), replicated);
+        let storages: Vec<&Storage> = self.nodes.iter().map(|node| &*node.storage).collect();
+        let entries = self.program.check_entries(&storages);
+        entries.map_err(|wrong| {
+            let error = SqlError::new(SqlState::INTERNAL_ERROR, wrong);
+            RunError::Sql("checking the entries of unique keys".to_owned(), error)
+        })?;
+        let view = WholeView::new(storages, replicated);
         self.invariants.check(&view, &self.program, listener)
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_analysis::Analysis;
+use weir_analysis::plan::Plan;
 use weir_sim::Audit;
 use weir_sim::calls::{Counted, Job, Report, Script, Setup, Violated, run, run_script};
 use weir_sql::Application;
@@ -36,6 +37,8 @@ pub struct Simulated<'a> {
     check: Option<Check>,
     /// Number of SQL sources, if its schema may be changed; they are the first ones.
     defines: Option<usize>,
+    /// What becomes of its program before it runs.
+    with_texts: fn(Program, &Application, &Plan) -> Program,
     /// By the number of shards, by whether statements are trusted, and by whether calls are the workload's.
     jobs: BTreeMap<(u16, bool, bool), Arc<Job>>,
 }
@@ -46,7 +49,20 @@ impl<'a> Simulated<'a> {
         analysis: &'a Analysis,
         workload: &'a Arc<Workload>,
     ) -> Simulated<'a> {
-        Simulated { application, analysis, workload, check: None, defines: None, jobs: BTreeMap::new() }
+        Simulated {
+            application,
+            analysis,
+            workload,
+            check: None,
+            defines: None,
+            with_texts: Program::with_texts,
+            jobs: BTreeMap::new(),
+        }
+    }
+
+    /// Changes the program before it runs; see [`RunOptions::with_texts`].
+    pub fn with_texts(self, with_texts: fn(Program, &Application, &Plan) -> Program) -> Simulated<'a> {
+        Simulated { with_texts, ..self }
     }
 
     /// Adds a check of the final state besides the declared invariants.
@@ -130,9 +146,10 @@ impl<'a> Simulated<'a> {
 
     fn job(&self, shards: u16, faults: &impl Faults) -> Result<Job, RunError> {
         let mut options = RunOptions::new(shards);
-        if faults.trusts_statements() {
-            options.with_texts = Program::with_trusted_texts;
-        }
+        options.with_texts = match faults.trusts_statements() {
+            true => Program::with_trusted_texts,
+            false => self.with_texts,
+        };
         let loaded = load(self.application, self.analysis, self.workload, &options, true, &mut |_| ())?;
         let (mut program, population, keys) = loaded.into_snapshots();
         if let Some(files) = self.defines {

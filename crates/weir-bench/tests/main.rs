@@ -9,10 +9,12 @@ mod world;
 
 mod simulated {
     mod calls_under_faults;
+    mod carried;
     mod deferred_under_faults;
     mod definitions_under_faults;
     mod for_update;
     mod hot_runs;
+    mod global_keys_under_faults;
     mod interactive_under_faults;
     mod loads_under_faults;
     mod planted_bugs;

@@ -260,6 +260,7 @@ impl<'l> Replica<'l> {
             loading: Vec::new(),
             has_locks: false,
             looks: None,
+            derived: None,
             bugs: NoFaults,
         };
         let call = Call {

@@ -20,7 +20,7 @@ use weir_txn::faults::{Faults as ShardFaults, NoFaults};
 use weir_txn::message::{Call, Callee, Output};
 use weir_txn::ramp::{Begin, Coordinator, Event, FetchedRead, Protocol};
 use weir_txn::shard::{Node, Record};
-use weir_txn::storage::Rows;
+use weir_txn::storage::{Rows, Storage};
 use weir_txn::storage::view::WholeView;
 use weir_types::SqlError;
 use weir_types::interrupt::Budget;
@@ -342,7 +342,11 @@ fn check_end<F: ShardFaults>(job: &Job, cluster: &Calls<F>, told: &Told) -> Resu
     if schema_versions.iter().any(|schema_version| *schema_version != schema_versions[0]) {
         return Err(Violation { claim: "all shards have one schema", seen: format!("{schema_versions:?}") });
     }
-    let view = WholeView::new(nodes.iter().map(|node| &*node.storage).collect(), replicated);
+    let storages: Vec<&Storage> = nodes.iter().map(|node| &*node.storage).collect();
+    if let Err(seen) = nodes[0].program().check_entries(&storages) {
+        return Err(Violation { claim: "every row has its entries, and every entry its row", seen });
+    }
+    let view = WholeView::new(storages, replicated);
     if let Some((invariant, row)) = (job.violated)(&view).into_iter().next() {
         return Err(Violation {
             claim: "every invariant holds in the end",

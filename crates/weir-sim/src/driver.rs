@@ -101,6 +101,11 @@ impl<F: Faults> Simulation<F> {
         self.nodes.iter_mut().for_each(|node| node.set_step_budget(Budget(0)));
     }
 
+    /// Returns whether no transaction is under way at any shard or coordinator.
+    pub fn is_idle(&self) -> bool {
+        self.nodes.iter().all(Node::is_idle) && self.coordinators.iter().all(Coordinator::is_idle)
+    }
+
     /// Runs what the last step has left to workers, from pause to pause.
     fn run_workers(&mut self, shard: ShardId) {
         let node = &mut self.nodes[usize::from(shard)];

@@ -41,6 +41,14 @@ faults! {
     ignores_open,
     /// A statement that locks rows claims them: it passes writers that take no claim, and they pass it (S14).
     locks_by_claims,
+    /// No entry of a global key follows from a row.
+    forgets_entries,
+    /// Who adds or removes an entry of a global key looks without claiming the key.
+    adds_unclaimed,
+    /// The owner of a global key looks for it among the entries, not among its own rows.
+    looks_in_entries_alone,
+    /// An entry that is to be removed need not be there.
+    ignores_missing_entry,
     /// The work of an open transaction need not exist any more after a restart of its shard.
     opens_again,
     /// FOR UPDATE without a write takes no lock.
@@ -57,6 +65,8 @@ faults! {
     shows_uncommitted,
     /// Deferred foreign keys are not checked at the end of their transaction.
     forgets_deferred,
+    /// Transactions end here whose derived writes nobody has carried to their shards.
+    ends_without_carrying,
     /// A reply that depends on rows which are not yet durable is sent without waiting for them (S16).
     ignores_read_dependencies,
     /// Reads at a snapshot see the current state.

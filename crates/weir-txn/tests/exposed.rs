@@ -2,20 +2,23 @@
 
 use std::sync::Arc;
 
-use weir_core::ids::{Sender, ShardId};
+use weir_core::ids::{Sender, ShardId, TxnId};
 use weir_core::machine::Outgoing;
 use weir_core::machine::{Coordinator as _, Durable as _, Effects, Exposed, Orders, Pace, Shard};
 use weir_core::termination::{Fate, Timeouts};
 use weir_sql::Catalog;
 use weir_sql::bound::Statement;
+use weir_sql::catalog::TableId;
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::PlantedBugs;
-use weir_txn::message::{Answers, Decision, Reply, Request};
+use weir_txn::message::{
+    Age, Answers, Begun, Call, Callee, Decision, Derived, GlobalKey, Output, Reply, Request, Work,
+};
 use weir_txn::ramp::{Begin, Coordinator, Event, FetchedRead, Protocol, own_statement};
 use weir_txn::shard::Node;
 use weir_types::interrupt::{Budget, Interrupts};
-use weir_types::{SqlError, SqlState, Value};
+use weir_types::{Notice, Severity, SqlError, SqlState, Value};
 
 use crate::calls::{self, call};
 
@@ -204,6 +207,103 @@ fn a_decision_has_one_answer_of_each_other_participant() {
         );
         assert_eq!(why.is_some(), is_refused, "shard {shard}: {why:?}");
     }
+}
+
+const TXN: TxnId = TxnId { coordinator: COORDINATOR, sequence: 1_000 };
+const BEGUN: Begun = Begun { age: Age { sequence: 1_000, coordinator: COORDINATOR }, at_ms: NOW_MS };
+
+fn derived(table: u32, index: usize, values: &[Value], home: ShardId) -> Derived {
+    Derived::Add { key: GlobalKey { table: TableId(table), index }, values: values.to_vec(), home }
+}
+
+fn carrying(derived: &[Derived]) -> Call {
+    Call { callee: Callee::Derived(derived.into()), ..call(0, &[]) }
+}
+
+/// Work on the derived writes as the second step of a transaction.
+fn carry(derived: &[Derived], participants: &[ShardId]) -> Request {
+    let (call, participants) = (Arc::new(carrying(derived)), participants.into());
+    let work = Work { number: 2, opened: None, call, participants, answers: Vec::new() };
+    Request::Work { txn: TXN, begun: BEGUN, work: Box::new(work) }
+}
+
+/// A shard owns the integers of its remainder.
+#[test]
+fn derived_writes_that_cannot_be_are_refused() {
+    let stage = Stage::new(PlantedBugs::default());
+    let why = |request: &Request| {
+        stage.shards[1].refuses_request(Sender::Coordinator(COORDINATOR), request, SHARDS)
+    };
+    let four = [Value::Int(4)];
+    let right = [derived(0, 0, &four, 0), derived(0, 0, &[Value::Int(7)], 2)];
+    assert_eq!(why(&carry(&right, &[1])), None);
+    for participants in [&[0][..], &[0, 1], &[1, 2], &[]] {
+        assert_eq!(why(&carry(&right, participants)), Some("derived writes of other participants"));
+    }
+    let wrong = [
+        derived(9, 0, &four, 0),
+        derived(0, 9, &four, 0),
+        derived(0, 0, &[], 0),
+        derived(0, 0, &[Value::Int(4), Value::Int(4)], 0),
+        derived(0, 0, &[Value::Int(4 + 3 * (1 << 40))], 0),
+        derived(0, 0, &[Value::text("d")], 0),
+        derived(0, 0, &[Value::Int(5)], 0),
+        derived(0, 0, &four, 1),
+        derived(0, 0, &four, SHARDS),
+    ];
+    for one in wrong {
+        let request = carry(&[right[0].clone(), one], &[1]);
+        assert_eq!(why(&request), Some("derived writes that cannot be"), "{request:?}");
+    }
+    assert_eq!(why(&carry(&[], &[1])), Some("derived writes that cannot be"));
+    let alone = Request::Execute {
+        txn: TXN,
+        begun: BEGUN,
+        call: Box::new(carrying(&right)),
+        incarnation: None,
+    };
+    assert_eq!(why(&alone), Some("derived writes by themselves"));
+    let participants = [1, 2].into();
+    let part = Request::Prepare { txn: TXN, begun: BEGUN, call: Arc::new(carrying(&right)), participants };
+    assert_eq!(why(&part), Some("derived writes by themselves"));
+}
+
+/// A statement whose derived writes cannot be told fails, and one whose writes cannot be carried.
+#[test]
+fn derived_writes_fail_the_statement_where_they_cannot_be_said() {
+    let notices = vec![Notice { severity: Severity::Notice, said: SqlError::new(SqlState::SUCCESSFUL_COMPLETION, "") }];
+    let result = Ok((Answers::default(), Output::default()));
+    let worked = || Reply::Worked { txn: TXN, shard: 0, number: 1, incarnation: 1, result: result.clone() };
+    let list = vec![derived(0, 0, &[Value::Int(4)], 0)];
+    let derives = || Reply::Derived { derived: list.clone(), reply: Box::new(worked()) };
+    let raised = || Reply::Raised { notices: notices.clone(), reply: Box::new(derives()) };
+    let state_of = |reply: &Reply| match reply {
+        Reply::Worked { shard: 0, number: 1, result, .. } => {
+            result.as_ref().err().map(|error| error.state().to_string())
+        }
+        other => panic!("{other:?}"),
+    };
+    for (version, is_raised) in [(5, true), (3, true), (2, false)] {
+        match <Node>::of_version(raised(), version) {
+            Reply::Raised { reply, notices } if is_raised && notices.len() == 1 => {
+                assert_eq!(state_of(&reply).as_deref(), Some("0A000"));
+            }
+            reply => assert!(!is_raised && state_of(&reply).as_deref() == Some("0A000"), "{reply:?}"),
+        }
+    }
+    assert!(matches!(<Node>::of_version(derives(), 6), Reply::Derived { .. }));
+    assert_eq!(state_of(&<Node>::of_version(worked(), 1)), None);
+    // First it goes without the notices.
+    let smaller = <Node>::instead_of(&raised()).unwrap();
+    assert!(matches!(smaller, Reply::Derived { .. }));
+    for reply in [smaller, worked()] {
+        let told = <Node>::instead_of(&reply).unwrap();
+        assert_eq!(state_of(&told).as_deref(), Some("54000"));
+    }
+    let request = carry(&list, &[1]);
+    let refused = <Node>::refused_by(&request, 5, 1);
+    assert!(matches!(refused, Some(Reply::Refused { shard: 1, error, .. }) if error.state().to_string() == "0A000"));
+    assert!(<Node>::refused_by(&request, 6, 1).is_none());
 }
 
 /// A shard that has no part in a transaction is not believed about it.

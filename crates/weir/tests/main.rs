@@ -6,6 +6,7 @@ mod answers;
 mod bank;
 mod both;
 mod browser;
+mod conversation;
 mod directory;
 mod endless;
 mod eventually;
@@ -44,6 +45,7 @@ mod processes {
     mod from_log;
     mod from_server;
     mod generated_ids;
+    mod global_keys;
     mod inner_statements;
     mod joined_writes;
     mod kills;
@@ -60,6 +62,7 @@ mod processes {
     mod recovery;
     mod report_in_chromium;
     mod rewritten_statements;
+    mod row_conditions;
     mod serve;
     mod side_by_side;
     mod spilling;

@@ -14,6 +14,7 @@ use weir_txn::faults::NoFaults;
 use weir_txn::message;
 use weir_txn::ramp::client::Order;
 use weir_txn::ramp::{Begin, Event, FetchedRead};
+use weir_txn::shard::Node;
 use weir_types::memory::WorkingMemory;
 use weir_types::text::{parse_text, to_text};
 use weir_types::{SqlError, SqlState, SqlType, Value};
@@ -83,10 +84,7 @@ impl OnShards {
                     Some(text) => parse_text(text, &column.ty).expect("PostgreSQL's text is a value"),
                 };
                 let values: Vec<Value> = table.columns.iter().enumerate().map(value).collect();
-                let load = match program.home(table.id, &|column| values[column].clone()) {
-                    Some(shard) => simulation.nodes[usize::from(shard)].load(table.id, &values),
-                    None => simulation.nodes.iter_mut().try_for_each(|node| node.load(table.id, &values)),
-                };
+                let load = Node::load_row(&mut simulation.nodes, &program, table.id, &values);
                 load.expect("the row fits");
             }
         }

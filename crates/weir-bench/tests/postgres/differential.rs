@@ -16,6 +16,7 @@ use weir_sql::catalog::Table;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::NoFaults;
 use weir_txn::message;
+use weir_txn::shard::Node;
 use weir_txn::storage::rows::Rows;
 use weir_txn::storage::view::WholeView;
 use weir_types::memory::WorkingMemory;
@@ -166,10 +167,7 @@ fn on_weir(database: &OnPostgres, calls: &[Call], shards: u16, links: Links) -> 
     };
     let mut simulation = Simulation::new(&program, 1, SEED, delay_us_max, NoFaults);
     for &table in database.workload.load_order() {
-        let mut load = |values: Vec<Value>| match program.home(table, &|column| values[column].clone()) {
-            Some(shard) => simulation.nodes[usize::from(shard)].load(table, &values),
-            None => simulation.nodes.iter_mut().try_for_each(|node| node.load(table, &values)),
-        };
+        let mut load = |values: Vec<Value>| Node::load_row(&mut simulation.nodes, &program, table, &values);
         database.workload.load_rows(SEED, table, &mut load).expect("the population loads");
     }
     let mut answers: Vec<Answer> = Vec::new();

@@ -9,6 +9,7 @@ use weir_sim::{Audit, Outcome, Simulation};
 use weir_txn::exec::assertion::CompiledAssertion;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::PlantedBugs;
+use weir_txn::shard::Node;
 use weir_txn::storage::view::WholeView;
 use weir_types::Value;
 
@@ -49,10 +50,7 @@ fn run(tpcc: &World, plan: &Plan) -> Run {
                     .or_default()
                     .push(key.iter().map(|&column| values[column].clone()).collect());
             }
-            match program.home(table, &|column| values[column].clone()) {
-                Some(shard) => simulation.nodes[usize::from(shard)].load(table, &values),
-                None => simulation.nodes.iter_mut().try_for_each(|node| node.load(table, &values)),
-            }
+            Node::load_row(&mut simulation.nodes, &program, table, &values)
         };
         tpcc.workload.load_rows(plan.seed, table, &mut load).expect("the population loads");
     }

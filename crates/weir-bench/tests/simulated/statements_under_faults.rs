@@ -162,7 +162,8 @@ impl Sent {
                     | Callee::AdvisoryLock { .. }
                     | Callee::Sequences
                     | Callee::SetSequence { .. }
-                    | Callee::Constraints(_) => 2,
+                    | Callee::Constraints(_)
+                    | Callee::Derived(_) => 2,
                 };
                 let args: Vec<i64> = (0..arguments).map(|_| 1 + small(9)).collect();
                 world::call(callee, &args)

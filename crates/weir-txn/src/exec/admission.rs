@@ -25,11 +25,11 @@ impl Admission {
     pub(super) fn of(
         name: &str,
         plan: Option<&TransactionPlan>,
-        participants: &Participants,
+        (participants, carries): (&Participants, bool),
         shards: u16,
     ) -> Admission {
         if let Some(plan) = plan.filter(|plan| plan.mechanism.is_ordered_family())
-            && !participants.is_one_shard(shards)
+            && (carries || !participants.is_one_shard(shards))
         {
             return Admission::Refused(needs_order(name, plan));
         }

@@ -31,7 +31,7 @@ use super::sequences::CallEnvironment;
 use super::worker::ClaimsOf;
 use crate::claims::{Claim, Holders};
 use crate::faults::Faults;
-use crate::message::{Answers, Call, Output, SequenceValue, Setting};
+use crate::message::{Answers, Call, Derived, Output, SequenceValue, Setting};
 use crate::storage::{Workspace, Write, WriteSet};
 
 /// Role of this shard in the transaction.
@@ -83,6 +83,8 @@ pub struct Fragment<'a, F> {
     pub has_locks: bool,
     /// Runs deferred checks instead of a procedure.
     pub looks: Option<&'a [Later]>,
+    /// Carries out writes that other shards have derived, instead of a procedure.
+    pub derived: Option<&'a [Derived]>,
     pub bugs: F,
 }
 
@@ -114,6 +116,8 @@ pub struct Ran {
     pub upserted: Vec<(weir_sql::catalog::TableId, u32)>,
     /// Values handed out by sequences; of the last participant including those of other shards.
     pub given: Vec<SequenceValue>,
+    /// Writes derived for other shards, in execution order. Only of an open transaction, whose coordinator carries them.
+    pub derived: Vec<Derived>,
 }
 
 impl Ran {
@@ -199,6 +203,7 @@ pub fn run<F: Faults>(fragment: Fragment<'_, F>, call: &Call, scratch: &mut Scra
     };
     let result = match (run.fragment.looks, procedure.inputs.len()) {
         (Some(all), _) => run.look_for_all(all),
+        _ if run.fragment.derived.is_some() => run.carry_out(),
         (None, width) if width > 0 && call.args.len() > width => run.rows(procedure, call.args.chunks(width)),
         _ => run.procedure(procedure, &call.args),
     };
@@ -348,7 +353,16 @@ impl<'a, F: Faults> Run<'a, F> {
             let all = std::mem::take(&mut self.later);
             self.look(&all)?;
         }
-        Ok(values)
+        let is_carried = self.fragment.open.is_some() || self.fragment.bugs.ends_without_carrying();
+        match self.ran.derived.is_empty() || is_carried {
+            true => Ok(values),
+            false => Err(internal("writes at other shards that nobody carries to them".to_owned())),
+        }
+    }
+
+    fn carry_out(&mut self) -> Result<Vec<Value>, Stop> {
+        self.write_entries(self.fragment.derived.unwrap_or_default())?;
+        Ok(Vec::new())
     }
 
     /// Runs the checks of SET CONSTRAINTS. The last participant also raises errors of the others.

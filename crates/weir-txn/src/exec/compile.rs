@@ -19,7 +19,7 @@ use super::call::join_effects;
 use super::compiler::Compiler;
 use super::expr::CompiledExpr;
 use super::flow::Participation;
-use super::foreseen::refusals;
+use super::foreseen::{Foretold, foretold};
 use super::gathered::{CompiledMerge, PartSource, of_rows};
 use super::program::{
     CompileError, CompiledInto, CompiledPart, CompiledProcedure, CompiledRaise, CompiledRoute, CompiledStep,
@@ -60,9 +60,9 @@ pub fn program(
     let closed = Arc::new(Closed::open_from(application, open_from));
     let upon = upon.filter(|upon| upon.shards == shards);
     let touched = Touched::new(upon, application, placement, &closed);
-    let schema = touched.schema(catalog);
     let parts = Parts { catalog, placement, closed: &closed, shards };
     touched.check(parts)?;
+    let schema = touched.schema(parts)?;
     let rules = touched.rules(parts, &schema)?;
     let mut procedures = Vec::new();
     let mut looked_up = LookedUp::new();
@@ -215,8 +215,9 @@ impl<'a> ProcedureCompiler<'a> {
     ) -> Result<(CompiledProcedure, LookedUp), CompileError> {
         let guarded = Guarded::of(router.plan, index);
         let mut participants = Participation::of(&router, application, procedure);
+        let mut carries = false;
         if shards > 1 && read.is_none() {
-            participants.met = refusals(&router, rules, procedure);
+            Foretold { refusals: participants.met, carries } = foretold(&router, (schema, rules), procedure);
         }
         let transaction = router.plan.transactions.iter().find(|transaction| transaction.procedure == index);
         let in_order = transaction.is_some_and(|transaction| transaction.mechanism.is_ordered_family());
@@ -251,7 +252,7 @@ impl<'a> ProcedureCompiler<'a> {
             ProcedureKind::Function { returns } => outputs.is_empty() && *returns != SqlType::Void,
             _ => false,
         };
-        let admission = Admission::of(&procedure.name, transaction, &participants, shards);
+        let admission = Admission::of(&procedure.name, transaction, (&participants, carries), shards);
         let compiled = CompiledProcedure {
             name: procedure.name.clone(),
             inputs: inputs.collect(),
@@ -280,6 +281,7 @@ impl<'a> ProcedureCompiler<'a> {
                 || transaction.is_some_and(|transaction| !transaction.guards.is_empty()),
             admission,
             in_order,
+            carries,
         };
         Ok((compiled, compiler.slots.looked_up))
     }

@@ -1,4 +1,4 @@
-//! Refusals that depend on the rows which a call meets on several shards, predicted from its text.
+//! Predicts from the text of a call what depends on the rows that it meets on several shards: refusals, and writes for other shards.
 //!
 //! With several shards, a parent with children on other shards cannot be deleted, a row cannot move to another shard, and rows of INSERT
 //! … SELECT must live where the query runs. Each case is refused at run time (`exec/write`), with the errors made here.
@@ -15,6 +15,7 @@ use super::compile::each_statement;
 use super::routing::{Router, fixed_columns, same_expr};
 use super::walk;
 use super::write::{Reference, TableRules};
+use crate::storage::{IndexId, Schema, TableSchema};
 
 pub fn leaves_children(foreign_key: &str) -> SqlError {
     let message = format!(
@@ -35,6 +36,22 @@ pub fn moves(table: &str) -> SqlError {
     SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint("Delete the row and insert it anew.")
 }
 
+pub fn global_arbiter(table: &str) -> SqlError {
+    let message = format!(
+        "ON CONFLICT of a unique key of \"{table}\" whose columns do not say on which shard a row lives is not supported"
+    );
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+        .with_hint("Name a key that contains the partition columns: ON CONFLICT (…).")
+}
+
+/// What is foretold of the calls of a procedure.
+pub struct Foretold {
+    /// Possible refusals, each once, in statement order.
+    pub refusals: Vec<SqlError>,
+    /// Its writes may change entries of global keys at other shards.
+    pub carries: bool,
+}
+
 /// A change of a table's rows.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Change {
@@ -46,15 +63,21 @@ enum Change {
 struct Foreseen<'a> {
     router: &'a Router<'a>,
     rules: &'a [Arc<TableRules>],
+    schema: &'a Schema,
     seen: BTreeSet<(TableId, Change)>,
-    errors: Vec<SqlError>,
+    foretold: Foretold,
 }
 
-/// Possible refusals of a procedure on several shards, each once, in statement order.
-pub fn refusals(router: &Router<'_>, rules: &[Arc<TableRules>], procedure: &Procedure) -> Vec<SqlError> {
-    let mut foreseen = Foreseen { router, rules, seen: BTreeSet::new(), errors: Vec::new() };
+/// What is foretold of a procedure on several shards.
+pub fn foretold(
+    router: &Router<'_>,
+    (schema, rules): (&Schema, &[Arc<TableRules>]),
+    procedure: &Procedure,
+) -> Foretold {
+    let foretold = Foretold { refusals: Vec::new(), carries: false };
+    let mut foreseen = Foreseen { router, rules, schema, seen: BTreeSet::new(), foretold };
     each_statement(&procedure.body, &mut |statement, _| foreseen.statement(statement));
-    foreseen.errors
+    foreseen.foretold
 }
 
 impl Foreseen<'_> {
@@ -63,8 +86,9 @@ impl Foreseen<'_> {
     }
 
     fn refuse(&mut self, error: SqlError) {
-        if !self.errors.iter().any(|other| other.message() == error.message()) {
-            self.errors.push(error);
+        let refusals = &mut self.foretold.refusals;
+        if !refusals.iter().any(|other| other.message() == error.message()) {
+            refusals.push(error);
         }
     }
 
@@ -85,6 +109,13 @@ impl Foreseen<'_> {
             Statement::Insert(insert) => {
                 if !self.router.keeps_home(insert) {
                     self.refuse(inserts_elsewhere(&self.catalog().table(insert.table).name));
+                }
+                let schema = self.schema.table(insert.table);
+                self.foretold.carries |= !schema.entries.is_empty();
+                if let Some(conflict) = &insert.on_conflict
+                    && schema.may_arbitrate_globally(arbiter(schema, conflict.columns.as_deref()))
+                {
+                    self.refuse(global_arbiter(&schema.name));
                 }
                 let updates = insert.on_conflict.iter().filter_map(|conflict| conflict.update.as_ref());
                 for (assignments, _) in updates {
@@ -119,6 +150,14 @@ impl Foreseen<'_> {
         {
             self.refuse(moves(&self.catalog().table(table).name));
         }
+        let schema = self.schema.table(table);
+        self.foretold.carries |= schema.entries.iter().any(|key| match &change {
+            Change::Goes => true,
+            Change::Gets(columns) => {
+                let own = schema.indexes[key.index].columns.iter().filter_map(|column| column.column);
+                own.into_iter().any(|column| columns.contains(&column))
+            }
+        });
         let rules = self.rules;
         for reference in &rules[table.0 as usize].referenced_by {
             let is_concerned = match &change {
@@ -150,6 +189,16 @@ impl Foreseen<'_> {
             _ => {}
         }
     }
+}
+
+/// The unique index of these columns, in any order.
+pub fn arbiter(schema: &TableSchema, columns: Option<&[ColumnIndex]>) -> Option<IndexId> {
+    let columns = columns?;
+    schema.indexes.iter().position(|index| {
+        index.unique
+            && index.columns.len() == columns.len()
+            && index.columns.iter().all(|have| have.column.is_some_and(|have| columns.contains(&have)))
+    })
 }
 
 fn is_own(value: &Expr, relations: &[RelationId], at: ColumnIndex) -> bool {

@@ -24,6 +24,7 @@ pub mod folding;
 mod foreseen;
 pub mod gather;
 mod gathered;
+mod global;
 pub mod program;
 pub mod query;
 mod remake;

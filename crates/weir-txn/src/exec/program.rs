@@ -83,6 +83,8 @@ pub struct CompiledProcedure {
     /// Its plan is `ordered` or `general`. It runs to completion on one shard, which orders it; so it is not allowed in an interactive
     /// transaction.
     pub in_order: bool,
+    /// It may derive writes for other shards: it runs as a transaction of one statement, whose coordinator carries them.
+    pub carries: bool,
 }
 
 impl Program {
@@ -101,11 +103,11 @@ impl Program {
 
 impl CompiledProcedure {
     /// A procedure without statements.
-    pub(super) fn nothing() -> Box<CompiledProcedure> {
+    pub(super) fn nothing(name: &str) -> Box<CompiledProcedure> {
         let (keys, met) = (Vec::new(), Vec::new());
         let participants = Participants { keys, everywhere: true, unsupported: None, met };
         Box::new(CompiledProcedure {
-            name: "SET CONSTRAINTS".to_owned(),
+            name: name.to_owned(),
             inputs: Vec::new(),
             outputs: Vec::new(),
             variables: Vec::new(),
@@ -122,6 +124,7 @@ impl CompiledProcedure {
             by_itself: true,
             admission: Admission::Runs,
             in_order: false,
+            carries: false,
         })
     }
 
@@ -607,7 +610,8 @@ impl Program {
                 })
             }
             Callee::Text(text) => self.text(text).map(Runs::Text).map_err(|wrong| wrong.error),
-            Callee::Constraints(_) => Ok(Runs::Nothing(CompiledProcedure::nothing())),
+            Callee::Constraints(_) => Ok(Runs::Nothing(CompiledProcedure::nothing("SET CONSTRAINTS"))),
+            Callee::Derived(_) => Ok(Runs::Nothing(CompiledProcedure::nothing("entries of unique keys"))),
             Callee::Definition(_)
             | Callee::AdvisoryLock { .. }
             | Callee::Sequences
@@ -645,14 +649,22 @@ impl Program {
 
     /// Participants of a call, the deciding one last; or the error why it cannot run on several shards.
     pub fn participants(&self, call: &Call) -> Result<Vec<ShardId>, SqlError> {
+        self.route(call).map(|route| route.participants)
+    }
+
+    /// How a call is to run.
+    ///
+    /// # Errors
+    /// As [`Program::participants`].
+    pub(crate) fn route(&self, call: &Call) -> Result<Route, SqlError> {
         if call.schema_version != self.schema_version {
             return Err(schema_has_changed());
         }
         if let Callee::Definition(_) = call.callee {
-            return Ok((0..self.shards).collect());
+            return Ok(Route::of((0..self.shards).collect()));
         }
         if let Callee::SetSequence { shard, .. } = call.callee {
-            return Ok(vec![shard]);
+            return Ok(Route::of(vec![shard]));
         }
         let procedure = self.callee(&call.callee)?;
         // A call with many rows goes to the shard of the first row.
@@ -662,7 +674,8 @@ impl Program {
         };
         let shards = procedure.participants.of(args, self.shards);
         procedure.admission.check(shards.len())?;
-        Ok(shards)
+        let carries = procedure.carries && self.shards > 1;
+        Ok(Route { participants: shards, guarded: procedure.guarded, carries })
     }
 
     /// Participants of a call in an interactive transaction.
@@ -687,6 +700,23 @@ impl Program {
 
     pub fn procedure_by_name(&self, name: &str) -> Option<usize> {
         self.procedures.iter().position(|procedure| procedure.name == name)
+    }
+}
+
+/// How a call is to run.
+#[derive(Debug)]
+pub(crate) struct Route {
+    /// In the order in which they are asked; the deciding one is last. Never empty.
+    pub participants: Vec<ShardId>,
+    /// [`CompiledProcedure::guarded`].
+    pub guarded: bool,
+    /// [`CompiledProcedure::carries`], on several shards.
+    pub carries: bool,
+}
+
+impl Route {
+    fn of(participants: Vec<ShardId>) -> Route {
+        Route { participants, guarded: false, carries: false }
     }
 }
 

@@ -20,7 +20,9 @@ use super::expr::CompiledExpr;
 use super::program::Program;
 use super::slots::{Slot, SlotAllocator};
 use super::write::operation::NoEnvironment;
-use crate::storage::{MergedRows, NoRows, Remade, Remake, Rows as _, Schema, TableSchema};
+use crate::storage::{
+    EntriesSchema, IndexColumn, IndexId, MergedRows, NoRows, Remade, Remake, Rows as _, Schema, TableSchema, entries_id,
+};
 
 /// Conversion of the tables of one program's schema to another's.
 pub struct Remaking<'a> {
@@ -61,6 +63,7 @@ impl Remaking<'_> {
                 remade.push(Remake::Same(was));
                 continue;
             }
+            let entries = self.entries(rows, table, (was, &sources))?;
             // Rows whose partition columns do not change stay on their shard.
             let places = self.program.partition(table.id).filter(|_| self.program.shards > 1);
             let moves = places
@@ -74,9 +77,43 @@ impl Remaking<'_> {
                     false => Ok(made),
                 }
             };
-            remade.push_rows(rows, was, &mut make).map_err(|error| duplicated(error, now))?;
+            remade.push_rows(rows, (was, &entries), &mut make).map_err(|error| duplicated(error, now))?;
         }
         Ok(remade)
+    }
+
+    /// Of each global key of a table, its entries before; none of a key that is new. Nobody has made the entries of such a key, so the table
+    /// has to be empty.
+    fn entries(
+        &self,
+        rows: MergedRows<'_>,
+        table: &Table,
+        (was, sources): (TableId, &[Source]),
+    ) -> Result<Vec<Option<TableId>>, SqlError> {
+        let (old, now) = (rows.schema().table(was), self.program.schema.table(table.id));
+        let key_before = |index: IndexId| -> Option<Vec<ColumnIndex>> {
+            let column = |of: &IndexColumn| match sources[of.column?] {
+                Source::Column(from) => Some(from),
+                _ => None,
+            };
+            now.indexes[index].columns.iter().map(column).collect()
+        };
+        let key_of = |index: IndexId| -> Option<Vec<ColumnIndex>> {
+            old.indexes[index].columns.iter().map(|of| of.column).collect()
+        };
+        let entries_before = |index: IndexId| {
+            let is_same = |before: &EntriesSchema| {
+                key_of(before.index) == key_before(index)
+                    && old.indexes[before.index].nulls_not_distinct == now.indexes[index].nulls_not_distinct
+            };
+            old.entries.iter().position(is_same).map(|at| entries_id(was, at))
+        };
+        let of = |entries: &EntriesSchema| match entries_before(entries.index) {
+            Some(before) => Ok(Some(before)),
+            None if rows.row_count(was) == 0 => Ok(None),
+            None => Err(new_global_key(table, &now.indexes[entries.index].name)),
+        };
+        now.entries.iter().map(of).collect()
     }
 
     fn sources(&self, table: &Table, was: TableId) -> Result<Vec<Source>, SqlError> {
@@ -226,6 +263,14 @@ impl Remaking<'_> {
 fn has_to_move(table: &Table) -> SqlError {
     let what = format!("other values of what says on which shard a row of {} lives", table.name);
     not_supported(&what, "Make a new table, INSERT INTO it what is SELECTed of this one, and rename it.")
+}
+
+fn new_global_key(table: &Table, name: &str) -> SqlError {
+    let what = format!(
+        "unique key \"{name}\" over several shards of {}, which has rows and whose columns do not say where a row lives",
+        table.name
+    );
+    not_supported(&what, "Make a new table that has the key, INSERT INTO it what is SELECTed of this one, and rename it.")
 }
 
 fn not_supported(what: &str, hint: &str) -> SqlError {
@@ -406,5 +451,9 @@ fn is_alike(was: &TableSchema, now: &TableSchema, sources: &[Source]) -> bool {
         };
         schema.indexes.iter().map(columns).collect::<Vec<_>>()
     };
-    was.types == now.types && sources.iter().enumerate().all(same) && indexes(was) == indexes(now)
+    let global = |schema: &TableSchema| schema.entries.iter().map(|entries| entries.index).collect::<Vec<_>>();
+    was.types == now.types
+        && sources.iter().enumerate().all(same)
+        && indexes(was) == indexes(now)
+        && global(was) == global(now)
 }

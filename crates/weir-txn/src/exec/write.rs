@@ -5,6 +5,7 @@ mod check;
 mod children;
 mod claim;
 mod deferred;
+mod global;
 pub(super) mod operation;
 
 use std::ops::ControlFlow;
@@ -16,10 +17,11 @@ use weir_sql::catalog::{ColumnIndex, Deferral, ForeignKeyAction, TableId};
 use weir_types::interrupt::check;
 use weir_types::{SqlError, SqlState, Value};
 
-use self::claim::key_of;
+pub(super) use self::claim::key_of;
 use super::access::{TableAccess, unpack_row};
 use super::call::{Place, Run, Stop};
 use super::expr::CompiledExpr;
+use super::foreseen::global_arbiter;
 use super::query::CompiledQuery;
 use super::slots::{ROW_IDENTITY, Slot, SlotAllocator};
 use crate::faults::Faults;
@@ -315,6 +317,11 @@ impl<F: Faults> Run<'_, F> {
         self.check_home(table, values)?;
         let unseen = self.check_row(table, values, &|_| true, &insert.parents_seen)?;
         if let Some(conflict) = &insert.on_conflict
+            && self.fragment.program.schema.table(table).may_arbitrate_globally(conflict.index)
+        {
+            return Err(global_arbiter(&self.fragment.program.schema.table(table).name).into());
+        }
+        if let Some(conflict) = &insert.on_conflict
             && let Some(row) = self.conflicting(table, conflict.index, values)?
         {
             return match &conflict.update {
@@ -324,6 +331,7 @@ impl<F: Faults> Run<'_, F> {
             };
         }
         self.claim_keys(table, values)?;
+        self.derive(table, (None, Some(&|column| values[column].clone())))?;
         let row = match self.fragment.storage.insert(table, values, self.fragment.timestamp) {
             Ok(row) => row,
             Err(error) => {
@@ -574,6 +582,7 @@ impl<F: Faults> Run<'_, F> {
         }
         self.claim_keys_of_row(table, row, changes)?;
         self.claim_changed_keys(table, row, changes)?;
+        self.derive_change(table, row, Some(changes))?;
         if self.fragment.keep_writes
             && !self.is_own(table, row)
             && let Some(operation) = &operation
@@ -660,6 +669,7 @@ impl<F: Faults> Run<'_, F> {
         self.fragment.storage.check_disk()?;
         self.claim_table(table)?;
         self.on_parent_change(table, row, None)?;
+        self.derive_change(table, row, None)?;
         if self.fragment.keep_writes && !self.is_own(table, row) {
             self.ran.writes.push(Write { table, row: Some(row), operation: Operation::Delete });
         }

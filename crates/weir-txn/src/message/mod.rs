@@ -3,6 +3,7 @@
 
 mod attachment;
 mod definition;
+mod derived;
 mod refusal;
 mod sequence_value;
 mod setting;
@@ -24,7 +25,8 @@ use crate::stream::RowQueue;
 
 pub use attachment::Attachment;
 pub use definition::{Change, Definition, PlanOf};
-pub(crate) use refusal::too_large;
+pub use derived::{Derived, GlobalKey};
+pub(crate) use refusal::{too_large, too_much_derived};
 pub use refusal::{forgotten, forgotten_snapshot, schema_has_changed};
 pub use sequence_value::SequenceValue;
 pub use setting::Setting;
@@ -68,12 +70,21 @@ pub enum Callee {
     /// setval at one shard: its share of the sequence continues from `value`, or after it if `is_given`. Takes effect at once, also if
     /// the surrounding transaction rolls back.
     SetSequence { shard: ShardId, sequence: SequenceId, value: i64, is_given: bool },
+    /// Writes that other shards have derived for this one; only in an interactive transaction, which carries them.
+    Derived(Arc<[Derived]>),
 }
 
 impl Callee {
     pub(crate) fn setting(&self) -> Option<&Setting> {
         match self {
             Callee::Constraints(setting) => Some(setting),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn derived(&self) -> Option<&Arc<[Derived]>> {
+        match self {
+            Callee::Derived(derived) => Some(derived),
             _ => None,
         }
     }
@@ -584,6 +595,12 @@ pub enum Reply {
         /// Number of rows, once all are in the queue.
         ended: Option<usize>,
     },
+    /// Writes that the shard's share of a statement has derived for other shards, and the actual reply, which is [`Reply::Worked`]. The
+    /// coordinator carries them within the same transaction.
+    Derived {
+        derived: Vec<Derived>,
+        reply: Box<Reply>,
+    },
 }
 
 impl Reply {
@@ -613,6 +630,32 @@ impl Reply {
             Reply::Executed { result: Err(error), .. }
             | Reply::Refused { error, .. }
             | Reply::Worked { result: Err(error), .. } => Some(error.notices_mut()),
+            Reply::Derived { reply, .. } => reply.notices_mut(),
+            _ => None,
+        }
+    }
+
+    /// Adds the writes that are derived for other shards.
+    pub(crate) fn with_derived(self, derived: Vec<Derived>) -> Reply {
+        match derived.is_empty() {
+            true => self,
+            false => Reply::Derived { derived, reply: Box::new(self) },
+        }
+    }
+
+    /// Inverse of [`Reply::with_derived`].
+    pub(crate) fn without_derived(self) -> (Vec<Derived>, Reply) {
+        match self {
+            Reply::Derived { derived, reply } => (derived, *reply),
+            reply => (Vec::new(), reply),
+        }
+    }
+
+    /// The shard that has worked on a statement, and is done with it.
+    pub(crate) fn worked_at(&self) -> Option<ShardId> {
+        match self {
+            Reply::Worked { shard, .. } => Some(*shard),
+            Reply::Derived { reply, .. } => reply.worked_at(),
             _ => None,
         }
     }
@@ -637,7 +680,7 @@ impl Reply {
             | Reply::ReadRows { read: txn, .. }
             | Reply::ReadStreams { read: txn, .. }
             | Reply::ReadAgain { read: txn, .. } => *txn,
-            Reply::Raised { reply, .. } => reply.txn(),
+            Reply::Raised { reply, .. } | Reply::Derived { reply, .. } => reply.txn(),
         }
     }
 }

@@ -12,6 +12,13 @@ pub(crate) fn too_large(has_run: bool) -> SqlError {
         .with_hint(hint)
 }
 
+/// Error of a statement whose writes at other shards exceed the size of a message.
+pub(crate) fn too_much_derived() -> SqlError {
+    let message = "the statement changes more keys of other shards than a message carries";
+    SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
+        .with_hint("Nothing of it has happened. Change fewer rows at a time.")
+}
+
 /// Error of a transaction that the shard no longer knows.
 pub fn forgotten() -> SqlError {
     SqlError::new(

@@ -3,8 +3,11 @@
 //! Tracks what shards need from it: the sequence below which all its transactions are settled, and the drain epoch up to which its reads
 //! have ended (S10).
 
+mod alone;
 mod at_snapshot;
 mod fetched;
+#[cfg(test)]
+mod tests;
 mod within;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -20,7 +23,7 @@ use super::reader::{Read, ReadAction, Within};
 use super::trace::{Trace, Traces};
 use super::waits::Waits;
 use crate::exec::gather::{Fetched, Gather};
-use crate::exec::program::Program;
+use crate::exec::program::{Program, Route};
 use crate::message::{
     AdvisoryKey, Age, Begun, Call, Definition, Output, Progress, ReadQuery, Reply, Request, Setting,
     schema_has_changed,
@@ -179,6 +182,16 @@ enum Flight {
         programs: Vec<Arc<Program>>,
         sent: Sent,
     },
+    /// A call that may derive writes for other shards: a transaction of one statement.
+    Alone {
+        tag: u64,
+        machine: Interactive,
+        age: Age,
+        /// Taken when it begins again.
+        call: Option<Call>,
+        retries: u32,
+        sent: Sent,
+    },
 }
 
 type EndedRead = (u64, Read, Arc<Gather>, Vec<Value>, Option<Within>, Arc<Program>);
@@ -265,7 +278,9 @@ impl Coordinator {
         };
         let mut all: Vec<(u64, TxnId, u64)> = self.flights.iter_mut().filter_map(call).collect();
         for (txn, holder, since_ms) in open {
-            if let Some(Flight::Open { tag, .. }) = self.flights.get_mut(txn.sequence) {
+            if let Some(Flight::Open { tag, .. } | Flight::Alone { tag, .. }) =
+                self.flights.get_mut(txn.sequence)
+            {
                 all.push((*tag, holder, since_ms));
             }
         }
@@ -310,7 +325,15 @@ impl Coordinator {
 
     /// Id of the unanswered call that was begun under `tag`.
     pub fn txn_of(&mut self, tag: u64) -> Option<TxnId> {
-        self.machine_of(tag).map(|machine| machine.txn())
+        self.flights.iter_mut().find_map(|(_, flight)| match flight {
+            Flight::Transaction { tag: of, machine, .. } if *of == tag && machine.is_unanswered() => {
+                Some(machine.txn())
+            }
+            Flight::Alone { tag: of, machine, .. } if *of == tag && machine.is_unanswered() => {
+                Some(machine.txn())
+            }
+            _ => None,
+        })
     }
 
     fn machine_of(&mut self, tag: u64) -> Option<&mut Transaction> {
@@ -332,6 +355,9 @@ impl Coordinator {
                 Some(machine.awaited())
             }
             Flight::Open { tag: of, machine, .. } if *of == tag && machine.works() => Some(machine.awaited()),
+            Flight::Alone { tag: of, machine, .. } if *of == tag && machine.is_unanswered() => {
+                Some(machine.awaited())
+            }
             _ => None,
         })
     }
@@ -342,10 +368,15 @@ impl Coordinator {
             self.resting.remove(at);
             return true;
         }
-        let of = |flight: &Flight| matches!(flight, Flight::Open { tag: of, .. } if *of == tag);
+        let of = |flight: &Flight| match flight {
+            Flight::Open { tag: of, .. } => *of == tag,
+            Flight::Alone { tag: of, machine, .. } => *of == tag && machine.is_unanswered(),
+            _ => false,
+        };
         let open = self.flights.iter_mut().find(|(_, flight)| of(flight)).map(|(sequence, _)| sequence);
         if let Some(sequence) = open
-            && let Some(Flight::Open { machine, .. }) = self.flights.get_mut(sequence)
+            && let Some(Flight::Open { machine, .. } | Flight::Alone { machine, .. }) =
+                self.flights.get_mut(sequence)
         {
             let is_over = machine.give_up(&mut self.actions);
             self.perform_open(now_ms, sequence, out);
@@ -367,6 +398,7 @@ impl Coordinator {
         }
         let is_meant = |flight: &Flight| match flight {
             Flight::Transaction { tag: of, machine, .. } => *of == tag && machine.is_unanswered(),
+            Flight::Alone { tag: of, machine, .. } => *of == tag && machine.is_unanswered(),
             Flight::Read { tag: of, .. }
             | Flight::Open { tag: of, .. }
             | Flight::Snapshot { tag: of, .. } => *of == tag,
@@ -391,6 +423,13 @@ impl Coordinator {
                         out.interrupts.push((machine.statement_id(), error.clone()));
                     }
                     machine.interrupt(error.clone(), &mut self.actions);
+                    self.perform_open(now_ms, sequence, out);
+                }
+                Some(Flight::Alone { machine, .. }) => {
+                    if machine.works() {
+                        out.interrupts.push((machine.statement_id(), error.clone()));
+                    }
+                    machine.cancel(error.clone(), &mut self.actions);
                     self.perform_open(now_ms, sequence, out);
                 }
                 Some(Flight::Read { .. }) => {
@@ -422,18 +461,17 @@ impl Coordinator {
         out: &mut Orders<Request, Event>,
     ) {
         let _watch = self.interrupts.watch(own_statement(tag));
-        let participants = match self.program.participants(&call) {
-            Ok(participants) => participants,
+        let Route { participants, guarded, carries } = match self.program.route(&call) {
+            Ok(route) => route,
             Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
         };
+        if carries {
+            return self.begin_alone(now_ms, tag, call, (age, retries), out);
+        }
         let sequence = self.flights.next();
         let txn = TxnId { coordinator: self.id, sequence };
         // Only guards make a call begin anew.
-        let kept = Some(call.clone()).filter(|_| {
-            self.resends
-                || participants.len() > 1
-                || self.program.callee(&call.callee).is_ok_and(|callee| callee.guarded)
-        });
+        let kept = (self.resends || participants.len() > 1 || guarded).then(|| call.clone());
         let atomic = self.protocol == Protocol::RampFast;
         let begun = Begun { age, at_ms: now_ms };
         let incarnation = |shard| self.drains.incarnation(shard);
@@ -698,15 +736,17 @@ impl machine::Coordinator for Coordinator {
                 machine.on_reply(reply, &mut self.read_actions);
                 self.perform_snapshot(now_ms, sequence, out);
             }
-            Some(Flight::Open { tag, machine, sent, .. }) => {
+            Some(Flight::Open { tag, machine, sent, .. } | Flight::Alone { tag, machine, sent, .. }) => {
                 *sent = Sent::at(now_ms);
+                // A late report of a shard that has answered meanwhile would not be taken back.
+                let waits_for = |shard| machine.works() && machine.awaited().contains(&shard);
                 let youngest = match reply {
                     Reply::Waits { txn, shard, holder } => {
                         self.traces.waits(*tag);
-                        Some(machine.works().then(|| self.waits.note(now_ms, txn, shard, holder)))
+                        Some(waits_for(shard).then(|| self.waits.note(now_ms, txn, shard, holder)))
                     }
                     Reply::WaitsBesides { txn, shard, ref holders } => {
-                        Some(machine.works().then(|| self.waits.note_besides(now_ms, txn, shard, holders)))
+                        Some(waits_for(shard).then(|| self.waits.note_besides(now_ms, txn, shard, holders)))
                     }
                     _ => None,
                 };
@@ -717,6 +757,10 @@ impl machine::Coordinator for Coordinator {
                     return;
                 }
                 self.traces.heard(*tag);
+                if let Some(shard) = reply.worked_at() {
+                    self.waits.end_at(txn, shard);
+                }
+                machine.set_time(now_ms);
                 machine.on_reply(reply, &mut self.actions);
                 let aborted = machine.aborted().cloned();
                 self.perform_open(now_ms, sequence, out);
@@ -746,7 +790,7 @@ impl machine::Coordinator for Coordinator {
                         machine.send(&mut self.read_actions);
                     }
                 }
-                Flight::Open { machine, sent, .. } => {
+                Flight::Open { machine, sent, .. } | Flight::Alone { machine, sent, .. } => {
                     if sent.repeats(now_ms) {
                         machine.set_time(now_ms);
                         machine.send(&mut self.actions);

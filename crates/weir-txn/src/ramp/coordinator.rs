@@ -253,7 +253,8 @@ impl Transaction {
             | Reply::RolledBack { .. }
             | Reply::Waits { .. }
             | Reply::WaitsBesides { .. }
-            | Reply::Raised { .. } => {}
+            | Reply::Raised { .. }
+            | Reply::Derived { .. } => {}
             Reply::ReadRows { .. } | Reply::ReadStreams { .. } | Reply::ReadAgain { .. } => {
                 unreachable!("a transaction that writes sends no READ")
             }

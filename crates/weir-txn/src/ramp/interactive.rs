@@ -1,6 +1,14 @@
 //! The coordinator's side of an interactive transaction (docs/internals/server.md, "Interactive transactions"): the shards of each statement work
-//! in order, the last one with the answers of the others. The transaction ends like a call over all shards that have worked.
+//! in order, the last one with the answers of the others; then others carry out what these have derived for them. The transaction ends like
+//! a call over all shards that have worked.
 
+mod alone;
+mod deriving;
+mod failing;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_core::ids::{ShardId, Timestamp, TxnId};
@@ -8,8 +16,12 @@ use weir_core::round::{Ending, Waiting};
 use weir_types::interrupt::StatementId;
 use weir_types::{SqlError, SqlState};
 
-use super::coordinator::{Action, outcome};
-use crate::message::{Answers, Begun, Call, Output, Reply, Request, Work, forgotten};
+use super::coordinator::{Action, gave_up, outcome};
+use crate::message::{
+    Answers, Begun, Call, Derived, GlobalKey, Output, Reply, Request, Work, forgotten,
+};
+
+pub(super) use alone::Alone;
 
 #[derive(Debug)]
 pub struct Interactive {
@@ -31,6 +43,24 @@ pub struct Interactive {
     commits_next: bool,
     /// Lock time-out of its statements.
     lock_timeout_ms: Option<u64>,
+    links: Links,
+    /// Writes for other shards that participants of the statement in progress have derived so far.
+    derived: Vec<Derived>,
+    /// Output of the statement in progress, while other shards carry out what it has derived; of a transaction of one statement, until it has
+    /// committed.
+    kept: Option<Output>,
+    /// A shard has withdrawn from the statement in progress.
+    is_withdrawn: bool,
+    /// Set for a transaction of one statement.
+    alone: Option<Alone>,
+}
+
+/// The shards of a cluster, and the links to them.
+#[derive(Clone, Copy, Debug)]
+pub struct Links {
+    pub shards: ShardId,
+    /// Messages may be lost: requests are sent again until answered, and shards acknowledge ABORT.
+    pub resends: bool,
 }
 
 #[derive(Debug)]
@@ -58,6 +88,15 @@ enum Phase {
         participants: Arc<[ShardId]>,
         answers: Vec<(ShardId, Answers)>,
     },
+    /// Shards carry out, in a step of its own, what the statement has derived for them.
+    Deriving {
+        waiting: Waiting,
+        calls: BTreeMap<ShardId, Arc<Call>>,
+        /// Writes that their answers have derived: the next round.
+        next: Vec<Derived>,
+        /// Error for the lowest key so far.
+        error: Option<(GlobalKey, SqlError)>,
+    },
     /// Rolling back to the state after step `after`.
     RollingBack {
         after: u32,
@@ -78,7 +117,7 @@ enum Phase {
 }
 
 impl Interactive {
-    pub fn begin(txn: TxnId, begun: Begun) -> Interactive {
+    pub fn begin(txn: TxnId, begun: Begun, links: Links) -> Interactive {
         Interactive {
             txn,
             begun,
@@ -90,6 +129,11 @@ impl Interactive {
             is_ended: false,
             commits_next: false,
             lock_timeout_ms: None,
+            links,
+            derived: Vec::new(),
+            kept: None,
+            is_withdrawn: false,
+            alone: None,
         }
     }
 
@@ -122,7 +166,7 @@ impl Interactive {
 
     /// Returns whether a statement is in progress, which may wait for other transactions.
     pub fn works(&self) -> bool {
-        matches!(self.phase, Phase::Parts { .. } | Phase::Last { .. })
+        matches!(self.phase, Phase::Parts { .. } | Phase::Last { .. } | Phase::Deriving { .. })
     }
 
     /// Shards that have worked in it, with their incarnations.
@@ -144,6 +188,7 @@ impl Interactive {
     pub fn statement(&mut self, call: Call, participants: Vec<ShardId>, out: &mut Vec<Action>) {
         assert!(self.is_between_statements(), "one statement after the other");
         self.number += 1;
+        (self.derived, self.is_withdrawn) = (Vec::new(), false);
         let (call, participants): (_, Arc<[ShardId]>) = (Arc::new(call), participants.into());
         let (_, others) = participants.split_last().expect("a statement has a participant");
         let (waiting, answers) = (Waiting::from(others), Vec::new());
@@ -262,6 +307,7 @@ impl Interactive {
             Phase::Idle
             | Phase::Parts { .. }
             | Phase::Last { .. }
+            | Phase::Deriving { .. }
             | Phase::RollingBack { .. }
             | Phase::Binding { .. } => {
                 self.abort(out);
@@ -283,6 +329,11 @@ impl Interactive {
             Phase::Last { call, participants, answers } => {
                 let last = *participants.last().expect("a statement has a participant");
                 send(last, self.work(last, call, participants, answers));
+            }
+            Phase::Deriving { waiting, calls, .. } => {
+                for (&shard, call) in calls.iter().filter(|(shard, _)| waiting.contains(**shard)) {
+                    send(shard, self.work(shard, call, &[shard].into(), &[]));
+                }
             }
             Phase::RollingBack { after, waiting, .. } => {
                 for &(shard, opened) in self.open.iter().filter(|(shard, _)| waiting.contains(*shard)) {
@@ -333,16 +384,17 @@ impl Interactive {
 
     /// Handles a reply. Repetitions, and replies to an earlier phase, are ignored.
     pub fn on_reply(&mut self, reply: Reply, out: &mut Vec<Action>) {
+        let (derived, reply) = reply.without_derived();
         match (reply, &mut self.phase) {
             (Reply::Worked { shard, number, incarnation, result, .. }, phase) if number == self.number => {
                 let is_asked = match phase {
-                    Phase::Parts { waiting, .. } => waiting.contains(shard),
+                    Phase::Parts { waiting, .. } | Phase::Deriving { waiting, .. } => waiting.contains(shard),
                     Phase::Last { participants, .. } => participants.last() == Some(&shard),
                     _ => false,
                 };
                 if is_asked {
                     self.note_open(shard, incarnation);
-                    self.on_worked(shard, result, out);
+                    self.on_worked(shard, result, derived, out);
                 }
             }
             (Reply::RolledBack { shard, number, incarnation, .. }, Phase::RollingBack { waiting, .. })
@@ -362,7 +414,7 @@ impl Interactive {
             }
             (Reply::Decided { timestamp, .. }, Phase::Finishing { .. }) => {
                 let rest = self.open[1..].iter().map(|(shard, _)| *shard);
-                out.push(Action::Answer(Ok(Output::default())));
+                out.push(Action::Answer(Ok(self.kept.take().unwrap_or_default())));
                 self.phase = Phase::Ending(Ending::commit(rest, timestamp));
                 self.end_if_told(out);
                 self.send(out);
@@ -381,7 +433,7 @@ impl Interactive {
             }
             // A shard has forgotten the transaction, or refuses to end it.
             (Reply::Refused { error, .. }, phase) if !is_ending(phase) => self.fail_for_good(error, out),
-            (Reply::Busy { .. }, phase) if !is_ending(phase) => self.fail_for_good(forgotten(), out),
+            (Reply::Busy { shard, .. }, phase) if !is_ending(phase) => self.on_busy(shard, out),
             _ => {}
         }
     }
@@ -396,11 +448,12 @@ impl Interactive {
     /// Adds the shards that were asked and have not answered: they may still work.
     fn note_asked(&mut self) {
         let asked = match &self.phase {
-            Phase::Parts { participants, .. } => &participants[..participants.len() - 1],
-            Phase::Last { participants, .. } => &participants[..],
+            Phase::Parts { participants, .. } => participants[..participants.len() - 1].to_vec(),
+            Phase::Last { participants, .. } => participants.to_vec(),
+            Phase::Deriving { calls, .. } => calls.keys().copied().collect(),
             _ => return,
         };
-        for &shard in asked {
+        for shard in asked {
             if !self.open.iter().any(|(of, _)| *of == shard) {
                 self.open.push((shard, None));
             }
@@ -411,117 +464,109 @@ impl Interactive {
         &mut self,
         shard: ShardId,
         result: Result<(Answers, Output), SqlError>,
+        derived: Vec<Derived>,
         out: &mut Vec<Action>,
     ) {
         match (&mut self.phase, result) {
-            (Phase::Parts { waiting, answers, error, call, participants }, result) => {
+            (Phase::Parts { waiting, answers, error, .. }, result) => {
                 waiting.answer(shard);
                 match result {
-                    Ok((answer, _)) => answers.push((shard, answer)),
+                    Ok((answer, _)) => {
+                        answers.push((shard, answer));
+                        self.derived.extend(derived);
+                    }
                     Err(new) => *error = Some(new),
                 }
-                if waiting.is_over() {
-                    if let Some(error) = error.take() {
-                        return self.fail(error, out);
-                    }
-                    let (call, participants) = (call.clone(), participants.clone());
-                    self.phase = Phase::Last { call, participants, answers: std::mem::take(answers) };
-                    self.send(out);
+                self.end_round(out);
+            }
+            (Phase::Deriving { waiting, calls, next, error }, result) => {
+                waiting.answer(shard);
+                match result {
+                    Ok(_) => next.extend(derived),
+                    Err(new) => deriving::keep_lowest(error, &calls[&shard], new),
                 }
+                self.end_round(out);
             }
-            (phase, Ok(_)) if self.commits_next => {
-                *phase = Phase::Idle;
-                self.begin_to_commit(out);
+            (Phase::Last { call, .. }, Ok((_, output))) => {
+                let call = call.clone();
+                if !self.commits_next {
+                    self.kept = Some(output);
+                }
+                self.derived.extend(derived);
+                let derived = std::mem::take(&mut self.derived);
+                self.carry(derived, &call, out);
             }
-            (phase, Ok((_, output))) => {
-                *phase = Phase::Idle;
-                out.push(Action::Answer(Ok(output)));
-            }
+            (_, Ok(_)) => {}
             // Other shards may have done their share of the statement.
             (_, Err(error)) => self.fail(error, out),
         }
     }
 
-    /// Shards whose answers the statement waits for.
+    /// Goes on once all shards that were asked at the same time have answered.
+    fn end_round(&mut self, out: &mut Vec<Action>) {
+        let error = match &mut self.phase {
+            Phase::Parts { waiting, error, .. } if waiting.is_over() => error.take(),
+            Phase::Deriving { waiting, error, .. } if waiting.is_over() => error.take().map(|(_, error)| error),
+            _ => return,
+        };
+        if let Some(error) = error {
+            return self.fail(error, out);
+        }
+        if self.is_withdrawn {
+            return self.fail_for_good(gave_up(), out);
+        }
+        match &mut self.phase {
+            Phase::Parts { call, participants, answers, .. } => {
+                let (call, participants) = (call.clone(), participants.clone());
+                self.phase = Phase::Last { call, participants, answers: std::mem::take(answers) };
+                self.send(out);
+            }
+            Phase::Deriving { calls, next, .. } => {
+                let next = std::mem::take(next);
+                let (_, call) = calls.pop_first().expect("a round has a target");
+                self.carry(next, &call, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// The statement has succeeded, and all that it has derived is done.
+    fn end_statement(&mut self, out: &mut Vec<Action>) {
+        self.phase = Phase::Idle;
+        if self.commits_next {
+            return self.begin_to_commit(out);
+        }
+        match &mut self.alone {
+            Some(Alone { look, .. }) => {
+                let look = look.take();
+                self.commit(look, out);
+            }
+            None => out.push(Action::Answer(Ok(self.kept.take().unwrap_or_default()))),
+        }
+    }
+
+    /// A shard has withdrawn from a statement, or has refused the transaction without a record of why.
+    fn on_busy(&mut self, shard: ShardId, out: &mut Vec<Action>) {
+        match &mut self.phase {
+            // Its ABORT must not overtake requests that other shards have not answered: nothing would end what these begin.
+            Phase::Parts { waiting, .. } | Phase::Deriving { waiting, .. } if !self.links.resends => {
+                self.is_withdrawn |= waiting.answer(shard);
+                self.end_round(out);
+            }
+            _ if self.links.resends => self.fail_for_good(forgotten(), out),
+            _ => self.fail_for_good(gave_up(), out),
+        }
+    }
+
+    /// Shards whose answers the statement, or the end of the transaction, waits for.
     pub fn awaited(&self) -> Vec<ShardId> {
         match &self.phase {
-            Phase::Parts { waiting, .. } => waiting.iter().collect(),
+            Phase::Parts { waiting, .. }
+            | Phase::Deriving { waiting, .. }
+            | Phase::Binding { waiting, .. } => waiting.iter().collect(),
             Phase::Last { participants, .. } => participants.last().copied().into_iter().collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// Abandons the statement in progress. Returns true if nothing of it takes effect; false if it may.
-    pub fn give_up(&mut self, out: &mut Vec<Action>) -> bool {
-        let error = SqlError::new(SqlState::QUERY_CANCELED, "a statement of this transaction was given up")
-            .with_hint("Nothing of it has happened. Try it again.");
-        match &mut self.phase {
-            Phase::Finishing { .. } => return false,
-            Phase::Ending(ending) if ending.is_committing() => return false,
-            Phase::Parts { .. } | Phase::Last { .. } => self.fail_quietly(error, out),
-            Phase::RollingBack { is_awaited, .. } => {
-                *is_awaited = false;
-                self.failed.get_or_insert(Failed { error, can_go_back: true });
-            }
-            Phase::Idle | Phase::Binding { .. } | Phase::Ending(_) => {
-                self.failed = Some(Failed { error, can_go_back: false });
-                self.abort(out);
-            }
-        }
-        true
-    }
-
-    /// Fails the statement in progress with that error.
-    pub fn interrupt(&mut self, error: SqlError, out: &mut Vec<Action>) {
-        if self.works() {
-            self.fail(error, out);
-        }
-    }
-
-    /// Fails the statement and answers the client.
-    fn fail(&mut self, error: SqlError, out: &mut Vec<Action>) {
-        out.push(Action::Answer(Err(error.clone())));
-        self.fail_quietly(error, out);
-    }
-
-    /// Undoes everything since the innermost savepoint at once, with its locks, as PostgreSQL does; without a savepoint, the whole
-    /// transaction.
-    fn fail_quietly(&mut self, mut error: SqlError, out: &mut Vec<Action>) {
-        // Its notices have been delivered.
-        error.notices_mut().clear();
-        // A failed COMMIT ends the transaction.
-        let innermost = self.savepoints.last().copied().filter(|_| !self.commits_next);
-        self.failed = Some(Failed { error, can_go_back: innermost.is_some() });
-        match innermost {
-            Some(after) => self.begin_to_roll_back(after, false, out),
-            None => self.abort(out),
-        }
-    }
-
-    /// Ends the transaction and answers a waiting client with the error.
-    fn fail_for_good(&mut self, error: SqlError, out: &mut Vec<Action>) {
-        let is_awaited = match &self.phase {
-            Phase::Idle => false,
-            Phase::RollingBack { is_awaited, .. } => *is_awaited,
-            _ => true,
-        };
-        if is_awaited {
-            out.push(Action::Answer(Err(error.clone())));
-        }
-        self.failed = Some(Failed { error, can_go_back: false });
-        self.abort(out);
-    }
-
-    fn abort(&mut self, out: &mut Vec<Action>) {
-        self.note_asked();
-        self.phase = Phase::Ending(Ending::abort(self.open.iter().map(|(shard, _)| *shard)));
-        self.send(out);
-        self.end_if_told(out);
-    }
-
-    fn end_if_told(&mut self, out: &mut Vec<Action>) {
-        if self.is_ended && matches!(&self.phase, Phase::Ending(ending) if ending.is_over()) {
-            out.push(Action::Settled);
+            Phase::Finishing { .. } => self.open().first().map(|(decides, _)| *decides).into_iter().collect(),
+            Phase::Idle | Phase::RollingBack { .. } | Phase::Ending(_) => Vec::new(),
         }
     }
 }

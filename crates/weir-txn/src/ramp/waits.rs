@@ -50,6 +50,16 @@ impl Waits {
         self.0.remove(&txn);
     }
 
+    /// Removes what the transaction waits for at a shard that has answered.
+    pub fn end_at(&mut self, txn: TxnId, shard: ShardId) {
+        if let Some(edges) = self.0.get_mut(&txn) {
+            edges.remove(&shard);
+            if edges.is_empty() {
+                self.0.remove(&txn);
+            }
+        }
+    }
+
     /// All edges: waiting transaction, holder, and the time since when.
     pub fn all(&self) -> impl Iterator<Item = (TxnId, TxnId, u64)> {
         let of = |(txn, edges): (&TxnId, &Edges)| {

@@ -240,6 +240,7 @@ pub(crate) fn definition_of(callee: &Callee) -> Option<&Arc<Definition>> {
         | Callee::AdvisoryLock { .. }
         | Callee::Sequences
         | Callee::SetSequence { .. }
-        | Callee::Constraints(_) => None,
+        | Callee::Constraints(_)
+        | Callee::Derived(_) => None,
     }
 }

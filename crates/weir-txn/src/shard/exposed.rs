@@ -17,15 +17,18 @@ use crate::exec::definition::Description;
 use crate::exec::program::Program;
 use crate::faults::Faults;
 use crate::message::{
-    Attachment, Call, Callee, Decision, PartsRead, Progress, ReadQuery, Reply, Request, Sibling, too_large,
+    Attachment, Call, Callee, Decision, Derived, GlobalKey, PartsRead, Progress, ReadQuery, Reply, Request,
+    Sibling, too_large, too_much_derived,
 };
 use crate::shard::node::Node;
-use crate::storage::{Rows as _, TableSchema};
+use crate::storage::{IndexColumn, Rows as _, TableSchema};
 
 /// First protocol version that knows [`Reply::Raised`].
 const RAISED_FROM: u16 = 3;
 /// First protocol version that knows [`Reply::WaitsBesides`].
 const WAITS_BESIDES_FROM: u16 = 4;
+/// First protocol version that knows [`Callee::Derived`] and [`Reply::Derived`].
+pub(super) const DERIVED_FROM: u16 = 6;
 
 impl<F: Faults> Exposed for Node<F> {
     type Description = Description;
@@ -77,6 +80,13 @@ impl<F: Faults> Exposed for Node<F> {
                     (!are_some || !work.call.args.is_empty()).then_some("constraints of other shards")
                 }
                 Callee::SetSequence { .. } => Some("setval is no statement of a transaction"),
+                Callee::Derived(derived) => {
+                    let is_here = *work.participants == [self.id()] && work.call.args.is_empty();
+                    match is_here {
+                        true => self.refuses_derived(*txn, work.call.schema_version, derived, shards),
+                        false => Some("derived writes of other participants"),
+                    }
+                }
                 Callee::Procedure(_) | Callee::Text(_) => {
                     self.refuses_call(*txn, &work.call, &work.participants)
                 }
@@ -141,6 +151,8 @@ impl<F: Faults> Exposed for Node<F> {
             Reply::Prepared { txn, shard, .. } => {
                 Some(Reply::Refused { txn: *txn, shard: *shard, error: too_large(false) })
             }
+            Reply::Worked { result: Ok(_), .. } => Some(failed(reply.clone(), too_large(false))),
+            Reply::Derived { reply, .. } => Some(failed((**reply).clone(), too_much_derived())),
             Reply::Decided { txn, timestamp, .. } => {
                 Some(Reply::TooLarge { txn: *txn, shard: timestamp.node, committed: Some(*timestamp) })
             }
@@ -155,7 +167,14 @@ impl<F: Faults> Exposed for Node<F> {
 
     fn of_version(reply: Reply, version: u16) -> Reply {
         match reply {
-            Reply::Raised { reply, .. } if version < RAISED_FROM => *reply,
+            Reply::Raised { reply, .. } if version < RAISED_FROM => Self::of_version(*reply, version),
+            Reply::Raised { notices, reply } if version < DERIVED_FROM => {
+                Reply::Raised { notices, reply: Box::new(Self::of_version(*reply, version)) }
+            }
+            // Nobody would carry the writes: the statement fails, and its transaction undoes it.
+            Reply::Derived { reply, .. } if version < DERIVED_FROM => {
+                failed(*reply, keys_of_older_build("for a client", version))
+            }
             // A coordinator that learns of one holder only detects some deadlocks later.
             Reply::WaitsBesides { txn, shard, holders } if version < WAITS_BESIDES_FROM => {
                 let holder = *holders.last().expect("there are others");
@@ -268,9 +287,38 @@ impl<F: Faults> Node<F> {
         (!is_one).then_some("a definition that is not for all shards")
     }
 
+    /// A row at `home` must be able to have these values, and this shard must own them. That it has them is trusted, as the answers of
+    /// other participants are.
+    fn refuses_derived(
+        &self,
+        txn: TxnId,
+        schema_version: u64,
+        derived: &[Derived],
+        shards: ShardId,
+    ) -> Option<&'static str> {
+        let program = self.program_of(schema_version, Some(txn))?;
+        let is_one = |one: &Derived| {
+            let GlobalKey { table, index } = one.key();
+            let table = program.schema.tables.get(table.0 as usize);
+            let index = table.and_then(|table| table.indexes.get(index)).filter(|index| index.unique);
+            let fits = |values: &[Value], columns: &[IndexColumn]| {
+                let mut pairs = values.iter().zip(columns);
+                values.len() == columns.len() && pairs.all(|(value, column)| is_of(value, &column.ty))
+            };
+            index.is_some_and(|index| fits(one.values(), &index.columns))
+                && one.target(shards) == self.id()
+                && one.home() < shards
+                && one.home() != self.id()
+        };
+        (derived.is_empty() || !derived.iter().all(is_one)).then_some("derived writes that cannot be")
+    }
+
     fn refuses_call(&self, txn: TxnId, call: &Call, participants: &[ShardId]) -> Option<&'static str> {
         if call.callee.setting().is_some() {
             return Some("SET CONSTRAINTS by itself");
+        }
+        if call.callee.derived().is_some() {
+            return Some("derived writes by themselves");
         }
         let program = self.program_of(call.schema_version, Some(txn))?;
         let Ok(procedure) = program.callee(&call.callee) else {
@@ -292,6 +340,25 @@ impl<F: Faults> Node<F> {
         let is_same = expected == participants && participants.contains(&self.id());
         (!is_same).then_some("participants that are not the call's")
     }
+}
+
+/// The reply to a statement that fails with this error although its shard has done its share.
+fn failed(reply: Reply, error: SqlError) -> Reply {
+    match reply {
+        Reply::Worked { txn, shard, number, incarnation, .. } => {
+            Reply::Worked { txn, shard, number, incarnation, result: Err(error) }
+        }
+        reply => reply,
+    }
+}
+
+/// Error of a statement that changes keys of other shards. `whose`: the build of that version.
+pub(super) fn keys_of_older_build(whose: &str, version: u16) -> SqlError {
+    let message = format!(
+        "a unique key of rows of several shards {whose} of an older build, which speaks version {version} of the protocol"
+    );
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+        .with_hint("Nothing has happened. Start it with the build of the others.")
 }
 
 fn refuses_parts(program: &Program, read: &PartsRead) -> Option<&'static str> {

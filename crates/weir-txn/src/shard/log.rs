@@ -284,6 +284,7 @@ impl<F: Faults> Node<F> {
     /// what coordinators send again, is not compared.
     pub fn lost_by(&self, recovered: &Node) -> Option<String> {
         let tables = (0..self.program.placement.len() as u32).map(TableId);
+        let tables = tables.chain(self.program.schema.all_entries());
         let print = |storage: &Storage, table| (storage.fingerprint(table), storage.row_count(table));
         for table in tables {
             if print(&self.storage, table) != print(&recovered.storage, table) {

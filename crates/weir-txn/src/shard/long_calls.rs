@@ -157,6 +157,7 @@ impl<F: Faults> LongCall<F> {
             open,
             has_locks: true,
             looks: looks.then_some(if self.bugs.forgets_deferred() { &[][..] } else { later }),
+            derived: call.callee.derived().map(|derived| &derived[..]),
             bugs: self.bugs,
         };
         call::run(fragment, call, scratch).map(Ran::packed)

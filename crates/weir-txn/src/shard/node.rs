@@ -28,6 +28,7 @@ use crate::exec::worker::ClaimsOf;
 use crate::faults::{Faults, NoFaults};
 use crate::message::{Age, Begun, Call, Callee, Decision, Progress, Reply, Request, schema_has_changed};
 use crate::shard::definitions::Barrier;
+use crate::shard::exposed::{DERIVED_FROM, keys_of_older_build};
 use crate::shard::in_doubt::InDoubt;
 use crate::shard::long_calls::role_of_prepare;
 use crate::shard::open::Open;
@@ -279,6 +280,12 @@ impl<F: Faults> Shard for Node<F> {
                 let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
                     .with_hint("Nothing has happened. Start the node with the build of the others.");
                 Some(Reply::Executed { txn: *txn, result: Err(error) })
+            }
+            Request::Work { txn, work, .. }
+                if version < DERIVED_FROM && work.call.callee.derived().is_some() =>
+            {
+                let error = keys_of_older_build("at a node", version);
+                Some(Reply::Refused { txn: *txn, shard, error })
             }
             Request::OpenSnapshot { .. }
             | Request::KeepSnapshot { .. }
@@ -756,6 +763,11 @@ impl<F: Faults> Node<F> {
         }
     }
 
+    /// Program of the schema version in place.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
     /// Number of the schema version in place.
     pub fn schema_version(&self) -> u64 {
         self.program.schema_version
@@ -818,6 +830,7 @@ impl<F: Faults> Node<F> {
             has_locks: (!self.open.is_empty() || self.hold_rows > 0 || self.workers.has_calls())
                 && !self.bugs.ignores_open(),
             looks: looks.then_some(if self.bugs.forgets_deferred() { &[][..] } else { later }),
+            derived: call.callee.derived().map(|derived| &derived[..]),
             bugs: self.bugs,
         };
         let ran = call::run(fragment, call, &mut self.scratch).map(Ran::packed);
@@ -880,8 +893,26 @@ impl<F: Faults> Node<F> {
         self.participant.log.replace();
     }
 
-    /// Inserts a row of the initial population on its home shard; checks keys only. A shard with a log writes a snapshot as its next
-    /// record.
+    /// Inserts a row of the initial population at its home, or on every shard if it is replicated, and its entries at their owners; see
+    /// [`Node::load`]. `nodes`: all shards, in order.
+    pub fn load_row(
+        nodes: &mut [Node<F>],
+        program: &Program,
+        table: TableId,
+        values: &[weir_types::Value],
+    ) -> Result<(), SqlError> {
+        let value = |column: usize| values[column].clone();
+        let Some(home) = program.home(table, &value) else {
+            return nodes.iter_mut().try_for_each(|node| node.load(table, values));
+        };
+        nodes[usize::from(home)].load(table, values)?;
+        program
+            .entries_of_row(table, home, &value)
+            .into_iter()
+            .try_for_each(|entry| nodes[usize::from(entry.owner)].load(entry.entries, &entry.values))
+    }
+
+    /// Inserts a row of the initial population on this shard; checks keys only. A shard with a log writes a snapshot as its next record.
     pub fn load(&mut self, table: TableId, values: &[weir_types::Value]) -> Result<(), SqlError> {
         let timestamp = self.clock.tick(0);
         self.storage.insert(table, values, timestamp)?;

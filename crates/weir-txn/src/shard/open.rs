@@ -7,6 +7,8 @@
 
 mod advisory;
 mod end;
+#[cfg(test)]
+mod tests;
 mod versions;
 
 use std::sync::Arc;
@@ -25,7 +27,9 @@ use crate::exec::call::{OpenStatement, Ran, Role, Stop};
 use crate::exec::deferred::{Later, pending};
 use crate::exec::program::Program;
 use crate::faults::Faults;
-use crate::message::{Age, Answers, Begun, Callee, Output, Reply, Request, Setting, Work, forgotten};
+use crate::message::{
+    Age, Answers, Begun, Callee, Derived, Output, Reply, Request, Setting, Work, forgotten,
+};
 use crate::shard::node::Target;
 use crate::shard::node::{Effects, Node};
 use crate::storage::{Mark, Write, WriteSet};
@@ -106,6 +110,17 @@ pub(crate) struct Done {
     later: Vec<Later>,
     /// For a batch of a statement: rows inserted or updated by ON CONFLICT DO UPDATE in this and the earlier batches.
     upserted: Vec<(TableId, u32)>,
+    /// Shards for which it has derived writes, ascending: the coordinator has made them participants before the transaction ends.
+    targets: Vec<ShardId>,
+}
+
+/// Result of a step, for its reply.
+#[derive(Debug, Default)]
+pub(super) struct StepResult {
+    pub answers: Answers,
+    pub output: Output,
+    /// Writes for other shards.
+    pub derived: Vec<Derived>,
 }
 
 /// Copy of the state of a transaction that a statement uses besides the write set, for a worker.
@@ -115,6 +130,14 @@ pub(super) struct OpenState {
     pub later: Vec<Later>,
     pub upserted: Vec<(TableId, u32)>,
     pub keys_claimed: usize,
+}
+
+/// Shards that these writes are for, ascending.
+fn targets_of(derived: &[Derived], shards: ShardId) -> Vec<ShardId> {
+    let mut targets: Vec<ShardId> = derived.iter().map(|one| one.target(shards)).collect();
+    targets.sort_unstable();
+    targets.dedup();
+    targets
 }
 
 /// Role of the shard in a statement.
@@ -163,7 +186,7 @@ impl<F: Faults> Node<F> {
             let values = self.sequences.standing(&self.program, shard);
             let open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, shard, begun.age));
             let output = Output { values, ..Output::default() };
-            return self.worked(txn, open, (number, Ok((Answers::default(), output))), out);
+            return self.worked(txn, open, (number, Ok(StepResult { output, ..StepResult::default() })), out);
         }
         let defines = definition_of(&work.call.callee).cloned();
         if defines.is_some()
@@ -280,11 +303,11 @@ impl<F: Faults> Node<F> {
         work: &Work,
         mark: Mark,
         ran: Ran,
-    ) -> (Answers, Output) {
+    ) -> StepResult {
         if ran.answers.error.is_some() {
-            return (ran.answers, ran.output);
+            return StepResult { answers: ran.answers, output: ran.output, derived: Vec::new() };
         }
-        let Ran { answers, output, mut claims, writes, later, upserted, .. } = ran;
+        let Ran { answers, output, mut claims, writes, later, upserted, derived, .. } = ran;
         claims.append(&mut open.waiting_claims);
         open.keys_claimed += claims.iter().filter(|claim| matches!(claim, Claim::Key(..))).count();
         if open.keys_claimed >= KEYS_CLAIMED_MAX && !self.claims.loading.contains(&txn) {
@@ -296,9 +319,10 @@ impl<F: Faults> Node<F> {
             // The later list includes the rows of the earlier batch.
             before.upserted = Vec::new();
         }
-        let number = work.number;
-        open.done.push(Done { number, claims, mark, writes, version: None, setting, later, upserted });
-        (answers, output)
+        let derived = Derived::net(derived);
+        let (number, targets) = (work.number, targets_of(&derived, self.program.shards));
+        open.done.push(Done { number, claims, mark, writes, version: None, setting, later, upserted, targets });
+        StepResult { answers, output, derived }
     }
 
     /// Runs a statement on top of the transaction's earlier work. A statement that fails or has to wait leaves no change.
@@ -332,7 +356,7 @@ impl<F: Faults> Node<F> {
         &mut self,
         txn: TxnId,
         open: Open,
-        (number, result): (u32, Result<(Answers, Output), SqlError>),
+        (number, result): (u32, Result<StepResult, SqlError>),
         out: &mut Effects,
     ) {
         // An error, or a reply of a transaction that has changed the schema, may depend on more than rows that were read.
@@ -348,7 +372,7 @@ impl<F: Faults> Node<F> {
         &mut self,
         txn: TxnId,
         mut open: Open,
-        (number, result): (u32, Result<(Answers, Output), SqlError>),
+        (number, result): (u32, Result<StepResult, SqlError>),
         after: Lsn,
         out: &mut Effects,
     ) {
@@ -358,7 +382,12 @@ impl<F: Faults> Node<F> {
             self.release_claims(txn, claims);
         }
         let (shard, incarnation) = (self.shard, self.incarnation());
-        let reply = Reply::Worked { txn, shard, number, incarnation, result }.spoken();
+        let (result, derived) = match result {
+            Ok(StepResult { answers, output, derived }) => (Ok((answers, output)), derived),
+            Err(error) => (Err(error), Vec::new()),
+        };
+        let reply = Reply::Worked { txn, shard, number, incarnation, result };
+        let reply = reply.with_derived(derived).spoken();
         open.answered = (number, reply.clone());
         self.open.insert(txn, open);
         out.reply(txn.coordinator, reply, after);

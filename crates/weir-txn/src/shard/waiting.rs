@@ -5,7 +5,7 @@ use weir_core::ids::{CoordinatorId, TxnId};
 use super::node::{Effects, Node};
 use crate::claims::Holders;
 use crate::faults::Faults;
-use crate::message::{Reply, Request};
+use crate::message::{Age, Reply, Request};
 
 impl<F: Faults> Node<F> {
     pub(crate) fn stop_waiting(&mut self, txn: TxnId) {
@@ -66,6 +66,7 @@ impl<F: Faults> Node<F> {
     /// Queues a call or statement that needs the end of the holders, or answers that it is withdrawn.
     pub(super) fn wait_for(&mut self, holders: Holders, request: Request, out: &mut Effects) {
         match request {
+            Request::Work { txn, begun, .. } if self.withdraws(&holders, begun.age) => self.withdraw(txn, out),
             Request::Work { .. } => {
                 self.has_done.waits += 1;
                 self.wait_with_work(holders, request, out);
@@ -91,10 +92,21 @@ impl<F: Faults> Node<F> {
             self.has_done.waits += 1;
             self.wait_with_call(holders[0], request, out);
         } else {
-            self.has_done.withdrawals += 1;
-            self.chosen.remove(&txn);
-            self.answer(txn, Reply::Busy { txn, shard: self.shard }, out);
+            self.withdraw(txn, out);
         }
+    }
+
+    fn withdraw(&mut self, txn: TxnId, out: &mut Effects) {
+        self.has_done.withdrawals += 1;
+        self.chosen.remove(&txn);
+        self.answer(txn, Reply::Busy { txn, shard: self.shard }, out);
+    }
+
+    /// Returns whether a statement of that age withdraws instead of waiting for older open transactions: where no timer runs, nobody ends
+    /// circles of transactions of several coordinators. Calls withdraw from open transactions, so no prepared one waits for any of these.
+    fn withdraws(&self, holders: &Holders, age: Age) -> bool {
+        let is_older = |holder: &TxnId| self.open.get(holder).is_some_and(|open| open.age < age);
+        !self.participant.remembers && holders.iter().any(is_older)
     }
 
     /// Drops queued requests of silent coordinators: they must not be prepared later, when no client waits for them.

@@ -171,6 +171,7 @@ impl After {
 /// All rows of a shard, and the changes that a prepared transaction may have to be folded in before.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Image {
+    /// Of the tables in their order, then of the entries of their global keys in theirs.
     tables: Vec<Vec<Option<ByteBuf>>>,
     changes: Vec<LoggedStep>,
 }
@@ -242,8 +243,8 @@ impl Storage {
         // Deleted rows are removed first, so that no unique key occurs twice in between.
         let mut placed = Vec::with_capacity(rows.len());
         for LoggedRow { table, row, after, operations } in rows {
-            let schema = &self.schema.tables[table.0 as usize];
-            let store = &mut self.tables[table.0 as usize];
+            let schema = self.schema.table(table);
+            let store = &mut self.tables[table];
             let before: Option<Packed> = store.row(row).map(Packed::from);
             let after = after.apply(before.as_deref());
             for (at, operation) in operations.iter().enumerate() {
@@ -270,8 +271,8 @@ impl Storage {
             }
         }
         for (table, row, after) in placed {
-            let schema = &self.schema.tables[table.0 as usize];
-            self.tables[table.0 as usize].restore(schema, row, after);
+            let schema = self.schema.table(table);
+            self.tables[table].restore(schema, row, after);
         }
     }
 
@@ -303,15 +304,17 @@ impl Storage {
             changes.push(LoggedStep { table, row, before, operation, timestamp });
             positions.push(position);
         }
-        let tables = if has_rows { self.tables.iter().map(rows).collect() } else { Vec::new() };
+        let all = self.tables.all().map(|(_, store)| rows(store));
+        let tables = if has_rows { all.collect() } else { Vec::new() };
         (Image { tables, changes }, positions)
     }
 
     /// Replaces the state by an image. Positions count the changes of the image from 0.
     pub fn restore(&mut self, image: Image, functions: &dyn Functions) {
         *self = Storage::new(self.schema.clone());
-        for (at, rows) in image.tables.into_iter().enumerate() {
-            let (schema, store) = (&self.schema.tables[at], &mut self.tables[at]);
+        let all: Vec<TableId> = self.tables.all().map(|(table, _)| table).collect();
+        for (table, rows) in all.into_iter().zip(image.tables) {
+            let (schema, store) = (self.schema.table(table), &mut self.tables[table]);
             for (row, packed) in rows.into_iter().enumerate() {
                 if let Some(packed) = packed {
                     store.restore(schema, row as u32, packed.into_vec().into());
@@ -329,12 +332,10 @@ impl Storage {
     /// its row has been deleted since: a new row must not take it.
     pub fn end_replay(&mut self) {
         for &(table, row) in self.prepared.keys() {
-            self.tables[table.0 as usize].make_slot(row);
+            self.tables[table].make_slot(row);
         }
-        for (at, store) in self.tables.iter_mut().enumerate() {
-            let table = TableId(at as u32);
-            store.free_all(|row| !self.prepared.contains_key(&(table, row)));
-        }
+        let pins = &self.prepared;
+        self.tables.for_each(&mut |table, store| store.free_all(|row| !pins.contains_key(&(table, row))));
     }
 }
 

@@ -20,6 +20,7 @@ pub mod rows;
 mod saved;
 pub mod schema;
 pub mod shared;
+mod stores;
 mod table;
 pub mod temporary;
 mod tree;
@@ -51,7 +52,10 @@ pub use remake::{Remade, Remake};
 pub use room::Room;
 pub use rows::{NoRows, RowRef, Rows, Visit};
 pub use saved::SavedRows;
-pub use schema::{IndexColumn, IndexId, IndexSchema, Schema, TableSchema};
+pub use schema::{
+    EntriesId, EntriesSchema, GLOBAL_KEYS_MAX, IndexColumn, IndexId, IndexSchema, Schema, TableSchema, entries_id,
+};
+use stores::Stores;
 use table::TableStore;
 use unsynced::Unsynced;
 use weir_core::ids::{Position, Timestamp};
@@ -64,7 +68,7 @@ use weir_core::lsn::Lsn;
 #[derive(Debug)]
 pub struct Storage {
     schema: Arc<Schema>,
-    tables: Vec<TableStore>,
+    tables: Stores,
     history: History,
     /// Rows that prepared transactions will write, with the number of these transactions. Later changes to such a row keep their
     /// operations, because a prepared transaction may have to be folded in before them.
@@ -116,7 +120,7 @@ impl Storage {
             true => TableStore::new(table),
             false => TableStore::absent(),
         });
-        let tables = tables.collect();
+        let tables = Stores::new(tables.collect());
         let (history, prepared, unsynced) = Default::default();
         Storage { schema, tables, history, prepared, unsynced, room: Room::default() }
     }
@@ -132,8 +136,8 @@ impl Storage {
         self.check_memory()?;
         // The caller learns that the key is absent, which may depend on an unsynced delete.
         self.unsynced.look_at(table);
-        let schema = &self.schema.tables[table.0 as usize];
-        let store = &mut self.tables[table.0 as usize];
+        let schema = self.schema.table(table);
+        let store = &mut self.tables[table];
         let packed = store.layout.pack(timestamp.clock, values);
         let row = store
             .insert(schema, packed)
@@ -153,8 +157,8 @@ impl Storage {
         operation: Option<Operation>,
     ) -> Result<(), SqlError> {
         self.check_disk()?;
-        let schema = &self.schema.tables[table.0 as usize];
-        let store = &self.tables[table.0 as usize];
+        let schema = self.schema.table(table);
+        let store = &self.tables[table];
         let old = store.row(row).expect("a row that was just found");
         let touched = |column| changes.iter().any(|(changed, _)| *changed == column);
         let pinned = is_pinned(&self.prepared, table, row);
@@ -162,7 +166,7 @@ impl Storage {
             && !TableStore::is_indexed(schema, touched)
             && let Some(mut patch) = store.layout.patch(old, timestamp.clock, changes)
         {
-            self.tables[table.0 as usize].exchange(row, &mut patch);
+            self.tables[table].exchange(row, &mut patch);
             let before = RowState::Patched(patch);
             self.history.push(Change { table, row, before, operation: None, timestamp });
             return Ok(());
@@ -172,7 +176,7 @@ impl Storage {
             self.check_memory()?;
         }
         touch(&mut self.prepared, table, row);
-        let store = &mut self.tables[table.0 as usize];
+        let store = &mut self.tables[table];
         let before = store.replace(schema, row, packed, touched).map_err(|index| {
             let new = |column| match changes.iter().find(|(changed, _)| *changed == column) {
                 Some((_, value)) => value.clone(),
@@ -188,8 +192,8 @@ impl Storage {
 
     pub fn delete(&mut self, table: TableId, row: u32, timestamp: Timestamp) {
         let pinned = touch(&mut self.prepared, table, row);
-        let schema = &self.schema.tables[table.0 as usize];
-        let before = self.tables[table.0 as usize].remove(schema, row, !pinned);
+        let schema = self.schema.table(table);
+        let before = self.tables[table].remove(schema, row, !pinned);
         let operation = pinned.then(|| Box::new(Operation::Delete));
         self.history.push(Change { table, row, before: RowState::Row(before), operation, timestamp });
     }
@@ -204,8 +208,8 @@ impl Storage {
         timestamp: Timestamp,
         prepared_at: Position,
     ) {
-        let schema = &self.schema.tables[table.0 as usize];
-        let store = &mut self.tables[table.0 as usize];
+        let schema = self.schema.table(table);
+        let store = &mut self.tables[table];
         let Some(row) = row else {
             let Operation::Insert(packed) = operation else { unreachable!("only an insert has no row yet") };
             let mut packed = packed.clone();
@@ -252,7 +256,7 @@ impl Storage {
 
     /// Error of a row whose key another row has.
     pub fn unique_violation(&self, table: TableId, index: IndexId, values: &[Value]) -> SqlError {
-        let (store, schema) = (&self.tables[table.0 as usize], self.schema.table(table));
+        let (store, schema) = (&self.tables[table], self.schema.table(table));
         store.unique_violation(schema, index, &|column| values[column].clone())
     }
 
@@ -273,12 +277,12 @@ impl Storage {
 
     /// Bytes of the row, if it exists.
     pub fn packed(&self, table: TableId, row: u32) -> Option<&[u8]> {
-        self.tables[table.0 as usize].row(row)
+        self.tables[table].row(row)
     }
 
     /// Key of the row in an index, in its stored form.
     pub fn index_key(&self, table: TableId, index: IndexId, row: u32) -> KeyBytes {
-        let store = &self.tables[table.0 as usize];
+        let store = &self.tables[table];
         store.key(self.schema.table(table), index, store.row(row).expect("a row that was just found"), row)
     }
 
@@ -300,7 +304,7 @@ impl Storage {
         pin.transactions -= 1;
         if pin.transactions == 0 {
             self.prepared.remove(&(table, row));
-            self.tables[table.0 as usize].recycle(row);
+            self.tables[table].recycle(row);
         }
     }
 
@@ -309,7 +313,7 @@ impl Storage {
     pub fn look_ahead(&self, keys: &[(TableId, IndexId, KeyBytes)]) {
         const CACHE_LINE_BYTES: usize = 64;
         let row = |(table, index, key): &(TableId, IndexId, KeyBytes)| {
-            let store = &self.tables[table.0 as usize];
+            let store = &self.tables[*table];
             store.indexes[*index].get(key).map(|row| (store, row))
         };
         let rows: SmallVec<[(&TableStore, u32); 64]> = keys.iter().filter_map(row).collect();
@@ -356,7 +360,7 @@ impl Storage {
         while self.history.end() > position {
             let Change { table, row, before, operation, timestamp } =
                 self.history.pop().expect("history reaches back to the position");
-            let store = &self.tables[table.0 as usize];
+            let store = &self.tables[table];
             let is_free = matches!(before, RowState::Row(_)) && store.is_free(row);
             // The slot stays reserved: operations applied in the meantime must not use it.
             let after = self.put(table, row, before, false);
@@ -374,8 +378,8 @@ impl Storage {
 
     /// Sets the row to `state`; returns the inverse.
     fn put(&mut self, table: TableId, row: u32, state: RowState, recycle: bool) -> RowState {
-        let schema = &self.schema.tables[table.0 as usize];
-        let store = &mut self.tables[table.0 as usize];
+        let schema = self.schema.table(table);
+        let store = &mut self.tables[table];
         match state {
             RowState::Absent => RowState::Row(store.remove(schema, row, recycle)),
             RowState::Row(other) if store.row(row).is_some() => RowState::Row(
@@ -404,7 +408,7 @@ impl Storage {
         let mut noted = None;
         for change in self.history.since(position) {
             let (table, row) = (change.table, change.row);
-            let store = &self.tables[table.0 as usize];
+            let store = &self.tables[table];
             if is_many || store.is_missed(self.schema.table(table), row, change.before) {
                 if noted.replace(table) != Some(table) {
                     self.unsynced.note_table(record, table);
@@ -448,27 +452,27 @@ impl Storage {
 
     /// Number of rows of each table.
     pub fn row_counts(&self) -> impl Iterator<Item = usize> {
-        self.tables.iter().map(TableStore::row_count)
+        self.tables.of_tables().iter().map(TableStore::row_count)
     }
 
     /// Bytes of the table's rows and indexes.
     pub fn memory_bytes(&self, table: TableId) -> usize {
-        self.tables[table.0 as usize].memory_bytes()
+        self.tables[table].memory_bytes()
     }
 
     /// Estimate of [`Storage::memory_bytes`] from a sample of rows.
     pub fn about_bytes(&self, table: TableId) -> usize {
-        self.tables[table.0 as usize].about_bytes()
+        self.tables[table].about_bytes()
     }
 
     /// Bytes of the table's values without overhead.
     pub fn raw_bytes(&self, table: TableId) -> usize {
-        self.tables[table.0 as usize].raw_bytes()
+        self.tables[table].raw_bytes()
     }
 
     /// Hash of the table's rows, independent of their order.
     pub fn fingerprint(&self, table: TableId) -> u64 {
-        self.tables[table.0 as usize].fingerprint()
+        self.tables[table].fingerprint()
     }
 }
 
@@ -497,7 +501,7 @@ impl Rows for Storage {
 
     fn get(&self, table: TableId, index: IndexId, key: &KeyBytes) -> Option<RowRef> {
         self.unsynced.look_at(table);
-        let row = self.tables[table.0 as usize].indexes[index].get(key)?;
+        let row = self.tables[table].indexes[index].get(key)?;
         self.unsynced.find(table, row);
         Some(RowRef { shard: 0, row })
     }
@@ -511,7 +515,7 @@ impl Rows for Storage {
         visit: Visit<'_>,
     ) -> Result<ControlFlow<()>, SqlError> {
         self.unsynced.look_at(table);
-        self.tables[table.0 as usize].indexes[index].range(range, reverse, &mut |row| {
+        self.tables[table].indexes[index].range(range, reverse, &mut |row| {
             self.unsynced.find(table, row);
             visit(RowRef { shard: 0, row })
         })
@@ -526,7 +530,7 @@ impl Rows for Storage {
         visit: Visit<'_>,
     ) -> Result<ControlFlow<()>, SqlError> {
         self.unsynced.look_at(table);
-        self.tables[table.0 as usize].indexes[index].range_ahead(range, cursor, &mut |row| {
+        self.tables[table].indexes[index].range_ahead(range, cursor, &mut |row| {
             self.unsynced.find(table, row);
             visit(RowRef { shard: 0, row })
         })
@@ -534,7 +538,7 @@ impl Rows for Storage {
 
     fn scan(&self, table: TableId, visit: Visit<'_>) -> Result<ControlFlow<()>, SqlError> {
         self.unsynced.look_at(table);
-        let store = &self.tables[table.0 as usize];
+        let store = &self.tables[table];
         for row in 0..store.slots() {
             if store.row(row).is_none() {
                 continue;
@@ -548,7 +552,7 @@ impl Rows for Storage {
     }
 
     fn value(&self, table: TableId, row: RowRef, column: ColumnIndex) -> Value {
-        self.tables[table.0 as usize].value(row.row, column)
+        self.tables[table].value(row.row, column)
     }
 
     fn is_pinned_against(&self, table: TableId, row: RowRef, strength: LockStrength) -> bool {
@@ -556,6 +560,6 @@ impl Rows for Storage {
     }
 
     fn row_count(&self, table: TableId) -> usize {
-        self.tables[table.0 as usize].row_count()
+        self.tables[table].row_count()
     }
 }

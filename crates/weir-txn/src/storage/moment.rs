@@ -69,7 +69,7 @@ impl Changed {
         let changed = self.tables.entry(table).or_default();
         let Entry::Vacant(entry) = changed.rows.entry(row) else { return };
         if let Some(packed) = &was {
-            let (store, schema) = (&storage.tables[table.0 as usize], storage.schema.table(table));
+            let (store, schema) = (&storage.tables[table], storage.schema.table(table));
             for (index, keys) in &mut changed.by_key {
                 keys.insert(store.key(schema, *index, packed, row), row);
             }
@@ -106,7 +106,7 @@ impl Changed {
     fn index(&mut self, storage: &Storage, table: TableId, index: IndexId) {
         let Some(ChangedRows { rows, by_key }) = self.tables.get_mut(&table) else { return };
         let Entry::Vacant(entry) = by_key.entry(index) else { return };
-        let (store, schema) = (&storage.tables[table.0 as usize], storage.schema.table(table));
+        let (store, schema) = (&storage.tables[table], storage.schema.table(table));
         let existed = rows.iter().filter_map(|(row, was)| Some((*row, was.as_deref()?)));
         entry.insert(existed.map(|(row, packed)| (store.key(schema, index, packed, row), row)).collect());
     }
@@ -345,7 +345,7 @@ impl Moment {
     fn key(&self, table: TableId, index: IndexId, row: u32) -> KeyBytes {
         self.with_row(table, row, |storage, packed| {
             let packed = packed.expect("a row that was just found");
-            storage.tables[table.0 as usize].key(storage.schema.table(table), index, packed, row)
+            storage.tables[table].key(storage.schema.table(table), index, packed, row)
         })
     }
 
@@ -353,7 +353,7 @@ impl Moment {
     fn rows_from(&self, table: TableId, slot: u32, most: usize) -> (Vec<u32>, Option<u32>) {
         let view = self.view();
         let mut rows = Vec::with_capacity(most);
-        for row in slot..view.storage.tables[table.0 as usize].slots() {
+        for row in slot..view.storage.tables[table].slots() {
             if view.packed(table, row).is_some() {
                 rows.push(row);
             }
@@ -553,7 +553,7 @@ impl Rows for Moment {
 
     fn value(&self, table: TableId, row: RowRef, column: ColumnIndex) -> Value {
         self.with_row(table, row.row, |storage, packed| match packed {
-            Some(packed) => storage.tables[table.0 as usize].layout.read(packed, column),
+            Some(packed) => storage.tables[table].layout.read(packed, column),
             // The rows are gone, and the statement ends at its next check.
             None => Value::Null,
         })

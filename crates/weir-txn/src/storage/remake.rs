@@ -12,7 +12,7 @@ use weir_types::{SqlError, Value};
 
 use super::Storage;
 use super::layout::{Layout, Packed};
-use super::schema::{Schema, TableSchema};
+use super::schema::{EntriesId, Schema, TableSchema, entries_id};
 use super::table::TableStore;
 use super::write_set::MergedRows;
 
@@ -56,8 +56,11 @@ impl Remade {
         Remade { schema, same: Vec::new(), aside: BTreeMap::new(), place: Place::Aside }
     }
 
-    /// Table of the new schema that takes over that old table unchanged.
+    /// Table of the new schema that takes over that old table unchanged, and with it the entries of its global keys.
     pub fn becomes(&self, was: TableId) -> Option<TableId> {
+        if let Some(EntriesId { table, at }) = EntriesId::of(was) {
+            return Some(entries_id(self.becomes(table)?, at));
+        }
         let at = self.same.iter().position(|same| *same == Some(was))?;
         Some(TableId(at as u32))
     }
@@ -84,17 +87,18 @@ impl Remade {
         self.same.push(None);
     }
 
-    /// Pushes a table with the rows of an old one, each converted by `make`, in the same slots.
+    /// Pushes a table with the rows of an old one, each converted by `make`, in the same slots. `entries`: of each of its global keys, the
+    /// old entries, which stay as they are.
     ///
     /// # Errors
     /// Those of `make`, or two rows have the same key (23505).
     pub fn push_rows(
         &mut self,
         rows: MergedRows<'_>,
-        was: TableId,
+        (was, entries): (TableId, &[Option<TableId>]),
         make: MakeRow<'_>,
     ) -> Result<(), SqlError> {
-        let (schema, old) = (self.next(), &rows.base.tables[was.0 as usize]);
+        let (schema, old) = (self.next(), &rows.base.tables[was]);
         let old_schema = rows.base.schema.table(was);
         let columns = old_schema.types.len();
         let has_same_bytes = old_schema.types == schema.types;
@@ -115,16 +119,33 @@ impl Remade {
                 .map_err(|index| store.unique_violation(schema, index, &|column| made[column].clone()))?;
         }
         store.free_all(|_| true);
+        for (at, from) in entries.iter().enumerate() {
+            if let Some(from) = *from {
+                store.entries[at] = entries_as_they_are(rows, from, &schema.entries[at].schema);
+            }
+        }
         self.push_store(store);
         Ok(())
     }
+}
+
+/// The entries of a global key that stays.
+fn entries_as_they_are(rows: MergedRows<'_>, was: TableId, schema: &TableSchema) -> TableStore {
+    let mut store = TableStore::new(schema);
+    for row in 0..rows.base.tables[was].slots() {
+        if let Some(packed) = rows.packed(was, row) {
+            store.restore(schema, row, packed.into());
+        }
+    }
+    store.free_all(|_| true);
+    store
 }
 
 impl Storage {
     /// The tables of the same schema, of which the named ones are empty.
     pub fn emptied(&self, tables: &[TableId]) -> Remade {
         let mut remade = Remade::new(self.schema.clone());
-        for at in 0..self.tables.len() as u32 {
+        for at in 0..self.tables.of_tables().len() as u32 {
             let id = TableId(at);
             remade.push(if tables.contains(&id) { Remake::Empty } else { Remake::Same(id) });
         }
@@ -135,8 +156,8 @@ impl Storage {
     pub fn exchange(&mut self, remade: &mut Remade) {
         std::mem::swap(&mut self.schema, &mut remade.schema);
         remade.place = match remade.place {
-            Place::Aside if remade.keeps_numbers(self.tables.len()) => {
-                let old = self.tables.len();
+            Place::Aside if remade.keeps_numbers(self.tables.of_tables().len()) => {
+                let old = self.tables.of_tables().len();
                 self.exchange_replaced(remade, old);
                 Place::Replaced { old }
             }
@@ -157,14 +178,15 @@ impl Storage {
 
     /// Swaps the tables that are not the same, and adds or removes those that the old schema with `old` tables lacks.
     fn exchange_replaced(&mut self, remade: &mut Remade, old: usize) {
-        let added = self.tables.split_off(old).into_iter().zip(old as u32..);
+        let tables = self.tables.of_tables_mut();
+        let added = tables.split_off(old).into_iter().zip(old as u32..);
         let added: Vec<(u32, TableStore)> = added.map(|(store, at)| (at, store)).collect();
         for (at, store) in std::mem::take(&mut remade.aside) {
-            match self.tables.get_mut(at as usize) {
+            match tables.get_mut(at as usize) {
                 Some(here) if (at as usize) < old => {
                     remade.aside.insert(at, std::mem::replace(here, store));
                 }
-                _ => self.tables.push(store),
+                _ => tables.push(store),
             }
         }
         remade.aside.extend(added);
@@ -173,7 +195,7 @@ impl Storage {
     /// Moves every table, because they get other numbers.
     fn exchange_all(&mut self, remade: &mut Remade) {
         let mut here: Vec<Option<TableStore>> =
-            std::mem::take(&mut self.tables).into_iter().map(Some).collect();
+            std::mem::take(self.tables.of_tables_mut()).into_iter().map(Some).collect();
         let mut there: BTreeMap<u32, TableStore> = std::mem::take(&mut remade.aside);
         for (now, was) in (0..).zip(&remade.same) {
             let Some(TableId(was)) = *was else { continue };
@@ -184,7 +206,7 @@ impl Storage {
             let store = here[from as usize].take().expect("a table is in one place or the other");
             there.insert(to, store);
         }
-        self.tables = there.into_values().collect();
+        *self.tables.of_tables_mut() = there.into_values().collect();
         remade.aside = (0..).zip(here).filter_map(|(at, store)| Some((at, store?))).collect();
     }
 }

@@ -63,32 +63,32 @@ impl TableStore {
 impl Storage {
     /// Begins a copy of all rows as they are now.
     pub fn begin_saving(&mut self) {
-        for store in &mut self.tables {
+        self.tables.for_each(&mut |_, store| {
             let until = store.slots();
             store.saved = (until > 0).then(|| Box::new(Saved { from: 0, until, before: BTreeMap::new() }));
-        }
+        });
     }
 
     /// Returns whether rows remain to be copied.
     pub fn is_saving(&self) -> bool {
-        self.tables.iter().any(|store| store.saved.is_some())
+        self.tables.all().any(|(_, store)| store.saved.is_some())
     }
 
     /// Copies the next rows, about `bytes_max` bytes.
     pub fn saved_rows(&mut self, bytes_max: usize) -> Option<SavedRows> {
-        let (at, store) = self.tables.iter_mut().enumerate().find(|(_, store)| store.saved.is_some())?;
-        store.saved_rows(TableId(at as u32), bytes_max)
+        let (table, _) = self.tables.all().find(|(_, store)| store.saved.is_some())?;
+        self.tables[table].saved_rows(table, bytes_max)
     }
 
     /// Abandons the copy.
     pub fn end_saving(&mut self) {
-        self.tables.iter_mut().for_each(|store| store.saved = None);
+        self.tables.for_each(&mut |_, store| store.saved = None);
     }
 
     /// Restores copied rows into their slots.
     pub fn restore_saved(&mut self, saved: SavedRows) {
         let SavedRows { table, first, rows } = saved;
-        let (schema, store) = (&self.schema.tables[table.0 as usize], &mut self.tables[table.0 as usize]);
+        let (schema, store) = (self.schema.table(table), &mut self.tables[table]);
         for (row, packed) in (first..).zip(rows) {
             if let Some(packed) = packed {
                 store.restore(schema, row, packed.into_vec().into());

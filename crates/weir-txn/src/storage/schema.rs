@@ -30,6 +30,47 @@ pub struct TableSchema {
     /// The primary key first (if there is one), then UNIQUE constraints, then CREATE INDEX.
     pub indexes: Vec<IndexSchema>,
     pub has_primary_key: bool,
+    /// Entries of its global keys; none on one shard.
+    pub entries: Vec<EntriesSchema>,
+}
+
+/// Entries of a global key: a unique index whose columns do not say on which shard a row lives (docs/internals/global-keys.md). They are
+/// rows of the key's columns and the number of the row's home, at the shard that the key's values say, the key's owner.
+#[derive(Clone, Debug)]
+pub struct EntriesSchema {
+    pub index: IndexId,
+    pub schema: Arc<TableSchema>,
+}
+
+/// Number of the entries of a table's global key among all tables. It has the highest bit set, which no table of a catalog has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntriesId {
+    pub table: TableId,
+    /// Position in [`TableSchema::entries`].
+    pub at: usize,
+}
+
+/// Number of a table's global keys, at most.
+pub const GLOBAL_KEYS_MAX: usize = 1 << 7;
+
+const ENTRIES: u32 = 1 << 31;
+const TABLE_BITS: u32 = 24;
+
+pub fn entries_id(table: TableId, at: usize) -> TableId {
+    debug_assert!(at < GLOBAL_KEYS_MAX && table.0 < 1 << TABLE_BITS, "a number for each global key");
+    TableId(ENTRIES | (at as u32) << TABLE_BITS | table.0)
+}
+
+impl EntriesId {
+    /// None: the number of a table.
+    #[inline]
+    pub fn of(id: TableId) -> Option<EntriesId> {
+        if id.0 & ENTRIES == 0 {
+            return None;
+        }
+        let table = TableId(id.0 & ((1 << TABLE_BITS) - 1));
+        Some(EntriesId { table, at: ((id.0 & !ENTRIES) >> TABLE_BITS) as usize })
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -90,8 +131,49 @@ impl Schema {
         }
     }
 
+    /// Makes these unique indexes of the table its global keys.
+    pub(crate) fn set_global_keys(&mut self, table: TableId, indexes: &[IndexId]) {
+        let schema = &mut self.tables[table.0 as usize];
+        if indexes.is_empty() && schema.entries.is_empty() {
+            return;
+        }
+        let of = |(at, &index): (usize, &IndexId)| EntriesSchema {
+            index,
+            schema: Arc::new(schema.of_entries(entries_id(table, at), index)),
+        };
+        let entries = indexes.iter().enumerate().map(of).collect();
+        Arc::make_mut(schema).entries = entries;
+    }
+
+    #[inline]
     pub fn table(&self, id: TableId) -> &TableSchema {
-        &self.tables[id.0 as usize]
+        match EntriesId::of(id) {
+            None => &self.tables[id.0 as usize],
+            Some(EntriesId { table, at }) => &self.tables[table.0 as usize].entries[at].schema,
+        }
+    }
+
+    /// The entries of all global keys.
+    pub fn all_entries(&self) -> impl Iterator<Item = TableId> {
+        let of = |(table, schema): (u32, &Arc<TableSchema>)| {
+            (0..schema.entries.len()).map(move |at| entries_id(TableId(table), at))
+        };
+        (0..).zip(&self.tables).flat_map(of)
+    }
+
+    /// The entries of a global key; none: the index is not one.
+    pub fn entries_of(&self, table: TableId, index: IndexId) -> Option<TableId> {
+        let at = self.table(table).entries.iter().position(|entries| entries.index == index)?;
+        Some(entries_id(table, at))
+    }
+
+    /// The index under which a unique key is claimed: an entry's key is that of the table's own index, so that rows and entries of one key
+    /// exclude each other.
+    pub fn claimed_as(&self, table: TableId, index: IndexId) -> (TableId, IndexId) {
+        match EntriesId::of(table) {
+            None => (table, index),
+            Some(EntriesId { table, at }) => (table, self.table(table).entries[at].index),
+        }
     }
 }
 
@@ -174,6 +256,42 @@ impl TableSchema {
             in_keys,
             indexes,
             has_primary_key: table.primary_key.is_some(),
+            entries: Vec::new(),
+        }
+    }
+
+    /// Returns whether a conflict at this arbiter, or at any unique key, may be with a row of another shard.
+    pub fn may_arbitrate_globally(&self, arbiter: Option<IndexId>) -> bool {
+        self.entries.iter().any(|key| arbiter.is_none_or(|arbiter| arbiter == key.index))
+    }
+
+    /// Schema of the entries of a global key, whose keys have the same bytes as those of the table's index.
+    fn of_entries(&self, id: TableId, index: IndexId) -> TableSchema {
+        let of = &self.indexes[index];
+        let columns: Vec<ColumnIndex> = of.columns.iter().filter_map(|column| column.column).collect();
+        let key = of.columns.iter().enumerate().map(|(at, column)| IndexColumn {
+            column: Some(at),
+            expr: Expr {
+                kind: ExprKind::Column { relation: weir_sql::bound::RelationId(0), column: at },
+                ..column.expr.clone()
+            },
+            ..column.clone()
+        });
+        let unique = IndexSchema { columns: key.collect(), looked_up: true, ..of.clone() };
+        let names = columns.iter().map(|&column| self.column_names[column].clone());
+        let types = columns.iter().map(|&column| self.types[column].clone());
+        let not_null = columns.iter().map(|&column| self.not_null[column]);
+        TableSchema {
+            id,
+            name: format!("{}.{}", self.name, of.name),
+            column_names: names.chain(["home".to_owned()]).collect(),
+            types: types.chain([SqlType::Int4]).collect(),
+            not_null: not_null.chain([true]).collect(),
+            hidden: vec![true; columns.len() + 1],
+            in_keys: vec![true; columns.len() + 1],
+            indexes: vec![unique],
+            has_primary_key: false,
+            entries: Vec::new(),
         }
     }
 }

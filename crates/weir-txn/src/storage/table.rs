@@ -21,6 +21,8 @@ pub struct TableStore {
     live: usize,
     /// Copy of the rows of an earlier moment, if one is in progress.
     pub(super) saved: Option<Box<Saved>>,
+    /// Entries of the table's global keys, as in its schema.
+    pub(super) entries: Vec<TableStore>,
 }
 
 impl TableStore {
@@ -32,6 +34,7 @@ impl TableStore {
             indexes: schema.indexes.iter().map(IndexTree::new).collect(),
             live: 0,
             saved: None,
+            entries: schema.entries.iter().map(|entries| TableStore::new(&entries.schema)).collect(),
         }
     }
 
@@ -44,6 +47,7 @@ impl TableStore {
             indexes: Vec::new(),
             live: 0,
             saved: None,
+            entries: Vec::new(),
         }
     }
 
@@ -362,12 +366,13 @@ impl TableStore {
         self.rows.iter().flatten().map(hash).fold(0, u64::wrapping_add)
     }
 
-    /// Bytes of rows (with their allocations) and indexes.
+    /// Bytes of rows (with their allocations), indexes and entries.
     pub fn memory_bytes(&self) -> usize {
         let rows: usize = self.rows.iter().flatten().map(bytes_of).sum();
         self.slots_bytes()
             + rows
             + self.indexes.iter().map(|index| index.memory_bytes(usize::MAX)).sum::<usize>()
+            + self.entries.iter().map(TableStore::memory_bytes).sum::<usize>()
     }
 
     /// Estimate of [`TableStore::memory_bytes`] from a sample of rows and keys.
@@ -380,6 +385,7 @@ impl TableStore {
         self.slots_bytes()
             + rows
             + self.indexes.iter().map(|index| index.memory_bytes(LOOKED_AT)).sum::<usize>()
+            + self.entries.iter().map(TableStore::about_bytes).sum::<usize>()
     }
 
     fn slots_bytes(&self) -> usize {

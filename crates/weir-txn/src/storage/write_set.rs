@@ -397,10 +397,17 @@ impl WriteSet {
         self.entry(table, row).is_some_and(|entry| entry.is_new)
     }
 
-    /// Returns whether an inserted or re-keyed row has that unique key. Called for other transactions that are about to insert the key.
+    /// Returns whether an inserted or re-keyed row, or an entry of a row elsewhere, has that unique key. Called for other transactions that
+    /// are about to insert the key.
     pub fn takes_key(&self, base: &Storage, table: TableId, index: IndexId, key: &KeyBytes) -> bool {
+        let entries = base.schema.entries_of(table, index);
+        self.has_key(base, (table, index), key)
+            || entries.is_some_and(|entries| self.has_key(base, (entries, 0), key))
+    }
+
+    fn has_key(&self, base: &Storage, (table, index): (TableId, IndexId), key: &KeyBytes) -> bool {
         let Some(writes) = self.table(table) else { return false };
-        let (store, schema) = (&base.tables[table.0 as usize], base.schema.table(table));
+        let (store, schema) = (&base.tables[table], base.schema.table(table));
         if writes.is_above_all(index, key) {
             return false;
         }
@@ -422,12 +429,15 @@ impl WriteSet {
         })
     }
 
-    /// Unique keys of the inserted rows.
+    /// Unique keys of the inserted rows and entries, as they are claimed.
     pub fn inserted_keys(&self, base: &Storage) -> Vec<(TableId, IndexId, KeyBytes)> {
         let keys = self.inserted().flat_map(|(table, _, packed)| {
-            let (store, schema) = (&base.tables[table.0 as usize], base.schema.table(table));
-            (0..schema.indexes.len())
-                .filter_map(move |index| Some((table, index, store.unique_key(schema, index, packed)?)))
+            let (store, schema) = (&base.tables[table], base.schema.table(table));
+            (0..schema.indexes.len()).filter_map(move |index| {
+                let key = store.unique_key(schema, index, packed)?;
+                let (table, index) = base.schema.claimed_as(table, index);
+                Some((table, index, key))
+            })
         });
         keys.collect()
     }
@@ -445,7 +455,7 @@ impl WriteSet {
         // The caller learns that the key is absent, which may depend on an unsynced delete.
         base.unsynced.look_at(table);
         let schema = base.schema.table(table);
-        let store = &mut base.tables[table.0 as usize];
+        let store = &mut base.tables[table];
         let packed = store.layout.pack(timestamp.clock, values);
         let writes = self.table_mut(table, schema.indexes.len());
         let mut keys = UniqueKeys::new();
@@ -473,7 +483,7 @@ impl WriteSet {
     ) -> Result<(), SqlError> {
         base.check_disk()?;
         let schema = base.schema.table(table);
-        let store = &base.tables[table.0 as usize];
+        let store = &base.tables[table];
         let writes = self.table_mut(table, schema.indexes.len());
         let at = writes.position(row);
         let old = match at {
@@ -522,7 +532,7 @@ impl WriteSet {
     /// too: `moves` is false.
     fn put(&mut self, base: &Storage, table: TableId, row: u32, after: Option<Packed>) {
         let schema = base.schema.table(table);
-        let of = (&base.tables[table.0 as usize], schema);
+        let of = (&base.tables[table], schema);
         let writes = self.table_mut(table, schema.indexes.len());
         match writes.position(row) {
             Some(at) => {
@@ -558,7 +568,7 @@ impl WriteSet {
             let more = self.writes - mark;
             match self.undo.pop().expect("it has all writes") {
                 UndoStep::Replaced { table, row, before } => {
-                    let of = (&base.tables[table.0 as usize], base.schema.table(table));
+                    let of = (&base.tables[table], base.schema.table(table));
                     let writes = self.table_mut(table, of.1.indexes.len());
                     let at = writes.position(row).expect("what was written again is there");
                     writes.exchange(of, at, before, true);
@@ -580,9 +590,9 @@ impl WriteSet {
     fn take_off(&mut self, base: &mut Storage, table: TableId) {
         let schema = base.schema.table(table);
         let writes = self.table_mut(table, schema.indexes.len());
-        let entry = writes.pop((&base.tables[table.0 as usize], schema));
+        let entry = writes.pop((&base.tables[table], schema));
         if entry.is_new {
-            base.tables[table.0 as usize].release(entry.row);
+            base.tables[table].release(entry.row);
         }
     }
 

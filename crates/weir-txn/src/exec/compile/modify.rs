@@ -4,6 +4,7 @@ use crate::exec::access::TableAccess;
 use crate::exec::compiler::Compiler;
 use crate::exec::expr::CompiledExpr;
 use crate::exec::expr::compile::compile_list;
+use crate::exec::foreseen::arbiter;
 use crate::exec::query::CompiledQuery;
 use crate::exec::slots::ROW_IDENTITY;
 use crate::exec::slots::Slot;
@@ -61,17 +62,7 @@ impl<'a> ProcedureCompiler<'a> {
         let on_conflict = match &insert.on_conflict {
             None => None,
             Some(conflict) => {
-                let indexes = &self.schema.table(insert.table).indexes;
-                let index = conflict.columns.as_ref().and_then(|columns| {
-                    indexes.iter().position(|index| {
-                        index.unique
-                            && index.columns.len() == columns.len()
-                            && index
-                                .columns
-                                .iter()
-                                .all(|have| have.column.is_some_and(|have| columns.contains(&have)))
-                    })
-                });
+                let index = arbiter(self.schema.table(insert.table), conflict.columns.as_deref());
                 let update = match &conflict.update {
                     None => None,
                     Some((assignments, filter)) => {

@@ -6,7 +6,7 @@ use crate::exec::program::CompileError;
 use crate::exec::sequences::{generates_id, has_a_share_for_each};
 use crate::exec::slots::SlotAllocator;
 use crate::exec::write::{CheckRule, ForeignKeyRule, Reference, TableRules};
-use crate::storage::Schema;
+use crate::storage::{GLOBAL_KEYS_MAX, IndexId, IndexSchema, Schema, TableSchema};
 use weir_analysis::plan::Placement;
 use weir_sql::bound::{ExprKind, RelationId};
 use weir_sql::catalog::{Catalog, ColumnIndex, Deferral, ForeignKey, ForeignKeyAction, Table, TableId};
@@ -15,45 +15,39 @@ use super::touched::Parts;
 use super::{Closed, unsupported};
 use std::collections::BTreeSet;
 
-/// Rejects unique keys that cannot be checked locally. A key is unique across shards only if rows with the same key live on one shard, or
-/// if all values are generated, of which no two shards have the same (coordination-avoidance.txt §5.1, "choose some value").
-pub(super) fn check_unique_keys(
+/// The global keys of a table over several shards: unique indexes of its storage whose columns do not say where a row lives. A key is unique
+/// without more if rows with the same key live on one shard, or if all values are generated, of which no two shards have the same
+/// (coordination-avoidance.txt §5.1, "choose some value").
+///
+/// # Errors
+/// There are more than [`GLOBAL_KEYS_MAX`].
+pub(super) fn global_keys(
     table: &Table,
+    schema: &TableSchema,
     placement: &[Placement],
     closed: &Closed,
-) -> Result<(), CompileError> {
-    let Some(partition) = placement[table.id.0 as usize].columns() else { return Ok(()) };
-    let keys = table
-        .primary_key
-        .iter()
-        .chain(&table.unique_keys)
-        .map(|key| (&key.name, key.columns.clone(), key.span));
-    let indexes = table.indexes.iter().filter(|index| index.unique).map(|index| {
-        let columns = index.keys.iter().filter_map(|key| match key.expr.kind {
-            ExprKind::Column { column, .. } => Some(column),
-            _ => None,
-        });
-        (&index.name, columns.collect(), index.span)
-    });
-    for (name, columns, span) in keys.chain(indexes) {
-        let is_generated = |column: &ColumnIndex| {
-            table.columns[*column].default.as_ref().is_some_and(generates_id)
-                && !closed.may_be_chosen(table, *column)
-        };
-        if !partition.iter().all(|column| columns.contains(column)) && !columns.iter().any(is_generated) {
-            let names: Vec<&str> =
-                partition.iter().map(|&column| table.columns[column].name.as_str()).collect();
-            return Err(unsupported(
-                span,
-                format!(
-                    "key \"{name}\" over several shards, without the partition column {},",
-                    names.join(", ")
-                ),
-                "Partition the table by columns of the key, make it replicated, or run on one shard (--shards 1).",
-            ));
-        }
+) -> Result<Vec<IndexId>, CompileError> {
+    let Some(partition) = placement[table.id.0 as usize].columns() else { return Ok(Vec::new()) };
+    let is_generated = |column: ColumnIndex| {
+        table.columns[column].default.as_ref().is_some_and(generates_id)
+            && !closed.may_be_chosen(table, column)
+    };
+    let is_global = |(_, index): &(IndexId, &IndexSchema)| {
+        let columns = || index.columns.iter().filter_map(|column| column.column);
+        index.unique
+            && !partition.iter().all(|of| columns().any(|column| column == *of))
+            && !columns().any(is_generated)
+    };
+    let keys: Vec<IndexId> =
+        schema.indexes.iter().enumerate().filter(is_global).map(|(at, _)| at).collect();
+    match keys.len() <= GLOBAL_KEYS_MAX {
+        true => Ok(keys),
+        false => Err(unsupported(
+            table.span,
+            format!("more than {GLOBAL_KEYS_MAX} unique keys without the partition column, over several shards,"),
+            "Partition the table by columns of its keys, make it replicated, or run on one shard (--shards 1).",
+        )),
     }
-    Ok(())
 }
 
 /// Rejects placements under which a parent cannot be located from its child's columns, or a shard generates no ids that live on it.

@@ -13,7 +13,7 @@ use weir_sql::Application;
 use weir_sql::catalog::{Catalog, Deferral, Sequence, Table, TableId};
 use weir_types::SqlType;
 
-use super::rules::{check_homes, check_indexes, check_unique_keys, table_rules};
+use super::rules::{check_homes, check_indexes, global_keys, table_rules};
 use super::{Closed, LookedUp};
 use crate::exec::program::{CompileError, Program};
 use crate::exec::write::TableRules;
@@ -46,7 +46,8 @@ pub struct TablesWith {
 pub(super) struct Touched<'a> {
     /// The program before, if it shares something.
     before: Option<&'a Program>,
-    /// Tables that are new, or that differ in themselves, in their placement, or in whether they may lose rows.
+    /// Tables that are new, or that differ in themselves, in their placement, in whether they may lose rows, or in the columns whose values
+    /// may be chosen.
     changed: BTreeSet<TableId>,
     /// The changed tables, their parents and their children, before and after the definition.
     near: BTreeSet<TableId>,
@@ -85,6 +86,9 @@ impl<'a> Touched<'a> {
         let changed = (0..after.tables.len()).filter(|&at| differs(at)).map(|at| TableId(at as u32));
         let mut changed: BTreeSet<TableId> = changed.collect();
         changed.extend(program.closed.deleted().symmetric_difference(closed.deleted()));
+        // A key of generated values is global once others are chosen.
+        let chosen = program.closed.chosen().symmetric_difference(closed.chosen());
+        changed.extend(chosen.map(|(table, _)| table));
         let mut near = changed.clone();
         for &table in &changed {
             let parents = |table: &Table| table.foreign_keys.iter().map(|key| key.parent).collect::<Vec<_>>();
@@ -103,11 +107,21 @@ impl<'a> Touched<'a> {
     }
 
     /// The storage schema; which indexes are looked up is not marked yet.
-    pub fn schema(&self, catalog: &Catalog) -> Schema {
-        match self.before {
+    ///
+    /// # Errors
+    /// A table has too many global keys.
+    pub fn schema(&self, Parts { catalog, placement, closed, shards }: Parts<'_>) -> Result<Schema, CompileError> {
+        let mut schema = match self.before {
             Some(before) => before.schema.with_changed(catalog, &self.changed),
             None => Schema::new(catalog),
+        };
+        if shards > 1 {
+            for &table in &self.changed {
+                let keys = global_keys(catalog.table(table), schema.table(table), placement, closed)?;
+                schema.set_global_keys(table, &keys);
+            }
         }
+        Ok(schema)
     }
 
     /// Rejects what cannot be enforced.
@@ -118,7 +132,6 @@ impl<'a> Touched<'a> {
             false => self.near.iter().map(|table| catalog.table(*table)).collect(),
         };
         if parts.shards > 1 {
-            tables.iter().try_for_each(|table| check_unique_keys(table, parts.placement, parts.closed))?;
             tables.iter().try_for_each(|table| check_homes(catalog, table, parts.placement, parts.shards))?;
         }
         tables.iter().try_for_each(|table| check_indexes(table))

@@ -7,7 +7,7 @@ use weir_core::machine::{Orders, Sent};
 use super::{Coordinator, Event, Flight, Order};
 use crate::message::{Age, Begun, Call, Callee, Output, Request, Setting, schema_has_changed};
 use crate::ramp::coordinator::Action;
-use crate::ramp::interactive::{Interactive, deadlock, lock_timeout};
+use crate::ramp::interactive::{Interactive, Links, deadlock, lock_timeout};
 use weir_types::SqlError;
 use weir_types::datetime::TransactionTime;
 use weir_types::memory::WorkingMemory;
@@ -31,7 +31,7 @@ impl Coordinator {
                 let sequence = self.flights.next();
                 let txn = TxnId { coordinator: self.id, sequence };
                 let begun = Begun { age: Age { sequence, coordinator: self.id }, at_ms: now_ms };
-                let machine = Interactive::begin(txn, begun);
+                let machine = Interactive::begin(txn, begun, self.links());
                 let (programs, sent) = (Vec::new(), Sent::at(now_ms));
                 self.flights.begin(Flight::Open { tag, name, machine, programs, sent });
                 self.open.insert(name, sequence);
@@ -131,7 +131,11 @@ impl Coordinator {
         self.perform_open(now_ms, sequence, out);
     }
 
-    fn constraints(&self, now_ms: u64, setting: Setting) -> Call {
+    pub(super) fn links(&self) -> Links {
+        Links { shards: self.program.shards, resends: self.resends }
+    }
+
+    pub(super) fn constraints(&self, now_ms: u64, setting: Setting) -> Call {
         Call {
             schema_version: self.program.schema_version,
             memory: WorkingMemory::default(),
@@ -157,11 +161,12 @@ impl Coordinator {
         }
     }
 
+    /// Performs the actions of an open transaction, or of one of a single statement.
     pub(super) fn perform_open(&mut self, now_ms: u64, sequence: u64, out: &mut Orders<Request, Event>) {
-        let txn = TxnId { coordinator: self.id, sequence };
-        self.waits.end(txn);
+        let mut again = None;
         for action in std::mem::take(&mut self.actions) {
-            let Some(Flight::Open { tag, name, sent, .. }) = self.flights.get_mut(sequence) else { return };
+            let flight = self.flights.get_mut(sequence);
+            let Some(Flight::Open { tag, sent, .. } | Flight::Alone { tag, sent, .. }) = flight else { break };
             match action {
                 Action::Send(shard, request) => {
                     *sent = Sent::at(now_ms);
@@ -171,12 +176,23 @@ impl Coordinator {
                 Action::Answer(result) => {
                     out.done.push((*tag, Event::Answered(result.map(Output::unpacked))));
                 }
-                Action::Retry => unreachable!("statements wait"),
+                Action::Retry => again = self.take_alone(sequence),
                 Action::Settled => {
-                    self.open.remove(name);
-                    self.flights.end(sequence);
+                    if let Some(Flight::Open { name, .. }) = self.flights.end(sequence) {
+                        self.open.remove(&name);
+                    }
                 }
             }
+        }
+        let works = match self.flights.get_mut(sequence) {
+            Some(Flight::Open { machine, .. } | Flight::Alone { machine, .. }) => machine.works(),
+            _ => false,
+        };
+        if !works {
+            self.waits.end(TxnId { coordinator: self.id, sequence });
+        }
+        if let Some((tag, call, attempt)) = again {
+            self.begin_aged(now_ms, tag, call, attempt, out);
         }
     }
 
@@ -209,7 +225,9 @@ impl Coordinator {
         error: SqlError,
         out: &mut Orders<Request, Event>,
     ) {
-        if let Some(Flight::Open { machine, .. }) = self.flights.get_mut(txn.sequence) {
+        if let Some(Flight::Open { machine, .. } | Flight::Alone { machine, .. }) =
+            self.flights.get_mut(txn.sequence)
+        {
             machine.interrupt(error, &mut self.actions);
             self.perform_open(now_ms, txn.sequence, out);
         }

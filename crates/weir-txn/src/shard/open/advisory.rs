@@ -6,10 +6,10 @@ use smallvec::smallvec;
 use weir_core::ids::TxnId;
 use weir_types::Value;
 
-use super::{Done, Open};
+use super::{Done, Open, StepResult};
 use crate::claims::Claim;
 use crate::faults::Faults;
-use crate::message::{AdvisoryKey, Answers, Begun, Output, Request, Work};
+use crate::message::{AdvisoryKey, Begun, Output, Request, Work};
 use crate::shard::node::{Effects, Node};
 
 impl Open {
@@ -43,6 +43,6 @@ impl<F: Faults> Node<F> {
         }
         let is_held = Value::Bool(holder.is_none_or(|holder| holder == txn));
         let output = Output { values: vec![is_held], ..Output::default() };
-        self.worked(txn, open, (number, Ok((Answers::default(), output))), out);
+        self.worked(txn, open, (number, Ok(StepResult { output, ..StepResult::default() })), out);
     }
 }

@@ -36,29 +36,39 @@ impl Open {
 
 impl<F: Faults> Node<F> {
     /// The open transaction, if it may commit here; else it is told why it may not.
-    fn take_open_to_end(&mut self, txn: TxnId, opened: u64, out: &mut Effects) -> Option<Open> {
+    fn take_open_to_end(
+        &mut self,
+        txn: TxnId,
+        (participants, opened): (&[ShardId], u64),
+        out: &mut Effects,
+    ) -> Option<Open> {
         let shard = self.shard;
         if !self.has_open(txn, opened) {
             self.answer(txn, Reply::Refused { txn, shard, error: forgotten() }, out);
             return None;
         }
         let open = self.open.remove(&txn)?;
-        let Some(error) = self.refuses_end(&open) else { return Some(open) };
+        let Some(error) = self.refuses_end(&open, participants) else { return Some(open) };
         self.open.insert(txn, open);
         self.answer(txn, Reply::Refused { txn, shard, error }, out);
         None
     }
 
-    /// Error if the transaction cannot commit here. The coordinator has run the deferred checks before.
-    fn refuses_end(&self, open: &Open) -> Option<SqlError> {
-        let is_unseen = || open.has_pending(&self.program) && !self.bugs.forgets_deferred();
-        match self.storage.room.disk_is_full {
-            true => Some(disk_full()),
-            false => is_unseen().then(|| {
-                let message = "a transaction ends whose deferred constraints have not been checked";
-                SqlError::new(SqlState::INTERNAL_ERROR, message)
-            }),
+    /// Error if the transaction cannot commit here. The coordinator has run the deferred checks before, and has carried the derived
+    /// writes to their shards, which are participants since.
+    fn refuses_end(&self, open: &Open, participants: &[ShardId]) -> Option<SqlError> {
+        if self.storage.room.disk_is_full {
+            return Some(disk_full());
         }
+        let internal = |message| Some(SqlError::new(SqlState::INTERNAL_ERROR, message));
+        if open.has_pending(&self.program) && !self.bugs.forgets_deferred() {
+            return internal("a transaction ends whose deferred constraints have not been checked");
+        }
+        let mut targets = open.done.iter().flat_map(|done| &done.targets);
+        if targets.any(|target| !participants.contains(target)) && !self.bugs.ends_without_carrying() {
+            return internal("a transaction ends whose writes at other shards nobody has carried to them");
+        }
+        None
     }
 
     /// Prepares it. What it has made of rows stays in its write set until the outcome.
@@ -70,7 +80,7 @@ impl<F: Faults> Node<F> {
         out: &mut Effects,
     ) {
         let shard = self.shard;
-        let Some(mut open) = self.take_open_to_end(txn, opened, out) else { return };
+        let Some(mut open) = self.take_open_to_end(txn, (&participants, opened), out) else { return };
         let timestamp = self.clock.tick(now_ms);
         let mut claims = open.take_claims();
         if self.end_loading(txn) {
@@ -114,7 +124,7 @@ impl<F: Faults> Node<F> {
         above: Timestamp,
         out: &mut Effects,
     ) {
-        let Some(mut open) = self.take_open_to_end(txn, opened, out) else { return };
+        let Some(mut open) = self.take_open_to_end(txn, (&participants, opened), out) else { return };
         if participants.is_empty() && self.has_changed_nothing(&open) {
             return self.end_unchanged(now_ms, txn, open, out);
         }

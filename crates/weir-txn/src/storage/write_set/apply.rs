@@ -33,7 +33,7 @@ impl Storage {
             for Entry { row, after, .. } in entries {
                 let Some(after) = after else { continue };
                 let after = dated(after, timestamp);
-                self.tables[table.0 as usize].fill(&self.schema.tables[table.0 as usize], row, after);
+                self.tables[table].fill(self.schema.table(table), row, after);
                 let before = RowState::Absent;
                 self.history.push(Change { table, row, before, operation: None, timestamp });
             }
@@ -53,7 +53,7 @@ impl Storage {
             entry.after = None;
             return;
         }
-        let store = &mut self.tables[table.0 as usize];
+        let store = &mut self.tables[table];
         if entry.is_new || store.row(row).is_none() {
             if entry.after.is_none() {
                 store.release(row);
@@ -81,7 +81,7 @@ impl Storage {
     /// Gives back the slots that it has reserved.
     pub fn discard_write_set(&mut self, own: WriteSet) {
         for (table, writes) in own.tables {
-            let store = &mut self.tables[table.0 as usize];
+            let store = &mut self.tables[table];
             writes.entries.iter().filter(|entry| entry.is_new).for_each(|entry| store.release(entry.row));
         }
     }
@@ -122,8 +122,8 @@ impl WriteSet {
                 continue;
             }
             let schema = base.schema.table(table);
-            base.tables[table.0 as usize].make_slot(row);
-            let store = &base.tables[table.0 as usize];
+            base.tables[table].make_slot(row);
+            let store = &base.tables[table];
             let writes = self.table_mut(table, schema.indexes.len());
             writes.push((store, schema), Entry { row, after, is_new: true }, true);
         }

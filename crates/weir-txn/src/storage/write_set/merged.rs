@@ -33,7 +33,7 @@ impl<'a> MergedRows<'a> {
     /// None: nothing of the table has been written.
     fn merged(&self, table: TableId) -> Option<Merged<'a>> {
         let writes = self.own.table(table).filter(|writes| !writes.entries.is_empty())?;
-        let store = &self.base.tables[table.0 as usize];
+        let store = &self.base.tables[table];
         Some(Merged { store, schema: self.base.schema.table(table), writes })
     }
 
@@ -201,7 +201,7 @@ impl Rows for MergedRows<'_> {
 
     fn value(&self, table: TableId, row: RowRef, column: ColumnIndex) -> Value {
         let packed = self.packed(table, row.row).expect("a row that was just found");
-        self.base.tables[table.0 as usize].layout.read(packed, column)
+        self.base.tables[table].layout.read(packed, column)
     }
 
     fn row_count(&self, table: TableId) -> usize {

@@ -1,0 +1,80 @@
+//! Entries of global keys outside of transactions: of rows that are loaded, and whether entries and rows agree when a system rests
+//! (docs/internals/global-keys.md).
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use weir_core::ids::ShardId;
+use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_types::Value;
+
+use super::program::Program;
+use super::write::key_of;
+use crate::placement::shard_of;
+use crate::storage::{Rows, Storage, entries_id};
+
+/// An entry as a row of its owner.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EntryRow {
+    pub owner: ShardId,
+    pub entries: TableId,
+    /// The key's values, and the home of the row.
+    pub values: Vec<Value>,
+}
+
+impl Program {
+    /// Entries of a row that lives at `home`.
+    pub fn entries_of_row(
+        &self,
+        table: TableId,
+        home: ShardId,
+        value: &dyn Fn(ColumnIndex) -> Value,
+    ) -> Vec<EntryRow> {
+        let schema = self.schema.table(table);
+        let entry = |at: usize| {
+            let index = &schema.indexes[schema.entries[at].index];
+            key_of(index, value)?;
+            let mut values: Vec<Value> = index.columns.iter().filter_map(|of| of.column).map(value).collect();
+            let owner = shard_of(&values, self.shards);
+            values.push(Value::Int(i64::from(home)));
+            (owner != home).then(|| EntryRow { owner, entries: entries_id(table, at), values })
+        };
+        (0..schema.entries.len()).filter_map(entry).collect()
+    }
+
+    /// Checks at rest that every row has its entries, and every entry its row. `shards`: all of them, in order.
+    ///
+    /// # Errors
+    /// Names an entry that is missing, or is of no row.
+    pub fn check_entries(&self, shards: &[&Storage]) -> Result<(), String> {
+        let (mut wanted, mut found) = (BTreeSet::new(), BTreeSet::new());
+        for (shard, storage) in (0..).zip(shards) {
+            let with_keys = |table: &TableId| !self.schema.table(*table).entries.is_empty();
+            for table in (0..self.placement.len() as u32).map(TableId).filter(with_keys) {
+                each_row(*storage, table, &mut |value| wanted.extend(self.entries_of_row(table, shard, value)));
+            }
+            for entries in self.schema.all_entries() {
+                let width = self.schema.table(entries).types.len();
+                each_row(*storage, entries, &mut |value| {
+                    let values = (0..width).map(value).collect();
+                    found.insert(EntryRow { owner: shard, entries, values });
+                });
+            }
+        }
+        let name = |entry: &EntryRow| format!("{} {:?} at {}", self.schema.table(entry.entries).name, entry.values, entry.owner);
+        if let Some(missing) = wanted.difference(&found).next() {
+            return Err(format!("an entry is missing: {}", name(missing)));
+        }
+        match found.difference(&wanted).next() {
+            Some(stale) => Err(format!("an entry is of no row: {}", name(stale))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn each_row(storage: &Storage, table: TableId, visit: &mut dyn FnMut(&dyn Fn(ColumnIndex) -> Value)) {
+    let _ = storage.scan(table, &mut |row| {
+        visit(&|column| storage.value(table, row, column));
+        Ok(ControlFlow::Continue(()))
+    });
+}

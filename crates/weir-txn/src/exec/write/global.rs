@@ -1,0 +1,173 @@
+//! Entries of global keys (docs/internals/global-keys.md). At the home of a row the writes of its entries are derived from the row's, at the
+//! owner of a key they are carried out.
+//!
+//! Invariants. An entry (key, home) is at the key's owner if and only if a row with the key is at `home`, and `home` is not the owner: of a
+//! row at the owner the table's own index says enough. Who adds or removes a key holds the claim of the key at its owner until the end, a row's
+//! own as well as an entry's: so of two writers of one key one waits.
+
+use weir_core::ids::ShardId;
+use weir_sql::bound::LockStrength;
+use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_types::{SqlError, SqlState, Value};
+
+use super::claim::key_of;
+use crate::claims::Claim;
+use crate::exec::call::{Run, Stop};
+use crate::faults::Faults;
+use crate::message::{Derived, GlobalKey};
+use crate::placement::shard_of;
+use crate::storage::{EntriesSchema, IndexSchema, KeyBytes, Operation, RowRef, Rows as _, Write, entries_id};
+
+/// Column of an entry that has the home of its row; it is behind those of the key.
+fn home_column(schema: &EntriesSchema) -> ColumnIndex {
+    schema.schema.types.len() - 1
+}
+
+/// The values of a key's columns.
+fn values_of(index: &IndexSchema, value: &dyn Fn(ColumnIndex) -> Value) -> Vec<Value> {
+    index.columns.iter().filter_map(|column| column.column).map(value).collect()
+}
+
+/// Reads the columns of a row.
+type Columns<'c> = &'c dyn Fn(ColumnIndex) -> Value;
+
+impl<F: Faults> Run<'_, F> {
+    /// Derives what becomes of entries when a row of this shard is inserted, changes or goes. A new key that this shard owns itself is looked
+    /// for among its entries.
+    pub(super) fn derive(
+        &mut self,
+        table: TableId,
+        (old, new): (Option<Columns<'_>>, Option<Columns<'_>>),
+    ) -> Result<(), Stop> {
+        let schema = self.fragment.program.schema.table(table);
+        let (here, shards) = (self.fragment.here, self.fragment.program.shards);
+        for (at, EntriesSchema { index, .. }) in schema.entries.iter().enumerate() {
+            let key = GlobalKey { table, index: *index };
+            let index = &schema.indexes[*index];
+            let [before, after] = [old, new].map(|of| of.and_then(|of| Some((key_of(index, of)?, values_of(index, of)))));
+            if before.as_ref().map(|(key, _)| key) == after.as_ref().map(|(key, _)| key) {
+                continue;
+            }
+            if self.fragment.bugs.forgets_entries() {
+                continue;
+            }
+            if let Some((_, values)) = before.filter(|(_, values)| shard_of(values, shards) != here) {
+                self.ran.derived.push(Derived::Remove { key, values, home: here });
+            }
+            match after {
+                Some((bytes, values)) if shard_of(&values, shards) == here => {
+                    self.check_entry(entries_id(table, at), &bytes, &values)?;
+                }
+                Some((_, values)) => self.ran.derived.push(Derived::Add { key, values, home: here }),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Derives what becomes of entries when a row of this shard changes, or goes if there are no changes. Its old values are still there.
+    pub(super) fn derive_change(
+        &mut self,
+        table: TableId,
+        row: u32,
+        changes: Option<&[(ColumnIndex, Value)]>,
+    ) -> Result<(), Stop> {
+        let schema = self.fragment.program.schema.table(table);
+        if schema.entries.is_empty() {
+            return Ok(());
+        }
+        let storage = &self.fragment.storage;
+        let read = |column| storage.value(table, RowRef { shard: 0, row }, column);
+        let old: Vec<Value> = (0..schema.types.len()).map(read).collect();
+        let before: Columns<'_> = &|column| old[column].clone();
+        let Some(changes) = changes else { return self.derive(table, (Some(before), None)) };
+        let after: Columns<'_> = &|column| match changes.iter().find(|(changed, _)| *changed == column) {
+            Some((_, value)) => value.clone(),
+            None => old[column].clone(),
+        };
+        self.derive(table, (Some(before), Some(after)))
+    }
+
+    /// Checks that no row elsewhere has a key that a row of this shard, its owner, is about to have.
+    fn check_entry(&mut self, entries: TableId, bytes: &KeyBytes, values: &[Value]) -> Result<(), Stop> {
+        self.settle(entries)?;
+        match self.fragment.storage.get(entries, 0, bytes) {
+            Some(entry) => {
+                self.wait_for_key(entries, entry.row)?;
+                Err(self.taken_key(entries, values))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn taken_key(&self, entries: TableId, values: &[Value]) -> Stop {
+        self.fragment.storage.with_committed(|base| base.unique_violation(entries, 0, values)).into()
+    }
+
+    /// Carries out writes of entries that other shards have derived: removals first, as the list is sorted.
+    pub(in crate::exec) fn write_entries(&mut self, derived: &[Derived]) -> Result<(), Stop> {
+        derived.iter().try_for_each(|one| match one {
+            Derived::Remove { key, values, home } => self.remove_entry(*key, values, *home),
+            Derived::Add { key, values, home } => self.add_entry(*key, values, *home),
+        })
+    }
+
+    /// The entries of the key, and the bytes of these values in it, which are claimed. The claim comes before any look: of a transaction
+    /// that has committed at the home and not yet here, the claim is the only sign.
+    fn claim_entry(&mut self, key: GlobalKey, values: &[Value]) -> Result<(TableId, KeyBytes), Stop> {
+        let schema = &self.fragment.program.schema;
+        let entries = schema.entries_of(key.table, key.index).ok_or_else(|| internal("there is no such global key"))?;
+        let value = |column: ColumnIndex| values[column].clone();
+        let bytes = key_of(&schema.table(entries).indexes[0], &value);
+        let bytes = bytes.ok_or_else(|| internal("a key with NULL has no entry"))?;
+        self.claim_table(key.table)?;
+        self.claim_table(entries)?;
+        if !self.fragment.bugs.adds_unclaimed() {
+            self.claim(|| Claim::Key(key.table, key.index, bytes.clone()))?;
+        }
+        Ok((entries, bytes))
+    }
+
+    fn add_entry(&mut self, key: GlobalKey, values: &[Value], home: ShardId) -> Result<(), Stop> {
+        let (entries, bytes) = self.claim_entry(key, values)?;
+        let own = self.fragment.storage.get(key.table, key.index, &bytes);
+        if let Some(row) = own.filter(|_| !self.fragment.bugs.looks_in_entries_alone()) {
+            self.wait_for_key(key.table, row.row)?;
+            return Err(self.taken_key(entries, values));
+        }
+        let mut row = values.to_vec();
+        row.push(Value::Int(i64::from(home)));
+        match self.fragment.storage.insert(entries, &row, self.fragment.timestamp) {
+            Err(error) if error.state() == SqlState::UNIQUE_VIOLATION => {
+                self.wait_for_keys(entries, &|column| row[column].clone())?;
+                Err(error.into())
+            }
+            inserted => Ok(inserted.map(drop)?),
+        }
+    }
+
+    fn remove_entry(&mut self, key: GlobalKey, values: &[Value], home: ShardId) -> Result<(), Stop> {
+        let (entries, bytes) = self.claim_entry(key, values)?;
+        let schema = self.fragment.program.schema.table(key.table);
+        let of = schema.entries.iter().find(|of| of.index == key.index).expect("it has been found");
+        let entry = self.fragment.storage.get(entries, 0, &bytes);
+        let entry = entry.filter(|entry| {
+            self.fragment.storage.value(entries, *entry, home_column(of)) == Value::Int(i64::from(home))
+        });
+        let Some(entry) = entry else {
+            if self.fragment.bugs.ignores_missing_entry() {
+                return Ok(());
+            }
+            return Err(internal("the row of a global key has no entry").into());
+        };
+        self.claim_row(entries, entry.row, LockStrength::Update)?;
+        if self.fragment.keep_writes && !self.is_own(entries, entry.row) {
+            self.ran.writes.push(Write { table: entries, row: Some(entry.row), operation: Operation::Delete });
+        }
+        Ok(self.fragment.storage.delete(entries, entry.row, self.fragment.timestamp)?)
+    }
+}
+
+fn internal(what: &str) -> SqlError {
+    SqlError::new(SqlState::INTERNAL_ERROR, what)
+}

@@ -1,0 +1,53 @@
+//! Writes that a statement has derived for other shards (docs/internals/global-keys.md): these carry them out in rounds, each a step of its
+//! own, before the statement is answered.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weir_core::ids::ShardId;
+use weir_types::SqlError;
+
+use super::{Action, Interactive, Phase};
+use crate::message::{Call, Callee, Derived, GlobalKey, too_much_derived};
+
+/// Limit on the writes for one shard: they travel in one message.
+const DERIVED_BYTES_MAX: usize = 8 << 20;
+
+impl Interactive {
+    /// Sends the writes to their shards, all at the same time; without any the statement has succeeded. `statement`: what has derived them.
+    pub(super) fn carry(&mut self, derived: Vec<Derived>, statement: &Call, out: &mut Vec<Action>) {
+        if derived.is_empty() {
+            return self.end_statement(out);
+        }
+        let targets = Derived::by_target(derived, self.links.shards);
+        if targets.values().any(|list| list.iter().map(Derived::bytes).sum::<usize>() > DERIVED_BYTES_MAX) {
+            return self.fail(too_much_derived(), out);
+        }
+        let calls: BTreeMap<ShardId, Arc<Call>> =
+            targets.into_iter().map(|(target, list)| (target, Arc::new(call_of(list, statement)))).collect();
+        self.number += 1;
+        let waiting = calls.keys().copied().collect();
+        self.phase = Phase::Deriving { waiting, calls, next: Vec::new(), error: None };
+        self.send(out);
+    }
+}
+
+/// The call that carries these writes out, at the time and the schema version of the statement.
+fn call_of(derived: Vec<Derived>, statement: &Call) -> Call {
+    Call {
+        callee: Callee::Derived(derived.into()),
+        args: Vec::new(),
+        transaction_time: statement.transaction_time,
+        schema_version: statement.schema_version,
+        memory: statement.memory,
+    }
+}
+
+/// Keeps the error of the call with the lowest key, whichever comes first.
+pub(super) fn keep_lowest(kept: &mut Option<(GlobalKey, SqlError)>, call: &Call, error: SqlError) {
+    let keys = call.callee.derived().into_iter().flat_map(|derived| derived.iter().map(Derived::key));
+    let key = keys.min().expect("a target has writes");
+    if kept.as_ref().is_none_or(|(lowest, _)| key < *lowest) {
+        *kept = Some((key, error));
+    }
+}
