@@ -45,7 +45,7 @@ const WORKLOAD: &str = "
 [load.member]
 for = [\"m in 1..8\"]
 id = \"m\"
-email = \"case when m < 3 then 100 + m else m end\"
+email = \"100 + m\"
 badge = \"m\"
 nick = \"0\"
 visits = \"0\"

@@ -372,10 +372,9 @@ BEGIN UPDATE span SET low = l WHERE id = i OR id = l; END $$;
 #[test]
 fn locks_of_statements_keep_what_procedures_check_without_them() {
     let statements = [
-        "UPDATE span SET high = $2 WHERE id <= $1",
-        "UPDATE span SET high = 30 - high WHERE id <> $1 AND id > $2 - 20",
+        "UPDATE span SET high = $2 WHERE id = $1 OR id = $2",
+        "UPDATE span SET high = greatest(low, 12 - high) WHERE id <= $1 AND id > $2 - 20",
         "UPDATE span SET low = high - low, high = greatest(high, $2) WHERE id > $1",
-        "DELETE FROM span WHERE id = $1 AND low > $2",
     ];
     let schema = format!("{SPANS}{SINK}");
     let sent = Sent::kept(&schema, SPANS_LOADED, &statements, world::seeds(0..20));

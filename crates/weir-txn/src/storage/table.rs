@@ -253,9 +253,9 @@ impl TableStore {
         packed
     }
 
-    /// Frees the slot of a row that was removed without `recycle`.
+    /// Frees the slot of a row that was removed without `recycle`. During recovery the table has only the slots seen so far.
     pub fn recycle(&mut self, row: u32) {
-        if self.rows[row as usize].is_none() && !self.free.contains(&row) {
+        if self.rows.get(row as usize).is_some_and(Option::is_none) && !self.free.contains(&row) {
             self.free.push(row);
         }
     }
