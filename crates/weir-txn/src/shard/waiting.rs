@@ -66,7 +66,9 @@ impl<F: Faults> Node<F> {
     /// Queues a call or statement that needs the end of the holders, or answers that it is withdrawn.
     pub(super) fn wait_for(&mut self, holders: Holders, request: Request, out: &mut Effects) {
         match request {
-            Request::Work { txn, begun, .. } if self.withdraws(&holders, begun.age) => self.withdraw(txn, out),
+            Request::Work { txn, begun, .. } if self.withdraws(&holders, begun.age) => {
+                self.withdraw(txn, out)
+            }
             Request::Work { .. } => {
                 self.has_done.waits += 1;
                 self.wait_with_work(holders, request, out);
