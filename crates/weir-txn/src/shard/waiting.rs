@@ -108,7 +108,7 @@ impl<F: Faults> Node<F> {
     /// circles of transactions of several coordinators. Calls withdraw from open transactions, so no prepared one waits for any of these.
     fn withdraws(&self, holders: &Holders, age: Age) -> bool {
         let is_older = |holder: &TxnId| self.open.get(holder).is_some_and(|open| open.age < age);
-        !self.participant.remembers && holders.iter().any(is_older)
+        !self.participant.remembers && !self.bugs.waits_in_circles() && holders.iter().any(is_older)
     }
 
     /// Drops queued requests of silent coordinators: they must not be prepared later, when no client waits for them.
