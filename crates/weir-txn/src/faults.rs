@@ -67,6 +67,8 @@ faults! {
     forgets_deferred,
     /// Transactions end here whose derived writes nobody has carried to their shards.
     ends_without_carrying,
+    /// Statements wait for older open transactions where no timer runs.
+    waits_in_circles,
     /// A reply that depends on rows which are not yet durable is sent without waiting for them (S16).
     ignores_read_dependencies,
     /// Reads at a snapshot see the current state.

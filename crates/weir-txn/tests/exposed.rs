@@ -256,12 +256,8 @@ fn derived_writes_that_cannot_be_are_refused() {
         assert_eq!(why(&request), Some("derived writes that cannot be"), "{request:?}");
     }
     assert_eq!(why(&carry(&[], &[1])), Some("derived writes that cannot be"));
-    let alone = Request::Execute {
-        txn: TXN,
-        begun: BEGUN,
-        call: Box::new(carrying(&right)),
-        incarnation: None,
-    };
+    let alone =
+        Request::Execute { txn: TXN, begun: BEGUN, call: Box::new(carrying(&right)), incarnation: None };
     assert_eq!(why(&alone), Some("derived writes by themselves"));
     let participants = [1, 2].into();
     let part = Request::Prepare { txn: TXN, begun: BEGUN, call: Arc::new(carrying(&right)), participants };
@@ -271,7 +267,8 @@ fn derived_writes_that_cannot_be_are_refused() {
 /// A statement whose derived writes cannot be told fails, and one whose writes cannot be carried.
 #[test]
 fn derived_writes_fail_the_statement_where_they_cannot_be_said() {
-    let notices = vec![Notice { severity: Severity::Notice, said: SqlError::new(SqlState::SUCCESSFUL_COMPLETION, "") }];
+    let notices =
+        vec![Notice { severity: Severity::Notice, said: SqlError::new(SqlState::SUCCESSFUL_COMPLETION, "") }];
     let result = Ok((Answers::default(), Output::default()));
     let worked = || Reply::Worked { txn: TXN, shard: 0, number: 1, incarnation: 1, result: result.clone() };
     let list = vec![derived(0, 0, &[Value::Int(4)], 0)];
@@ -302,7 +299,9 @@ fn derived_writes_fail_the_statement_where_they_cannot_be_said() {
     }
     let request = carry(&list, &[1]);
     let refused = <Node>::refused_by(&request, 5, 1);
-    assert!(matches!(refused, Some(Reply::Refused { shard: 1, error, .. }) if error.state().to_string() == "0A000"));
+    assert!(
+        matches!(refused, Some(Reply::Refused { shard: 1, error, .. }) if error.state().to_string() == "0A000")
+    );
     assert!(<Node>::refused_by(&request, 6, 1).is_none());
 }
 

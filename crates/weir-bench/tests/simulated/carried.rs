@@ -14,7 +14,7 @@ use weir_sim::Simulation;
 use weir_sim::calls::Setup;
 use weir_sql::Application;
 use weir_txn::exec::program::Program;
-use weir_txn::faults::{NoFaults, PlantedBugs};
+use weir_txn::faults::PlantedBugs;
 use weir_txn::storage::view::WholeView;
 use weir_types::Value;
 
@@ -73,12 +73,21 @@ fn seeds_of_both_applications_hold_under_faults() {
     }
 }
 
-/// Aborted calls by their reason, and the sum of all balances before and after the run.
-fn run_lossless(shards: u16, seed: u64) -> (BTreeMap<String, u64>, [i64; 2]) {
+/// Result of a run over lossless links.
+struct Run {
+    answered: usize,
+    /// Calls by the reason of their error.
+    aborted: BTreeMap<String, u64>,
+    /// Of all balances, before and after the run.
+    sums: [i64; 2],
+    is_over: bool,
+}
+
+fn run_lossless(shards: u16, seed: u64, bugs: PlantedBugs) -> Run {
     let World { application, analysis, workload } = World::smallbank();
     let program = Program::compile(&application, &analysis.plan, shards).expect("SmallBank compiles");
     let program = Arc::new(carrying(program, &application, &analysis.plan));
-    let mut simulation = Simulation::new(&program, 2, seed, 2_000, NoFaults);
+    let mut simulation = Simulation::new(&program, 2, seed, 2_000, bugs);
     for &table in workload.load_order() {
         let mut load = |values: Vec<Value>| match program.home(table, &|column| values[column].clone()) {
             Some(shard) => simulation.nodes[usize::from(shard)].load(table, &values),
@@ -86,7 +95,7 @@ fn run_lossless(shards: u16, seed: u64) -> (BTreeMap<String, u64>, [i64; 2]) {
         };
         workload.load_rows(seed, table, &mut load).expect("the population loads");
     }
-    let sum = |simulation: &Simulation<NoFaults>| {
+    let sum = |simulation: &Simulation<PlantedBugs>| {
         let shards = simulation.nodes.iter().map(|node| &*node.storage).collect();
         world::sum_of_balances(&application, &WholeView::new(shards, program.replicated()))
     };
@@ -94,9 +103,8 @@ fn run_lossless(shards: u16, seed: u64) -> (BTreeMap<String, u64>, [i64; 2]) {
     let mut next_call = world::next_call(&workload, seed, (CLIENTS, CALLS));
     let mut answered = 0;
     let outcome = simulation.run(CLIENTS, &[], &mut next_call, &mut |_, _| answered += 1);
-    assert_eq!(answered, CALLS, "a call waits for ever");
-    assert!(simulation.is_idle(), "a transaction has not ended, or a shard holds something of it");
-    (outcome.aborted, [before, sum(&simulation)])
+    let sums = [before, sum(&simulation)];
+    Run { answered, aborted: outcome.aborted, sums, is_over: simulation.is_idle() }
 }
 
 /// Two coordinators, and no timer that would end circles.
@@ -104,12 +112,20 @@ fn run_lossless(shards: u16, seed: u64) -> (BTreeMap<String, u64>, [i64; 2]) {
 fn over_lossless_links_everything_comes_to_an_end() {
     for shards in [1, 4] {
         for seed in 1..6 {
-            let (aborted, [before, after]) = run_lossless(shards, seed);
-            assert_eq!(before, after, "{shards} shards, seed {seed}");
+            let Run { answered, aborted, sums: [before, after], is_over } =
+                run_lossless(shards, seed, PlantedBugs::default());
+            assert_eq!((answered, is_over, before), (CALLS, true, after), "{shards} shards, seed {seed}");
             let has_conflict = aborted.keys().any(|reason| reason.starts_with("40"));
             assert!(!has_conflict, "{shards} shards, seed {seed}: {aborted:?}");
         }
     }
+}
+
+/// The negative control: nobody sees the circle of calls of two coordinators.
+#[test]
+fn calls_that_wait_in_circles_wait_for_ever() {
+    let bugs = || PlantedBugs { waits_in_circles: true, ..PlantedBugs::default() };
+    assert!((1..6).any(|seed| run_lossless(4, seed, bugs()).answered < CALLS));
 }
 
 #[test]
@@ -126,7 +142,8 @@ fn on_threads_everything_comes_to_an_end() {
         let loaded = load(&application, &analysis, &workload, &options, true, &mut |_| ());
         let loaded = loaded.unwrap_or_else(|error| panic!("{error:?}"));
         let report = loaded.run(&workload, &mut |_| ()).unwrap_or_else(|error| panic!("{error:?}"));
-        assert!(report.committed > 2_000, "{report:?}");
+        // Of SmallBank's payments some are of customers who have too little.
+        assert!(report.committed > 1_000, "{} committed, {:?}", report.committed, report.aborted);
         assert!(report.invariants.iter().all(|invariant| invariant.holds), "{:?}", report.invariants);
         let has_conflict = report.aborted.keys().any(|reason| reason.starts_with("40"));
         assert!(!has_conflict, "{:?}", report.aborted);

@@ -17,9 +17,7 @@ use weir_types::interrupt::StatementId;
 use weir_types::{SqlError, SqlState};
 
 use super::coordinator::{Action, gave_up, outcome};
-use crate::message::{
-    Answers, Begun, Call, Derived, GlobalKey, Output, Reply, Request, Work, forgotten,
-};
+use crate::message::{Answers, Begun, Call, Derived, GlobalKey, Output, Reply, Request, Work, forgotten};
 
 pub(super) use alone::Alone;
 
@@ -506,7 +504,9 @@ impl Interactive {
     fn end_round(&mut self, out: &mut Vec<Action>) {
         let error = match &mut self.phase {
             Phase::Parts { waiting, error, .. } if waiting.is_over() => error.take(),
-            Phase::Deriving { waiting, error, .. } if waiting.is_over() => error.take().map(|(_, error)| error),
+            Phase::Deriving { waiting, error, .. } if waiting.is_over() => {
+                error.take().map(|(_, error)| error)
+            }
             _ => return,
         };
         if let Some(error) = error {

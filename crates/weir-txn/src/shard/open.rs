@@ -321,7 +321,17 @@ impl<F: Faults> Node<F> {
         }
         let derived = Derived::net(derived);
         let (number, targets) = (work.number, targets_of(&derived, self.program.shards));
-        open.done.push(Done { number, claims, mark, writes, version: None, setting, later, upserted, targets });
+        open.done.push(Done {
+            number,
+            claims,
+            mark,
+            writes,
+            version: None,
+            setting,
+            later,
+            upserted,
+            targets,
+        });
         StepResult { answers, output, derived }
     }
 

@@ -66,7 +66,9 @@ impl<F: Faults> Node<F> {
     /// Queues a call or statement that needs the end of the holders, or answers that it is withdrawn.
     pub(super) fn wait_for(&mut self, holders: Holders, request: Request, out: &mut Effects) {
         match request {
-            Request::Work { txn, begun, .. } if self.withdraws(&holders, begun.age) => self.withdraw(txn, out),
+            Request::Work { txn, begun, .. } if self.withdraws(&holders, begun.age) => {
+                self.withdraw(txn, out)
+            }
             Request::Work { .. } => {
                 self.has_done.waits += 1;
                 self.wait_with_work(holders, request, out);
@@ -106,7 +108,7 @@ impl<F: Faults> Node<F> {
     /// circles of transactions of several coordinators. Calls withdraw from open transactions, so no prepared one waits for any of these.
     fn withdraws(&self, holders: &Holders, age: Age) -> bool {
         let is_older = |holder: &TxnId| self.open.get(holder).is_some_and(|open| open.age < age);
-        !self.participant.remembers && holders.iter().any(is_older)
+        !self.participant.remembers && !self.bugs.waits_in_circles() && holders.iter().any(is_older)
     }
 
     /// Drops queued requests of silent coordinators: they must not be prepared later, when no client waits for them.

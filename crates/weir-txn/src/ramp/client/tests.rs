@@ -197,7 +197,7 @@ impl Stage {
             }
             Ok(ControlFlow::Continue(()))
         });
-        assert!(read.unwrap().is_continue());
+        assert!(read.expect("the table can be read").is_continue());
         balance.expect("it has been opened")
     }
 

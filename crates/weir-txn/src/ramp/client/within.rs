@@ -166,7 +166,9 @@ impl Coordinator {
         let mut again = None;
         for action in std::mem::take(&mut self.actions) {
             let flight = self.flights.get_mut(sequence);
-            let Some(Flight::Open { tag, sent, .. } | Flight::Alone { tag, sent, .. }) = flight else { break };
+            let Some(Flight::Open { tag, sent, .. } | Flight::Alone { tag, sent, .. }) = flight else {
+                break;
+            };
             match action {
                 Action::Send(shard, request) => {
                     *sent = Sent::at(now_ms);

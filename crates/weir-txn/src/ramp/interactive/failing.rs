@@ -14,7 +14,9 @@ impl Interactive {
         match &mut self.phase {
             Phase::Finishing { .. } => return false,
             Phase::Ending(ending) if ending.is_committing() => return false,
-            Phase::Parts { .. } | Phase::Last { .. } | Phase::Deriving { .. } => self.fail_quietly(error, out),
+            Phase::Parts { .. } | Phase::Last { .. } | Phase::Deriving { .. } => {
+                self.fail_quietly(error, out)
+            }
             Phase::RollingBack { is_awaited, .. } => {
                 *is_awaited = false;
                 self.failed.get_or_insert(Failed { error, can_go_back: true });

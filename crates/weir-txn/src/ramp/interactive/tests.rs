@@ -420,7 +420,8 @@ fn a_statement_alone_begins_again_where_its_client_need_not_know() {
 #[test]
 fn a_statement_alone_is_cancelled_until_its_commit_is_asked_for() {
     let mut script = Script::alone(true, &[0], COMMITS);
-    let cancel = |script: &mut Script| script.machine.cancel(error(SqlState::QUERY_CANCELED), &mut script.out);
+    let cancel =
+        |script: &mut Script| script.machine.cancel(error(SqlState::QUERY_CANCELED), &mut script.out);
     cancel(&mut script);
     script.does(&["0: work 1", "error 57014", "0: abort"]);
     cancel(&mut script);

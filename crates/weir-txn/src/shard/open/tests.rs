@@ -38,7 +38,11 @@ fn add(value: i64) -> Derived {
 }
 
 fn remove(value: i64) -> Derived {
-    Derived::Remove { key: GlobalKey { table: TableId(0), index: 0 }, values: vec![Value::Int(value)], home: 0 }
+    Derived::Remove {
+        key: GlobalKey { table: TableId(0), index: 0 },
+        values: vec![Value::Int(value)],
+        home: 0,
+    }
 }
 
 impl Stage {
@@ -98,7 +102,10 @@ fn what_a_statement_derives_is_told_again_to_who_asks_again() {
     assert!(matches!(worked, Reply::Worked { number: 2, result: Ok(_), .. }));
     let again = stage.say(Request::Work { txn: TXN, begun: BEGUN, work: Box::new(work(2)) });
     assert_eq!(format!("{again:?}"), format!("{:?}", [reply]));
-    assert!(matches!(stage.derive(3, vec![add(1), remove(1)]), Reply::Worked { .. }), "nothing is left of it");
+    assert!(
+        matches!(stage.derive(3, vec![add(1), remove(1)]), Reply::Worked { .. }),
+        "nothing is left of it"
+    );
 }
 
 #[test]
