@@ -133,17 +133,26 @@ impl Prepared {
         let met = runs.admission.when_met().iter();
         let when_met: String =
             met.map(|error| format!("; refused where it meets such a row: {}", error.message())).collect();
+        // All shards but one prepare; that one decides, which is the answer; then the others commit.
+        let (mut round_trips, mut messages) = (1 + u32::from(others > 0), 3 * others + 2);
+        let mut at_owners = "";
+        if runs.carries {
+            // The statement, then its writes at owners of keys, which prepare before the decision. All other shards may be owners.
+            let owners = u32::from(of) - 1;
+            round_trips += 3;
+            messages = 2 * (others + 1) + 5 * owners + 2;
+            at_owners = "; round trips and messages are what it takes at most, where other shards own its unique keys";
+        }
         Ok(Explained {
             what,
             mechanism: self.mechanism(),
             shards,
             of,
             decides,
-            // All shards but one prepare; that one decides, which is the answer; then the others commit.
-            round_trips: if others == 0 { 1 } else { 2 },
-            messages: 3 * others + 2,
+            round_trips,
+            messages,
             guards: guards.collect(),
-            why: plan.as_ref().map(|plan| plan.why.clone()).unwrap_or_default() + &when_met,
+            why: plan.as_ref().map(|plan| plan.why.clone()).unwrap_or_default() + at_owners + &when_met,
             reasons,
             accesses: runs.accesses(program),
             before: Vec::new(),

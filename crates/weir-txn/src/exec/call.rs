@@ -24,7 +24,7 @@ use super::context::{Cx, Frame};
 use super::deferred::Later;
 use super::expr::{CompiledExpr, Truth};
 use super::program::{
-    CompiledProcedure, CompiledStep, CompiledStepKind, Destination, Effects, Program, Target,
+    CompiledProcedure, CompiledRoute, CompiledStep, CompiledStepKind, Destination, Effects, Program, Target,
 };
 use super::returned::Returned;
 use super::sequences::CallEnvironment;
@@ -518,7 +518,8 @@ impl<'a, F: Faults> Run<'a, F> {
                         Truth::True => return self.steps(body),
                         Truth::False | Truth::Unknown => {}
                         Truth::Deferred => {
-                            self.pass_over(effects)?;
+                            let bodies = branches.iter().map(|(_, body)| body).chain([otherwise]);
+                            self.pass_over_branches(effects, bodies)?;
                             return Ok(Flow::Next);
                         }
                     }
@@ -613,13 +614,56 @@ impl<'a, F: Faults> Run<'a, F> {
     /// Skips steps when this shard does not know whether they run. Allowed if they touch no rows and continue after themselves. The
     /// variables that they assign become unknown too. A RAISE among them is executed by the shard that knows.
     fn pass_over(&mut self, effects: &Effects) -> Result<(), Stop> {
-        if effects.touches_rows || effects.leaves {
+        if effects.touches_rows {
             return Err(needs_general("a step that depends on another shard's data"));
         }
+        self.pass_over_branches(effects, std::iter::empty())
+    }
+
+    /// The same of the branches of an IF, whose statements may be those of other shards.
+    fn pass_over_branches<'s>(
+        &mut self,
+        effects: &Effects,
+        mut branches: impl Iterator<Item = &'s Vec<CompiledStep>>,
+    ) -> Result<(), Stop> {
+        // Before the keys of the statements are computed: those that a branch assigns are unknown.
         for &slot in &effects.assigned {
             self.frame.set(slot, Value::Deferred);
         }
-        Ok(())
+        let passes = !effects.touches_rows || branches.all(|steps| self.are_elsewhere(steps));
+        match passes && !effects.leaves {
+            true => Ok(()),
+            false => Err(needs_general("a step that depends on another shard's data")),
+        }
+    }
+
+    /// Returns whether each statement of the steps has a known partition key, and lives on another shard.
+    fn are_elsewhere(&mut self, steps: &[CompiledStep]) -> bool {
+        steps.iter().all(|step| match &step.kind {
+            CompiledStepKind::Query { route, merged: None, .. }
+            | CompiledStepKind::Update { route, .. }
+            | CompiledStepKind::Delete { route, .. } => self.lives_elsewhere(route),
+            CompiledStepKind::Insert { insert, route, .. } => {
+                insert.spread.is_empty() && insert.distant_parents.is_empty() && self.lives_elsewhere(route)
+            }
+            CompiledStepKind::If { branches, otherwise, .. } => {
+                branches.iter().all(|(_, body)| self.are_elsewhere(body)) && self.are_elsewhere(otherwise)
+            }
+            CompiledStepKind::Block { body, .. } => self.are_elsewhere(body),
+            CompiledStepKind::Assign { .. }
+            | CompiledStepKind::AssignElement { .. }
+            | CompiledStepKind::GetRowCount { .. }
+            | CompiledStepKind::Raise(_)
+            | CompiledStepKind::Null => true,
+            _ => false,
+        })
+    }
+
+    fn lives_elsewhere(&mut self, route: &CompiledRoute) -> bool {
+        match route {
+            CompiledRoute::By { keys, .. } => matches!(self.place_of(keys), Ok(Place::Elsewhere(_))),
+            CompiledRoute::Anywhere | CompiledRoute::Own { .. } | CompiledRoute::Everywhere => false,
+        }
     }
 
     fn call(&mut self, procedure: usize, args: &[CompiledExpr], targets: &[Target]) -> Result<(), Stop> {
