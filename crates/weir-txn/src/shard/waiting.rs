@@ -5,7 +5,12 @@ use weir_core::ids::{CoordinatorId, TxnId};
 use super::node::{Effects, Node};
 use crate::claims::Holders;
 use crate::faults::Faults;
-use crate::message::{Age, Reply, Request};
+use crate::message::{Age, Reply, Request, Work};
+
+/// Returns whether the statement is the first request of its transaction, which holds nothing yet: nobody waits for it.
+fn holds_nothing(work: &Work) -> bool {
+    work.number == 1 && work.answers.is_empty() && work.participants.len() <= 2
+}
 
 impl<F: Faults> Node<F> {
     pub(crate) fn stop_waiting(&mut self, txn: TxnId) {
@@ -66,8 +71,8 @@ impl<F: Faults> Node<F> {
     /// Queues a call or statement that needs the end of the holders, or answers that it is withdrawn.
     pub(super) fn wait_for(&mut self, holders: Holders, request: Request, out: &mut Effects) {
         match request {
-            Request::Work { txn, begun, .. } if self.withdraws(&holders, begun.age) => {
-                self.withdraw(txn, out)
+            Request::Work { txn, begun, ref work } if self.withdraws(work, &holders, begun.age) => {
+                self.withdraw(txn, out);
             }
             Request::Work { .. } => {
                 self.has_done.waits += 1;
@@ -106,9 +111,11 @@ impl<F: Faults> Node<F> {
 
     /// Returns whether a statement of that age withdraws instead of waiting for older open transactions: where no timer runs, nobody ends
     /// circles of transactions of several coordinators. Calls withdraw from open transactions, so no prepared one waits for any of these.
-    fn withdraws(&self, holders: &Holders, age: Age) -> bool {
-        let is_older = |holder: &TxnId| self.open.get(holder).is_some_and(|open| open.age < age);
-        !self.participant.remembers && !self.bugs.waits_in_circles() && holders.iter().any(is_older)
+    fn withdraws(&self, work: &Work, holders: &Holders, age: Age) -> bool {
+        if self.participant.remembers || self.bugs.waits_in_circles() || holds_nothing(work) {
+            return false;
+        }
+        holders.iter().any(|holder| self.open.get(holder).is_some_and(|open| open.age < age))
     }
 
     /// Drops queued requests of silent coordinators: they must not be prepared later, when no client waits for them.
