@@ -41,6 +41,8 @@ faults! {
     ignores_open,
     /// A statement that locks rows claims them: it passes writers that take no claim, and they pass it (S14).
     locks_by_claims,
+    /// A part of a call does not hold what it has found of a row's existence until the outcome.
+    forgets_existence,
     /// No entry of a global key follows from a row.
     forgets_entries,
     /// Who adds or removes an entry of a global key looks without claiming the key.

@@ -225,3 +225,52 @@ fn sequences_survive_crashes() {
     let plant = |setup: &mut Setup<PlantedBugs>| plant(&mut setup.bugs);
     check_caught("recovery forgets sequences", &mut simulated, plant, has_given_twice);
 }
+
+/// Two rows on two shards, which come and go together.
+const FRIENDS: &str = "
+CREATE TABLE friends (user_id integer, friend_id integer, PRIMARY KEY (user_id, friend_id));
+COMMENT ON TABLE friends IS 'weir: partition by (user_id)';
+CREATE ASSERTION friends_are_mutual CHECK (NOT EXISTS (SELECT 1 FROM friends AS one WHERE NOT EXISTS
+    (SELECT 1 FROM friends AS other WHERE other.user_id = one.friend_id AND other.friend_id = one.user_id)));
+CREATE PROCEDURE befriend(a integer, b integer) LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO friends VALUES (a, b) ON CONFLICT (user_id, friend_id) DO NOTHING;
+    INSERT INTO friends VALUES (b, a) ON CONFLICT (user_id, friend_id) DO NOTHING;
+END $$;
+CREATE PROCEDURE meet(a integer, b integer) LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO friends VALUES (b, a);
+    INSERT INTO friends VALUES (a, b);
+END $$;
+CREATE PROCEDURE unfriend(a integer, b integer) LANGUAGE plpgsql AS $$ BEGIN
+    DELETE FROM friends WHERE user_id = b AND friend_id = a;
+    DELETE FROM friends WHERE user_id = a AND friend_id = b;
+END $$;
+";
+
+const FRIENDS_WORKLOAD: &str = "
+[mix]
+befriend = 2
+meet = 1
+unfriend = 2
+[parameters.befriend]
+a = \"uniform(1, 3)\"
+b = \"uniform(4, 5)\"
+[parameters.meet]
+a = \"uniform(1, 3)\"
+b = \"uniform(4, 5)\"
+[parameters.unfriend]
+a = \"uniform(1, 3)\"
+b = \"uniform(4, 5)\"
+";
+
+/// S20: each part holds what it has found, so all shards run two calls in one order.
+#[test]
+fn rows_of_several_shards_come_and_go_together() {
+    let friends = World::of(FRIENDS, FRIENDS_WORKLOAD);
+    let mut simulated = friends.simulated();
+    for seed in world::seeds(0..40) {
+        let report = run(&mut simulated, &Setup { faults: Some(hard()), ..Setup::new(seed) });
+        assert!(report.failure.is_none(), "seed {seed}: {report}");
+    }
+    let plant: Plant = |bugs| bugs.forgets_existence = true;
+    check_caught("existence", &mut simulated, |setup| plant(&mut setup.bugs), has_failed);
+}

@@ -344,6 +344,13 @@ impl TableAccess {
         matches!(self.path, Path::Get { .. })
     }
 
+    /// The unique key by which it looks for a row, unless no row can have it.
+    pub(super) fn unique_key(&self, cx: &mut Cx<'_>) -> Result<Option<(IndexId, KeyBytes)>, SqlError> {
+        let Path::Get { index, keys } = &self.path else { return Ok(None) };
+        let mut key = KeyBytes::new();
+        Ok(push_keys(self.table, *index, 0, keys, &mut key, cx)?.then_some((*index, key)))
+    }
+
     /// Returns whether it finds at most one row, by constants and slots only.
     pub(super) fn is_by_given_key(&self) -> bool {
         let is_given = |key: &CompiledExpr| matches!(key, CompiledExpr::Constant(_) | CompiledExpr::Slot(_));

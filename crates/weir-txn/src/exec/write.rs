@@ -325,7 +325,10 @@ impl<F: Faults> Run<'_, F> {
             && let Some(row) = self.conflicting(table, conflict.index, values)?
         {
             return match &conflict.update {
-                None => self.wait_for_key(table, row).map(|()| 0),
+                None => {
+                    self.wait_for_key(table, row)?;
+                    self.hold_existing(table, row).map(|()| 0)
+                }
                 Some(_) if self.upserted.contains(&(table, row)) => Err(Stop::Error(affected_twice())),
                 Some(update) => self.update_conflicting(insert, row, values, update),
             };
@@ -649,6 +652,9 @@ impl<F: Faults> Run<'_, F> {
                 self.return_row(&delete.returning)?;
             }
         }
+        if let (Matches::Access(access), true) = (&delete.rows, rows.is_empty()) {
+            self.hold_absent(access)?;
+        }
         for &row in &rows {
             check()?;
             // A cascade from an earlier row of this statement may have deleted it.
@@ -657,7 +663,7 @@ impl<F: Faults> Run<'_, F> {
             }
             let deleted = match delete.guarded || self.holds_rows() {
                 true => self.claim_row(delete.table, row, LockStrength::Update),
-                false => Ok(()),
+                false => self.hold_going(delete.table, row),
             };
             let deleted = deleted.and_then(|()| self.delete_row(delete.table, row));
             self.choosing_to_write(deleted, delete.table, rows.iter().copied())?;

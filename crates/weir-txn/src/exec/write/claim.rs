@@ -8,6 +8,7 @@ use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::Value;
 
 use crate::claims::{Claim, Claims, Holders, KEYS_CLAIMED_MAX};
+use crate::exec::access::TableAccess;
 use crate::exec::call::{Fragment, Role, Run, Stop};
 use crate::exec::foreseen::{inserts_elsewhere, moves};
 use crate::exec::worker::ClaimsOf;
@@ -115,6 +116,43 @@ impl<F: Faults> Run<'_, F> {
         }
         self.ran.locks_rows |= self.fragment.role.is_prepared();
         self.check_pins(table, row, LockStrength::NoKeyUpdate)
+    }
+
+    /// Returns whether other shards run other parts of the call.
+    fn has_other_parts(&self) -> bool {
+        matches!(self.fragment.role, Role::Part | Role::Last(_))
+    }
+
+    /// Holds what one part of a call has found of a row's existence, until the outcome. Without it two calls that write the same rows on two
+    /// shards could run in one order here and in the other there: one that inserts two rows and one that deletes them would leave one row.
+    fn hold_existence(&mut self, claim: impl FnOnce() -> Claim) -> Result<(), Stop> {
+        if !self.has_other_parts() || self.fragment.bugs.forgets_existence() {
+            return Ok(());
+        }
+        // Others claim the rows that they write as long as this part is prepared.
+        self.ran.locks_rows |= self.fragment.role.is_prepared();
+        self.claim(claim)
+    }
+
+    /// Holds a row that is about to go.
+    pub(super) fn hold_going(&mut self, table: TableId, row: u32) -> Result<(), Stop> {
+        self.hold_existence(|| Claim::row(table, row, LockStrength::Update))
+    }
+
+    /// Holds a row that is there, so that nothing is inserted.
+    pub(super) fn hold_existing(&mut self, table: TableId, row: u32) -> Result<(), Stop> {
+        self.hold_existence(|| Claim::row(table, row, LockStrength::KeyShare))
+    }
+
+    /// Holds the unique key under which a row was looked for and is not there.
+    pub(super) fn hold_absent(&mut self, access: &TableAccess) -> Result<(), Stop> {
+        if !self.has_other_parts() {
+            return Ok(());
+        }
+        match self.with_cx(|cx| access.unique_key(cx))? {
+            Some((index, key)) => self.hold_existence(|| Claim::Key(access.table, index, key)),
+            None => Ok(()),
+        }
     }
 
     /// Claims the current keys of a row that is about to change them. As in PostgreSQL, an assigned but unchanged key is not a change.
