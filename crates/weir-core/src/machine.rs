@@ -63,7 +63,7 @@ pub trait Pace: Send + Sync {
 }
 
 /// A file of one worker. It is gone when the value is dropped, and when its process ends.
-pub trait TemporaryFile {
+pub trait TemporaryFile: Send + Sync {
     /// Writes bytes at the end of the file.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ pub trait TemporaryFile {
     ///
     /// # Errors
     /// Those of the file system; the file ends before.
-    fn read(&mut self, at: u64, into: &mut [u8]) -> io::Result<()>;
+    fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()>;
 }
 
 #[derive(Debug, Default)]
@@ -85,7 +85,7 @@ impl TemporaryFile for MemoryFile {
         Ok(())
     }
 
-    fn read(&mut self, at: u64, into: &mut [u8]) -> io::Result<()> {
+    fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
         let from = usize::try_from(at).ok().and_then(|at| self.0.get(at..at + into.len()));
         into.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())

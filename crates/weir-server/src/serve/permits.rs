@@ -148,7 +148,7 @@ impl TemporaryFile for Unnamed {
         Ok(())
     }
 
-    fn read(&mut self, at: u64, into: &mut [u8]) -> io::Result<()> {
+    fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(into, at)
     }
 }

@@ -7,7 +7,7 @@ use weir_types::{SqlError, SqlState};
 use super::aggregate::CompiledAggregate;
 use super::counts::{RowCounts, TABLE_ROWS};
 use super::expr::{CompiledExpr, Field};
-use super::query::window::CompiledWindow;
+use super::query::window::WindowSort;
 use super::slots::{CellId, ROW_IDENTITY, Slot, SlotAllocator};
 use crate::storage::Schema;
 
@@ -31,8 +31,8 @@ pub struct Compiler<'a> {
     pub(crate) ctes: Vec<Vec<CellId>>,
     /// Aggregates met so far in each enclosing SELECT, outermost first.
     pub(crate) aggregates: Vec<Vec<CompiledAggregate>>,
-    /// Window functions met so far in each enclosing SELECT, outermost first.
-    pub(crate) windows: Vec<Vec<CompiledWindow>>,
+    /// Window functions met so far in each enclosing SELECT, outermost first, by their sorts.
+    pub(crate) windows: Vec<Vec<WindowSort>>,
     /// Table whose columns are currently read in place.
     in_place: Option<InPlace>,
     /// Addresses of conditions that became index keys, while they are recorded (see [`Compiler::watch_consumed`]).

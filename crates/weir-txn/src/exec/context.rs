@@ -9,6 +9,7 @@ use weir_types::datetime::TransactionTime;
 use weir_types::{SqlError, Value};
 
 use super::query::hash::{HashTable, ValueMap, ValueSet};
+use super::query::tuplestore::Tuplestore;
 use super::slots::{CellId, Slot, SlotAllocator};
 use crate::storage::{RowRef, Rows};
 
@@ -30,7 +31,7 @@ pub(crate) enum Cell {
     #[default]
     Empty,
     Scalar(Value),
-    Rows(Arc<Vec<Vec<Value>>>),
+    Rows(Arc<Tuplestore>),
     Set(Arc<ValueSet>),
     Map(Arc<ValueMap>),
     Table(Arc<HashTable>),

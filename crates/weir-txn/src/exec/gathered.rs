@@ -299,7 +299,7 @@ impl CompiledMerge {
     ) -> Result<Vec<Vec<Value>>, SqlError> {
         cx.frame.begin_statement();
         for (&cell, rows) in self.rows.iter().zip(parts) {
-            *cx.cell(cell) = Cell::Rows(Arc::new(rows));
+            *cx.cell(cell) = Cell::Rows(Arc::new(rows.into()));
         }
         let mut merged = Vec::new();
         let _ = self.query.execute(cx, &mut |_, row| {

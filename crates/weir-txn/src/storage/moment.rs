@@ -175,7 +175,7 @@ pub struct Moment {
     pace: Arc<dyn Pace>,
     memory: WorkingMemory,
     /// Bytes of the statement's temporary files.
-    temporary_bytes: Cell<u64>,
+    temporary_bytes: Arc<AtomicU64>,
     advances: bool,
 }
 
@@ -211,7 +211,7 @@ impl Moment {
             own: RefCell::new(own),
             pace,
             memory,
-            temporary_bytes: Cell::new(0),
+            temporary_bytes: Arc::default(),
             advances,
         };
         moment.take_lock();
@@ -472,7 +472,7 @@ impl TemporaryFiles for Moment {
         self.pace.temporary_file()
     }
 
-    fn bytes(&self) -> &Cell<u64> {
+    fn bytes(&self) -> &Arc<AtomicU64> {
         &self.temporary_bytes
     }
 

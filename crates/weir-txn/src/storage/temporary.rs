@@ -2,8 +2,9 @@
 //!
 //! Only a worker has temporary files: it may wait for a disk, a step of a shard may not.
 
-use std::cell::Cell;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_core::machine::TemporaryFile;
 use weir_types::memory::WorkingMemory;
@@ -25,7 +26,7 @@ pub trait TemporaryFiles {
     fn create(&self) -> io::Result<Box<dyn TemporaryFile>>;
 
     /// Bytes that all files of the statement take now.
-    fn bytes(&self) -> &Cell<u64>;
+    fn bytes(&self) -> &Arc<AtomicU64>;
 
     /// Reads or writes, while others may use the rows. No borrow of the rows is alive.
     ///
@@ -49,30 +50,30 @@ fn over_limit(most: u64) -> SqlError {
 }
 
 /// Rows in the order in which they were pushed. The last ones are in memory; no file exists before a chunk is full.
-pub struct Spool<'f> {
-    files: &'f dyn TemporaryFiles,
+///
+/// It does not refer to its statement's files, which are an argument, so that a frame can keep it.
+pub struct RowFile {
     file: Option<Box<dyn TemporaryFile>>,
     /// Length of the file. Rows do not cross it.
     written: u64,
     /// Rows behind those of the file.
     buffer: Vec<u8>,
     chunk_bytes: usize,
+    /// Bytes of all files of the statement.
+    of_statement: Arc<AtomicU64>,
 }
 
-impl<'f> Spool<'f> {
-    pub fn new(files: &'f dyn TemporaryFiles) -> Spool<'f> {
+impl RowFile {
+    pub fn new(files: &dyn TemporaryFiles) -> RowFile {
         let share = files.memory().sort_bytes / CHUNKS_IN_MEMORY;
         let chunk_bytes = share.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
-        Spool { files, file: None, written: 0, buffer: Vec::new(), chunk_bytes }
+        let of_statement = files.bytes().clone();
+        RowFile { file: None, written: 0, buffer: Vec::new(), chunk_bytes, of_statement }
     }
 
-    pub fn files(&self) -> &'f dyn TemporaryFiles {
-        self.files
-    }
-
-    /// Number of chunks that fit into the working memory of a sort.
-    pub fn chunks_in_memory(&self) -> usize {
-        self.files.memory().sort_bytes / self.chunk_bytes
+    /// Bytes that are written and read at once.
+    pub fn chunk_bytes(&self) -> usize {
+        self.chunk_bytes
     }
 
     /// Position behind the last row.
@@ -82,24 +83,24 @@ impl<'f> Spool<'f> {
 
     /// # Errors
     /// The disk is full (53100), or the statement's limit reached (53400).
-    pub fn push(&mut self, row: &[Value]) -> Result<(), SqlError> {
+    pub fn push(&mut self, row: &[Value], files: &dyn TemporaryFiles) -> Result<(), SqlError> {
         let start = self.buffer.len();
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.extend_from_slice(&[0; 4]);
         self.buffer = postcard::to_extend(row, buffer).expect("memory takes all");
         let length = u32::try_from(self.buffer.len() - start - 4).expect("a row has less than 4 GiB");
         self.buffer[start..start + 4].copy_from_slice(&length.to_le_bytes());
-        if self.buffer.len() >= self.chunk_bytes { self.write_out() } else { Ok(()) }
+        if self.buffer.len() >= self.chunk_bytes { self.write_out(files) } else { Ok(()) }
     }
 
     /// Writes the rows that are in memory to the file.
-    fn write_out(&mut self) -> Result<(), SqlError> {
+    fn write_out(&mut self, files: &dyn TemporaryFiles) -> Result<(), SqlError> {
         let length = self.buffer.len() as u64;
-        let all = self.files.bytes().get() + length;
-        if let Some(most) = self.files.memory().files_bytes_max.filter(|most| all > *most) {
+        let all = self.of_statement.load(Ordering::Relaxed) + length;
+        if let Some(most) = files.memory().files_bytes_max.filter(|most| all > *most) {
             return Err(over_limit(most));
         }
-        let (file, buffer, files) = (&mut self.file, &self.buffer, self.files);
+        let (file, buffer) = (&mut self.file, &self.buffer);
         let mut append = || {
             let file = match file.take() {
                 Some(open) => file.insert(open),
@@ -107,15 +108,20 @@ impl<'f> Spool<'f> {
             };
             file.append(buffer)
         };
-        self.files.transfer(&mut append).map_err(|error| failed(&error))?;
-        self.files.bytes().set(all);
+        files.transfer(&mut append).map_err(|error| failed(&error))?;
+        self.of_statement.store(all, Ordering::Relaxed);
         self.written += length;
         self.buffer.clear();
         Ok(())
     }
 
     /// Reads bytes from a position on, up to `end`: at least one, unless the position is `end`.
-    fn read(&mut self, at: u64, end: u64, into: &mut Vec<u8>) -> Result<(), SqlError> {
+    fn read(
+        &self,
+        (at, end): (u64, u64),
+        into: &mut Vec<u8>,
+        files: &dyn TemporaryFiles,
+    ) -> Result<(), SqlError> {
         if at >= self.written {
             let range = (at - self.written) as usize..(end - self.written) as usize;
             into.extend_from_slice(&self.buffer[range]);
@@ -124,8 +130,54 @@ impl<'f> Spool<'f> {
         let length = (end.min(self.written) - at).min(self.chunk_bytes as u64) as usize;
         let start = into.len();
         into.resize(start + length, 0);
-        let file = self.file.as_mut().expect("it has been written to");
-        self.files.transfer(&mut || file.read(at, &mut into[start..])).map_err(|error| failed(&error))
+        let file = self.file.as_ref().expect("it has been written to");
+        files.transfer(&mut || file.read(at, &mut into[start..])).map_err(|error| failed(&error))
+    }
+}
+
+impl Drop for RowFile {
+    fn drop(&mut self) {
+        self.of_statement.fetch_sub(self.written, Ordering::Relaxed);
+    }
+}
+
+/// A file of rows, with the files of its statement.
+pub struct Spool<'f> {
+    files: &'f dyn TemporaryFiles,
+    rows: RowFile,
+}
+
+impl<'f> Spool<'f> {
+    pub fn new(files: &'f dyn TemporaryFiles) -> Spool<'f> {
+        Spool { files, rows: RowFile::new(files) }
+    }
+
+    pub fn files(&self) -> &'f dyn TemporaryFiles {
+        self.files
+    }
+
+    /// Number of chunks that fit into the working memory of a sort.
+    pub fn chunks_in_memory(&self) -> usize {
+        self.files.memory().sort_bytes / self.rows.chunk_bytes
+    }
+
+    /// Position behind the last row.
+    pub fn end(&self) -> u64 {
+        self.rows.end()
+    }
+
+    /// # Errors
+    /// As [`RowFile::push`].
+    pub fn push(&mut self, row: &[Value]) -> Result<(), SqlError> {
+        self.rows.push(row, self.files)
+    }
+
+    /// The next row of a cursor; none: there is no other.
+    ///
+    /// # Errors
+    /// 58030.
+    pub fn next_row(&self, cursor: &mut SpoolCursor) -> Result<Option<Vec<Value>>, SqlError> {
+        cursor.next_row(&self.rows, self.files)
     }
 
     /// All of its rows, which takes them out of it.
@@ -135,14 +187,8 @@ impl<'f> Spool<'f> {
     }
 }
 
-impl Drop for Spool<'_> {
-    fn drop(&mut self) {
-        self.files.bytes().set(self.files.bytes().get() - self.written);
-    }
-}
-
-/// A place among the rows of a spool, and where they end.
-#[derive(Debug)]
+/// A place among the rows of a file, and where they end.
+#[derive(Debug, Default)]
 pub struct SpoolCursor {
     /// Position behind the bytes that have been read.
     at: u64,
@@ -158,14 +204,35 @@ impl SpoolCursor {
         SpoolCursor { at, end, chunk: Vec::new(), taken: 0 }
     }
 
+    /// Moves to the start of a row. Bytes that have been read and lie behind it are not read again.
+    pub fn seek(&mut self, to: u64) {
+        let start = self.at - self.chunk.len() as u64;
+        if (start..=self.at).contains(&to) {
+            self.taken = (to - start) as usize;
+        } else {
+            (self.at, self.taken) = (to, 0);
+            self.chunk.clear();
+        }
+    }
+
+    /// Rows have been pushed: their end is there now.
+    pub fn extend_to(&mut self, end: u64) {
+        self.end = end;
+    }
+
     /// The next bytes, exactly so many.
-    fn bytes(&mut self, spool: &mut Spool<'_>, length: usize) -> Result<&[u8], SqlError> {
+    fn bytes(
+        &mut self,
+        rows: &RowFile,
+        files: &dyn TemporaryFiles,
+        length: usize,
+    ) -> Result<&[u8], SqlError> {
         if self.chunk.len() - self.taken < length {
             self.chunk.drain(..self.taken);
             self.taken = 0;
             while self.chunk.len() < length {
                 let before = self.chunk.len();
-                spool.read(self.at, self.end, &mut self.chunk)?;
+                rows.read((self.at, self.end), &mut self.chunk, files)?;
                 self.at += (self.chunk.len() - before) as u64;
             }
         }
@@ -174,17 +241,34 @@ impl SpoolCursor {
         Ok(&self.chunk[start..self.taken])
     }
 
+    /// The bytes of the next row; none: there is no other.
+    fn next_bytes(&mut self, rows: &RowFile, files: &dyn TemporaryFiles) -> Result<Option<&[u8]>, SqlError> {
+        if self.at == self.end && self.taken == self.chunk.len() {
+            return Ok(None);
+        }
+        let length = self.bytes(rows, files, 4)?.try_into().expect("four bytes");
+        self.bytes(rows, files, u32::from_le_bytes(length) as usize).map(Some)
+    }
+
     /// The next row; none: there is no other.
     ///
     /// # Errors
     /// 58030.
-    pub fn next_row(&mut self, spool: &mut Spool<'_>) -> Result<Option<Vec<Value>>, SqlError> {
-        if self.at == self.end && self.taken == self.chunk.len() {
-            return Ok(None);
-        }
-        let length = self.bytes(spool, 4)?.try_into().expect("four bytes");
-        let row = self.bytes(spool, u32::from_le_bytes(length) as usize)?;
-        Ok(Some(postcard::from_bytes(row).expect("a row that was pushed")))
+    pub fn next_row(
+        &mut self,
+        rows: &RowFile,
+        files: &dyn TemporaryFiles,
+    ) -> Result<Option<Vec<Value>>, SqlError> {
+        let row = self.next_bytes(rows, files)?;
+        Ok(row.map(|row| postcard::from_bytes(row).expect("a row that was pushed")))
+    }
+
+    /// Passes over the next row, if there is one.
+    ///
+    /// # Errors
+    /// 58030.
+    pub fn skip_row(&mut self, rows: &RowFile, files: &dyn TemporaryFiles) -> Result<(), SqlError> {
+        self.next_bytes(rows, files).map(|_| ())
     }
 }
 
@@ -200,7 +284,7 @@ impl SpooledRows<'_> {
     /// # Errors
     /// 58030.
     pub fn next_row(&mut self) -> Result<Option<Vec<Value>>, SqlError> {
-        self.cursor.next_row(&mut self.spool)
+        self.spool.next_row(&mut self.cursor)
     }
 }
 
@@ -209,14 +293,19 @@ impl SpooledRows<'_> {
 #[derive(Default)]
 pub struct InMemory {
     memory: WorkingMemory,
-    bytes: Cell<u64>,
-    pub files: Cell<usize>,
+    bytes: Arc<AtomicU64>,
+    pub files: std::cell::Cell<usize>,
 }
 
 #[cfg(test)]
 impl InMemory {
     pub fn of(memory: WorkingMemory) -> InMemory {
         InMemory { memory, ..InMemory::default() }
+    }
+
+    /// Bytes that its files take now.
+    pub fn bytes_now(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 }
 
@@ -238,7 +327,7 @@ impl TemporaryFiles for InMemory {
         weir_core::machine::Pace::temporary_file(&Unpaced)
     }
 
-    fn bytes(&self) -> &Cell<u64> {
+    fn bytes(&self) -> &Arc<AtomicU64> {
         &self.bytes
     }
 
@@ -269,15 +358,15 @@ mod tests {
             spool.push(&row(number)).unwrap();
         }
         let mut some = SpoolCursor::new(ten, spool.end());
-        assert_eq!(some.next_row(&mut spool).unwrap(), Some(row(10)));
+        assert_eq!(spool.next_row(&mut some).unwrap(), Some(row(10)));
         let mut rows = spool.into_rows();
         for number in 0..5_000 {
             assert_eq!(rows.next_row().unwrap(), Some(row(number)));
         }
         assert_eq!(rows.next_row().unwrap(), None);
-        assert!(files.bytes().get() > 400_000);
+        assert!(files.bytes_now() > 400_000);
         drop(rows);
-        assert_eq!(files.bytes().get(), 0);
+        assert_eq!(files.bytes_now(), 0);
     }
 
     #[test]
@@ -290,7 +379,7 @@ mod tests {
         let error = (0..5_000).find_map(|number| spool.push(&row(number)).err()).unwrap();
         assert_eq!(error.state(), SqlState::CONFIGURATION_LIMIT_EXCEEDED);
         drop(spool);
-        assert_eq!(files.bytes().get(), 0);
+        assert_eq!(files.bytes_now(), 0);
         let mut spool = Spool::new(&files);
         spool.push(&row(2)).unwrap();
         assert_eq!(spool.into_rows().next_row().unwrap(), Some(row(2)));

@@ -1,4 +1,4 @@
-//! Statements that sort and hash more than their working memory: what exceeds it is in temporary files, which go with the statement.
+//! Statements that sort, hash and collect more than their working memory: what exceeds it is in temporary files, which go with the statement.
 
 use crate::alone::Alone;
 use crate::eventually::until;
@@ -12,7 +12,11 @@ const TEXT: &str = "a text that is long enough for all of the rows to be more th
 
 const SORTED: &str = "SELECT count(*) FROM (SELECT c FROM t ORDER BY c OFFSET 1) x";
 
-/// Queries whose sorts and hash tables hold all rows, and what they give.
+const COLLECTED: &str = "WITH w AS (SELECT c FROM t) SELECT count(*) FROM w";
+
+const NUMBERED: &str = "SELECT max(n) FROM (SELECT c, count(*) OVER () AS n FROM t) x";
+
+/// Queries whose sorts, hash tables, WITH queries and windows have all rows, and what they give.
 fn queries() -> Vec<(&'static str, i64)> {
     vec![
         ("SELECT count(*) FROM (SELECT c FROM t ORDER BY c OFFSET 1) x", ROWS - 1),
@@ -30,7 +34,42 @@ fn queries() -> Vec<(&'static str, i64)> {
             "SELECT count(*) FROM (SELECT c FROM t INTERSECT ALL SELECT c FROM t WHERE a > 1000) x",
             ROWS - 1_000,
         ),
+        ("WITH w AS (SELECT a, c FROM t) SELECT count(*) FROM w x JOIN w y ON x.a = y.a", ROWS),
+        (
+            "WITH w AS (SELECT a, c FROM t) SELECT count(*) FROM (SELECT c FROM w EXCEPT ALL SELECT c FROM w) x",
+            0,
+        ),
+        (
+            "WITH RECURSIVE r AS (SELECT a, c FROM t UNION ALL SELECT a + 100000, c FROM r WHERE a <= 100000) \
+             SELECT count(*) FROM r",
+            ROWS * 2,
+        ),
+        ("SELECT count(*) FROM t WHERE c || 'x' > ALL (SELECT c FROM t) AND a > 99998", 1),
+        ("SELECT max(n) FROM (SELECT c, row_number() OVER (ORDER BY c) AS n FROM t) x WHERE c > ''", ROWS),
+        ("SELECT sum(n) FROM (SELECT c, count(*) OVER () AS n FROM t) x WHERE c > ''", ROWS * ROWS),
+        ("SELECT max(n) FROM (SELECT c, sum(a) OVER (ORDER BY a) AS n FROM t) x WHERE c > ''", 5_000_050_000),
+        (
+            "SELECT count(*) FROM (SELECT c, lag(c) OVER (PARTITION BY b ORDER BY a) AS d FROM t) x WHERE c <> d",
+            ROWS - 1,
+        ),
+        (
+            "SELECT count(*) FROM (SELECT c, first_value(c) OVER w AS f, ntile(4) OVER w AS n, sum(a) OVER v AS s \
+             FROM t WINDOW w AS (ORDER BY a), v AS (PARTITION BY a % 2 ORDER BY a DESC ROWS 2 PRECEDING)) x \
+             WHERE f <> c AND n = 4 AND s > 0",
+            ROWS / 4,
+        ),
     ]
+}
+
+/// What collects rows in one value is in memory.
+#[test]
+fn a_value_of_many_rows_has_to_have_room() {
+    let (_server, mut driver) = start("6MiB");
+    for query in ["SELECT array_agg(c) AS a FROM t", "SELECT array_agg(c) OVER () AS a FROM t"] {
+        let query = format!("SELECT count(*) FROM ({query}) x WHERE a IS NOT NULL");
+        let ended = number(&mut driver, &query).map_err(|error| error.code().cloned());
+        assert_eq!(ended, Err(Some(SqlState::OUT_OF_MEMORY)), "{query}");
+    }
 }
 
 fn start(memory: &str) -> (Alone, Driver) {
@@ -84,17 +123,20 @@ fn what_has_no_room_in_memory_is_in_files() {
 #[test]
 fn temporary_files_have_a_limit_and_end_with_a_cancelled_statement() {
     let (server, mut driver) = start("12MiB");
-    driver.batch_execute("SET temp_file_limit = '1MB'").unwrap();
-    let ended = number(&mut driver, SORTED).unwrap_err();
-    assert_eq!(ended.code(), Some(&SqlState::CONFIGURATION_LIMIT_EXCEEDED), "{ended:?}");
-    let message = ended.as_db_error().unwrap().message();
-    assert_eq!(message, "temporary file size exceeds temp_file_limit (1024kB)");
-    driver.batch_execute("RESET temp_file_limit").unwrap();
-    assert_eq!(number(&mut driver, SORTED).unwrap(), ROWS - 1, "the session goes on");
-    driver.batch_execute("SET statement_timeout = 50").unwrap();
-    let ended = number(&mut driver, &format!("{SORTED}, generate_series(1, 1000) g")).unwrap_err();
-    assert_eq!(ended.code(), Some(&SqlState::QUERY_CANCELED), "{ended:?}");
-    until("the files have gone with their statement", || files(&server) == 0);
+    for (query, expected) in [(SORTED, ROWS - 1), (COLLECTED, ROWS), (NUMBERED, ROWS)] {
+        driver.batch_execute("SET temp_file_limit = '1MB'").unwrap();
+        let ended = number(&mut driver, query).unwrap_err();
+        assert_eq!(ended.code(), Some(&SqlState::CONFIGURATION_LIMIT_EXCEEDED), "{ended:?}");
+        let message = ended.as_db_error().unwrap().message();
+        assert_eq!(message, "temporary file size exceeds temp_file_limit (1024kB)");
+        driver.batch_execute("RESET temp_file_limit").unwrap();
+        assert_eq!(number(&mut driver, query).unwrap(), expected, "the session goes on");
+        driver.batch_execute("SET statement_timeout = 50").unwrap();
+        let ended = number(&mut driver, &format!("{query}, generate_series(1, 1000) g")).unwrap_err();
+        assert_eq!(ended.code(), Some(&SqlState::QUERY_CANCELED), "{ended:?}");
+        until("the files have gone with their statement", || files(&server) == 0);
+        driver.batch_execute("RESET statement_timeout").unwrap();
+    }
 }
 
 /// The first node has no shard, so another process sorts.
@@ -133,9 +175,11 @@ fn statements_that_write_have_files_too() {
              DO $$ DECLARE k bigint; BEGIN \
                SELECT count(*) INTO k FROM (SELECT c FROM t UNION SELECT c FROM t) x; \
                UPDATE u SET n = n + k; \
-             END $$",
+             END $$; \
+             UPDATE u SET n = n + (WITH w AS (SELECT c FROM t) SELECT count(*) FROM w); \
+             UPDATE u SET n = n + (SELECT max(n) FROM (SELECT c, count(*) OVER () AS n FROM t) x WHERE c > '')",
         )
         .unwrap();
-    assert_eq!(number(&mut driver, "SELECT n FROM u").unwrap(), ROWS * 3 - 1);
+    assert_eq!(number(&mut driver, "SELECT n FROM u").unwrap(), ROWS * 5 - 1);
     assert_eq!(files(&server), 0);
 }

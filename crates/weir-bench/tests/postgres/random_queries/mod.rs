@@ -301,3 +301,22 @@ fn random_queries_are_answered_as_by_postgresql() {
 fn random_queries_that_pause_at_rows_are_answered_as_by_postgresql() {
     check_all(true);
 }
+
+/// What is compared only if it is generated often.
+#[test]
+fn queries_have_windows_and_with_queries_that_are_read_twice() {
+    let (mut windows, mut ranges, mut twice) = (0, 0, 0);
+    for seed in SEEDS {
+        let (_, sizes) = tables::rows(seed);
+        for at in 0..SCRIPTS {
+            let script = Script::of(&mut Choices::from_seed(seed * SCRIPTS + at), sizes);
+            for Step { sql, .. } in script.steps {
+                windows += usize::from(sql.contains(" OVER ("));
+                ranges += usize::from(sql.contains(" RANGE BETWEEN "));
+                let is_read_twice = |name: String| sql.matches(&format!(" {name} AS t")).count() > 1;
+                twice += usize::from((1..100).map(|number| format!("w{number}")).any(is_read_twice));
+            }
+        }
+    }
+    assert!(windows > 40 && ranges > 10 && twice > 10, "{windows}, {ranges}, {twice}");
+}

@@ -19,7 +19,7 @@ impl Generator<'_> {
         self.choices.begin();
         let kind = self.choices.below(16);
         let relation = match kind {
-            12 if !self.with.is_empty() => self.choices.pick(&self.with.clone()).clone(),
+            7..13 if !self.with.is_empty() => self.choices.pick(&self.with.clone()).clone(),
             13 if depth > 0 && self.nesting < 2 => self.derived(outer, depth, lateral),
             14 => self.series(lateral),
             15 if depth > 0 => self.values_relation(),
@@ -102,7 +102,7 @@ impl Generator<'_> {
     }
 
     fn with_queries(&mut self) -> String {
-        if !self.choices.once_in(6) {
+        if !self.choices.once_in(4) {
             return String::new();
         }
         if self.choices.once_in(3) {

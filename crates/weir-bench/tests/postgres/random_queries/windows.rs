@@ -55,6 +55,26 @@ const FRAMES_OF_PEERS: [&str; 5] = [
     " GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE GROUP",
 ];
 
+/// Those that a distance from the sort key bounds.
+fn ranges(of: Ty) -> &'static [&'static str] {
+    match of {
+        Ty::Int | Ty::Big => &[
+            " RANGE BETWEEN 1 PRECEDING AND 2 FOLLOWING",
+            " RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING",
+            " RANGE BETWEEN 2 FOLLOWING AND 5 FOLLOWING",
+            " RANGE BETWEEN CURRENT ROW AND 3 FOLLOWING EXCLUDE GROUP",
+        ],
+        Ty::Num => {
+            &[" RANGE BETWEEN 1.5 PRECEDING AND CURRENT ROW", " RANGE 0.5 PRECEDING EXCLUDE CURRENT ROW"]
+        }
+        Ty::Date => &[
+            " RANGE BETWEEN '1 month' PRECEDING AND '10 days' FOLLOWING",
+            " RANGE BETWEEN '1 day' FOLLOWING AND UNBOUNDED FOLLOWING",
+        ],
+        _ => &[],
+    }
+}
+
 const DIRECTIONS: [&str; 4] = ["", " DESC", " NULLS FIRST", " DESC NULLS LAST"];
 
 impl Generator<'_> {
@@ -79,7 +99,7 @@ impl Generator<'_> {
                     }
                 };
                 let first =
-                    if self.choices.once_in(2) { self.sort_item(scope) + ", " } else { String::new() };
+                    if self.choices.once_in(2) { self.sort_item(scope).1 + ", " } else { String::new() };
                 let direction = *self.choices.pick(&DIRECTIONS);
                 let order = format!("ORDER BY {first}{}", key.join(", ")) + direction;
                 let frame = if function.starts_with("ntile") || function.starts_with("row") {
@@ -96,13 +116,16 @@ impl Generator<'_> {
                 }
                 let template = *self.choices.pick(all);
                 let function = self.argument(template, ty, scope);
-                let order = if self.choices.once_in(4) {
-                    String::new()
-                } else {
-                    format!("ORDER BY {}", self.sort_item(scope))
+                if self.choices.once_in(4) {
+                    return format!("{function} OVER ({partition})");
+                }
+                let (ty, item) = self.sort_item(scope);
+                let ranges = ranges(ty);
+                let frame = match ranges.is_empty() || self.choices.below(3) > 0 {
+                    true => *self.choices.pick(&FRAMES_OF_PEERS),
+                    false => *self.choices.pick(ranges),
                 };
-                let frame = if order.is_empty() { "" } else { *self.choices.pick(&FRAMES_OF_PEERS) };
-                format!("{function} OVER ({partition}{order}{frame})")
+                format!("{function} OVER ({partition}ORDER BY {item}{frame})")
             }
         }
     }
@@ -112,10 +135,10 @@ impl Generator<'_> {
         format!("PARTITION BY {} ", self.key_of(scope, ty))
     }
 
-    fn sort_item(&mut self, scope: &Scope<'_>) -> String {
+    fn sort_item(&mut self, scope: &Scope<'_>) -> (Ty, String) {
         let ty = *self.choices.pick(&[Ty::Int, Ty::Text, Ty::Date, Ty::Num, Ty::Big]);
         let item = self.key_of(scope, ty);
-        format!("{item}{}", self.choices.pick(&DIRECTIONS))
+        (ty, format!("{item}{}", self.choices.pick(&DIRECTIONS)))
     }
 
     /// A column if there is one. A literal would be a position in other places; here it is just a value.

@@ -10,7 +10,7 @@ use super::{ArrayCompare, Binary, BinaryTest, Call, Cast, Compare, CompiledExpr,
 use crate::exec::aggregate::CompiledAggregate;
 use crate::exec::compiler::Compiler;
 use crate::exec::query::subquery::{ArraySubquery, ExistsSubquery, QuantifiedSubquery, ScalarSubquery};
-use crate::exec::query::window::CompiledWindow;
+use crate::exec::query::window::WindowSort;
 use crate::exec::slots::Slot;
 
 impl CompiledExpr {
@@ -164,13 +164,12 @@ fn compile_kind(expr: &Expr, compiler: &mut Compiler<'_>) -> Result<CompiledExpr
             CompiledExpr::Slot(slot)
         }
         ExprKind::Window(call) => {
-            let compiled = CompiledWindow::compile(call, &expr.ty, compiler)?;
-            let slot = compiled.output;
-            let Some(windows) = compiler.windows.last_mut() else {
+            let (sort, slot) = WindowSort::compile(call, &expr.ty, compiler)?;
+            let Some(sorts) = compiler.windows.last_mut() else {
                 let message = "window functions are not allowed here";
                 return Err(SqlError::new(SqlState::WINDOWING_ERROR, message));
             };
-            windows.push(compiled);
+            sort.add_to(sorts);
             CompiledExpr::Slot(slot)
         }
         ExprKind::NextValue(sequence) => CompiledExpr::NextValue(*sequence),

@@ -13,6 +13,9 @@ mod set_operation;
 pub(crate) mod sort;
 mod source;
 pub(crate) mod subquery;
+#[cfg(test)]
+mod tests;
+pub(crate) mod tuplestore;
 pub(crate) mod window;
 
 use std::ops::{ControlFlow, Range};
@@ -26,6 +29,7 @@ use weir_types::{SqlError, SqlState, SqlType, Value};
 use self::hash::ValueSet;
 use self::select::CompiledSelect;
 use self::sort::Sorter;
+use self::tuplestore::Tuplestore;
 use super::access::{TableAccess, unpack_row};
 use super::compiler::Compiler;
 use super::context::{Cell, Cx, Flow};
@@ -273,11 +277,12 @@ impl CompiledQuery {
     }
 
     /// Collects all rows.
-    pub fn collect(&self, cx: &mut Cx<'_>) -> Result<Vec<Vec<Value>>, SqlError> {
-        let mut rows = Vec::new();
+    fn collect(&self, cx: &mut Cx<'_>) -> Result<Tuplestore, SqlError> {
+        let files = cx.rows.temporary_files();
+        let mut rows = Tuplestore::default();
         let _ = self.execute(cx, &mut |_, row| {
             check()?;
-            rows.push(std::mem::take(row));
+            rows.push(std::mem::take(row), files)?;
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(rows)
@@ -305,34 +310,45 @@ impl CompiledQuery {
 
 impl CompiledCte {
     /// Computes a recursive CTE: the rows of the left side, then repeatedly the right side over the rows of the previous round.
-    fn recurse(&self, cx: &mut Cx<'_>) -> Result<Vec<Vec<Value>>, SqlError> {
+    fn recurse(&self, cx: &mut Cx<'_>) -> Result<Tuplestore, SqlError> {
         let Body::SetOperation { all, left, right, .. } = &self.query.body else {
             return self.query.collect(cx);
         };
         self.query.compute_ctes(cx)?;
+        let files = cx.rows.temporary_files();
         let mut seen = ValueSet::default();
-        let mut rows: Vec<Vec<Value>> = Vec::new();
-        let mut last = left.collect(cx)?;
+        let mut rows = Tuplestore::default();
+        let mut term = left;
         loop {
             check()?;
-            if !all {
-                last.retain(|row| seen.insert(row));
-            }
-            if last.is_empty() {
+            let mut last = Tuplestore::default();
+            let _ = term.execute(cx, &mut |_, row| {
+                check()?;
+                if *all || seen.insert(row) {
+                    rows.push(row.clone(), files)?;
+                    last.push(std::mem::take(row), files)?;
+                }
+                within_recursion(rows.len())
+            })?;
+            if last.len() == 0 {
                 return Ok(rows);
-            }
-            rows.extend(last.iter().cloned());
-            if rows.len() > RECURSION_ROWS_MAX {
-                let message = "the recursive query has given four million rows and more";
-                return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
-                    .with_hint("say in its recursive term where it ends"));
             }
             right.forget(cx);
             right.ctes.iter().for_each(|cte| *cx.cell(cte.cell) = Cell::Empty);
             *cx.cell(self.cell) = Cell::Rows(Arc::new(last));
-            last = right.collect(cx)?;
+            term = right;
         }
     }
+}
+
+/// Ends a recursion that has given too many rows.
+fn within_recursion(rows: usize) -> Flow {
+    if rows > RECURSION_ROWS_MAX {
+        let message = "the recursive query has given four million rows and more";
+        return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
+            .with_hint("say in its recursive term where it ends"));
+    }
+    Ok(ControlFlow::Continue(()))
 }
 
 /// State of OFFSET and LIMIT.

@@ -144,7 +144,7 @@ mod tests {
             Ok((ControlFlow::Continue(()), room))
         });
         assert!(flow.unwrap().is_continue());
-        assert_eq!(crate::storage::temporary::TemporaryFiles::bytes(&files).get(), 0);
+        assert_eq!(files.bytes_now(), 0);
         found.sort_unstable();
         (found, files.files.get())
     }

@@ -12,7 +12,7 @@ use super::join::plan_from;
 use super::node::{Node, append_slots, load_slots};
 use super::partitions::Room;
 use super::sort::Sorter;
-use super::window::{CompiledWindow, Input};
+use super::window::Windows;
 use crate::exec::access::{Sink, TableAccess};
 use crate::exec::aggregate::{Accumulator, CompiledAggregate};
 use crate::exec::compiler::Compiler;
@@ -29,9 +29,7 @@ pub struct CompiledSelect {
     pub source: Node,
     outputs: Vec<CompiledExpr>,
     grouping: Option<Grouping>,
-    windows: Vec<CompiledWindow>,
-    /// Slots of a row (or group) that outputs and windows read; saved while windows are computed.
-    saved: Vec<Slot>,
+    windows: Option<Windows>,
     distinct: bool,
 }
 
@@ -63,34 +61,26 @@ impl CompiledSelect {
                 Node::Table(access) => access.compile_in_place(&select.outputs, compiler)?,
                 _ => compile_list(&select.outputs, compiler)?,
             };
-            let (windows, saved) = (Vec::new(), Vec::new());
-            return Ok(CompiledSelect { source, outputs, grouping: None, windows, saved, distinct });
+            return Ok(CompiledSelect { source, outputs, grouping: None, windows: None, distinct });
         }
         compiler.windows.push(Vec::new());
         if !select.aggregates {
             let outputs = compile_list(&select.outputs, compiler);
-            let windows = compiler.windows.pop().unwrap_or_default();
-            let saved = kept_columns(select, compiler);
-            return Ok(CompiledSelect {
-                source,
-                outputs: outputs?,
-                grouping: None,
-                windows,
-                saved,
-                distinct,
-            });
+            let sorts = compiler.windows.pop().unwrap_or_default();
+            let windows = Windows::new(sorts, kept_columns(select, compiler));
+            return Ok(CompiledSelect { source, outputs: outputs?, grouping: None, windows, distinct });
         }
         let keys = compile_list(&select.group_by, compiler)?;
         compiler.aggregates.push(Vec::new());
         let outputs = compile_list(&select.outputs, compiler);
         let having = select.having.as_ref().map(|having| CompiledExpr::compile(having, compiler)).transpose();
         let aggregates = compiler.aggregates.pop().unwrap_or_default();
-        let windows = compiler.windows.pop().unwrap_or_default();
+        let sorts = compiler.windows.pop().unwrap_or_default();
         let kept = kept_columns(select, compiler);
         let saved = kept.iter().copied().chain(aggregates.iter().map(|aggregate| aggregate.output)).collect();
         let grouping = Grouping { keys, aggregates, kept, having: having?, first_value_decides: false };
-        let grouping = Some(grouping);
-        let mut compiled = CompiledSelect { source, outputs: outputs?, grouping, windows, saved, distinct };
+        let (grouping, windows) = (Some(grouping), Windows::new(sorts, saved));
+        let mut compiled = CompiledSelect { source, outputs: outputs?, grouping, windows, distinct };
         compiled.use_index_end(select, compiler.schema);
         Ok(compiled)
     }
@@ -128,7 +118,7 @@ impl CompiledSelect {
         schema: &Schema,
     ) -> bool {
         let Node::Table(access) = &mut self.source else { return false };
-        if self.grouping.is_some() || self.distinct || !self.windows.is_empty() {
+        if self.grouping.is_some() || self.distinct || self.windows.is_some() {
             return false;
         }
         let mut columns = Vec::with_capacity(order_by.len());
@@ -147,7 +137,7 @@ impl CompiledSelect {
     pub fn as_look_up(&self) -> Option<(&TableAccess, &[CompiledExpr])> {
         match &self.source {
             Node::Table(access)
-                if access.is_single() && self.grouping.is_none() && self.windows.is_empty() =>
+                if access.is_single() && self.grouping.is_none() && self.windows.is_none() =>
             {
                 Some((access, &self.outputs))
             }
@@ -177,35 +167,11 @@ impl CompiledSelect {
 
     fn rows(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Flow {
         let mut row = Vec::with_capacity(self.outputs.len());
-        if self.windows.is_empty() {
-            return self.each(cx, &mut |cx| self.output(&mut row, cx, sink));
+        let mut output = |cx: &mut Cx<'_>| self.output(&mut row, cx, sink);
+        match &self.windows {
+            None => self.each(cx, &mut output),
+            Some(windows) => windows.run(|cx, sink| self.each(cx, sink), cx, &mut output),
         }
-        let mut saved: Vec<Vec<Value>> = Vec::new();
-        let mut inputs: Vec<Vec<Input>> = self.windows.iter().map(|_| Vec::new()).collect();
-        let _ = self.each(cx, &mut |cx| {
-            for (window, inputs) in self.windows.iter().zip(&mut inputs) {
-                inputs.push(window.input(cx)?);
-            }
-            saved.push(self.saved.iter().map(|&slot| cx.value(slot).clone()).collect());
-            Ok(ControlFlow::Continue(()))
-        })?;
-        let mut results = Vec::with_capacity(self.windows.len());
-        for (window, inputs) in self.windows.iter().zip(&inputs) {
-            results.push(window.compute(inputs, cx)?.into_iter());
-        }
-        for values in saved {
-            check()?;
-            for (&slot, value) in self.saved.iter().zip(values) {
-                cx.frame.set(slot, value);
-            }
-            for (window, results) in self.windows.iter().zip(&mut results) {
-                cx.frame.set(window.output, results.next().unwrap_or_default());
-            }
-            if self.output(&mut row, cx, sink)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
     }
 
     /// Visits every row of the source, or every group that satisfies HAVING, in the frame.

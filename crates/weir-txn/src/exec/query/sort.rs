@@ -135,8 +135,8 @@ impl<'a> Runs<'a> {
                     sources.push(SpoolCursor::new(start, end));
                     start = end;
                 }
-                let mut heads = Heads::new(sources, Vec::new().into_iter(), order, &mut self.spool)?;
-                while let Some(row) = heads.next_row(&mut self.spool)? {
+                let mut heads = Heads::new(sources, Vec::new().into_iter(), order, &self.spool)?;
+                while let Some(row) = heads.next_row(&self.spool)? {
                     check()?;
                     merged.spool.push(&row)?;
                 }
@@ -159,7 +159,7 @@ impl Sorted<'_> {
     pub fn next_row(&mut self) -> Result<Option<Row>, SqlError> {
         match self {
             Sorted::InMemory(rows) => Ok(rows.next()),
-            Sorted::Merged(merge) => merge.heads.next_row(&mut merge.spool),
+            Sorted::Merged(merge) => merge.heads.next_row(&merge.spool),
         }
     }
 }
@@ -172,10 +172,10 @@ pub struct Merge<'a> {
 
 impl<'a> Merge<'a> {
     fn new(runs: Runs<'a>, last: std::vec::IntoIter<Row>, order: Order<'a>) -> Result<Merge<'a>, SqlError> {
-        let Runs { mut spool, ends } = runs;
+        let Runs { spool, ends } = runs;
         let starts = std::iter::once(0).chain(ends.iter().copied());
         let sources = starts.zip(&ends).map(|(start, &end)| SpoolCursor::new(start, end)).collect();
-        let heads = Heads::new(sources, last, order, &mut spool)?;
+        let heads = Heads::new(sources, last, order, &spool)?;
         Ok(Merge { spool, heads })
     }
 }
@@ -220,7 +220,7 @@ impl<'a> Heads<'a> {
         sources: Vec<SpoolCursor>,
         last: std::vec::IntoIter<Row>,
         order: Order<'a>,
-        spool: &mut Spool<'_>,
+        spool: &Spool<'_>,
     ) -> Result<Heads<'a>, SqlError> {
         let count = sources.len();
         let mut heads = Heads { sources, last, heap: BinaryHeap::with_capacity(count + 1) };
@@ -232,14 +232,14 @@ impl<'a> Heads<'a> {
         Ok(heads)
     }
 
-    fn next_of(&mut self, source: usize, spool: &mut Spool<'_>) -> Result<Option<Row>, SqlError> {
+    fn next_of(&mut self, source: usize, spool: &Spool<'_>) -> Result<Option<Row>, SqlError> {
         match self.sources.get_mut(source) {
-            Some(cursor) => cursor.next_row(spool),
+            Some(cursor) => spool.next_row(cursor),
             None => Ok(self.last.next()),
         }
     }
 
-    fn next_row(&mut self, spool: &mut Spool<'_>) -> Result<Option<Row>, SqlError> {
+    fn next_row(&mut self, spool: &Spool<'_>) -> Result<Option<Row>, SqlError> {
         let Some(source) = self.heap.peek().map(|first| first.source) else { return Ok(None) };
         let following = self.next_of(source, spool)?;
         let mut first = self.heap.peek_mut().expect("it has one");
@@ -334,7 +334,7 @@ mod tests {
                     _ => 64 << 10,
                 };
                 assert_eq!(files.files.get() > 0, bytes <= least, "{keep:?} {bytes}");
-                assert_eq!(files.bytes().get(), 0, "the files are gone");
+                assert_eq!(files.bytes_now(), 0, "the files are gone");
             }
         }
     }

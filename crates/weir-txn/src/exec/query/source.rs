@@ -72,15 +72,13 @@ impl RowSource {
                 let Cell::Rows(rows) = cx.cell(*cell).clone() else {
                     return Ok(ControlFlow::Continue(()));
                 };
-                for row in rows.iter() {
+                let files = cx.rows.temporary_files();
+                rows.each(files, &mut |row| {
                     for &(output, slot) in &self.targets {
                         cx.frame.set(slot, row[output].clone());
                     }
-                    if self.pass(cx, sink)?.is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                }
-                Ok(ControlFlow::Continue(()))
+                    self.pass(cx, sink)
+                })
             }
             SourceKind::Values(rows) => {
                 for row in rows {

@@ -12,6 +12,7 @@ use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use super::CompiledQuery;
 use super::hash::{ValueMap, ValueSet};
+use super::tuplestore::Tuplestore;
 use crate::exec::compiler::Compiler;
 use crate::exec::context::{Cell, Cx};
 use crate::exec::expr::compile::{binary_test, compile_list};
@@ -452,25 +453,28 @@ impl QuantifiedSubquery {
             return Ok(self.is_member(&left, cx)?.not_if(self.all));
         }
         let left = left.pop().unwrap_or_default();
-        let Some(cell) = self.cell else {
-            let mut truth = Truth::from(self.all);
-            let _ = self.query.execute(cx, &mut |_, row| {
-                let holds = quantified(self.test, &left, row.iter().take(1), self.all)?;
-                truth = if self.all { truth.and(holds) } else { truth.or(holds) };
-                let decided = truth == Truth::from(!self.all);
-                Ok(if decided { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-            })?;
-            return Ok(truth);
+        let mut truth = Truth::from(self.all);
+        let mut compare = |row: &[Value]| {
+            let holds = quantified(self.test, &left, row.iter().take(1), self.all)?;
+            truth = if self.all { truth.and(holds) } else { truth.or(holds) };
+            let decided = truth == Truth::from(!self.all);
+            Ok(if decided { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         };
-        let rows = match cx.cell(cell) {
-            Cell::Rows(rows) => rows.clone(),
-            _ => {
-                let rows = Arc::new(self.query.collect(cx)?);
-                *cx.cell(cell) = Cell::Rows(rows.clone());
-                rows
-            }
+        let _ = match self.cell {
+            None => self.query.execute(cx, &mut |_, row| compare(row))?,
+            Some(cell) => self.rows(cell, cx)?.each(cx.rows.temporary_files(), &mut compare)?,
         };
-        quantified(self.test, &left, rows.iter().filter_map(|row| row.first()), self.all)
+        Ok(truth)
+    }
+
+    /// The rows of a query that gives the same ones throughout the statement.
+    fn rows(&self, cell: CellId, cx: &mut Cx<'_>) -> Result<Arc<Tuplestore>, SqlError> {
+        if let Cell::Rows(rows) = cx.cell(cell) {
+            return Ok(rows.clone());
+        }
+        let rows = Arc::new(self.query.collect(cx)?);
+        *cx.cell(cell) = Cell::Rows(rows.clone());
+        Ok(rows)
     }
 
     /// Evaluates `left IN (query)`.
