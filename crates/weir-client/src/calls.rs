@@ -34,7 +34,7 @@ use crate::prepared::{Prepared, What, columns_of};
 use crate::requests::Dialect;
 
 /// Result of a call.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CallResult {
     /// Names of `values`, OUT and INOUT parameters in order or the function itself; or of the columns of `rows`.
     pub names: Arc<[String]>,

@@ -53,7 +53,7 @@ impl Session {
             TransactionState::Open { name, .. } => (name, commit),
             TransactionState::Failed { name } => (name, false),
         };
-        let ended = self.end_named(name, commits).await;
+        let ended = self.end_with_cursors(name, commits).await;
         let changed = self.let_go(commits && ended.is_ok());
         ended?;
         Ok(Done { changed, ..Done::tag(if commits { "COMMIT" } else { "ROLLBACK" }) })
@@ -70,7 +70,7 @@ impl Session {
                 // Deferred constraints are checked: this takes time as a statement does, and ends as one.
                 let number = self.backend.in_flight.begin_statement();
                 let armed = self.limit_time(number);
-                let ended = self.end_named(name, !has_failed).await;
+                let ended = self.end_with_cursors(name, !has_failed).await;
                 drop(armed);
                 self.backend.in_flight.end_statement();
                 self.front.transactions.count(!has_failed && ended.is_ok());
@@ -84,6 +84,14 @@ impl Session {
             changed = self.let_go(!has_failed && ended.is_ok());
         }
         (changed, ended)
+    }
+
+    /// Ends the transaction of that name, and before it the queries of its cursors. It is rolled back if a cursor WITH HOLD cannot be kept.
+    async fn end_with_cursors(&mut self, name: u64, commit: bool) -> Result<(), Failure> {
+        let stored = if commit { self.store_held_cursors().await } else { Ok(()) };
+        self.names.end_queries();
+        let ended = self.end_named(name, commit && stored.is_ok()).await;
+        stored.and(ended)
     }
 
     /// Ends the transaction of that name, with what it has defined.
@@ -152,6 +160,7 @@ impl Session {
     pub(crate) async fn release_at(&mut self, transaction: u64, at: usize) -> Result<(), Failure> {
         self.wait_for(|client| client.begin_release(transaction, at)).await?;
         self.transaction.release(at);
+        self.names.release(at);
         Ok(())
     }
 
@@ -165,6 +174,7 @@ impl Session {
 
     /// Gives the settings that are not what they were.
     pub(crate) async fn take_back_to(&mut self, transaction: u64, at: usize) -> Result<Changed, Failure> {
+        self.names.roll_back_to(at);
         self.wait_for(|client| client.begin_roll_back_to(transaction, at)).await?;
         let settings = self.transaction.take_back_to(at);
         Ok(settings.map_or_else(Changed::new, |settings| self.settings.restore(settings)))

@@ -57,6 +57,7 @@ impl Session {
             | Command::Savepoint(_)
             | Command::Release(_)
             | Command::RollBackTo(_)
+            | Command::Fetch { .. }
             | Command::Constraints { .. } => {
                 Err(SqlError::new(SqlState::INTERNAL_ERROR, "it is obeyed elsewhere"))
             }
@@ -129,13 +130,6 @@ impl Session {
                     Err(SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message))
                 }
             },
-            Command::Fetch { name, way, moves } => {
-                let rows = self.names.cursor(name)?.fetch(*way)?;
-                Ok(match moves {
-                    true => Done { count: Some(rows.len() as u64), ..Done::tag("MOVE") },
-                    false => Done { rows, ..Done::tag("FETCH") },
-                })
-            }
             Command::CloseCursor(None) => {
                 self.names.clear_portals();
                 Ok(Done::tag("CLOSE CURSOR ALL"))

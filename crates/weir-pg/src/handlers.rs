@@ -126,6 +126,7 @@ impl Talk {
         let failure = failure.into();
         self.log_error(&failure.error);
         self.session.transaction.fail();
+        self.session.names.fail(self.session.transaction.depth());
         self.has_failed = true;
         answer::wire_error(failure)
     }
@@ -185,7 +186,7 @@ impl Talk {
         statement: &Statement,
         values: &[Value],
     ) -> PgWireResult<bool> {
-        let mut receiver = Receiver::client(client, Formats::default(), true);
+        let mut receiver = Receiver::client(client, self.session.formats_of(statement), true);
         let done = self.session.run(statement, values, &mut receiver).await;
         self.say_beside(client).await?;
         let done = done.map_err(|failure| self.failed(failure))?;
@@ -261,6 +262,7 @@ impl Talk {
         let portal = self.session.names.known_portal(name);
         let mut receiver = match portal {
             Some(portal) if rows_max == 0 => Receiver::client(client, portal.formats.clone(), false),
+            Some(portal) if self.session.may_be_suspended(&portal.statement) => Receiver::suspended(),
             _ => Receiver::Result,
         };
         let started = self.session.start(name, &mut receiver).await;
@@ -281,14 +283,14 @@ impl Talk {
         // The state is taken out while the rows are sent; no other message uses the portal meanwhile.
         let taken = |portal: &mut Portal| {
             let state = std::mem::replace(&mut portal.state, PortalState::Over);
-            (state, portal.formats.clone(), portal.statement.is_empty())
+            (state, portal.formats.clone(), portal.statement.clone())
         };
         let portal = self.session.names.portal(name).map(taken);
-        let (formats, mut cursor) = match (portal, started) {
-            (Ok((state, formats, is_empty)), started) => match (state, started) {
-                (PortalState::Open(cursor), _) => (formats, cursor),
+        let (formats, mut cursor, text) = match (portal, started) {
+            (Ok((state, formats, statement)), started) => match (state, started) {
+                (PortalState::Open(cursor), _) => (formats, cursor, statement.text.clone()),
                 (_, Some(done)) => {
-                    return self.say_complete(client, &done, is_empty).await;
+                    return self.say_complete(client, &done, statement.is_empty()).await;
                 }
                 (_, None) => {
                     let state = SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE;
@@ -300,16 +302,26 @@ impl Talk {
             (Err(error), None) => return Err(self.failed(error)),
         };
         let (columns, tag) = (cursor.columns.clone(), cursor.tag.clone());
-        let (rows, more) = cursor.next(rows_max);
-        let count = rows.len() as u64;
         let style = self.session.settings.in_effect().interval_style;
-        say_rows(client, rows, &columns, (&formats, style)).await?;
-        if let Ok(portal) = self.session.names.portal(name) {
-            portal.state = PortalState::Open(cursor);
-        }
+        let (count, more) = match cursor.is_running() {
+            false => {
+                let (rows, more) = cursor.next(rows_max);
+                say_rows(client, rows, &columns, (&formats, style)).await?;
+                (rows.len(), more)
+            }
+            true => {
+                let mut receiver = Receiver::client(client, formats.clone(), false);
+                let given = self.session.run_again(&text, &mut cursor, rows_max, &mut receiver).await;
+                self.say_beside(client).await?;
+                let given = given.map_err(|failure| self.failed(failure))?;
+                say_rows(client, &given.rows, &columns, (&formats, style)).await?;
+                (given.count, !given.is_over)
+            }
+        };
+        self.session.names.put_cursor(name, cursor);
         match more {
             true => say(client, Answer::PortalSuspended(PortalSuspended::new())).await,
-            false => say(client, Answer::CommandComplete(answer::complete(&tag, Some(count)))).await,
+            false => say(client, Answer::CommandComplete(answer::complete(&tag, Some(count as u64)))).await,
         }
     }
 

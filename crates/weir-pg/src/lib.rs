@@ -26,6 +26,7 @@ mod portals;
 mod prepare;
 mod receiver;
 mod run;
+mod running;
 mod sequence_values;
 mod session;
 mod session_registry;

@@ -1,4 +1,4 @@
-//! Named objects of a session: prepared statements, and portals, including cursors. Independent of the protocol; executes nothing.
+//! Named objects of a session: prepared statements, and portals, including cursors. Independent of the protocol; asks for nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,6 +7,8 @@ use weir_sql::bound::OutputColumn;
 use weir_sql::session::Way;
 use weir_types::{SqlError, SqlState, Value};
 
+use crate::receiver::{Forward, Given};
+use crate::running::RunningQuery;
 use crate::statement::Statement;
 
 /// In which formats values come or go, as a client has said it: none is text, one is that of all.
@@ -22,7 +24,6 @@ impl Formats {
 }
 
 /// A statement with the values of its parameters.
-#[derive(Clone)]
 pub struct Portal {
     pub statement: Arc<Statement>,
     pub values: Vec<Value>,
@@ -32,9 +33,10 @@ pub struct Portal {
     hold: bool,
     /// The transaction that has made it and is not over.
     born_in: Option<u64>,
+    /// Number of savepoints of that transaction when it was made. A roll-back to one of these takes it along.
+    depth: usize,
 }
 
-#[derive(Clone)]
 pub enum PortalState {
     Bound,
     /// It has run, and gives rows.
@@ -44,15 +46,22 @@ pub enum PortalState {
 }
 
 /// Rows, and the position among them: before the first, on one, or after the last.
-#[derive(Clone)]
 pub struct Cursor {
     pub columns: Arc<[OutputColumn]>,
     pub tag: String,
-    rows: Arc<[Vec<Value>]>,
+    source: Source,
     /// 0 is before the first row.
     at: usize,
     /// Whether it may go backwards, where that was said.
     scroll: Option<bool>,
+}
+
+/// Where a cursor's rows are.
+enum Source {
+    /// `gone`: number of rows before them. A cursor that has some goes only forward.
+    Stored { rows: Arc<[Vec<Value>]>, gone: usize },
+    /// The cursor goes only forward.
+    Running(RunningQuery),
 }
 
 impl Cursor {
@@ -62,47 +71,120 @@ impl Cursor {
         rows: Vec<Vec<Value>>,
         scroll: Option<bool>,
     ) -> Cursor {
-        Cursor { columns, tag, rows: rows.into(), at: 0, scroll }
+        Cursor { columns, tag, source: Source::Stored { rows: rows.into(), gone: 0 }, at: 0, scroll }
     }
 
-    /// The next rows, and whether more may follow: as in PostgreSQL, that holds until the end has been reached.
-    pub fn next(&mut self, rows_max: usize) -> (&[Vec<Value>], bool) {
-        let start = self.at.min(self.rows.len());
-        let left = self.rows.len() - start;
-        if rows_max == 0 || rows_max > left {
-            self.at = self.rows.len() + 1;
-            return (&self.rows[start..], false);
+    /// With rows of a query that still runs, if any does, otherwise with these rows.
+    pub fn of(
+        columns: Arc<[OutputColumn]>,
+        tag: String,
+        (running, rows): (Option<RunningQuery>, Vec<Vec<Value>>),
+        scroll: Option<bool>,
+    ) -> Cursor {
+        match running {
+            None => Cursor::new(columns, tag, rows, scroll),
+            Some(query) => {
+                Cursor { columns, tag, source: Source::Running(query), at: 0, scroll: Some(false) }
+            }
         }
-        self.at = start + rows_max;
-        (&self.rows[start..start + rows_max], true)
     }
 
-    /// FETCH.
+    pub fn is_running(&self) -> bool {
+        matches!(self.source, Source::Running(_))
+    }
+
+    /// The query that still runs.
+    pub fn running(&mut self) -> Option<&mut RunningQuery> {
+        match &mut self.source {
+            Source::Running(query) => Some(query),
+            Source::Stored { .. } => None,
+        }
+    }
+
+    /// The running query has given rows.
+    pub fn pass(&mut self, given: &Given) {
+        self.at += given.skipped + given.count;
+        if given.is_over {
+            self.store(self.at, Vec::new());
+            self.at += 1;
+        }
+    }
+
+    /// Number of the row that it is on.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// The query has ended. The rows behind that position, where the cursor is, are these.
+    pub fn store(&mut self, at: usize, rows: Vec<Vec<Value>>) {
+        self.source = Source::Stored { rows: rows.into(), gone: at };
+        self.at = at;
+    }
+
+    /// The next rows, if they are stored, and whether more may follow: as in PostgreSQL, that holds until the end has been reached.
+    pub fn next(&mut self, rows_max: usize) -> (&[Vec<Value>], bool) {
+        let Source::Stored { rows, gone } = &self.source else { return (&[], true) };
+        let start = (self.at - gone).min(rows.len());
+        let left = rows.len() - start;
+        if rows_max == 0 || rows_max > left {
+            self.at = gone + rows.len() + 1;
+            return (&rows[start..], false);
+        }
+        self.at = gone + start + rows_max;
+        (&rows[start..start + rows_max], true)
+    }
+
+    /// The first and the last row that FETCH asks for. `behind`: the position behind the last row, if that is known.
     ///
     /// # Errors
-    /// It was declared NO SCROLL, and would have to go backwards.
-    pub fn fetch(&mut self, way: Way) -> Result<Vec<Vec<Value>>, SqlError> {
-        let behind = self.rows.len() as i64 + 1;
+    /// It was declared NO SCROLL, or its rows are not stored, and it would have to go backwards.
+    fn range(&self, way: Way, behind: Option<i64>) -> Result<(i64, i64), SqlError> {
         let here = self.at as i64;
-        let clamped = |to: i64| to.clamp(0, behind);
         let (first, last) = match way {
             Way::By(0) => (here, here),
             Way::By(count) if count > 0 => (here.saturating_add(1), here.saturating_add(count)),
             Way::By(count) => (here.saturating_sub(1), here.saturating_add(count)),
             Way::To(row) => {
-                let row = if row < 0 { behind.saturating_add(row) } else { row };
+                let row = if row < 0 { behind.map_or(-1, |behind| behind.saturating_add(row)) } else { row };
                 (row, row)
             }
             Way::Over(rows) => (here.saturating_add(rows), here.saturating_add(rows)),
         };
-        if self.scroll == Some(false) && (last < here || matches!(way, Way::By(0) | Way::Over(0)) && here > 0)
-        {
+        if self.scroll == Some(false) && (last < here || first == here && here > 0) {
             let state = SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE;
             let hint = "Declare it with SCROLL option to enable backward scan.";
             return Err(SqlError::new(state, "cursor can only scan forward").with_hint(hint));
         }
+        Ok((first, last))
+    }
+
+    /// Rows that FETCH asks the running query for.
+    ///
+    /// # Errors
+    /// It would have to go backwards.
+    pub fn forward(&self, way: Way) -> Result<Forward, SqlError> {
+        let (first, last) = self.range(way, None)?;
+        let number = |rows: i64| usize::try_from(rows).unwrap_or_default();
+        // Before the first row there is none.
+        let first = first.max(1);
+        Ok(Forward {
+            skip: number(first - 1).saturating_sub(self.at),
+            most: number(last.saturating_sub(first).saturating_add(1)),
+        })
+    }
+
+    /// FETCH of stored rows.
+    ///
+    /// # Errors
+    /// It was declared NO SCROLL, and would have to go backwards.
+    pub fn fetch(&mut self, way: Way) -> Result<Vec<Vec<Value>>, SqlError> {
+        let Source::Stored { rows, gone } = &self.source else { return Ok(Vec::new()) };
+        let (rows, gone) = (rows.clone(), *gone as i64);
+        let behind = gone + rows.len() as i64 + 1;
+        let (first, last) = self.range(way, Some(behind))?;
+        let clamped = |to: i64| to.clamp(0, behind);
         self.at = clamped(last) as usize;
-        let row = |at: i64| self.rows.get(usize::try_from(at - 1).ok()?).cloned();
+        let row = |at: i64| rows.get(usize::try_from(at - 1 - gone).ok()?).cloned();
         let (first, last) = (clamped(first), clamped(last));
         Ok(match first <= last {
             true => (first..=last).filter_map(row).collect(),
@@ -195,10 +277,11 @@ impl Names {
         &mut self,
         name: &str,
         (statement, values, formats): (Arc<Statement>, Vec<Value>, Formats),
-        born_in: Option<u64>,
+        (born_in, depth): (Option<u64>, usize),
     ) -> Result<(), SqlError> {
         self.refuse_double(name)?;
-        let portal = Portal { statement, values, formats, state: PortalState::Bound, hold: false, born_in };
+        let (state, hold) = (PortalState::Bound, false);
+        let portal = Portal { statement, values, formats, state, hold, born_in, depth };
         self.portals.insert(name, portal);
         Ok(())
     }
@@ -220,7 +303,7 @@ impl Names {
         name: &str,
         cursor: Cursor,
         (hold, binary): (bool, bool),
-        born_in: Option<u64>,
+        (born_in, depth): (Option<u64>, usize),
     ) {
         let portal = Portal {
             statement: Arc::new(Statement::empty()),
@@ -229,6 +312,7 @@ impl Names {
             state: PortalState::Open(cursor),
             hold,
             born_in,
+            depth,
         };
         self.portals.insert(name, portal);
     }
@@ -243,18 +327,57 @@ impl Names {
         self.portals.get_mut(name).ok_or_else(|| no_portal(name, "portal"))
     }
 
+    /// Takes the cursor out, until [`Names::put_cursor`] puts it back. Without that the portal cannot be run any more.
+    ///
     /// # Errors
     /// There is none, or it has not run.
-    pub fn cursor(&mut self, name: &str) -> Result<&mut Cursor, SqlError> {
-        match self.portals.get_mut(name).map(|portal| &mut portal.state) {
-            Some(PortalState::Open(cursor)) => Ok(cursor),
-            Some(PortalState::Bound | PortalState::Over) => {
+    pub fn take_cursor(&mut self, name: &str) -> Result<Cursor, SqlError> {
+        let portal = self.portals.get_mut(name).ok_or_else(|| no_portal(name, "cursor"))?;
+        match std::mem::replace(&mut portal.state, PortalState::Over) {
+            PortalState::Open(cursor) => Ok(cursor),
+            state => {
+                portal.state = state;
                 let message = format!("portal \"{name}\" cannot be run");
                 Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
                     .with_hint("FETCH from what DECLARE CURSOR has made, or Execute the portal"))
             }
-            None => Err(no_portal(name, "cursor")),
         }
+    }
+
+    /// Puts a cursor back, unless its portal is gone.
+    pub fn put_cursor(&mut self, name: &str, cursor: Cursor) {
+        if let Some(portal) = self.portals.get_mut(name) {
+            portal.state = PortalState::Open(cursor);
+        }
+    }
+
+    /// Names of the cursors WITH HOLD whose queries still run.
+    pub fn held_and_running(&self) -> Vec<String> {
+        let runs =
+            |portal: &Portal| matches!(&portal.state, PortalState::Open(cursor) if cursor.is_running());
+        let held = self.portals.named.iter().filter(|(_, portal)| portal.hold && runs(portal));
+        held.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Ends the queries that still run. Their portals cannot be run any more.
+    pub fn end_queries(&mut self) {
+        self.portals.values_mut().for_each(Portal::end_query);
+    }
+
+    /// A statement has failed: ends the queries of the portals that its error takes along. `depth`: number of savepoints.
+    pub fn fail(&mut self, depth: usize) {
+        let is_of = |portal: &&mut Portal| portal.born_in.is_some() && portal.depth >= depth;
+        self.portals.values_mut().filter(is_of).for_each(Portal::end_query);
+    }
+
+    /// The transaction goes back to the savepoint at that position: portals that have been made since are gone.
+    pub fn roll_back_to(&mut self, at: usize) {
+        self.portals.retain(|portal| portal.born_in.is_none() || portal.depth <= at);
+    }
+
+    /// That savepoint and those within it are forgotten.
+    pub fn release(&mut self, at: usize) {
+        self.portals.values_mut().for_each(|portal| portal.depth = portal.depth.min(at));
     }
 
     /// Says whether there was one.
@@ -270,6 +393,14 @@ impl Names {
     pub fn end_transaction(&mut self, has_committed: bool) {
         self.portals.retain(|portal| portal.hold && (has_committed || portal.born_in.is_none()));
         self.portals.values_mut().for_each(|portal| portal.born_in = None);
+    }
+}
+
+impl Portal {
+    fn end_query(&mut self) {
+        if matches!(&self.state, PortalState::Open(cursor) if cursor.is_running()) {
+            self.state = PortalState::Over;
+        }
     }
 }
 

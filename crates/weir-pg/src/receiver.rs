@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::SinkExt;
 use pgwire::messages::PgWireBackendMessage as Answer;
 use pgwire::messages::copy::{CopyData, CopyOutResponse};
-use weir_client::{CallResult, Error, Pending, Receiving, Row, RowStream};
+use weir_client::{CallResult, Client, Error, Pending, Receiving, Row, RowStream};
 use weir_sql::bound::OutputColumn;
 use weir_types::datetime::style::IntervalStyle;
 use weir_types::{SqlError, SqlState, Value};
@@ -15,6 +15,7 @@ use crate::answer;
 use crate::copy::CopyOut;
 use crate::opening::Socket;
 use crate::portals::Formats;
+use crate::running::{Opened, RunningQuery};
 
 /// Invariant: the client gets all rows of a statement in this way, or none.
 pub enum Receiver<'a> {
@@ -22,6 +23,30 @@ pub enum Receiver<'a> {
     Result,
     /// Those of a long query go to the client as they come; those of a short one are in the statement's result.
     Client(ToClient<'a>),
+    /// A long query keeps running, for a cursor or portal that asks for its rows later; the rows of a short one are in the statement's
+    /// result.
+    Suspended(Option<RunningQuery>),
+}
+
+/// Rows that a running query is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Forward {
+    /// Number of rows that are passed over before.
+    pub skip: usize,
+    pub most: usize,
+}
+
+/// Outcome of asking a running query for rows.
+#[derive(Debug, Default)]
+pub struct Given {
+    /// Rows that were asked for, and are not sent.
+    pub rows: Vec<Row>,
+    /// Number of rows that were asked for.
+    pub count: usize,
+    /// Number of rows that were passed over before.
+    pub skipped: usize,
+    /// There are no more.
+    pub is_over: bool,
 }
 
 /// The client of a query.
@@ -37,6 +62,9 @@ pub struct ToClient<'a> {
 
 /// Bytes of messages that are sent at once.
 const CHUNK_BYTES: usize = 32 << 10;
+
+/// Bytes of a running query's rows from which on they are sent while the others are waited for.
+const COLLECTED_BYTES: usize = 256 << 10;
 
 /// How rows are sent.
 enum Form {
@@ -58,9 +86,27 @@ impl<'a> Receiver<'a> {
         })
     }
 
+    /// Of a cursor or portal that asks for rows later.
+    pub fn suspended() -> Receiver<'a> {
+        Receiver::Suspended(None)
+    }
+
     /// Returns whether it takes rows while a query runs.
     pub fn takes_rows(&self) -> bool {
+        !matches!(self, Receiver::Result)
+    }
+
+    /// Returns whether rows go to the client while a query runs.
+    pub fn sends_rows(&self) -> bool {
         matches!(self, Receiver::Client(_))
+    }
+
+    /// Takes the query that still runs. None: its rows are in the statement's result.
+    pub fn take_running(&mut self) -> Option<RunningQuery> {
+        match self {
+            Receiver::Suspended(running) => running.take(),
+            Receiver::Result | Receiver::Client(_) => None,
+        }
     }
 
     /// Rows are the data of that COPY from now on. Gives it back if rows are not sent.
@@ -82,22 +128,35 @@ impl<'a> Receiver<'a> {
     /// Number of rows that the client has got; none: it has got nothing, and the rows are in the statement's result.
     pub fn sent(&self) -> Option<u64> {
         match self {
-            Receiver::Result => None,
+            Receiver::Result | Receiver::Suspended(_) => None,
             Receiver::Client(client) => client.sent,
         }
     }
 
-    /// Waits for the result of a query, and takes the rows of its stream meanwhile.
+    /// Waits for the result of a query, and takes the rows of its stream meanwhile; or until the query can be suspended: its result has no
+    /// rows then.
     ///
     /// # Errors
     /// The query's; or the client cannot be reached, or a value cannot be sent: then the query is ended.
     pub(crate) async fn forward(
         &mut self,
-        stream: &Arc<RowStream>,
+        (asked, stream): (&Arc<Client>, &Arc<RowStream>),
         of: (&[OutputColumn], IntervalStyle),
         pending: Pending<CallResult>,
     ) -> Result<CallResult, Error> {
-        let Receiver::Client(client) = self else { return pending.await };
+        let client = match self {
+            Receiver::Result => return pending.await,
+            Receiver::Client(client) => client,
+            Receiver::Suspended(running) => {
+                return Ok(match RunningQuery::open(asked, stream, pending).await? {
+                    Opened::Ended(result) => result,
+                    Opened::Running(query) => {
+                        *running = Some(query);
+                        CallResult::default()
+                    }
+                });
+            }
+        };
         let receiving = Receiving(stream.clone());
         let mut pending = pin!(pending);
         let result = loop {
@@ -117,6 +176,57 @@ impl<'a> Receiver<'a> {
             client.send(&rows, of).await.map_err(Error::Sql)?;
         }
         Ok(result)
+    }
+}
+
+impl Receiver<'_> {
+    /// Takes rows of a running query. What would take much memory goes to the client, if there is one; the other rows are in the outcome.
+    /// `gives`: otherwise the rows are only counted.
+    ///
+    /// # Errors
+    /// The query's; or the client cannot be reached, or a value cannot be sent. The query is not to be asked again.
+    pub(crate) async fn take_from(
+        &mut self,
+        query: &mut RunningQuery,
+        (forward, gives): (Forward, bool),
+        of: (&[OutputColumn], IntervalStyle),
+    ) -> Result<Given, Error> {
+        let (mut given, mut bytes) = (Given::default(), 0);
+        while given.skipped < forward.skip || given.count < forward.most {
+            let skips = given.skipped < forward.skip;
+            let most = if skips { forward.skip - given.skipped } else { forward.most - given.count };
+            let Some(rows) = query.next(most).await? else {
+                given.is_over = true;
+                break;
+            };
+            if skips {
+                given.skipped += rows.len();
+                continue;
+            }
+            given.count += rows.len();
+            if !gives {
+                continue;
+            }
+            bytes += rows.iter().map(|row| Value::row_bytes(row)).sum::<usize>();
+            given.rows.extend(rows);
+            if bytes >= COLLECTED_BYTES {
+                bytes = 0;
+                self.send_collected(&mut given.rows, of).await?;
+            }
+        }
+        if self.sent().is_some() {
+            self.send_collected(&mut given.rows, of).await?;
+        }
+        Ok(given)
+    }
+
+    async fn send_collected(
+        &mut self,
+        rows: &mut Vec<Row>,
+        of: (&[OutputColumn], IntervalStyle),
+    ) -> Result<(), Error> {
+        let Receiver::Client(client) = self else { return Ok(()) };
+        client.send(&std::mem::take(rows), of).await.map_err(Error::Sql)
     }
 }
 

@@ -95,8 +95,8 @@ impl Session {
         let Some(stream) = stream else { return self.wait_for(begin).await };
         let style = self.settings.in_effect().interval_style;
         let pending = noting(self.backend.in_flight.clone(), || begin(&self.client));
-        self.backend.in_flight.set_sends_rows(true);
-        let result = receiver.forward(&stream, (columns, style), pending).await;
+        self.backend.in_flight.set_sends_rows(receiver.sends_rows());
+        let result = receiver.forward((&self.client, &stream), (columns, style), pending).await;
         self.backend.in_flight.set_sends_rows(false);
         self.has_answer(result).map_err(sql_error)
     }
@@ -137,6 +137,7 @@ impl Session {
 impl Drop for Session {
     /// A connection that ends rolls back.
     fn drop(&mut self) {
+        self.names.clear_portals();
         self.advisory.give_all_back(&self.client);
         if let TransactionState::Open { name, .. } | TransactionState::Failed { name } =
             self.transaction.take()

@@ -197,6 +197,11 @@ impl CurrentTransaction {
         })
     }
 
+    /// Number of savepoints.
+    pub fn depth(&self) -> usize {
+        self.savepoints.len()
+    }
+
     /// Forgets that savepoint and those within.
     pub fn release(&mut self, at: usize) {
         self.savepoints.truncate(at);

@@ -32,6 +32,7 @@ mod processes {
     mod connections;
     mod copy_conversations;
     mod current_values;
+    mod cursors;
     mod deferred_constraints;
     mod definitions;
     mod do_blocks;

@@ -37,8 +37,36 @@ struct Told {
 
 /// A read that is under way, and its rows so far.
 struct Reading {
+    asked: Asked,
     stream: Arc<RowStream>,
     rows: Vec<Row>,
+}
+
+/// What a read asks for.
+#[derive(Clone, Copy)]
+enum Asked {
+    All,
+    Sorted,
+    /// Some of them, by their numbers.
+    Bounded,
+}
+
+/// Rows that [`Asked::Bounded`] leaves out, and gives.
+const BOUNDS: (i64, i64) = (3, 17);
+
+impl Asked {
+    const EACH: [Asked; 3] = [Asked::All, Asked::Sorted, Asked::Bounded];
+
+    fn text(self) -> String {
+        match self {
+            Asked::All => "SELECT id, balance FROM account".to_owned(),
+            Asked::Sorted => "SELECT id, balance FROM account ORDER BY balance DESC, id".to_owned(),
+            Asked::Bounded => {
+                let (offset, limit) = BOUNDS;
+                format!("SELECT id, balance FROM account ORDER BY id OFFSET {offset} LIMIT {limit}")
+            }
+        }
+    }
 }
 
 impl Reading {
@@ -50,7 +78,8 @@ impl Reading {
 }
 
 struct Tellers {
-    balances: Arc<Gather>,
+    /// Of each [`Asked`].
+    gathers: Vec<Arc<Gather>>,
     chance: Xoshiro256PlusPlus,
     reading: BTreeMap<usize, Reading>,
     told: Arc<Mutex<Told>>,
@@ -68,11 +97,14 @@ impl Bank {
         let mut simulated = Simulated::new(application, analysis, workload).with_check(check);
         let told = Arc::new(Mutex::new(Told::default()));
         let program: Program = self.world.program(shards);
-        let text = world::text("SELECT id, balance FROM account", 0);
-        let balances = program.query(&text).unwrap_or_else(|wrong| panic!("{}", wrong.error));
-        assert!(balances.may_stream());
+        let gather = |asked: Asked| {
+            let gather = program.query(&world::text(&asked.text(), 0));
+            let gather = gather.unwrap_or_else(|wrong| panic!("{}", wrong.error));
+            assert!(gather.may_stream());
+            gather
+        };
         let tellers = Tellers {
-            balances,
+            gathers: Asked::EACH.into_iter().map(gather).collect(),
             chance: Xoshiro256PlusPlus::seed_from_u64(seed),
             reading: BTreeMap::new(),
             told: told.clone(),
@@ -95,8 +127,8 @@ impl Tellers {
     }
 }
 
-/// Says why the rows are not one state: each account once, and all of the money. None: they are.
-fn fault_of(rows: &[Row]) -> Option<String> {
+/// Says why the rows are not one state: each account once, and all of the money; or not in their order. None: they are.
+fn fault_of(asked: Asked, rows: &[Row]) -> Option<String> {
     let pairs: Vec<(i64, i64)> = rows
         .iter()
         .map(|row| match row[..] {
@@ -104,6 +136,18 @@ fn fault_of(rows: &[Row]) -> Option<String> {
             _ => panic!("{row:?}"),
         })
         .collect();
+    let is_sorted = match asked {
+        Asked::All => true,
+        Asked::Sorted => pairs.is_sorted_by_key(|(id, balance)| (-balance, *id)),
+        Asked::Bounded => {
+            let (offset, limit) = BOUNDS;
+            let expected = offset + 1..=offset + limit;
+            return (!pairs.iter().map(|(id, _)| *id).eq(expected)).then(|| format!("rows {pairs:?}"));
+        }
+    };
+    if !is_sorted {
+        return Some(format!("not in their order: {pairs:?}"));
+    }
     let ids: BTreeSet<i64> = pairs.iter().map(|(id, _)| *id).collect();
     let sum: i64 = pairs.iter().map(|(_, balance)| balance).sum();
     let is_whole = pairs.len() == ids.len() && ids.len() as u64 == ACCOUNTS && sum == MONEY;
@@ -122,22 +166,23 @@ impl Script for Tellers {
             let b = (a + more) % ACCOUNTS as i64;
             return Some(Begin::Call(world::call(Callee::Procedure(0), &[a + 1, b + 1, x])));
         }
+        let at = below(Asked::EACH.len() as u64) as usize;
         let stream = Arc::new(RowStream::default());
-        let streaming = Arc::new(self.balances.streaming(stream.clone()));
-        self.reading.insert(session, Reading { stream, rows: Vec::new() });
+        let streaming = Arc::new(self.gathers[at].streaming(stream.clone()));
+        self.reading.insert(session, Reading { asked: Asked::EACH[at], stream, rows: Vec::new() });
         Some(Begin::Read(streaming, Vec::new()))
     }
 
     fn told(&mut self, session: usize, result: &Result<Output, SqlError>) {
         self.take_all();
-        let Some(Reading { mut rows, .. }) = self.reading.remove(&session) else { return };
+        let Some(Reading { asked, mut rows, .. }) = self.reading.remove(&session) else { return };
         let mut told = self.told.lock().unwrap();
         match result {
             Ok(output) => {
                 told.read += 1;
                 told.mixed += usize::from(!rows.is_empty() && !output.rows.is_empty());
                 rows.extend(output.rows.iter().cloned());
-                if let Some(fault) = fault_of(&rows) {
+                if let Some(fault) = fault_of(asked, &rows) {
                     told.wrong.get_or_insert(fault);
                 }
             }

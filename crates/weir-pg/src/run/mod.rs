@@ -3,6 +3,7 @@
 mod advisory;
 mod copying;
 mod create_as;
+mod cursors;
 mod definitions;
 mod effects;
 mod explain;
@@ -27,10 +28,11 @@ use crate::portals::{Cursor, Formats, Portal, PortalState};
 use crate::receiver::Receiver;
 use crate::session::{Session, sql_error};
 use crate::statement::{Done, Failure, Kind, Statement};
-use crate::transaction::{TransactionState, only_in_transactions};
+use crate::transaction::TransactionState;
 use crate::watch::Phase;
 use crate::watchdog::Armed;
 pub(crate) use advisory::AdvisoryLocks;
+use cursors::Declared;
 use definitions::PATIENCE;
 pub(crate) use effects::columns as effect_columns;
 pub(crate) use snapshots::{Exported, Snapshot, import_snapshot, set_isolation};
@@ -88,20 +90,38 @@ impl Session {
         values: &[Value],
         receiver: &mut Receiver<'_>,
     ) -> Result<Done, Failure> {
-        self.idle.stop()?;
-        let watched = self.begin_watch(statement);
-        let number = self.backend.in_flight.begin_statement();
-        let armed = self.limit_time(number);
+        let watched = Watched { begun: std::time::Instant::now(), was_open: !self.transaction.is_none() };
+        let armed = self.begin_statement(&statement.text)?;
         let result = self.run_now(statement, values, receiver).await;
         drop(armed);
-        self.backend.in_flight.end_statement();
+        self.end_statement();
         self.end_watch(statement, watched, &result);
+        self.watch_idle();
+        result
+    }
+
+    /// A statement begins: others see it, and its time is limited until what this gives is dropped.
+    ///
+    /// # Errors
+    /// The session was idle for too long, and its transaction is over.
+    pub(crate) fn begin_statement(&mut self, text: &Arc<str>) -> Result<Option<Armed>, Failure> {
+        self.idle.stop()?;
+        self.backend.activity.begin(std::time::Instant::now(), text);
+        let number = self.backend.in_flight.begin_statement();
+        Ok(self.limit_time(number))
+    }
+
+    pub(crate) fn end_statement(&mut self) {
+        self.backend.in_flight.end_statement();
+    }
+
+    /// Limits the time for which nothing is asked of the session while its transaction is open.
+    pub(crate) fn watch_idle(&mut self) {
         if let Some(name) = self.transaction.block_name()
             && let Some(most) = self.settings.in_effect().idle_in_transaction_session_timeout
         {
             self.idle.start(Instant::now() + most, name, &self.client);
         }
-        result
     }
 
     pub(crate) async fn run_now(
@@ -126,6 +146,10 @@ impl Session {
             }
             Kind::Command(Command::Begin(wished)) => Ok(self.begin(*wished)?),
             Kind::Command(Command::Lock(lock)) => lock::lock_tables(self, lock).await,
+            Kind::Command(Command::Fetch { name, way, moves }) => {
+                let columns = self.columns_of(statement);
+                cursors::fetch(self, (name, *way, *moves), columns, receiver).await
+            }
             Kind::Command(Command::Temporary(temporary)) => {
                 temporary::run_temporary(self, temporary, statement.columns.clone()).await
             }
@@ -166,14 +190,8 @@ impl Session {
                 Ok(Done { rows, columns: statement.columns.clone(), ..Done::tag("EXPLAIN") })
             }
             Kind::Declare { name, scroll, hold, binary, query } => {
-                if !hold && self.transaction.open_name().is_none() {
-                    return Err(only_in_transactions("DECLARE CURSOR").into());
-                }
-                self.names.refuse_double(name)?;
-                let Done { columns, rows, .. } = self.run_prepared(query, "", values).await?;
-                let cursor = Cursor::new(columns, "FETCH".to_owned(), rows, *scroll);
-                self.names.declare(name, cursor, (*hold, *binary), self.transaction.open_name());
-                Ok(Done::tag("DECLARE CURSOR"))
+                let declared = Declared { name, scroll: *scroll, hold: *hold, binary: *binary };
+                cursors::declare(self, declared, query, values).await
             }
         }
     }
@@ -316,8 +334,8 @@ impl Session {
         let state = match done.columns.is_empty() {
             true => PortalState::Over,
             false => {
-                let rows = std::mem::take(&mut done.rows);
-                PortalState::Open(Cursor::new(done.columns.clone(), done.tag.clone(), rows, Some(false)))
+                let rows = (receiver.take_running(), std::mem::take(&mut done.rows));
+                PortalState::Open(Cursor::of(done.columns.clone(), done.tag.clone(), rows, Some(false)))
             }
         };
         // Its end may have taken the portal along.
@@ -337,8 +355,8 @@ impl Session {
         bound: (Arc<Statement>, Vec<Value>, Formats),
     ) -> Result<(), Failure> {
         self.refuse_after_failure(bound.0.command())?;
-        let born_in = self.transaction.open_name();
-        Ok(self.names.bind(name, bound, born_in)?)
+        let born = (self.transaction.open_name(), self.transaction.depth());
+        Ok(self.names.bind(name, bound, born)?)
     }
 
     /// The statement ends when `statement_timeout` says so, until this is dropped.
@@ -373,11 +391,15 @@ impl Session {
         Ok(self.sequence_values.get(asked)?)
     }
 
-    fn begin_watch(&self, statement: &Statement) -> Watched {
-        let begun = std::time::Instant::now();
-        let was_open = !self.transaction.is_none();
-        self.backend.activity.begin(begun, &statement.text);
-        Watched { begun, was_open }
+    /// Gives the phase that follows.
+    pub(crate) fn note_activity_ended(&self, at: std::time::Instant) -> Phase {
+        let phase = match self.transaction.state() {
+            TransactionState::None => Phase::Idle,
+            TransactionState::Open { .. } => Phase::IdleInTransaction,
+            TransactionState::Failed { .. } => Phase::IdleInFailed,
+        };
+        self.backend.activity.end(at, phase);
+        phase
     }
 
     fn end_watch(
@@ -387,12 +409,7 @@ impl Session {
         result: &Result<Done, Failure>,
     ) {
         let took = begun.elapsed();
-        let phase = match self.transaction.state() {
-            TransactionState::None => Phase::Idle,
-            TransactionState::Open { .. } => Phase::IdleInTransaction,
-            TransactionState::Failed { .. } => Phase::IdleInFailed,
-        };
-        self.backend.activity.end(begun + took, phase);
+        let phase = self.note_activity_ended(begun + took);
         if phase == Phase::Idle {
             let is_rolled_back = match (was_open, result) {
                 (true, Ok(done)) => done.tag == "ROLLBACK",

@@ -497,7 +497,7 @@ impl<'a> ProcedureCompiler<'a> {
             None => Destination::Nowhere,
         };
         Ok(match statement {
-            Statement::Query(query) => match (&to, &route, of_rows(query, GIVEN)) {
+            Statement::Query(query) => match (&to, &route, of_rows(query, GIVEN, false)) {
                 (Destination::Caller { .. }, CompiledRoute::Everywhere, Some((part, whole)))
                     if self.shards > 1 =>
                 {

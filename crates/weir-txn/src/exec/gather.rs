@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use weir_core::ids::{ShardId, Timestamp};
 use weir_sql::Text;
-use weir_sql::bound::{Expr, ExprKind, Query, VariableId};
+use weir_sql::bound::{Expr, ExprKind, Query, SortOrder, VariableId};
 use weir_sql::catalog::{Catalog, ColumnIndex, TableId};
 use weir_types::datetime::TransactionTime;
 use weir_types::interrupt::check;
 use weir_types::memory::WorkingMemory;
-use weir_types::{SqlError, Value};
+use weir_types::{SqlError, SqlState, Value};
 
 use super::access::{TableAccess, unpack_row};
 use super::compiler::Compiler;
@@ -24,18 +24,19 @@ use super::expr::CompiledExpr;
 use super::expr::compile::compile_list;
 use super::gathered::CompiledMerge;
 use super::program::Program;
-use super::query::CompiledQuery;
+use super::query::sort::compare_rows;
+use super::query::{CompiledQuery, row_count};
 use super::routing::{Homes, Route, Router, known_columns};
 use super::sequences::Sequences;
 use super::slots::SlotAllocator;
-use super::split::{Feeds, split};
+use super::split::{Assembly, Feeds, split};
 use super::walk;
 use crate::exec::counts::RowCounts;
 use crate::message::{PartsRead, ReadQuery, TableRead};
 use crate::placement::shard_of;
 use crate::storage::rows::NoRows;
 use crate::storage::{Rows, Schema, Storage};
-use crate::stream::{Row, RowQueue, RowStream};
+use crate::stream::{Compare, MergeOrder, Row, RowQueue, RowStream};
 
 /// A prepared query with variables.
 #[derive(Clone, Debug)]
@@ -69,8 +70,18 @@ struct Parts {
     /// The merging query; each part's rows are one of its CTEs.
     whole: CompiledMerge,
     parts: Vec<QueryPart>,
-    /// The result is the rows of the only part, of all shards that run it.
-    is_one_part: bool,
+    assembly: Assembly,
+    merged: Option<Merged>,
+}
+
+/// How the rows of the only part are merged ([`Assembly::Merged`]).
+#[derive(Debug)]
+struct Merged {
+    order: Arc<[(usize, SortOrder)]>,
+    /// Number of columns of the result.
+    width: usize,
+    offset: Option<CompiledExpr>,
+    limit: Option<CompiledExpr>,
 }
 
 #[derive(Debug)]
@@ -224,6 +235,7 @@ impl Gather {
         let given = split.parts.len();
         let whole = CompiledMerge::compile(&split.whole, given, &program.schema, &mut slots)?;
         let mut parts = Vec::with_capacity(split.parts.len());
+        let mut merged = None;
         for part in split.parts {
             let mut slots = SlotAllocator::new(variables);
             slots.begin_query(&part.query);
@@ -250,12 +262,16 @@ impl Gather {
                     }
                 }
             };
+            if split.assembly == Assembly::Merged {
+                merged =
+                    Some(Merged::compile(&split.whole, &mut Compiler::new(&program.schema, &mut slots))?);
+            }
             let (slots, cells) = (slots.slots_max(), slots.cells_max());
             parts.push(QueryPart { query, slots, cells, asked, feeds: part.feeds });
         }
         let (slots, cells) = (slots.slots_max(), slots.cells_max());
-        let is_one_part = split.is_one_part;
-        let parts = Some(Arc::new(Parts { text: Arc::new(text.clone()), whole, parts, is_one_part }));
+        let (text, assembly) = (Arc::new(text.clone()), split.assembly);
+        let parts = Some(Arc::new(Parts { text, whole, parts, assembly, merged }));
         Ok(Gather { parts, slots, cells, ..gather })
     }
 
@@ -305,7 +321,8 @@ impl Gather {
 
     /// Returns whether a long run may put its rows into a stream.
     pub fn may_stream(&self) -> bool {
-        self.rows_max == usize::MAX && self.parts.as_ref().is_some_and(|parts| parts.is_one_part)
+        let assembly = self.parts.as_ref().map_or(Assembly::Computed, |parts| parts.assembly);
+        self.rows_max == usize::MAX && assembly != Assembly::Computed
     }
 
     /// The same query; a long run puts its rows into that stream, and its result has none.
@@ -355,6 +372,9 @@ impl Gather {
         for (at, part) in of.parts.iter().enumerate() {
             let shards = part.shards(values, (program, transaction_time))?;
             shards.into_iter().for_each(|shard| by_shard.entry(shard).or_default().push(at as u16));
+        }
+        if let (Some(stream), Some(merged), [part]) = (&self.stream, &of.merged, &of.parts[..]) {
+            stream.merge(part.run(values, &NoRows, (program, transaction_time), &mut |cx| merged.order(cx))?);
         }
         let memory = self.memory;
         let query = |shard: ShardId, parts: Vec<u16>| {
@@ -577,6 +597,31 @@ impl Gather {
             })?;
             Ok(())
         }))
+    }
+}
+
+impl Merged {
+    fn compile(whole: &Query, compiler: &mut Compiler<'_>) -> Result<Merged, SqlError> {
+        let mut count =
+            |expr: &Option<Expr>| expr.as_ref().map(|expr| CompiledExpr::compile(expr, compiler)).transpose();
+        Ok(Merged {
+            order: whole.order_by.iter().map(|order| (order.output, order.order)).collect(),
+            width: whole.columns.len(),
+            offset: count(&whole.offset)?,
+            limit: count(&whole.limit)?,
+        })
+    }
+
+    /// # Errors
+    /// OFFSET or LIMIT cannot be computed, or is negative.
+    fn order(&self, cx: &mut Cx<'_>) -> Result<MergeOrder, SqlError> {
+        let Merged { order, width, offset, limit } = self;
+        let skip = row_count(offset.as_ref(), "OFFSET", SqlState::INVALID_ROW_COUNT_IN_OFFSET, cx)?;
+        let most = row_count(limit.as_ref(), "LIMIT", SqlState::INVALID_ROW_COUNT_IN_LIMIT, cx)?;
+        let order = order.clone();
+        let compare: Compare = Arc::new(move |left, right| compare_rows(left, right, &order));
+        let (skip, most) = (skip.unwrap_or(0), most.unwrap_or(usize::MAX));
+        Ok(MergeOrder { compare, width: *width, skip, most })
     }
 }
 

@@ -65,8 +65,8 @@ fn columns_of(outputs: &[Expr]) -> Vec<OutputColumn> {
 }
 
 /// Splits a query without grouping. DISTINCT, ORDER BY, OFFSET and LIMIT apply to the rows of all shards; each shard returns its first
-/// rows, with their sort keys.
-pub(super) fn of_rows(query: &Query, given: PartSource) -> Option<(Query, Query)> {
+/// rows, with their sort keys. `keeps_order`: in the order of the query, if it has no limit either.
+pub(super) fn of_rows(query: &Query, given: PartSource, keeps_order: bool) -> Option<(Query, Query)> {
     let QueryBody::Select(select) = &query.body else { return None };
     let mut part = query.clone();
     part.columns = columns_of(&select.outputs);
@@ -84,7 +84,7 @@ pub(super) fn of_rows(query: &Query, given: PartSource) -> Option<(Query, Query)
         select.distinct = Distinct::All;
         part.limit = None;
     }
-    if part.limit.is_none() {
+    if part.limit.is_none() && !keeps_order {
         part.order_by.clear();
         part.with_ties = false;
     }

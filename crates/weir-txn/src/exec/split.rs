@@ -35,8 +35,18 @@ pub(super) enum Feeds {
 pub(super) struct Split {
     pub parts: Vec<Part>,
     pub whole: Query,
-    /// The result is the rows of the only part, of all shards that run it.
-    pub is_one_part: bool,
+    pub assembly: Assembly,
+}
+
+/// How the result follows from the rows of the parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Assembly {
+    /// The whole computes it.
+    Computed,
+    /// It is the rows of the only part, of all shards that run it, one after another.
+    Concatenated,
+    /// It is these rows, which each shard gives in the query's order, merged by that; of them those that OFFSET and LIMIT leave.
+    Merged,
 }
 
 /// `one_shard`: the cluster has only one.
@@ -56,13 +66,14 @@ pub(super) fn split(query: &Query, router: Router<'_>, schema: &Schema, one_shar
         next,
         parts: Vec::new(),
         leaves: Vec::new(),
-        is_one_part: false,
+        assembly: Assembly::Computed,
     };
     let whole = splitter.query(query, 0);
     let leaves = splitter.leaf_parts(query, schema);
     splitter.parts.extend(leaves);
-    let Splitter { parts, is_one_part, .. } = splitter;
-    Split { is_one_part: is_one_part && parts.len() == 1, parts, whole }
+    let Splitter { parts, assembly, .. } = splitter;
+    let assembly = if parts.len() == 1 { assembly } else { Assembly::Computed };
+    Split { parts, whole, assembly }
 }
 
 struct Splitter<'a> {
@@ -73,8 +84,8 @@ struct Splitter<'a> {
     parts: Vec<Part>,
     /// Tables that the whole reads row by row, with conditions that all needed rows satisfy.
     leaves: Vec<(RelationId, TableId, Vec<Expr>)>,
-    /// The result is the rows of a part, of all shards that run it.
-    is_one_part: bool,
+    /// If there is no other part.
+    assembly: Assembly,
 }
 
 impl Splitter<'_> {
@@ -88,17 +99,14 @@ impl Splitter<'_> {
             let given =
                 PartSource { relation: RelationId(self.next), level: depth + 1, index: self.parts.len() };
             let route = self.router.query(query);
-            let split = match &route {
+            let (split, assembly) = match &route {
                 Route::Everywhere if !self.one_shard => {
-                    let split = self.over_shards(query, given);
-                    self.is_one_part = depth == 0 && split.is_some() && self.joins_nothing(query);
-                    split
+                    let assembly = if depth == 0 { self.assembly(query) } else { Assembly::Computed };
+                    (self.over_shards(query, given, assembly), assembly)
                 }
-                _ => {
-                    self.is_one_part = depth == 0;
-                    Some((query.clone(), given.query(query)))
-                }
+                _ => (Some((query.clone(), given.query(query))), Assembly::Concatenated),
             };
+            self.assembly = if depth == 0 && split.is_some() { assembly } else { Assembly::Computed };
             if let Some((query, whole)) = split {
                 self.next += 1;
                 self.parts.push(Part { query, route, feeds: Feeds::Cte });
@@ -190,16 +198,22 @@ impl Splitter<'_> {
         }
     }
 
-    /// Split of the query into a part that each shard runs over its own rows, and the whole.
-    /// Returns whether the rows of a query over all shards are those of each shard, one after another.
-    fn joins_nothing(&self, query: &Query) -> bool {
-        let QueryBody::Select(select) = &query.body else { return false };
-        let is_merged = select.aggregates && !self.groups_at_home(select);
-        let is_bounded = query.limit.is_some() || query.offset.is_some();
-        !is_merged && !is_bounded && query.order_by.is_empty() && matches!(select.distinct, Distinct::All)
+    /// How the result of a query over all shards follows from the rows of each.
+    fn assembly(&self, query: &Query) -> Assembly {
+        let QueryBody::Select(select) = &query.body else { return Assembly::Computed };
+        let is_grouped = select.aggregates && !self.groups_at_home(select);
+        if is_grouped || query.with_ties || !matches!(select.distinct, Distinct::All) {
+            return Assembly::Computed;
+        }
+        match query.order_by.is_empty() && query.limit.is_none() && query.offset.is_none() {
+            true => Assembly::Concatenated,
+            // Without an order, rows are merged as they are.
+            false => Assembly::Merged,
+        }
     }
 
-    fn over_shards(&self, query: &Query, given: PartSource) -> Option<(Query, Query)> {
+    /// Split of the query into a part that each shard runs over its own rows, and the whole.
+    fn over_shards(&self, query: &Query, given: PartSource, assembly: Assembly) -> Option<(Query, Query)> {
         let QueryBody::Select(select) = &query.body else { return None };
         let plain = query.ctes.is_empty() && !self.has_ctes && !select.outputs.iter().any(walk::has_window);
         // Without its own ORDER BY the query must preserve the order of its source.
@@ -215,7 +229,7 @@ impl Splitter<'_> {
         }
         match select.aggregates && !self.groups_at_home(select) {
             true => of_groups(query, given),
-            false => of_rows(query, given),
+            false => of_rows(query, given, assembly == Assembly::Merged),
         }
     }
 

@@ -131,7 +131,7 @@ pub struct Coordinator {
     /// Sessions under which this reader is registered, by shard.
     sessions: Vec<u64>,
     is_retired: bool,
-    /// Sequences of reads in order; the first belongs to an active read.
+    /// Sequences of reads in order; the first belongs to an active read that may ask shards for states.
     reads: VecDeque<u64>,
     drains: Drains,
     /// Sequences of open transactions, by name.
@@ -653,12 +653,15 @@ impl Coordinator {
         (tag, machine, gather, values, within, program)
     }
 
-    /// Removes ended reads from the front of the queue.
+    /// Removes reads from the front of the queue that have ended, or ask no shard for a state any more (S10): a client may take the rows
+    /// of such a read as slowly as it likes.
     fn pass_reads(&mut self) {
-        while let Some(first) = self.reads.front()
-            && self.flights.get_mut(*first).is_none()
-        {
-            self.reads.pop_front();
+        while let Some(first) = self.reads.front() {
+            match self.flights.get_mut(*first) {
+                Some(Flight::Read { machine, .. }) if !machine.is_settled() => break,
+                Some(Flight::Read { .. }) | None => drop(self.reads.pop_front()),
+                Some(_) => break,
+            }
         }
         self.drains.on_ended(self.oldest_read());
     }
@@ -727,9 +730,15 @@ impl machine::Coordinator for Coordinator {
             }
             Some(Flight::Read { tag, machine, sent, .. }) => {
                 self.traces.heard(*tag);
-                *sent = Sent::at(now_ms);
-                machine.on_reply(reply, &mut self.read_actions);
+                // A shard that runs for long repeats what it has said, ever more seldom.
+                if machine.on_reply(reply, &mut self.read_actions) {
+                    *sent = Sent::at(now_ms);
+                }
+                let is_settled = machine.is_settled();
                 self.perform_read(now_ms, sequence, out);
+                if is_settled {
+                    self.pass_reads();
+                }
             }
             Some(Flight::Snapshot { machine, sent, .. }) => {
                 *sent = Sent::at(now_ms);

@@ -64,7 +64,7 @@ impl<F: Faults> Node<F> {
         if !self.knows_reader(read, session, out) || !self.knows_open(within, out) {
             return;
         }
-        if self.workers.is_late(read, 1, query) {
+        if self.is_late_read((read, 1), query, out) {
             return;
         }
         let position = self.storage.position();
@@ -112,7 +112,7 @@ impl<F: Faults> Node<F> {
         if !self.readers.contains_key(&read) || !reachable.contains(&position) {
             return self.read_again(read, out);
         }
-        if self.workers.is_late(read, 2, query) {
+        if self.is_late_read((read, 2), query, out) {
             return;
         }
         if self.workers.has_outgrown(read) {

@@ -229,7 +229,7 @@ impl<F: Faults> Node<F> {
             }
             None => return self.refuse_read(read, forgotten_snapshot(), out),
         };
-        if self.workers.is_late(read, 1, query) {
+        if self.is_late_read((read, 1), query, out) {
             return;
         }
         let fetched = match self.bugs.snapshot_advances() {

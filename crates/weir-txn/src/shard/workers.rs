@@ -11,6 +11,7 @@ use std::time::Duration;
 use weir_core::ids::{CoordinatorId, Position, ShardId, TxnId};
 use weir_core::lsn::Lsn;
 use weir_core::machine::{Pace, Work};
+use weir_core::participant::Transactions as _;
 use weir_types::interrupt::{Budget, Interrupts, StatementId, allocated, check_now, pass_on, pause_with};
 use weir_types::memory::WorkingMemory;
 use weir_types::{SqlError, SqlState};
@@ -28,6 +29,9 @@ use crate::stream::{Batch, Row, RowQueue};
 
 /// Number of workers of a shard that run at once; further long statements wait in order.
 const WORKERS_MAX: usize = 64;
+
+/// Number of workers that rest until their reader takes rows and that are not among [`WORKERS_MAX`]. Each is a thread.
+const RESTING_MAX: usize = 1_024;
 
 /// The answer to a read, but for its rows.
 #[derive(Debug)]
@@ -90,6 +94,14 @@ impl Running {
     }
 }
 
+/// The last word about a run whose rows come through a queue. It may be lost, and the run does not begin again: so it is repeated.
+#[derive(Debug)]
+struct Said {
+    round: u32,
+    reply: Reply,
+    after: Lsn,
+}
+
 /// The result of a worker's statement, on its way to the shard.
 #[derive(Debug)]
 pub(super) enum Finished {
@@ -110,6 +122,8 @@ pub(crate) struct Workers {
     running: BTreeMap<TxnId, Running>,
     /// Reads whose history was dropped while they ran: their answer stands, but they cannot be read at an earlier position.
     outgrown: BTreeSet<TxnId>,
+    /// Of reads that are not over.
+    said: BTreeMap<TxnId, Said>,
     /// Calls that begin again.
     pub(super) attempts: BTreeMap<TxnId, Attempts>,
     done: Done,
@@ -138,7 +152,7 @@ impl Workers {
 
     /// Returns whether a request for this round of the read is a repetition, or late: a worker runs it, or has run it and put rows into its
     /// queue, or the read is over.
-    pub(crate) fn is_late(&self, read: TxnId, round: u32, query: &ReadQuery) -> bool {
+    fn is_late(&self, (read, round): (TxnId, u32), query: &ReadQuery) -> bool {
         self.running.contains_key(&read) || query.queue().is_some_and(|queue| !queue.may_begin((read, round)))
     }
 
@@ -178,7 +192,12 @@ impl Workers {
 
     /// Work for the driver, as much as may run at once.
     pub(crate) fn take(&mut self) -> Vec<Work> {
-        let count = self.queued.len().min(WORKERS_MAX - self.handed_out);
+        if self.queued.is_empty() {
+            return Vec::new();
+        }
+        let resting = self.running.values().filter(|running| running.progress.rests_for_reader()).count();
+        let counted = self.handed_out.saturating_sub(resting.min(RESTING_MAX));
+        let count = self.queued.len().min(WORKERS_MAX.saturating_sub(counted));
         self.handed_out += count;
         self.queued.drain(..count).collect()
     }
@@ -192,6 +211,7 @@ impl Workers {
     pub(crate) fn drop_those_of(&mut self, silent: &[CoordinatorId]) {
         let of_them = self.running.iter_mut().filter(|(txn, _)| silent.contains(&txn.coordinator));
         of_them.for_each(|(_, running)| running.end_unheard());
+        self.said.retain(|read, _| !silent.contains(&read.coordinator));
     }
 
     pub(crate) fn has_outgrown(&self, read: TxnId) -> bool {
@@ -201,14 +221,20 @@ impl Workers {
     /// The read is over: if it still runs, nobody waits for its answer.
     pub(crate) fn end(&mut self, read: TxnId) {
         self.outgrown.remove(&read);
+        self.said.remove(&read);
         self.abandon(read);
     }
 
-    /// These reads are over.
+    /// These reads are over: nobody waits for the answers of those that still run.
     pub(crate) fn end_all(&mut self, over: Range<TxnId>) {
         while let Some(&read) = self.outgrown.range(over.clone()).next() {
             self.outgrown.remove(&read);
         }
+        while let Some((&read, _)) = self.said.range(over.clone()).next() {
+            self.said.remove(&read);
+        }
+        let running = self.running.range_mut(over).map(|(_, running)| running);
+        running.filter(|running| running.kind == Kind::Read).for_each(Running::end_unheard);
     }
 
     fn finished(&self) -> Vec<Finished> {
@@ -225,8 +251,9 @@ pub(super) fn no_thread() -> SqlError {
     SqlError::new(SqlState::INSUFFICIENT_RESOURCES, message).with_hint("The server's log says why.")
 }
 
-/// Interval at which a worker that waits for its reader looks at its interrupts.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Intervals at which a worker that waits for its reader looks at its interrupts: the first one, and the longest. Each is twice the one
+/// before: a reader may wait for hours.
+const LOOK_EVERY: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(320)];
 
 /// Passes rows of a worker's read on to the queue of its shard.
 struct Sender {
@@ -255,8 +282,10 @@ impl Sender {
         // What the query has taken for itself since remains its own.
         pass_on((allocated() - self.allocated).clamp(0, batch.allocated()));
         self.queue.put(self.run, batch);
+        let mut look_every = LOOK_EVERY[0];
         while self.queue.is_full() {
-            self.moment.rest(&mut || self.queue.wait_for_room(LOOK_EVERY));
+            self.moment.rest_for_reader(&mut || self.queue.wait_for_room(look_every));
+            look_every = (2 * look_every).min(LOOK_EVERY[1]);
             check_now()?;
         }
         self.allocated = allocated();
@@ -303,10 +332,13 @@ impl LongRead {
         let (Some((of, queue)), Some(answer)) = (streaming, &self.answer) else {
             return read_rows(&self.program, &**moment, &self.query);
         };
-        let mut sender = Sender::new(queue, answer.run(), moment.clone());
-        let found = read_rows_into(&self.program, &**moment, of, &mut |row| sender.take(row))?;
-        sender.finish()?;
-        Ok(found)
+        let mut sender = Sender::new(queue.clone(), answer.run(), moment.clone());
+        let found = read_rows_into(&self.program, &**moment, of, &mut |row| sender.take(row));
+        match found.and_then(|found| sender.finish().map(|()| found)) {
+            // A second round gives its rows, or its error.
+            Err(_) if queue.is_dropping(answer.run()) => Ok((Vec::new(), 0)),
+            found => found,
+        }
     }
 
     fn finish(&mut self, result: Result<Found, SqlError>) {
@@ -338,7 +370,7 @@ impl<F: Faults> Node<F> {
             let siblings =
                 if self.bugs.begins_without_siblings() { Vec::new() } else { answer.siblings.clone() };
             let begun = answer.streams(self.shard, siblings, None);
-            out.reply(answer.read.coordinator, begun, self.rests_on(&answer));
+            self.say(answer.run(), begun, self.rests_on(&answer), out);
             answer.is_streamed = true;
         }
         let progress = Arc::new(Progress::new(self.storage.position()));
@@ -366,6 +398,37 @@ impl<F: Faults> Node<F> {
             done: self.workers.done.clone(),
         };
         self.workers.begin(txn, running, Box::new(move |pace| read.run(pace)));
+    }
+
+    /// Returns whether a request for this round of the read is a repetition, or late. What was said of that round is said again. If a run
+    /// was ended because its coordinator was silent, the read has to begin again.
+    pub(crate) fn is_late_read(
+        &mut self,
+        (read, round): (TxnId, u32),
+        query: &ReadQuery,
+        out: &mut Effects,
+    ) -> bool {
+        let is_late = self.workers.is_late((read, round), query);
+        match self.workers.said.get(&read) {
+            _ if !is_late => {}
+            Some(said) if said.round == round => {
+                out.reply(read.coordinator, said.reply.clone(), said.after);
+            }
+            Some(_) => {}
+            None => {
+                let runs = self.workers.running.contains_key(&read);
+                if !runs && query.queue().is_some_and(|queue| queue.has_begun((read, round))) {
+                    self.read_again(read, out);
+                }
+            }
+        }
+        is_late
+    }
+
+    /// Says something of a run whose rows come through a queue.
+    fn say(&mut self, (read, round): (TxnId, u32), reply: Reply, after: Lsn, out: &mut Effects) {
+        self.workers.said.insert(read, Said { round, reply: reply.clone(), after });
+        out.reply(read.coordinator, reply, after);
     }
 
     /// Drops the history that long reads keep, once that is too long.
@@ -407,16 +470,20 @@ impl<F: Faults> Node<F> {
 
     fn answer_read(&mut self, mut answer: Answer, result: Result<Found, SqlError>, out: &mut Effects) {
         let after = self.rests_on(&answer);
-        let (read, shard) = (answer.read, self.shard);
+        let (read, shard, run) = (answer.read, self.shard, answer.run());
+        let Answer { round, position, is_streamed, .. } = answer;
         match result {
-            Ok((rows, examined)) => {
-                let Answer { round, position, .. } = answer;
+            Ok((_, examined)) if is_streamed => {
                 let siblings = std::mem::take(&mut answer.siblings);
-                let reply = match answer.is_streamed {
-                    true => answer.streams(shard, siblings, Some(examined)),
-                    false => Reply::ReadRows { read, shard, round, position, rows, examined, siblings },
-                };
+                self.say(run, answer.streams(shard, siblings, Some(examined)), after, out);
+            }
+            Ok((rows, examined)) => {
+                let siblings = answer.siblings;
+                let reply = Reply::ReadRows { read, shard, round, position, rows, examined, siblings };
                 out.reply(read.coordinator, reply, after);
+            }
+            Err(error) if is_streamed => {
+                self.say(run, Reply::Refused { txn: read, shard, error }, self.noted(), out)
             }
             Err(error) => self.refuse_read(read, error, out),
         }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 use std::io;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{ArcRwLockReadGuard, ArcRwLockWriteGuard, RawRwLock, RwLock};
@@ -123,11 +123,13 @@ pub struct Progress {
     needs: AtomicU64,
     /// It must end: why. It reads nothing more.
     void: OnceLock<SqlError>,
+    /// It waits until its reader takes rows.
+    rests_for_reader: AtomicBool,
 }
 
 impl Progress {
     pub fn new(position: Position) -> Progress {
-        Progress { needs: AtomicU64::new(position), void: OnceLock::new() }
+        Progress { needs: AtomicU64::new(position), ..Progress::default() }
     }
 
     pub fn needs(&self) -> Position {
@@ -141,6 +143,10 @@ impl Progress {
 
     pub fn void(&self) -> Option<&SqlError> {
         self.void.get()
+    }
+
+    pub fn rests_for_reader(&self) -> bool {
+        self.rests_for_reader.load(Ordering::Relaxed)
     }
 }
 
@@ -258,6 +264,13 @@ impl Moment {
         *self.guard.borrow_mut() = None;
         self.pace.rest(wait);
         self.take_lock();
+    }
+
+    /// Waits until the reader takes rows. No borrow of the storage is alive.
+    pub fn rest_for_reader(&self, wait: &mut dyn FnMut()) {
+        self.progress.rests_for_reader.store(true, Ordering::Relaxed);
+        self.rest(wait);
+        self.progress.rests_for_reader.store(false, Ordering::Relaxed);
     }
 
     fn storage(&self) -> Ref<'_, Storage> {

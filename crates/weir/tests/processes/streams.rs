@@ -12,14 +12,14 @@ use std::io::Read as _;
 use std::net::SocketAddr;
 
 /// A row is some 130 bytes on the wire: all of them are far more than sockets hold.
-const ROWS: i64 = 300_000;
+pub(super) const ROWS: i64 = 300_000;
 
 const TEXT: &str = "a text that is long enough for the rows to be more than the buffers of a connection hold, of row number ";
 
-const ALL: &str = "SELECT a, b, c FROM t";
+pub(super) const ALL: &str = "SELECT a, b, c FROM t";
 
 /// With a statement memory that the whole result exceeds.
-fn start(shards: u16) -> Alone {
+pub(super) fn start(shards: u16) -> Alone {
     let server = Alone::with(&["--shards", &shards.to_string(), "--statement-memory", "32MiB"]);
     let mut driver = server.driver();
     driver.batch_execute("CREATE TABLE t (a int PRIMARY KEY, b int DEFAULT 0, c text)").unwrap();
@@ -33,13 +33,13 @@ fn start(shards: u16) -> Alone {
     server
 }
 
-fn begin<'d>(driver: &'d mut Driver, text: &str) -> RowIter<'d> {
+pub(super) fn begin<'d>(driver: &'d mut Driver, text: &str) -> RowIter<'d> {
     let nothing: [&str; 0] = [];
     driver.query_raw(text, nothing).unwrap()
 }
 
 /// Number of further rows, and the sums of their first two columns.
-fn rest(mut rows: RowIter<'_>) -> Result<(i64, i64, i64), postgres::Error> {
+pub(super) fn rest(mut rows: RowIter<'_>) -> Result<(i64, i64, i64), postgres::Error> {
     let mut sums = (0, 0, 0);
     while let Some(row) = rows.next()? {
         let (a, b) = (row.get::<_, i32>(0), row.get::<_, i32>(1));
@@ -139,7 +139,7 @@ fn what_ends_one_over(shards: u16) {
     });
 }
 
-/// All rows of several shards, in any order; what has to be merged is not streamed.
+/// All rows of several shards, in any order or merged; what is computed of them is not streamed.
 #[test]
 fn rows_of_several_shards_come_as_those_of_one() {
     let server = start(3);
@@ -159,6 +159,51 @@ fn rows_of_several_shards_come_as_those_of_one() {
     let own = rest(transaction.query_raw(ALL, nothing).unwrap()).unwrap();
     assert_eq!((own.0, own.2), (ROWS, 70), "with the changes of its transaction");
     transaction.rollback().unwrap();
+}
+
+/// Sorted rows of several shards are merged as they come, so the whole result is nowhere at once.
+#[test]
+fn sorted_rows_of_several_shards_are_merged_as_they_come() {
+    let server = start(3);
+    let (mut reader, mut other) = (server.driver(), server.driver());
+    const SORTED: &str = "SELECT a, b, c FROM t ORDER BY b, a DESC";
+    rest(begin(&mut server.driver(), SORTED)).unwrap();
+    let before = server.resident_bytes();
+    let mut rows = begin(&mut reader, SORTED);
+    let mut next = || rows.next().unwrap().map(|row| row.get::<_, i32>(0));
+    assert_eq!(next(), Some(ROWS as i32));
+    other.batch_execute("UPDATE t SET b = b + 1 WHERE a % 50000 = 7; DELETE FROM t WHERE a < 1000").unwrap();
+    until_active(&mut other, SORTED);
+    let grown = server.resident_bytes().saturating_sub(before) >> 20;
+    assert!(grown < 64, "the server has grown by {grown} MiB");
+    for expected in (1..ROWS as i32).rev() {
+        assert_eq!(next(), Some(expected));
+    }
+    assert_eq!(next(), None);
+    drop(rows);
+    let mut numbers = |text: &str| {
+        let rows = other.query(text, &[]).unwrap();
+        rows.iter().map(|row| (row.len(), i64::from(row.get::<_, i32>(0)))).collect::<Vec<_>>()
+    };
+    let by_hidden = numbers("SELECT a FROM t ORDER BY -a, b LIMIT 100000 OFFSET 50000");
+    assert!(by_hidden.into_iter().eq((ROWS - 150_000 + 1..=ROWS - 50_000).rev().map(|a| (1, a))));
+    assert_eq!(numbers("SELECT a FROM t ORDER BY a OFFSET 299000"), [(1, ROWS)]);
+    assert_eq!(numbers("SELECT a FROM t ORDER BY a LIMIT 0"), []);
+    assert_eq!(numbers("SELECT a FROM t LIMIT 60000").len(), 60_000);
+    for (text, state) in [
+        ("SELECT a FROM t ORDER BY a OFFSET -1", SqlState::INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE),
+        ("SELECT a FROM t ORDER BY a LIMIT -1", SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE),
+        ("SELECT a / (a - 150000) FROM t ORDER BY a", SqlState::DIVISION_BY_ZERO),
+    ] {
+        assert_eq!(other.query(text, &[]).unwrap_err().code(), Some(&state), "{text}");
+    }
+    let mut copied = String::new();
+    other
+        .copy_out("COPY (SELECT a FROM t ORDER BY a DESC) TO STDOUT")
+        .unwrap()
+        .read_to_string(&mut copied)
+        .unwrap();
+    assert!(copied.lines().map(|line| line.parse::<i64>().unwrap()).eq((1_000..=ROWS).rev()));
 }
 
 /// COPY gives of a long query what it gives of short ones.

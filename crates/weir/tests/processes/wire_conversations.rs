@@ -322,6 +322,29 @@ fn prepare_and_cursors_of_sql_are_answered_as_by_postgresql() {
         ],
     );
     check(
+        "cursors behind savepoints",
+        &[
+            query("BEGIN; SAVEPOINT s"),
+            query("DECLARE c CURSOR FOR SELECT id FROM account ORDER BY id"),
+            query("FETCH c"),
+            query("ROLLBACK TO s"),
+            query("FETCH c"),
+            query("ROLLBACK TO s"),
+            query("DECLARE c NO SCROLL CURSOR FOR SELECT id FROM account ORDER BY id"),
+            query("SAVEPOINT r; RELEASE s; SAVEPOINT t"),
+            query("DECLARE d CURSOR WITH HOLD FOR SELECT id FROM account ORDER BY id"),
+            query("ROLLBACK TO t"),
+            query("FETCH c"),
+            query("FETCH d"),
+            query("ROLLBACK TO t"),
+            query("FETCH 2 FROM c"),
+            query("FETCH PRIOR FROM c"),
+            query("ROLLBACK TO t"),
+            query("FETCH c"),
+            query("ROLLBACK"),
+        ],
+    );
+    check(
         "DECLARE and FETCH",
         &[
             query("DECLARE c CURSOR FOR SELECT id FROM account ORDER BY id"),

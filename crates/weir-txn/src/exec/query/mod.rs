@@ -398,7 +398,8 @@ impl Window<'_> {
     }
 }
 
-fn row_count(
+/// Value of LIMIT or OFFSET; none: there is no such clause, or it is NULL.
+pub(super) fn row_count(
     expr: Option<&CompiledExpr>,
     clause: &str,
     state: SqlState,

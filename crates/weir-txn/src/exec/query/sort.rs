@@ -36,9 +36,10 @@ pub fn compare_by(left: &[Value], right: &[Value], orders: &[SortOrder]) -> Orde
 }
 
 type Row = Vec<Value>;
-type Order<'a> = &'a [(usize, SortOrder)];
+pub type Order<'a> = &'a [(usize, SortOrder)];
 
-fn compare_rows(left: &[Value], right: &[Value], order: Order<'_>) -> Ordering {
+/// Rows by some of their columns.
+pub fn compare_rows(left: &[Value], right: &[Value], order: Order<'_>) -> Ordering {
     order
         .iter()
         .map(|&(column, order)| compare_one(&left[column], &right[column], order))

@@ -8,9 +8,9 @@ use super::{Coordinator, Event, Flight, Order};
 use crate::message::{Age, Begun, Call, Callee, Output, Request, Setting, schema_has_changed};
 use crate::ramp::coordinator::Action;
 use crate::ramp::interactive::{Interactive, Links, deadlock, lock_timeout};
-use weir_types::SqlError;
 use weir_types::datetime::TransactionTime;
 use weir_types::memory::WorkingMemory;
+use weir_types::{SqlError, SqlState};
 
 /// Wait after which a transaction that waits for one of another coordinator is treated as deadlocked.
 const DEADLOCK_MS: u64 = 1_000;
@@ -124,8 +124,10 @@ impl Coordinator {
                 machine.commit(look, actions);
             }
             Order::RollBack => {
+                let txn = machine.txn();
                 machine.roll_back(&mut self.actions);
                 out.done.push((tag, Event::Answered(Ok(Output::default()))));
+                self.end_reads_of(txn, &rolled_back(), out);
             }
         }
         self.perform_open(now_ms, sequence, out);
@@ -235,7 +237,7 @@ impl Coordinator {
         }
     }
 
-    /// Ends the reads of an open transaction that is over.
+    /// Ends the reads of an open transaction that is over, or about to be.
     pub(super) fn end_reads_of(&mut self, txn: TxnId, error: &SqlError, out: &mut Orders<Request, Event>) {
         let is_of =
             |flight: &Flight| matches!(flight, Flight::Read { within: Some((of, _)), .. } if *of == txn);
@@ -249,4 +251,8 @@ impl Coordinator {
             self.give_up_read(sequence, error, out);
         }
     }
+}
+
+fn rolled_back() -> SqlError {
+    SqlError::new(SqlState::QUERY_CANCELED, "canceling statement because its transaction is rolled back")
 }
