@@ -134,7 +134,9 @@ impl OpenWorld {
             return Ok(None);
         }
         let mut gained: Option<GainedLocks> = None;
-        for (before, after) in self.plans.iter().zip(self.judge_in_full(std::slice::from_ref(statement)).plans) {
+        for (before, after) in
+            self.plans.iter().zip(self.judge_in_full(std::slice::from_ref(statement)).plans)
+        {
             let (known, now) = (Obeyed::of(before), Obeyed::of(&after));
             if known == now {
                 continue;
@@ -145,7 +147,10 @@ impl OpenWorld {
                 return Err(refusal());
             }
             let keeps = locks().flat_map(|lock| lock.keeps.iter().copied());
-            gained.get_or_insert_with(|| GainedLocks { keeps: BTreeSet::new(), refusal: refusal() }).keeps.extend(keeps);
+            gained
+                .get_or_insert_with(|| GainedLocks { keeps: BTreeSet::new(), refusal: refusal() })
+                .keeps
+                .extend(keeps);
         }
         Ok(gained)
     }

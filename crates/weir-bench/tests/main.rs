@@ -13,8 +13,8 @@ mod simulated {
     mod deferred_under_faults;
     mod definitions_under_faults;
     mod for_update;
-    mod hot_runs;
     mod global_keys_under_faults;
+    mod hot_runs;
     mod interactive_under_faults;
     mod loads_under_faults;
     mod planted_bugs;

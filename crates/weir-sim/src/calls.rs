@@ -20,8 +20,8 @@ use weir_txn::faults::{Faults as ShardFaults, NoFaults};
 use weir_txn::message::{Call, Callee, Output};
 use weir_txn::ramp::{Begin, Coordinator, Event, FetchedRead, Protocol};
 use weir_txn::shard::{Node, Record};
-use weir_txn::storage::{Rows, Storage};
 use weir_txn::storage::view::WholeView;
+use weir_txn::storage::{Rows, Storage};
 use weir_types::SqlError;
 use weir_types::interrupt::Budget;
 

@@ -193,7 +193,10 @@ impl Members<'_> {
             7 => vec![Line::Single(REKEY, vec![one, other])],
             8 => vec![Line::Call(0, vec![id, one])],
             9 => vec![Line::Call(1, vec![one])],
-            10 => vec![Line::Single("UPDATE member SET badge = $1, nick = NULL WHERE email = $2", vec![one, other])],
+            10 => vec![Line::Single(
+                "UPDATE member SET badge = $1, nick = NULL WHERE email = $2",
+                vec![one, other],
+            )],
             _ => vec![
                 Line::Sql("DELETE FROM member WHERE email = $1 AND id > $2 - 13", vec![one, other]),
                 Line::Sql(INSERT, vec![id, one]),
@@ -264,7 +267,10 @@ impl Script for Members<'_> {
                 let is_taken = error.state().as_str() == "23505";
                 told.taken += usize::from(is_taken);
                 if is_taken && of.alone {
-                    told.wrong.get_or_insert(format!("{line:?} of a key that nobody else uses: {}", error.message()));
+                    told.wrong.get_or_insert(format!(
+                        "{line:?} of a key that nobody else uses: {}",
+                        error.message()
+                    ));
                 }
                 if error.state().as_str() == "XX000" {
                     told.wrong.get_or_insert(format!("{line:?}: {}", error.message()));

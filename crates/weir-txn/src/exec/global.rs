@@ -51,17 +51,21 @@ impl Program {
         for (shard, storage) in (0..).zip(shards) {
             let with_keys = |table: &TableId| !self.schema.table(*table).entries.is_empty();
             for table in (0..self.placement.len() as u32).map(TableId).filter(with_keys) {
-                each_row(*storage, table, &mut |value| wanted.extend(self.entries_of_row(table, shard, value)));
+                each_row(storage, table, &mut |value| {
+                    wanted.extend(self.entries_of_row(table, shard, value))
+                });
             }
             for entries in self.schema.all_entries() {
                 let width = self.schema.table(entries).types.len();
-                each_row(*storage, entries, &mut |value| {
+                each_row(storage, entries, &mut |value| {
                     let values = (0..width).map(value).collect();
                     found.insert(EntryRow { owner: shard, entries, values });
                 });
             }
         }
-        let name = |entry: &EntryRow| format!("{} {:?} at {}", self.schema.table(entry.entries).name, entry.values, entry.owner);
+        let name = |entry: &EntryRow| {
+            format!("{} {:?} at {}", self.schema.table(entry.entries).name, entry.values, entry.owner)
+        };
         if let Some(missing) = wanted.difference(&found).next() {
             return Err(format!("an entry is missing: {}", name(missing)));
         }
@@ -72,7 +76,10 @@ impl Program {
     }
 }
 
-fn each_row(storage: &Storage, table: TableId, visit: &mut dyn FnMut(&dyn Fn(ColumnIndex) -> Value)) {
+/// Reads the columns of a row.
+type Columns<'c> = &'c dyn Fn(ColumnIndex) -> Value;
+
+fn each_row(storage: &Storage, table: TableId, visit: &mut dyn FnMut(Columns<'_>)) {
     let _ = storage.scan(table, &mut |row| {
         visit(&|column| storage.value(table, row, column));
         Ok(ControlFlow::Continue(()))

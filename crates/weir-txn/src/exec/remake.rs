@@ -21,7 +21,8 @@ use super::program::Program;
 use super::slots::{Slot, SlotAllocator};
 use super::write::operation::NoEnvironment;
 use crate::storage::{
-    EntriesSchema, IndexColumn, IndexId, MergedRows, NoRows, Remade, Remake, Rows as _, Schema, TableSchema, entries_id,
+    EntriesSchema, IndexColumn, IndexId, MergedRows, NoRows, Remade, Remake, Rows as _, Schema, TableSchema,
+    entries_id,
 };
 
 /// Conversion of the tables of one program's schema to another's.
@@ -270,7 +271,10 @@ fn new_global_key(table: &Table, name: &str) -> SqlError {
         "unique key \"{name}\" over several shards of {}, which has rows and whose columns do not say where a row lives",
         table.name
     );
-    not_supported(&what, "Make a new table that has the key, INSERT INTO it what is SELECTed of this one, and rename it.")
+    not_supported(
+        &what,
+        "Make a new table that has the key, INSERT INTO it what is SELECTed of this one, and rename it.",
+    )
 }
 
 fn not_supported(what: &str, hint: &str) -> SqlError {
@@ -451,7 +455,8 @@ fn is_alike(was: &TableSchema, now: &TableSchema, sources: &[Source]) -> bool {
         };
         schema.indexes.iter().map(columns).collect::<Vec<_>>()
     };
-    let global = |schema: &TableSchema| schema.entries.iter().map(|entries| entries.index).collect::<Vec<_>>();
+    let global =
+        |schema: &TableSchema| schema.entries.iter().map(|entries| entries.index).collect::<Vec<_>>();
     was.types == now.types
         && sources.iter().enumerate().all(same)
         && indexes(was) == indexes(now)

@@ -9,13 +9,13 @@ use weir_sql::catalog::TableId;
 use weir_types::Value;
 
 use crate::placement::shard_of;
-use crate::storage::IndexId;
 
 /// A unique key whose columns do not say where a row lives: a unique index of a table, by its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GlobalKey {
     pub table: TableId,
-    pub index: IndexId,
+    /// Position among the indexes of the table.
+    pub index: usize,
 }
 
 /// A write of an entry at the owner of a key, derived from the write of a row at another shard, its home. Removals come before additions.

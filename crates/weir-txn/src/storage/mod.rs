@@ -53,7 +53,8 @@ pub use room::Room;
 pub use rows::{NoRows, RowRef, Rows, Visit};
 pub use saved::SavedRows;
 pub use schema::{
-    EntriesId, EntriesSchema, GLOBAL_KEYS_MAX, IndexColumn, IndexId, IndexSchema, Schema, TableSchema, entries_id,
+    EntriesId, EntriesSchema, GLOBAL_KEYS_MAX, IndexColumn, IndexId, IndexSchema, Schema, TableSchema,
+    entries_id,
 };
 use stores::Stores;
 use table::TableStore;

@@ -21,7 +21,8 @@ impl Storage {
     /// each write.
     pub fn look_at_memory(&mut self, beside: usize) {
         let Some(most) = self.room.bytes_max else { return };
-        let rows: usize = (0..self.tables.of_tables().len() as u32).map(|at| self.about_bytes(TableId(at))).sum();
+        let rows: usize =
+            (0..self.tables.of_tables().len() as u32).map(|at| self.about_bytes(TableId(at))).sum();
         let bytes = rows + beside;
         self.room.bytes_over = Some(bytes).filter(|bytes| *bytes >= most);
     }

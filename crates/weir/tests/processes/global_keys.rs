@@ -105,7 +105,10 @@ fn they_are_there_after_a_kill_and_between_sessions() {
         let (mut one, mut other) = (weir.driver(), weir.driver());
         for id in 0..20 {
             let told = answer(&mut one, &format!("INSERT INTO p VALUES ({}, 'm{id}')", 100 + id));
-            assert!(told.starts_with("23505 duplicate key value violates unique constraint \"p_mail_key\""), "{told}");
+            assert!(
+                told.starts_with("23505 duplicate key value violates unique constraint \"p_mail_key\""),
+                "{told}"
+            );
         }
         // The second session waits, and is told.
         for (end, expected) in [("COMMIT", "23505"), ("ROLLBACK", "(1)")] {

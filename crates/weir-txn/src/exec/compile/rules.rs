@@ -38,13 +38,14 @@ pub(super) fn global_keys(
             && !partition.iter().all(|of| columns().any(|column| column == *of))
             && !columns().any(is_generated)
     };
-    let keys: Vec<IndexId> =
-        schema.indexes.iter().enumerate().filter(is_global).map(|(at, _)| at).collect();
+    let keys: Vec<IndexId> = schema.indexes.iter().enumerate().filter(is_global).map(|(at, _)| at).collect();
     match keys.len() <= GLOBAL_KEYS_MAX {
         true => Ok(keys),
         false => Err(unsupported(
             table.span,
-            format!("more than {GLOBAL_KEYS_MAX} unique keys without the partition column, over several shards,"),
+            format!(
+                "more than {GLOBAL_KEYS_MAX} unique keys without the partition column, over several shards,"
+            ),
             "Partition the table by columns of its keys, make it replicated, or run on one shard (--shards 1).",
         )),
     }

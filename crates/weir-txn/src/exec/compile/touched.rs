@@ -110,7 +110,10 @@ impl<'a> Touched<'a> {
     ///
     /// # Errors
     /// A table has too many global keys.
-    pub fn schema(&self, Parts { catalog, placement, closed, shards }: Parts<'_>) -> Result<Schema, CompileError> {
+    pub fn schema(
+        &self,
+        Parts { catalog, placement, closed, shards }: Parts<'_>,
+    ) -> Result<Schema, CompileError> {
         let mut schema = match self.before {
             Some(before) => before.schema.with_changed(catalog, &self.changed),
             None => Schema::new(catalog),

@@ -335,7 +335,10 @@ impl<F: Faults> Run<'_, F> {
 const CLAIMS_LOOKED_THROUGH: usize = 64;
 
 /// Key of the row in an index; `None` if a NULL exempts it from uniqueness.
-pub(in crate::exec) fn key_of(schema: &IndexSchema, value: &dyn Fn(ColumnIndex) -> Value) -> Option<KeyBytes> {
+pub(in crate::exec) fn key_of(
+    schema: &IndexSchema,
+    value: &dyn Fn(ColumnIndex) -> Value,
+) -> Option<KeyBytes> {
     let mut key = KeyBytes::new();
     for column in &schema.columns {
         let value = value(column.column?);

@@ -44,7 +44,8 @@ impl<F: Faults> Run<'_, F> {
         for (at, EntriesSchema { index, .. }) in schema.entries.iter().enumerate() {
             let key = GlobalKey { table, index: *index };
             let index = &schema.indexes[*index];
-            let [before, after] = [old, new].map(|of| of.and_then(|of| Some((key_of(index, of)?, values_of(index, of)))));
+            let [before, after] =
+                [old, new].map(|of| of.and_then(|of| Some((key_of(index, of)?, values_of(index, of)))));
             if before.as_ref().map(|(key, _)| key) == after.as_ref().map(|(key, _)| key) {
                 continue;
             }
@@ -116,7 +117,8 @@ impl<F: Faults> Run<'_, F> {
     /// that has committed at the home and not yet here, the claim is the only sign.
     fn claim_entry(&mut self, key: GlobalKey, values: &[Value]) -> Result<(TableId, KeyBytes), Stop> {
         let schema = &self.fragment.program.schema;
-        let entries = schema.entries_of(key.table, key.index).ok_or_else(|| internal("there is no such global key"))?;
+        let entries =
+            schema.entries_of(key.table, key.index).ok_or_else(|| internal("there is no such global key"))?;
         let value = |column: ColumnIndex| values[column].clone();
         let bytes = key_of(&schema.table(entries).indexes[0], &value);
         let bytes = bytes.ok_or_else(|| internal("a key with NULL has no entry"))?;
@@ -162,7 +164,11 @@ impl<F: Faults> Run<'_, F> {
         };
         self.claim_row(entries, entry.row, LockStrength::Update)?;
         if self.fragment.keep_writes && !self.is_own(entries, entry.row) {
-            self.ran.writes.push(Write { table: entries, row: Some(entry.row), operation: Operation::Delete });
+            self.ran.writes.push(Write {
+                table: entries,
+                row: Some(entry.row),
+                operation: Operation::Delete,
+            });
         }
         Ok(self.fragment.storage.delete(entries, entry.row, self.fragment.timestamp)?)
     }
