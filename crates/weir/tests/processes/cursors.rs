@@ -9,7 +9,6 @@ use crate::wire::{Wire, bind, execute, flush, parse, sync};
 use postgres::error::SqlState;
 use postgres::{Client as Driver, Row, SimpleQueryMessage};
 use std::net::SocketAddr;
-use std::time::Duration;
 
 /// Number of statements that run beside the steps of their shards.
 fn workers(server: &Alone) -> usize {
@@ -247,7 +246,7 @@ fn a_fetch_that_waits_can_be_ended() {
     driver.batch_execute("SET statement_timeout = '400ms'; BEGIN").unwrap();
     driver.batch_execute("DECLARE c CURSOR FOR SELECT a, b, c FROM t").unwrap();
     for _ in 0..3 {
-        std::thread::sleep(Duration::from_millis(300));
+        other.batch_execute("SELECT pg_sleep(0.3)").unwrap();
         assert_eq!(numbers(&mut driver, "FETCH 10 FROM c").len(), 10);
     }
     driver.batch_execute("CLOSE c").unwrap();
