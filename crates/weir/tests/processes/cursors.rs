@@ -247,7 +247,7 @@ fn a_fetch_that_waits_can_be_ended() {
     driver.batch_execute("DECLARE c CURSOR FOR SELECT a, b, c FROM t").unwrap();
     for _ in 0..3 {
         // Time passes that is none of the FETCH's.
-        other.simple_query("SELECT pg_sleep(0.3)").unwrap();
+        other.batch_execute("SELECT pg_sleep(0.3)").unwrap();
         assert_eq!(numbers(&mut driver, "FETCH 10 FROM c").len(), 10);
     }
     driver.batch_execute("CLOSE c").unwrap();
