@@ -13,6 +13,9 @@ use super::write::key_of;
 use crate::placement::shard_of;
 use crate::storage::{Rows, Storage, entries_id};
 
+/// Reads the columns of a row.
+pub type Columns<'c> = &'c dyn Fn(ColumnIndex) -> Value;
+
 /// An entry as a row of its owner.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EntryRow {
@@ -24,17 +27,12 @@ pub struct EntryRow {
 
 impl Program {
     /// Entries of a row that lives at `home`.
-    pub fn entries_of_row(
-        &self,
-        table: TableId,
-        home: ShardId,
-        value: &dyn Fn(ColumnIndex) -> Value,
-    ) -> Vec<EntryRow> {
+    pub fn entries_of_row(&self, table: TableId, home: ShardId, value: Columns<'_>) -> Vec<EntryRow> {
         let schema = self.schema.table(table);
         let entry = |at: usize| {
             let index = &schema.indexes[schema.entries[at].index];
             key_of(index, value)?;
-            let mut values: Vec<Value> = index.columns.iter().filter_map(|of| of.column).map(value).collect();
+            let mut values = index.values(value);
             let owner = shard_of(&values, self.shards);
             values.push(Value::Int(i64::from(home)));
             (owner != home).then(|| EntryRow { owner, entries: entries_id(table, at), values })
@@ -75,9 +73,6 @@ impl Program {
         }
     }
 }
-
-/// Reads the columns of a row.
-type Columns<'c> = &'c dyn Fn(ColumnIndex) -> Value;
 
 fn each_row(storage: &Storage, table: TableId, visit: &mut dyn FnMut(Columns<'_>)) {
     let _ = storage.scan(table, &mut |row| {

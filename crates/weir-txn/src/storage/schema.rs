@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_sql::bound::{Expr, ExprKind};
 use weir_sql::catalog::{Catalog, ColumnIndex, TableId};
-use weir_types::SqlType;
+use weir_types::{SqlType, Value};
 
 /// Index of an index in [`TableSchema::indexes`].
 pub type IndexId = usize;
@@ -86,6 +86,13 @@ pub struct IndexSchema {
     pub told: usize,
     /// Some statement or foreign key looks up full keys, so a hash table pays off.
     pub looked_up: bool,
+}
+
+impl IndexSchema {
+    /// Values of its columns; an index on an expression has fewer columns than keys.
+    pub fn values(&self, value: &dyn Fn(ColumnIndex) -> Value) -> Vec<Value> {
+        self.columns.iter().filter_map(|column| column.column).map(value).collect()
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -8,28 +8,17 @@
 use weir_core::ids::ShardId;
 use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_types::interrupt::check;
 use weir_types::{SqlError, SqlState, Value};
 
 use super::claim::key_of;
 use crate::claims::Claim;
 use crate::exec::call::{Run, Stop};
+use crate::exec::global::Columns;
 use crate::faults::Faults;
 use crate::message::{Derived, GlobalKey};
 use crate::placement::shard_of;
-use crate::storage::{EntriesSchema, IndexSchema, KeyBytes, Operation, RowRef, Rows as _, Write, entries_id};
-
-/// Column of an entry that has the home of its row; it is behind those of the key.
-fn home_column(schema: &EntriesSchema) -> ColumnIndex {
-    schema.schema.types.len() - 1
-}
-
-/// The values of a key's columns.
-fn values_of(index: &IndexSchema, value: &dyn Fn(ColumnIndex) -> Value) -> Vec<Value> {
-    index.columns.iter().filter_map(|column| column.column).map(value).collect()
-}
-
-/// Reads the columns of a row.
-type Columns<'c> = &'c dyn Fn(ColumnIndex) -> Value;
+use crate::storage::{EntriesSchema, KeyBytes, Operation, RowRef, Rows as _, Write, entries_id};
 
 impl<F: Faults> Run<'_, F> {
     /// Derives what becomes of entries when a row of this shard is inserted, changes or goes. A new key that this shard owns itself is looked
@@ -45,7 +34,7 @@ impl<F: Faults> Run<'_, F> {
             let key = GlobalKey { table, index: *index };
             let index = &schema.indexes[*index];
             let [before, after] =
-                [old, new].map(|of| of.and_then(|of| Some((key_of(index, of)?, values_of(index, of)))));
+                [old, new].map(|of| of.and_then(|of| Some((key_of(index, of)?, index.values(of)))));
             if before.as_ref().map(|(key, _)| key) == after.as_ref().map(|(key, _)| key) {
                 continue;
             }
@@ -107,9 +96,12 @@ impl<F: Faults> Run<'_, F> {
 
     /// Carries out writes of entries that other shards have derived: removals first, as the list is sorted.
     pub(in crate::exec) fn write_entries(&mut self, derived: &[Derived]) -> Result<(), Stop> {
-        derived.iter().try_for_each(|one| match one {
-            Derived::Remove { key, values, home } => self.remove_entry(*key, values, *home),
-            Derived::Add { key, values, home } => self.add_entry(*key, values, *home),
+        derived.iter().try_for_each(|one| {
+            check()?;
+            match one {
+                Derived::Remove { key, values, home } => self.remove_entry(*key, values, *home),
+                Derived::Add { key, values, home } => self.add_entry(*key, values, *home),
+            }
         })
     }
 
@@ -150,12 +142,11 @@ impl<F: Faults> Run<'_, F> {
 
     fn remove_entry(&mut self, key: GlobalKey, values: &[Value], home: ShardId) -> Result<(), Stop> {
         let (entries, bytes) = self.claim_entry(key, values)?;
-        let schema = self.fragment.program.schema.table(key.table);
-        let of = schema.entries.iter().find(|of| of.index == key.index).expect("it has been found");
-        let entry = self.fragment.storage.get(entries, 0, &bytes);
-        let entry = entry.filter(|entry| {
-            self.fragment.storage.value(entries, *entry, home_column(of)) == Value::Int(i64::from(home))
-        });
+        // The home is behind the key's columns.
+        let is_of_home = |entry: &RowRef| {
+            self.fragment.storage.value(entries, *entry, values.len()) == Value::Int(i64::from(home))
+        };
+        let entry = self.fragment.storage.get(entries, 0, &bytes).filter(is_of_home);
         let Some(entry) = entry else {
             if self.fragment.bugs.ignores_missing_entry() {
                 return Ok(());
