@@ -37,7 +37,7 @@ pub struct Simulated<'a> {
     check: Option<Check>,
     /// Number of SQL sources, if its schema may be changed; they are the first ones.
     defines: Option<usize>,
-    /// What becomes of its program before it runs.
+    /// Changes the program before it runs.
     with_texts: fn(Program, &Application, &Plan) -> Program,
     /// By the number of shards, by whether statements are trusted, and by whether calls are the workload's.
     jobs: BTreeMap<(u16, bool, bool), Arc<Job>>,

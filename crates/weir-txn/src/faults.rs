@@ -45,7 +45,7 @@ faults! {
     forgets_existence,
     /// No entry of a global key follows from a row.
     forgets_entries,
-    /// Who adds or removes an entry of a global key looks without claiming the key.
+    /// The owner of a global key adds and removes entries without claiming the key.
     adds_unclaimed,
     /// The owner of a global key looks for it among the entries, not among its own rows.
     looks_in_entries_alone,

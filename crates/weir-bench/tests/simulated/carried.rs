@@ -15,6 +15,7 @@ use weir_sim::calls::Setup;
 use weir_sql::Application;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::PlantedBugs;
+use weir_txn::shard::Node;
 use weir_txn::storage::view::WholeView;
 use weir_types::Value;
 
@@ -89,10 +90,7 @@ fn run_lossless(world: &World, shards: u16, seed: u64, bugs: PlantedBugs) -> Run
     let program = Arc::new(carrying(program, application, &analysis.plan));
     let mut simulation = Simulation::new(&program, 2, seed, 2_000, bugs);
     for &table in workload.load_order() {
-        let mut load = |values: Vec<Value>| match program.home(table, &|column| values[column].clone()) {
-            Some(shard) => simulation.nodes[usize::from(shard)].load(table, &values),
-            None => simulation.nodes.iter_mut().try_for_each(|node| node.load(table, &values)),
-        };
+        let mut load = |values: Vec<Value>| Node::load_row(&mut simulation.nodes, &program, table, &values);
         workload.load_rows(seed, table, &mut load).expect("the population loads");
     }
     let sum = |simulation: &Simulation<PlantedBugs>| {

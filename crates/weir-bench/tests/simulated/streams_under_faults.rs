@@ -42,7 +42,7 @@ struct Reading {
     rows: Vec<Row>,
 }
 
-/// What a read asks for.
+/// The rows and the order that a read asks for.
 #[derive(Clone, Copy)]
 enum Asked {
     All,

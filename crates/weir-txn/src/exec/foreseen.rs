@@ -44,7 +44,7 @@ pub fn global_arbiter(table: &str) -> SqlError {
         .with_hint("Name a key that contains the partition columns: ON CONFLICT (…).")
 }
 
-/// What is foretold of the calls of a procedure.
+/// Predictions for the calls of a procedure.
 pub struct Foretold {
     /// Possible refusals, each once, in statement order.
     pub refusals: Vec<SqlError>,
@@ -68,7 +68,7 @@ struct Foreseen<'a> {
     foretold: Foretold,
 }
 
-/// What is foretold of a procedure on several shards.
+/// Predicts refusals and derived writes of a procedure on several shards.
 pub fn foretold(
     router: &Router<'_>,
     (schema, rules): (&Schema, &[Arc<TableRules>]),

@@ -466,7 +466,7 @@ impl Coordinator {
             Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
         };
         if carries {
-            return self.begin_alone(now_ms, tag, call, (age, retries), out);
+            return self.begin_alone(now_ms, tag, (call, participants), (age, retries), out);
         }
         let sequence = self.flights.next();
         let txn = TxnId { coordinator: self.id, sequence };

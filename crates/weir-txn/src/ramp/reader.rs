@@ -540,7 +540,7 @@ mod tests {
         Sibling { txn, timestamp: Timestamp::default(), participants: participants.into() }
     }
 
-    /// Nobody takes the rows of the first two shards: the third, whose state lacks a transaction, is asked again nevertheless.
+    /// The rows of the first two shards are not taken: the third, whose state lacks a transaction, is asked again nevertheless.
     #[test]
     fn round_two_does_not_wait_for_those_who_still_run() {
         let mut one = Conversation::begin();

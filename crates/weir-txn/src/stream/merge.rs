@@ -181,7 +181,7 @@ mod tests {
         vec![Value::Int(key), Value::Int(i64::from(shard)), Value::Null]
     }
 
-    /// Whatever comes when, in batches of whatever size, the rows come in their order, and of equal ones those of the first shard first.
+    /// The merge keeps the order of rows for every arrival and every size of batches; of equal rows those of the first shard come first.
     #[test]
     fn rows_come_in_their_order() {
         for batch in 1..6_usize {

@@ -61,7 +61,7 @@ fn queries() -> Vec<(&'static str, i64)> {
     ]
 }
 
-/// What collects rows in one value is in memory.
+/// A value that collects rows is in memory.
 #[test]
 fn a_value_of_many_rows_has_to_have_room() {
     let (_server, mut driver) = start("6MiB");

@@ -302,7 +302,7 @@ fn random_queries_that_pause_at_rows_are_answered_as_by_postgresql() {
     check_all(true);
 }
 
-/// What is compared only if it is generated often.
+/// Features that the generator has to make often, since only then they are compared.
 #[test]
 fn queries_have_windows_and_with_queries_that_are_read_twice() {
     let (mut windows, mut ranges, mut twice) = (0, 0, 0);

@@ -63,7 +63,13 @@ impl<F: Faults> Run<'_, F> {
         changes: Option<&[(ColumnIndex, Value)]>,
     ) -> Result<(), Stop> {
         let schema = self.fragment.program.schema.table(table);
-        if schema.entries.is_empty() {
+        let is_key_of = |column: ColumnIndex| {
+            let mut keys = schema.entries.iter().flat_map(|key| &schema.indexes[key.index].columns);
+            keys.any(|of| of.column == Some(column))
+        };
+        if schema.entries.is_empty()
+            || changes.is_some_and(|changes| !changes.iter().any(|(column, _)| is_key_of(*column)))
+        {
             return Ok(());
         }
         let storage = &self.fragment.storage;

@@ -1,6 +1,6 @@
 //! Calls that may derive writes for other shards: each is a transaction of one statement, which carries them (docs/internals/global-keys.md).
 
-use weir_core::ids::TxnId;
+use weir_core::ids::{ShardId, TxnId};
 use weir_core::machine::{Orders, Sent};
 
 use super::{Coordinator, Event, Flight, RETRIES_MAX};
@@ -16,14 +16,10 @@ impl Coordinator {
         &mut self,
         now_ms: u64,
         tag: u64,
-        call: Call,
+        (call, participants): (Call, Vec<ShardId>),
         (age, retries): (Age, u32),
         out: &mut Orders<Request, Event>,
     ) {
-        let participants = match self.program.participants_within(&call) {
-            Ok(participants) => participants,
-            Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
-        };
         let sequence = self.flights.next();
         let txn = TxnId { coordinator: self.id, sequence };
         let look = self.program.defers.then(|| self.constraints(now_ms, Setting::end()));

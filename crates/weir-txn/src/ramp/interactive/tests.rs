@@ -451,7 +451,7 @@ fn a_statement_alone_is_cancelled_until_its_commit_is_asked_for() {
     script.does(&["answer [Int(0)]", "1: commit"]);
 }
 
-/// Nobody acknowledges an ABORT there, and no timer sends anything again.
+/// Over lossless links an ABORT is not acknowledged, and no timer repeats a request.
 #[test]
 fn an_abort_over_lossless_links_is_over_at_once() {
     let mut script = Script::alone(false, &[0], COMMITS);
