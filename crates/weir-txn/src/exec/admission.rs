@@ -15,6 +15,8 @@ pub enum Admission {
     Runs,
     /// Runs on a single shard only; other calls are refused with this error.
     OnOneShard(SqlError),
+    /// A call over several shards is an interactive transaction: the coordinator interprets the procedure.
+    Interactive,
     /// Refused with one of these errors if the call meets certain rows; otherwise runs.
     UnlessMet(Vec<SqlError>),
     Refused(SqlError),
@@ -26,7 +28,7 @@ impl Admission {
         name: &str,
         plan: Option<&TransactionPlan>,
         (participants, carries): (&Participants, bool),
-        shards: u16,
+        (shards, is_procedure): (u16, bool),
     ) -> Admission {
         if let Some(plan) = plan.filter(|plan| plan.mechanism.is_ordered_family())
             && (carries || !participants.is_one_shard(shards))
@@ -34,6 +36,10 @@ impl Admission {
             return Admission::Refused(needs_order(name, plan));
         }
         match &participants.unsupported {
+            // Writers need locks on what they read.
+            Some(_) if shards > 1 && is_procedure && plan.is_some_and(|plan| plan.read_only) => {
+                Admission::Interactive
+            }
             Some(why) if shards > 1 => Admission::OnOneShard(spans_shards(name, why)),
             _ if shards > 1 && !participants.met.is_empty() => Admission::UnlessMet(participants.met.clone()),
             _ => Admission::Runs,
@@ -46,7 +52,9 @@ impl Admission {
         match self {
             Admission::Refused(error) => Err(error.clone()),
             Admission::OnOneShard(error) if participants > 1 => Err(error.clone()),
-            Admission::Runs | Admission::OnOneShard(_) | Admission::UnlessMet(_) => Ok(()),
+            Admission::Runs | Admission::OnOneShard(_) | Admission::Interactive | Admission::UnlessMet(_) => {
+                Ok(())
+            }
         }
     }
 
@@ -54,7 +62,9 @@ impl Admission {
     pub fn refused(&self) -> Option<&SqlError> {
         match self {
             Admission::Refused(error) => Some(error),
-            Admission::Runs | Admission::OnOneShard(_) | Admission::UnlessMet(_) => None,
+            Admission::Runs | Admission::OnOneShard(_) | Admission::Interactive | Admission::UnlessMet(_) => {
+                None
+            }
         }
     }
 
@@ -62,7 +72,9 @@ impl Admission {
     pub fn when_met(&self) -> &[SqlError] {
         match self {
             Admission::UnlessMet(errors) => errors,
-            Admission::Runs | Admission::OnOneShard(_) | Admission::Refused(_) => &[],
+            Admission::Runs | Admission::OnOneShard(_) | Admission::Interactive | Admission::Refused(_) => {
+                &[]
+            }
         }
     }
 }
@@ -84,7 +96,7 @@ pub fn runs(application: &Application, plan: &Plan) -> Vec<Runs> {
     let of = |program: &Result<Program, Refused>, procedure: usize| match program {
         Err(refused) => (false, false, vec![refused.clone()]),
         Ok(program) => match &program.procedures[procedure].admission {
-            Admission::Runs => (true, true, Vec::new()),
+            Admission::Runs | Admission::Interactive => (true, true, Vec::new()),
             Admission::OnOneShard(error) => (false, true, vec![said(error)]),
             Admission::UnlessMet(errors) => (false, true, errors.iter().map(said).collect()),
             Admission::Refused(error) => (false, false, vec![said(error)]),

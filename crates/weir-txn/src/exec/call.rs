@@ -17,8 +17,10 @@ use weir_types::datetime::TransactionTime;
 use weir_types::interrupt::check;
 use weir_types::{Notice, Notices, SqlError, SqlState, Value};
 
+pub(super) use self::answers::rows_for;
 use self::loops::after_body;
-use self::values::assign_element;
+pub(super) use self::loops::range_bounds;
+pub(super) use self::values::{assert_failure, assign_element, assigned, raised};
 use super::chosen::Chosen;
 use super::context::{Cx, Frame};
 use super::deferred::Later;
@@ -310,7 +312,8 @@ pub(super) enum Place {
     Everywhere,
 }
 
-const CALL_DEPTH_MAX: u32 = 64;
+/// Depth of nested calls.
+pub(super) const CALL_DEPTH_MAX: u32 = 64;
 
 impl<'a, F: Faults> Run<'a, F> {
     /// Ends a statement of an open transaction. Later statements may change the rows that it has inserted.
@@ -441,10 +444,7 @@ impl<'a, F: Faults> Run<'a, F> {
         }
         if procedure.returns_value {
             if flow != Flow::Return {
-                return Err(Stop::Error(SqlError::new(
-                    SqlState::parse("2F005").expect("five characters"),
-                    "control reached end of function without RETURN",
-                )));
+                return Err(no_return().into());
             }
             return Ok(std::mem::take(&mut self.ran.output.values));
         }
@@ -668,9 +668,7 @@ impl<'a, F: Faults> Run<'a, F> {
 
     fn call(&mut self, procedure: usize, args: &[CompiledExpr], targets: &[Target]) -> Result<(), Stop> {
         if self.depth == CALL_DEPTH_MAX {
-            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
-                .with_hint(format!("Calls nest at most {CALL_DEPTH_MAX} deep."))
-                .into());
+            return Err(nested_too_deep().into());
         }
         let args: Result<Vec<Value>, SqlError> = args.iter().map(|arg| self.eval(arg)).collect();
         let caller = self.procedure;
@@ -697,6 +695,18 @@ fn needs_general(what: &str) -> Stop {
         )
         .with_hint("Place the rows that the procedure needs together, or pass the value as a parameter."),
     )
+}
+
+#[cold]
+pub(super) fn no_return() -> SqlError {
+    let state = SqlState::parse("2F005").expect("five characters");
+    SqlError::new(state, "control reached end of function without RETURN")
+}
+
+#[cold]
+pub(super) fn nested_too_deep() -> SqlError {
+    SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
+        .with_hint(format!("Calls nest at most {CALL_DEPTH_MAX} deep."))
 }
 
 /// An internal error of Weir, reported instead of crashing the shard.

@@ -200,6 +200,19 @@ struct ProcedureCompiler<'a> {
     updates: &'a Updates,
 }
 
+/// A variable as the target of an assignment. `from`: type of the value, unless it is cast already.
+pub(super) fn target(procedure: &Procedure, variable: VariableId, from: Option<&SqlType>) -> Target {
+    let rules = &procedure.variables[variable.0 as usize];
+    let from = from.filter(|from| **from != rules.ty && !same_representation(from, &rules.ty)).cloned();
+    Target {
+        slot: variable.0,
+        name: rules.name.clone(),
+        ty: rules.ty.clone(),
+        not_null: rules.not_null,
+        from,
+    }
+}
+
 /// Adds the source position to an error.
 fn place<T>(result: Result<T, SqlError>, span: Span) -> Result<T, CompileError> {
     result.map_err(|error| CompileError { span, error })
@@ -252,7 +265,8 @@ impl<'a> ProcedureCompiler<'a> {
             ProcedureKind::Function { returns } => outputs.is_empty() && *returns != SqlType::Void,
             _ => false,
         };
-        let admission = Admission::of(&procedure.name, transaction, (&participants, carries), shards);
+        let admission =
+            Admission::of(&procedure.name, transaction, (&participants, carries), (shards, text.is_none()));
         let compiled = CompiledProcedure {
             name: procedure.name.clone(),
             inputs: inputs.collect(),
@@ -325,15 +339,7 @@ impl<'a> ProcedureCompiler<'a> {
     }
 
     fn target(&self, variable: VariableId, from: Option<&SqlType>) -> Target {
-        let rules = &self.procedure.variables[variable.0 as usize];
-        let from = from.filter(|from| **from != rules.ty && !same_representation(from, &rules.ty)).cloned();
-        Target {
-            slot: variable.0,
-            name: rules.name.clone(),
-            ty: rules.ty.clone(),
-            not_null: rules.not_null,
-            from,
-        }
+        target(self.procedure, variable, from)
     }
 
     fn targets(&self, targets: &[IntoTarget], columns: &[OutputColumn]) -> Vec<Target> {

@@ -25,6 +25,7 @@ mod foreseen;
 pub mod gather;
 mod gathered;
 mod global;
+pub mod plpgsql;
 pub mod program;
 pub mod query;
 mod remake;

@@ -18,6 +18,7 @@ use super::definition::Description;
 use super::expr::CompiledExpr;
 use super::gather::Gather;
 use super::gathered::CompiledMerge;
+use super::plpgsql::code::Code;
 use super::query::CompiledQuery;
 use super::routing::Source;
 use super::slots::Slot;
@@ -570,7 +571,7 @@ impl Program {
     /// As `text`.
     pub fn reasons(&self, text: &Text) -> Result<Vec<Reason>, CompileError> {
         match &self.texts {
-            Some(texts) => texts.reasons(text),
+            Some(texts) => texts.reasons(self, text),
             None => self.text(text).map(|_| Vec::new()),
         }
     }
@@ -585,6 +586,20 @@ impl Program {
             None => {
                 let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "only procedures are run here");
                 Err(CompileError { span: Span::default(), error })
+            }
+        }
+    }
+
+    /// Code of the procedure, for the coordinator.
+    ///
+    /// # Errors
+    /// There is no such procedure, or its code cannot be compiled.
+    pub(crate) fn code(&self, procedure: usize) -> Result<Arc<Code>, SqlError> {
+        match &self.texts {
+            Some(texts) => texts.code(self, procedure).map_err(|wrong| wrong.error),
+            None => {
+                let message = "procedures are not run by the coordinator here";
+                Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
             }
         }
     }
@@ -675,20 +690,21 @@ impl Program {
         let shards = procedure.participants.of(args, self.shards);
         procedure.admission.check(shards.len())?;
         let carries = procedure.carries && self.shards > 1;
-        Ok(Route { participants: shards, guarded: procedure.guarded, carries })
+        let interactive = shards.len() > 1 && matches!(procedure.admission, Admission::Interactive);
+        Ok(Route { participants: shards, guarded: procedure.guarded, carries, interactive })
     }
 
-    /// Participants of a call in an interactive transaction.
+    /// How a call is to run in an interactive transaction.
     ///
     /// # Errors
     /// As [`Program::participants`], and that it can only run outside of transactions.
-    pub fn participants_within(&self, call: &Call) -> Result<Vec<ShardId>, SqlError> {
-        let shards = self.participants(call)?;
+    pub(crate) fn route_within(&self, call: &Call) -> Result<Route, SqlError> {
+        let route = self.route(call)?;
         match &call.callee {
             Callee::Procedure(procedure) if self.procedures[*procedure].in_order => {
                 Err(in_a_transaction(&self.procedures[*procedure].name))
             }
-            _ => Ok(shards),
+            _ => Ok(route),
         }
     }
 
@@ -712,11 +728,13 @@ pub(crate) struct Route {
     pub guarded: bool,
     /// [`CompiledProcedure::carries`], on several shards.
     pub carries: bool,
+    /// The coordinator interprets the procedure, and runs its statements in one transaction.
+    pub interactive: bool,
 }
 
 impl Route {
     fn of(participants: Vec<ShardId>) -> Route {
-        Route { participants, guarded: false, carries: false }
+        Route { participants, guarded: false, carries: false, interactive: false }
     }
 }
 

@@ -163,6 +163,11 @@ impl<'a> CallEnvironment<'a> {
         CallEnvironment { locks: Some(locks), ..self }
     }
 
+    /// Continues a call whose statements have taken these values.
+    pub(super) fn with_given(self, given: &[SequenceValue]) -> CallEnvironment<'a> {
+        CallEnvironment { given: given.to_vec(), ..self }
+    }
+
     /// Begins a statement.
     pub(super) fn begin(&mut self, statement: Span) {
         self.place = statement.start;

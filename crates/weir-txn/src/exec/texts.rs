@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use weir_analysis::open_world::OpenWorld;
-use weir_analysis::plan::{Placement, Plan, TransactionPlan};
+use weir_analysis::plan::{Mechanism, Placement, Plan, TransactionPlan};
 use weir_analysis::reasons::{self, Reason};
 use weir_sql::bound::{Procedure, Statement, Step, StepKind};
 use weir_sql::catalog::TableId;
@@ -18,6 +18,8 @@ use weir_types::{Recent, SqlError, SqlState, SqlType};
 use super::compile::proven::Proven;
 use super::compile::{self, Closed};
 use super::gather::Gather;
+use super::plpgsql::code::Code;
+use super::plpgsql::named_statement;
 use super::program::{CompileError, CompiledProcedure, Program};
 use super::routing::Router;
 use super::write::CompiledUpdate;
@@ -74,6 +76,8 @@ pub struct Texts {
     /// Texts that have been run before, and are compiled without being judged: a log names the same text again and again.
     trusted: Mutex<Recent<Text, Judged>>,
     queries: Mutex<Recent<Text, Compiled>>,
+    /// By procedure: its code for the coordinator, once it is asked for.
+    codes: Arc<[OnceLock<CompiledCode>]>,
     counts: RowCounts,
 }
 
@@ -86,6 +90,7 @@ pub(super) enum Judging {
 }
 
 type Compiled = Result<Arc<Gather>, CompileError>;
+type CompiledCode = Result<Arc<Code>, CompileError>;
 type Judged = Result<Arc<CompiledText>, CompileError>;
 
 impl Texts {
@@ -98,6 +103,7 @@ impl Texts {
     ) -> Texts {
         Texts {
             counts: RowCounts::new(application.catalog.tables.len()),
+            codes: application.procedures.iter().map(|_| OnceLock::new()).collect(),
             application,
             plan,
             closed,
@@ -122,6 +128,7 @@ impl Texts {
             judged: self.judged.clone(),
             trusted: Mutex::new(Recent::new(KEPT)),
             queries: Mutex::new(Recent::new(KEPT)),
+            codes: self.codes.clone(),
             counts: RowCounts::new(self.application.catalog.tables.len()),
         }
     }
@@ -148,7 +155,7 @@ impl Texts {
     }
 
     fn compile_query(&self, program: &Program, text: &Text) -> Result<Gather, CompileError> {
-        let (statement, types) = self.bind(text)?;
+        let (statement, types) = self.bind(program, text)?;
         let (Statement::Query(query), true) = (&statement, types == text.types) else {
             return Err(refused(statement.span(), "a statement that writes as a query", ""));
         };
@@ -158,10 +165,36 @@ impl Texts {
             .map_err(|error| CompileError { span: query.span, error })
     }
 
-    fn bind(&self, text: &Text) -> Result<(Statement, Vec<SqlType>), CompileError> {
+    /// Code of a procedure for the coordinator.
+    pub(super) fn code(&self, program: &Program, procedure: usize) -> CompiledCode {
+        let (Some(known), Some(source)) =
+            (self.codes.get(procedure), self.application.procedures.get(procedure))
+        else {
+            return Err(refused(Span::default(), "a procedure that does not exist", ""));
+        };
+        let compile = || Code::compile(&self.application, &program.schema, (procedure, source)).map(Arc::new);
+        known.get_or_init(compile).clone()
+    }
+
+    /// The statement of a procedure that the text names, and the types of its parameters.
+    fn statement_of(
+        &self,
+        program: &Program,
+        (procedure, statement): (usize, usize),
+    ) -> Result<(Statement, Vec<SqlType>), CompileError> {
+        let code = self.code(program, procedure)?;
+        let known = code.statements.get(statement).map(|one| (one.statement.clone(), one.text.types.clone()));
+        known.ok_or_else(|| refused(Span::default(), "a statement that its procedure does not have", ""))
+    }
+
+    fn bind(&self, program: &Program, text: &Text) -> Result<(Statement, Vec<SqlType>), CompileError> {
         refuse_long(text)?;
-        let bound = bind_statement(&self.application.catalog, &text.sql, Some(&text.types));
-        let (mut statement, types) = bound.map_err(unbound)?;
+        let (mut statement, types) = match named_statement(&text.sql) {
+            Some(named) => self.statement_of(program, named)?,
+            None => {
+                bind_statement(&self.application.catalog, &text.sql, Some(&text.types)).map_err(unbound)?
+            }
+        };
         if folding::may_fold(&statement) {
             // An error in a constant is reported by the client's side, where the query is planned.
             let _ = folding::fold(&mut statement);
@@ -212,7 +245,12 @@ impl Texts {
     }
 
     /// Binds the statement as a procedure of its own.
-    fn bind_write(&self, text: &Text, judging: Judging) -> Result<Procedure, CompileError> {
+    fn bind_write(
+        &self,
+        program: &Program,
+        text: &Text,
+        judging: Judging,
+    ) -> Result<Procedure, CompileError> {
         let catalog = &self.application.catalog;
         if is_block(&text.sql) {
             refuse_long(text)?;
@@ -225,7 +263,7 @@ impl Texts {
             });
             return refused.map(|()| procedure);
         }
-        let (statement, types) = self.bind(text)?;
+        let (statement, types) = self.bind(program, text)?;
         if types != text.types {
             return Err(refused(Span::default(), "parameters of other types than the text has", ""));
         }
@@ -237,13 +275,36 @@ impl Texts {
     }
 
     fn judge(&self, program: &Program, text: &Text, judging: Judging) -> Result<CompiledText, CompileError> {
-        let procedure = self.bind_write(text, judging)?;
+        if let Some((procedure, _)) = named_statement(&text.sql) {
+            let statement = self.bind_write(program, text, Judging::Before)?;
+            return self.compile_statement_of(program, text, (procedure, statement));
+        }
+        let procedure = self.bind_write(program, text, judging)?;
         self.compile(program, text, procedure, judging)
     }
 
+    /// Compiles a statement of a procedure, which has been judged with it: under the guards of the procedure's plan.
+    fn compile_statement_of(
+        &self,
+        program: &Program,
+        text: &Text,
+        (procedure, statement): (usize, Procedure),
+    ) -> Result<CompiledText, CompileError> {
+        let of = |plan: &&TransactionPlan| plan.procedure == procedure;
+        let Some(plan) = self.plan.transactions.iter().find(of) else {
+            return Err(refused(statement.span, "a procedure without a plan", ""));
+        };
+        // Its order is that of the locks of the transaction.
+        let plan = TransactionPlan { mechanism: Mechanism::Ramp, ..plan.clone() };
+        let alone = Plan { placement: self.plan.placement.clone(), transactions: vec![plan.clone()] };
+        let (procedure, updates) =
+            compile::text(&self.application, &alone, program, (procedure, &statement), text)?;
+        Ok(CompiledText { procedure, plan, updates })
+    }
+
     /// Reasons of the statement's plan.
-    pub(super) fn reasons(&self, text: &Text) -> Result<Vec<Reason>, CompileError> {
-        Ok(reasons::of_statement(self.world(), self.bind_write(text, self.judging)?))
+    pub(super) fn reasons(&self, program: &Program, text: &Text) -> Result<Vec<Reason>, CompileError> {
+        Ok(reasons::of_statement(self.world(), self.bind_write(program, text, self.judging)?))
     }
 
     fn world(&self) -> &OpenWorld {

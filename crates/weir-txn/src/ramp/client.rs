@@ -6,6 +6,7 @@
 mod alone;
 mod at_snapshot;
 mod fetched;
+mod interactive_call;
 #[cfg(test)]
 mod tests;
 mod within;
@@ -31,6 +32,7 @@ use crate::message::{
 pub use at_snapshot::OfSnapshot;
 use at_snapshot::Snapshot;
 pub use fetched::FetchedRead;
+use interactive_call::InteractiveCall;
 use weir_core::clock::transaction_time;
 use weir_core::flights::{Drains, Flights};
 use weir_core::ids::{CoordinatorId, ShardId, TxnId};
@@ -139,6 +141,8 @@ pub struct Coordinator {
     /// Snapshots that have been taken, by name.
     snapshots: BTreeMap<u64, Snapshot>,
     waits: Waits,
+    /// Interactive calls, by tag.
+    interactive: BTreeMap<u64, InteractiveCall>,
     /// Calls that have withdrawn several times, each with the time at which it begins anew.
     resting: Vec<(u64, Resting)>,
     actions: Vec<Action>,
@@ -248,6 +252,7 @@ impl Coordinator {
             open: BTreeMap::new(),
             snapshots: BTreeMap::new(),
             waits: Waits::default(),
+            interactive: BTreeMap::new(),
             resting: Vec::new(),
             actions: Vec::new(),
             read_actions: Vec::new(),
@@ -368,6 +373,9 @@ impl Coordinator {
             self.resting.remove(at);
             return true;
         }
+        if let Some(is_over) = self.give_up_interactive(now_ms, tag, out) {
+            return is_over;
+        }
         let of = |flight: &Flight| match flight {
             Flight::Open { tag: of, .. } => *of == tag,
             Flight::Alone { tag: of, machine, .. } => *of == tag && machine.is_unanswered(),
@@ -392,6 +400,15 @@ impl Coordinator {
 
     /// Cancels the operation under `tag`. If it then has no effect, the client receives `error`.
     pub fn cancel(&mut self, now_ms: u64, tag: u64, error: SqlError, out: &mut Orders<Request, Event>) {
+        let from = out.done.len();
+        if !self.cancel_paused(now_ms, tag, &error, out) {
+            self.cancel_one(now_ms, tag, error, out);
+        }
+        self.go_on(now_ms, from, out);
+    }
+
+    /// Cancels what is in flight under `tag`, which may be a statement of an interactive call.
+    fn cancel_one(&mut self, now_ms: u64, tag: u64, error: SqlError, out: &mut Orders<Request, Event>) {
         if let Some(at) = self.resting.iter().position(|(_, resting)| resting.tag == tag) {
             self.resting.remove(at);
             return out.done.push((tag, Event::Answered(Err(error))));
@@ -461,10 +478,13 @@ impl Coordinator {
         out: &mut Orders<Request, Event>,
     ) {
         let _watch = self.interrupts.watch(own_statement(tag));
-        let Route { participants, guarded, carries } = match self.program.route(&call) {
+        let Route { participants, guarded, carries, interactive } = match self.program.route(&call) {
             Ok(route) => route,
             Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
         };
+        if interactive {
+            return self.begin_interactive(now_ms, tag, (call, None), (age, retries), out);
+        }
         if carries {
             return self.begin_alone(now_ms, tag, (call, participants), (age, retries), out);
         }
@@ -678,20 +698,9 @@ impl Coordinator {
     fn oldest_read(&self) -> u64 {
         self.reads.front().copied().unwrap_or(u64::MAX)
     }
-}
 
-impl machine::Coordinator for Coordinator {
-    type Request = Request;
-    type Reply = Reply;
-    type Progress = Progress;
-    type Transaction = Begin;
-    type Done = Event;
-
-    fn id(&self) -> CoordinatorId {
-        self.id
-    }
-
-    fn begin(&mut self, now_ms: u64, tag: u64, what: Begin, out: &mut Orders<Request, Event>) {
+    /// Begins one operation, which may be a statement of an interactive call.
+    fn begin_one(&mut self, now_ms: u64, tag: u64, what: Begin, out: &mut Orders<Request, Event>) {
         match what {
             Begin::Call(call) => self.begin_call(now_ms, tag, call, out),
             Begin::Read(gather, values) => self.begin_read(now_ms, tag, gather, values, out),
@@ -707,7 +716,8 @@ impl machine::Coordinator for Coordinator {
         }
     }
 
-    fn on_reply(&mut self, now_ms: u64, reply: Reply, out: &mut Orders<Request, Event>) {
+    /// Takes a reply, for the operation that it belongs to.
+    fn take_reply(&mut self, now_ms: u64, reply: Reply, out: &mut Orders<Request, Event>) {
         let reply = reply.heard();
         match &reply {
             Reply::ReadAgain { shard, session, .. } => self.sessions[usize::from(*shard)] = *session,
@@ -782,10 +792,8 @@ impl machine::Coordinator for Coordinator {
         }
     }
 
-    fn on_timer(&mut self, now_ms: u64, out: &mut Orders<Request, Event>) {
-        if !self.resends {
-            return;
-        }
+    /// Sends again what is late, and goes on with what has waited.
+    fn repeat(&mut self, now_ms: u64, out: &mut Orders<Request, Event>) {
         for (_, flight) in self.flights.iter_mut() {
             match flight {
                 Flight::Transaction { machine, sent, .. } => {
@@ -823,6 +831,40 @@ impl machine::Coordinator for Coordinator {
             self.begin_aged(now_ms, tag, call, (age, retries), out);
         }
     }
+}
+
+impl machine::Coordinator for Coordinator {
+    type Request = Request;
+    type Reply = Reply;
+    type Progress = Progress;
+    type Transaction = Begin;
+    type Done = Event;
+
+    fn id(&self) -> CoordinatorId {
+        self.id
+    }
+
+    fn begin(&mut self, now_ms: u64, tag: u64, what: Begin, out: &mut Orders<Request, Event>) {
+        let from = out.done.len();
+        self.begin_one(now_ms, tag, what, out);
+        self.go_on(now_ms, from, out);
+    }
+
+    fn on_reply(&mut self, now_ms: u64, reply: Reply, out: &mut Orders<Request, Event>) {
+        let from = out.done.len();
+        self.take_reply(now_ms, reply, out);
+        self.go_on(now_ms, from, out);
+    }
+
+    fn on_timer(&mut self, now_ms: u64, out: &mut Orders<Request, Event>) {
+        if !self.resends {
+            return;
+        }
+        let from = out.done.len();
+        self.repeat(now_ms, out);
+        self.go_on_after_pause(now_ms, out);
+        self.go_on(now_ms, from, out);
+    }
 
     fn progress(&mut self, shard: ShardId) -> Progress {
         Progress { settled_below: self.flights.base(), drained: self.drains.drained(shard) }
@@ -833,7 +875,7 @@ impl machine::Coordinator for Coordinator {
     }
 
     fn is_idle(&self) -> bool {
-        self.flights.is_empty() && self.resting.is_empty()
+        self.flights.is_empty() && self.resting.is_empty() && self.interactive.is_empty()
     }
 
     fn is_retired(&self) -> bool {

@@ -85,7 +85,7 @@ impl<'a, F: Faults> Run<'a, F> {
         }
         let part = self.fragment.role.is_prepared() && place != Place::Anywhere;
         if let Destination::Variables(into) = to {
-            count = self.rows_for(into)?;
+            count = rows_for(into, self.returned.rows)?;
         }
         let found = count > 0;
         self.frame.set(self.procedure.found, Value::Bool(found));
@@ -218,20 +218,6 @@ impl<'a, F: Faults> Run<'a, F> {
         Ok(count)
     }
 
-    /// Number of returned rows that count for FOUND, where the first goes into variables.
-    fn rows_for(&self, into: &CompiledInto) -> Result<u64, Stop> {
-        let rows = self.returned.rows;
-        let too_many = (into.strict || into.writes) && rows > 1;
-        if too_many || (into.strict && rows == 0) {
-            let (state, message) = match rows {
-                0 => (SqlState::NO_DATA_FOUND, "query returned no rows"),
-                _ => (SqlState::TOO_MANY_ROWS, "query returned more than one row"),
-            };
-            return Err(SqlError::new(state, message).into());
-        }
-        Ok(rows.min(1) as u64)
-    }
-
     /// Runs the query into `returned`, up to `wanted` rows; how many there were.
     pub(super) fn select(&mut self, query: &CompiledQuery, wanted: usize, keep: bool) -> Result<u64, Stop> {
         let mut returned = std::mem::take(&mut self.returned);
@@ -256,4 +242,20 @@ impl<'a, F: Faults> Run<'a, F> {
         let _ = result?;
         Ok(self.returned.rows as u64)
     }
+}
+
+/// Number of returned rows that count for FOUND, where the first goes into variables.
+///
+/// # Errors
+/// There are fewer or more rows than allowed.
+pub(in crate::exec) fn rows_for(into: &CompiledInto, rows: usize) -> Result<u64, SqlError> {
+    let too_many = (into.strict || into.writes) && rows > 1;
+    if too_many || (into.strict && rows == 0) {
+        let (state, message) = match rows {
+            0 => (SqlState::NO_DATA_FOUND, "query returned no rows"),
+            _ => (SqlState::TOO_MANY_ROWS, "query returned more than one row"),
+        };
+        return Err(SqlError::new(state, message));
+    }
+    Ok(rows.min(1) as u64)
 }

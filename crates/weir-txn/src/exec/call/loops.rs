@@ -168,7 +168,7 @@ pub(super) fn after_body(flow: Flow, label: LoopLabel) -> Result<bool, Flow> {
     }
 }
 
-pub(super) fn range_bounds(bounds: [Value; 3]) -> Result<[i64; 3], SqlError> {
+pub(in crate::exec) fn range_bounds(bounds: [Value; 3]) -> Result<[i64; 3], SqlError> {
     let mut numbers = [0; 3];
     for ((number, bound), what) in
         numbers.iter_mut().zip(bounds).zip(["lower bound", "upper bound", "BY value"])

@@ -12,7 +12,7 @@ use crate::faults::Faults;
 
 /// Converts a value to the type of the assigned variable.
 #[inline]
-pub(super) fn assigned(target: &Target, value: Value) -> Result<Value, SqlError> {
+pub(in crate::exec) fn assigned(target: &Target, value: Value) -> Result<Value, SqlError> {
     let value = match (&target.from, value) {
         (_, Value::Deferred) => Value::Deferred,
         (Some(from), value) if !value.is_null() => {
@@ -47,56 +47,10 @@ impl<F: Faults> Run<'_, F> {
         if severity.is_some() && matches!(self.fragment.role, Role::Part) {
             return Ok(());
         }
-        let said = self.raised(raise)?;
+        let said = raised(raise, &mut |expr| self.eval(expr))?;
         let Some(severity) = severity else { return Err(Stop::Error(said)) };
         self.notices.get_or_insert_default().add(severity, said);
         Ok(())
-    }
-
-    fn raised(&mut self, raise: &CompiledRaise) -> Result<SqlError, SqlError> {
-        let mut message = String::new();
-        let mut args = raise.args.iter();
-        let mut chars = raise.format.chars().peekable();
-        while let Some(char) = chars.next() {
-            match char {
-                '%' if chars.peek() == Some(&'%') => {
-                    chars.next();
-                    message.push('%');
-                }
-                '%' => match args.next() {
-                    Some(arg) => message.push_str(&self.text_of(arg)?),
-                    None => message.push('%'),
-                },
-                other => message.push(other),
-            }
-        }
-        if let Some(given) = &raise.message {
-            message = self.option(given)?;
-        }
-        let mut error = SqlError::new(raise.state, message);
-        if let Some(detail) = &raise.detail {
-            error = error.with_detail(self.option(detail)?);
-        }
-        if let Some(hint) = &raise.hint {
-            error = error.with_hint(self.option(hint)?);
-        }
-        Ok(error)
-    }
-
-    /// Value of an option after USING.
-    fn option(&mut self, expr: &CompiledExpr) -> Result<String, SqlError> {
-        match self.eval(expr)? {
-            Value::Null => {
-                let message = "RAISE statement option cannot be null";
-                Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, message))
-            }
-            value => Ok(shown(value)),
-        }
-    }
-
-    /// A RAISE argument, which the binder has cast to text.
-    pub(super) fn text_of(&mut self, expr: &CompiledExpr) -> Result<String, SqlError> {
-        Ok(shown(self.eval(expr)?))
     }
 
     pub(super) fn assert(
@@ -107,12 +61,67 @@ impl<F: Faults> Run<'_, F> {
         match self.truth(condition)? {
             Truth::True | Truth::Deferred => Ok(()),
             Truth::False | Truth::Unknown => {
-                let message =
-                    message.map_or(Ok("assertion failed".to_string()), |message| self.text_of(message))?;
-                Err(SqlError::new(SqlState::ASSERT_FAILURE, message).into())
+                Err(assert_failure(message, &mut |expr| self.eval(expr))?.into())
             }
         }
     }
+}
+
+/// Evaluates an expression of a procedure.
+pub(in crate::exec) type Eval<'a> = dyn FnMut(&CompiledExpr) -> Result<Value, SqlError> + 'a;
+
+/// The error or notice of a RAISE.
+pub(in crate::exec) fn raised(raise: &CompiledRaise, eval: &mut Eval<'_>) -> Result<SqlError, SqlError> {
+    let mut message = String::new();
+    let mut args = raise.args.iter();
+    let mut chars = raise.format.chars().peekable();
+    while let Some(char) = chars.next() {
+        match char {
+            '%' if chars.peek() == Some(&'%') => {
+                chars.next();
+                message.push('%');
+            }
+            '%' => match args.next() {
+                Some(arg) => message.push_str(&shown(eval(arg)?)),
+                None => message.push('%'),
+            },
+            other => message.push(other),
+        }
+    }
+    if let Some(given) = &raise.message {
+        message = option(given, eval)?;
+    }
+    let mut error = SqlError::new(raise.state, message);
+    if let Some(detail) = &raise.detail {
+        error = error.with_detail(option(detail, eval)?);
+    }
+    if let Some(hint) = &raise.hint {
+        error = error.with_hint(option(hint, eval)?);
+    }
+    Ok(error)
+}
+
+/// Value of an option after USING.
+fn option(expr: &CompiledExpr, eval: &mut Eval<'_>) -> Result<String, SqlError> {
+    match eval(expr)? {
+        Value::Null => {
+            let message = "RAISE statement option cannot be null";
+            Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, message))
+        }
+        value => Ok(shown(value)),
+    }
+}
+
+/// The error of an ASSERT that does not hold.
+pub(in crate::exec) fn assert_failure(
+    message: Option<&CompiledExpr>,
+    eval: &mut Eval<'_>,
+) -> Result<SqlError, SqlError> {
+    let message = match message {
+        Some(message) => shown(eval(message)?),
+        None => "assertion failed".to_owned(),
+    };
+    Ok(SqlError::new(SqlState::ASSERT_FAILURE, message))
 }
 
 fn shown(value: Value) -> String {
@@ -124,7 +133,7 @@ fn shown(value: Value) -> String {
 }
 
 /// Assigns `a[i] := v`; an array is extended with NULLs to its new end.
-pub(super) fn assign_element(
+pub(in crate::exec) fn assign_element(
     array: &mut Value,
     element: &weir_types::SqlType,
     index: Value,

@@ -5,6 +5,7 @@ use weir_core::ids::TxnId;
 use weir_core::machine::{Orders, Sent};
 
 use super::{Coordinator, Event, Flight, Order};
+use crate::exec::program::Route;
 use crate::message::{Age, Begun, Call, Callee, Output, Request, Setting, schema_has_changed};
 use crate::ramp::coordinator::Action;
 use crate::ramp::interactive::{Interactive, Links, deadlock, lock_timeout};
@@ -30,7 +31,8 @@ impl Coordinator {
             None => {
                 let sequence = self.flights.next();
                 let txn = TxnId { coordinator: self.id, sequence };
-                let begun = Begun { age: Age { sequence, coordinator: self.id }, at_ms: now_ms };
+                let age = self.interactive_age(tag).unwrap_or(Age { sequence, coordinator: self.id });
+                let begun = Begun { age, at_ms: now_ms };
                 let machine = Interactive::begin(txn, begun, self.links());
                 let (programs, sent) = (Vec::new(), Sent::at(now_ms));
                 self.flights.begin(Flight::Open { tag, name, machine, programs, sent });
@@ -51,10 +53,16 @@ impl Coordinator {
             Order::Call(call) => {
                 let program =
                     self.program_of(call.schema_version, Some(sequence)).ok_or_else(schema_has_changed);
-                let participants = program.and_then(|program| program.participants_within(&call));
-                match (participants, self.open_machine(sequence)) {
-                    (Ok(participants), (machine, actions)) => machine.statement(call, participants, actions),
-                    (Err(error), _) => return out.done.push((tag, Event::Answered(Err(error)))),
+                match program.and_then(|program| program.route_within(&call)) {
+                    Ok(Route { interactive: true, .. }) => {
+                        let attempt = (Age { sequence, coordinator: self.id }, 0);
+                        return self.begin_interactive(now_ms, tag, (call, Some(name)), attempt, out);
+                    }
+                    Ok(Route { participants, .. }) => {
+                        let (machine, actions) = self.open_machine(sequence);
+                        machine.statement(call, participants, actions);
+                    }
+                    Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
                 }
             }
             Order::Define(definition, next, zone) => {

@@ -1,0 +1,306 @@
+//! Interactive calls: the coordinator interprets a procedure and runs its statements in one transaction, or at one snapshot
+//! (docs/internals/interactive-calls.md).
+//!
+//! The statements are operations of this coordinator under the tag of the call. Their results are events as any others, which
+//! [`Coordinator::go_on`] takes out before the client sees them.
+
+use weir_core::machine::Orders;
+use weir_types::{SqlError, SqlState};
+
+use super::alone::AGAIN_MAX;
+use super::{Begin, Coordinator, Event, OfSnapshot, Order, Output, own_statement};
+use crate::exec::plpgsql::interpreter::{Execution, Interpreter, Stopped};
+use crate::message::{Age, Call, Callee, Request};
+use crate::ramp::coordinator::gave_up;
+
+/// Names of transactions and snapshots of interactive calls; clients' names are below.
+const NAMES: u64 = 1 << 63;
+
+/// An interactive call that has no answer yet.
+#[derive(Debug)]
+pub(super) struct InteractiveCall {
+    /// To begin it again.
+    call: Call,
+    attempt: (Age, u32),
+    interpreter: Interpreter,
+    surroundings: Surroundings,
+    stage: Stage,
+}
+
+/// What the statements of a call run in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Surroundings {
+    /// Nothing: its only statement is a read.
+    Nothing,
+    /// A snapshot of this name, of its own.
+    Snapshot(u64),
+    /// A transaction of this name, of its own.
+    Transaction(u64),
+    /// The client's open transaction of this name.
+    Within(u64),
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// The snapshot is being taken.
+    Opens,
+    /// A statement is in flight.
+    Executes,
+    /// The interpreter goes on at the next opportunity.
+    Pauses,
+    /// COMMIT, ROLLBACK, or the end of the snapshot is in flight; then this is the answer.
+    Ends(Result<Output, SqlError>),
+    /// ROLLBACK is in flight; then the call begins again.
+    EndsToBeginAgain,
+}
+
+impl Coordinator {
+    /// Begins an interactive call, within the client's open transaction of that name if there is one.
+    pub(super) fn begin_interactive(
+        &mut self,
+        now_ms: u64,
+        tag: u64,
+        (call, within): (Call, Option<u64>),
+        attempt: (Age, u32),
+        out: &mut Orders<Request, Event>,
+    ) {
+        let sequence = self.flights.next();
+        let program = self.program.clone();
+        let interpreter = match Interpreter::new(program.clone(), &call, self.seed(sequence)) {
+            Ok(interpreter) => interpreter,
+            Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
+        };
+        let name = NAMES | sequence;
+        let surroundings = match within {
+            Some(name) => Surroundings::Within(name),
+            None if interpreter.is_one_query() => Surroundings::Nothing,
+            None if interpreter.reads_only() => Surroundings::Snapshot(name),
+            None => Surroundings::Transaction(name),
+        };
+        let stage = Stage::Opens;
+        let one = InteractiveCall { call, attempt, interpreter, surroundings, stage };
+        match surroundings {
+            Surroundings::Snapshot(name) => {
+                self.interactive.insert(tag, one);
+                self.of_snapshot(now_ms, tag, (name, OfSnapshot::Take(program)), out);
+            }
+            _ => self.run_interactive(now_ms, tag, one, out),
+        }
+    }
+
+    /// Runs the interpreter to its next statement, which is begun.
+    fn run_interactive(
+        &mut self,
+        now_ms: u64,
+        tag: u64,
+        mut one: InteractiveCall,
+        out: &mut Orders<Request, Event>,
+    ) {
+        let stopped = {
+            let _watch = self.interrupts.watch(own_statement(tag));
+            one.interpreter.run()
+        };
+        match stopped {
+            Ok(Stopped::Executes(execution)) => {
+                let begin = self.statement_of(&one, execution);
+                one.stage = Stage::Executes;
+                self.interactive.insert(tag, one);
+                match begin {
+                    Ok(begin) => self.begin_one(now_ms, tag, begin, out),
+                    Err(error) => out.done.push((tag, Event::Answered(Err(error)))),
+                }
+            }
+            // Without timers nobody else waits for this coordinator.
+            Ok(Stopped::Pauses) if !self.resends => self.run_interactive(now_ms, tag, one, out),
+            Ok(Stopped::Pauses) => {
+                one.stage = Stage::Pauses;
+                self.interactive.insert(tag, one);
+            }
+            Ok(Stopped::Ends(output)) => self.end_interactive(now_ms, (tag, one), Ok(output), false, out),
+            Err(error) => self.end_interactive(now_ms, (tag, one), Err(error), false, out),
+        }
+    }
+
+    /// The statement as an operation of this coordinator.
+    fn statement_of(&self, one: &InteractiveCall, execution: Execution) -> Result<Begin, SqlError> {
+        let Execution { text, args, reads_only } = execution;
+        if !reads_only {
+            let call = Call {
+                schema_version: one.call.schema_version,
+                memory: one.interpreter.memory,
+                callee: Callee::Text(text),
+                args,
+                transaction_time: one.interpreter.transaction_time(),
+            };
+            return match one.surroundings {
+                Surroundings::Transaction(name) | Surroundings::Within(name) => {
+                    Ok(Begin::Within(name, Order::Call(call)))
+                }
+                Surroundings::Nothing | Surroundings::Snapshot(_) => {
+                    let message = "a procedure that was taken to read only has a statement that writes";
+                    Err(SqlError::new(SqlState::parse("XX000").expect("five characters"), message))
+                }
+            };
+        }
+        let gather = self.program.query(&text).map_err(|wrong| wrong.error)?;
+        let gather = gather.at(one.interpreter.transaction_time(), one.interpreter.memory);
+        Ok(match one.surroundings {
+            Surroundings::Nothing => Begin::Read(gather, args),
+            Surroundings::Snapshot(name) => Begin::Snapshot(name, OfSnapshot::Read(gather, args)),
+            Surroundings::Transaction(name) | Surroundings::Within(name) => {
+                Begin::Within(name, Order::Read(gather, args))
+            }
+        })
+    }
+
+    /// Ends what the call has begun; then it has this answer, or begins again if it may.
+    fn end_interactive(
+        &mut self,
+        now_ms: u64,
+        (tag, mut one): (u64, InteractiveCall),
+        result: Result<Output, SqlError>,
+        begins_again: bool,
+        out: &mut Orders<Request, Event>,
+    ) {
+        let begin = match one.surroundings {
+            Surroundings::Nothing | Surroundings::Within(_) => {
+                return out.done.push((tag, Event::Answered(result)));
+            }
+            Surroundings::Snapshot(name) => Begin::Snapshot(name, OfSnapshot::End),
+            Surroundings::Transaction(name) if result.is_ok() => Begin::Within(name, Order::Commit),
+            Surroundings::Transaction(name) => Begin::Within(name, Order::RollBack),
+        };
+        one.stage = match begins_again && one.attempt.1 < AGAIN_MAX {
+            true => Stage::EndsToBeginAgain,
+            false => Stage::Ends(result),
+        };
+        self.interactive.insert(tag, one);
+        self.begin_one(now_ms, tag, begin, out);
+    }
+
+    /// Takes the events of interactive calls out of `out`, from position `from` on, and goes on with these calls.
+    pub(super) fn go_on(&mut self, now_ms: u64, from: usize, out: &mut Orders<Request, Event>) {
+        if self.interactive.is_empty() {
+            return;
+        }
+        let mut at = from;
+        while at < out.done.len() {
+            match self.interactive.remove(&out.done[at].0) {
+                Some(one) => {
+                    let (tag, event) = out.done.remove(at);
+                    self.on_event(now_ms, (tag, one), event, out);
+                }
+                None => at += 1,
+            }
+        }
+    }
+
+    fn on_event(
+        &mut self,
+        now_ms: u64,
+        (tag, mut one): (u64, InteractiveCall),
+        event: Event,
+        out: &mut Orders<Request, Event>,
+    ) {
+        match std::mem::replace(&mut one.stage, Stage::Executes) {
+            Stage::Opens => match event {
+                Event::Answered(Ok(_)) => self.run_interactive(now_ms, tag, one, out),
+                Event::Answered(Err(error)) | Event::ReadDone { result: Err(error), .. } => {
+                    out.done.push((tag, Event::Answered(Err(error))));
+                }
+                Event::ReadDone { .. } => unreachable!("a snapshot is taken without a read"),
+            },
+            Stage::Executes | Stage::Pauses => {
+                // An error that the procedure itself raises is its answer.
+                let begins_again = may_succeed_again(&event);
+                let taken = match event {
+                    Event::Answered(result) => result.and_then(|output| one.interpreter.take_output(output)),
+                    Event::ReadDone { result, .. } => {
+                        result.and_then(|read| read.rows()).and_then(|rows| one.interpreter.take_rows(rows))
+                    }
+                };
+                match taken {
+                    Ok(()) => self.run_interactive(now_ms, tag, one, out),
+                    Err(error) => self.end_interactive(now_ms, (tag, one), Err(error), begins_again, out),
+                }
+            }
+            Stage::Ends(result) => {
+                // A COMMIT may fail; a ROLLBACK, or the end of a snapshot, does not change the answer.
+                let answer = match event {
+                    Event::Answered(Err(error)) if result.is_ok() => Err(error),
+                    _ => result,
+                };
+                out.done.push((tag, Event::Answered(answer)));
+            }
+            Stage::EndsToBeginAgain => {
+                let (age, retries) = one.attempt;
+                self.begin_aged(now_ms, tag, one.call, (age, retries + 1), out);
+            }
+        }
+    }
+
+    /// Abandons the interactive call under `tag`: nobody waits for its answer. Returns whether it certainly has no effect; `None`: there is
+    /// no such call.
+    pub(super) fn give_up_interactive(
+        &mut self,
+        now_ms: u64,
+        tag: u64,
+        out: &mut Orders<Request, Event>,
+    ) -> Option<bool> {
+        let one = self.interactive.get(&tag)?;
+        let commits =
+            matches!((&one.stage, one.surroundings), (Stage::Ends(Ok(_)), Surroundings::Transaction(_)));
+        let from = out.done.len();
+        if !commits {
+            self.cancel(now_ms, tag, gave_up(), out);
+        }
+        // An answer of the statement may still come, and then ends the call.
+        out.done.extract_if(from.., |(of, _)| *of == tag).for_each(drop);
+        Some(!commits)
+    }
+
+    /// Age of the call under that tag, if it is an interactive one.
+    pub(super) fn interactive_age(&self, tag: u64) -> Option<Age> {
+        self.interactive.get(&tag).map(|one| one.attempt.0)
+    }
+
+    /// Goes on with the calls that have paused.
+    pub(super) fn go_on_after_pause(&mut self, now_ms: u64, out: &mut Orders<Request, Event>) {
+        let has_paused = |one: &InteractiveCall| matches!(one.stage, Stage::Pauses);
+        let paused: Vec<u64> =
+            self.interactive.iter().filter(|(_, one)| has_paused(one)).map(|(tag, _)| *tag).collect();
+        for tag in paused {
+            if let Some(one) = self.interactive.remove(&tag) {
+                self.run_interactive(now_ms, tag, one, out);
+            }
+        }
+    }
+
+    /// Ends a call that has paused with that error. Returns whether there was one.
+    pub(super) fn cancel_paused(
+        &mut self,
+        now_ms: u64,
+        tag: u64,
+        error: &SqlError,
+        out: &mut Orders<Request, Event>,
+    ) -> bool {
+        match self.interactive.remove(&tag) {
+            Some(one) if matches!(one.stage, Stage::Pauses) => {
+                self.end_interactive(now_ms, (tag, one), Err(error.clone()), false, out);
+                true
+            }
+            other => {
+                self.interactive.extend(other.map(|one| (tag, one)));
+                false
+            }
+        }
+    }
+}
+
+/// Returns whether a statement has failed because of concurrent transactions, so that its call may succeed when it begins again.
+fn may_succeed_again(event: &Event) -> bool {
+    let (Event::Answered(Err(error)) | Event::ReadDone { result: Err(error), .. }) = event else {
+        return false;
+    };
+    [SqlState::DEADLOCK_DETECTED, SqlState::SERIALIZATION_FAILURE].contains(&error.state())
+}
