@@ -15,6 +15,7 @@ mod simulated {
     mod for_update;
     mod global_keys_under_faults;
     mod hot_runs;
+    mod interactive_calls;
     mod interactive_under_faults;
     mod loads_under_faults;
     mod planted_bugs;

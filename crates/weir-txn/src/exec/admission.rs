@@ -28,7 +28,7 @@ impl Admission {
         name: &str,
         plan: Option<&TransactionPlan>,
         (participants, carries): (&Participants, bool),
-        (shards, is_procedure): (u16, bool),
+        (shards, may_be_interactive): (u16, bool),
     ) -> Admission {
         if let Some(plan) = plan.filter(|plan| plan.mechanism.is_ordered_family())
             && (carries || !participants.is_one_shard(shards))
@@ -36,10 +36,7 @@ impl Admission {
             return Admission::Refused(needs_order(name, plan));
         }
         match &participants.unsupported {
-            // Writers need locks on what they read.
-            Some(_) if shards > 1 && is_procedure && plan.is_some_and(|plan| plan.read_only) => {
-                Admission::Interactive
-            }
+            Some(_) if shards > 1 && may_be_interactive => Admission::Interactive,
             Some(why) if shards > 1 => Admission::OnOneShard(spans_shards(name, why)),
             _ if shards > 1 && !participants.met.is_empty() => Admission::UnlessMet(participants.met.clone()),
             _ => Admission::Runs,
@@ -193,6 +190,14 @@ fn spans_shards(name: &str, why: &str) -> SqlError {
         "Place the rows that it needs together (COMMENT ON TABLE … IS 'weir: partition by (…)') or run on one shard; or read them in a \
          transaction, FOR UPDATE, and write rows by their keys.",
     )
+}
+
+/// Error of an interactive call that writes, in a client's transaction: its reads would not be of one snapshot.
+pub(super) fn writes_interactively(name: &str) -> SqlError {
+    let message = format!(
+        "not supported: {name} in a transaction of several statements: it writes, and reads at a snapshot of all shards"
+    );
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint("CALL it outside of BEGIN … COMMIT.")
 }
 
 /// Error of an `ordered` procedure in an interactive transaction: it commits later than it reads, so its tests need not hold at the

@@ -21,6 +21,7 @@ use super::expr::CompiledExpr;
 use super::flow::Participation;
 use super::foreseen::{Foretold, foretold};
 use super::gathered::{CompiledMerge, PartSource, of_rows};
+use super::plpgsql::may_be_interactive;
 use super::program::{
     CompileError, CompiledInto, CompiledPart, CompiledProcedure, CompiledRaise, CompiledRoute, CompiledStep,
     CompiledStepKind, Destination, Effects, Guarded, Homes, Input, Program, Target, VariableRules,
@@ -265,8 +266,14 @@ impl<'a> ProcedureCompiler<'a> {
             ProcedureKind::Function { returns } => outputs.is_empty() && *returns != SqlType::Void,
             _ => false,
         };
-        let admission =
-            Admission::of(&procedure.name, transaction, (&participants, carries), (shards, text.is_none()));
+        let may_be_interactive = text.is_none()
+            && transaction.is_some_and(|plan| may_be_interactive(&application.catalog, procedure, plan));
+        let admission = Admission::of(
+            &procedure.name,
+            transaction,
+            (&participants, carries),
+            (shards, may_be_interactive),
+        );
         let compiled = CompiledProcedure {
             name: procedure.name.clone(),
             inputs: inputs.collect(),

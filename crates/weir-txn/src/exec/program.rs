@@ -11,7 +11,7 @@ use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::{Application, Span, Text};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
-use super::admission::{Admission, in_a_transaction};
+use super::admission::{Admission, in_a_transaction, writes_interactively};
 use super::ahead::Ahead;
 use super::compile::{Closed, LookedUp, TablesWith};
 use super::definition::Description;
@@ -264,6 +264,9 @@ fn each_value(source: &Source, args: &[Value], visit: &mut dyn FnMut(&Value)) {
         Source::Cast(source, coercion) => {
             each_value(source, args, &mut |value| visit(&coercion.of_value(value)));
         }
+        Source::Arithmetic(left, op, right) => each_value(left, args, &mut |left| {
+            each_value(right, args, &mut |right| visit(&op.of_values(left, right)));
+        }),
     }
 }
 
@@ -703,6 +706,9 @@ impl Program {
         match &call.callee {
             Callee::Procedure(procedure) if self.procedures[*procedure].in_order => {
                 Err(in_a_transaction(&self.procedures[*procedure].name))
+            }
+            Callee::Procedure(procedure) if route.interactive && !self.procedures[*procedure].read_only => {
+                Err(writes_interactively(&self.procedures[*procedure].name))
             }
             _ => Ok(route),
         }

@@ -76,6 +76,38 @@ pub enum Source {
     Own,
     /// A deterministic cast of the value.
     Cast(Box<Source>, Coercion),
+    /// Integer arithmetic.
+    Arithmetic(Box<Source>, Arithmetic, Box<Source>),
+}
+
+/// Operators of [`Source::Arithmetic`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Arithmetic {
+    Add,
+    Subtract,
+    Multiply,
+}
+
+impl Arithmetic {
+    fn of(op: BinaryOp) -> Option<Arithmetic> {
+        match op {
+            BinaryOp::Add => Some(Arithmetic::Add),
+            BinaryOp::Subtract => Some(Arithmetic::Subtract),
+            BinaryOp::Multiply => Some(Arithmetic::Multiply),
+            _ => None,
+        }
+    }
+
+    /// The result. NULL where it has none: the statement that uses it fails, or finds no row.
+    pub fn of_values(self, left: &Value, right: &Value) -> Value {
+        let (Value::Int(left), Value::Int(right)) = (left, right) else { return Value::Null };
+        let result = match self {
+            Arithmetic::Add => left.checked_add(*right),
+            Arithmetic::Subtract => left.checked_sub(*right),
+            Arithmetic::Multiply => left.checked_mul(*right),
+        };
+        result.map_or(Value::Null, Value::Int)
+    }
 }
 
 /// A cast that depends on nothing but the value.
@@ -111,6 +143,7 @@ impl Source {
         match self {
             Source::Elements(_) => true,
             Source::Cast(source, _) => source.is_elements(),
+            Source::Arithmetic(left, _, right) => left.is_elements() || right.is_elements(),
             Source::Parameter(_) | Source::Constant(_) | Source::Own => false,
         }
     }

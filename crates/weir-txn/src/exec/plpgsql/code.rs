@@ -182,7 +182,7 @@ fn needs_statement(expr: &Expr) -> bool {
 }
 
 /// Expressions that the step itself evaluates; those of its SQL statement and of the steps in it are left out.
-fn exprs(step: &Step) -> Vec<&Expr> {
+pub(super) fn exprs(step: &Step) -> Vec<&Expr> {
     match &step.kind {
         StepKind::Assign { value, .. } => vec![value],
         StepKind::AssignElement { index, value, .. } => vec![index, value],

@@ -3,8 +3,64 @@
 //! Such a procedure is compiled to flat code ([`code`]). The coordinator interprets it ([`interpreter`]) and sends each SQL statement to the
 //! shards as a statement of one transaction, with the variables as its parameters.
 
+use std::collections::BTreeSet;
+
+use weir_analysis::plan::TransactionPlan;
+use weir_sql::bound::{Procedure, Query, Statement, StepKind};
+use weir_sql::catalog::{Catalog, TableId};
+use weir_sql::walk;
+
 pub mod code;
 pub mod interpreter;
+
+/// Returns whether calls over several shards may be interactive: all its reads are of one snapshot, which may be older than its writes.
+///
+/// A procedure that only reads may. So may one that is confluent: its plan holds for reads of any earlier state of the database. But it must
+/// not read what it has written itself, which the snapshot does not have.
+pub(super) fn may_be_interactive(catalog: &Catalog, procedure: &Procedure, plan: &TransactionPlan) -> bool {
+    plan.read_only || plan.confluent && !reads_what_it_writes(catalog, procedure)
+}
+
+fn reads_what_it_writes(catalog: &Catalog, procedure: &Procedure) -> bool {
+    let (mut read, mut written, mut calls) = (BTreeSet::new(), BTreeSet::new(), false);
+    let note = |read: &mut BTreeSet<TableId>, query: &Query| {
+        read.extend(walk::tables(query).into_iter().map(|(_, table)| table));
+    };
+    walk::each_step(&procedure.body, &mut |step| {
+        match &step.kind {
+            StepKind::Sql { statement, .. } => match &**statement {
+                Statement::Query(query) => note(&mut read, query),
+                Statement::Insert(insert) => drop(written.insert(insert.table)),
+                Statement::Update(update) => drop(written.insert(update.table)),
+                Statement::Delete(delete) => drop(written.insert(delete.table)),
+            },
+            StepKind::ForQuery { query, .. } | StepKind::ReturnQuery { query } => note(&mut read, query),
+            StepKind::Call { .. } => calls = true,
+            _ => {}
+        }
+        for expr in code::exprs(step) {
+            walk::each_expr(expr, &mut |part| {
+                walk::subquery(part).into_iter().for_each(|query| note(&mut read, query));
+            });
+        }
+    });
+    loop {
+        // Actions of foreign keys write children.
+        let is_parent = |of: &TableId| written.contains(of);
+        let children = catalog
+            .tables
+            .iter()
+            .zip(0..)
+            .filter(|(table, _)| table.foreign_keys.iter().any(|key| is_parent(&key.parent)));
+        let more: Vec<TableId> =
+            children.map(|(_, at)| TableId(at)).filter(|child| !written.contains(child)).collect();
+        if more.is_empty() {
+            break;
+        }
+        written.extend(more);
+    }
+    calls || read.iter().any(|table| written.contains(table))
+}
 
 /// First character of a name of a procedure's statement. No SQL text contains it, so no client can send such a name as a statement.
 const MARK: char = '\u{1}';

@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 
 use weir_sql::bound::{Expr, ExprKind, Procedure, Step, StepKind, VariableId};
+use weir_types::Value;
 
-use super::{Coercion, Route, Source, returns_own_id, without_integer_cast};
+use super::{Arithmetic, Coercion, Route, Source, returns_own_id, without_integer_cast};
+
+/// Number of sources of one computed value; one with more counts as unknown. A variable that is computed from itself has no end of them.
+const COMBINATIONS_MAX: usize = 16;
 
 /// Where each variable's value comes from; `None` where it is not only parameters.
 pub struct Origins {
@@ -100,7 +104,7 @@ impl Origins {
         matches!(keys, [key] if self.expr(key).as_deref() == Some(&[Source::Own]))
     }
 
-    /// Sources of a value that is copied, or cast, and not computed.
+    /// Sources of a value that is copied, cast, or computed from integers; `None`: it is computed otherwise, or from data.
     pub fn expr(&self, expr: &Expr) -> Option<Vec<Source>> {
         let expr = without_integer_cast(expr);
         match &expr.kind {
@@ -116,12 +120,32 @@ impl Origins {
             ExprKind::Literal(value) => Some(vec![Source::Constant(value.clone())]),
             ExprKind::Variable(variable) => self.by_variable.get(variable).cloned().flatten(),
             ExprKind::Subscript { array, .. } => self.elements(array),
+            ExprKind::Binary { op, left, right } if is_integers(expr, [left, right]) => {
+                self.arithmetic(Arithmetic::of(*op)?, self.expr(left)?, self.expr(right)?)
+            }
+            ExprKind::Negate(operand) if is_integers(expr, [operand, operand]) => {
+                let zero = vec![Source::Constant(Value::Int(0))];
+                self.arithmetic(Arithmetic::Subtract, zero, self.expr(operand)?)
+            }
             ExprKind::Coalesce(list) => {
                 let sources: Option<Vec<Vec<Source>>> = list.iter().map(|expr| self.expr(expr)).collect();
                 sources.map(|sources| sources.concat())
             }
             _ => None,
         }
+    }
+
+    /// Of each combination of the operands.
+    fn arithmetic(&self, op: Arithmetic, left: Vec<Source>, right: Vec<Source>) -> Option<Vec<Source>> {
+        let is_own = |source: &Source| *source == Source::Own;
+        if left.iter().chain(&right).any(is_own) || left.len() * right.len() > COMBINATIONS_MAX {
+            return None;
+        }
+        let of = |left: &Source, right: &Source| match (left, right) {
+            (Source::Constant(left), Source::Constant(right)) => Source::Constant(op.of_values(left, right)),
+            _ => Source::Arithmetic(Box::new(left.clone()), op, Box::new(right.clone())),
+        };
+        Some(left.iter().flat_map(|left| right.iter().map(move |right| of(left, right))).collect())
     }
 
     fn elements(&self, array: &Expr) -> Option<Vec<Source>> {
@@ -131,8 +155,17 @@ impl Origins {
             .into_iter()
             .map(|source| match source {
                 Source::Parameter(index) => Some(Source::Elements(index)),
-                Source::Elements(_) | Source::Constant(_) | Source::Own | Source::Cast(..) => None,
+                Source::Elements(_)
+                | Source::Constant(_)
+                | Source::Own
+                | Source::Cast(..)
+                | Source::Arithmetic(..) => None,
             })
             .collect()
     }
+}
+
+/// Returns whether an operation has integers as operands, and an integer as its result.
+fn is_integers(expr: &Expr, operands: [&Expr; 2]) -> bool {
+    expr.ty.is_integer() && operands.iter().all(|operand| operand.ty.is_integer())
 }

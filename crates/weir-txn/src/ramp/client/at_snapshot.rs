@@ -127,7 +127,7 @@ impl Coordinator {
     }
 
     /// Ends a snapshot, or one that is still being taken.
-    fn end_snapshot(&mut self, name: u64, out: &mut Orders<Request, Event>) {
+    pub(super) fn end_snapshot(&mut self, name: u64, out: &mut Orders<Request, Event>) {
         if let Some(Snapshot { id, program, .. }) = self.snapshots.remove(&name) {
             let end = |shard| (shard, Request::EndSnapshot { snapshot: id });
             return out.sends.extend((0..program.shards).map(end));

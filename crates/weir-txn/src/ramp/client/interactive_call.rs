@@ -29,15 +29,13 @@ pub(super) struct InteractiveCall {
 
 /// What the statements of a call run in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Surroundings {
-    /// Nothing: its only statement is a read.
-    Nothing,
-    /// A snapshot of this name, of its own.
-    Snapshot(u64),
-    /// A transaction of this name, of its own.
-    Transaction(u64),
-    /// The client's open transaction of this name.
-    Within(u64),
+struct Surroundings {
+    /// Name of the snapshot of its reads; none: they are reads of the transaction, or it is a single read.
+    snapshot: Option<u64>,
+    /// Name of the transaction of its writes; none: it only reads.
+    transaction: Option<u64>,
+    /// The transaction is the client's open one, which the client ends.
+    is_clients: bool,
 }
 
 #[derive(Debug)]
@@ -48,7 +46,7 @@ enum Stage {
     Executes,
     /// The interpreter goes on at the next opportunity.
     Pauses,
-    /// COMMIT, ROLLBACK, or the end of the snapshot is in flight; then this is the answer.
+    /// COMMIT or ROLLBACK is in flight; then this is the answer.
     Ends(Result<Output, SqlError>),
     /// ROLLBACK is in flight; then the call begins again.
     EndsToBeginAgain,
@@ -71,20 +69,20 @@ impl Coordinator {
             Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
         };
         let name = NAMES | sequence;
-        let surroundings = match within {
-            Some(name) => Surroundings::Within(name),
-            None if interpreter.is_one_query() => Surroundings::Nothing,
-            None if interpreter.reads_only() => Surroundings::Snapshot(name),
-            None => Surroundings::Transaction(name),
+        let surroundings = Surroundings {
+            // The statements of a client's transaction see what it has written before.
+            snapshot: (within.is_none() && !interpreter.is_one_query()).then_some(name),
+            transaction: within.or((!interpreter.reads_only()).then_some(name)),
+            is_clients: within.is_some(),
         };
         let stage = Stage::Opens;
         let one = InteractiveCall { call, attempt, interpreter, surroundings, stage };
-        match surroundings {
-            Surroundings::Snapshot(name) => {
+        match surroundings.snapshot {
+            Some(name) => {
                 self.interactive.insert(tag, one);
                 self.of_snapshot(now_ms, tag, (name, OfSnapshot::Take(program)), out);
             }
-            _ => self.run_interactive(now_ms, tag, one, out),
+            None => self.run_interactive(now_ms, tag, one, out),
         }
     }
 
@@ -132,24 +130,22 @@ impl Coordinator {
                 args,
                 transaction_time: one.interpreter.transaction_time(),
             };
-            return match one.surroundings {
-                Surroundings::Transaction(name) | Surroundings::Within(name) => {
-                    Ok(Begin::Within(name, Order::Call(call)))
-                }
-                Surroundings::Nothing | Surroundings::Snapshot(_) => {
+            return match one.surroundings.transaction {
+                Some(name) => Ok(Begin::Within(name, Order::Call(call))),
+                None => {
                     let message = "a procedure that was taken to read only has a statement that writes";
-                    Err(SqlError::new(SqlState::parse("XX000").expect("five characters"), message))
+                    Err(SqlError::new(SqlState::INTERNAL_ERROR, message))
                 }
             };
         }
         let gather = self.program.query(&text).map_err(|wrong| wrong.error)?;
         let gather = gather.at(one.interpreter.transaction_time(), one.interpreter.memory);
         Ok(match one.surroundings {
-            Surroundings::Nothing => Begin::Read(gather, args),
-            Surroundings::Snapshot(name) => Begin::Snapshot(name, OfSnapshot::Read(gather, args)),
-            Surroundings::Transaction(name) | Surroundings::Within(name) => {
-                Begin::Within(name, Order::Read(gather, args))
+            Surroundings { snapshot: Some(name), .. } => {
+                Begin::Snapshot(name, OfSnapshot::Read(gather, args))
             }
+            Surroundings { transaction: Some(name), .. } => Begin::Within(name, Order::Read(gather, args)),
+            Surroundings { .. } => Begin::Read(gather, args),
         })
     }
 
@@ -162,20 +158,29 @@ impl Coordinator {
         begins_again: bool,
         out: &mut Orders<Request, Event>,
     ) {
-        let begin = match one.surroundings {
-            Surroundings::Nothing | Surroundings::Within(_) => {
-                return out.done.push((tag, Event::Answered(result)));
-            }
-            Surroundings::Snapshot(name) => Begin::Snapshot(name, OfSnapshot::End),
-            Surroundings::Transaction(name) if result.is_ok() => Begin::Within(name, Order::Commit),
-            Surroundings::Transaction(name) => Begin::Within(name, Order::RollBack),
+        if let Some(name) = one.surroundings.snapshot {
+            self.end_snapshot(name, out);
+        }
+        let own =
+            one.surroundings.transaction.filter(|name| !one.surroundings.is_clients && self.has_open(*name));
+        let Some(name) = own else {
+            return match begins_again && !one.surroundings.is_clients && one.attempt.1 < AGAIN_MAX {
+                true => self.begin_again(now_ms, tag, one, out),
+                false => out.done.push((tag, Event::Answered(result))),
+            };
         };
+        let order = if result.is_ok() { Order::Commit } else { Order::RollBack };
         one.stage = match begins_again && one.attempt.1 < AGAIN_MAX {
             true => Stage::EndsToBeginAgain,
             false => Stage::Ends(result),
         };
         self.interactive.insert(tag, one);
-        self.begin_one(now_ms, tag, begin, out);
+        self.begin_one(now_ms, tag, Begin::Within(name, order), out);
+    }
+
+    fn begin_again(&mut self, now_ms: u64, tag: u64, one: InteractiveCall, out: &mut Orders<Request, Event>) {
+        let (age, retries) = one.attempt;
+        self.begin_aged(now_ms, tag, one.call, (age, retries + 1), out);
     }
 
     /// Takes the events of interactive calls out of `out`, from position `from` on, and goes on with these calls.
@@ -206,7 +211,7 @@ impl Coordinator {
             Stage::Opens => match event {
                 Event::Answered(Ok(_)) => self.run_interactive(now_ms, tag, one, out),
                 Event::Answered(Err(error)) | Event::ReadDone { result: Err(error), .. } => {
-                    out.done.push((tag, Event::Answered(Err(error))));
+                    self.end_interactive(now_ms, (tag, one), Err(error), false, out);
                 }
                 Event::ReadDone { .. } => unreachable!("a snapshot is taken without a read"),
             },
@@ -225,17 +230,14 @@ impl Coordinator {
                 }
             }
             Stage::Ends(result) => {
-                // A COMMIT may fail; a ROLLBACK, or the end of a snapshot, does not change the answer.
+                // A COMMIT may fail; a ROLLBACK does not change the answer.
                 let answer = match event {
                     Event::Answered(Err(error)) if result.is_ok() => Err(error),
                     _ => result,
                 };
                 out.done.push((tag, Event::Answered(answer)));
             }
-            Stage::EndsToBeginAgain => {
-                let (age, retries) = one.attempt;
-                self.begin_aged(now_ms, tag, one.call, (age, retries + 1), out);
-            }
+            Stage::EndsToBeginAgain => self.begin_again(now_ms, tag, one, out),
         }
     }
 
@@ -248,8 +250,7 @@ impl Coordinator {
         out: &mut Orders<Request, Event>,
     ) -> Option<bool> {
         let one = self.interactive.get(&tag)?;
-        let commits =
-            matches!((&one.stage, one.surroundings), (Stage::Ends(Ok(_)), Surroundings::Transaction(_)));
+        let commits = matches!(one.stage, Stage::Ends(Ok(_)));
         let from = out.done.len();
         if !commits {
             self.cancel(now_ms, tag, gave_up(), out);

@@ -141,6 +141,11 @@ impl Coordinator {
         self.perform_open(now_ms, sequence, out);
     }
 
+    /// Returns whether an open transaction has that name.
+    pub(super) fn has_open(&self, name: u64) -> bool {
+        self.open.contains_key(&name)
+    }
+
     pub(super) fn links(&self) -> Links {
         Links { shards: self.program.shards, resends: self.resends }
     }
