@@ -164,6 +164,7 @@ fn runs(runs: &Runs) -> Value {
         "on_one_shard": runs.on_one_shard,
         "on_several": runs.on_several,
         "single_shard_calls": runs.single_shard_calls,
+        "interactive": runs.interactive,
         "refused": refused.map(|refused| &refused.reason),
         "state": refused.map(|refused| &refused.state),
         "instead": refused.and_then(|refused| refused.instead.as_ref()),

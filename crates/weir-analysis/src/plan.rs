@@ -102,6 +102,8 @@ pub struct Runs {
     pub on_several: bool,
     /// On several shards, those calls run whose rows are on one of them.
     pub single_shard_calls: bool,
+    /// Calls over several shards are interactive: each statement takes round trips of its own. The reason why they are no single message.
+    pub interactive: Option<String>,
     /// Why not everywhere.
     pub refused: Option<Refused>,
     /// On several shards, calls that meet certain rows are refused so, and do nothing; those that meet none run.

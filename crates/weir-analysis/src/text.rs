@@ -41,6 +41,7 @@ pub fn to_text(app: &Application, analysis: &Analysis, style: TextStyle) -> Stri
     }
     let _ = writeln!(text, "{}", plan_table(app, analysis, style));
     not_run(app, analysis, style, &mut text);
+    interactive(app, analysis, style, &mut text);
     advice_text::suggestions(app, analysis, style, &mut text);
     text.push('\n');
     refused(app, analysis, style, &mut text);
@@ -149,6 +150,29 @@ fn not_run(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut 
         };
         let Some(refused) = &runs.refused else { continue };
         hang(&format!("· {names}, {where_to}: {}", refused.reason), "  ", "    ", style.width, text);
+    }
+    if more > 0 {
+        let _ = writeln!(text, "  And {more} more; --format json has them all.");
+    }
+}
+
+/// The transactions whose calls over several shards are interactive, and why.
+fn interactive(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut String) {
+    let all: Vec<(&str, &str)> = analysis
+        .runs
+        .iter()
+        .zip(&app.procedures)
+        .filter_map(|(runs, procedure)| Some((procedure.name.as_str(), runs.interactive.as_deref()?)))
+        .collect();
+    if !all.is_empty() {
+        let _ = writeln!(
+            text,
+            "\nInteractive over several shards, where each statement takes its own round trips:"
+        );
+    }
+    let more = all.len().saturating_sub(NOT_RUN_MAX);
+    for (name, why) in all.into_iter().take(NOT_RUN_MAX) {
+        hang(&format!("· {name}: {why}"), "  ", "    ", style.width, text);
     }
     if more > 0 {
         let _ = writeln!(text, "  And {more} more; --format json has them all.");

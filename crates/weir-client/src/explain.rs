@@ -6,6 +6,7 @@ use weir_analysis::guard_on;
 use weir_analysis::reasons::{self, Reason};
 use weir_core::ids::ShardId;
 pub use weir_txn::exec::accesses::Access;
+use weir_txn::exec::admission::Admission;
 pub use weir_txn::ramp::trace::Trace;
 use weir_types::{SqlError, Value};
 
@@ -135,13 +136,23 @@ impl Prepared {
             met.map(|error| format!("; refused where it meets such a row: {}", error.message())).collect();
         // All shards but one prepare; that one decides, which is the answer; then the others commit.
         let (mut round_trips, mut messages) = (1 + u32::from(others > 0), 3 * others + 2);
-        let mut at_owners = "";
+        let mut at_owners = String::new();
         if runs.carries {
             // The statement, then its writes at owners of keys, which prepare before the decision. All other shards may be owners.
             let owners = u32::from(of) - 1;
             round_trips += 3;
             messages = 2 * (others + 1) + 5 * owners + 2;
-            at_owners = "; round trips and messages are what it takes at most, where other shards own its unique keys";
+            at_owners =
+                "; round trips and messages are what it takes at most, where other shards own its unique keys".to_owned();
+        }
+        if let (Admission::Interactive(why), true) = (&runs.admission, others > 0) {
+            // The snapshot of its reads, the statements, and the COMMIT if it writes.
+            let statements = program.statements_of(&call.callee)? as u32;
+            round_trips = 1 + statements + 2 * u32::from(!runs.read_only);
+            messages = 2 * u32::from(of) * round_trips;
+            at_owners = format!(
+                "; interactive, since it cannot be one message: {why}; round trips and messages are those of each statement run once, on all shards"
+            );
         }
         Ok(Explained {
             what,
@@ -152,7 +163,7 @@ impl Prepared {
             round_trips,
             messages,
             guards: guards.collect(),
-            why: plan.as_ref().map(|plan| plan.why.clone()).unwrap_or_default() + at_owners + &when_met,
+            why: plan.as_ref().map(|plan| plan.why.clone()).unwrap_or_default() + &at_owners + &when_met,
             reasons,
             accesses: runs.accesses(program),
             before: Vec::new(),

@@ -48,6 +48,7 @@ mod processes {
     mod generated_ids;
     mod global_keys;
     mod inner_statements;
+    mod interactive_calls;
     mod joined_writes;
     mod kills;
     mod kills_through_postgres;

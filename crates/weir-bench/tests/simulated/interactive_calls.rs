@@ -96,7 +96,7 @@ fn what_reads_over_all_shards_is_interactive() {
     let program = bank().program(3);
     let admission = |name: &str| {
         let of = program.procedure_by_name(name).map(|at| &program.procedures[at].admission);
-        of.is_some_and(|admission| matches!(admission, Admission::Interactive))
+        of.is_some_and(|admission| matches!(admission, Admission::Interactive(_)))
     };
     let interactive: Vec<&str> =
         ["transfer", "half", "audit", "record_sum"].into_iter().filter(|name| admission(name)).collect();

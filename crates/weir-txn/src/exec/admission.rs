@@ -15,8 +15,8 @@ pub enum Admission {
     Runs,
     /// Runs on a single shard only; other calls are refused with this error.
     OnOneShard(SqlError),
-    /// A call over several shards is an interactive transaction: the coordinator interprets the procedure.
-    Interactive,
+    /// A call over several shards is interactive: the coordinator interprets the procedure. Says why.
+    Interactive(String),
     /// Refused with one of these errors if the call meets certain rows; otherwise runs.
     UnlessMet(Vec<SqlError>),
     Refused(SqlError),
@@ -36,7 +36,7 @@ impl Admission {
             return Admission::Refused(needs_order(name, plan));
         }
         match &participants.unsupported {
-            Some(_) if shards > 1 && may_be_interactive => Admission::Interactive,
+            Some(why) if shards > 1 && may_be_interactive => Admission::Interactive(why.clone()),
             Some(why) if shards > 1 => Admission::OnOneShard(spans_shards(name, why)),
             _ if shards > 1 && !participants.met.is_empty() => Admission::UnlessMet(participants.met.clone()),
             _ => Admission::Runs,
@@ -49,9 +49,10 @@ impl Admission {
         match self {
             Admission::Refused(error) => Err(error.clone()),
             Admission::OnOneShard(error) if participants > 1 => Err(error.clone()),
-            Admission::Runs | Admission::OnOneShard(_) | Admission::Interactive | Admission::UnlessMet(_) => {
-                Ok(())
-            }
+            Admission::Runs
+            | Admission::OnOneShard(_)
+            | Admission::Interactive(_)
+            | Admission::UnlessMet(_) => Ok(()),
         }
     }
 
@@ -59,9 +60,10 @@ impl Admission {
     pub fn refused(&self) -> Option<&SqlError> {
         match self {
             Admission::Refused(error) => Some(error),
-            Admission::Runs | Admission::OnOneShard(_) | Admission::Interactive | Admission::UnlessMet(_) => {
-                None
-            }
+            Admission::Runs
+            | Admission::OnOneShard(_)
+            | Admission::Interactive(_)
+            | Admission::UnlessMet(_) => None,
         }
     }
 
@@ -69,9 +71,10 @@ impl Admission {
     pub fn when_met(&self) -> &[SqlError] {
         match self {
             Admission::UnlessMet(errors) => errors,
-            Admission::Runs | Admission::OnOneShard(_) | Admission::Interactive | Admission::Refused(_) => {
-                &[]
-            }
+            Admission::Runs
+            | Admission::OnOneShard(_)
+            | Admission::Interactive(_)
+            | Admission::Refused(_) => &[],
         }
     }
 }
@@ -93,7 +96,7 @@ pub fn runs(application: &Application, plan: &Plan) -> Vec<Runs> {
     let of = |program: &Result<Program, Refused>, procedure: usize| match program {
         Err(refused) => (false, false, vec![refused.clone()]),
         Ok(program) => match &program.procedures[procedure].admission {
-            Admission::Runs | Admission::Interactive => (true, true, Vec::new()),
+            Admission::Runs | Admission::Interactive(_) => (true, true, Vec::new()),
             Admission::OnOneShard(error) => (false, true, vec![said(error)]),
             Admission::UnlessMet(errors) => (false, true, errors.iter().map(said).collect()),
             Admission::Refused(error) => (false, false, vec![said(error)]),
@@ -108,7 +111,12 @@ pub fn runs(application: &Application, plan: &Plan) -> Vec<Runs> {
         let (on_one_shard, _, wrong) = of(&one, procedure);
         let (on_several, single_shard_calls, wrong_on_several) = of(&several, procedure);
         let refused = wrong.into_iter().chain(wrong_on_several).next();
-        Runs { on_one_shard, on_several, single_shard_calls, refused, when_met: met(procedure) }
+        let program = several.as_ref().ok();
+        let interactive = program.and_then(|program| match &program.procedures[procedure].admission {
+            Admission::Interactive(why) => Some(why.clone()),
+            _ => None,
+        });
+        Runs { on_one_shard, on_several, single_shard_calls, interactive, refused, when_met: met(procedure) }
     };
     (0..application.procedures.len()).map(runs).collect()
 }

@@ -593,6 +593,17 @@ impl Program {
         }
     }
 
+    /// Number of SQL statements of an interactive call, those in its expressions included.
+    ///
+    /// # Errors
+    /// As of the call.
+    pub fn statements_of(&self, callee: &Callee) -> Result<usize, SqlError> {
+        match callee {
+            Callee::Procedure(procedure) => Ok(self.code(*procedure)?.statements.len()),
+            _ => Ok(1),
+        }
+    }
+
     /// Code of the procedure, for the coordinator.
     ///
     /// # Errors
@@ -693,7 +704,7 @@ impl Program {
         let shards = procedure.participants.of(args, self.shards);
         procedure.admission.check(shards.len())?;
         let carries = procedure.carries && self.shards > 1;
-        let interactive = shards.len() > 1 && matches!(procedure.admission, Admission::Interactive);
+        let interactive = shards.len() > 1 && matches!(procedure.admission, Admission::Interactive(_));
         Ok(Route { participants: shards, guarded: procedure.guarded, carries, interactive })
     }
 

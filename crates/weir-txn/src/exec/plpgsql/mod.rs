@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use weir_analysis::plan::TransactionPlan;
-use weir_sql::bound::{Procedure, Query, Statement, StepKind};
-use weir_sql::catalog::{Catalog, TableId};
+use weir_analysis::plan::{Guard, GuardKind, TransactionPlan};
+use weir_sql::bound::{OnConflict, Procedure, Query, Statement, StepKind};
+use weir_sql::catalog::{Catalog, ColumnIndex, TableId};
 use weir_sql::walk;
 
 pub mod code;
@@ -15,10 +15,34 @@ pub mod interpreter;
 
 /// Returns whether calls over several shards may be interactive: all its reads are of one snapshot, which may be older than its writes.
 ///
-/// A procedure that only reads may. So may one that is confluent: its plan holds for reads of any earlier state of the database. But it must
-/// not read what it has written itself, which the snapshot does not have.
+/// A procedure that only reads may. So may one whose plan holds for reads of any earlier state of the database: it is confluent, or each
+/// guard is a claim on a key, which the INSERT that takes it checks itself. But it must not read what it has written itself, which the snapshot
+/// does not have.
 pub(super) fn may_be_interactive(catalog: &Catalog, procedure: &Procedure, plan: &TransactionPlan) -> bool {
-    plan.read_only || plan.confluent && !reads_what_it_writes(catalog, procedure)
+    let checks_keys = |guard: &Guard| checks_key(catalog, procedure, guard);
+    let holds_later = !plan.mechanism.is_ordered_family() && plan.guards.iter().all(checks_keys);
+    plan.read_only || holds_later && !reads_what_it_writes(catalog, procedure)
+}
+
+/// Returns whether the guard is the claim of an INSERT on a unique key of its row, or on the parent of its row.
+fn checks_key(catalog: &Catalog, procedure: &Procedure, guard: &Guard) -> bool {
+    let mut is_insert = false;
+    walk::each_step(&procedure.body, &mut |step| {
+        if let StepKind::Sql { statement, .. } = &step.kind
+            && let Statement::Insert(insert) = &**statement
+        {
+            let updates = matches!(insert.on_conflict, Some(OnConflict { update: Some(_), .. }));
+            is_insert |= [step.span, insert.span].contains(&guard.statement) && !updates;
+        }
+    });
+    let is_key = |columns: &[ColumnIndex]| {
+        columns.len() == guard.columns.len() && columns.iter().all(|column| guard.columns.contains(column))
+    };
+    let table = catalog.table(guard.table);
+    let keys = table.primary_key.iter().chain(&table.unique_keys);
+    guard.kind == GuardKind::Claim
+        && is_insert
+        && (guard.shared || keys.into_iter().any(|key| is_key(&key.columns)))
 }
 
 fn reads_what_it_writes(catalog: &Catalog, procedure: &Procedure) -> bool {
