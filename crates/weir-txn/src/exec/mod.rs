@@ -27,6 +27,7 @@ mod gathered;
 mod global;
 pub mod program;
 pub mod query;
+pub mod reads;
 mod remake;
 pub mod returned;
 pub(crate) mod routing;

@@ -612,10 +612,12 @@ impl Program {
             Callee::Text(text) => self.text(text).map(Runs::Text).map_err(|wrong| wrong.error),
             Callee::Constraints(_) => Ok(Runs::Nothing(CompiledProcedure::nothing("SET CONSTRAINTS"))),
             Callee::Derived(_) => Ok(Runs::Nothing(CompiledProcedure::nothing("entries of unique keys"))),
+            Callee::Serializable(callee) => self.callee(callee),
             Callee::Definition(_)
             | Callee::AdvisoryLock { .. }
             | Callee::Sequences
-            | Callee::SetSequence { .. } => {
+            | Callee::SetSequence { .. }
+            | Callee::Reads(_) => {
                 let message = "it runs in a transaction of several statements";
                 Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
             }
@@ -678,14 +680,14 @@ impl Program {
         Ok(Route { participants: shards, guarded: procedure.guarded, carries })
     }
 
-    /// Participants of a call in an interactive transaction.
+    /// Participants of a call in an interactive transaction; one that is serializable orders all that it runs.
     ///
     /// # Errors
     /// As [`Program::participants`], and that it can only run outside of transactions.
-    pub fn participants_within(&self, call: &Call) -> Result<Vec<ShardId>, SqlError> {
+    pub fn participants_within(&self, call: &Call, is_serializable: bool) -> Result<Vec<ShardId>, SqlError> {
         let shards = self.participants(call)?;
         match &call.callee {
-            Callee::Procedure(procedure) if self.procedures[*procedure].in_order => {
+            Callee::Procedure(procedure) if self.procedures[*procedure].in_order && !is_serializable => {
                 Err(in_a_transaction(&self.procedures[*procedure].name))
             }
             _ => Ok(shards),
