@@ -42,10 +42,11 @@ impl Coordinator {
                 sequence
             }
         };
-        let Some(Flight::Open { tag: of, machine, sent, .. }) = self.flights.get_mut(sequence) else {
+        let Some(Flight::Open { tag: of, machine, next, sent, .. }) = self.flights.get_mut(sequence) else {
             unreachable!("an open transaction is under way")
         };
-        (*of, *sent) = (tag, Sent::at(now_ms));
+        // A query that was given up does not follow.
+        (*of, *next, *sent) = (tag, None, Sent::at(now_ms));
         machine.set_time(now_ms);
         let is_end = matches!(order, Order::Commit | Order::RollBack | Order::RollBackTo(_));
         if let Some(error) = machine.failed().filter(|_| !is_end) {
