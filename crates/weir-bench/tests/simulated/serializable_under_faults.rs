@@ -368,11 +368,6 @@ fn forgotten_interval_locks_are_caught() {
 }
 
 #[test]
-fn locks_that_are_released_at_prepare_are_caught() {
-    check_caught("at prepare", PlantedBugs { releases_at_prepare: true, ..PlantedBugs::default() });
-}
-
-#[test]
 fn calls_that_pass_interval_locks_are_caught() {
     check_caught("calls", PlantedBugs { calls_pass_intervals: true, ..PlantedBugs::default() });
 }

@@ -1,5 +1,8 @@
 //! Interval locks of serializable transactions: who takes one looks for others' writes in it first (docs/internals/serializable.md).
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use weir_core::ids::TxnId;
