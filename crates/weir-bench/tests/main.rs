@@ -20,6 +20,7 @@ mod simulated {
     mod loads_under_faults;
     mod planted_bugs;
     mod scale;
+    mod serializable_under_faults;
     mod snapshots_under_faults;
     mod statements_under_faults;
     mod streams_under_faults;

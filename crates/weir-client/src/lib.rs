@@ -497,6 +497,12 @@ impl Client {
         self.order(transaction, calls::Order::LockTimeout(most))
     }
 
+    /// Makes the transaction serializable, before its first statement: its statements lock what they read against writes of others, and of
+    /// transactions that wait for each other one ends with 40001.
+    pub fn begin_serializable(&self, transaction: u64) -> Pending<CallResult> {
+        self.order(transaction, calls::Order::Serializable(true))
+    }
+
     /// Begins a savepoint. Savepoints are numbered from 0, the innermost last. After an error a transaction with a savepoint may be
     /// rolled back to it, unless the error says otherwise.
     pub fn begin_savepoint(&self, transaction: u64) -> Pending<CallResult> {

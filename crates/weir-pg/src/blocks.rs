@@ -3,7 +3,7 @@
 use weir_sql::session::Characteristics;
 use weir_types::{Severity, SqlError, SqlState};
 
-use crate::run::set_isolation;
+use crate::run::{before_any_query, set_isolation};
 use crate::session::{Session, sql_error};
 use crate::settings::Changed;
 use crate::statement::{Done, Failure};
@@ -12,7 +12,6 @@ use crate::watch::Phase;
 
 impl Session {
     pub(crate) fn begin(&mut self, wished: Characteristics) -> Result<Done, SqlError> {
-        self.settings.check_level(wished, self.transaction.open_name().is_none())?;
         if self.transaction.is_block_open() {
             let message = "there is already a transaction in progress";
             self.mention(Severity::Warning, SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
@@ -28,6 +27,9 @@ impl Session {
             set_isolation(self, isolation)?;
         }
         if let Some(read_only) = wished.read_only {
+            if !read_only && self.settings.in_effect().is_read_only && self.transaction.has_run() {
+                return Err(before_any_query("transaction read-write mode", "set"));
+            }
             self.set("transaction_read_only", Some(if read_only { "on" } else { "off" }), true)?;
         }
         Ok(())
@@ -35,7 +37,6 @@ impl Session {
 
     /// SET TRANSACTION.
     pub(crate) fn set_transaction(&mut self, wished: Characteristics) -> Result<(), SqlError> {
-        self.settings.check_level(wished, false)?;
         if self.transaction.is_none() {
             self.mention(Severity::Warning, only_in_transactions("SET TRANSACTION"));
         }

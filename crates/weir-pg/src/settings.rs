@@ -189,8 +189,7 @@ impl Values {
                 Err(not_supported(name, value, &format!("it may be {}", these.join(" or "))))
             }
             May::BeLevel => {
-                let level = level(name, value, self.is_on("default_transaction_read_only"))?;
-                self.set.insert(key, level.to_owned());
+                self.set.insert(key, level(name, value)?.to_owned());
                 Ok(())
             }
             May::BeSwitched => {
@@ -198,11 +197,6 @@ impl Values {
                     let message = format!("parameter \"{name}\" requires a Boolean value");
                     SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
                 })?;
-                let is_still = || self.value("default_transaction_isolation") == Some(REPEATABLE_READ);
-                if !is_on && key == "default_transaction_read_only" && is_still() {
-                    let why = "default_transaction_isolation is repeatable read, which is for reading alone";
-                    return Err(not_supported(name, value, why));
-                }
                 self.set.insert(key, if is_on { "on" } else { "off" }.to_owned());
                 Ok(())
             }
@@ -275,16 +269,16 @@ impl Values {
     }
 
     /// Transactions are of that level: the open one; outside of transactions, the next one.
-    fn is_isolation(&self, level: Isolation) -> bool {
+    pub fn is_isolation(&self, level: Isolation) -> bool {
         let set =
             self.set.get("transaction_isolation").or_else(|| self.given("default_transaction_isolation"));
+        let level = kept_level(level);
         set.map_or(level == Isolation::ReadCommitted, |set| set == level.name())
     }
 
     /// Sets the isolation level of the open transaction.
     pub fn set_isolation(&mut self, level: Isolation) {
-        let level = if level == Isolation::ReadUncommitted { Isolation::ReadCommitted } else { level };
-        self.set.insert("transaction_isolation".to_owned(), level.name().to_owned());
+        self.set.insert("transaction_isolation".to_owned(), kept_level(level).name().to_owned());
     }
 
     pub fn reset(&mut self) {
@@ -296,20 +290,15 @@ impl Values {
     }
 }
 
-const REPEATABLE_READ: &str = "repeatable read";
-
 /// The level of that name, as it is kept.
-fn level(name: &str, value: &str, is_read_only: bool) -> Result<&'static str, SqlError> {
-    match Isolation::by_name(value.trim_matches('\'')) {
-        Some(Isolation::ReadCommitted | Isolation::ReadUncommitted) => Ok(Isolation::ReadCommitted.name()),
-        Some(Isolation::RepeatableRead) if is_read_only => Ok(REPEATABLE_READ),
-        Some(Isolation::RepeatableRead) => {
-            let why =
-                "it may be read committed, or, where default_transaction_read_only is on, repeatable read";
-            Err(not_supported(name, value, why))
-        }
-        _ => Err(not_supported(name, value, "it may be read committed or read uncommitted")),
-    }
+fn level(name: &str, value: &str) -> Result<&'static str, SqlError> {
+    let value = value.trim_matches('\'');
+    Ok(kept_level(Isolation::by_name(value).ok_or_else(|| invalid(name, value))?).name())
+}
+
+/// READ UNCOMMITTED is READ COMMITTED.
+fn kept_level(level: Isolation) -> Isolation {
+    if level == Isolation::ReadUncommitted { Isolation::ReadCommitted } else { level }
 }
 
 /// A word for on or off, or the beginning of one that is no other's.

@@ -52,6 +52,8 @@ pub(crate) struct CurrentTransaction {
     pub snapshot: Option<Arc<Snapshot>>,
     /// Name of the transaction that has run a statement last.
     ran: Option<u64>,
+    /// Name of the transaction that was made serializable last.
+    serializable: Option<u64>,
     /// The transaction whose waits for locks the cluster limits.
     limited: Option<u64>,
 }
@@ -66,6 +68,7 @@ impl CurrentTransaction {
             own_schema_version: None,
             snapshot: None,
             ran: None,
+            serializable: None,
             limited: None,
         }
     }
@@ -165,6 +168,16 @@ impl CurrentTransaction {
     /// It has run something, or has a snapshot already.
     pub fn has_run(&self) -> bool {
         self.open_name().is_some_and(|name| self.ran == Some(name)) || self.snapshot.is_some()
+    }
+
+    /// Notes that the transaction of that name locks what it reads, until its end.
+    pub fn become_serializable(&mut self, name: u64) {
+        self.serializable = Some(name);
+    }
+
+    /// Returns whether the open transaction locks what it reads.
+    pub fn is_serializable(&self) -> bool {
+        self.open_name().is_some_and(|name| self.serializable == Some(name))
     }
 
     /// Returns whether the cluster must be told a changed lock time-out of that transaction.

@@ -86,7 +86,7 @@ impl Guards {
                 Some(Taken { item: Item::Key(*table, *index, key.clone()), shared: asked.shared })
             }
             // No call takes one.
-            Claim::Advisory(_) | Claim::Table(_) => None,
+            Claim::Advisory(_) | Claim::Table(_) | Claim::Interval(..) => None,
         }
     }
 

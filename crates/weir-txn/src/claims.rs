@@ -1,6 +1,9 @@
-//! Claims held at a shard: rows in PostgreSQL's four lock strengths; keys and advisory locks exclusively (docs/internals/row-locks.md).
+//! Claims held at a shard: rows in PostgreSQL's four lock strengths; keys and advisory locks exclusively (docs/internals/row-locks.md);
+//! intervals of keys, shared (docs/internals/serializable.md).
 //!
 //! A table only: [`crate::shard::Node`] decides which transaction waits, withdraws or ends.
+
+mod intervals;
 
 use std::collections::hash_map::Entry;
 
@@ -11,6 +14,8 @@ use weir_core::ids::TxnId;
 use weir_sql::bound::LockStrength;
 use weir_sql::catalog::TableId;
 
+pub use self::intervals::Interval;
+use self::intervals::Intervals;
 use crate::message::AdvisoryKey;
 use crate::storage::{IndexId, KeyBytes};
 
@@ -31,6 +36,8 @@ pub enum Claim {
     /// A table that a long statement writes: no other transaction takes claims of its rows and keys from then on. Claims that others have
     /// taken before remain; the statement respects each (docs/internals/steps.md, "Calls and statements that write").
     Table(TableId),
+    /// Rows that a serializable transaction has read, those that are absent included: no other transaction writes a row in it.
+    Interval(TableId, Interval),
 }
 
 impl Claim {
@@ -45,17 +52,18 @@ impl Claim {
         match *self {
             Claim::Row(table, row) => Some(((table, row), LockStrength::Update)),
             Claim::WeakRow(table, row, strength) => Some(((table, row), strength)),
-            Claim::Key(..) | Claim::Advisory(_) | Claim::Table(_) => None,
+            Claim::Key(..) | Claim::Advisory(_) | Claim::Table(_) | Claim::Interval(..) => None,
         }
     }
 
-    /// The table of the row or key, or the claimed table.
+    /// The table of the row, the key or the interval, or the claimed table.
     pub fn table(&self) -> Option<TableId> {
         match *self {
             Claim::Key(table, ..)
             | Claim::Row(table, _)
             | Claim::WeakRow(table, ..)
-            | Claim::Table(table) => Some(table),
+            | Claim::Table(table)
+            | Claim::Interval(table, _) => Some(table),
             Claim::Advisory(_) => None,
         }
     }
@@ -80,13 +88,38 @@ pub struct Claims {
     rows: FxHashMap<(TableId, u32), Holds>,
     /// Claimed tables in ascending order; few, and most of the time none.
     tables: SmallVec<[(TableId, TxnId); 1]>,
+    /// Intervals that serializable transactions have read. Invariant: no other transaction writes in them, but one that had written there
+    /// before is waited for.
+    intervals: Intervals,
     /// Open transactions that insert more keys than are claimed one by one: other writers search for keys in their write sets.
     pub(crate) loading: Vec<TxnId>,
 }
 
 impl Claims {
     pub fn is_empty(&self) -> bool {
-        self.alone.is_empty() && self.rows.is_empty() && self.tables.is_empty()
+        self.alone.is_empty() && self.rows.is_empty() && self.tables.is_empty() && self.intervals.is_empty()
+    }
+
+    /// Returns whether any interval is held.
+    #[inline]
+    pub fn has_intervals(&self) -> bool {
+        !self.intervals.is_empty()
+    }
+
+    /// Other transactions that hold an interval which contains a row. `keys` gives the row's keys in an index, without its number: one, or
+    /// the old and the new one.
+    pub fn readers_of(
+        &self,
+        table: TableId,
+        txn: TxnId,
+        keys: &dyn Fn(IndexId) -> SmallVec<[KeyBytes; 2]>,
+    ) -> Holders {
+        self.intervals.readers_of(table, txn, keys)
+    }
+
+    /// Other transactions that hold an interval of the table.
+    pub fn readers_of_table(&self, table: TableId, txn: TxnId) -> Holders {
+        self.intervals.readers_of_table(table, txn)
     }
 
     /// Returns whether any table is claimed.
@@ -117,7 +150,9 @@ impl Claims {
         if let Claim::Table(_) = claim {
             // Not all keys of these are claimed.
             holders.extend(self.loading.iter().filter(|loading| **loading != txn).copied());
+            holders.extend(claim.table().into_iter().flat_map(|table| self.readers_of_table(table, txn)));
             holders.sort_unstable();
+            holders.dedup();
         }
         if !self.tables.is_empty()
             && let Some(holder) = claim.table().and_then(|table| self.holder_of_table(table, txn))
@@ -158,6 +193,9 @@ impl Claims {
             }
             return place.is_err();
         }
+        if let Claim::Interval(table, interval) = claim {
+            return self.intervals.take(*table, interval, txn);
+        }
         let Some((row, strength)) = claim.as_row() else {
             let is_new = self.alone.insert(claim.clone(), txn).is_none();
             if is_new {
@@ -179,6 +217,9 @@ impl Claims {
         if let Claim::Table(table) = claim {
             self.tables.retain(|held| *held != (*table, txn));
             return;
+        }
+        if let Claim::Interval(table, interval) = claim {
+            return self.intervals.release(*table, interval, txn);
         }
         let Some((row, strength)) = claim.as_row() else {
             if let Some(holder) = self.alone.remove(claim)
@@ -211,6 +252,7 @@ impl Claims {
         of.counts.retain(|txn, _| is_meant(*txn));
         of.tables.retain(|(_, txn)| is_meant(*txn));
         of.loading.retain(|txn| is_meant(*txn));
+        of.intervals.retain(&is_meant);
         of.rows.retain(|_, holders| {
             holders.retain(|(txn, _)| is_meant(*txn));
             !holders.is_empty()

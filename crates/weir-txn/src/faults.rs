@@ -53,6 +53,14 @@ faults! {
     ignores_missing_entry,
     /// The work of an open transaction need not exist any more after a restart of its shard.
     opens_again,
+    /// A serializable transaction takes no interval lock of a range that it has read, nor of a table.
+    forgets_intervals,
+    /// Interval locks are released when their transaction is prepared, with its row locks.
+    releases_at_prepare,
+    /// Calls, and statements by themselves, write in intervals that serializable transactions have read.
+    calls_pass_intervals,
+    /// Interval locks are taken where prepared transactions have written.
+    intervals_pass_prepared,
     /// FOR UPDATE without a write takes no lock.
     forgets_for_update,
     /// FOR NO KEY UPDATE holds rows as FOR KEY SHARE does.

@@ -163,7 +163,9 @@ impl Sent {
                     | Callee::Sequences
                     | Callee::SetSequence { .. }
                     | Callee::Constraints(_)
-                    | Callee::Derived(_) => 2,
+                    | Callee::Derived(_)
+                    | Callee::Serializable(_)
+                    | Callee::Reads(_) => 2,
                 };
                 let args: Vec<i64> = (0..arguments).map(|_| 1 + small(9)).collect();
                 world::call(callee, &args)

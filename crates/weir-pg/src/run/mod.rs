@@ -7,6 +7,7 @@ mod cursors;
 mod definitions;
 mod effects;
 mod explain;
+mod isolation;
 mod lock;
 mod many;
 mod script;
@@ -35,7 +36,8 @@ pub(crate) use advisory::AdvisoryLocks;
 use cursors::Declared;
 use definitions::PATIENCE;
 pub(crate) use effects::columns as effect_columns;
-pub(crate) use snapshots::{Exported, Snapshot, import_snapshot, set_isolation};
+pub(crate) use isolation::{before_any_query, set_isolation};
+pub(crate) use snapshots::{Exported, Snapshot, import_snapshot};
 pub(crate) use temporary::{TemporaryFunctions, temporary_columns};
 
 /// A statement under way.
@@ -131,7 +133,13 @@ impl Session {
         receiver: &mut Receiver<'_>,
     ) -> Result<Done, Failure> {
         self.refuse_after_failure(statement.command())?;
-        if !matches!(statement.kind, Kind::Empty | Kind::Command(_) | Kind::Prepare(..)) {
+        let runs = match &statement.kind {
+            Kind::Empty | Kind::Prepare(..) => false,
+            Kind::Command(command) => matches!(command, Command::Temporary(_)),
+            _ => true,
+        };
+        if runs {
+            self.begin_isolated(&statement.kind).await?;
             self.transaction.note_run();
         }
         match &statement.kind {

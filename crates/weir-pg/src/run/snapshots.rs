@@ -1,17 +1,16 @@
 //! REPEATABLE READ, READ ONLY: a transaction that reads one state of all shards and of the schema, that of its first query
-//! (docs/internals/snapshots.md). One that writes is refused at that level.
+//! (docs/internals/snapshots.md). One that writes is serializable.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use weir_client::{Client, Prepared, SchemaVersion};
-use weir_sql::session::Isolation;
 use weir_types::{SqlError, SqlState, Value};
 
 use super::definitions::PATIENCE;
+use super::isolation::before_any_query;
 use crate::session::{Session, not_yet};
-use crate::settings::Values;
 use crate::statement::Failure;
 
 /// A snapshot of the cluster, which ends with the last transaction that reads it.
@@ -50,29 +49,13 @@ impl Exported {
     }
 }
 
-fn before_any_query(what: &str) -> SqlError {
-    SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, format!("{what} must be called before any query"))
-}
-
-/// From here on, until the end of the transaction.
-pub(crate) fn set_isolation(session: &mut Session, level: Isolation) -> Result<(), SqlError> {
-    let is_repeatable = level == Isolation::RepeatableRead;
-    if is_repeatable != session.settings.is_repeatable_read() && session.transaction.has_run() {
-        return Err(before_any_query("SET TRANSACTION ISOLATION LEVEL"));
-    }
-    let set = |values: &mut Values| {
-        values.set_isolation(level);
-        Ok(())
-    };
-    session.settings.change(!session.transaction.is_none(), true, &set).map(drop)
-}
-
 /// Snapshot that the statement must run at, if the transaction reads one state; taken now if this is its first query.
 pub(crate) async fn snapshot_for(
     session: &mut Session,
     prepared: &Prepared,
 ) -> Result<Option<Arc<Snapshot>>, Failure> {
-    if !session.settings.is_repeatable_read() || session.transaction.open_name().is_none() {
+    let reads_snapshot = session.settings.is_repeatable_read() && !session.transaction.is_serializable();
+    if !reads_snapshot || session.transaction.open_name().is_none() {
         return Ok(None);
     }
     if !prepared.reads_only() {
@@ -116,7 +99,7 @@ pub(crate) fn import_snapshot(session: &mut Session, name: &str) -> Result<(), S
         return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
     }
     if session.transaction.has_run() {
-        return Err(before_any_query("SET TRANSACTION SNAPSHOT"));
+        return Err(before_any_query("SET TRANSACTION SNAPSHOT", "called"));
     }
     let Some(snapshot) = session.front.exported.get(name) else {
         let message = format!("invalid snapshot identifier: \"{name}\"");

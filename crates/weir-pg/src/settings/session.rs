@@ -3,14 +3,12 @@
 
 use std::sync::Arc;
 
-use weir_sql::session::{Characteristics, Isolation};
 use weir_types::datetime::SessionZone;
 use weir_types::{SqlError, SqlState};
 
 use super::{Changed, InEffect, Values};
 use crate::backend::Backend;
 use crate::evaluation::Evaluation;
-use crate::session::not_yet;
 
 /// State of settings for a transaction that has changed one.
 #[derive(Clone, Debug)]
@@ -148,30 +146,5 @@ impl SessionSettings {
 
     pub fn is_repeatable_read(&self) -> bool {
         self.in_effect.is_repeatable_read
-    }
-
-    /// A transaction may be like that: `begins`, or the open one from here on.
-    ///
-    /// # Errors
-    /// There is no such level, or not for one that writes.
-    pub fn check_level(&self, wished: Characteristics, begins: bool) -> Result<(), SqlError> {
-        let values = &self.values;
-        let prefix = if begins { "default_" } else { "" };
-        let now = values.get(&format!("{prefix}transaction_isolation")).unwrap_or_default();
-        let level = wished.isolation.or_else(|| Isolation::by_name(&now)).unwrap_or(Isolation::ReadCommitted);
-        let is_read_only =
-            wished.read_only.unwrap_or_else(|| values.is_on(&format!("{prefix}transaction_read_only")));
-        match level {
-            Isolation::ReadCommitted | Isolation::ReadUncommitted => Ok(()),
-            Isolation::RepeatableRead if is_read_only => Ok(()),
-            Isolation::RepeatableRead => {
-                let what = "isolation level repeatable read of a transaction that writes";
-                Err(not_yet(what).with_hint("it may be read committed, or READ ONLY"))
-            }
-            Isolation::Serializable => {
-                let error = not_yet(&format!("isolation level {}", level.name()));
-                Err(error.with_hint("it may be read committed, or REPEATABLE READ, READ ONLY"))
-            }
-        }
     }
 }

@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 
 use weir_core::ids::{ShardId, Timestamp, TxnId};
 use weir_sql::bound::LoopLabel;
+use weir_sql::catalog::TableId;
 use weir_types::datetime::TransactionTime;
 use weir_types::interrupt::check;
 use weir_types::{Notice, Notices, SqlError, SqlState, Value};
@@ -28,10 +29,11 @@ use super::expr::{CompiledExpr, Truth};
 use super::program::{
     CompiledProcedure, CompiledRoute, CompiledStep, CompiledStepKind, Destination, Effects, Program, Target,
 };
+use super::reads::{Reads, RecordedRows};
 use super::returned::Returned;
 use super::sequences::CallEnvironment;
 use super::worker::ClaimsOf;
-use crate::claims::{Claim, Holders};
+use crate::claims::{Claim, Holders, Interval};
 use crate::faults::Faults;
 use crate::message::{Answers, Call, Derived, Output, SequenceValue, Setting};
 use crate::storage::{Workspace, Write, WriteSet};
@@ -101,6 +103,8 @@ pub struct OpenStatement<'a> {
     pub upserted: &'a [(weir_sql::catalog::TableId, u32)],
     /// Number of unique keys that the transaction has claimed before.
     pub keys_claimed: usize,
+    /// Of a serializable transaction: where the run records what it reads.
+    pub reads: Option<&'a Reads>,
 }
 
 /// Result of a run.
@@ -326,12 +330,32 @@ impl<'a, F: Faults> Run<'a, F> {
     }
 
     pub(super) fn with_cx<T>(&mut self, run: impl FnOnce(&mut Cx<'_>) -> T) -> T {
+        let rows = self.fragment.storage.rows();
+        let recorded = self.reads().map(|reads| RecordedRows { rows, reads });
         run(&mut Cx {
             frame: &mut self.frame,
-            rows: self.fragment.storage.rows(),
+            rows: recorded.as_ref().map_or(rows, |recorded| recorded),
             transaction_time: self.transaction_time,
             environment: &mut self.fragment.environment,
         })
+    }
+
+    /// Where a statement of a serializable transaction records what it reads.
+    #[inline]
+    fn reads(&self) -> Option<&'a Reads> {
+        self.fragment.open.and_then(|open| open.reads)
+    }
+
+    /// Records what is read of a table other than by a query.
+    pub(super) fn note_read(&self, table: TableId, interval: impl FnOnce() -> Interval) {
+        if let Some(reads) = self.reads() {
+            reads.add(table, interval());
+        }
+    }
+
+    /// Returns whether the run is of a serializable transaction.
+    pub(super) fn is_serializable(&self) -> bool {
+        self.reads().is_some()
     }
 
     pub(super) fn eval(&mut self, expr: &CompiledExpr) -> Result<Value, SqlError> {

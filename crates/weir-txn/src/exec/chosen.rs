@@ -23,7 +23,7 @@ impl Chosen {
 }
 
 impl<F: Faults> Run<'_, F> {
-    /// Records the chosen rows if the statement has to wait. Steps of procedures choose anew.
+    /// Records the chosen rows if the statement has to wait. Steps of procedures choose anew, and so do serializable transactions.
     pub(super) fn choosing<T>(
         &mut self,
         result: Result<T, Stop>,
@@ -31,6 +31,7 @@ impl<F: Faults> Run<'_, F> {
     ) -> Result<T, Stop> {
         if let Err(Stop::Held(_) | Stop::Pinned { .. }) = &result
             && self.procedure.by_itself
+            && !self.is_serializable()
             && self.chosen.is_none()
         {
             let mut rows = rows();

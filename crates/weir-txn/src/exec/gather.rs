@@ -55,6 +55,8 @@ pub struct Gather {
     parts: Option<Arc<Parts>>,
     /// The query uses the current time.
     asks_time: bool,
+    /// The query calls a volatile function.
+    is_volatile: bool,
     /// Value of `now()`, if the client has set it; else the time of the execution.
     time: Option<TransactionTime>,
     /// Of the session.
@@ -198,6 +200,7 @@ impl Gather {
         walk::each_expr_of_query(query, &mut |part| {
             asks_time |= matches!(part.kind, ExprKind::TransactionTime);
         });
+        let is_volatile = walk::query_is_volatile(query);
         let (compiled, schema_version) = (Arc::new(compiled), program.schema_version);
         let (rows_max, parts, time, stream) = (usize::MAX, None, None, None);
         Ok(Gather {
@@ -211,6 +214,7 @@ impl Gather {
             given: BTreeSet::new(),
             parts,
             asks_time,
+            is_volatile,
             time,
             memory: WorkingMemory::default(),
             stream,
@@ -312,6 +316,25 @@ impl Gather {
             true => Arc::new(Gather { time: Some(time), ..(**self).clone() }.with_memory(memory)),
             false => self.clone(),
         }
+    }
+
+    /// The same query, whose value of `now()` is that one unless it has been set.
+    pub(crate) fn timed(self: &Arc<Gather>, now: TransactionTime) -> Arc<Gather> {
+        match self.asks_time && self.time.is_none() {
+            true => Arc::new(Gather { time: Some(now), ..(**self).clone() }),
+            false => self.clone(),
+        }
+    }
+
+    /// Returns whether the query calls a volatile function: two runs of it may read other rows.
+    pub(crate) fn is_volatile(&self) -> bool {
+        self.is_volatile
+    }
+
+    /// Tables that the query reads at shards.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = TableId> {
+        let stored = self.tables.iter().filter(|table| self.system_rows(table.table).is_none());
+        stored.map(|table| table.table)
     }
 
     /// The same query with the working memory of the session.

@@ -28,6 +28,7 @@ mod global;
 pub mod plpgsql;
 pub mod program;
 pub mod query;
+pub mod reads;
 mod remake;
 pub mod returned;
 pub(crate) mod routing;

@@ -641,10 +641,12 @@ impl Program {
             Callee::Text(text) => self.text(text).map(Runs::Text).map_err(|wrong| wrong.error),
             Callee::Constraints(_) => Ok(Runs::Nothing(CompiledProcedure::nothing("SET CONSTRAINTS"))),
             Callee::Derived(_) => Ok(Runs::Nothing(CompiledProcedure::nothing("entries of unique keys"))),
+            Callee::Serializable(callee) => self.callee(callee),
             Callee::Definition(_)
             | Callee::AdvisoryLock { .. }
             | Callee::Sequences
-            | Callee::SetSequence { .. } => {
+            | Callee::SetSequence { .. }
+            | Callee::Reads(_) => {
                 let message = "it runs in a transaction of several statements";
                 Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
             }
@@ -708,17 +710,19 @@ impl Program {
         Ok(Route { participants: shards, guarded: procedure.guarded, carries, interactive })
     }
 
-    /// How a call is to run in an interactive transaction.
+    /// How a call is to run in an interactive transaction; one that is serializable orders all that it runs.
     ///
     /// # Errors
     /// As [`Program::participants`], and that it can only run outside of transactions.
-    pub(crate) fn route_within(&self, call: &Call) -> Result<Route, SqlError> {
+    pub(crate) fn route_within(&self, call: &Call, is_serializable: bool) -> Result<Route, SqlError> {
         let route = self.route(call)?;
         match &call.callee {
-            Callee::Procedure(procedure) if self.procedures[*procedure].in_order => {
+            Callee::Procedure(procedure) if self.procedures[*procedure].in_order && !is_serializable => {
                 Err(in_a_transaction(&self.procedures[*procedure].name))
             }
-            Callee::Procedure(procedure) if route.interactive && !self.procedures[*procedure].read_only => {
+            Callee::Procedure(procedure)
+                if route.interactive && !is_serializable && !self.procedures[*procedure].read_only =>
+            {
                 Err(writes_interactively(&self.procedures[*procedure].name))
             }
             _ => Ok(route),

@@ -168,7 +168,9 @@ impl Worker {
         let Some(table) = claim.table() else { return Ok(()) };
         let has_changed = match claim {
             Claim::Row(_, row) | Claim::WeakRow(_, row, _) => self.moment.has_changed_row(table, row),
-            Claim::Key(..) | Claim::Table(_) | Claim::Advisory(_) => self.moment.has_changed(table),
+            Claim::Key(..) | Claim::Table(_) | Claim::Advisory(_) | Claim::Interval(..) => {
+                self.moment.has_changed(table)
+            }
         };
         if has_changed && !self.trusts_moment {
             return Err(self.becomes_stale(table));

@@ -7,6 +7,7 @@ mod claim;
 mod deferred;
 mod global;
 pub(super) mod operation;
+mod readers;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use super::expr::CompiledExpr;
 use super::foreseen::global_arbiter;
 use super::query::CompiledQuery;
 use super::slots::{ROW_IDENTITY, Slot, SlotAllocator};
+use crate::claims::Interval;
 use crate::faults::Faults;
 use crate::storage::layout::Packed;
 use crate::storage::{ColumnChange, ColumnOperation, IndexId, Operation, RowRef, Rows, UpdateName, Write};
@@ -334,6 +336,7 @@ impl<F: Faults> Run<'_, F> {
             };
         }
         self.claim_keys(table, values)?;
+        self.check_readers(table, None, Some(&|column| values[column].clone()))?;
         self.derive(table, (None, Some(&|column| values[column].clone())))?;
         let row = match self.fragment.storage.insert(table, values, self.fragment.timestamp) {
             Ok(row) => row,
@@ -413,6 +416,7 @@ impl<F: Faults> Run<'_, F> {
                 continue;
             }
             let Some(key) = key_of(schema, &|column| values[column].clone()) else { continue };
+            self.note_read(table, || Interval::Key(at, key.clone()));
             if let Some(found) = self.fragment.storage.get(table, at, &key) {
                 return Ok(Some(found.row));
             }
@@ -585,6 +589,7 @@ impl<F: Faults> Run<'_, F> {
         }
         self.claim_keys_of_row(table, row, changes)?;
         self.claim_changed_keys(table, row, changes)?;
+        self.check_readers(table, Some(row), Some(&|column| self.changed(table, row, changes, column)))?;
         self.derive_change(table, row, Some(changes))?;
         if self.fragment.keep_writes
             && !self.is_own(table, row)
@@ -674,6 +679,7 @@ impl<F: Faults> Run<'_, F> {
     fn delete_row(&mut self, table: TableId, row: u32) -> Result<(), Stop> {
         self.fragment.storage.check_disk()?;
         self.claim_table(table)?;
+        self.check_readers(table, Some(row), None)?;
         self.on_parent_change(table, row, None)?;
         self.derive_change(table, row, None)?;
         if self.fragment.keep_writes && !self.is_own(table, row) {

@@ -4,6 +4,7 @@
 mod attachment;
 mod definition;
 mod derived;
+mod query_reads;
 mod refusal;
 mod sequence_value;
 mod setting;
@@ -26,6 +27,7 @@ use crate::stream::RowQueue;
 pub use attachment::Attachment;
 pub use definition::{Change, Definition, PlanOf};
 pub use derived::{Derived, GlobalKey};
+pub use query_reads::QueryReads;
 pub use refusal::{forgotten, forgotten_snapshot, schema_has_changed};
 pub(crate) use refusal::{too_large, too_much_derived};
 pub use sequence_value::SequenceValue;
@@ -72,6 +74,11 @@ pub enum Callee {
     SetSequence { shard: ShardId, sequence: SequenceId, value: i64, is_given: bool },
     /// Writes that other shards have derived for this one; only in an interactive transaction, which carries them.
     Derived(Arc<[Derived]>),
+    /// A procedure or an ad-hoc statement of a serializable transaction: it takes interval locks of what it reads.
+    Serializable(Arc<Callee>),
+    /// Takes the interval locks for a query of a serializable transaction, whose rows are read after it. All its shards do so at the same
+    /// time, and nothing is returned.
+    Reads(Arc<QueryReads>),
 }
 
 impl Callee {
@@ -85,6 +92,17 @@ impl Callee {
     pub(crate) fn derived(&self) -> Option<&Arc<[Derived]>> {
         match self {
             Callee::Derived(derived) => Some(derived),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_serializable(&self) -> bool {
+        matches!(self, Callee::Serializable(_))
+    }
+
+    pub(crate) fn reads(&self) -> Option<&Arc<QueryReads>> {
+        match self {
+            Callee::Reads(reads) => Some(reads),
             _ => None,
         }
     }
@@ -452,7 +470,7 @@ pub struct PartsRead {
 }
 
 /// Rows of one table whose named columns equal the given values; all rows if no column is named.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TableRead {
     pub table: TableId,
     pub equals: Vec<(ColumnIndex, Value)>,

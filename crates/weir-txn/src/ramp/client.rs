@@ -92,6 +92,8 @@ pub enum Order {
     Read(Arc<Gather>, Vec<Value>),
     /// Sets the lock time-out of its statements in milliseconds; none: no limit.
     LockTimeout(Option<u64>),
+    /// Sets whether it is serializable, before its first statement.
+    Serializable(bool),
     /// Defines a savepoint.
     Savepoint,
     /// Releases all savepoints but the first `usize`.
@@ -184,6 +186,8 @@ enum Flight {
         machine: Interactive,
         /// Programs of the schema versions that the transaction itself has made.
         programs: Vec<Arc<Program>>,
+        /// The query that follows the statement in progress, which takes the locks for it.
+        next: Option<(Arc<Gather>, Vec<Value>)>,
         sent: Sent,
     },
     /// A call that may derive writes for other shards: a transaction of one statement.

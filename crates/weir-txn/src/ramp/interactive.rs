@@ -17,7 +17,9 @@ use weir_types::interrupt::StatementId;
 use weir_types::{SqlError, SqlState};
 
 use super::coordinator::{Action, gave_up, outcome};
-use crate::message::{Answers, Begun, Call, Derived, GlobalKey, Output, Reply, Request, Work, forgotten};
+use crate::message::{
+    Answers, Begun, Call, Callee, Derived, GlobalKey, Output, Reply, Request, Work, forgotten,
+};
 
 pub(super) use alone::Alone;
 
@@ -41,6 +43,8 @@ pub struct Interactive {
     commits_next: bool,
     /// Lock time-out of its statements.
     lock_timeout_ms: Option<u64>,
+    /// Its statements take interval locks of what they read.
+    is_serializable: bool,
     links: Links,
     /// Writes for other shards that participants of the statement in progress have derived so far.
     derived: Vec<Derived>,
@@ -127,6 +131,7 @@ impl Interactive {
             is_ended: false,
             commits_next: false,
             lock_timeout_ms: None,
+            is_serializable: false,
             links,
             derived: Vec::new(),
             kept: None,
@@ -162,6 +167,15 @@ impl Interactive {
         self.lock_timeout_ms = lock_timeout_ms;
     }
 
+    pub fn is_serializable(&self) -> bool {
+        self.is_serializable
+    }
+
+    /// Sets whether its later statements take interval locks of what they read.
+    pub fn set_serializable(&mut self, is_serializable: bool) {
+        self.is_serializable = is_serializable;
+    }
+
     /// Returns whether a statement is in progress, which may wait for other transactions.
     pub fn works(&self) -> bool {
         matches!(self.phase, Phase::Parts { .. } | Phase::Last { .. } | Phase::Deriving { .. })
@@ -183,13 +197,15 @@ impl Interactive {
     }
 
     /// Begins a statement. `participants` in the order in which they are asked; at least one.
-    pub fn statement(&mut self, call: Call, participants: Vec<ShardId>, out: &mut Vec<Action>) {
+    pub fn statement(&mut self, mut call: Call, participants: Vec<ShardId>, out: &mut Vec<Action>) {
         assert!(self.is_between_statements(), "one statement after the other");
         self.number += 1;
         (self.derived, self.is_withdrawn) = (Vec::new(), false);
+        if self.is_serializable && matches!(call.callee, Callee::Procedure(_) | Callee::Text(_)) {
+            call.callee = Callee::Serializable(Arc::new(call.callee));
+        }
         let (call, participants): (_, Arc<[ShardId]>) = (Arc::new(call), participants.into());
-        let (_, others) = participants.split_last().expect("a statement has a participant");
-        let (waiting, answers) = (Waiting::from(others), Vec::new());
+        let (waiting, answers) = (Waiting::from(asked_first(&call, &participants)), Vec::new());
         self.phase = match waiting.is_over() {
             true => Phase::Last { call, participants, answers },
             false => Phase::Parts { call, participants, waiting, answers, error: None },
@@ -446,7 +462,7 @@ impl Interactive {
     /// Adds the shards that were asked and have not answered: they may still work.
     fn note_asked(&mut self) {
         let asked = match &self.phase {
-            Phase::Parts { participants, .. } => participants[..participants.len() - 1].to_vec(),
+            Phase::Parts { call, participants, .. } => asked_first(call, participants).to_vec(),
             Phase::Last { participants, .. } => participants.to_vec(),
             Phase::Deriving { calls, .. } => calls.keys().copied().collect(),
             _ => return,
@@ -516,6 +532,7 @@ impl Interactive {
             return self.fail_for_good(gave_up(), out);
         }
         match &mut self.phase {
+            Phase::Parts { call, .. } if call.callee.reads().is_some() => self.end_statement(out),
             Phase::Parts { call, participants, answers, .. } => {
                 let (call, participants) = (call.clone(), participants.clone());
                 self.phase = Phase::Last { call, participants, answers: std::mem::take(answers) };
@@ -571,6 +588,12 @@ impl Interactive {
     }
 }
 
+/// Participants that are asked at the same time: all but the last, which is sent their answers. The reads of a query have no answers.
+fn asked_first<'p>(call: &Call, participants: &'p [ShardId]) -> &'p [ShardId] {
+    let (_, others) = participants.split_last().expect("a statement has a participant");
+    if call.callee.reads().is_some() { participants } else { others }
+}
+
 fn is_ending(phase: &Phase) -> bool {
     matches!(phase, Phase::Ending(_))
 }
@@ -582,6 +605,13 @@ fn no_savepoint() -> SqlError {
 /// Error of a statement that has waited for a lock longer than its time-out.
 pub fn lock_timeout() -> SqlError {
     SqlError::new(SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout")
+}
+
+/// Error of the youngest of serializable transactions that wait for each other; clients try these again.
+pub fn serialization_failure() -> SqlError {
+    let message = "could not serialize access due to read/write dependencies among transactions";
+    SqlError::new(SqlState::SERIALIZATION_FAILURE, message)
+        .with_hint("The transaction might succeed if retried.")
 }
 
 /// Error of the youngest transaction of a deadlock.

@@ -241,6 +241,8 @@ pub(crate) fn definition_of(callee: &Callee) -> Option<&Arc<Definition>> {
         | Callee::Sequences
         | Callee::SetSequence { .. }
         | Callee::Constraints(_)
-        | Callee::Derived(_) => None,
+        | Callee::Derived(_)
+        | Callee::Serializable(_)
+        | Callee::Reads(_) => None,
     }
 }

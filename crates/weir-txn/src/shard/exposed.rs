@@ -17,8 +17,8 @@ use crate::exec::definition::Description;
 use crate::exec::program::Program;
 use crate::faults::Faults;
 use crate::message::{
-    Attachment, Call, Callee, Decision, Derived, GlobalKey, PartsRead, Progress, ReadQuery, Reply, Request,
-    Sibling, too_large, too_much_derived,
+    Attachment, Call, Callee, Decision, Derived, GlobalKey, PartsRead, Progress, QueryReads, ReadQuery,
+    Reply, Request, Sibling, Work, too_large, too_much_derived,
 };
 use crate::shard::node::Node;
 use crate::storage::{IndexColumn, Rows as _, TableSchema};
@@ -90,6 +90,13 @@ impl<F: Faults> Exposed for Node<F> {
                 Callee::Procedure(_) | Callee::Text(_) => {
                     self.refuses_call(*txn, &work.call, &work.participants)
                 }
+                Callee::Serializable(callee) => match **callee {
+                    Callee::Procedure(_) | Callee::Text(_) => {
+                        self.refuses_code(*txn, &work.call, &work.participants)
+                    }
+                    _ => Some("a serializable statement that is none"),
+                },
+                Callee::Reads(reads) => self.refuses_reads(*txn, reads, work),
             },
             Request::RollBackTo { number, after, .. } => {
                 (after >= number).then_some("a roll-back to what is to come")
@@ -313,6 +320,14 @@ impl<F: Faults> Node<F> {
         (derived.is_empty() || !derived.iter().all(is_one)).then_some("derived writes that cannot be")
     }
 
+    fn refuses_reads(&self, txn: TxnId, reads: &QueryReads, work: &Work) -> Option<&'static str> {
+        if !reads.shards().eq(work.participants.iter().copied()) {
+            return Some("reads of other participants");
+        }
+        let Some(query) = reads.query_of(self.id(), &work.call) else { return Some("reads of other shards") };
+        self.refuses_query(Some((txn, 0)), &query)
+    }
+
     fn refuses_call(&self, txn: TxnId, call: &Call, participants: &[ShardId]) -> Option<&'static str> {
         if call.callee.setting().is_some() {
             return Some("SET CONSTRAINTS by itself");
@@ -320,6 +335,14 @@ impl<F: Faults> Node<F> {
         if call.callee.derived().is_some() {
             return Some("derived writes by themselves");
         }
+        if call.callee.is_serializable() {
+            return Some("a serializable statement by itself");
+        }
+        self.refuses_code(txn, call, participants)
+    }
+
+    /// The same of a statement of an open transaction.
+    fn refuses_code(&self, txn: TxnId, call: &Call, participants: &[ShardId]) -> Option<&'static str> {
         let program = self.program_of(call.schema_version, Some(txn))?;
         let Ok(procedure) = program.callee(&call.callee) else {
             return Some("a call of what cannot be run");

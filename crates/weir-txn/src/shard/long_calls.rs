@@ -137,6 +137,8 @@ impl<F: Faults> LongCall<F> {
             later: &state.later,
             upserted: &state.upserted,
             keys_claimed: state.keys_claimed,
+            // It has locked all tables before.
+            reads: None,
         });
         let looks = matches!(call.callee, Callee::Constraints(_));
         let later = open.map_or(&[][..], |open| open.later);
@@ -196,7 +198,11 @@ impl<F: Faults> Node<F> {
             true => (0..self.program.schema.tables.len()).map(|table| TableId(table as u32)).collect(),
             false => self.workers.attempts.get(&txn).map_or(Vec::new(), |attempts| attempts.tables.clone()),
         };
-        if let Some(holder) = tables.iter().find_map(|&table| self.claims.holder_of_table(table, txn)) {
+        let holder = |&table: &TableId| {
+            let reader = || self.claims.readers_of_table(table, txn).first().copied();
+            self.claims.holder_of_table(table, txn).or_else(reader)
+        };
+        if let Some(holder) = tables.iter().find_map(holder) {
             return self.wait_for(smallvec![holder], request, out);
         }
         let mut taken: Vec<Claim> = tables.into_iter().map(Claim::Table).collect();

@@ -5,6 +5,7 @@
 mod definitions;
 mod exposed;
 mod in_doubt;
+mod intervals;
 pub mod log;
 mod long_calls;
 mod node;

@@ -42,6 +42,8 @@ use crate::storage::{Storage, Workspace, Write, WriteSet};
 const SET_SEQUENCE_FROM: u16 = 4;
 /// First protocol version in which requests carry the time zone of their session.
 const ZONES_FROM: u16 = 5;
+/// First protocol version with serializable transactions.
+const INTERVALS_FROM: u16 = 7;
 /// First protocol version with snapshots.
 const SNAPSHOTS_FROM: u16 = 5;
 
@@ -285,6 +287,17 @@ impl<F: Faults> Shard for Node<F> {
                 if version < DERIVED_FROM && work.call.callee.derived().is_some() =>
             {
                 let error = keys_of_older_build("at a node", version);
+                Some(Reply::Refused { txn: *txn, shard, error })
+            }
+            Request::Work { txn, work, .. }
+                if version < INTERVALS_FROM
+                    && (work.call.callee.is_serializable() || work.call.callee.reads().is_some()) =>
+            {
+                let message = format!(
+                    "isolation level serializable at a node of an older build, which speaks version {version} of the protocol"
+                );
+                let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                    .with_hint("Nothing has happened. Start the node with the build of the others.");
                 Some(Reply::Refused { txn: *txn, shard, error })
             }
             Request::OpenSnapshot { .. }

@@ -26,6 +26,7 @@ use crate::claims::{Claim, Holders, KEYS_CLAIMED_MAX};
 use crate::exec::call::{OpenStatement, Ran, Role, Stop};
 use crate::exec::deferred::{Later, pending};
 use crate::exec::program::Program;
+use crate::exec::reads::Reads;
 use crate::faults::Faults;
 use crate::message::{
     Age, Answers, Begun, Callee, Derived, Output, Reply, Request, Setting, Work, forgotten,
@@ -46,6 +47,8 @@ pub(crate) struct Open {
     answered: (u32, Reply),
     /// Uncommitted row changes; its tables are those of the transaction's latest schema version.
     pub(crate) own: WriteSet,
+    /// Interval locks of a serializable transaction. Invariant: a roll-back to a savepoint releases none, for the client knows what was read.
+    pub(super) intervals: Vec<Claim>,
     /// Claims that a worker has taken for a statement that waits, or begins again, so that it does not meet the same transactions twice.
     waiting_claims: Vec<Claim>,
     /// Number of unique keys among its claims. From [`KEYS_CLAIMED_MAX`] on the transaction is listed in [`Claims::loading`].
@@ -57,18 +60,24 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    fn new(txn: TxnId, shard: ShardId, age: Age) -> Open {
+    pub(super) fn new(txn: TxnId, shard: ShardId, age: Age) -> Open {
         let answered = (0, Reply::Aborted { txn, shard });
         Open {
             age,
             done: Vec::new(),
             answered,
             own: WriteSet::default(),
+            intervals: Vec::new(),
             waiting_claims: Vec::new(),
             keys_claimed: 0,
             versions: 0,
             settings: 0,
         }
+    }
+
+    /// Returns whether it has answered a step or holds something, so that it must be kept while a statement waits.
+    pub(super) fn has_worked(&self) -> bool {
+        self.answered.0 > 0 || !self.waiting_claims.is_empty() || !self.intervals.is_empty()
     }
 
     /// Deferred checks left by its statements; with a setting, only those that it concerns.
@@ -188,6 +197,9 @@ impl<F: Faults> Node<F> {
             let output = Output { values, ..Output::default() };
             return self.worked(txn, open, (number, Ok(StepResult { output, ..StepResult::default() })), out);
         }
+        if let Some(asked) = work.call.callee.reads().cloned() {
+            return self.on_reads((txn, begun), work, &asked, out);
+        }
         let defines = definition_of(&work.call.callee).cloned();
         if defines.is_some()
             && let Some(holder) = self.raise_barrier(txn, begun.age)
@@ -220,7 +232,7 @@ impl<F: Faults> Node<F> {
                 return self.run_beside(Request::Work { txn, begun, work }, out);
             }
             Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
-                if open.answered.0 > 0 || !open.waiting_claims.is_empty() {
+                if open.has_worked() {
                     self.open.insert(txn, open);
                 }
                 let holders = self.holders(stop);
@@ -350,10 +362,15 @@ impl<F: Faults> Node<F> {
         let later = setting.map_or_else(Vec::new, |setting| open.pending(Some(setting), &self.program));
         let upserted: &[(TableId, u32)] = open.done.last().map_or(&[], |done| &done.upserted);
         let keys_claimed = open.keys_claimed;
-        let statement = OpenStatement { said: &said, later: &later, upserted, keys_claimed };
+        let reads = work.call.callee.is_serializable().then(Reads::default);
+        let statement =
+            OpenStatement { said: &said, later: &later, upserted, keys_claimed, reads: reads.as_ref() };
         let target = Target::WriteSet(&mut open.own, Some(statement));
-        let ran = self.run(txn, &work.call, role, timestamp, true, target);
+        let mut ran = self.run(txn, &work.call, role, timestamp, true, target);
         drop(said);
+        if let Some(reads) = &reads {
+            ran = self.hold_reads(txn, open, ran, reads);
+        }
         if !ran.as_ref().is_ok_and(|ran| ran.answers.error.is_none()) {
             open.own.roll_back(&mut self.storage, mark);
         }
@@ -362,7 +379,7 @@ impl<F: Faults> Node<F> {
     }
 
     /// Answers a statement, and keeps the answer for repetitions.
-    fn worked(
+    pub(super) fn worked(
         &mut self,
         txn: TxnId,
         open: Open,

@@ -164,14 +164,14 @@ impl From<&[u8]> for KeyBytes {
 }
 
 /// An end of a range: just before, or just after, every key that starts with `bytes`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Boundary {
     pub bytes: KeyBytes,
     pub after: bool,
 }
 
 /// Empty bytes, `after: false` below and `after: true` above, is everything.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KeyRange {
     pub lower: Boundary,
     pub upper: Boundary,

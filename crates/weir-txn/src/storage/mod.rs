@@ -287,6 +287,11 @@ impl Storage {
         store.key(self.schema.table(table), index, store.row(row).expect("a row that was just found"), row)
     }
 
+    /// Key in an index of a row that is not in the table yet.
+    pub fn index_key_of(&self, table: TableId, index: IndexId, packed: &[u8]) -> KeyBytes {
+        self.tables[table].key(self.schema.table(table), index, packed, 0)
+    }
+
     /// Pins a row: later changes to it keep their operations. Returns the number of changes for [`Storage::is_untouched`].
     pub fn pin(&mut self, table: TableId, row: u32, takes_key: bool) -> u32 {
         let pin = self.prepared.entry((table, row)).or_default();

@@ -421,6 +421,23 @@ impl WriteSet {
         }
     }
 
+    /// Returns whether `is_meant` holds for the index keys of some changed row of the table, as it was or as it is. A key may have the
+    /// row's number at its end.
+    pub fn any_written(
+        &self,
+        base: &Storage,
+        table: TableId,
+        is_meant: &dyn Fn(&dyn Fn(IndexId) -> KeyBytes) -> bool,
+    ) -> bool {
+        let Some(writes) = self.table(table) else { return false };
+        let (store, schema) = (&base.tables[table], base.schema.table(table));
+        writes.entries.iter().any(|entry| {
+            let before = store.row(entry.row).filter(|_| !entry.is_new);
+            let mut states = [before, entry.after.as_deref()].into_iter().flatten();
+            states.any(|packed| is_meant(&|index| store.key(schema, index, packed, entry.row)))
+        })
+    }
+
     /// Existing rows that the transaction has inserted, in insertion order.
     pub fn inserted(&self) -> impl Iterator<Item = (TableId, u32, &Packed)> {
         self.tables.iter().flat_map(|(table, writes)| {

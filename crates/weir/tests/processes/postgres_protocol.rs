@@ -220,7 +220,6 @@ fn errors_have_their_state_and_place_and_the_session_goes_on() {
     check(&mut driver, "CALL deposit(1, -2000)", "23514", None, "account_balance_check");
     check(&mut driver, "SELECT 1 / (id - id) FROM account", "22012", None, "division by zero");
     check(&mut driver, "SAVEPOINT s", "25P01", None, "transaction blocks");
-    check(&mut driver, "BEGIN ISOLATION LEVEL SERIALIZABLE", "0A000", None, "read committed");
     check(&mut driver, "INSERT INTO account VALUES (1, 'x')", "23505", None, "account_pkey");
     check(&mut driver, "INSERT INTO account (id) VALUES (100)", "23502", None, "owner");
     check(&mut driver, "UPDATE account SET balance = balance - 5000 WHERE id = 1", "23514", None, "check");

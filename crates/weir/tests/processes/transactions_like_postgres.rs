@@ -2,6 +2,7 @@
 //! rows, counts and SQLSTATEs.
 
 mod row_locks;
+mod serializable;
 
 use std::collections::BTreeMap;
 use std::process::Command;

@@ -563,7 +563,7 @@ const SETTINGS: [(&str, &[&str]); 35] = [
     ("client_min_messages", &["warning", "debug1", "loud"]),
     ("cursor_tuple_fraction", &["0.5", "1", "2", "-1", "x"]),
     ("DateStyle", &["ISO", "ISO, MDY", "iso,us", "rubbish"]),
-    ("default_transaction_isolation", &["read committed"]),
+    ("default_transaction_isolation", &["read committed", "serializable", "repeatable read", "chaos"]),
     ("default_transaction_read_only", &["off", "f", "o", "1"]),
     ("default_statistics_target", &["10", "10001", "x"]),
     ("effective_io_concurrency", &["0", "1000"]),

@@ -9,6 +9,7 @@ use weir_types::{SqlError, SqlState, Value};
 use super::deferred::Unseen;
 use super::operation::eval_alone;
 use super::{CompiledInsert, ForeignKeyRule};
+use crate::claims::Interval;
 use crate::exec::call::{Place, Run, Stop, internal};
 use crate::exec::deferred::Later;
 use crate::faults::Faults;
@@ -120,6 +121,7 @@ impl<F: Faults> Run<'_, F> {
             return Ok(true);
         }
         let Some(row) = self.fragment.storage.get(rule.parent, rule.parent_index, &key) else {
+            self.note_read(rule.parent, || Interval::Key(rule.parent_index, key));
             return Ok(false);
         };
         if rule.parent_may_go {

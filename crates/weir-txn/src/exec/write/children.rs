@@ -8,6 +8,7 @@ use weir_types::text::to_text;
 use weir_types::{SqlError, SqlState, Value};
 
 use super::Reference;
+use crate::claims::Interval;
 use crate::exec::call::{Run, Stop};
 use crate::exec::deferred::Later;
 use crate::exec::foreseen::leaves_children;
@@ -151,9 +152,14 @@ impl<F: Faults> Run<'_, F> {
                 for (column, value) in columns.iter().zip(key_values) {
                     push_key(&mut key, value, column);
                 }
-                storage.range(reference.child, index, &KeyRange::prefix(key), false, &mut matches)
+                let range = KeyRange::prefix(key);
+                self.note_read(reference.child, || Interval::Range(index, range.clone()));
+                storage.range(reference.child, index, &range, false, &mut matches)
             }
-            None => storage.scan(reference.child, &mut matches),
+            None => {
+                self.note_read(reference.child, || Interval::Table);
+                storage.scan(reference.child, &mut matches)
+            }
         };
         let _ = visited?;
         Ok(rows)

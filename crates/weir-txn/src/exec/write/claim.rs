@@ -7,7 +7,7 @@ use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::Value;
 
-use crate::claims::{Claim, Claims, Holders, KEYS_CLAIMED_MAX};
+use crate::claims::{Claim, Claims, Holders, Interval, KEYS_CLAIMED_MAX};
 use crate::exec::access::TableAccess;
 use crate::exec::call::{Fragment, Role, Run, Stop};
 use crate::exec::foreseen::{inserts_elsewhere, moves};
@@ -245,8 +245,9 @@ impl<F: Faults> Run<'_, F> {
         let indexes = self.fragment.program.schema.table(table).indexes.iter().enumerate();
         for (index, schema) in indexes.filter(|(_, schema)| schema.unique) {
             let storage = &self.fragment.storage;
-            let found = key_of(schema, value)
-                .and_then(|key| storage.with_committed(|base| base.get(table, index, &key)));
+            let Some(key) = key_of(schema, value) else { continue };
+            let found = storage.with_committed(|base| base.get(table, index, &key));
+            self.note_read(table, || Interval::Key(index, key));
             if let Some(found) = found {
                 self.wait_for_key(table, found.row)?;
             }

@@ -1,17 +1,21 @@
 //! Open transactions of a coordinator: statements, savepoints, end, and the waits between them.
 
+use std::sync::Arc;
+
 use weir_core::clock::transaction_time;
 use weir_core::ids::TxnId;
 use weir_core::machine::{Orders, Sent};
 
 use super::{Coordinator, Event, Flight, Order};
+use crate::exec::gather::Gather;
 use crate::exec::program::Route;
-use crate::message::{Age, Begun, Call, Callee, Output, Request, Setting, schema_has_changed};
+use crate::message::{Age, Begun, Call, Callee, Output, QueryReads, Request, Setting, schema_has_changed};
 use crate::ramp::coordinator::Action;
 use crate::ramp::interactive::{Interactive, Links, deadlock, lock_timeout};
+use crate::ramp::own_statement;
 use weir_types::datetime::TransactionTime;
 use weir_types::memory::WorkingMemory;
-use weir_types::{SqlError, SqlState};
+use weir_types::{SqlError, SqlState, Value};
 
 /// Wait after which a transaction that waits for one of another coordinator is treated as deadlocked.
 const DEADLOCK_MS: u64 = 1_000;
@@ -34,16 +38,17 @@ impl Coordinator {
                 let age = self.interactive_age(tag).unwrap_or(Age { sequence, coordinator: self.id });
                 let begun = Begun { age, at_ms: now_ms };
                 let machine = Interactive::begin(txn, begun, self.links());
-                let (programs, sent) = (Vec::new(), Sent::at(now_ms));
-                self.flights.begin(Flight::Open { tag, name, machine, programs, sent });
+                let (programs, next, sent) = (Vec::new(), None, Sent::at(now_ms));
+                self.flights.begin(Flight::Open { tag, name, machine, programs, next, sent });
                 self.open.insert(name, sequence);
                 sequence
             }
         };
-        let Some(Flight::Open { tag: of, machine, sent, .. }) = self.flights.get_mut(sequence) else {
+        let Some(Flight::Open { tag: of, machine, next, sent, .. }) = self.flights.get_mut(sequence) else {
             unreachable!("an open transaction is under way")
         };
-        (*of, *sent) = (tag, Sent::at(now_ms));
+        // A query that was given up does not follow.
+        (*of, *next, *sent) = (tag, None, Sent::at(now_ms));
         machine.set_time(now_ms);
         let is_end = matches!(order, Order::Commit | Order::RollBack | Order::RollBackTo(_));
         if let Some(error) = machine.failed().filter(|_| !is_end) {
@@ -53,7 +58,8 @@ impl Coordinator {
             Order::Call(call) => {
                 let program =
                     self.program_of(call.schema_version, Some(sequence)).ok_or_else(schema_has_changed);
-                match program.and_then(|program| program.route_within(&call)) {
+                let is_serializable = self.open_machine(sequence).0.is_serializable();
+                match program.and_then(|program| program.route_within(&call, is_serializable)) {
                     Ok(Route { interactive: true, .. }) => {
                         let attempt = (Age { sequence, coordinator: self.id }, 0);
                         return self.begin_interactive(now_ms, tag, (call, Some(name)), attempt, out);
@@ -109,9 +115,19 @@ impl Coordinator {
                 let (machine, actions) = self.open_machine(sequence);
                 machine.statement(call, shards, actions);
             }
+            Order::Read(gather, values) if machine.is_serializable() && gather.reads_tables() => {
+                let gather = gather.timed(transaction_time(now_ms));
+                if let Err(error) = self.lock_reads((now_ms, tag), sequence, (gather, values)) {
+                    return out.done.push((tag, Event::Answered(Err(error))));
+                }
+            }
             Order::Read(gather, values) => {
                 let within = Some((machine.txn(), machine.open()));
                 return self.begin_read_within(now_ms, tag, (gather, values, within), out);
+            }
+            Order::Serializable(is_serializable) => {
+                machine.set_serializable(is_serializable);
+                out.done.push((tag, Event::Answered(Ok(Output::default()))));
             }
             Order::LockTimeout(lock_timeout_ms) => {
                 machine.set_lock_timeout(lock_timeout_ms);
@@ -146,6 +162,28 @@ impl Coordinator {
         self.open.contains_key(&name)
     }
 
+    /// Takes the interval locks for a query, which follows.
+    fn lock_reads(
+        &mut self,
+        (now_ms, tag): (u64, u64),
+        sequence: u64,
+        (gather, values): (Arc<Gather>, Vec<Value>),
+    ) -> Result<(), SqlError> {
+        let program =
+            self.program_of(gather.schema_version, Some(sequence)).ok_or_else(schema_has_changed)?;
+        let now = transaction_time(now_ms);
+        let _watch = self.interrupts.watch(own_statement(tag));
+        let queries = gather.queries(&values, (&program, now))?;
+        let call = QueryReads::call_of(&queries, gather.schema_version, now);
+        let shards = queries.into_keys().collect();
+        if let Some(Flight::Open { next, .. }) = self.flights.get_mut(sequence) {
+            *next = Some((gather, values));
+        }
+        let (machine, actions) = self.open_machine(sequence);
+        machine.statement(call, shards, actions);
+        Ok(())
+    }
+
     pub(super) fn links(&self) -> Links {
         Links { shards: self.program.shards, resends: self.resends }
     }
@@ -178,8 +216,16 @@ impl Coordinator {
 
     /// Performs the actions of an open transaction, or of one of a single statement.
     pub(super) fn perform_open(&mut self, now_ms: u64, sequence: u64, out: &mut Orders<Request, Event>) {
-        let mut again = None;
+        let (mut again, mut read) = (None, None);
         for action in std::mem::take(&mut self.actions) {
+            if let (Some(Flight::Open { tag, next, .. }), Action::Answer(result)) =
+                (self.flights.get_mut(sequence), &action)
+                && let Some(next) = next.take()
+                && result.is_ok()
+            {
+                read = Some((*tag, next));
+                continue;
+            }
             let flight = self.flights.get_mut(sequence);
             let Some(Flight::Open { tag, sent, .. } | Flight::Alone { tag, sent, .. }) = flight else {
                 break;
@@ -210,6 +256,11 @@ impl Coordinator {
         }
         if let Some((tag, call, attempt)) = again {
             self.begin_aged(now_ms, tag, call, attempt, out);
+        }
+        if let Some((tag, (gather, values))) = read {
+            let (machine, _) = self.open_machine(sequence);
+            let within = Some((machine.txn(), machine.open()));
+            self.begin_read_within(now_ms, tag, (gather, values, within), out);
         }
     }
 

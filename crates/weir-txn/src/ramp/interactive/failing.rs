@@ -3,7 +3,7 @@
 use weir_core::round::Ending;
 use weir_types::{SqlError, SqlState};
 
-use super::{Action, Failed, Interactive, Phase};
+use super::{Action, Failed, Interactive, Phase, serialization_failure};
 use crate::message::Output;
 
 impl Interactive {
@@ -32,6 +32,8 @@ impl Interactive {
     /// Fails the statement in progress with that error.
     pub fn interrupt(&mut self, error: SqlError, out: &mut Vec<Action>) {
         if self.works() {
+            let is_deadlock = error.state() == SqlState::DEADLOCK_DETECTED;
+            let error = if is_deadlock && self.is_serializable { serialization_failure() } else { error };
             match error.state() == SqlState::DEADLOCK_DETECTED && self.may_begin_again() {
                 true => self.begin_again(out),
                 false => self.fail(error, out),

@@ -5,7 +5,7 @@ use weir_types::memory::WorkingMemory;
 use weir_types::{Notice, Severity, Value};
 
 use super::*;
-use crate::message::{Age, Callee, Setting};
+use crate::message::{Age, Callee, QueryReads, ReadQuery, Setting};
 
 const TXN: TxnId = TxnId { coordinator: 7, sequence: 3 };
 const FIRST: GlobalKey = GlobalKey { table: TableId(2), index: 1 };
@@ -48,6 +48,8 @@ fn said(action: Action) -> String {
             derived.iter().map(of).collect()
         }
         Callee::Constraints(_) => " checks".to_owned(),
+        Callee::Serializable(_) => " and locks".to_owned(),
+        Callee::Reads(_) => " locks".to_owned(),
         _ => String::new(),
     };
     match action {
@@ -485,4 +487,24 @@ fn who_withdraws_over_lossless_links_waits_for_the_others() {
     let mut script = Script::alone(false, &[0], Alone { look: None, may_begin_again: false });
     script.hear(busy(0));
     script.does(&["0: work 1", "error 40001", "0: abort", "settled"]);
+}
+
+#[test]
+fn a_serializable_query_is_locked_at_all_its_shards_at_the_same_time() {
+    let mut script = Script::begin(true);
+    script.machine.set_serializable(true);
+    let nothing = Arc::new(ReadQuery { tables: Vec::new(), parts: None, schema_version: 0 });
+    let queries: BTreeMap<ShardId, Arc<ReadQuery>> = [0, 2].map(|shard| (shard, nothing.clone())).into();
+    let reads = QueryReads::call_of(&queries, 0, 0.into());
+    script.machine.statement(reads, vec![0, 2], &mut script.out);
+    script.does(&["0: work 1 locks", "2: work 1 locks"]);
+    script.worked(2, 1, &[]);
+    script.does(&[]);
+    assert_eq!(script.machine.awaited(), [0]);
+    script.worked(0, 1, &[]);
+    script.does(&["answer []"]);
+    script.statement(&[1, 0]);
+    script.does(&["1: work 2 and locks"]);
+    script.machine.interrupt(deadlock(), &mut script.out);
+    script.does(&["error 40001", "2: abort", "0: abort", "1: abort"]);
 }

@@ -30,7 +30,8 @@ impl Open {
 
     fn take_claims(&mut self) -> Vec<Claim> {
         let done = self.done.iter_mut().flat_map(|done| std::mem::take(&mut done.claims));
-        done.chain(std::mem::take(&mut self.waiting_claims)).collect()
+        let done = done.chain(std::mem::take(&mut self.waiting_claims));
+        done.chain(std::mem::take(&mut self.intervals)).collect()
     }
 }
 
@@ -83,6 +84,10 @@ impl<F: Faults> Node<F> {
         let Some(mut open) = self.take_open_to_end(txn, (&participants, opened), out) else { return };
         let timestamp = self.clock.tick(now_ms);
         let mut claims = open.take_claims();
+        let holds_rows = !self.bugs.releases_at_prepare();
+        if !holds_rows {
+            self.release_claims(txn, std::mem::take(&mut claims));
+        }
         if self.end_loading(txn) {
             // From now on others ask for claims alone, and so does a shard that starts again.
             let keys = open.own.inserted_keys(&self.storage).into_iter();
@@ -97,18 +102,8 @@ impl<F: Faults> Node<F> {
             true => (None, Some(Box::new(open.into_definitions(timestamp)))),
             false => (Some(open.own), None),
         };
-        let prepared = Prepared {
-            age,
-            writes,
-            own,
-            pins,
-            claims,
-            participants,
-            at,
-            answer,
-            holds_rows: true,
-            definitions,
-        };
+        let prepared =
+            Prepared { age, writes, own, pins, claims, participants, at, answer, holds_rows, definitions };
         self.hold(txn, prepared);
         self.note_prepared(txn);
         let answers = Answers::default();
@@ -175,7 +170,11 @@ impl<F: Faults> Node<F> {
         let Some(mut open) = self.open.remove(&txn) else { return false };
         let claims = match open.defines() {
             // A statement of such a transaction never runs on a worker.
-            true => self.roll_back_done(&mut open, 0),
+            true => {
+                let mut claims = self.roll_back_done(&mut open, 0);
+                claims.append(&mut open.intervals);
+                claims
+            }
             false => {
                 self.storage.discard_write_set(std::mem::take(&mut open.own));
                 open.take_claims()

@@ -28,7 +28,7 @@ CREATE PROCEDURE try(i integer, x integer) LANGUAGE plpgsql AS $$
 BEGIN INSERT INTO test VALUES (i, x); UPDATE test SET value = x WHERE id = i; DELETE FROM test WHERE id = i; END $$;
 ";
 
-const ROWS: [&str; 5] = [
+pub const ROWS: [&str; 5] = [
     "DELETE FROM child",
     "DELETE FROM parent",
     "DELETE FROM test",
@@ -36,7 +36,7 @@ const ROWS: [&str; 5] = [
     "INSERT INTO parent VALUES (1, 1, 1), (2, 2, 2), (3, 3, 3)",
 ];
 
-fn weir(shards: usize) -> Weir {
+pub fn weir(shards: usize) -> Weir {
     let workload = "[mix]\ntouch = 1\n[parameters.touch]\np = \"uniform(1, 3)\"\n";
     let nodes = Nodes::of(SCHEMA, workload, 1, shards, false);
     let client = Client::connect(&ClusterFile::read(&nodes.file()).unwrap()).unwrap();
@@ -45,7 +45,7 @@ fn weir(shards: usize) -> Weir {
     Weir { server, _nodes: nodes }
 }
 
-fn postgres() -> Postgres {
+pub fn postgres() -> Postgres {
     let postgres = Postgres::start().unwrap();
     Driver::connect(&postgres.connection_string(), NoTls).unwrap().batch_execute(SCHEMA).unwrap();
     postgres
@@ -100,7 +100,7 @@ fn play(url: &str, script: &str) -> Vec<String> {
 }
 
 /// Scenarios of a file: what follows a line `# name`, up to an empty one.
-fn scenarios(text: &'static str) -> Vec<(&'static str, &'static str)> {
+pub fn scenarios(text: &'static str) -> Vec<(&'static str, &'static str)> {
     let scenario = |one: &'static str| one.trim().strip_prefix("# ").expect("a name").split_once('\n');
     text.split("\n\n").map(|one| scenario(one).expect("lines")).collect()
 }
