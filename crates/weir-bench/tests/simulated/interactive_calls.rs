@@ -51,6 +51,19 @@ BEGIN
     INSERT INTO record VALUES (at, 800) ON CONFLICT (id) DO NOTHING;
     INSERT INTO record VALUES (-at, 800) ON CONFLICT (id) DO NOTHING;
 END $$;
+CREATE TABLE pot (id integer PRIMARY KEY, coins integer NOT NULL);
+COMMENT ON TABLE pot IS 'weir: partition by (id)';
+CREATE PROCEDURE take_coin(i integer) LANGUAGE plpgsql AS $$
+BEGIN
+    IF (SELECT sum(coins) FROM pot) > 0 THEN
+        UPDATE pot SET coins = coins - 1 WHERE id = i;
+    END IF;
+END $$;
+CREATE PROCEDURE put_coin(i integer) LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE pot SET coins = coins + 1 WHERE id = i;
+END $$;
+CREATE ASSERTION there_is_no_debt CHECK ((SELECT sum(coins) FROM pot) >= 0);
 CREATE ASSERTION records_come_in_pairs CHECK (NOT EXISTS (
     SELECT 1 FROM record AS one WHERE NOT EXISTS (SELECT 1 FROM record AS other WHERE other.id = -one.id)));
 ";
@@ -61,7 +74,13 @@ for = [\"a in 1..8\"]
 id = \"a\"
 side = \"a % 2\"
 balance = \"100\"
+[load.pot]
+for = [\"p in 1..4\"]
+id = \"p\"
+coins = \"1\"
 [mix]
+take_coin = 6
+put_coin = 3
 transfer = 6
 audit = 3
 record_sum = 2
@@ -69,6 +88,10 @@ record_sum = 2
 a = \"uniform(1, 8)\"
 b = \"uniform(1, 8)\"
 amount = \"uniform(1, 9)\"
+[parameters.take_coin]
+i = \"uniform(1, 4)\"
+[parameters.put_coin]
+i = \"uniform(1, 4)\"
 [parameters.record_sum]
 at = \"uniform(1, 40)\"
 ";
@@ -98,9 +121,11 @@ fn what_reads_over_all_shards_is_interactive() {
         let of = program.procedure_by_name(name).map(|at| &program.procedures[at].admission);
         of.is_some_and(|admission| matches!(admission, Admission::Interactive(_)))
     };
-    let interactive: Vec<&str> =
-        ["transfer", "half", "audit", "record_sum"].into_iter().filter(|name| admission(name)).collect();
-    assert_eq!(interactive, ["half", "audit", "record_sum"]);
+    let interactive: Vec<&str> = ["transfer", "half", "audit", "record_sum", "take_coin", "put_coin"]
+        .into_iter()
+        .filter(|name| admission(name))
+        .collect();
+    assert_eq!(interactive, ["half", "audit", "record_sum", "take_coin"]);
 }
 
 #[test]
@@ -127,6 +152,16 @@ fn halves_of_two_moments_are_caught() {
     let bank = bank();
     world::check_caught("no_siblings", 40, |seed| {
         let bugs = PlantedBugs { no_siblings: true, ..PlantedBugs::default() };
+        raised(&run(&mut bank.simulated(), &Setup { bugs, shards: Some(3), ..Setup::new(seed) }))
+    });
+}
+
+/// Two that take the last coin at different shards would make a debt.
+#[test]
+fn decisions_on_what_is_not_locked_are_caught() {
+    let bank = bank();
+    world::check_caught("forgets_intervals", 40, |seed| {
+        let bugs = PlantedBugs { forgets_intervals: true, ..PlantedBugs::default() };
         raised(&run(&mut bank.simulated(), &Setup { bugs, shards: Some(3), ..Setup::new(seed) }))
     });
 }

@@ -28,15 +28,18 @@ impl Admission {
         name: &str,
         plan: Option<&TransactionPlan>,
         (participants, carries): (&Participants, bool),
-        (shards, may_be_interactive): (u16, bool),
+        (shards, is_procedure): (u16, bool),
     ) -> Admission {
         if let Some(plan) = plan.filter(|plan| plan.mechanism.is_ordered_family())
             && (carries || !participants.is_one_shard(shards))
         {
-            return Admission::Refused(needs_order(name, plan));
+            return match is_procedure {
+                true => Admission::Interactive(under_locks(plan)),
+                false => Admission::Refused(needs_order(name, plan)),
+            };
         }
         match &participants.unsupported {
-            Some(why) if shards > 1 && may_be_interactive => Admission::Interactive(why.clone()),
+            Some(why) if shards > 1 && is_procedure => Admission::Interactive(why.clone()),
             Some(why) if shards > 1 => Admission::OnOneShard(spans_shards(name, why)),
             _ if shards > 1 && !participants.met.is_empty() => Admission::UnlessMet(participants.met.clone()),
             _ => Admission::Runs,
@@ -175,6 +178,10 @@ pub(super) fn of_restored(refusal: &Refusal) -> SqlError {
     SqlError::new(SqlState::SUCCESSFUL_COMPLETION, message)
 }
 
+fn under_locks(plan: &TransactionPlan) -> String {
+    format!("its plan is `{}`, which several shards keep by locks: {}", plan.mechanism.name(), plan.why)
+}
+
 fn needs_order(name: &str, plan: &TransactionPlan) -> SqlError {
     let mechanism = plan.mechanism.name();
     let message = format!(
@@ -200,12 +207,14 @@ fn spans_shards(name: &str, why: &str) -> SqlError {
     )
 }
 
-/// Error of an interactive call that writes, in a client's transaction: its reads would not be of one snapshot.
+/// Error of an interactive call that writes, in a client's transaction that is not serializable: what it reads need not hold when that
+/// commits.
 pub(super) fn writes_interactively(name: &str) -> SqlError {
     let message = format!(
-        "not supported: {name} in a transaction of several statements: it writes, and reads at a snapshot of all shards"
+        "not supported: {name} in a transaction of several statements that is not serializable: it writes, and reads over several shards"
     );
-    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint("CALL it outside of BEGIN … COMMIT.")
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+        .with_hint("CALL it outside of BEGIN … COMMIT, or BEGIN ISOLATION LEVEL SERIALIZABLE.")
 }
 
 /// Error of an `ordered` procedure in an interactive transaction: it commits later than it reads, so its tests need not hold at the

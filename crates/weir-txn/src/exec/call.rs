@@ -709,21 +709,26 @@ impl<'a, F: Faults> Run<'a, F> {
     }
 }
 
+/// End of the messages of [`needs_general`].
+const OVER_SEVERAL_SHARDS: &str = " is not supported over several shards";
+
+/// Returns whether a call failed because it cannot be one message, so that it may succeed as an interactive call.
+pub(crate) fn needs_interactive_call(error: &SqlError) -> bool {
+    error.state() == SqlState::FEATURE_NOT_SUPPORTED && error.message().ends_with(OVER_SEVERAL_SHARDS)
+}
+
 /// Error of a step that merging and RAMP cannot run over several shards.
 #[cold]
 fn needs_general(what: &str) -> Stop {
     Stop::Error(
-        SqlError::new(
-            SqlState::FEATURE_NOT_SUPPORTED,
-            format!("{what} is not supported over several shards"),
-        )
-        .with_hint("Place the rows that the procedure needs together, or pass the value as a parameter."),
+        SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{what}{OVER_SEVERAL_SHARDS}"))
+            .with_hint("Place the rows that the procedure needs together, or pass the value as a parameter."),
     )
 }
 
 #[cold]
 pub(super) fn no_return() -> SqlError {
-    let state = SqlState::parse("2F005").expect("five characters");
+    let state = SqlState::FUNCTION_EXECUTED_NO_RETURN_STATEMENT;
     SqlError::new(state, "control reached end of function without RETURN")
 }
 

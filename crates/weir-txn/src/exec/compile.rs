@@ -21,7 +21,7 @@ use super::expr::CompiledExpr;
 use super::flow::Participation;
 use super::foreseen::{Foretold, foretold};
 use super::gathered::{CompiledMerge, PartSource, of_rows};
-use super::plpgsql::may_be_interactive;
+use super::plpgsql::Isolation;
 use super::program::{
     CompileError, CompiledInto, CompiledPart, CompiledProcedure, CompiledRaise, CompiledRoute, CompiledStep,
     CompiledStepKind, Destination, Effects, Guarded, Homes, Input, Program, Target, VariableRules,
@@ -76,7 +76,10 @@ pub fn program(
     }
     let schema = touched.look_up(schema, &rules, &looked_up);
     let with = touched.tables_with(parts);
+    let is_locked =
+        |one: &CompiledProcedure| one.in_order && matches!(one.admission, Admission::Interactive(_));
     Ok(Program {
+        orders_by_locks: procedures.iter().any(is_locked),
         schema: Arc::new(schema),
         shards,
         placement: placement.clone(),
@@ -266,14 +269,10 @@ impl<'a> ProcedureCompiler<'a> {
             ProcedureKind::Function { returns } => outputs.is_empty() && *returns != SqlType::Void,
             _ => false,
         };
-        let may_be_interactive = text.is_none()
-            && transaction.is_some_and(|plan| may_be_interactive(&application.catalog, procedure, plan));
-        let admission = Admission::of(
-            &procedure.name,
-            transaction,
-            (&participants, carries),
-            (shards, may_be_interactive),
-        );
+        let isolation = transaction
+            .map_or(Isolation::Serializable, |plan| Isolation::of(&application.catalog, procedure, plan));
+        let admission =
+            Admission::of(&procedure.name, transaction, (&participants, carries), (shards, text.is_none()));
         let compiled = CompiledProcedure {
             name: procedure.name.clone(),
             inputs: inputs.collect(),
@@ -301,6 +300,7 @@ impl<'a> ProcedureCompiler<'a> {
                 || in_order
                 || transaction.is_some_and(|transaction| !transaction.guards.is_empty()),
             admission,
+            isolation,
             in_order,
             carries,
         };

@@ -18,6 +18,7 @@ use super::definition::Description;
 use super::expr::CompiledExpr;
 use super::gather::Gather;
 use super::gathered::CompiledMerge;
+use super::plpgsql::Isolation;
 use super::plpgsql::code::Code;
 use super::query::CompiledQuery;
 use super::routing::Source;
@@ -47,6 +48,9 @@ pub struct Program {
     pub(super) texts: Option<Box<Texts>>,
     /// Schema version; 0 until the first definition.
     pub schema_version: u64,
+    /// Some procedure whose plan is `ordered` or `general` needs several shards. So all of them run under locks: one that runs in order on its shard
+    /// reads past what others have prepared there.
+    pub orders_by_locks: bool,
     /// Some foreign key is deferrable.
     pub defers: bool,
     /// Application and description that it was compiled from; none: its schema cannot change.
@@ -81,6 +85,8 @@ pub struct CompiledProcedure {
     /// It is an ad-hoc statement.
     pub by_itself: bool,
     pub admission: Admission,
+    /// Of its interactive calls.
+    pub isolation: Isolation,
     /// Its plan is `ordered` or `general`. It runs to completion on one shard, which orders it; so it is not allowed in an interactive
     /// transaction.
     pub in_order: bool,
@@ -124,6 +130,7 @@ impl CompiledProcedure {
             guarded: true,
             by_itself: true,
             admission: Admission::Runs,
+            isolation: Isolation::Snapshot,
             in_order: false,
             carries: false,
         })
@@ -515,6 +522,7 @@ impl Program {
             placed_by_uuids: self.placed_by_uuids,
             texts: Some(Box::new(self.texts.as_ref()?.share())),
             schema_version: self.schema_version,
+            orders_by_locks: self.orders_by_locks,
             defers: self.defers,
             described: Some(self.described.clone()?),
             closed: self.closed.clone(),
@@ -706,7 +714,10 @@ impl Program {
         let shards = procedure.participants.of(args, self.shards);
         procedure.admission.check(shards.len())?;
         let carries = procedure.carries && self.shards > 1;
-        let interactive = shards.len() > 1 && matches!(procedure.admission, Admission::Interactive(_));
+        let interactive = match procedure.in_order {
+            true => self.orders_by_locks,
+            false => shards.len() > 1 && matches!(procedure.admission, Admission::Interactive(_)),
+        };
         Ok(Route { participants: shards, guarded: procedure.guarded, carries, interactive })
     }
 

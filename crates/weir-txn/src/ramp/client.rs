@@ -23,10 +23,11 @@ use super::interactive::{Interactive, deadlock};
 use super::reader::{Read, ReadAction, Within};
 use super::trace::{Trace, Traces};
 use super::waits::Waits;
+use crate::exec::call::needs_interactive_call;
 use crate::exec::gather::{Fetched, Gather};
 use crate::exec::program::{Program, Route};
 use crate::message::{
-    AdvisoryKey, Age, Begun, Call, Definition, Output, Progress, ReadQuery, Reply, Request, Setting,
+    AdvisoryKey, Age, Begun, Call, Callee, Definition, Output, Progress, ReadQuery, Reply, Request, Setting,
     schema_has_changed,
 };
 pub use at_snapshot::OfSnapshot;
@@ -221,6 +222,11 @@ fn of_all(
 /// Statement id of the coordinator's own evaluation for `tag`.
 pub fn own_statement(tag: u64) -> StatementId {
     (0, tag, 0)
+}
+
+/// Returns whether the call is kept, and is of a procedure.
+fn is_procedure(call: Option<&Call>) -> bool {
+    call.is_some_and(|call| matches!(call.callee, Callee::Procedure(_)))
 }
 
 /// A call that is begun again after a pause.
@@ -577,7 +583,7 @@ impl Coordinator {
     }
 
     fn perform(&mut self, now_ms: u64, sequence: u64, out: &mut Orders<Request, Event>) {
-        let mut again = None;
+        let (mut again, mut interactive) = (None, None);
         for action in std::mem::take(&mut self.actions) {
             let Some(Flight::Transaction { tag, age, call, retries, .. }) = self.flights.get_mut(sequence)
             else {
@@ -587,6 +593,11 @@ impl Coordinator {
                 Action::Send(shard, request) => {
                     self.traces.sent(*tag, shard);
                     out.sends.push((shard, request));
+                }
+                Action::Answer(Err(error))
+                    if needs_interactive_call(&error) && is_procedure(call.as_ref()) =>
+                {
+                    interactive = call.take().map(|call| (*tag, call, (*age, *retries)));
                 }
                 Action::Answer(result) => {
                     out.done.push((*tag, Event::Answered(result.map(Output::unpacked))));
@@ -603,6 +614,9 @@ impl Coordinator {
                     self.flights.end(sequence);
                 }
             }
+        }
+        if let Some((tag, call, attempt)) = interactive {
+            self.begin_interactive(now_ms, tag, (call, None), attempt, out);
         }
         if let Some((tag, call, age, retries)) = again {
             match retries.checked_sub(RETRIES_AT_ONCE) {

@@ -8,6 +8,7 @@ use weir_types::datetime::TransactionTime;
 use weir_types::memory::WorkingMemory;
 use weir_types::{Notices, SqlError, SqlState, Value};
 
+use super::Isolation;
 use super::code::{Code, Instruction, Position, Round, Rows};
 use crate::exec::call::{
     CALL_DEPTH_MAX, assert_failure, assign_element, assigned, nested_too_deep, no_return, raised,
@@ -107,6 +108,11 @@ impl Interpreter {
         };
         interpreter.enter(procedure, call.args.clone())?;
         Ok(interpreter)
+    }
+
+    /// Isolation that the called procedure needs.
+    pub fn isolation(&self) -> Isolation {
+        self.procedure().isolation
     }
 
     /// Returns whether neither the procedure nor those that it calls have a statement with effects.

@@ -13,15 +13,31 @@ use weir_sql::walk;
 pub mod code;
 pub mod interpreter;
 
-/// Returns whether calls over several shards may be interactive: all its reads are of one snapshot, which may be older than its writes.
-///
-/// A procedure that only reads may. So may one whose plan holds for reads of any earlier state of the database: it is confluent, or each
-/// guard is a claim on a key, which the INSERT that takes it checks itself. But it must not read what it has written itself, which the snapshot
-/// does not have.
-pub(super) fn may_be_interactive(catalog: &Catalog, procedure: &Procedure, plan: &TransactionPlan) -> bool {
-    let checks_keys = |guard: &Guard| checks_key(catalog, procedure, guard);
-    let holds_later = !plan.mechanism.is_ordered_family() && plan.guards.iter().all(checks_keys);
-    plan.read_only || holds_later && !reads_what_it_writes(catalog, procedure)
+/// How an interactive call is isolated from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// All reads are of one snapshot, which may be older than the writes.
+    Snapshot,
+    /// It is a serializable transaction, which locks what it reads.
+    Serializable,
+}
+
+impl Isolation {
+    /// Isolation that a procedure needs.
+    ///
+    /// A snapshot is enough for one that only reads. So it is for one whose plan holds for reads of any earlier state of the database: it is
+    /// confluent, or each guard is a claim on a key, which the INSERT that takes it checks itself. But it must not read what it has written
+    /// itself, which the snapshot does not have.
+    pub(super) fn of(catalog: &Catalog, procedure: &Procedure, plan: &TransactionPlan) -> Isolation {
+        let is_ordered = plan.mechanism.is_ordered_family();
+        let checks_keys = |guard: &Guard| checks_key(catalog, procedure, guard);
+        let holds_later = plan.read_only
+            || plan.guards.iter().all(checks_keys) && !reads_what_it_writes(catalog, procedure);
+        match !is_ordered && holds_later {
+            true => Isolation::Snapshot,
+            false => Isolation::Serializable,
+        }
+    }
 }
 
 /// Returns whether the guard is the claim of an INSERT on a unique key of its row, or on the parent of its row.

@@ -8,7 +8,7 @@ use crate::message::{Age, Begun, Call, Request, Setting};
 use crate::ramp::interactive::{Alone, Interactive};
 
 /// Number of times that such a call begins again after a deadlock, or because a shard has forgotten it.
-pub(super) const AGAIN_MAX: u32 = 8;
+const AGAIN_MAX: u32 = 8;
 
 impl Coordinator {
     /// `age`: also tells how often the call has begun again.

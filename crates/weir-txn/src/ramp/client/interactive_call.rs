@@ -7,8 +7,8 @@
 use weir_core::machine::Orders;
 use weir_types::{SqlError, SqlState};
 
-use super::alone::AGAIN_MAX;
-use super::{Begin, Coordinator, Event, OfSnapshot, Order, Output, own_statement};
+use super::{Begin, Coordinator, Event, OfSnapshot, Order, Output, RETRIES_MAX, own_statement};
+use crate::exec::plpgsql::Isolation;
 use crate::exec::plpgsql::interpreter::{Execution, Interpreter, Stopped};
 use crate::message::{Age, Call, Callee, Request};
 use crate::ramp::coordinator::gave_up;
@@ -40,7 +40,7 @@ struct Surroundings {
 
 #[derive(Debug)]
 enum Stage {
-    /// The snapshot is being taken.
+    /// The snapshot is being taken, or the transaction is made serializable.
     Opens,
     /// A statement is in flight.
     Executes,
@@ -69,21 +69,30 @@ impl Coordinator {
             Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
         };
         let name = NAMES | sequence;
-        let surroundings = Surroundings {
+        let isolation = interpreter.isolation();
+        let surroundings = match (within, isolation) {
             // The statements of a client's transaction see what it has written before.
-            snapshot: (within.is_none() && !interpreter.is_one_query()).then_some(name),
-            transaction: within.or((!interpreter.reads_only()).then_some(name)),
-            is_clients: within.is_some(),
+            (Some(name), _) => Surroundings { snapshot: None, transaction: Some(name), is_clients: true },
+            (None, Isolation::Snapshot) => Surroundings {
+                snapshot: (!interpreter.is_one_query()).then_some(name),
+                transaction: (!interpreter.reads_only()).then_some(name),
+                is_clients: false,
+            },
+            (None, Isolation::Serializable) => {
+                Surroundings { snapshot: None, transaction: Some(name), is_clients: false }
+            }
         };
         let stage = Stage::Opens;
         let one = InteractiveCall { call, attempt, interpreter, surroundings, stage };
-        match surroundings.snapshot {
-            Some(name) => {
-                self.interactive.insert(tag, one);
-                self.of_snapshot(now_ms, tag, (name, OfSnapshot::Take(program)), out);
+        let begin = match surroundings {
+            Surroundings { snapshot: Some(name), .. } => Begin::Snapshot(name, OfSnapshot::Take(program)),
+            Surroundings { transaction: Some(name), is_clients: false, .. } => {
+                Begin::Within(name, Order::Serializable(true))
             }
-            None => self.run_interactive(now_ms, tag, one, out),
-        }
+            Surroundings { .. } => return self.run_interactive(now_ms, tag, one, out),
+        };
+        self.interactive.insert(tag, one);
+        self.begin_one(now_ms, tag, begin, out);
     }
 
     /// Runs the interpreter to its next statement, which is begun.
@@ -164,13 +173,13 @@ impl Coordinator {
         let own =
             one.surroundings.transaction.filter(|name| !one.surroundings.is_clients && self.has_open(*name));
         let Some(name) = own else {
-            return match begins_again && !one.surroundings.is_clients && one.attempt.1 < AGAIN_MAX {
+            return match begins_again && !one.surroundings.is_clients && one.attempt.1 < RETRIES_MAX {
                 true => self.begin_again(now_ms, tag, one, out),
                 false => out.done.push((tag, Event::Answered(result))),
             };
         };
         let order = if result.is_ok() { Order::Commit } else { Order::RollBack };
-        one.stage = match begins_again && one.attempt.1 < AGAIN_MAX {
+        one.stage = match begins_again && one.attempt.1 < RETRIES_MAX {
             true => Stage::EndsToBeginAgain,
             false => Stage::Ends(result),
         };
@@ -178,9 +187,17 @@ impl Coordinator {
         self.begin_one(now_ms, tag, Begin::Within(name, order), out);
     }
 
+    /// Begins the call again under its age, behind a pause in which those before it can end: so it is once the oldest, which no circle ends.
     fn begin_again(&mut self, now_ms: u64, tag: u64, one: InteractiveCall, out: &mut Orders<Request, Event>) {
-        let (age, retries) = one.attempt;
-        self.begin_aged(now_ms, tag, one.call, (age, retries + 1), out);
+        let (age, retries) = (one.attempt.0, one.attempt.1 + 1);
+        match self.resends {
+            true => {
+                let pause_ms = (PAUSE_MS[0] << retries.min(8)).min(PAUSE_MS[1]);
+                let resting = Resting { tag, call: one.call, age, retries, since_ms: now_ms };
+                self.resting.push((now_ms + pause_ms, resting));
+            }
+            false => self.begin_aged(now_ms, tag, one.call, (age, retries), out),
+        }
     }
 
     /// Takes the events of interactive calls out of `out`, from position `from` on, and goes on with these calls.

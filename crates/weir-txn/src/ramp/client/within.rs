@@ -6,7 +6,8 @@ use weir_core::clock::transaction_time;
 use weir_core::ids::TxnId;
 use weir_core::machine::{Orders, Sent};
 
-use super::{Coordinator, Event, Flight, Order};
+use super::{Coordinator, Event, Flight, Order, is_procedure};
+use crate::exec::call::needs_interactive_call;
 use crate::exec::gather::Gather;
 use crate::exec::program::Route;
 use crate::message::{Age, Begun, Call, Callee, Output, QueryReads, Request, Setting, schema_has_changed};
@@ -216,7 +217,12 @@ impl Coordinator {
 
     /// Performs the actions of an open transaction, or of one of a single statement.
     pub(super) fn perform_open(&mut self, now_ms: u64, sequence: u64, out: &mut Orders<Request, Event>) {
-        let (mut again, mut read) = (None, None);
+        let (mut again, mut read, mut interactive) = (None, None, None);
+        let is_alone = |flight: Option<&mut Flight>| match flight {
+            Some(Flight::Alone { call, .. }) => is_procedure(call.as_ref()),
+            _ => false,
+        };
+        let may_be_interactive = is_alone(self.flights.get_mut(sequence));
         for action in std::mem::take(&mut self.actions) {
             if let (Some(Flight::Open { tag, next, .. }), Action::Answer(result)) =
                 (self.flights.get_mut(sequence), &action)
@@ -235,6 +241,9 @@ impl Coordinator {
                     *sent = Sent::at(now_ms);
                     self.traces.sent(*tag, shard);
                     out.sends.push((shard, request));
+                }
+                Action::Answer(Err(error)) if may_be_interactive && needs_interactive_call(&error) => {
+                    interactive = self.take_alone(sequence);
                 }
                 Action::Answer(result) => {
                     out.done.push((*tag, Event::Answered(result.map(Output::unpacked))));
@@ -256,6 +265,10 @@ impl Coordinator {
         }
         if let Some((tag, call, attempt)) = again {
             self.begin_aged(now_ms, tag, call, attempt, out);
+        }
+        if let Some((tag, call, (age, retries))) = interactive {
+            // It was no attempt of an interactive call.
+            self.begin_interactive(now_ms, tag, (call, None), (age, retries - 1), out);
         }
         if let Some((tag, (gather, values))) = read {
             let (machine, _) = self.open_machine(sequence);
