@@ -87,7 +87,9 @@ SET is_superuser = off
 SET synchronous_commit = maybe
 SET synchronous_commit = off
 RESET synchronous_commit
-[refused] SET default_transaction_isolation = 'nothing'
+SET default_transaction_isolation = 'nothing'
+SET default_transaction_isolation = 'serializable'
+SHOW transaction_isolation
 SET default_transaction_isolation = 'read committed'
 SET transaction_isolation = 'read committed'
 SET default_transaction_read_only = on

@@ -20,7 +20,10 @@ use crate::faults::Faults;
 use crate::message::{Begun, QueryReads, ReadQuery, Request, Work};
 use crate::storage::{MergedRows, Operation, Rows as _, Storage, Write};
 
-/// Intervals that a run has read, by table.
+/// Number of intervals that a transaction takes one by one; then its statements take tables.
+const INTERVALS_MAX: usize = 16_384;
+
+/// Intervals that a run has read, in the order of tables.
 type ReadIntervals = [(TableId, Interval)];
 
 /// Returns whether a prepared write may put a row into the interval, take one out of it, or change one in it. An update may be folded with
@@ -99,6 +102,10 @@ impl<F: Faults> Node<F> {
     ) -> Result<(), Holders> {
         if self.bugs.forgets_intervals() {
             read.retain(|(_, interval)| matches!(interval, Interval::Key(..)));
+        }
+        if open.intervals.len() + read.len() > INTERVALS_MAX {
+            read.iter_mut().for_each(|(_, interval)| *interval = Interval::Table);
+            read.dedup();
         }
         let writers = self.writers_in(txn, &read);
         if !writers.is_empty() {

@@ -31,6 +31,9 @@ const FEW_ROWS: usize = 16;
 /// Number of writes of a write set.
 pub type Mark = usize;
 
+/// Gives the key of a row in an index.
+pub type IndexKeys<'k> = &'k dyn Fn(IndexId) -> KeyBytes;
+
 /// Keys of a row in the unique indexes of its table, by index.
 type UniqueKeys = SmallVec<[Option<KeyBytes>; 2]>;
 
@@ -427,7 +430,7 @@ impl WriteSet {
         &self,
         base: &Storage,
         table: TableId,
-        is_meant: &dyn Fn(&dyn Fn(IndexId) -> KeyBytes) -> bool,
+        is_meant: &dyn Fn(IndexKeys<'_>) -> bool,
     ) -> bool {
         let Some(writes) = self.table(table) else { return false };
         let (store, schema) = (&base.tables[table], base.schema.table(table));

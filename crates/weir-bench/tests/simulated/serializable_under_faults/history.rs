@@ -1,6 +1,7 @@
 //! What transactions have read and written, and whether some order of them explains it in which who had ended comes before who began.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 
 /// What a transaction has seen or done; it writes its own tag wherever it writes.
@@ -201,7 +202,7 @@ impl Graph {
 
     fn circle_through(&self, from: i64) -> Option<Vec<i64>> {
         let mut came: BTreeMap<i64, i64> = BTreeMap::new();
-        let mut todo = std::collections::VecDeque::from([from]);
+        let mut todo = VecDeque::from([from]);
         while let Some(at) = todo.pop_front() {
             for &next in self.0.get(&at).into_iter().flat_map(BTreeMap::keys) {
                 if next == from {
@@ -215,8 +216,8 @@ impl Graph {
                     path.reverse();
                     return Some(path);
                 }
-                if !came.contains_key(&next) {
-                    came.insert(next, at);
+                if let Entry::Vacant(place) = came.entry(next) {
+                    place.insert(at);
                     todo.push_back(next);
                 }
             }

@@ -32,8 +32,10 @@ impl Interactive {
     /// Fails the statement in progress with that error.
     pub fn interrupt(&mut self, error: SqlError, out: &mut Vec<Action>) {
         if self.works() {
-            let is_deadlock = error.state() == SqlState::DEADLOCK_DETECTED;
-            let error = if is_deadlock && self.is_serializable { serialization_failure() } else { error };
+            if error.state() == SqlState::DEADLOCK_DETECTED && self.is_serializable {
+                // A roll-back to a savepoint keeps what was read, and others would go on waiting.
+                return self.fail_for_good(serialization_failure(), out);
+            }
             match error.state() == SqlState::DEADLOCK_DETECTED && self.may_begin_again() {
                 true => self.begin_again(out),
                 false => self.fail(error, out),
