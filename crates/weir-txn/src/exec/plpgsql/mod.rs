@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use weir_analysis::plan::{Guard, GuardKind, TransactionPlan};
-use weir_sql::bound::{OnConflict, Procedure, Query, Statement, StepKind};
+use weir_sql::bound::{InsertSource, Procedure, Query, Statement, StepKind};
 use weir_sql::catalog::{Catalog, ColumnIndex, TableId};
 use weir_sql::walk;
 
@@ -26,13 +26,16 @@ impl Isolation {
     /// Isolation that a procedure needs.
     ///
     /// A snapshot is enough for one that only reads. So it is for one whose plan holds for reads of any earlier state of the database: it is
-    /// confluent, or each guard is a claim on a key, which the INSERT that takes it checks itself. But it must not read what it has written
-    /// itself, which the snapshot does not have.
+    /// confluent, or each guard is a claim on a key, which the INSERT that takes it checks itself. But it must only add rows, for what it
+    /// changes may come and go between two of its statements (soundness S20); and not read what it has written itself, which the snapshot
+    /// does not have.
     pub(super) fn of(catalog: &Catalog, procedure: &Procedure, plan: &TransactionPlan) -> Isolation {
         let is_ordered = plan.mechanism.is_ordered_family();
         let checks_keys = |guard: &Guard| checks_key(catalog, procedure, guard);
         let holds_later = plan.read_only
-            || plan.guards.iter().all(checks_keys) && !reads_what_it_writes(catalog, procedure);
+            || only_adds_rows(procedure)
+                && plan.guards.iter().all(checks_keys)
+                && !reads_what_it_writes(catalog, procedure);
         match !is_ordered && holds_later {
             true => Isolation::Snapshot,
             false => Isolation::Serializable,
@@ -47,8 +50,7 @@ fn checks_key(catalog: &Catalog, procedure: &Procedure, guard: &Guard) -> bool {
         if let StepKind::Sql { statement, .. } = &step.kind
             && let Statement::Insert(insert) = &**statement
         {
-            let updates = matches!(insert.on_conflict, Some(OnConflict { update: Some(_), .. }));
-            is_insert |= [step.span, insert.span].contains(&guard.statement) && !updates;
+            is_insert |= [step.span, insert.span].contains(&guard.statement);
         }
     });
     let is_key = |columns: &[ColumnIndex]| {
@@ -59,6 +61,23 @@ fn checks_key(catalog: &Catalog, procedure: &Procedure, guard: &Guard) -> bool {
     guard.kind == GuardKind::Claim
         && is_insert
         && (guard.shared || keys.into_iter().any(|key| is_key(&key.columns)))
+}
+
+/// Returns whether each statement that writes is an INSERT of VALUES, whatever the table has.
+fn only_adds_rows(procedure: &Procedure) -> bool {
+    let mut only_adds = true;
+    walk::each_step(&procedure.body, &mut |step| {
+        if let StepKind::Sql { statement, .. } = &step.kind {
+            only_adds &= match &**statement {
+                Statement::Query(query) => !query.has_effects(),
+                Statement::Insert(insert) => {
+                    insert.on_conflict.is_none() && matches!(insert.source, InsertSource::Values(_))
+                }
+                Statement::Update(_) | Statement::Delete(_) => false,
+            };
+        }
+    });
+    only_adds
 }
 
 fn reads_what_it_writes(catalog: &Catalog, procedure: &Procedure) -> bool {

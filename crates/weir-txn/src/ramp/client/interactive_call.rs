@@ -7,7 +7,7 @@
 use weir_core::machine::Orders;
 use weir_types::{SqlError, SqlState};
 
-use super::{Begin, Coordinator, Event, OfSnapshot, Order, Output, RETRIES_MAX, own_statement};
+use super::{Begin, Coordinator, Event, OfSnapshot, Order, Output, PAUSE_MS, RETRIES_MAX, Resting, own_statement};
 use crate::exec::plpgsql::Isolation;
 use crate::exec::plpgsql::interpreter::{Execution, Interpreter, Stopped};
 use crate::message::{Age, Call, Callee, Request};
