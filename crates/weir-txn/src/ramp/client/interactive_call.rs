@@ -7,14 +7,19 @@
 use weir_core::machine::Orders;
 use weir_types::{SqlError, SqlState};
 
-use super::{Begin, Coordinator, Event, OfSnapshot, Order, Output, PAUSE_MS, RETRIES_MAX, Resting, own_statement};
+use super::{
+    Begin, Coordinator, Event, OfSnapshot, Order, Output, PAUSE_MS, RETRIES_MAX, Resting, own_statement,
+};
 use crate::exec::plpgsql::Isolation;
 use crate::exec::plpgsql::interpreter::{Execution, Interpreter, Stopped};
-use crate::message::{Age, Call, Callee, Request};
+use crate::message::{AdvisoryKey, Age, Call, Callee, Request};
 use crate::ramp::coordinator::gave_up;
 
 /// Names of transactions and snapshots of interactive calls; clients' names are below.
 const NAMES: u64 = 1 << 63;
+
+/// Advisory lock of the calls that begin again. An application that takes it makes them wait.
+const QUEUE: AdvisoryKey = AdvisoryKey::Two(i32::MIN, i32::MIN);
 
 /// An interactive call that has no answer yet.
 #[derive(Debug)]
@@ -38,10 +43,20 @@ struct Surroundings {
     is_clients: bool,
 }
 
+impl InteractiveCall {
+    /// Returns whether it has been the victim of a deadlock. Two that read the same rows, and then change them, always wait for each other; one
+    /// after the other they do not.
+    fn queues(&self) -> bool {
+        self.attempt.1 > 0 && self.surroundings.snapshot.is_none()
+    }
+}
+
 #[derive(Debug)]
 enum Stage {
     /// The snapshot is being taken, or the transaction is made serializable.
     Opens,
+    /// It waits for its turn among those that begin again.
+    Queues,
     /// A statement is in flight.
     Executes,
     /// The interpreter goes on at the next opportunity.
@@ -126,6 +141,20 @@ impl Coordinator {
             Ok(Stopped::Ends(output)) => self.end_interactive(now_ms, (tag, one), Ok(output), false, out),
             Err(error) => self.end_interactive(now_ms, (tag, one), Err(error), false, out),
         }
+    }
+
+    /// Takes the lock that calls hold which begin again: at most one of them runs at a time.
+    fn queue(
+        &mut self,
+        now_ms: u64,
+        (tag, mut one): (u64, InteractiveCall),
+        name: u64,
+        out: &mut Orders<Request, Event>,
+    ) {
+        one.stage = Stage::Queues;
+        self.interactive.insert(tag, one);
+        let lock = Order::AdvisoryLock { key: QUEUE, waits: true };
+        self.begin_one(now_ms, tag, Begin::Within(name, lock), out);
     }
 
     /// The statement as an operation of this coordinator.
@@ -226,11 +255,23 @@ impl Coordinator {
     ) {
         match std::mem::replace(&mut one.stage, Stage::Executes) {
             Stage::Opens => match event {
-                Event::Answered(Ok(_)) => self.run_interactive(now_ms, tag, one, out),
+                Event::Answered(Ok(_)) => match one.surroundings.transaction.filter(|_| one.queues()) {
+                    Some(name) => self.queue(now_ms, (tag, one), name, out),
+                    None => self.run_interactive(now_ms, tag, one, out),
+                },
                 Event::Answered(Err(error)) | Event::ReadDone { result: Err(error), .. } => {
                     self.end_interactive(now_ms, (tag, one), Err(error), false, out);
                 }
                 Event::ReadDone { .. } => unreachable!("a snapshot is taken without a read"),
+            },
+            Stage::Queues => match event {
+                Event::Answered(Err(error)) | Event::ReadDone { result: Err(error), .. } => {
+                    let begins_again = is_of_concurrency(&error);
+                    self.end_interactive(now_ms, (tag, one), Err(error), begins_again, out);
+                }
+                Event::Answered(Ok(_)) | Event::ReadDone { .. } => {
+                    self.run_interactive(now_ms, tag, one, out)
+                }
             },
             Stage::Executes | Stage::Pauses => {
                 // An error that the procedure itself raises is its answer.
@@ -320,5 +361,9 @@ fn may_succeed_again(event: &Event) -> bool {
     let (Event::Answered(Err(error)) | Event::ReadDone { result: Err(error), .. }) = event else {
         return false;
     };
+    is_of_concurrency(error)
+}
+
+fn is_of_concurrency(error: &SqlError) -> bool {
     [SqlState::DEADLOCK_DETECTED, SqlState::SERIALIZATION_FAILURE].contains(&error.state())
 }
