@@ -141,7 +141,7 @@ impl Prepared {
             let owners = u32::from(of) - 1;
             round_trips += 3;
             messages = 2 * (others + 1) + 5 * owners + 2;
-            at_owners = "; round trips and messages are what it takes at most, where other shards own its unique keys";
+            at_owners = "; round trips and messages are those with one round at other shards, which own its unique keys or have parents or children of its rows";
         }
         Ok(Explained {
             what,
