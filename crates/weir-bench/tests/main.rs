@@ -13,6 +13,7 @@ mod simulated {
     mod deferred_under_faults;
     mod definitions_under_faults;
     mod for_update;
+    mod foreign_keys_under_faults;
     mod global_keys_under_faults;
     mod hot_runs;
     mod interactive_calls;

@@ -142,8 +142,7 @@ impl Prepared {
             let owners = u32::from(of) - 1;
             round_trips += 3;
             messages = 2 * (others + 1) + 5 * owners + 2;
-            at_owners =
-                "; round trips and messages are what it takes at most, where other shards own its unique keys".to_owned();
+            at_owners = "; round trips and messages are those with one round at other shards, which own its unique keys or have parents or children of its rows".to_owned();
         }
         if let (Admission::Interactive(why), true) = (&runs.admission, others > 0) {
             // The snapshot of its reads, the statements, and the COMMIT if it writes.

@@ -51,6 +51,14 @@ faults! {
     looks_in_entries_alone,
     /// An entry that is to be removed need not be there.
     ignores_missing_entry,
+    /// The shard of a parent that another one asks for looks it up, and does not hold it.
+    holds_no_parent,
+    /// An entry that stands for a parent is not held by those who refer to it.
+    shares_no_entry,
+    /// Who looks for children does not see those of prepared transactions.
+    misses_prepared_children,
+    /// Who looks for a parent does not wait for prepared transactions that insert it.
+    misses_prepared_parents,
     /// The work of an open transaction need not exist any more after a restart of its shard.
     opens_again,
     /// A serializable transaction takes no interval lock of a range that it has read, nor of a table.

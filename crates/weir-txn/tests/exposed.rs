@@ -13,7 +13,8 @@ use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::PlantedBugs;
 use weir_txn::message::{
-    Age, Answers, Begun, Call, Callee, Decision, Derived, GlobalKey, Output, Reply, Request, Work,
+    Age, Answers, Begun, Call, Callee, Decision, Derived, GlobalKey, Output, ParentChange, Reply, Request,
+    WhyParent, Work,
 };
 use weir_txn::ramp::{Begin, Coordinator, Event, FetchedRead, Protocol, own_statement};
 use weir_txn::shard::Node;
@@ -29,6 +30,7 @@ const MINUTE_MS: u64 = 60_000;
 
 const ACCOUNTS: &str = "
 CREATE TABLE account (id integer PRIMARY KEY, balance integer NOT NULL);
+CREATE TABLE card (id integer PRIMARY KEY, account integer REFERENCES account);
 CREATE PROCEDURE open(a integer) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO account VALUES (a, 0); END $$;
 CREATE PROCEDURE transfer(a integer, b integer, amount integer) LANGUAGE plpgsql AS $$
 BEGIN
@@ -225,6 +227,48 @@ fn carry(derived: &[Derived], participants: &[ShardId]) -> Request {
     let (call, participants) = (Arc::new(carrying(derived)), participants.into());
     let work = Work { number: 2, opened: None, call, participants, answers: Vec::new() };
     Request::Work { txn: TXN, begun: BEGUN, work: Box::new(work) }
+}
+
+#[test]
+fn questions_of_foreign_keys_that_cannot_be_are_refused() {
+    let stage = Stage::new(PlantedBugs::default());
+    let why = |one: Derived| {
+        let request = carry(&[one], &[1]);
+        stage.shards[1].refuses_request(Sender::Coordinator(COORDINATOR), &request, SHARDS)
+    };
+    let (account, card, four) = (TableId(0), TableId(1), Value::Int(4));
+    let parent = |at, child, rule, key: &[Value]| {
+        let (key, why) = (key.to_vec(), WhyParent::IsReferred);
+        Derived::Parent { at, child, rule, key, why }
+    };
+    let children = |at, parent, reference, old: &[Value], change| {
+        let old = old.to_vec();
+        Derived::Children { at, parent, reference, old, change }
+    };
+    let gets = |value: Value| ParentChange::Gets(vec![value]);
+    let four = &[four][..];
+    for right in [
+        parent(1, card, 0, four),
+        children(1, account, 0, four, ParentChange::Goes),
+        children(1, account, 0, four, gets(Value::Int(5))),
+    ] {
+        assert_eq!(why(right), None);
+    }
+    for wrong in [
+        parent(0, card, 0, four),
+        parent(1, account, 0, four),
+        parent(1, card, 1, four),
+        parent(1, TableId(9), 0, four),
+        parent(1, card, 0, &[]),
+        parent(1, card, 0, &[Value::text("d")]),
+        children(2, account, 0, four, ParentChange::Goes),
+        children(1, card, 0, four, ParentChange::Goes),
+        children(1, account, 1, four, ParentChange::Goes),
+        children(1, account, 0, &[], ParentChange::HasGone),
+        children(1, account, 0, four, gets(Value::text("d"))),
+    ] {
+        assert_eq!(why(wrong.clone()), Some("derived writes that cannot be"), "{wrong:?}");
+    }
 }
 
 /// A shard owns the integers of its remainder.

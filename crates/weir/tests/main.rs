@@ -43,6 +43,7 @@ mod processes {
     mod ended_sessions;
     mod explain;
     mod far_statements;
+    mod foreign_keys;
     mod from_log;
     mod from_server;
     mod generated_ids;

@@ -120,21 +120,59 @@ fn order_is_kept_or_refused() {
 
 const PARENTS: &str = "
 CREATE TABLE dept (id int PRIMARY KEY);
-CREATE TABLE emp (id int PRIMARY KEY, dept int NOT NULL REFERENCES dept (id));
+CREATE TABLE emp (id int PRIMARY KEY, dept int REFERENCES dept (id) ON DELETE ACTION);
 COMMENT ON TABLE dept IS 'weir: partition by (id)';
-COMMENT ON TABLE emp IS 'weir: partition by (PLACE)';
-CREATE PROCEDURE close(d int) LANGUAGE plpgsql AS $$ BEGIN DELETE FROM dept WHERE id = d; END $$;
+COMMENT ON TABLE emp IS 'weir: partition by (id)';
+CREATE PROCEDURE close(d int) LANGUAGE plpgsql AS $$ BEGIN DELETE FROM dept WHERE id = d; MORE END $$;
+CREATE PROCEDURE found(d int) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO dept VALUES (d); END $$;
+CREATE PROCEDURE hire(e int, d int) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO emp VALUES (e, d); END $$;
+CREATE PROCEDURE transfer(e int, d int) LANGUAGE plpgsql AS $$ BEGIN UPDATE emp SET dept = d WHERE id = e; END $$;
 ";
 
-/// A parent whose children live elsewhere is not removed: that is said before anybody calls it.
+const PARENTS_WORKLOAD: &str = "
+[mix]
+close = 1
+found = 2
+hire = 3
+transfer = 2
+[parameters.close]
+d = \"uniform(1, 20)\"
+[parameters.found]
+d = \"uniform(1, 20)\"
+[parameters.hire]
+e = \"uniform(1, 1000)\"
+d = \"uniform(1, 20)\"
+[parameters.transfer]
+e = \"uniform(1, 1000)\"
+d = \"uniform(1, 20)\"
+";
+
+fn parents(action: &str, more: &str) -> (Application, Analysis) {
+    let mut sources = Sources::default();
+    sources.add("schema.sql", PARENTS.replace("ACTION", action).replace("MORE", more));
+    application(sources)
+}
+
+/// Children on other shards change when their parent's call has run: a procedure that could meet them refuses to remove it, and that is
+/// said before anybody calls it.
 #[test]
 fn refusals_by_rows_are_said() {
-    let mut sources = Sources::default();
-    sources.add("schema.sql", PARENTS.replace("PLACE", "id"));
-    let (application, analysis) = application(sources);
+    let (application, analysis) = parents("CASCADE", "UPDATE emp SET dept = NULL WHERE id = 1;");
     let said = &admission::runs(&application, &analysis.plan)[0];
     assert!(said.on_one_shard && !said.on_several && said.is_refused_by_rows(), "{said:?}");
-    assert!(said.when_met[0].reason.contains("whose children live on other shards"), "{said:?}");
+    assert!(said.when_met[0].reason.contains("whose children on other shards change"), "{said:?}");
+}
+
+#[test]
+fn parents_go_whose_children_live_elsewhere() {
+    for action in ["NO ACTION", "RESTRICT", "CASCADE", "SET NULL"] {
+        let parents = parents(action, "");
+        let said = admission::runs(&parents.0, &parents.1.plan);
+        assert!(said.iter().all(|said| said.on_several), "{action}: {said:?}");
+        for (shards, seed) in [(1, 1), (4, 1), (4, 2)] {
+            check(&Hot { shards, seed, ..Hot::default() }, action, &parents, Some(PARENTS_WORKLOAD));
+        }
+    }
 }
 
 const PAIRS: &str = "

@@ -219,8 +219,6 @@ CREATE PROCEDURE fines(f integer) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO fine 
         assert!(told.message().contains(words), "{sql}: {}", told.message());
     };
     check("INSERT INTO fine VALUES ($1, $2 * 100)", "fines_are_small");
-    check("INSERT INTO badge SELECT $1, $2", "INSERT … VALUES");
-    check("UPDATE badge SET department = $2 WHERE id = $1", "INSERT … VALUES");
     check(
         "DELETE FROM badge WHERE id > $1 + $2 AND id NOT IN (SELECT seat FROM employee)",
         "asks for other rows",

@@ -89,8 +89,13 @@ pub struct Fragment<'a, F> {
     pub looks: Option<&'a [Later]>,
     /// Carries out writes that other shards have derived, instead of a procedure.
     pub derived: Option<&'a [Derived]>,
+    /// Visits the other prepared transactions, and what they write.
+    pub prepared: &'a VisitPrepared<'a>,
     pub bugs: F,
 }
+
+/// Visits prepared transactions in ascending order.
+pub type VisitPrepared<'a> = dyn Fn(&mut dyn FnMut(TxnId, &[Write])) + 'a;
 
 /// A statement of an interactive transaction.
 #[derive(Clone, Copy, Debug)]
@@ -198,6 +203,7 @@ pub fn run<F: Faults>(fragment: Fragment<'_, F>, call: &Call, scratch: &mut Scra
         foreseen: Vec::new(),
         later: Vec::new(),
         unmet: Vec::new(),
+        elsewhere: Vec::new(),
         chosen: None,
         notices: None,
         ran: Ran::new(fragment.role),
@@ -284,6 +290,8 @@ pub(super) struct Run<'a, F> {
     pub(super) later: Vec<Later>,
     /// Failed checks that must hold at the end of the statement.
     pub(super) unmet: Vec<Later>,
+    /// Written rows whose parents are at other shards.
+    pub(super) elsewhere: Vec<Later>,
     /// Rows chosen by a statement that has to wait.
     pub(super) chosen: Option<Chosen>,
     /// Notices raised so far; allocated at the first one.
@@ -376,6 +384,7 @@ impl<'a, F: Faults> Run<'a, F> {
     /// Ends the run: runs the deferred checks, unless the transaction stays open.
     fn end(&mut self, values: Vec<Value>) -> Result<Vec<Value>, Stop> {
         self.look_at_unmet()?;
+        self.ask_elsewhere()?;
         if self.fragment.open.is_none() && !self.later.is_empty() {
             let all = std::mem::take(&mut self.later);
             self.look(&all)?;
@@ -388,7 +397,7 @@ impl<'a, F: Faults> Run<'a, F> {
     }
 
     fn carry_out(&mut self) -> Result<Vec<Value>, Stop> {
-        self.write_entries(self.fragment.derived.unwrap_or_default())?;
+        self.do_derived(self.fragment.derived.unwrap_or_default())?;
         Ok(Vec::new())
     }
 

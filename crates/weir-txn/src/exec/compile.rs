@@ -19,7 +19,7 @@ use super::call::join_effects;
 use super::compiler::Compiler;
 use super::expr::CompiledExpr;
 use super::flow::Participation;
-use super::foreseen::{Foretold, foretold};
+use super::foreseen::foretold;
 use super::gathered::{CompiledMerge, PartSource, of_rows};
 use super::plpgsql::Isolation;
 use super::program::{
@@ -42,7 +42,7 @@ use weir_sql::bound::{
     RelationId, Statement, Step, StepKind, Update, VariableId,
 };
 use weir_sql::catalog::TableId;
-use weir_sql::{Application, Span, Text};
+use weir_sql::{Application, Span, Text, is_block};
 use weir_types::{SqlError, SqlState, SqlType};
 
 /// Indexes that are looked up by full keys.
@@ -232,9 +232,12 @@ impl<'a> ProcedureCompiler<'a> {
     ) -> Result<(CompiledProcedure, LookedUp), CompileError> {
         let guarded = Guarded::of(router.plan, index);
         let mut participants = Participation::of(&router, application, procedure);
-        let mut carries = false;
+        let (mut carries, mut meets_actions) = (false, false);
         if shards > 1 && read.is_none() {
-            Foretold { refusals: participants.met, carries } = foretold(&router, (schema, rules), procedure);
+            let is_statement = text.is_some_and(|text| !is_block(&text.sql));
+            let foretold = foretold(&router, (schema, rules), (procedure, is_statement));
+            (carries, meets_actions) = (foretold.carries, foretold.meets_actions);
+            participants.met = foretold.refusals;
         }
         let transaction = router.plan.transactions.iter().find(|transaction| transaction.procedure == index);
         let in_order = transaction.is_some_and(|transaction| transaction.mechanism.is_ordered_family());
@@ -303,6 +306,7 @@ impl<'a> ProcedureCompiler<'a> {
             isolation,
             in_order,
             carries,
+            meets_actions,
         };
         Ok((compiled, compiler.slots.looked_up))
     }

@@ -12,8 +12,9 @@ use crate::message::Setting;
 pub enum Later {
     /// A written row whose parent may be missing; `rule` is one of its table's foreign keys.
     Child { table: TableId, row: u32, rule: usize },
-    /// A deleted or re-keyed row that others may reference; `reference` is one of the foreign keys that reference the table.
-    Parent { table: TableId, reference: usize, key: Vec<Value> },
+    /// A deleted or re-keyed row that others may reference; `reference` is one of the foreign keys that reference the table. `is_asked`: other
+    /// shards are asked for such rows already.
+    Parent { table: TableId, reference: usize, key: Vec<Value>, is_asked: bool },
     /// A row written on another shard whose parent belongs here; `key` is the parent's.
     Distant { table: TableId, rule: usize, key: Vec<Value> },
 }

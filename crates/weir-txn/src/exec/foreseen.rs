@@ -1,28 +1,41 @@
 //! Predicts from the text of a call what depends on the rows that it meets on several shards: refusals, and writes for other shards.
 //!
-//! With several shards, a parent with children on other shards cannot be deleted, a row cannot move to another shard, and rows of INSERT
-//! … SELECT must live where the query runs. Each case is refused at run time (`exec/write`), with the errors made here.
+//! With several shards, a row cannot move to another shard, rows of INSERT … SELECT must live where the query runs, and children of other
+//! shards change when the call has run, so that no other statement of it may meet them. Each case is refused at run time (`exec/write`), with
+//! the errors made here.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use weir_sql::Catalog;
-use weir_sql::bound::{Expr, ExprKind, Procedure, RelationId, Statement};
+use weir_sql::bound::{
+    Expr, ExprKind, FromItem, Insert, InsertSource, Procedure, RelationId, Statement, Step, StepKind,
+};
 use weir_sql::catalog::{ColumnIndex, ForeignKeyAction, TableId};
+use weir_sql::walk::{Part, each_part, each_statement_expr, each_step, has_subquery};
 use weir_types::{SqlError, SqlState};
 
 use super::compile::each_statement;
 use super::routing::{Router, fixed_columns, same_expr};
 use super::walk;
-use super::write::{Reference, TableRules};
+use super::write::{Children, ForeignKeyRule, Reference, TableRules};
 use crate::storage::{IndexId, Schema, TableSchema};
 
-pub fn leaves_children(foreign_key: &str) -> SqlError {
+pub fn leaves_copies(foreign_key: &str) -> SqlError {
     let message = format!(
-        "removing a parent of \"{foreign_key}\", whose children live on other shards, is not supported"
+        "removing a parent of \"{foreign_key}\", of whose children every shard has a copy, is not supported"
     );
     SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
-        .with_hint("Partition the child table by the column that refers to the parent.")
+        .with_hint("Partition the child table, by the column that refers to the parent if possible.")
+}
+
+pub fn acts_elsewhere(foreign_key: &str) -> SqlError {
+    let message = format!(
+        "removing a parent of \"{foreign_key}\", whose children on other shards change, together with other statements about these is not \
+         supported"
+    );
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+        .with_hint("Say the statements one by one, in a transaction.")
 }
 
 pub fn inserts_elsewhere(table: &str) -> SqlError {
@@ -48,8 +61,10 @@ pub fn global_arbiter(table: &str) -> SqlError {
 pub struct Foretold {
     /// Possible refusals, each once, in statement order.
     pub refusals: Vec<SqlError>,
-    /// Its writes may change entries of global keys at other shards.
+    /// It may derive writes for other shards: of entries of global keys, or for foreign keys.
     pub carries: bool,
+    /// See [`CompiledProcedure::meets_actions`](super::program::CompiledProcedure).
+    pub meets_actions: bool,
 }
 
 /// A change of a table's rows.
@@ -64,7 +79,15 @@ struct Foreseen<'a> {
     router: &'a Router<'a>,
     rules: &'a [Arc<TableRules>],
     schema: &'a Schema,
-    seen: BTreeSet<(TableId, Change)>,
+    seen: BTreeSet<(TableId, Change, bool)>,
+    /// Children on other shards of the change that is followed, and what becomes of them, may change when the call has run.
+    is_elsewhere: bool,
+    /// Tables with such children.
+    acts_on: BTreeSet<TableId>,
+    /// Foreign keys whose action they are.
+    actions: Vec<String>,
+    /// Some of them get another key.
+    rekeys: bool,
     foretold: Foretold,
 }
 
@@ -72,12 +95,76 @@ struct Foreseen<'a> {
 pub fn foretold(
     router: &Router<'_>,
     (schema, rules): (&Schema, &[Arc<TableRules>]),
-    procedure: &Procedure,
+    (procedure, is_statement): (&Procedure, bool),
 ) -> Foretold {
-    let foretold = Foretold { refusals: Vec::new(), carries: false };
-    let mut foreseen = Foreseen { router, rules, schema, seen: BTreeSet::new(), foretold };
+    let foretold = Foretold { refusals: Vec::new(), carries: false, meets_actions: false };
+    let mut foreseen = Foreseen {
+        router,
+        rules,
+        schema,
+        seen: BTreeSet::new(),
+        is_elsewhere: false,
+        acts_on: BTreeSet::new(),
+        actions: Vec::new(),
+        rekeys: false,
+        foretold,
+    };
     each_statement(&procedure.body, &mut |statement, _| foreseen.statement(statement));
+    if !foreseen.acts_on.is_empty() && !is_statement && foreseen.meets(procedure) {
+        foreseen.foretold.meets_actions = true;
+        for name in std::mem::take(&mut foreseen.actions) {
+            foreseen.refuse(acts_elsewhere(&name));
+        }
+    }
     foreseen.foretold
+}
+
+/// Returns whether the step itself reads no rows, or is a statement.
+fn is_plain(step: &Step) -> bool {
+    let plain = |expr: &Expr| !has_subquery(expr);
+    match &step.kind {
+        StepKind::Sql { .. }
+        | StepKind::Block { .. }
+        | StepKind::Loop { .. }
+        | StepKind::GetRowCount { .. }
+        | StepKind::Null => true,
+        StepKind::If { branches, .. } => branches.iter().all(|(condition, _)| plain(condition)),
+        StepKind::Assign { value, .. } => plain(value),
+        StepKind::Exit { when, .. } | StepKind::Continue { when, .. } => when.iter().all(plain),
+        StepKind::Return { value } => value.iter().all(plain),
+        _ => false,
+    }
+}
+
+/// Every table that the statement reads or writes.
+fn tables_of(statement: &Statement) -> BTreeSet<TableId> {
+    let mut tables = BTreeSet::new();
+    let mut visit = |part: Part<'_>| {
+        if let Part::From(FromItem::Table { table, .. }) = part {
+            tables.insert(*table);
+        }
+    };
+    let from = match statement {
+        Statement::Update(update) => &update.from[..],
+        Statement::Delete(delete) => &delete.using[..],
+        _ => &[],
+    };
+    from.iter().for_each(|item| each_part(Part::From(item), &mut visit));
+    if let Statement::Query(query) = statement {
+        each_part(Part::Query(query), &mut visit);
+    }
+    if let Statement::Insert(Insert { source: InsertSource::Query(query), .. }) = statement {
+        each_part(Part::Query(query), &mut visit);
+    }
+    // Those of subqueries.
+    each_statement_expr(statement, &mut |expr| each_part(Part::Expr(expr), &mut visit));
+    match statement {
+        Statement::Insert(insert) => drop(tables.insert(insert.table)),
+        Statement::Update(update) => drop(tables.insert(update.table)),
+        Statement::Delete(delete) => drop(tables.insert(delete.table)),
+        Statement::Query(_) => {}
+    }
+    tables
 }
 
 impl Foreseen<'_> {
@@ -90,6 +177,32 @@ impl Foreseen<'_> {
         if !refusals.iter().any(|other| other.message() == error.message()) {
             refusals.push(error);
         }
+    }
+
+    /// Returns whether some statement could meet children that an action at other shards changes.
+    fn meets(&self, procedure: &Procedure) -> bool {
+        let (mut meets, mut statements) = (false, 0);
+        each_step(&procedure.body, &mut |step| meets |= !is_plain(step));
+        each_statement(&procedure.body, &mut |statement, _| {
+            statements += 1;
+            meets |= !tables_of(statement).is_disjoint(&self.acts_on);
+        });
+        // A key that is changed twice would be followed once.
+        meets || self.rekeys && statements > 1
+    }
+
+    fn parents_of_inserted(&mut self, insert: &Insert) {
+        let rules = &self.rules[insert.table.0 as usize].foreign_keys;
+        let is_set = |rule: &ForeignKeyRule| {
+            let given = insert.columns.iter().chain(insert.defaults.iter().map(|(column, _)| column));
+            given.clone().any(|column| rule.key_columns.contains(column))
+        };
+        let asks = |(at, rule): (usize, &ForeignKeyRule)| {
+            let is_looked_up =
+                matches!(insert.source, InsertSource::Values(_)) && rule.is_looked_up_with_values();
+            rule.is_distant() && is_set(rule) && !is_looked_up && !self.router.proven.holds(insert, at)
+        };
+        self.foretold.carries |= rules.iter().enumerate().any(asks);
     }
 
     fn statement(&mut self, statement: &Statement) {
@@ -112,15 +225,21 @@ impl Foreseen<'_> {
                 }
                 let schema = self.schema.table(insert.table);
                 self.foretold.carries |= !schema.entries.is_empty();
+                self.parents_of_inserted(insert);
                 if let Some(conflict) = &insert.on_conflict
                     && schema.may_arbitrate_globally(arbiter(schema, conflict.columns.as_deref()))
                 {
                     self.refuse(global_arbiter(&schema.name));
                 }
-                let updates = insert.on_conflict.iter().filter_map(|conflict| conflict.update.as_ref());
-                for (assignments, _) in updates {
-                    let both = [insert.relation, insert.excluded];
-                    self.assigned(insert.table, assignments, &|column, value| is_own(value, &both, column));
+                let Some(conflict) = &insert.on_conflict else { return };
+                if let Some((assignments, _)) = &conflict.update {
+                    // The row that is met has the values by which it is met.
+                    let is_arbiter =
+                        |column| conflict.columns.as_ref().is_some_and(|own| own.contains(&column));
+                    self.assigned(insert.table, assignments, &|column, value| {
+                        is_own(value, &[insert.relation], column)
+                            || is_arbiter(column) && is_own(value, &[insert.excluded], column)
+                    });
                 }
             }
         }
@@ -134,12 +253,17 @@ impl Foreseen<'_> {
     ) {
         let changed = assignments.iter().filter(|(column, value)| !stays(*column, value));
         let changed: BTreeSet<ColumnIndex> = changed.map(|(column, _)| *column).collect();
+        let rules = &self.rules[table.0 as usize].foreign_keys;
+        let asks = |rule: &ForeignKeyRule| {
+            rule.is_distant() && rule.key_columns.iter().any(|column| changed.contains(column))
+        };
+        self.foretold.carries |= rules.iter().any(asks);
         self.change(table, Change::Gets(changed));
     }
 
     /// Propagates a change to children through foreign keys.
     fn change(&mut self, table: TableId, change: Change) {
-        if !self.seen.insert((table, change.clone())) {
+        if !self.seen.insert((table, change.clone(), self.is_elsewhere)) {
             return;
         }
         if let Change::Gets(columns) = &change
@@ -169,9 +293,15 @@ impl Foreseen<'_> {
             if !is_concerned {
                 continue;
             }
-            match reference.together {
-                false => self.refuse(leaves_children(&reference.name)),
-                true => self.pass_on(reference, &change),
+            match (reference.together, &reference.children) {
+                (true, _) => self.pass_on(reference, &change),
+                (false, Children::Copied) => self.refuse(leaves_copies(&reference.name)),
+                (false, _) => {
+                    self.foretold.carries = true;
+                    let before = std::mem::replace(&mut self.is_elsewhere, true);
+                    self.pass_on(reference, &change);
+                    self.is_elsewhere = before;
+                }
             }
         }
     }
@@ -181,6 +311,11 @@ impl Foreseen<'_> {
             Change::Goes => reference.on_delete,
             Change::Gets(_) => reference.on_update,
         };
+        if self.is_elsewhere && !action.refuses() {
+            self.acts_on.insert(reference.child);
+            self.actions.push(reference.name.clone());
+            self.rekeys |= matches!(change, Change::Gets(_));
+        }
         match (action, change) {
             (ForeignKeyAction::Cascade, Change::Goes) => self.change(reference.child, Change::Goes),
             (ForeignKeyAction::Cascade | ForeignKeyAction::SetNull, _) => {

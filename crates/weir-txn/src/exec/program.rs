@@ -92,6 +92,8 @@ pub struct CompiledProcedure {
     pub in_order: bool,
     /// It may derive writes for other shards: it runs as a transaction of one statement, whose coordinator carries them.
     pub carries: bool,
+    /// Its statements could meet children of other shards which a foreign-key action of it is about to change: actions there are refused.
+    pub meets_actions: bool,
 }
 
 impl Program {
@@ -133,6 +135,7 @@ impl CompiledProcedure {
             isolation: Isolation::Snapshot,
             in_order: false,
             carries: false,
+            meets_actions: false,
         })
     }
 
@@ -543,7 +546,7 @@ impl Program {
     /// Returns whether parents of this foreign key may live on other shards than the child rows.
     pub fn asks_other_shards(&self, table: TableId, key: usize) -> bool {
         let rule = &self.rules[table.0 as usize].foreign_keys[key];
-        self.shards > 1 && !rule.together && rule.parent_partition.is_some()
+        self.shards > 1 && rule.is_distant()
     }
 
     /// Enables ad-hoc statements, compiled against this application and plan.

@@ -5,20 +5,23 @@ mod check;
 mod children;
 mod claim;
 mod deferred;
+mod distant;
 mod global;
 pub(super) mod operation;
 mod readers;
+mod rules;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use weir_sql::bound::LockStrength;
-use weir_sql::catalog::{ColumnIndex, Deferral, ForeignKeyAction, TableId};
+use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::interrupt::check;
 use weir_types::{SqlError, SqlState, Value};
 
 pub(super) use self::claim::key_of;
+pub use self::rules::{CheckRule, Children, ForeignKeyRule, Reference, TableRules};
 use super::access::{TableAccess, unpack_row};
 use super::call::{Place, Run, Stop};
 use super::expr::CompiledExpr;
@@ -29,56 +32,6 @@ use crate::claims::Interval;
 use crate::faults::Faults;
 use crate::storage::layout::Packed;
 use crate::storage::{ColumnChange, ColumnOperation, IndexId, Operation, RowRef, Rows, UpdateName, Write};
-
-/// Constraints on every row of a table.
-#[derive(Debug, Default)]
-pub struct TableRules {
-    pub checks: Vec<CheckRule>,
-    pub foreign_keys: Vec<ForeignKeyRule>,
-    /// Foreign keys of other tables that reference this one.
-    pub referenced_by: Vec<Reference>,
-}
-
-#[derive(Debug)]
-pub struct CheckRule {
-    pub name: String,
-    pub expr: CompiledExpr,
-    pub columns: Vec<(ColumnIndex, Slot)>,
-    pub slots: usize,
-    pub cells: usize,
-}
-
-#[derive(Debug)]
-pub struct ForeignKeyRule {
-    pub name: String,
-    pub parent: TableId,
-    /// The parent's unique index; `key_columns` are the child's columns in its order.
-    pub parent_index: IndexId,
-    pub key_columns: Vec<ColumnIndex>,
-    /// Child columns that name the parent's shard; `None`: the parent table is replicated.
-    pub parent_partition: Option<Vec<ColumnIndex>>,
-    /// Parent and child always live on the same shard.
-    pub together: bool,
-    /// Some procedure deletes parents, so a child must lock its parent (S12).
-    pub parent_may_go: bool,
-    pub deferral: Deferral,
-}
-
-#[derive(Debug)]
-pub struct Reference {
-    pub child: TableId,
-    pub name: String,
-    pub columns: Vec<ColumnIndex>,
-    pub parent_columns: Vec<ColumnIndex>,
-    pub on_delete: ForeignKeyAction,
-    pub on_update: ForeignKeyAction,
-    /// An index of the child that begins with the columns, in their order.
-    pub child_index: Option<IndexId>,
-    pub together: bool,
-    pub deferral: Deferral,
-    /// Number of the same foreign key among the child's.
-    pub rule: usize,
-}
 
 #[derive(Debug)]
 pub struct CompiledInsert {
@@ -317,7 +270,7 @@ impl<F: Faults> Run<'_, F> {
             )));
         }
         self.check_home(table, values)?;
-        let unseen = self.check_row(table, values, &|_| true, &insert.parents_seen)?;
+        let unseen = self.check_row(table, values, &|_| true, Some(insert))?;
         if let Some(conflict) = &insert.on_conflict
             && self.fragment.program.schema.table(table).may_arbitrate_globally(conflict.index)
         {
@@ -579,7 +532,7 @@ impl<F: Faults> Run<'_, F> {
                 new.push(self.changed(table, row, changes, column));
             }
             self.check_moved(table, row, &new)?;
-            let mut unseen = self.check_row(table, &new, &touched, &[])?;
+            let mut unseen = self.check_row(table, &new, &touched, None)?;
             // An unchanged foreign key need not be checked again.
             let rules = &self.fragment.program.rules[table.0 as usize].foreign_keys;
             let old = |column| self.fragment.storage.value(table, RowRef { shard: 0, row }, column);

@@ -18,63 +18,122 @@ pub struct GlobalKey {
     pub index: usize,
 }
 
-/// A write of an entry at the owner of a key, derived from the write of a row at another shard, its home. Removals come before additions.
+/// What the write of a row at one shard asks of another. The order is that of its stages: each sees all of those before it done
+/// ([`Derived::stage`]).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Derived {
-    /// The row at `home` no longer has this key.
+    /// At the owner of a key: the row at `home` no longer has it, and its entry goes.
     Remove { key: GlobalKey, values: Vec<Value>, home: ShardId },
-    /// The row at `home` has this key from now on.
+    /// At the owner of a key: the row at `home` has it from now on.
     Add { key: GlobalKey, values: Vec<Value>, home: ShardId },
+    /// At a shard where children may live: a parent has lost its key `old`. `reference` is one of the foreign keys that refer to the table.
+    Children { at: ShardId, parent: TableId, reference: usize, old: Vec<Value>, change: ParentChange },
+    /// Where the parent of a row is found: it must be there, and stay. `rule` is one of the foreign keys of the child's table, `key` has the
+    /// order of the parent's index.
+    Parent { at: ShardId, child: TableId, rule: usize, key: Vec<Value>, why: WhyParent },
+}
+
+/// What has become of a parent, and with it what becomes of its children.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ParentChange {
+    /// It is deleted: ON DELETE.
+    Goes,
+    /// It has this key now: ON UPDATE.
+    Gets(Vec<Value>),
+    /// Either, with a check that was deferred until now: NO ACTION.
+    HasGone,
+}
+
+/// Why a parent is looked for; the error follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum WhyParent {
+    /// A row refers to it.
+    IsReferred,
+    /// A row with that key has gone and left children, which another one may have adopted (NO ACTION).
+    HasGone,
 }
 
 impl Derived {
-    pub fn key(&self) -> GlobalKey {
-        let (Derived::Remove { key, .. } | Derived::Add { key, .. }) = self;
-        *key
+    /// The constraint that it is of: the table, and the number of the unique index or foreign key.
+    pub fn constraint(&self) -> (TableId, usize) {
+        match self {
+            Derived::Remove { key, .. } | Derived::Add { key, .. } => (key.table, key.index),
+            Derived::Children { parent, reference, .. } => (*parent, *reference),
+            Derived::Parent { child, rule, .. } => (*child, *rule),
+        }
     }
 
     /// Values of the key's columns.
     pub fn values(&self) -> &[Value] {
-        let (Derived::Remove { values, .. } | Derived::Add { values, .. }) = self;
-        values
+        match self {
+            Derived::Remove { values, .. } | Derived::Add { values, .. } => values,
+            Derived::Children { old, .. } => old,
+            Derived::Parent { key, .. } => key,
+        }
     }
 
-    /// The shard of the row.
-    pub fn home(&self) -> ShardId {
-        let (Derived::Remove { home, .. } | Derived::Add { home, .. }) = self;
-        *home
-    }
-
-    /// The owner of the key: the shard that its values say.
+    /// The shard that it is for. The owner of a key is the shard that its values say.
     pub fn target(&self, shards: u16) -> ShardId {
-        shard_of(self.values(), shards)
+        match self {
+            Derived::Remove { values, .. } | Derived::Add { values, .. } => shard_of(values, shards),
+            Derived::Children { at, .. } | Derived::Parent { at, .. } => *at,
+        }
+    }
+
+    /// Those of a lower stage are done at all shards before those of a higher one begin. Children are looked for when nobody else holds the
+    /// key any more, and parents when all have come and gone.
+    pub(crate) fn stage(&self) -> u8 {
+        match self {
+            Derived::Remove { .. } | Derived::Add { .. } => 0,
+            Derived::Children { .. } => 1,
+            Derived::Parent { .. } => 2,
+        }
     }
 
     /// Approximate size in a message, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        16 + self.values().iter().map(|value| 16 + value.content_bytes()).sum::<usize>()
+        let new = match self {
+            Derived::Children { change: ParentChange::Gets(new), .. } => &new[..],
+            _ => &[],
+        };
+        16 + self.values().iter().chain(new).map(|value| 16 + value.content_bytes()).sum::<usize>()
     }
 
-    fn entry(&self) -> (GlobalKey, &[Value], ShardId) {
-        (self.key(), self.values(), self.home())
+    /// The entry that it adds or removes.
+    fn entry(&self) -> Option<(GlobalKey, &[Value], ShardId)> {
+        match self {
+            Derived::Remove { key, values, home } | Derived::Add { key, values, home } => {
+                Some((*key, values, *home))
+            }
+            _ => None,
+        }
     }
 
     /// The net effect of writes that one run has derived in this order: an entry that it adds and removes again, or removes and adds again,
-    /// is left as it is.
+    /// is left as it is; and what is asked more than once is asked once.
     pub(crate) fn net(mut derived: Vec<Derived>) -> Vec<Derived> {
         if derived.len() < 2 {
             return derived;
         }
-        derived.sort_by(|a, b| a.entry().cmp(&b.entry()));
+        derived.sort_by(|a, b| a.entry().cmp(&b.entry()).then_with(|| a.asked().cmp(&b.asked())));
         let is_add = |one: &&Derived| matches!(one, Derived::Add { .. });
         let mut net = Vec::with_capacity(derived.len());
-        for of_entry in derived.chunk_by(|a, b| a.entry() == b.entry()) {
-            let added = of_entry.iter().filter(is_add).count();
-            let removed = of_entry.len() - added;
-            let more = of_entry.iter().filter(|one| is_add(one) == (added > removed));
+        for alike in derived.chunk_by(|a, b| a.entry() == b.entry() && a.asked() == b.asked()) {
+            if alike[0].entry().is_none() {
+                net.push(alike[0].clone());
+                continue;
+            }
+            let added = alike.iter().filter(is_add).count();
+            let removed = alike.len() - added;
+            let more = alike.iter().filter(|one| is_add(one) == (added > removed));
             net.extend(more.skip(added.min(removed)).cloned());
         }
         net
+    }
+
+    /// It, unless it adds or removes an entry.
+    fn asked(&self) -> Option<&Derived> {
+        Some(self).filter(|one| one.entry().is_none())
     }
 
     /// The writes by target, sorted: all removals of a target come before its additions.
@@ -118,5 +177,19 @@ mod tests {
         assert_eq!(Derived::net(vec![remove(1, 0), add(1, 0), remove(1, 0)]), [remove(1, 0)]);
         let other = vec![add(1, 0), remove(1, 2)];
         assert_eq!(Derived::net(other.clone()), other, "it moves from one home to another");
+    }
+
+    #[test]
+    fn what_is_asked_twice_is_asked_once() {
+        let child = TableId(4);
+        let parent = |key: i64| Derived::Parent {
+            at: 2,
+            child,
+            rule: 0,
+            key: vec![Value::Int(key)],
+            why: WhyParent::IsReferred,
+        };
+        let list = vec![parent(2), add(1, 0), parent(1), remove(1, 0), parent(2)];
+        assert_eq!(Derived::net(list), [parent(1), parent(2)]);
     }
 }

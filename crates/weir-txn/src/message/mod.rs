@@ -26,7 +26,7 @@ use crate::stream::RowQueue;
 
 pub use attachment::Attachment;
 pub use definition::{Change, Definition, PlanOf};
-pub use derived::{Derived, GlobalKey};
+pub use derived::{Derived, GlobalKey, ParentChange, WhyParent};
 pub use query_reads::QueryReads;
 pub use refusal::{forgotten, forgotten_snapshot, schema_has_changed};
 pub(crate) use refusal::{too_large, too_much_derived};

@@ -17,9 +17,7 @@ use weir_types::interrupt::StatementId;
 use weir_types::{SqlError, SqlState};
 
 use super::coordinator::{Action, gave_up, outcome};
-use crate::message::{
-    Answers, Begun, Call, Callee, Derived, GlobalKey, Output, Reply, Request, Work, forgotten,
-};
+use crate::message::{Answers, Begun, Call, Callee, Derived, Output, Reply, Request, Work, forgotten};
 
 pub(super) use alone::Alone;
 
@@ -46,7 +44,7 @@ pub struct Interactive {
     /// Its statements take interval locks of what they read.
     is_serializable: bool,
     links: Links,
-    /// Writes for other shards that participants of the statement in progress have derived so far.
+    /// Writes for other shards that participants of the statement in progress have derived, and that nobody carries yet.
     derived: Vec<Derived>,
     /// Output of the statement in progress, while other shards carry out what it has derived; of a transaction of one statement, until it has
     /// committed.
@@ -94,10 +92,8 @@ enum Phase {
     Deriving {
         waiting: Waiting,
         calls: BTreeMap<ShardId, Arc<Call>>,
-        /// Writes that their answers have derived: the next round.
-        next: Vec<Derived>,
-        /// Error for the lowest key so far.
-        error: Option<(GlobalKey, SqlError)>,
+        /// Error for the lowest constraint so far.
+        error: Option<deriving::Ranked>,
     },
     /// Rolling back to the state after step `after`.
     RollingBack {
@@ -493,10 +489,10 @@ impl Interactive {
                 }
                 self.end_round(out);
             }
-            (Phase::Deriving { waiting, calls, next, error }, result) => {
+            (Phase::Deriving { waiting, calls, error }, result) => {
                 waiting.answer(shard);
                 match result {
-                    Ok(_) => next.extend(derived),
+                    Ok(_) => self.derived.extend(derived),
                     Err(new) => deriving::keep_lowest(error, &calls[&shard], new),
                 }
                 self.end_round(out);
@@ -507,8 +503,7 @@ impl Interactive {
                     self.kept = Some(output);
                 }
                 self.derived.extend(derived);
-                let derived = std::mem::take(&mut self.derived);
-                self.carry(derived, &call, out);
+                self.carry(&call, out);
             }
             (_, Ok(_)) => {}
             // Other shards may have done their share of the statement.
@@ -521,7 +516,7 @@ impl Interactive {
         let error = match &mut self.phase {
             Phase::Parts { waiting, error, .. } if waiting.is_over() => error.take(),
             Phase::Deriving { waiting, error, .. } if waiting.is_over() => {
-                error.take().map(|(_, error)| error)
+                error.take().map(|(_, _, error)| error)
             }
             _ => return,
         };
@@ -538,10 +533,9 @@ impl Interactive {
                 self.phase = Phase::Last { call, participants, answers: std::mem::take(answers) };
                 self.send(out);
             }
-            Phase::Deriving { calls, next, .. } => {
-                let next = std::mem::take(next);
+            Phase::Deriving { calls, .. } => {
                 let (_, call) = calls.pop_first().expect("a round has a target");
-                self.carry(next, &call, out);
+                self.carry(&call, out);
             }
             _ => {}
         }

@@ -10,18 +10,18 @@ use weir_core::exposed::{refuses_clock, refuses_from, refuses_sequence};
 use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
 use weir_core::machine::{Exposed, Figures, Shard as _, TableFigures};
 use weir_core::termination::Says as _;
-use weir_sql::catalog::TableId;
+use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::exec::definition::Description;
 use crate::exec::program::Program;
 use crate::faults::Faults;
 use crate::message::{
-    Attachment, Call, Callee, Decision, Derived, GlobalKey, PartsRead, Progress, QueryReads, ReadQuery,
+    Attachment, Call, Callee, Decision, Derived, ParentChange, PartsRead, Progress, QueryReads, ReadQuery,
     Reply, Request, Sibling, Work, too_large, too_much_derived,
 };
 use crate::shard::node::Node;
-use crate::storage::{IndexColumn, Rows as _, TableSchema};
+use crate::storage::{Rows as _, TableSchema};
 
 /// First protocol version that knows [`Reply::Raised`].
 const RAISED_FROM: u16 = 3;
@@ -294,8 +294,8 @@ impl<F: Faults> Node<F> {
         (!is_one).then_some("a definition that is not for all shards")
     }
 
-    /// A row at `home` must be able to have these values, and this shard must own them. That it has them is trusted, as the answers of
-    /// other participants are.
+    /// A row elsewhere must be able to have these values, and what is asked must be for this shard. That a row has them is trusted, as the
+    /// answers of other participants are.
     fn refuses_derived(
         &self,
         txn: TxnId,
@@ -304,19 +304,7 @@ impl<F: Faults> Node<F> {
         shards: ShardId,
     ) -> Option<&'static str> {
         let program = self.program_of(schema_version, Some(txn))?;
-        let is_one = |one: &Derived| {
-            let GlobalKey { table, index } = one.key();
-            let table = program.schema.tables.get(table.0 as usize);
-            let index = table.and_then(|table| table.indexes.get(index)).filter(|index| index.unique);
-            let fits = |values: &[Value], columns: &[IndexColumn]| {
-                let mut pairs = values.iter().zip(columns);
-                values.len() == columns.len() && pairs.all(|(value, column)| is_of(value, &column.ty))
-            };
-            index.is_some_and(|index| fits(one.values(), &index.columns))
-                && one.target(shards) == self.id()
-                && one.home() < shards
-                && one.home() != self.id()
-        };
+        let is_one = |one: &Derived| fits(program, one, self.id(), shards) == Some(true);
         (derived.is_empty() || !derived.iter().all(is_one)).then_some("derived writes that cannot be")
     }
 
@@ -363,6 +351,34 @@ impl<F: Faults> Node<F> {
         let is_same = expected == participants && participants.contains(&self.id());
         (!is_same).then_some("participants that are not the call's")
     }
+}
+
+/// Returns whether the write may be for the shard `here`; none: there is no such key.
+fn fits(program: &Program, one: &Derived, here: ShardId, shards: ShardId) -> Option<bool> {
+    let (table, at) = one.constraint();
+    let schema = program.schema.tables.get(table.0 as usize)?;
+    let are_of = |values: &[Value], types: &[&SqlType]| {
+        values.len() == types.len() && values.iter().zip(types).all(|(value, ty)| is_of(value, ty))
+    };
+    let types_of = |columns: &[ColumnIndex]| columns.iter().map(|&column| &schema.types[column]).collect();
+    let rules = program.rules.get(table.0 as usize)?;
+    let fits = match one {
+        Derived::Remove { values, home, .. } | Derived::Add { values, home, .. } => {
+            let index = schema.indexes.get(at).filter(|index| index.unique)?;
+            let types: Vec<&SqlType> = index.columns.iter().map(|column| &column.ty).collect();
+            are_of(values, &types) && *home < shards && *home != here
+        }
+        Derived::Children { old, change, .. } => {
+            let types: Vec<&SqlType> = types_of(&rules.referenced_by.get(at)?.parent_columns);
+            let new = if let ParentChange::Gets(new) = change { new } else { old };
+            are_of(old, &types) && are_of(new, &types)
+        }
+        Derived::Parent { key, .. } => {
+            let types: Vec<&SqlType> = types_of(&rules.foreign_keys.get(at)?.key_columns);
+            are_of(key, &types)
+        }
+    };
+    Some(fits && one.target(shards) == here)
 }
 
 /// The reply to a statement that fails with this error although its shard has done its share.

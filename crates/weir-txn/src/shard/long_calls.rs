@@ -26,7 +26,7 @@ use crate::exec::worker::{ClaimsOf, Start, Worker};
 use crate::faults::Faults;
 use crate::message::{Call, Callee, Request};
 use crate::storage::moment::{Changed, Moment, MomentParts, Progress};
-use crate::storage::{Mark, Workspace, WriteSet};
+use crate::storage::{Mark, Workspace, Write, WriteSet};
 
 /// A call with more arguments is one INSERT of many rows. It runs within a step: the size of a message bounds it.
 const ARGUMENTS_MAX: usize = 4_096;
@@ -75,6 +75,8 @@ struct LongCall<F> {
     timestamp: Timestamp,
     state: Option<OpenState>,
     chosen: Option<Chosen>,
+    /// Other transactions that were prepared at its moment, with their writes.
+    prepared: Vec<(TxnId, Arc<[Write]>)>,
     interrupts: Arc<Interrupts>,
     statement: StatementId,
     /// Taken at its end.
@@ -160,6 +162,7 @@ impl<F: Faults> LongCall<F> {
             has_locks: true,
             looks: looks.then_some(if self.bugs.forgets_deferred() { &[][..] } else { later }),
             derived: call.callee.derived().map(|derived| &derived[..]),
+            prepared: &|visit| self.prepared.iter().for_each(|(txn, writes)| visit(*txn, writes)),
             bugs: self.bugs,
         };
         call::run(fragment, call, scratch).map(Ran::packed)
@@ -229,6 +232,8 @@ impl<F: Faults> Node<F> {
             trusts_moment: self.bugs.trusts_moment(),
         };
         let chosen = self.chosen.get(&txn).cloned();
+        let others = self.participant.prepared().iter().filter(|(other, _)| **other != txn);
+        let prepared = others.map(|(other, prepared)| (*other, prepared.writes.clone())).collect();
         let ended = EndedCall {
             request,
             result: Err(Stop::Error(no_thread())),
@@ -248,6 +253,7 @@ impl<F: Faults> Node<F> {
             timestamp: Timestamp { clock: self.clock.last(), node: self.shard },
             state,
             chosen,
+            prepared,
             interrupts: self.interrupts.clone(),
             statement: self.statement,
             ended: Some(ended),
@@ -316,7 +322,11 @@ impl<F: Faults> Node<F> {
             Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
                 let holders = match (&stop, &ended.met) {
                     (Stop::Held(_), Some(claim)) => self.claims.against(claim, ended.request.txn()),
-                    _ => self.holders(stop),
+                    _ => {
+                        let mut holders = self.holders(stop);
+                        holders.retain(|holder| self.participant.prepared().contains_key(holder));
+                        holders
+                    }
                 };
                 Err(if holders.is_empty() { Stop::Long } else { Stop::Held(holders) })
             }

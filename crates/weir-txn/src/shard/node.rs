@@ -844,6 +844,10 @@ impl<F: Faults> Node<F> {
                 && !self.bugs.ignores_open(),
             looks: looks.then_some(if self.bugs.forgets_deferred() { &[][..] } else { later }),
             derived: call.callee.derived().map(|derived| &derived[..]),
+            prepared: &|visit| {
+                let others = self.participant.prepared().iter().filter(|(other, _)| **other != txn);
+                others.for_each(|(other, prepared)| visit(*other, &prepared.writes));
+            },
             bugs: self.bugs,
         };
         let ran = call::run(fragment, call, &mut self.scratch).map(Ran::packed);

@@ -281,6 +281,11 @@ impl Storage {
         self.tables[table].row(row)
     }
 
+    /// Column of a row that is not in the table.
+    pub fn read_packed(&self, table: TableId, packed: &[u8], column: ColumnIndex) -> Value {
+        self.tables[table].layout.read(packed, column)
+    }
+
     /// Key of the row in an index, in its stored form.
     pub fn index_key(&self, table: TableId, index: IndexId, row: u32) -> KeyBytes {
         let store = &self.tables[table];

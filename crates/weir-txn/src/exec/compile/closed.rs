@@ -61,7 +61,7 @@ impl Closed {
         self.open_from == 0
     }
 
-    fn is_open(&self, table: &Table) -> bool {
+    pub fn is_open(&self, table: &Table) -> bool {
         table.span.file as usize >= self.open_from
     }
 

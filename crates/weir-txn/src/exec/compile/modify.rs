@@ -6,6 +6,7 @@ use crate::exec::expr::CompiledExpr;
 use crate::exec::expr::compile::compile_list;
 use crate::exec::foreseen::arbiter;
 use crate::exec::query::CompiledQuery;
+use crate::exec::routing::inserted;
 use crate::exec::slots::ROW_IDENTITY;
 use crate::exec::slots::Slot;
 use crate::exec::walk;
@@ -22,7 +23,7 @@ use weir_sql::bound::{
 };
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::walk::has_subquery;
-use weir_types::{SqlError, SqlState, SqlType, Value};
+use weir_types::{SqlError, SqlType, Value};
 
 use super::ProcedureCompiler;
 
@@ -33,15 +34,6 @@ impl<'a> ProcedureCompiler<'a> {
         statement: &Statement,
         hold: Hold,
     ) -> Result<CompiledInsert, SqlError> {
-        if let InsertSource::Query(_) = &insert.source {
-            self.check_parents_are_near(insert.table, &|column| insert.columns.contains(&column))?;
-        }
-        let updated = insert.on_conflict.iter().filter_map(|conflict| conflict.update.as_ref());
-        for (assignments, _) in updated {
-            self.check_parents_are_near(insert.table, &|column| {
-                assignments.iter().any(|(of, _)| *of == column)
-            })?;
-        }
         self.slots.begin_statement(statement);
         // DO UPDATE and RETURNING may read any column of the row.
         let mut compiler = Compiler::new(self.schema, &mut self.slots);
@@ -92,8 +84,8 @@ impl<'a> ProcedureCompiler<'a> {
             .zip(&self.router.catalog.table(insert.table).foreign_keys)
             .enumerate()
         {
-            if compiled.together
-                || compiled.parent_partition.is_none()
+            if !compiled.is_distant()
+                || !compiled.is_looked_up_with_values()
                 || self.router.proven.holds(insert, rule)
             {
                 continue;
@@ -105,9 +97,8 @@ impl<'a> ProcedureCompiler<'a> {
                 let Some(partition) = partition.filter(|keys| !self.origins.is_own(keys)) else { continue };
                 let mut values = Vec::new();
                 for column in &compiled.key_columns {
-                    let at = insert.columns.iter().position(|given| given == column);
-                    match at {
-                        Some(at) => values.push(CompiledExpr::compile(&row[at], &mut compiler)?),
+                    match inserted(insert, row, *column) {
+                        Some(value) => values.push(CompiledExpr::compile(value, &mut compiler)?),
                         None => values.push(CompiledExpr::Constant(Value::Null)),
                     }
                 }
@@ -152,9 +143,6 @@ impl<'a> ProcedureCompiler<'a> {
         statement: &Statement,
         hold: Hold,
     ) -> Result<CompiledUpdate, SqlError> {
-        self.check_parents_are_near(update.table, &|column| {
-            update.assignments.iter().any(|(of, _)| *of == column)
-        })?;
         self.slots.begin_statement(statement);
         let mut rows = self.matches(update.table, update.relation, &update.from, update.filter.as_ref())?;
         let mut assignments = Vec::new();
@@ -201,29 +189,6 @@ impl<'a> ProcedureCompiler<'a> {
             slots: self.slots.slots_max(),
             cells: self.slots.cells_max(),
         })
-    }
-
-    /// A parent that may live on another shard is looked up there for the rows of VALUES, and for nothing else.
-    fn check_parents_are_near(
-        &self,
-        table: TableId,
-        is_set: &dyn Fn(ColumnIndex) -> bool,
-    ) -> Result<(), SqlError> {
-        let keys = &self.router.catalog.table(table).foreign_keys;
-        for (rule, key) in self.rules[table.0 as usize].foreign_keys.iter().zip(keys) {
-            let is_distant = self.shards > 1 && !rule.together && rule.parent_partition.is_some();
-            if is_distant && key.columns.iter().any(|&column| is_set(column)) {
-                let parent = &self.router.catalog.table(key.parent).name;
-                let message = format!(
-                    "not supported: setting the columns of foreign key \"{}\", whose rows of {parent} may live on other shards, but \
-                     by INSERT … VALUES",
-                    rule.name
-                );
-                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
-                    .with_hint(format!("delete the row and insert it anew, or partition both tables alike, by what {parent} is found by")));
-            }
-        }
-        Ok(())
     }
 
     fn update_name(&self) -> UpdateName {

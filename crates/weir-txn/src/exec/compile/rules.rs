@@ -5,38 +5,44 @@ use crate::exec::expr::CompiledExpr;
 use crate::exec::program::CompileError;
 use crate::exec::sequences::{generates_id, has_a_share_for_each};
 use crate::exec::slots::SlotAllocator;
-use crate::exec::write::{CheckRule, ForeignKeyRule, Reference, TableRules};
+use crate::exec::write::{CheckRule, Children, ForeignKeyRule, Reference, TableRules};
 use crate::storage::{GLOBAL_KEYS_MAX, IndexId, IndexSchema, Schema, TableSchema};
 use weir_analysis::plan::Placement;
 use weir_sql::bound::{ExprKind, RelationId};
-use weir_sql::catalog::{Catalog, ColumnIndex, Deferral, ForeignKey, ForeignKeyAction, Table, TableId};
+use weir_sql::catalog::{ColumnIndex, ForeignKey, ForeignKeyAction, Table, TableId};
 
 use super::touched::Parts;
-use super::{Closed, unsupported};
+use super::unsupported;
 use std::collections::BTreeSet;
 
 /// The global keys of a table over several shards: unique indexes of its storage whose columns do not say where a row lives. A key is unique
 /// without more if rows with the same key live on one shard, or if all values are generated, of which no two shards have the same
-/// (coordination-avoidance.txt §5.1, "choose some value").
+/// (coordination-avoidance.txt §5.1, "choose some value"). Rows of a key that a foreign key refers to must be found besides.
 ///
 /// # Errors
 /// There are more than [`GLOBAL_KEYS_MAX`].
 pub(super) fn global_keys(
+    Parts { catalog, placement, closed, .. }: Parts<'_>,
     table: &Table,
     schema: &TableSchema,
-    placement: &[Placement],
-    closed: &Closed,
 ) -> Result<Vec<IndexId>, CompileError> {
-    let Some(partition) = placement[table.id.0 as usize].columns() else { return Ok(Vec::new()) };
-    let is_generated = |column: ColumnIndex| {
-        table.columns[column].default.as_ref().is_some_and(generates_id)
-            && !closed.may_be_chosen(table, column)
+    let is_generated = |column: &ColumnIndex| {
+        table.columns[*column].default.as_ref().is_some_and(generates_id)
+            && !closed.may_be_chosen(table, *column)
+    };
+    let is_referred = |columns: &[ColumnIndex]| {
+        let refers = |key: &ForeignKey| {
+            key.parent == table.id
+                && key.parent_columns.len() == columns.len()
+                && key.parent_columns.iter().all(|column| columns.contains(column))
+        };
+        catalog.tables.iter().flat_map(|child| &child.foreign_keys).any(refers)
     };
     let is_global = |(_, index): &(IndexId, &IndexSchema)| {
-        let columns = || index.columns.iter().filter_map(|column| column.column);
+        let columns: Vec<ColumnIndex> = index.columns.iter().filter_map(|column| column.column).collect();
         index.unique
-            && !partition.iter().all(|of| columns().any(|column| column == *of))
-            && !columns().any(is_generated)
+            && !says_home(placement, table.id, &columns)
+            && (!columns.iter().any(is_generated) || is_referred(&columns))
     };
     let keys: Vec<IndexId> = schema.indexes.iter().enumerate().filter(is_global).map(|(at, _)| at).collect();
     match keys.len() <= GLOBAL_KEYS_MAX {
@@ -51,33 +57,17 @@ pub(super) fn global_keys(
     }
 }
 
-/// Rejects placements under which a parent cannot be located from its child's columns, or a shard generates no ids that live on it.
+/// Whether the values of these columns say where a row of the table lives; every shard has those of a replicated table.
+fn says_home(placement: &[Placement], table: TableId, columns: &[ColumnIndex]) -> bool {
+    let partition = placement[table.0 as usize].columns();
+    partition.is_none_or(|partition| partition.iter().all(|own| columns.contains(own)))
+}
+
+/// Rejects a placement under which a shard generates no ids that live on it.
 pub(super) fn check_homes(
-    catalog: &Catalog,
+    Parts { catalog, placement, shards, .. }: Parts<'_>,
     table: &Table,
-    placement: &[Placement],
-    shards: u16,
 ) -> Result<(), CompileError> {
-    for key in &table.foreign_keys {
-        let parent = placement[key.parent.0 as usize].columns();
-        if parent.is_some_and(|columns| !columns.iter().all(|own| key.parent_columns.contains(own))) {
-            return Err(unsupported(
-                key.span,
-                format!(
-                    "foreign key \"{}\" over several shards, whose columns do not tell where the parent lives,",
-                    key.name
-                ),
-                "Partition the parent by columns that the key refers to, make it replicated, or run on one shard.",
-            ));
-        }
-        if key.deferral != Deferral::Never && !lives_together(placement, table.id, key) {
-            return Err(unsupported(
-                key.span,
-                format!("DEFERRABLE foreign key \"{}\" of rows whose parents live on other shards", key.name),
-                "Leave DEFERRABLE away, partition the table by the columns that refer to the parent, or run on one shard.",
-            ));
-        }
-    }
     let Some([column]) = placement[table.id.0 as usize].columns() else { return Ok(()) };
     if let Some(ExprKind::NextValue(sequence)) =
         table.columns[*column].default.as_ref().map(|expr| &expr.kind)
@@ -184,6 +174,8 @@ pub(super) fn table_rules(
             on_update: key.on_update,
             child_index: schema.table(child).indexes.iter().position(starts),
             together: lives_together(placement, child, key),
+            children: children_of(placement, child, key),
+            by_key: !says_home(placement, table, &key.parent_columns),
             deferral: key.deferral,
             rule,
         });
@@ -209,24 +201,41 @@ pub(super) fn foreign_key(
     };
     let parent_index =
         parent.indexes.iter().position(fits).expect("the binder demands a unique key behind a foreign key");
-    let key_columns = parent.indexes[parent_index]
+    let key_columns: Vec<ColumnIndex> = parent.indexes[parent_index]
         .columns
         .iter()
         .filter_map(|column| column.column.and_then(child_of))
         .collect();
-    let parent_partition = placement[key.parent.0 as usize]
-        .columns()
-        .map(|columns| columns.iter().filter_map(|&column| child_of(column)).collect());
+    let by_key = !says_home(placement, key.parent, &key.parent_columns);
+    let parent_partition = match by_key {
+        true => Some(key_columns.clone()),
+        false => placement[key.parent.0 as usize]
+            .columns()
+            .map(|columns| columns.iter().filter_map(|&column| child_of(column)).collect()),
+    };
     ForeignKeyRule {
         name: key.name.clone(),
         parent: key.parent,
         parent_index,
+        declared: key
+            .columns
+            .iter()
+            .filter_map(|own| key_columns.iter().position(|column| column == own))
+            .collect(),
         key_columns,
         parent_partition,
+        by_key,
         together: lives_together(placement, table, key),
         parent_may_go,
         deferral: key.deferral,
     }
+}
+
+fn children_of(placement: &[Placement], child: TableId, key: &ForeignKey) -> Children {
+    let Some(partition) = placement[child.0 as usize].columns() else { return Children::Copied };
+    let position = |column: &ColumnIndex| key.columns.iter().position(|own| own == column);
+    let positions: Option<Vec<usize>> = partition.iter().map(position).collect();
+    positions.map_or(Children::OnAny, Children::OnOne)
 }
 
 /// Returns whether child and parent always live on the same shard.

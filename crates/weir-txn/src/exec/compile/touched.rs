@@ -89,11 +89,19 @@ impl<'a> Touched<'a> {
         // A key of generated values is global once others are chosen.
         let chosen = program.closed.chosen().symmetric_difference(closed.chosen());
         changed.extend(chosen.map(|(table, _)| table));
+        // A key of generated values is global, too, while a foreign key refers to it.
+        let parents = |table: &Table| table.foreign_keys.iter().map(|key| key.parent).collect::<Vec<_>>();
+        let was = |table: TableId| before.tables.get(table.0 as usize).into_iter().flat_map(parents);
+        let referred = |table: TableId| was(table).chain(parents(after.table(table)));
+        let is_closed = |parent: &TableId| {
+            after.tables.get(parent.0 as usize).is_some_and(|parent| !closed.is_open(parent))
+        };
+        let parents_of: Vec<TableId> = changed.iter().copied().flat_map(referred).filter(is_closed).collect();
+        changed.extend(parents_of);
         let mut near = changed.clone();
         for &table in &changed {
-            let parents = |table: &Table| table.foreign_keys.iter().map(|key| key.parent).collect::<Vec<_>>();
             near.extend(parents(after.table(table)));
-            near.extend(before.tables.get(table.0 as usize).into_iter().flat_map(parents));
+            near.extend(was(table));
             let rules = program.rules.get(table.0 as usize).into_iter();
             near.extend(rules.flat_map(|rules| &rules.referenced_by).map(|reference| reference.child));
         }
@@ -110,17 +118,15 @@ impl<'a> Touched<'a> {
     ///
     /// # Errors
     /// A table has too many global keys.
-    pub fn schema(
-        &self,
-        Parts { catalog, placement, closed, shards }: Parts<'_>,
-    ) -> Result<Schema, CompileError> {
+    pub fn schema(&self, parts: Parts<'_>) -> Result<Schema, CompileError> {
+        let catalog = parts.catalog;
         let mut schema = match self.before {
             Some(before) => before.schema.with_changed(catalog, &self.changed),
             None => Schema::new(catalog),
         };
-        if shards > 1 {
+        if parts.shards > 1 {
             for &table in &self.changed {
-                let keys = global_keys(catalog.table(table), schema.table(table), placement, closed)?;
+                let keys = global_keys(parts, catalog.table(table), schema.table(table))?;
                 schema.set_global_keys(table, &keys);
             }
         }
@@ -135,7 +141,7 @@ impl<'a> Touched<'a> {
             false => self.near.iter().map(|table| catalog.table(*table)).collect(),
         };
         if parts.shards > 1 {
-            tables.iter().try_for_each(|table| check_homes(catalog, table, parts.placement, parts.shards))?;
+            tables.iter().try_for_each(|table| check_homes(parts, table))?;
         }
         tables.iter().try_for_each(|table| check_indexes(table))
     }

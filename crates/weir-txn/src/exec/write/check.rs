@@ -1,6 +1,7 @@
 //! The rules of a new or changed row: NOT NULL, CHECK, and the parents of its foreign keys.
 
 use smallvec::SmallVec;
+use weir_core::ids::ShardId;
 use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::text::to_text;
@@ -14,17 +15,17 @@ use crate::exec::call::{Place, Run, Stop, internal};
 use crate::exec::deferred::Later;
 use crate::faults::Faults;
 use crate::placement::shard_of;
-use crate::storage::{KeyBytes, Rows, TableSchema, key::push_key};
+use crate::storage::{EntriesId, KeyBytes, Rows, TableSchema, key::push_key};
 
 impl<F: Faults> Run<'_, F> {
-    /// NOT NULL, CHECK and FOREIGN KEY of a new or changed row; `touched` columns are new, and the foreign keys
-    /// `parents_seen` are known to hold. Gives those that are to be looked at later, or when the statement has ended.
+    /// NOT NULL, CHECK and FOREIGN KEY of a new or changed row; `touched` columns are new, and `insert` says which parents are looked up
+    /// besides. Gives those that are to be looked at later, or when the statement has ended.
     pub(super) fn check_row(
         &mut self,
         table: TableId,
         values: &[Value],
         touched: &dyn Fn(ColumnIndex) -> bool,
-        parents_seen: &[usize],
+        insert: Option<&CompiledInsert>,
     ) -> Result<Unseen, Stop> {
         let program = self.fragment.program;
         let schema = program.schema.table(table);
@@ -57,11 +58,19 @@ impl<F: Faults> Run<'_, F> {
         }
         let mut unseen = Unseen::default();
         for (at, rule) in rules.foreign_keys.iter().enumerate() {
-            if parents_seen.contains(&at) || !rule.key_columns.iter().any(|&column| touched(column)) {
+            let is_seen = insert.is_some_and(|insert| insert.parents_seen.contains(&at));
+            if is_seen || !rule.key_columns.iter().any(|&column| touched(column)) {
                 continue;
             }
+            let is_elsewhere = self.shard_of_parent(rule, values).is_some_and(|at| at != self.fragment.here);
             match self.waits(rule.deferral, &rule.name) {
                 true => unseen.later.push(at),
+                false if is_elsewhere => {
+                    // The shard of the parent runs the statement, too, and looks it up.
+                    if !insert.is_some_and(|insert| insert.looks_elsewhere(at)) {
+                        unseen.elsewhere.push(at);
+                    }
+                }
                 false if self.check_parent(rule, values)? => {}
                 false => unseen.unmet.push(at),
             }
@@ -86,22 +95,21 @@ impl<F: Faults> Run<'_, F> {
         .with_detail(failing_row(schema, value))
     }
 
-    /// Whether the parent is there. It is looked up where it lives; elsewhere its own shard does it
-    /// ([`Run::check_parents_for_others`]).
+    /// The shard where the parent of a row with these values is found; none: the row refers to none, or every shard has its parent.
+    pub(super) fn shard_of_parent(&self, rule: &ForeignKeyRule, values: &[Value]) -> Option<ShardId> {
+        let shards = self.fragment.program.shards;
+        let columns = rule.parent_partition.as_ref().filter(|_| shards > 1 && rule.is_distant())?;
+        if rule.key_columns.iter().any(|&column| values[column].is_null()) {
+            return None;
+        }
+        let partition: SmallVec<[Value; 2]> = columns.iter().map(|&column| values[column].clone()).collect();
+        Some(shard_of(&partition, shards))
+    }
+
+    /// Whether the parent, which is found here, is there.
     pub(super) fn check_parent(&mut self, rule: &ForeignKeyRule, values: &[Value]) -> Result<bool, Stop> {
         if rule.key_columns.iter().any(|&column| values[column].is_null()) {
             return Ok(true);
-        }
-        let shards = self.fragment.program.shards;
-        if let Some(columns) = &rule.parent_partition
-            && shards > 1
-            && !rule.together
-        {
-            let partition: SmallVec<[Value; 2]> =
-                columns.iter().map(|&column| values[column].clone()).collect();
-            if shard_of(&partition, shards) != self.fragment.here {
-                return Ok(true);
-            }
         }
         let index = &self.fragment.program.schema.table(rule.parent).indexes[rule.parent_index];
         let mut key = KeyBytes::new();
@@ -120,16 +128,38 @@ impl<F: Faults> Run<'_, F> {
         }) {
             return Ok(true);
         }
-        let Some(row) = self.fragment.storage.get(rule.parent, rule.parent_index, &key) else {
+        let Some((table, row)) = self.find_parent(rule, &key) else {
+            self.settle(rule.parent)?;
+            self.wait_for_prepared_key(rule.parent, rule.parent_index, &key)?;
             self.note_read(rule.parent, || Interval::Key(rule.parent_index, key));
             return Ok(false);
         };
         if rule.parent_may_go {
-            self.claim_row(rule.parent, row.row, LockStrength::KeyShare)?;
+            if !self.forgets_to_hold(table) {
+                self.claim_row(table, row, LockStrength::KeyShare)?;
+            }
         } else if rule.together {
             self.parent_seen = Some((rule.parent, rule.parent_index, key));
         }
         Ok(true)
+    }
+
+    /// The parent's row, or its entry.
+    fn find_parent(&self, rule: &ForeignKeyRule, key: &KeyBytes) -> Option<(TableId, u32)> {
+        let storage = &self.fragment.storage;
+        if let Some(row) = storage.get(rule.parent, rule.parent_index, key) {
+            return Some((rule.parent, row.row));
+        }
+        let entries = self.fragment.program.schema.entries_of(rule.parent, rule.parent_index);
+        let entries = entries.filter(|_| rule.by_key)?;
+        storage.get(entries, 0, key).map(|entry| (entries, entry.row))
+    }
+
+    /// Whether a deliberate bug lets the row, or entry, of a parent go that a child refers to.
+    fn forgets_to_hold(&self, table: TableId) -> bool {
+        let is_entry = EntriesId::of(table).is_some();
+        let bugs = &self.fragment.bugs;
+        bugs.shares_no_entry() && is_entry || bugs.holds_no_parent() && self.fragment.derived.is_some()
     }
 
     /// PostgreSQL's 23503; `value` is that of the key's n-th column.
@@ -141,10 +171,10 @@ impl<F: Faults> Run<'_, F> {
         value: &dyn Fn(usize) -> Value,
     ) -> SqlError {
         let schema = self.fragment.program.schema.table(table);
-        let names: Vec<&str> =
-            rule.key_columns.iter().map(|&column| schema.column_names[column].as_str()).collect();
-        let text = |(at, &column): (usize, &ColumnIndex)| to_text(&value(at), &schema.types[column]);
-        let texts: Vec<String> = rule.key_columns.iter().enumerate().map(text).collect();
+        let columns = || rule.declared.iter().map(|&at| (at, rule.key_columns[at]));
+        let names: Vec<&str> = columns().map(|(_, column)| schema.column_names[column].as_str()).collect();
+        let texts: Vec<String> =
+            columns().map(|(at, column)| to_text(&value(at), &schema.types[column])).collect();
         SqlError::new(
             SqlState::FOREIGN_KEY_VIOLATION,
             format!(

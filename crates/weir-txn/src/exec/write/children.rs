@@ -11,8 +11,8 @@ use super::Reference;
 use crate::claims::Interval;
 use crate::exec::call::{Run, Stop};
 use crate::exec::deferred::Later;
-use crate::exec::foreseen::leaves_children;
 use crate::faults::Faults;
+use crate::message::ParentChange;
 use crate::storage::{
     ColumnChange, ColumnOperation, KeyBytes, KeyRange, Operation, RowRef, Rows, key::push_key,
 };
@@ -41,20 +41,22 @@ impl<F: Faults> Run<'_, F> {
             }
             let new_key: Option<Vec<Value>> =
                 new.map(|new| columns.iter().map(|&column| new[column].clone()).collect());
-            if program.shards > 1 && !reference.together {
-                return Err(leaves_children(&reference.name).into());
-            }
+            let change = new_key.clone().map_or(ParentChange::Goes, ParentChange::Gets);
+            self.check_action(reference, &change)?;
             self.claim_row(table, row, LockStrength::Update)?;
             let action = if new.is_some() { reference.on_update } else { reference.on_delete };
             let is_late = action == ForeignKeyAction::NoAction;
             if is_late && self.waits(reference.deferral, &reference.name) {
-                self.later.push(Later::Parent { table, reference: at, key: old_key });
+                self.later.push(Later::Parent { table, reference: at, key: old_key, is_asked: false });
+                continue;
+            }
+            if !self.ask_for_children((table, at), &old_key, &change) {
                 continue;
             }
             let children = self.children(reference, &old_key)?;
             if is_late && !children.is_empty() {
                 // The statement may still delete the children, or create another parent with that key.
-                self.unmet.push(Later::Parent { table, reference: at, key: old_key });
+                self.unmet.push(Later::Parent { table, reference: at, key: old_key, is_asked: true });
                 continue;
             }
             for child in children {
@@ -78,9 +80,16 @@ impl<F: Faults> Run<'_, F> {
         };
         let changes = match (action, new_key) {
             (ForeignKeyAction::NoAction | ForeignKeyAction::Restrict, _) => {
+                self.wait_for_going(reference, child)?;
                 return Err(self.is_referenced(table, reference, old_key).into());
             }
-            (ForeignKeyAction::Cascade, None) => return self.delete_row(reference.child, child),
+            (ForeignKeyAction::Cascade, None) => {
+                match self.holds_rows() {
+                    true => self.claim_row(reference.child, child, LockStrength::Update)?,
+                    false => self.hold_going(reference.child, child)?,
+                }
+                return self.delete_row(reference.child, child);
+            }
             (ForeignKeyAction::Cascade, Some(new)) => assign(new.to_vec()),
             (ForeignKeyAction::SetNull, _) => assign(vec![Value::Null; reference.columns.len()]),
             (ForeignKeyAction::SetDefault, _) => {
@@ -94,6 +103,11 @@ impl<F: Faults> Run<'_, F> {
         };
         // A transaction that changes another part of the key locks the child too.
         self.claim_row(reference.child, child, LockStrength::NoKeyUpdate)?;
+        let columns = 0..self.fragment.program.schema.table(reference.child).types.len();
+        let new: Vec<Value> =
+            columns.map(|column| self.changed(reference.child, child, &changes, column)).collect();
+        self.check_moved(reference.child, child, &new)?;
+        self.on_parent_change(reference.child, child, Some(&new))?;
         let columns = changes.iter().map(|(column, value)| ColumnOperation {
             column: *column,
             change: ColumnChange::Assign(value.clone()),

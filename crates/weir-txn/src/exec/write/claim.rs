@@ -236,6 +236,37 @@ impl<F: Faults> Run<'_, F> {
         if holders.is_empty() { Ok(()) } else { Err(Stop::Held(holders)) }
     }
 
+    /// Waits for a prepared transaction that is about to insert the key: it may have committed elsewhere. Nobody waits for one that is open.
+    pub(super) fn wait_for_prepared_key(
+        &self,
+        table: TableId,
+        index: IndexId,
+        key: &KeyBytes,
+    ) -> Result<(), Stop> {
+        let bugs = &self.fragment.bugs;
+        if self.fragment.claims.is_empty() || bugs.no_guards() || bugs.misses_prepared_parents() {
+            return Ok(());
+        }
+        let mut holders = self.claims_against(&Claim::Key(table, index, key.clone()));
+        if !holders.is_empty() {
+            let mut prepared = Holders::new();
+            (self.fragment.prepared)(&mut |txn, _| prepared.push(txn));
+            holders.retain(|holder| prepared.contains(holder));
+        }
+        self.wait_for_prepared(holders)
+    }
+
+    /// Waits for these prepared transactions, not because of a claim of its own.
+    pub(super) fn wait_for_prepared(&self, holders: Holders) -> Result<(), Stop> {
+        if holders.is_empty() {
+            return Ok(());
+        }
+        if let Some(worker) = self.fragment.claims.worker() {
+            worker.take_met();
+        }
+        Err(Stop::Held(holders))
+    }
+
     /// Waits likewise for any row with a unique key that a row with these values would have.
     pub(super) fn wait_for_keys(
         &self,

@@ -7,8 +7,8 @@ use weir_types::Value;
 use crate::exec::call::{Run, Stop};
 use crate::exec::deferred::{Later, is_batch, waits};
 use crate::faults::Faults;
-use crate::message::Setting;
-use crate::storage::{KeyBytes, RowRef, Rows, key::push_key};
+use crate::message::{ParentChange, Setting, WhyParent};
+use crate::storage::{RowRef, Rows};
 
 /// Foreign keys that could not be checked for a row about to be written, by number.
 #[derive(Debug, Default)]
@@ -17,12 +17,15 @@ pub(super) struct Unseen {
     pub later: SmallVec<[usize; 2]>,
     /// The parent is missing but may exist at the end of the statement.
     pub unmet: SmallVec<[usize; 2]>,
+    /// The parent is to be looked for at another shard.
+    pub elsewhere: SmallVec<[usize; 2]>,
 }
 
 impl Unseen {
     pub fn retain(&mut self, stays: impl Fn(usize) -> bool) {
         self.later.retain(|rule| stays(*rule));
         self.unmet.retain(|rule| stays(*rule));
+        self.elsewhere.retain(|rule| stays(*rule));
     }
 }
 
@@ -46,6 +49,7 @@ impl<F: Faults> Run<'_, F> {
         let child = |&rule: &usize| Later::Child { table, row, rule };
         self.later.extend(unseen.later.iter().map(child));
         self.unmet.extend(unseen.unmet.iter().map(child));
+        self.elsewhere.extend(unseen.elsewhere.iter().map(child));
     }
 
     /// Runs at the end of the statement: checks that failed during the statement must hold now.
@@ -61,6 +65,16 @@ impl<F: Faults> Run<'_, F> {
         self.look(&all)
     }
 
+    /// Runs at the end of the run: parents at other shards are asked for. A row that has gone again refers to none.
+    pub(in crate::exec) fn ask_elsewhere(&mut self) -> Result<(), Stop> {
+        let all = std::mem::take(&mut self.elsewhere);
+        if self.is_batch() {
+            self.later.extend(all);
+            return Ok(());
+        }
+        self.look(&all)
+    }
+
     /// Runs the checks.
     ///
     /// # Errors
@@ -68,8 +82,12 @@ impl<F: Faults> Run<'_, F> {
     pub(in crate::exec) fn look(&mut self, all: &[Later]) -> Result<(), Stop> {
         all.iter().try_for_each(|one| match one {
             Later::Child { table, row, rule } => self.look_for_parent(*table, *row, *rule),
-            Later::Parent { table, reference, key } => self.look_for_children(*table, *reference, key),
-            Later::Distant { table, rule, key } => self.look_for_distant_parent(*table, *rule, key),
+            Later::Parent { table, reference, key, is_asked } => {
+                self.look_for_children((*table, *reference), key, *is_asked)
+            }
+            Later::Distant { table, rule, key } => {
+                self.look_for_parent_with((*table, *rule), key, WhyParent::IsReferred)
+            }
         })
     }
 
@@ -82,42 +100,33 @@ impl<F: Faults> Run<'_, F> {
         let columns = program.schema.table(table).types.len();
         let values: Vec<Value> =
             (0..columns).map(|column| storage.value(table, RowRef { shard: 0, row }, column)).collect();
-        let rule = &program.rules[table.0 as usize].foreign_keys[rule];
+        let (at, rule) = (rule, &program.rules[table.0 as usize].foreign_keys[rule]);
+        if let Some(shard) = self.shard_of_parent(rule, &values).filter(|shard| *shard != self.fragment.here)
+        {
+            let key = rule.key_columns.iter().map(|&column| values[column].clone()).collect();
+            self.ask_for_parent(shard, (table, at), key, WhyParent::IsReferred);
+            return Ok(());
+        }
         match self.check_parent(rule, &values)? {
             true => Ok(()),
             false => Err(self.parent_missing(table, rule, &|at| values[rule.key_columns[at]].clone()).into()),
         }
     }
 
-    fn look_for_distant_parent(&mut self, table: TableId, rule: usize, key: &[Value]) -> Result<(), Stop> {
-        let program = self.fragment.program;
-        let rule = &program.rules[table.0 as usize].foreign_keys[rule];
-        let mut bytes = KeyBytes::new();
-        let columns = &program.schema.table(rule.parent).indexes[rule.parent_index].columns;
-        columns.iter().zip(key).for_each(|(column, value)| push_key(&mut bytes, value, column));
-        match self.has_parent(rule, bytes)? {
-            true => Ok(()),
-            false => Err(self.parent_missing(table, rule, &|at| key[at].clone()).into()),
-        }
-    }
-
-    /// A new row with the same key satisfies the children.
-    fn look_for_children(&mut self, table: TableId, reference: usize, key: &[Value]) -> Result<(), Stop> {
-        let program = self.fragment.program;
-        let reference = &program.rules[table.0 as usize].referenced_by[reference];
-        if self.children(reference, key)?.is_empty() {
+    /// A new row with the same key satisfies the children. `is_asked`: other shards have been asked for children already.
+    fn look_for_children(
+        &mut self,
+        (table, at): (TableId, usize),
+        key: &[Value],
+        is_asked: bool,
+    ) -> Result<(), Stop> {
+        let reference = &self.fragment.program.rules[table.0 as usize].referenced_by[at];
+        if !is_asked && !self.ask_for_children((table, at), key, &ParentChange::HasGone) {
             return Ok(());
         }
-        let rule = &program.rules[reference.child.0 as usize].foreign_keys[reference.rule];
-        let index = &program.schema.table(table).indexes[rule.parent_index];
-        let mut bytes = KeyBytes::new();
-        for (index_column, child_column) in index.columns.iter().zip(&rule.key_columns) {
-            let at = reference.columns.iter().position(|column| column == child_column);
-            push_key(&mut bytes, &key[at.expect("both are of one foreign key")], index_column);
-        }
-        match self.has_parent(rule, bytes)? {
-            true => Ok(()),
-            false => Err(self.is_referenced(table, reference, key).into()),
+        match self.children_that_stay(reference, key)? {
+            true => self.look_for_another_parent((table, at), key),
+            false => Ok(()),
         }
     }
 }

@@ -8,7 +8,6 @@
 use weir_core::ids::ShardId;
 use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
-use weir_types::interrupt::check;
 use weir_types::{SqlError, SqlState, Value};
 
 use super::claim::key_of;
@@ -100,17 +99,6 @@ impl<F: Faults> Run<'_, F> {
         self.fragment.storage.with_committed(|base| base.unique_violation(entries, 0, values)).into()
     }
 
-    /// Carries out writes of entries that other shards have derived: removals first, as the list is sorted.
-    pub(in crate::exec) fn write_entries(&mut self, derived: &[Derived]) -> Result<(), Stop> {
-        derived.iter().try_for_each(|one| {
-            check()?;
-            match one {
-                Derived::Remove { key, values, home } => self.remove_entry(*key, values, *home),
-                Derived::Add { key, values, home } => self.add_entry(*key, values, *home),
-            }
-        })
-    }
-
     /// The entries of the key, and the bytes of these values in it, which are claimed. The claim comes before any look: of a transaction
     /// that has committed at the home and not yet here, the claim is the only sign.
     fn claim_entry(&mut self, key: GlobalKey, values: &[Value]) -> Result<(TableId, KeyBytes), Stop> {
@@ -128,7 +116,7 @@ impl<F: Faults> Run<'_, F> {
         Ok((entries, bytes))
     }
 
-    fn add_entry(&mut self, key: GlobalKey, values: &[Value], home: ShardId) -> Result<(), Stop> {
+    pub(super) fn add_entry(&mut self, key: GlobalKey, values: &[Value], home: ShardId) -> Result<(), Stop> {
         let (entries, bytes) = self.claim_entry(key, values)?;
         let own = self.fragment.storage.get(key.table, key.index, &bytes);
         if let Some(row) = own.filter(|_| !self.fragment.bugs.looks_in_entries_alone()) {
@@ -146,7 +134,12 @@ impl<F: Faults> Run<'_, F> {
         }
     }
 
-    fn remove_entry(&mut self, key: GlobalKey, values: &[Value], home: ShardId) -> Result<(), Stop> {
+    pub(super) fn remove_entry(
+        &mut self,
+        key: GlobalKey,
+        values: &[Value],
+        home: ShardId,
+    ) -> Result<(), Stop> {
         let (entries, bytes) = self.claim_entry(key, values)?;
         // The home is behind the key's columns.
         let is_of_home = |entry: &RowRef| {

@@ -5,20 +5,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_core::ids::ShardId;
-use weir_types::SqlError;
+use weir_sql::catalog::TableId;
+use weir_types::{SqlError, Value};
 
 use super::{Action, Interactive, Phase};
-use crate::message::{Call, Callee, Derived, GlobalKey, too_much_derived};
+use crate::message::{Call, Callee, Derived, too_much_derived};
 
 /// Limit on the writes for one shard: they travel in one message.
 const DERIVED_BYTES_MAX: usize = 8 << 20;
 
 impl Interactive {
-    /// Sends the writes to their shards, all at the same time; without any the statement has succeeded. `statement`: what has derived them.
-    pub(super) fn carry(&mut self, derived: Vec<Derived>, statement: &Call, out: &mut Vec<Action>) {
-        if derived.is_empty() {
+    /// Sends the writes of the lowest stage to their shards, all at the same time, and keeps the others; without any the statement has
+    /// succeeded. `statement`: what has derived them.
+    pub(super) fn carry(&mut self, statement: &Call, out: &mut Vec<Action>) {
+        let Some(stage) = self.derived.iter().map(Derived::stage).min() else {
             return self.end_statement(out);
-        }
+        };
+        let derived = self.derived.extract_if(.., |one| one.stage() == stage).collect();
         let targets = Derived::by_target(derived, self.links.shards);
         if targets.values().any(|list| list.iter().map(Derived::bytes).sum::<usize>() > DERIVED_BYTES_MAX) {
             return self.fail(too_much_derived(), out);
@@ -27,7 +30,7 @@ impl Interactive {
             targets.into_iter().map(|(target, list)| (target, Arc::new(call_of(list, statement)))).collect();
         self.number += 1;
         let waiting = calls.keys().copied().collect();
-        self.phase = Phase::Deriving { waiting, calls, next: Vec::new(), error: None };
+        self.phase = Phase::Deriving { waiting, calls, error: None };
         self.send(out);
     }
 }
@@ -43,11 +46,15 @@ fn call_of(derived: Vec<Derived>, statement: &Call) -> Call {
     }
 }
 
-/// Keeps the error of the call with the lowest key, whichever comes first.
-pub(super) fn keep_lowest(kept: &mut Option<(GlobalKey, SqlError)>, call: &Call, error: SqlError) {
-    let keys = call.callee.derived().into_iter().flat_map(|derived| derived.iter().map(Derived::key));
-    let key = keys.min().expect("a target has writes");
-    if kept.as_ref().is_none_or(|(lowest, _)| key < *lowest) {
-        *kept = Some((key, error));
+/// An error of a round, and the constraint and key by which it comes before others.
+pub(super) type Ranked = ((TableId, usize), Vec<Value>, SqlError);
+
+/// Keeps the error of the call with the lowest constraint, and of one constraint that with the lowest key, whichever comes first.
+pub(super) fn keep_lowest(kept: &mut Option<Ranked>, call: &Call, error: SqlError) {
+    let rank = |one: &Derived| (one.constraint(), one.values().to_vec());
+    let all = call.callee.derived().into_iter().flat_map(|derived| derived.iter().map(rank));
+    let (constraint, key) = all.min().expect("a target has writes");
+    if kept.as_ref().is_none_or(|(lowest, least, _)| (&constraint, &key) < (lowest, least)) {
+        *kept = Some((constraint, key, error));
     }
 }

@@ -5,7 +5,7 @@ use weir_types::memory::WorkingMemory;
 use weir_types::{Notice, Severity, Value};
 
 use super::*;
-use crate::message::{Age, Callee, QueryReads, ReadQuery, Setting};
+use crate::message::{Age, Callee, GlobalKey, ParentChange, QueryReads, ReadQuery, Setting, WhyParent};
 
 const TXN: TxnId = TxnId { coordinator: 7, sequence: 3 };
 const FIRST: GlobalKey = GlobalKey { table: TableId(2), index: 1 };
@@ -40,10 +40,16 @@ fn said(action: Action) -> String {
     let of_work = |work: &Work| match &work.call.callee {
         Callee::Derived(derived) => {
             let of = |one: &Derived| {
-                let sign = if matches!(one, Derived::Add { .. }) { '+' } else { '-' };
-                let second = if one.key() == SECOND { "'" } else { "" };
                 let Value::Int(value) = one.values()[0] else { unreachable!() };
-                format!(" {sign}{value}{second} of {}", one.home())
+                match one {
+                    Derived::Remove { key, home, .. } | Derived::Add { key, home, .. } => {
+                        let sign = if matches!(one, Derived::Add { .. }) { '+' } else { '-' };
+                        let second = if *key == SECOND { "'" } else { "" };
+                        format!(" {sign}{value}{second} of {home}")
+                    }
+                    Derived::Children { .. } => format!(" children of {value}"),
+                    Derived::Parent { .. } => format!(" parent {value}"),
+                }
             };
             derived.iter().map(of).collect()
         }
@@ -328,6 +334,31 @@ fn notices_of_the_statement_come_before_the_error_of_its_round() {
     script.ended(0, 1, Ok((Answers::default(), output)), &[add(1, 0)]);
     script.failed(1, 2, SqlState::UNIQUE_VIOLATION);
     script.does(&["0: work 1", "1: work 2 +1 of 0", "error 23505 and 1 notices", "0: abort", "1: abort"]);
+}
+
+/// Children are asked for when no entry is in the way any more, and parents when all else has been done.
+#[test]
+fn stages_follow_each_other() {
+    let key = || vec![Value::Int(5)];
+    let children = |at| {
+        let change = ParentChange::Goes;
+        Derived::Children { at, parent: TableId(2), reference: 0, old: key(), change }
+    };
+    let parent = |at| {
+        let why = WhyParent::IsReferred;
+        Derived::Parent { at, child: TableId(3), rule: 0, key: key(), why }
+    };
+    let mut script = Script::begin(true);
+    script.statement(&[0]);
+    script.worked(0, 1, &[parent(2), children(0), remove(1, 0), children(1)]);
+    script.worked(1, 2, &[]);
+    script.does(&["0: work 1", "1: work 2 -1 of 0", "0: work 3 children of 5", "1: work 3 children of 5"]);
+    // A child has a key of its own.
+    script.worked(0, 3, &[remove(3, 0)]);
+    script.worked(1, 3, &[]);
+    script.worked(3, 4, &[]);
+    script.worked(2, 5, &[]);
+    script.does(&["3: work 4 -3 of 0", "2: work 5 parent 5", "answer [Int(0)]"]);
 }
 
 #[test]
