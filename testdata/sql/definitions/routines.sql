@@ -12,7 +12,7 @@ INSERT INTO t VALUES (7, 7, 7)
 ALTER TABLE t DROP COLUMN v
 SELECT total()
 ALTER TABLE t RENAME w TO v
-[refused on 3] SELECT total()
+SELECT total()
 CREATE PROCEDURE later(i int) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO comes_later VALUES (i, '100%'); END $$
 CALL later(1)
 CREATE TABLE comes_later (id int PRIMARY KEY, t text)

@@ -170,7 +170,7 @@ impl Texts {
         let (Some(known), Some(source)) =
             (self.codes.get(procedure), self.application.procedures.get(procedure))
         else {
-            return Err(refused(Span::default(), "a procedure that does not exist", ""));
+            return Err(internal("there is no procedure of that number"));
         };
         let compile = || Code::compile(&self.application, &program.schema, (procedure, source)).map(Arc::new);
         known.get_or_init(compile).clone()
@@ -184,7 +184,7 @@ impl Texts {
     ) -> Result<(Statement, Vec<SqlType>), CompileError> {
         let code = self.code(program, procedure)?;
         let known = code.statements.get(statement).map(|one| (one.statement.clone(), one.text.types.clone()));
-        known.ok_or_else(|| refused(Span::default(), "a statement that its procedure does not have", ""))
+        known.ok_or_else(|| internal("the procedure has no statement of that number"))
     }
 
     fn bind(&self, program: &Program, text: &Text) -> Result<(Statement, Vec<SqlType>), CompileError> {
@@ -292,7 +292,7 @@ impl Texts {
     ) -> Result<CompiledText, CompileError> {
         let of = |plan: &&TransactionPlan| plan.procedure == procedure;
         let Some(plan) = self.plan.transactions.iter().find(of) else {
-            return Err(refused(statement.span, "a procedure without a plan", ""));
+            return Err(internal("the procedure has no plan"));
         };
         // Its order is that of the locks of the transaction.
         let plan = TransactionPlan { mechanism: Mechanism::Ramp, ..plan.clone() };
@@ -411,6 +411,11 @@ fn refuse_long(text: &Text) -> Result<(), CompileError> {
     let message = format!("a statement of {} bytes, and {TEXT_BYTES_MAX} is the most", text.sql.len());
     let error = SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message);
     Err(CompileError { span: Span::default(), error: error.with_hint("send its rows in several statements") })
+}
+
+/// The name of a procedure's statement names none: a mistake of Weir, not of a client.
+fn internal(what: &str) -> CompileError {
+    CompileError { span: Span::default(), error: SqlError::new(SqlState::INTERNAL_ERROR, what) }
 }
 
 fn unbound(wrong: Diagnostic) -> CompileError {

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use weir_sql::bound::{
-    Expr, ExprKind, Into, IntoTarget, LoopLabel, OutputColumn, ParameterMode, Procedure, Query, QueryBody,
-    Select, Statement, Step, StepKind, VariableId,
+    BinaryOp, Delete, Expr, ExprKind, InsertSource, Into, IntoTarget, LoopLabel, OutputColumn, ParameterMode,
+    Procedure, Query, QueryBody, Select, Statement, Step, StepKind, Update, VariableId,
 };
 use weir_sql::{Application, Text, walk};
 use weir_types::{SqlError, SqlState, SqlType};
@@ -133,6 +133,10 @@ impl Code {
         let mut temporaries = 0;
         walk::each_step(&procedure.body, &mut |step| {
             temporaries += exprs(step).into_iter().filter(|expr| needs_statement(expr)).count();
+            if let StepKind::Sql { statement, .. } = &step.kind {
+                // A value that needs a statement takes one temporary for its result, and one as a parameter.
+                each_computed(&mut statement.clone(), &mut |_| temporaries += 2);
+            }
         });
         let mut lowering = Lowering {
             application,
@@ -141,7 +145,6 @@ impl Code {
             procedure,
             types: procedure.variables.iter().map(|variable| variable.ty.clone()).collect(),
             slots: SlotAllocator::new(procedure.variables.len() + temporaries),
-            next_temporary: procedure.variables.len() as u32,
             instructions: Vec::new(),
             statements: Vec::new(),
             scopes: Vec::new(),
@@ -207,6 +210,55 @@ pub(super) fn exprs(step: &Step) -> Vec<&Expr> {
     }
 }
 
+/// Calls `visit` with the values of a statement that may say where it runs, and are computed: those of an INSERT, and those that a column must
+/// equal in an UPDATE or DELETE.
+fn each_computed(statement: &mut Statement, visit: &mut dyn FnMut(&mut Expr)) {
+    match statement {
+        Statement::Insert(insert) => {
+            if let InsertSource::Values(rows) = &mut insert.source {
+                rows.iter_mut().flatten().filter(|value| is_computed(value)).for_each(visit);
+            }
+        }
+        Statement::Update(Update { filter: Some(filter), .. })
+        | Statement::Delete(Delete { filter: Some(filter), .. }) => each_equal(filter, visit),
+        Statement::Update(_) | Statement::Delete(_) | Statement::Query(_) => {}
+    }
+}
+
+fn each_equal(condition: &mut Expr, visit: &mut dyn FnMut(&mut Expr)) {
+    match &mut condition.kind {
+        ExprKind::And(parts) => parts.iter_mut().for_each(|part| each_equal(part, visit)),
+        ExprKind::Binary { op: BinaryOp::Equal, left, right } => {
+            if is_column(left) && may_be_before(right) {
+                visit(right);
+            } else if is_column(right) && may_be_before(left) {
+                visit(left);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_column(expr: &Expr) -> bool {
+    matches!(walk::uncast(expr).kind, ExprKind::Column { .. })
+}
+
+/// Returns whether a computed value is the same before the statement as for each of its rows.
+fn may_be_before(value: &Expr) -> bool {
+    is_computed(value) && !walk::is_volatile(value) && !walk::has_subquery(value)
+}
+
+/// Returns whether a value is neither a constant nor a variable nor generated, and asks for no column of its statement.
+fn is_computed(value: &Expr) -> bool {
+    let is_plain = matches!(
+        walk::uncast(value).kind,
+        ExprKind::Literal(_) | ExprKind::Variable(_) | ExprKind::NextValue(_) | ExprKind::Volatile(_)
+    );
+    let mut has_column = false;
+    walk::columns(value, &mut |_, _| has_column = true);
+    !is_plain && (!has_column || walk::has_subquery(value))
+}
+
 /// A loop or block around the steps that are being compiled.
 struct Scope {
     label: LoopLabel,
@@ -223,9 +275,9 @@ struct Lowering<'a> {
     schema: &'a Schema,
     index: usize,
     procedure: &'a Procedure,
+    /// Of the variables, and of the temporaries behind them.
     types: Vec<SqlType>,
     slots: SlotAllocator,
-    next_temporary: u32,
     instructions: Vec<Instruction>,
     statements: Vec<ProcedureStatement>,
     scopes: Vec<Scope>,
@@ -253,7 +305,7 @@ impl<'a> Lowering<'a> {
                 let (index, value) = (self.expr(index)?, self.expr(value)?);
                 self.emit(Instruction::AssignElement { slot: variable.0, element, index, value });
             }
-            StepKind::Sql { statement, into } => self.sql(statement, into.as_ref()),
+            StepKind::Sql { statement, into } => self.sql(statement, into.as_ref())?,
             StepKind::If { branches, otherwise } => self.branches(branches, otherwise)?,
             StepKind::ForRange { variable, from, to, by, reverse, label, body } => {
                 let bounds = Box::new([
@@ -344,7 +396,7 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    fn sql(&mut self, statement: &Statement, into: Option<&Into>) {
+    fn sql(&mut self, statement: &Statement, into: Option<&Into>) -> Result<(), CompileError> {
         let to = match into {
             None => Rows::Nowhere,
             Some(into) => Rows::Variables(CompiledInto {
@@ -354,7 +406,33 @@ impl<'a> Lowering<'a> {
                 unread: false,
             }),
         };
-        self.execute(statement.clone(), to);
+        let mut statement = statement.clone();
+        let mut failed = Ok(());
+        each_computed(&mut statement, &mut |value| {
+            if failed.is_ok() {
+                failed = self.compute_before(value);
+            }
+        });
+        failed?;
+        self.execute(statement, to);
+        Ok(())
+    }
+
+    /// Computes a value before its statement, which then reads it as a parameter: so it says where the statement runs.
+    fn compute_before(&mut self, value: &mut Expr) -> Result<(), CompileError> {
+        let computed = self.expr(value)?;
+        let variable = self.temporary(&value.ty);
+        let (name, ty) = ("computed".to_owned(), value.ty.clone());
+        let target = Target { slot: variable.0, name, ty, not_null: false, from: None };
+        self.emit(Instruction::Assign { target, value: computed });
+        value.kind = ExprKind::Variable(variable);
+        Ok(())
+    }
+
+    /// A variable that only the code uses.
+    fn temporary(&mut self, ty: &SqlType) -> VariableId {
+        self.types.push(ty.clone());
+        VariableId(self.types.len() as u32 - 1)
     }
 
     fn execute(&mut self, statement: Statement, to: Rows) {
@@ -467,8 +545,7 @@ impl<'a> Lowering<'a> {
         if !needs_statement(expr) {
             return self.compiled(expr);
         }
-        let variable = VariableId(self.next_temporary);
-        self.next_temporary += 1;
+        let variable = self.temporary(&expr.ty);
         self.execute(Statement::Query(query_of(expr)), Rows::Value(variable.0));
         self.compiled(&Expr { kind: ExprKind::Variable(variable), ty: expr.ty.clone(), span: expr.span })
     }
