@@ -28,18 +28,18 @@ impl Admission {
         name: &str,
         plan: Option<&TransactionPlan>,
         (participants, carries): (&Participants, bool),
-        (shards, is_procedure): (u16, bool),
+        (shards, may_be_interactive): (u16, bool),
     ) -> Admission {
         if let Some(plan) = plan.filter(|plan| plan.mechanism.is_ordered_family())
             && (carries || !participants.is_one_shard(shards))
         {
-            return match is_procedure {
+            return match may_be_interactive {
                 true => Admission::Interactive(under_locks(plan)),
                 false => Admission::Refused(needs_order(name, plan)),
             };
         }
         match &participants.unsupported {
-            Some(why) if shards > 1 && is_procedure => Admission::Interactive(why.clone()),
+            Some(why) if shards > 1 && may_be_interactive => Admission::Interactive(why.clone()),
             Some(why) if shards > 1 => Admission::OnOneShard(spans_shards(name, why)),
             _ if shards > 1 && !participants.met.is_empty() => Admission::UnlessMet(participants.met.clone()),
             _ => Admission::Runs,

@@ -22,6 +22,7 @@ use super::flow::Participation;
 use super::foreseen::foretold;
 use super::gathered::{CompiledMerge, PartSource, of_rows};
 use super::plpgsql::Isolation;
+use super::plpgsql::code::{Code, ProcedureStatement};
 use super::program::{
     CompileError, CompiledInto, CompiledPart, CompiledProcedure, CompiledRaise, CompiledRoute, CompiledStep,
     CompiledStepKind, Destination, Effects, Guarded, Homes, Input, Program, Target, VariableRules,
@@ -42,7 +43,7 @@ use weir_sql::bound::{
     RelationId, Statement, Step, StepKind, Update, VariableId,
 };
 use weir_sql::catalog::TableId;
-use weir_sql::{Application, Span, Text, is_block};
+use weir_sql::{Application, Span, Text, anonymous, is_block};
 use weir_types::{SqlError, SqlState, SqlType};
 
 /// Indexes that are looked up by full keys.
@@ -204,6 +205,26 @@ struct ProcedureCompiler<'a> {
     updates: &'a Updates,
 }
 
+/// Why a statement of the procedure cannot run by itself, which an interactive call would need; `None`: all can.
+fn refused_statement(
+    application: &Application,
+    plan: &Plan,
+    schema: &Schema,
+    procedure: (usize, &Procedure),
+) -> Option<String> {
+    let catalog = &application.catalog;
+    let code = match Code::compile(application, schema, procedure) {
+        Ok(code) => code,
+        Err(wrong) => return Some(wrong.error.message().to_owned()),
+    };
+    let why = |one: &ProcedureStatement| {
+        let statement = anonymous(catalog, one.statement.clone(), &one.text.types)?;
+        let proven = Proven::of(catalog, &statement, &Closed::everything());
+        Participation::of(&Router { catalog, plan, proven: &proven }, application, &statement).unsupported
+    };
+    code.statements.iter().filter(|one| !one.reads_only()).find_map(why)
+}
+
 /// A variable as the target of an assignment. `from`: type of the value, unless it is cast already.
 pub(super) fn target(procedure: &Procedure, variable: VariableId, from: Option<&SqlType>) -> Target {
     let rules = &procedure.variables[variable.0 as usize];
@@ -274,8 +295,21 @@ impl<'a> ProcedureCompiler<'a> {
         };
         let isolation = transaction
             .map_or(Isolation::Serializable, |plan| Isolation::of(&application.catalog, procedure, plan));
-        let admission =
-            Admission::of(&procedure.name, transaction, (&participants, carries), (shards, text.is_none()));
+        let needs_several = participants.unsupported.is_some() || in_order;
+        let refused = match text.is_none() && shards > 1 && read.is_none() && needs_several {
+            true => refused_statement(application, router.plan, schema, (index, procedure)),
+            false => None,
+        };
+        if let (Some(why), Some(unsupported)) = (&refused, &mut participants.unsupported) {
+            unsupported.clone_from(why);
+        }
+        let may_be_interactive = text.is_none() && refused.is_none();
+        let admission = Admission::of(
+            &procedure.name,
+            transaction,
+            (&participants, carries),
+            (shards, may_be_interactive),
+        );
         let compiled = CompiledProcedure {
             name: procedure.name.clone(),
             inputs: inputs.collect(),
