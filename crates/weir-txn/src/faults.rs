@@ -55,9 +55,9 @@ faults! {
     holds_no_parent,
     /// An entry that stands for a parent is not held by those who refer to it.
     shares_no_entry,
-    /// Who looks for children does not see those of prepared transactions.
+    /// A shard that looks for children does not see those of prepared transactions.
     misses_prepared_children,
-    /// Who looks for a parent does not wait for prepared transactions that insert it.
+    /// A shard that looks for a parent does not wait for prepared transactions that insert it.
     misses_prepared_parents,
     /// The work of an open transaction need not exist any more after a restart of its shard.
     opens_again,

@@ -254,7 +254,7 @@ impl Clients<'_> {
         Begin::Within(*of.open.get_or_insert(tag as u64), order)
     }
 
-    /// What the result of the line says.
+    /// Events that the result of the line shows.
     fn seen(line: &Line, output: &Output) -> Vec<Seen> {
         let int = |value: &Value| match value {
             Value::Int(value) => *value,

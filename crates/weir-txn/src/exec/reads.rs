@@ -1,4 +1,4 @@
-//! What a statement of a serializable transaction has read, as intervals of keys (docs/internals/serializable.md).
+//! Records the reads of a statement of a serializable transaction, as intervals of keys (docs/internals/serializable.md).
 //!
 //! The executor finds rows through [`Rows`] alone, so whatever its plan is, the look-ups, ranges and scans that it makes are all that it
 //! has learned of the tables: of rows that are there, and of those that are not.

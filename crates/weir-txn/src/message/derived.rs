@@ -18,7 +18,7 @@ pub struct GlobalKey {
     pub index: usize,
 }
 
-/// What the write of a row at one shard asks of another. The order is that of its stages: each sees all of those before it done
+/// Work that the write of a row at one shard leaves for another. The order is that of its stages: each sees all of those before it done
 /// ([`Derived::stage`]).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Derived {
@@ -33,7 +33,7 @@ pub enum Derived {
     Parent { at: ShardId, child: TableId, rule: usize, key: Vec<Value>, why: WhyParent },
 }
 
-/// What has become of a parent, and with it what becomes of its children.
+/// Change of a parent's row, which decides what its children's foreign key does to them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ParentChange {
     /// It is deleted: ON DELETE.

@@ -493,7 +493,13 @@ impl Coordinator {
             Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
         };
         if interactive {
-            return self.begin_interactive(now_ms, tag, (call, None), (age, retries), out);
+            return self.begin_interactive(
+                now_ms,
+                tag,
+                (call, self.program.clone(), None),
+                (age, retries),
+                out,
+            );
         }
         if carries {
             return self.begin_alone(now_ms, tag, (call, participants), (age, retries), out);
@@ -616,7 +622,7 @@ impl Coordinator {
             }
         }
         if let Some((tag, call, attempt)) = interactive {
-            self.begin_interactive(now_ms, tag, (call, None), attempt, out);
+            self.begin_interactive(now_ms, tag, (call, self.program.clone(), None), attempt, out);
         }
         if let Some((tag, call, age, retries)) = again {
             match retries.checked_sub(RETRIES_AT_ONCE) {

@@ -1,10 +1,10 @@
-//! What transactions have read and written, and whether some order of them explains it in which who had ended comes before who began.
+//! A history of the reads and writes of transactions, and its check: some serial order explains it, and keeps the order of real time.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 
-/// What a transaction has seen or done; it writes its own tag wherever it writes.
+/// One read or write of a transaction, which writes its own tag wherever it writes.
 #[derive(Clone, Debug)]
 pub enum Seen {
     /// A register, and its tag.
@@ -41,7 +41,7 @@ struct Transaction {
     savepoint: usize,
 }
 
-/// What is there in the end.
+/// The final state.
 #[derive(Debug)]
 pub struct Final {
     /// Tags of transactions that have committed and written.
@@ -78,7 +78,7 @@ impl History {
         of.savepoint = of.seen.len();
     }
 
-    /// What was written is undone, and what was read was read.
+    /// A roll-back undoes the writes; the reads stay in the history.
     pub fn roll_back_to(&mut self, tag: i64) {
         let of = self.of(tag);
         let undone = of.seen.split_off(of.savepoint);
@@ -182,7 +182,7 @@ impl History {
     }
 }
 
-/// Who comes before whom, and why.
+/// Edges of the graph: the earlier transaction, the later one, and the dependency between them.
 #[derive(Debug, Default)]
 struct Graph(BTreeMap<i64, BTreeMap<i64, &'static str>>);
 

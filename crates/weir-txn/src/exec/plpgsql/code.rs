@@ -116,7 +116,7 @@ pub enum Rows {
     Caller,
 }
 
-/// What a round of a loop assigns.
+/// Variables that a round of a loop assigns.
 #[derive(Debug)]
 pub enum Round {
     /// The integer or the element.

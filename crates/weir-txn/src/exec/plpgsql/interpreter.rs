@@ -125,6 +125,11 @@ impl Interpreter {
         self.reads_only() && self.activations.iter().all(|one| one.code.executes_once())
     }
 
+    /// The program that the call began with.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
     pub fn transaction_time(&self) -> TransactionTime {
         self.transaction_time
     }

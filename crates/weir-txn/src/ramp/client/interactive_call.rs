@@ -4,6 +4,8 @@
 //! The statements are operations of this coordinator under the tag of the call. Their results are events as any others, which
 //! [`Coordinator::go_on`] takes out before the client sees them.
 
+use std::sync::Arc;
+
 use weir_core::machine::Orders;
 use weir_types::{SqlError, SqlState};
 
@@ -12,6 +14,7 @@ use super::{
 };
 use crate::exec::plpgsql::Isolation;
 use crate::exec::plpgsql::interpreter::{Execution, Interpreter, Stopped};
+use crate::exec::program::Program;
 use crate::message::{AdvisoryKey, Age, Call, Callee, Request};
 use crate::ramp::coordinator::gave_up;
 
@@ -73,12 +76,11 @@ impl Coordinator {
         &mut self,
         now_ms: u64,
         tag: u64,
-        (call, within): (Call, Option<u64>),
+        (call, program, within): (Call, Arc<Program>, Option<u64>),
         attempt: (Age, u32),
         out: &mut Orders<Request, Event>,
     ) {
         let sequence = self.flights.next();
-        let program = self.program.clone();
         let interpreter = match Interpreter::new(program.clone(), &call, self.seed(sequence)) {
             Ok(interpreter) => interpreter,
             Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
@@ -118,9 +120,13 @@ impl Coordinator {
         mut one: InteractiveCall,
         out: &mut Orders<Request, Event>,
     ) {
-        let stopped = {
+        let stopped = loop {
             let _watch = self.interrupts.watch(own_statement(tag));
-            one.interpreter.run()
+            match one.interpreter.run() {
+                // Without timers nobody else waits for this coordinator.
+                Ok(Stopped::Pauses) if !self.resends => {}
+                stopped => break stopped,
+            }
         };
         match stopped {
             Ok(Stopped::Executes(execution)) => {
@@ -132,8 +138,6 @@ impl Coordinator {
                     Err(error) => out.done.push((tag, Event::Answered(Err(error)))),
                 }
             }
-            // Without timers nobody else waits for this coordinator.
-            Ok(Stopped::Pauses) if !self.resends => self.run_interactive(now_ms, tag, one, out),
             Ok(Stopped::Pauses) => {
                 one.stage = Stage::Pauses;
                 self.interactive.insert(tag, one);
@@ -176,7 +180,8 @@ impl Coordinator {
                 }
             };
         }
-        let gather = self.program.query(&text).map_err(|wrong| wrong.error)?;
+        // Of the program that the call began with: in another one the name is that of another statement.
+        let gather = one.interpreter.program().query(&text).map_err(|wrong| wrong.error)?;
         let gather = gather.at(one.interpreter.transaction_time(), one.interpreter.memory);
         Ok(match one.surroundings {
             Surroundings { snapshot: Some(name), .. } => {
@@ -199,16 +204,17 @@ impl Coordinator {
         if let Some(name) = one.surroundings.snapshot {
             self.end_snapshot(name, out);
         }
-        let own =
-            one.surroundings.transaction.filter(|name| !one.surroundings.is_clients && self.has_open(*name));
+        let is_own = !one.surroundings.is_clients;
+        let again = begins_again && is_own && one.attempt.1 < RETRIES_MAX;
+        let own = one.surroundings.transaction.filter(|name| is_own && self.has_open(*name));
         let Some(name) = own else {
-            return match begins_again && !one.surroundings.is_clients && one.attempt.1 < RETRIES_MAX {
+            return match again {
                 true => self.begin_again(now_ms, tag, one, out),
                 false => out.done.push((tag, Event::Answered(result))),
             };
         };
         let order = if result.is_ok() { Order::Commit } else { Order::RollBack };
-        one.stage = match begins_again && one.attempt.1 < RETRIES_MAX {
+        one.stage = match again {
             true => Stage::EndsToBeginAgain,
             false => Stage::Ends(result),
         };

@@ -60,12 +60,22 @@ impl Coordinator {
                 let program =
                     self.program_of(call.schema_version, Some(sequence)).ok_or_else(schema_has_changed);
                 let is_serializable = self.open_machine(sequence).0.is_serializable();
-                match program.and_then(|program| program.route_within(&call, is_serializable)) {
-                    Ok(Route { interactive: true, .. }) => {
+                let routed = program.and_then(|program| {
+                    let route = program.route_within(&call, is_serializable)?;
+                    Ok((program, route))
+                });
+                match routed {
+                    Ok((program, Route { interactive: true, .. })) => {
                         let attempt = (Age { sequence, coordinator: self.id }, 0);
-                        return self.begin_interactive(now_ms, tag, (call, Some(name)), attempt, out);
+                        return self.begin_interactive(
+                            now_ms,
+                            tag,
+                            (call, program, Some(name)),
+                            attempt,
+                            out,
+                        );
                     }
-                    Ok(Route { participants, .. }) => {
+                    Ok((_, Route { participants, .. })) => {
                         let (machine, actions) = self.open_machine(sequence);
                         machine.statement(call, participants, actions);
                     }
@@ -268,7 +278,7 @@ impl Coordinator {
         }
         if let Some((tag, call, (age, retries))) = interactive {
             // It was no attempt of an interactive call.
-            self.begin_interactive(now_ms, tag, (call, None), (age, retries - 1), out);
+            self.begin_interactive(now_ms, tag, (call, self.program.clone(), None), (age, retries - 1), out);
         }
         if let Some((tag, (gather, values))) = read {
             let (machine, _) = self.open_machine(sequence);
