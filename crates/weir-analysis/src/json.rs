@@ -13,7 +13,7 @@ use crate::assertion::Shape;
 use crate::invariant::column_list;
 use crate::partitioning::sets::Cause;
 use crate::partitioning::{Clause, Conflict, Key, reason, reason_rows, where_clause};
-use crate::plan::{Guard, Placement, Runs};
+use crate::plan::{Guard, GuardKind, Placement, Runs};
 use crate::registry;
 use crate::rules::tables_of;
 use crate::suggest::{Cost, Suggestion};
@@ -77,6 +77,10 @@ fn names(app: &Application, table: TableId, columns: &[ColumnIndex]) -> Vec<Stri
 
 /// `district (d_next_o_id)`.
 pub fn guard_on(app: &Application, guard: &Guard) -> String {
+    if let GuardKind::Check(assertion) = guard.kind {
+        let assertion = app.assertions.get(assertion as usize);
+        return format!("assertion {}", assertion.map_or("", |assertion| &assertion.name));
+    }
     let table = app.catalog.table(guard.table);
     format!("{} {}", table.name, column_list(table, &guard.columns))
 }

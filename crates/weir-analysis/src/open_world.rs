@@ -17,7 +17,7 @@ use crate::assertion::Shape;
 use crate::dependents::Dependents;
 use crate::effects::{self, ProcedureEffects};
 use crate::invariant::{self, Invariant, InvariantId, InvariantKind};
-use crate::plan::{GuardKind, Mechanism, Placement, Plan, TransactionPlan};
+use crate::plan::{Guard, GuardKind, Mechanism, Placement, Plan, TransactionPlan};
 use crate::planted::PlantedFlaws;
 use crate::proof::Prover;
 use crate::rules::{Declared, Outcomes, Relevance};
@@ -25,7 +25,7 @@ use crate::verdict::Alone;
 use crate::world::World;
 use crate::{planner, rules};
 
-/// Reason why a statement may not run concurrently with the application's procedures.
+/// Reason why a plan does not hold beside what others do, or for what the transaction may do by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// This procedure has been planned for a world without it.
@@ -34,6 +34,16 @@ pub enum Refusal {
     Unkept { why: String },
     /// The procedure is not proved to keep the assertion when it runs alone, and nothing checks the assertion before the commit.
     Unchecked { procedure: String, assertion: String, operation: String },
+}
+
+/// Plan of an ad-hoc statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    pub plan: TransactionPlan,
+    /// Reasons why the plan is not enough. With any the statement has to be serializable, and to check what it is not shown to keep.
+    pub refusals: Vec<Refusal>,
+    /// Procedures that were planned for a world without the statement, by their index.
+    pub endangered: Vec<usize>,
 }
 
 /// Judges ad-hoc statements on the tables of an application that has been placed.
@@ -80,21 +90,15 @@ impl OpenWorld {
     }
 
     /// The plan of a statement, as a procedure behind the application's.
-    ///
-    /// # Errors
-    /// The statement would endanger a procedure, or nothing keeps an invariant that it may violate.
-    pub fn admit(&self, statement: Procedure) -> Result<TransactionPlan, Refusal> {
-        let locks = self.endangers(&statement)?;
-        kept_by_locks(locks, self.plan(statement))
+    pub fn admit(&self, statement: Procedure) -> Judgement {
+        let endangered = self.endangers(&statement);
+        endangered.add_to(self.plan(statement))
     }
 
     /// As `admit`, among all ad-hoc statements that there may be.
-    ///
-    /// # Errors
-    /// As `admit`.
-    pub fn admit_in_full(&self, statement: Procedure) -> Result<TransactionPlan, Refusal> {
-        let locks = self.endangers(&statement)?;
-        kept_by_locks(locks, self.plan_in_full(statement))
+    pub fn admit_in_full(&self, statement: Procedure) -> Judgement {
+        let endangered = self.endangers(&statement);
+        endangered.add_to(self.plan_in_full(statement))
     }
 
     /// Judges every ad-hoc statement of the application, and each of its procedures, near and in full; returns how many. For tests.
@@ -125,15 +129,12 @@ impl OpenWorld {
         Ok(statements.len())
     }
 
-    /// The row locks that procedures would gain because of the statement, if any.
-    ///
-    /// # Errors
-    /// A procedure would need something else beside the statement.
-    fn endangers(&self, statement: &Procedure) -> Result<Option<GainedLocks>, Refusal> {
+    /// What procedures would need because of the statement.
+    fn endangers(&self, statement: &Procedure) -> Endangered {
+        let mut endangered = Endangered::default();
         if self.plans.is_empty() {
-            return Ok(None);
+            return endangered;
         }
-        let mut gained: Option<GainedLocks> = None;
         for (before, after) in
             self.plans.iter().zip(self.judge_in_full(std::slice::from_ref(statement)).plans)
         {
@@ -141,18 +142,16 @@ impl OpenWorld {
             if known == now {
                 continue;
             }
-            let locks = || after.guards.iter().filter(|guard| guard.kind == GuardKind::Lock);
-            let refusal = || self.endangered(&after);
+            let one = (after.procedure, self.endangered(&after));
             if known != now.without_locks_besides(&known) {
-                return Err(refusal());
+                endangered.procedures.push(one);
+                continue;
             }
-            let keeps = locks().flat_map(|lock| lock.keeps.iter().copied());
-            gained
-                .get_or_insert_with(|| GainedLocks { keeps: BTreeSet::new(), refusal: refusal() })
-                .keeps
-                .extend(keeps);
+            let locks = after.guards.iter().filter(|guard| guard.kind == GuardKind::Lock);
+            endangered.keeps.extend(locks.flat_map(|lock| lock.keeps.iter().copied()));
+            endangered.gain_locks.push(one);
         }
-        Ok(gained)
+        endangered
     }
 
     fn endangered(&self, plan: &TransactionPlan) -> Refusal {
@@ -162,17 +161,14 @@ impl OpenWorld {
     }
 
     /// The plan of a statement, whomever it would endanger.
-    ///
-    /// # Errors
-    /// Nothing keeps what it may break.
-    pub fn plan(&self, statement: Procedure) -> Result<TransactionPlan, Refusal> {
+    pub fn plan(&self, statement: Procedure) -> Judgement {
         match self.judge_near(&statement) {
             Some(judged) => self.plan_of(judged),
             None => self.plan_in_full(statement),
         }
     }
 
-    fn plan_in_full(&self, statement: Procedure) -> Result<TransactionPlan, Refusal> {
+    fn plan_in_full(&self, statement: Procedure) -> Judgement {
         let mut others = self.all_ad_hoc();
         let ad_hoc = others.len();
         others.push(statement);
@@ -184,15 +180,13 @@ impl OpenWorld {
         self.plan_of(judged)
     }
 
-    fn plan_of(&self, Last { mut plan, own, open, .. }: Last) -> Result<TransactionPlan, Refusal> {
+    fn plan_of(&self, Last { mut plan, own, open, .. }: Last) -> Judgement {
+        let mut refusals = open;
         if plan.mechanism.is_ordered_family() {
-            return Err(Refusal::Unkept { why: plan.why });
-        }
-        if let Some(refusal) = open {
-            return Err(refusal);
+            refusals.insert(0, Refusal::Unkept { why: plan.why.clone() });
         }
         plan.procedure = own;
-        Ok(plan)
+        Judgement { plan, refusals, endangered: Vec::new() }
     }
 
     /// The ad-hoc statements on one row of each table; also what is refused: a statement that meets nothing else of its kind is no
@@ -268,8 +262,7 @@ impl OpenWorld {
         let (Some(plan), Some(last)) = (plans.pop(), outcomes.last()) else {
             unreachable!("as many plans as procedures")
         };
-        let open = opens(invariant, (plan.procedure, last)).next();
-        let open = open.map(|one| one.refusal(application));
+        let open = opens(invariant, (plan.procedure, last)).map(|one| one.refusal(application)).collect();
         Last { plan, own, open, asked: world.asked(), orders }
     }
 
@@ -324,27 +317,39 @@ impl OpenWorld {
     }
 }
 
-/// Row locks that procedures would gain because of a statement.
-struct GainedLocks {
-    /// Invariants that the locks keep.
+/// What procedures would need because of a statement. Each is given by its index, with the reason.
+#[derive(Default)]
+struct Endangered {
+    /// They would need another plan.
+    procedures: Vec<(usize, Refusal)>,
+    /// They would need row locks, and nothing else.
+    gain_locks: Vec<(usize, Refusal)>,
+    /// Invariants that these row locks keep.
     keeps: BTreeSet<InvariantId>,
-    refusal: Refusal,
 }
 
-/// Admits a statement that locks rows itself for every invariant for which procedures would lock them because of it.
-///
-/// Every writer respects a row lock, and a statement that takes one waits for those who have written the row. So one lock orders the
-/// statement and a procedure on the row. The procedure needs its own lock only against a writer that takes none, and among procedures
-/// nothing changes.
-fn kept_by_locks(
-    gained: Option<GainedLocks>,
-    plan: Result<TransactionPlan, Refusal>,
-) -> Result<TransactionPlan, Refusal> {
-    let Some(GainedLocks { keeps, refusal }) = gained else { return plan };
-    let locks = |plan: &TransactionPlan, invariant: &InvariantId| {
-        plan.guards.iter().any(|guard| guard.kind == GuardKind::Lock && guard.keeps.contains(invariant))
-    };
-    plan.ok().filter(|plan| keeps.iter().all(|invariant| locks(plan, invariant))).ok_or(refusal)
+impl Endangered {
+    /// Adds the procedures that are endangered to the judgement of the statement.
+    ///
+    /// Row locks that a procedure would gain are not needed if the statement locks rows itself for the same invariants. Every writer
+    /// respects a row lock, and a statement that takes one waits for those who have written the row. So one lock orders the
+    /// statement and a procedure on the row. The procedure needs its own lock only against a writer that takes none, and among procedures
+    /// nothing changes.
+    fn add_to(self, mut judgement: Judgement) -> Judgement {
+        let Endangered { mut procedures, gain_locks, keeps } = self;
+        let locks = |invariant: &InvariantId| {
+            let mut guards = judgement.plan.guards.iter();
+            guards.any(|guard| guard.kind == GuardKind::Lock && guard.keeps.contains(invariant))
+        };
+        if !keeps.iter().all(locks) {
+            procedures.extend(gain_locks);
+        }
+        for (at, (procedure, refusal)) in procedures.into_iter().enumerate() {
+            judgement.endangered.push(procedure);
+            judgement.refusals.insert(at, refusal);
+        }
+        judgement
+    }
 }
 
 /// Result of judging an application's last procedure.
@@ -352,8 +357,8 @@ struct Last {
     plan: TransactionPlan,
     /// Number of procedures that are the application's own.
     own: usize,
-    /// An assertion that it is not shown to keep by itself.
-    open: Option<Refusal>,
+    /// Assertions that it is not shown to keep by itself.
+    open: Vec<Refusal>,
     /// The tables of which a rule has asked who writes them.
     asked: BTreeSet<TableId>,
     /// Some transaction runs in order.
@@ -385,21 +390,10 @@ fn shapes(application: &Application) -> Vec<Shape<'_>> {
 }
 
 /// The plan of an application whose schema has changed while it runs. `stays`: by table, where its rows live already; any other
-/// is placed as its comment says, or by the first column of its primary key. `since`: the first of its files that is new, whose
-/// procedures are to keep every assertion, and whose assertions are to be kept by every procedure.
-///
-/// `runs_in_order`: of a procedure, by its name, that it runs in order already. `restores`: what the first files of an application may
-/// say, this definition may say, too: its refusals are given beside the plan.
-///
-/// # Errors
-/// A procedure would have to be ordered, which it is not yet; or it may break an assertion by itself.
-pub fn plan_anew(
-    application: &Application,
-    stays: Vec<Option<Placement>>,
-    since: u32,
-    runs_in_order: &dyn Fn(&str) -> bool,
-    restores: bool,
-) -> Result<(Plan, Vec<Refusal>), Refusal> {
+/// is placed as its comment says, or by the first column of its primary key. `since`: the first of its files that is no file that it began
+/// with. A procedure of such a file checks the assertions that it is not shown to keep by itself, and so does every procedure with the
+/// assertions of such a file.
+pub fn plan_anew(application: &Application, stays: Vec<Option<Placement>>, since: u32) -> Plan {
     let new = |table: &Table| {
         let key = || table.primary_key.as_ref().map_or(0, |key| key.columns[0]);
         let columns = table.partition_by.clone().filter(|columns| !columns.is_empty());
@@ -412,27 +406,19 @@ pub fn plan_anew(
     let placed = |(table, stays): (&Table, Option<Placement>)| stays.unwrap_or_else(|| new(table));
     let placement: Arc<[Placement]> = application.catalog.tables.iter().zip(stays).map(placed).collect();
     if application.procedures.is_empty() {
-        return Ok((Plan { placement, transactions: Vec::new() }, Vec::new()));
+        return Plan { placement, transactions: Vec::new() };
     }
-    let Judged { plans: transactions, open } = judge(application, &placement);
-    let has_to = |plan: &&TransactionPlan| {
-        plan.mechanism.is_ordered_family() && !runs_in_order(&application.procedures[plan.procedure].name)
-    };
-    let endangers = |plan: &TransactionPlan| {
-        let procedure = application.procedures[plan.procedure].name.clone();
-        Refusal::Endangers { procedure, why: plan.why.clone() }
-    };
-    let in_order = transactions.iter().filter(has_to).map(endangers);
-    let is_new = |one: &&Open| {
+    let Judged { plans: mut transactions, open } = judge(application, &placement);
+    for one in open {
         let assertion = &application.assertions[one.assertion];
-        assertion.span.file >= since || application.procedures[one.procedure].span.file >= since
-    };
-    let unchecked = open.iter().filter(is_new).map(|one| one.refusal(application));
-    let mut refusals: Vec<Refusal> = in_order.chain(unchecked).collect();
-    if !restores && !refusals.is_empty() {
-        return Err(refusals.swap_remove(0));
+        let is_new = assertion.span.file >= since || application.procedures[one.procedure].span.file >= since;
+        let plan = transactions.iter_mut().find(|plan| plan.procedure == one.procedure);
+        if let (true, Some(plan)) = (is_new, plan) {
+            plan.mechanism = Mechanism::General;
+            plan.guards.push(one.check(application));
+        }
     }
-    Ok((Plan { placement, transactions }, refusals))
+    Plan { placement, transactions }
 }
 
 /// Part of a plan that affects execution; the rest is explanation.
@@ -474,15 +460,28 @@ struct Judged {
     open: Vec<Open>,
 }
 
-/// A procedure that is not proved to keep an assertion when it runs alone; assertions are not checked before a commit.
+/// A procedure that is not proved to keep an assertion when it runs alone.
 struct Open {
     procedure: usize,
+    invariant: InvariantId,
     /// By its index among the application's.
     assertion: usize,
     operation: String,
 }
 
 impl Open {
+    fn check(&self, application: &Application) -> Guard {
+        Guard {
+            kind: GuardKind::Check(self.assertion as u32),
+            table: TableId(0),
+            columns: Vec::new(),
+            shared: false,
+            statement: application.procedures[self.procedure].span,
+            keeps: vec![self.invariant],
+            why: format!("{} may break it", self.operation),
+        }
+    }
+
     fn refusal(&self, application: &Application) -> Refusal {
         Refusal::Unchecked {
             procedure: application.procedures[self.procedure].name.clone(),
@@ -499,7 +498,7 @@ fn opens<'j>(
 ) -> impl Iterator<Item = Open> + 'j {
     outcomes.iter().filter_map(move |(id, outcome)| match invariant(*id).kind {
         InvariantKind::Assertion(assertion) if outcome.alone != Alone::Proved => {
-            Some(Open { procedure, assertion, operation: outcome.operation.clone() })
+            Some(Open { procedure, invariant: *id, assertion, operation: outcome.operation.clone() })
         }
         _ => None,
     })

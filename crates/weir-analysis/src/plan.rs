@@ -76,7 +76,7 @@ pub struct TransactionPlan {
     /// Every verdict on it is confluent without any guard.
     pub confluent: bool,
     pub mechanism: Mechanism,
-    /// Guards that the prepare or the commit takes at an item's owner. Empty for merge, ordered and general.
+    /// Guards that the prepare or the commit takes at an item's owner. Empty for merge and ordered; for general those that its locks do not replace.
     pub guards: Vec<Guard>,
     /// Number of message round trips until the client has its answer, without conflicts.
     pub round_trips: RoundTrips,
@@ -137,13 +137,16 @@ pub enum GuardKind {
     /// An exclusive lock on each row that the statement writes, from the check of its values to the commit. Every writer respects it,
     /// those too that take no guard (soundness S14).
     Lock,
+    /// The check of the assertion with this index among the application's, before the commit and under locks of all that was read: the
+    /// transaction is not shown to keep it by itself.
+    Check(u32),
 }
 
 /// A test-and-set on one item at that item's owner, carried by a message of the same RAMP write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guard {
     pub kind: GuardKind,
-    /// Table of the counter (sequence, escrow), or of the row or value that is claimed.
+    /// Table of the counter (sequence, escrow), or of the row or value that is claimed; of a check without meaning.
     pub table: TableId,
     /// The counter's column; for a claim the columns that identify the row or value.
     pub columns: Vec<ColumnIndex>,
@@ -154,6 +157,13 @@ pub struct Guard {
     /// Invariants that would break without it.
     pub keeps: Vec<InvariantId>,
     pub why: String,
+}
+
+impl TransactionPlan {
+    /// Returns whether it checks assertions before it commits.
+    pub fn checks(&self) -> bool {
+        self.guards.iter().any(|guard| matches!(guard.kind, GuardKind::Check(_)))
+    }
 }
 
 impl Plan {
@@ -205,6 +215,7 @@ impl GuardKind {
             GuardKind::Escrow => "escrow",
             GuardKind::Claim => "claim",
             GuardKind::Lock => "lock",
+            GuardKind::Check(_) => "check",
         }
     }
 }

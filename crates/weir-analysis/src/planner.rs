@@ -310,6 +310,7 @@ fn guard_words(world: &World<'_>, names: Names<'_>, broken: &[InvariantId], guar
         (GuardKind::Claim, true) => "shared claim",
         (GuardKind::Claim, false) => "claim",
         (GuardKind::Lock, _) => "row lock",
+        (GuardKind::Check(_), _) => "check",
     };
     match keeps.is_empty() {
         true => format!("{kind} on {on}, {}", guard.why),

@@ -8,6 +8,7 @@ mod small;
 mod world;
 
 mod simulated {
+    mod assertions_under_faults;
     mod calls_under_faults;
     mod carried;
     mod deferred_under_faults;

@@ -153,6 +153,13 @@ impl Prepared {
                 "; interactive, since it cannot be one message: {why}; round trips and messages are those of each statement run once, on all shards"
             );
         }
+        if let Some(locking) = runs.admission.locking() {
+            // The barrier, the statement, the locks and the rows of each check, and the COMMIT.
+            round_trips = u32::from(locking.excludes) + 1 + 2 * locking.checks.len() as u32 + 2;
+            messages = 2 * u32::from(of) * round_trips;
+            let barrier = if locking.excludes { ", and all other writers wait until it ends" } else { "" };
+            at_owners = format!("; a serializable transaction{barrier}: {}", locking.why);
+        }
         Ok(Explained {
             what,
             mechanism: self.mechanism(),

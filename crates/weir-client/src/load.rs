@@ -263,7 +263,7 @@ mod tests {
             let mut sources = Sources::default();
             sources.add("tables.sql", TABLES);
             let application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
-            let described = Description::of_schema(&application, 1).map_err(|wrong| wrong.error).unwrap();
+            let described = Description::of_schema(&application, 1);
             let program = Arc::new(described.compile(shards).unwrap());
             let start = |id| Node::recover(id, program.clone(), NoFaults, Timeouts::default(), []);
             Stage {

@@ -218,7 +218,7 @@ impl SchemaVersion {
     /// # Errors
     /// The text is invalid, would break something, or is not supported; with the position.
     pub fn define(&self, text: &str) -> Result<NextSchemaVersion, Unprepared> {
-        let Defined { definition, program, remarks } = Definition::of(&self.0.program, text)
+        let Defined { definition, program } = Definition::of(&self.0.program, text)
             .map_err(|wrong| Unprepared::new(text, wrong.span, wrong.error))?;
         let schema_version =
             program.map_or_else(|| self.clone(), |program| SchemaVersion(Arc::new(Callable::new(program))));
@@ -227,10 +227,7 @@ impl SchemaVersion {
             Change::Schema { .. } => &[],
         };
         let notices = match &definition.change {
-            Change::Schema { .. } => {
-                let notes = schema_version.0.application.notes.iter().map(notice);
-                notes.chain(remarks).collect()
-            }
+            Change::Schema { .. } => schema_version.0.application.notes.iter().map(notice).collect(),
             Change::Truncate { .. } => self.cascades(text),
         };
         let assertions = validations(&self.0.application, &schema_version.0.application, emptied);

@@ -63,6 +63,8 @@ faults! {
     opens_again,
     /// A serializable transaction takes no interval lock of a range that it has read, nor of a table.
     forgets_intervals,
+    /// Assertions are not checked for the old values of rows that a statement changes or deletes.
+    checks_new_values_alone,
     /// Interval locks are released when their transaction is prepared, with its row locks.
     releases_at_prepare,
     /// Calls, and statements by themselves, write in intervals that serializable transactions have read.

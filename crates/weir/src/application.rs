@@ -147,10 +147,6 @@ impl Bare {
             return Ok(None);
         }
         let described = weir_txn::exec::definition::Description::of_schema(&application, files);
-        let described = described.map_err(|wrong| {
-            let place = application.sources.place(wrong.span);
-            Failure::input(format!("{place}: error: {}", wrong.error))
-        })?;
         let mut hash = Sha256::new();
         for part in application.sources.files.iter().map(|file| file.text.as_str()).chain(["bare"]) {
             hash.update((part.len() as u64).to_le_bytes());

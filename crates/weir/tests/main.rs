@@ -71,6 +71,7 @@ mod processes {
     mod spilling;
     mod streams;
     mod transactions_like_postgres;
+    mod under_locks;
     mod unique_indexes;
     mod wire_conversations;
     mod writes_in_with;

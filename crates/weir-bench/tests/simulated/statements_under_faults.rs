@@ -165,7 +165,8 @@ impl Sent {
                     | Callee::Constraints(_)
                     | Callee::Derived(_)
                     | Callee::Serializable(_)
-                    | Callee::Reads(_) => 2,
+                    | Callee::Reads(_)
+                    | Callee::Barrier => 2,
                 };
                 let args: Vec<i64> = (0..arguments).map(|_| 1 + small(9)).collect();
                 world::call(callee, &args)

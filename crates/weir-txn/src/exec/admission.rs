@@ -3,7 +3,7 @@
 //! The decision depends on the plan and on the shards that a call needs, never on data, and runs nothing.
 
 use weir_analysis::open_world::Refusal;
-use weir_analysis::plan::{Plan, Refused, Runs, TransactionPlan};
+use weir_analysis::plan::{GuardKind, Plan, Refused, Runs, TransactionPlan};
 use weir_sql::Application;
 use weir_types::{SqlError, SqlState};
 
@@ -17,9 +17,24 @@ pub enum Admission {
     OnOneShard(SqlError),
     /// A call over several shards is interactive: the coordinator interprets the procedure. Says why.
     Interactive(String),
+    /// Runs as a serializable transaction, on one shard too.
+    UnderLocks(Box<Locking>),
     /// Refused with one of these errors if the call meets certain rows; otherwise runs.
     UnlessMet(Vec<SqlError>),
     Refused(SqlError),
+}
+
+/// How a transaction runs under locks.
+#[derive(Clone, Debug)]
+pub struct Locking {
+    pub why: String,
+    /// It keeps out all other writers while it runs: interval locks do not order it with a procedure over several shards that was planned
+    /// for a world without it.
+    pub excludes: bool,
+    /// Assertions that are checked before it commits, by their index: it is not shown to keep them by itself.
+    pub checks: Vec<usize>,
+    /// Error of a call over several shards.
+    pub over_shards: Option<SqlError>,
 }
 
 impl Admission {
@@ -34,7 +49,7 @@ impl Admission {
             && (carries || !participants.is_one_shard(shards))
         {
             return match may_be_interactive {
-                true => Admission::Interactive(under_locks(plan)),
+                true => Admission::Interactive(kept_by_locks(plan)),
                 false => Admission::Refused(needs_order(name, plan)),
             };
         }
@@ -52,9 +67,13 @@ impl Admission {
         match self {
             Admission::Refused(error) => Err(error.clone()),
             Admission::OnOneShard(error) if participants > 1 => Err(error.clone()),
+            Admission::UnderLocks(locking) if participants > 1 => {
+                locking.over_shards.clone().map_or(Ok(()), Err)
+            }
             Admission::Runs
             | Admission::OnOneShard(_)
             | Admission::Interactive(_)
+            | Admission::UnderLocks(_)
             | Admission::UnlessMet(_) => Ok(()),
         }
     }
@@ -66,6 +85,7 @@ impl Admission {
             Admission::Runs
             | Admission::OnOneShard(_)
             | Admission::Interactive(_)
+            | Admission::UnderLocks(_)
             | Admission::UnlessMet(_) => None,
         }
     }
@@ -77,8 +97,30 @@ impl Admission {
             Admission::Runs
             | Admission::OnOneShard(_)
             | Admission::Interactive(_)
+            | Admission::UnderLocks(_)
             | Admission::Refused(_) => &[],
         }
+    }
+
+    /// How it runs under locks, on one shard too.
+    pub fn locking(&self) -> Option<&Locking> {
+        match self {
+            Admission::UnderLocks(locking) => Some(locking),
+            _ => None,
+        }
+    }
+
+    /// The same decision for a transaction that has to run under locks, for these reasons.
+    pub(super) fn under_locks(self, (why, excludes): (String, bool), checks: Vec<usize>) -> Admission {
+        let over_shards = match self {
+            Admission::OnOneShard(error) => Some(error),
+            Admission::Refused(_) => return self,
+            Admission::Runs
+            | Admission::Interactive(_)
+            | Admission::UnderLocks(_)
+            | Admission::UnlessMet(_) => None,
+        };
+        Admission::UnderLocks(Box::new(Locking { why, excludes, checks, over_shards }))
     }
 }
 
@@ -99,7 +141,9 @@ pub fn runs(application: &Application, plan: &Plan) -> Vec<Runs> {
     let of = |program: &Result<Program, Refused>, procedure: usize| match program {
         Err(refused) => (false, false, vec![refused.clone()]),
         Ok(program) => match &program.procedures[procedure].admission {
-            Admission::Runs | Admission::Interactive(_) => (true, true, Vec::new()),
+            Admission::Runs | Admission::Interactive(_) | Admission::UnderLocks(_) => {
+                (true, true, Vec::new())
+            }
             Admission::OnOneShard(error) => (false, true, vec![said(error)]),
             Admission::UnlessMet(errors) => (false, true, errors.iter().map(said).collect()),
             Admission::Refused(error) => (false, false, vec![said(error)]),
@@ -117,6 +161,7 @@ pub fn runs(application: &Application, plan: &Plan) -> Vec<Runs> {
         let program = several.as_ref().ok();
         let interactive = program.and_then(|program| match &program.procedures[procedure].admission {
             Admission::Interactive(why) => Some(why.clone()),
+            Admission::UnderLocks(locking) => Some(locking.why.clone()),
             _ => None,
         });
         Runs { on_one_shard, on_several, single_shard_calls, interactive, refused, when_met: met(procedure) }
@@ -129,56 +174,38 @@ fn refused(error: &SqlError, reason: String) -> Refused {
     Refused { state: fields.state.to_string(), reason, instead: fields.hint.clone() }
 }
 
-/// Error of an ad-hoc statement that cannot run together with the procedures. `name`: its action, as in `UPDATE member`.
-pub(super) fn of_statement(name: &str, refusal: &Refusal) -> SqlError {
-    let (what, instead) = match refusal {
-        Refusal::Endangers { procedure: whom, why } => (
-            format!("this {name} would endanger {whom}, which was planned without it: {why}"),
-            "write a procedure that does it, so that the application is planned with it",
-        ),
-        Refusal::Unkept { why } => (
-            format!("{name} by itself: {why}"),
-            "write a procedure that does all that belongs together, and CALL it",
-        ),
-        Refusal::Unchecked { assertion, .. } => (
-            format!("{name} by itself: {assertion} may not hold after it, and nothing checks that"),
-            "write a procedure that does all that belongs together, and CALL it",
-        ),
-    };
-    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("not supported: {what}")).with_hint(instead)
-}
-
-/// Error of a definition under which some procedure could not run as it has to.
-pub(super) fn of_definition(refusal: &Refusal) -> SqlError {
-    let (what, instead) = match refusal {
-        Refusal::Endangers { procedure, why } => (
-            format!("with this, {procedure} could only run in order with others: {why}"),
-            "Change what it is said to need, or drop the procedure first.",
-        ),
-        Refusal::Unkept { why } => (why.clone(), "Write a procedure that keeps it."),
-        Refusal::Unchecked { procedure, assertion, operation } => (
-            format!(
-                "{procedure} may break assertion \"{assertion}\" by itself ({operation}), and nothing checks that before it commits"
-            ),
-            "Test it in the procedure (IF … THEN RAISE EXCEPTION), or drop the procedure or the assertion first.",
-        ),
-    };
-    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("not supported: {what}")).with_hint(instead)
-}
-
-/// Notice of a definition that restores an assertion beside a procedure that is not proved to keep it.
-pub(super) fn of_restored(refusal: &Refusal) -> SqlError {
-    let message = match refusal {
-        Refusal::Endangers { procedure, why } => format!("{procedure} runs in order with others: {why}"),
+/// Why an ad-hoc statement runs under locks. `name`: its action, as in `UPDATE member`.
+pub(super) fn of_statement(name: &str, refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Endangers { procedure, why } => {
+            format!("{procedure} was planned for a world without this {name}: {why}")
+        }
         Refusal::Unkept { why } => why.clone(),
-        Refusal::Unchecked { procedure, assertion, operation } => format!(
-            "{procedure} may break assertion \"{assertion}\" by itself ({operation}), and nothing checks that before it commits"
-        ),
-    };
-    SqlError::new(SqlState::SUCCESSFUL_COMPLETION, message)
+        Refusal::Unchecked { assertion, operation, .. } => {
+            format!(
+                "assertion \"{assertion}\" may not hold after it ({operation}), and is checked before it commits"
+            )
+        }
+    }
 }
 
-fn under_locks(plan: &TransactionPlan) -> String {
+/// Assertions that a transaction checks before it commits, by their index, each with the reason.
+pub(super) fn checks(plan: &TransactionPlan) -> impl Iterator<Item = (usize, &str)> {
+    plan.guards.iter().filter_map(|guard| match guard.kind {
+        GuardKind::Check(assertion) => Some((assertion as usize, &*guard.why)),
+        _ => None,
+    })
+}
+
+/// The decision on a procedure, and the assertions that it checks before it commits.
+pub(super) fn with_checks(admission: Admission, plan: Option<&TransactionPlan>) -> Admission {
+    let checks: Vec<(usize, &str)> = plan.into_iter().flat_map(checks).collect();
+    let Some((_, why)) = checks.first() else { return admission };
+    let why = format!("it checks before it commits what it is not shown to keep by itself: {why}");
+    admission.under_locks((why, false), checks.iter().map(|(assertion, _)| *assertion).collect())
+}
+
+fn kept_by_locks(plan: &TransactionPlan) -> String {
     format!("its plan is `{}`, which several shards keep by locks: {}", plan.mechanism.name(), plan.why)
 }
 
@@ -205,23 +232,4 @@ fn spans_shards(name: &str, why: &str) -> SqlError {
         "Place the rows that it needs together (COMMENT ON TABLE … IS 'weir: partition by (…)') or run on one shard; or read them in a \
          transaction, FOR UPDATE, and write rows by their keys.",
     )
-}
-
-/// Error of an interactive call that writes, in a client's transaction that is not serializable: what it reads need not hold when that
-/// commits.
-pub(super) fn writes_interactively(name: &str) -> SqlError {
-    let message = format!(
-        "not supported: {name} in a transaction of several statements that is not serializable: it writes, and reads over several shards"
-    );
-    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
-        .with_hint("CALL it outside of BEGIN … COMMIT, or BEGIN ISOLATION LEVEL SERIALIZABLE.")
-}
-
-/// Error of an `ordered` procedure in an interactive transaction: it commits later than it reads, so its tests need not hold at the
-/// commit.
-pub(super) fn in_a_transaction(name: &str) -> SqlError {
-    let message = format!(
-        "not supported: {name} in a transaction of several statements: it runs in order with others, and so by itself"
-    );
-    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint("CALL it outside of BEGIN … COMMIT.")
 }

@@ -1,12 +1,16 @@
 //! Assertions as checks: of the whole database at rest, and of one row while it runs.
 
+pub mod incremental;
+
 use std::ops::ControlFlow;
 
 use weir_sql::Catalog;
-use weir_sql::bound::{BinaryOp, Expr, ExprKind, FromItem, Query, QueryBody, RelationId, VariableId};
+use weir_sql::bound::{
+    BinaryOp, Expr, ExprKind, FromItem, OutputColumn, Query, QueryBody, RelationId, Select, VariableId,
+};
 use weir_sql::catalog::{Assertion, TableId};
 use weir_types::text::to_text;
-use weir_types::{SqlError, SqlType, Value};
+use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use super::compiler::Compiler;
 use super::context::{Cx, Frame};
@@ -125,23 +129,69 @@ impl CompiledAssertion {
     }
 
     fn describe(&self, columns: &[(String, SqlType)], row: &[Value]) -> Vec<(String, String)> {
-        let text = |value: &Value, ty: &SqlType| {
-            if value.is_null() { "NULL".to_string() } else { to_text(value, ty) }
-        };
-        columns.iter().zip(row).map(|((name, ty), value)| (name.clone(), text(value, ty))).collect()
+        columns.iter().zip(row).map(|((name, ty), value)| (name.clone(), shown(value, ty))).collect()
+    }
+}
+
+/// A query for the first row that violates an assertion of the form `NOT EXISTS (…)`; for any other one it gives a row if the assertion is
+/// false.
+pub(super) fn violating(assertion: &Assertion, catalog: &Catalog) -> Query {
+    let expr = &assertion.expr;
+    let mut query = match (ranges_over(expr), not_exists(expr)) {
+        (Some((query, relation, table)), _) => showing_rows(query, relation, table, catalog),
+        (None, Some(query)) => query.clone(),
+        (None, None) => {
+            let not = Expr { kind: ExprKind::Not(Box::new(expr.clone())), ..expr.clone() };
+            let shown = literal(Value::Bool(true), SqlType::Bool);
+            let select = Select::plain(vec![shown], Vec::new(), Some(not));
+            let columns = vec![OutputColumn::new("violated".to_owned(), SqlType::Bool)];
+            Query::of_select(select, columns, expr.span)
+        }
+    };
+    query.limit.get_or_insert(literal(Value::Int(1), SqlType::Int8));
+    query
+}
+
+fn literal(value: Value, ty: SqlType) -> Expr {
+    Expr { kind: ExprKind::Literal(value), ty, span: Default::default() }
+}
+
+/// Error of a transaction after which an assertion does not hold. `row`: of [`violating`].
+pub(super) fn violated(assertion: &Assertion, catalog: &Catalog, row: &[Value]) -> SqlError {
+    let error = |what: &str| {
+        let message = format!("assertion \"{}\" {what}", assertion.name);
+        SqlError::new(SqlState::CHECK_VIOLATION, message).with_constraint(assertion.name.clone())
+    };
+    if not_exists(&assertion.expr).is_none() {
+        return error("is false of the rows that there are");
+    }
+    let columns = violating(assertion, catalog).columns;
+    let names: Vec<&str> = columns.iter().map(|column| &*column.name).collect();
+    let values: Vec<String> =
+        columns.iter().zip(row).map(|(column, value)| shown(value, &column.ty)).collect();
+    let detail = format!("Failing rows contain ({}) = ({}).", names.join(", "), values.join(", "));
+    error("is violated by some row").with_detail(detail)
+}
+
+fn shown(value: &Value, ty: &SqlType) -> String {
+    if value.is_null() { "NULL".to_string() } else { to_text(value, ty) }
+}
+
+/// Query of `NOT EXISTS (…)`.
+fn not_exists(expr: &Expr) -> Option<&Query> {
+    match &expr.kind {
+        ExprKind::Exists { query, negated: true } => Some(query),
+        ExprKind::Not(operand) => match &operand.kind {
+            ExprKind::Exists { query, negated: false } => Some(query),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
 /// Query for the violating rows of `NOT EXISTS (SELECT … FROM t …)`.
 fn ranges_over(expr: &Expr) -> Option<(&Query, RelationId, TableId)> {
-    let query = match &expr.kind {
-        ExprKind::Exists { query, negated: true } => query,
-        ExprKind::Not(operand) => match &operand.kind {
-            ExprKind::Exists { query, negated: false } => query,
-            _ => return None,
-        },
-        _ => return None,
-    };
+    let query = not_exists(expr)?;
     let QueryBody::Select(select) = &query.body else { return None };
     match select.from.as_slice() {
         [FromItem::Table { relation, table, .. }] if !select.aggregates => Some((query, *relation, *table)),
@@ -157,10 +207,8 @@ fn showing_rows(query: &Query, relation: RelationId, table: TableId, catalog: &C
     };
     let columns = &catalog.table(table).columns;
     select.outputs = (0..columns.len()).map(|column| column_of(relation, table, column, catalog)).collect();
-    shown.columns = columns
-        .iter()
-        .map(|column| weir_sql::bound::OutputColumn::new(column.name.clone(), column.ty.clone()))
-        .collect();
+    shown.columns =
+        columns.iter().map(|column| OutputColumn::new(column.name.clone(), column.ty.clone())).collect();
     shown.order_by.clear();
     shown
 }

@@ -35,7 +35,7 @@ use super::sequences::CallEnvironment;
 use super::worker::ClaimsOf;
 use crate::claims::{Claim, Holders, Interval};
 use crate::faults::Faults;
-use crate::message::{Answers, Call, Derived, Output, SequenceValue, Setting};
+use crate::message::{Answers, Call, Changed, Derived, Output, SequenceValue, Setting};
 use crate::storage::{Workspace, Write, WriteSet};
 
 /// Role of this shard in the transaction.
@@ -129,6 +129,8 @@ pub struct Ran {
     pub given: Vec<SequenceValue>,
     /// Writes derived for other shards, in execution order. Only of an open transaction, whose coordinator carries them.
     pub derived: Vec<Derived>,
+    /// Rows for which assertions are to be checked before the transaction commits.
+    pub changed: Changed,
 }
 
 impl Ran {
@@ -385,6 +387,7 @@ impl<'a, F: Faults> Run<'a, F> {
     fn end(&mut self, values: Vec<Value>) -> Result<Vec<Value>, Stop> {
         self.look_at_unmet()?;
         self.ask_elsewhere()?;
+        self.note_children_elsewhere();
         if self.fragment.open.is_none() && !self.later.is_empty() {
             let all = std::mem::take(&mut self.later);
             self.look(&all)?;

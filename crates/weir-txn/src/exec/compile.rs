@@ -13,7 +13,7 @@ use self::proven::Proven;
 pub(super) use self::touched::FORGETS_NEIGHBOURS;
 pub use self::touched::TablesWith;
 use self::touched::{Parts, Touched};
-use super::admission::Admission;
+use super::admission::{Admission, with_checks};
 use super::ahead;
 use super::call::join_effects;
 use super::compiler::Compiler;
@@ -28,7 +28,7 @@ use super::program::{
     CompiledStepKind, Destination, Effects, Guarded, Homes, Input, Program, Target, VariableRules,
 };
 use super::query::CompiledQuery;
-use super::routing::{Origins, Route, Router};
+use super::routing::{Origins, Route, Router, asks_elsewhere};
 use super::slice;
 use super::slots::{Slot, SlotAllocator};
 use super::walk;
@@ -213,7 +213,8 @@ fn refused_statement(
     procedure: (usize, &Procedure),
 ) -> Option<String> {
     let catalog = &application.catalog;
-    let code = match Code::compile(application, schema, procedure) {
+    let asks_elsewhere = asks_elsewhere(catalog, plan, 2);
+    let code = match Code::compile(application, schema, procedure, &asks_elsewhere) {
         Ok(code) => code,
         Err(wrong) => return Some(wrong.error.message().to_owned()),
     };
@@ -295,7 +296,8 @@ impl<'a> ProcedureCompiler<'a> {
         };
         let isolation = transaction
             .map_or(Isolation::Serializable, |plan| Isolation::of(&application.catalog, procedure, plan));
-        let needs_several = participants.unsupported.is_some() || in_order;
+        let checks = transaction.is_some_and(|transaction| transaction.checks());
+        let needs_several = participants.unsupported.is_some() || in_order || checks;
         let refused = match text.is_none() && shards > 1 && read.is_none() && needs_several {
             true => refused_statement(application, router.plan, schema, (index, procedure)),
             false => None,
@@ -310,6 +312,7 @@ impl<'a> ProcedureCompiler<'a> {
             (&participants, carries),
             (shards, may_be_interactive),
         );
+        let admission = with_checks(admission, transaction);
         let compiled = CompiledProcedure {
             name: procedure.name.clone(),
             inputs: inputs.collect(),
@@ -337,6 +340,7 @@ impl<'a> ProcedureCompiler<'a> {
                 || in_order
                 || transaction.is_some_and(|transaction| !transaction.guards.is_empty()),
             admission,
+            watched: None,
             isolation,
             in_order,
             carries,

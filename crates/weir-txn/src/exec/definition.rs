@@ -10,16 +10,14 @@ use std::sync::Arc;
 
 use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
-use weir_analysis::open_world::{Refusal, plan_anew};
+use weir_analysis::open_world::plan_anew;
 use weir_analysis::plan::{Placement, Plan};
 use weir_core::ids::ShardId;
 use weir_sql::catalog::Table;
-use weir_sql::normal::tokens;
 use weir_sql::{Application, Diagnostic, Matching, Sources, Span, Truncated, truncated};
 use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::{SqlError, SqlState};
 
-use super::admission;
 use super::program::{CompileError, Program};
 use super::remake::Remaking;
 use super::sequences::Sequences;
@@ -47,14 +45,10 @@ impl Description {
     }
 
     /// Description of a schema without procedures, possibly empty, of which nothing is assumed to stay unchanged. `files` as in `new`.
-    ///
-    /// # Errors
-    /// The schema cannot run.
-    pub fn of_schema(application: &Application, files: usize) -> Result<Description, Undefined> {
+    pub fn of_schema(application: &Application, files: usize) -> Description {
         // The initial schema has been analysed as it was written.
-        let plan = plan_anew(application, Vec::new(), u32::MAX, &|_| false, false);
-        let (plan, _) = plan.map_err(|refusal| refused(&refusal))?;
-        Ok(Description { began: 0, ..Description::new(application, files, &plan) })
+        let plan = plan_anew(application, Vec::new(), u32::MAX);
+        Description { began: 0, ..Description::new(application, files, &plan) }
     }
 
     pub fn schema_version(&self) -> u64 {
@@ -146,8 +140,6 @@ pub struct Defined {
     pub definition: Definition,
     /// The program after it; none if the schema stays.
     pub program: Option<Arc<Program>>,
-    /// Notices for its client.
-    pub remarks: Vec<SqlError>,
 }
 
 /// A change of the schema whose program is not compiled yet.
@@ -156,7 +148,6 @@ struct Analysed {
     /// The application after it.
     application: Arc<Application>,
     description: Description,
-    remarks: Vec<SqlError>,
 }
 
 impl Analysed {
@@ -164,27 +155,18 @@ impl Analysed {
         let (application, description) = program.described().ok_or_else(schema_has_changed)?;
         let (after, text) = weir_sql::define_in(application, &name_of(description), text, zone)?;
         let placement = stays(program, application, &after)?;
-        let since = application.sources.files.len() as u32;
-        let in_order = |name: &str| program.procedures.iter().any(|one| one.in_order && one.name == name);
-        let is_comment = tokens(&text).first().is_some_and(|word| word.eq_ignore_ascii_case("comment"));
-        let restores = is_comment && after.assertions.iter().any(|one| one.span.file >= since);
-        let plan = plan_anew(&after, placement, since, &in_order, restores);
-        let (plan, accepted) = plan.map_err(|refusal| refused(&refusal))?;
-        let remarks = accepted.iter().map(admission::of_restored).collect();
+        let plan = plan_anew(&after, placement, description.began as u32);
         let upon = description.schema_version;
         let becomes = next_schema_version(upon, &text);
         let change = Change::Schema { text, plan: PlanOf::new(plan) };
         let definition = Definition { upon, becomes, change };
         let description = description.after(&definition);
-        Ok(Analysed { definition, application: Arc::new(after), description, remarks })
+        Ok(Analysed { definition, application: Arc::new(after), description })
     }
 }
 
 impl Definition {
     /// Parses and analyses a definition in the session's time zone, which the thread has entered.
-    ///
-    /// An assertion in a comment is what a dump says of a database that has run with it: as in the files that a database begins with,
-    /// procedures beside it need not be proved to keep it. CREATE ASSERTION is refused beside such a procedure.
     ///
     /// # Errors
     /// What is wrong with it, what it would break, or that this program's schema does not change.
@@ -199,9 +181,9 @@ impl Definition {
         if let Some(Truncated { tables, restarts, .. }) = truncated(&application.catalog, text)? {
             let change = Change::Truncate { tables, restarts };
             let definition = Definition { upon, becomes: upon, change };
-            return Ok(Defined { definition, program: None, remarks: Vec::new() });
+            return Ok(Defined { definition, program: None });
         }
-        let Analysed { definition, application, description, remarks } = Analysed::of(program, text, zone)?;
+        let Analysed { definition, application, description } = Analysed::of(program, text, zone)?;
         let file = description.files.len() - 1;
         let compiled = description.compile_with(application, program.shards, Some(program));
         let program = compiled.map_err(|wrong| {
@@ -216,7 +198,7 @@ impl Definition {
         if let Change::Schema { plan, .. } = &definition.change {
             plan.set_program(&program);
         }
-        Ok(Defined { definition, program: Some(program), remarks })
+        Ok(Defined { definition, program: Some(program) })
     }
 
     /// Program after the definition; none if it does not change.
@@ -335,10 +317,6 @@ fn next_schema_version(upon: u64, text: &str) -> u64 {
     hash.finish().max(1)
 }
 
-fn refused(refusal: &Refusal) -> Undefined {
-    Undefined { span: Span::default(), error: admission::of_definition(refusal) }
-}
-
 /// Columns by which each table's rows are already placed; none for a new table, or if the schema changes the placement.
 fn stays(
     program: &Program,
@@ -413,7 +391,7 @@ mod tests {
         });
         let application = weir_sql::load_running(sources).unwrap_or_else(|(_, wrong)| panic!("{wrong:?}"));
         let description = match application.procedures.is_empty() {
-            true => Description::of_schema(&application, files.len()).expect("the schema runs"),
+            true => Description::of_schema(&application, files.len()),
             false => {
                 let plan = weir_analysis::analyze(&application).plan;
                 Description::new(&application, files.len(), &plan)

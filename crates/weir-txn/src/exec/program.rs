@@ -11,7 +11,7 @@ use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::{Application, Span, Text};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
-use super::admission::{Admission, in_a_transaction, writes_interactively};
+use super::admission::Admission;
 use super::ahead::Ahead;
 use super::compile::{Closed, LookedUp, TablesWith};
 use super::definition::Description;
@@ -25,6 +25,7 @@ use super::routing::Source;
 use super::slots::Slot;
 pub use super::texts::CompiledText;
 use super::texts::{Judging, Runs, Texts};
+use super::write::changed::Watched;
 use super::write::{CompiledDelete, CompiledInsert, CompiledUpdate, Hold, TableRules};
 use crate::message::{Call, Callee, schema_has_changed};
 use crate::placement::{is_placed_anew, shard_of, shard_of_arguments};
@@ -85,6 +86,8 @@ pub struct CompiledProcedure {
     /// It is an ad-hoc statement.
     pub by_itself: bool,
     pub admission: Admission,
+    /// Tables whose changes are noted, for the checks of assertions.
+    pub watched: Option<Arc<Watched>>,
     /// Of its interactive calls.
     pub isolation: Isolation,
     /// Its plan is `ordered` or `general`. It runs to completion on one shard, which orders it; so it is not allowed in an interactive
@@ -132,11 +135,20 @@ impl CompiledProcedure {
             guarded: true,
             by_itself: true,
             admission: Admission::Runs,
+            watched: None,
             isolation: Isolation::Snapshot,
             in_order: false,
             carries: false,
             meets_actions: false,
         })
+    }
+
+    /// Returns whether each of its calls is ordered with a serializable transaction that writes what it reads: it holds locks itself, or runs
+    /// in one step at one shard, whatever its arguments.
+    pub(super) fn is_ordered_by_locks(&self, program: &Program) -> bool {
+        self.admission.locking().is_some()
+            || self.in_order && program.orders_by_locks
+            || self.participants.is_one_shard(program.shards) && !self.carries
     }
 
     /// Returns whether it is an ad-hoc INSERT of one row, which may run for many rows of arguments at once.
@@ -615,6 +627,26 @@ impl Program {
         }
     }
 
+    /// The check of the assertion with that index, for the rows that equal a key of that link or for all: a query for a row that violates
+    /// it.
+    ///
+    /// # Errors
+    /// There is no such assertion or link.
+    pub(super) fn check_of(&self, assertion: usize, link: Option<u32>) -> Result<Arc<Text>, SqlError> {
+        match &self.texts {
+            Some(texts) => texts.check_of(assertion, link).map_err(|wrong| wrong.error),
+            None => Err(SqlError::new(SqlState::INTERNAL_ERROR, "only procedures are run here")),
+        }
+    }
+
+    /// Error of a transaction that violates the assertion with that index. `row`: what its check has given.
+    pub(super) fn violated(&self, assertion: usize, row: &[Value]) -> SqlError {
+        match &self.texts {
+            Some(texts) => texts.violated(assertion, row),
+            None => SqlError::new(SqlState::CHECK_VIOLATION, "the transaction violates an assertion"),
+        }
+    }
+
     /// Code of the procedure, for the coordinator.
     ///
     /// # Errors
@@ -657,7 +689,8 @@ impl Program {
             | Callee::AdvisoryLock { .. }
             | Callee::Sequences
             | Callee::SetSequence { .. }
-            | Callee::Reads(_) => {
+            | Callee::Reads(_)
+            | Callee::Barrier => {
                 let message = "it runs in a transaction of several statements";
                 Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
             }
@@ -717,30 +750,27 @@ impl Program {
         let shards = procedure.participants.of(args, self.shards);
         procedure.admission.check(shards.len())?;
         let carries = procedure.carries && self.shards > 1;
-        let interactive = match procedure.in_order {
-            true => self.orders_by_locks,
-            false => shards.len() > 1 && matches!(procedure.admission, Admission::Interactive(_)),
+        let interactive = match (&procedure.admission, &call.callee) {
+            // A statement of a transaction that has its locks.
+            (_, Callee::Serializable(_)) => false,
+            (Admission::UnderLocks(_), _) => true,
+            (Admission::Interactive(_), _) if !procedure.in_order => shards.len() > 1,
+            _ => procedure.in_order && self.orders_by_locks,
         };
-        Ok(Route { participants: shards, guarded: procedure.guarded, carries, interactive })
+        let (participants, guarded) = (shards, procedure.guarded);
+        Ok(Route { participants, guarded, carries, interactive, locks: false })
     }
 
     /// How a call is to run in an interactive transaction; one that is serializable orders all that it runs.
     ///
     /// # Errors
-    /// As [`Program::participants`], and that it can only run outside of transactions.
+    /// As [`Program::participants`].
     pub(crate) fn route_within(&self, call: &Call, is_serializable: bool) -> Result<Route, SqlError> {
-        let route = self.route(call)?;
-        match &call.callee {
-            Callee::Procedure(procedure) if self.procedures[*procedure].in_order && !is_serializable => {
-                Err(in_a_transaction(&self.procedures[*procedure].name))
-            }
-            Callee::Procedure(procedure)
-                if route.interactive && !is_serializable && !self.procedures[*procedure].read_only =>
-            {
-                Err(writes_interactively(&self.procedures[*procedure].name))
-            }
-            _ => Ok(route),
+        let mut route = self.route(call)?;
+        if let Callee::Procedure(procedure) = &call.callee {
+            route.locks = self.procedures[*procedure].in_order && !is_serializable;
         }
+        Ok(route)
     }
 
     /// Procedures that are refused whatever their arguments, with the error.
@@ -763,13 +793,15 @@ pub(crate) struct Route {
     pub guarded: bool,
     /// [`CompiledProcedure::carries`], on several shards.
     pub carries: bool,
-    /// The coordinator interprets the procedure, and runs its statements in one transaction.
+    /// The coordinator runs the statements of the call in one transaction.
     pub interactive: bool,
+    /// It takes interval locks of what it reads, though its transaction is not serializable.
+    pub locks: bool,
 }
 
 impl Route {
     fn of(participants: Vec<ShardId>) -> Route {
-        Route { participants, guarded: false, carries: false, interactive: false }
+        Route { participants, guarded: false, carries: false, interactive: false, locks: false }
     }
 }
 

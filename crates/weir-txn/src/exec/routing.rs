@@ -6,7 +6,8 @@
 use weir_analysis::plan::{Placement, Plan};
 use weir_sql::Catalog;
 use weir_sql::bound::{
-    BinaryOp, Distinct, Expr, ExprKind, FromItem, InsertSource, Query, QueryBody, RelationId, Statement,
+    BinaryOp, Distinct, Expr, ExprKind, FromItem, Insert, InsertSource, Query, QueryBody, RelationId,
+    Statement,
 };
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::cast::{CastContext, cast};
@@ -16,9 +17,10 @@ mod equalities;
 mod insert;
 mod origins;
 
+pub(super) use self::equalities::Equalities;
 pub(super) use self::equalities::fixed_columns;
-use self::equalities::{Equalities, Within, equalities_of};
 pub use self::equalities::{KnownTable, known_columns};
+use self::equalities::{Within, equalities_of};
 pub(super) use self::insert::inserted;
 use self::insert::returns_own_id;
 pub use self::origins::Origins;
@@ -146,6 +148,27 @@ impl Source {
             Source::Arithmetic(left, _, right) => left.is_elements() || right.is_elements(),
             Source::Parameter(_) | Source::Constant(_) | Source::Own => false,
         }
+    }
+}
+
+/// Tells of a statement whether it writes on all shards and asks for rows that may live on other shards than those that it writes, or inserts
+/// rows of a query, which may belong on other shards than where they are found.
+pub(super) fn asks_elsewhere<'a>(
+    catalog: &'a Catalog,
+    plan: &'a Plan,
+    shards: u16,
+) -> impl Fn(&Statement) -> bool + 'a {
+    move |statement| {
+        let proven = Proven::default();
+        let router = Router { catalog, plan, proven: &proven };
+        let asks = || match statement {
+            Statement::Query(_) => false,
+            Statement::Insert(Insert { source: InsertSource::Query(_), .. }) => true,
+            Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
+                router.asks_elsewhere(statement)
+            }
+        };
+        shards > 1 && asks() && matches!(router.statement(statement), Route::Everywhere)
     }
 }
 

@@ -7,22 +7,25 @@
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use weir_analysis::open_world::OpenWorld;
-use weir_analysis::plan::{Mechanism, Placement, Plan, TransactionPlan};
+use weir_analysis::open_world::{Judgement, OpenWorld, Refusal};
+use weir_analysis::plan::{GuardKind, Mechanism, Placement, Plan, TransactionPlan};
 use weir_analysis::reasons::{self, Reason};
 use weir_sql::bound::{Procedure, Statement, Step, StepKind};
-use weir_sql::catalog::TableId;
+use weir_sql::catalog::{Assertion, TableId};
 use weir_sql::{Application, Diagnostic, Span, Text, anonymous, bind_block, bind_statement, is_block};
-use weir_types::{Recent, SqlError, SqlState, SqlType};
+use weir_types::{Recent, SqlError, SqlState, SqlType, Value};
 
+use super::assertion::incremental::Links;
+use super::assertion::{violated, violating};
 use super::compile::proven::Proven;
 use super::compile::{self, Closed};
 use super::gather::Gather;
+use super::names::Name;
 use super::plpgsql::code::Code;
-use super::plpgsql::named_statement;
 use super::program::{CompileError, CompiledProcedure, Program};
-use super::routing::Router;
+use super::routing::{Router, asks_elsewhere};
 use super::write::CompiledUpdate;
+use super::write::changed::{Watched, WatchedKey};
 use super::{admission, folding};
 use crate::exec::counts::RowCounts;
 
@@ -55,6 +58,16 @@ impl Deref for Runs<'_> {
     }
 }
 
+/// Locks that an ad-hoc statement needs.
+#[derive(Default)]
+struct Locks {
+    /// Reasons. Without any it needs none.
+    whys: Vec<String>,
+    excludes: bool,
+    /// Assertions, by their index.
+    checks: Vec<usize>,
+}
+
 /// Longest accepted text: it is compiled on a shard's thread while other requests wait.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
@@ -78,6 +91,8 @@ pub struct Texts {
     queries: Mutex<Recent<Text, Compiled>>,
     /// By procedure: its code for the coordinator, once it is asked for.
     codes: Arc<[OnceLock<CompiledCode>]>,
+    /// By assertion: how it is checked for changed rows, once that is asked for.
+    links: Arc<[OnceLock<Links>]>,
     counts: RowCounts,
 }
 
@@ -104,6 +119,7 @@ impl Texts {
         Texts {
             counts: RowCounts::new(application.catalog.tables.len()),
             codes: application.procedures.iter().map(|_| OnceLock::new()).collect(),
+            links: application.assertions.iter().map(|_| OnceLock::new()).collect(),
             application,
             plan,
             closed,
@@ -129,6 +145,7 @@ impl Texts {
             trusted: Mutex::new(Recent::new(KEPT)),
             queries: Mutex::new(Recent::new(KEPT)),
             codes: self.codes.clone(),
+            links: self.links.clone(),
             counts: RowCounts::new(self.application.catalog.tables.len()),
         }
     }
@@ -172,7 +189,11 @@ impl Texts {
         else {
             return Err(internal("there is no procedure of that number"));
         };
-        let compile = || Code::compile(&self.application, &program.schema, (procedure, source)).map(Arc::new);
+        let asks_elsewhere = asks_elsewhere(&self.application.catalog, &self.plan, program.shards);
+        let compile = || {
+            let procedure = (procedure, source);
+            Code::compile(&self.application, &program.schema, procedure, &asks_elsewhere).map(Arc::new)
+        };
         known.get_or_init(compile).clone()
     }
 
@@ -187,10 +208,79 @@ impl Texts {
         known.ok_or_else(|| internal("the procedure has no statement of that number"))
     }
 
+    /// The query for rows that violate an assertion, and the types of its parameters.
+    fn violating(
+        &self,
+        assertion: usize,
+        link: Option<u32>,
+    ) -> Result<(Statement, Vec<SqlType>), CompileError> {
+        let (of, catalog) = (self.assertion(assertion)?, &self.application.catalog);
+        let (query, types) = match link {
+            None => (violating(of, catalog), Vec::new()),
+            Some(link) => {
+                let links = self.links(assertion)?;
+                let narrowed = links.link(link).and_then(|link| link.narrowed(of, catalog));
+                narrowed.ok_or_else(|| internal("the assertion has no link of that number"))?
+            }
+        };
+        Ok((Statement::Query(query), types))
+    }
+
+    pub(super) fn check_of(&self, assertion: usize, link: Option<u32>) -> Result<Arc<Text>, CompileError> {
+        let (_, types) = self.violating(assertion, link)?;
+        Ok(Arc::new(Text { sql: Name::Check { assertion, link }.to_string(), types }))
+    }
+
+    fn links(&self, assertion: usize) -> Result<&Links, CompileError> {
+        let of = self.assertion(assertion)?;
+        let known = &self.links[assertion];
+        Ok(known.get_or_init(|| Links::of(of, &self.application.catalog)))
+    }
+
+    /// The tables whose changes a statement notes that checks these assertions.
+    fn watched(&self, checks: &[usize]) -> Result<Option<Arc<Watched>>, CompileError> {
+        if checks.is_empty() {
+            return Ok(None);
+        }
+        let mut watched = Watched::default();
+        for &assertion in checks {
+            let links = self.links(assertion)?;
+            let assertion = assertion as u32;
+            watched.assertions.push(assertion);
+            for table in &self.application.catalog.tables {
+                let keys = links.of_table(table.id).map(|number| WatchedKey {
+                    assertion,
+                    link: number.and_then(|number| Some((number, links.link(number)?.columns.clone()))),
+                });
+                watched.tables.entry(table.id).or_default().extend(keys);
+            }
+        }
+        watched.tables.retain(|_, keys| !keys.is_empty());
+        Ok(Some(Arc::new(watched)))
+    }
+
+    fn assertion(&self, assertion: usize) -> Result<&Assertion, CompileError> {
+        self.application
+            .assertions
+            .get(assertion)
+            .ok_or_else(|| internal("there is no assertion of that number"))
+    }
+
+    /// Error of a transaction after which an assertion does not hold. `row`: of its check.
+    pub(super) fn violated(&self, assertion: usize, row: &[Value]) -> SqlError {
+        match self.assertion(assertion) {
+            Ok(assertion) => violated(assertion, &self.application.catalog, row),
+            Err(wrong) => wrong.error,
+        }
+    }
+
     fn bind(&self, program: &Program, text: &Text) -> Result<(Statement, Vec<SqlType>), CompileError> {
         refuse_long(text)?;
-        let (mut statement, types) = match named_statement(&text.sql) {
-            Some(named) => self.statement_of(program, named)?,
+        let (mut statement, types) = match Name::of(&text.sql) {
+            Some(Name::Statement { procedure, statement }) => {
+                self.statement_of(program, (procedure, statement))?
+            }
+            Some(Name::Check { assertion, link }) => self.violating(assertion, link)?,
             None => {
                 bind_statement(&self.application.catalog, &text.sql, Some(&text.types)).map_err(unbound)?
             }
@@ -275,7 +365,7 @@ impl Texts {
     }
 
     fn judge(&self, program: &Program, text: &Text, judging: Judging) -> Result<CompiledText, CompileError> {
-        if let Some((procedure, _)) = named_statement(&text.sql) {
+        if let Some(Name::Statement { procedure, .. }) = Name::of(&text.sql) {
             let statement = self.bind_write(program, text, Judging::Before)?;
             return self.compile_statement_of(program, text, (procedure, statement));
         }
@@ -295,10 +385,13 @@ impl Texts {
             return Err(internal("the procedure has no plan"));
         };
         // Its order is that of the locks of the transaction.
-        let plan = TransactionPlan { mechanism: Mechanism::Ramp, ..plan.clone() };
+        let mut plan = TransactionPlan { mechanism: Mechanism::Ramp, ..plan.clone() };
+        let checks: Vec<usize> = admission::checks(&plan).map(|(assertion, _)| assertion).collect();
+        plan.guards.retain(|guard| !matches!(guard.kind, GuardKind::Check(_)));
         let alone = Plan { placement: self.plan.placement.clone(), transactions: vec![plan.clone()] };
-        let (procedure, updates) =
+        let (mut procedure, updates) =
             compile::text(&self.application, &alone, program, (procedure, &statement), text)?;
+        procedure.watched = self.watched(&checks)?;
         Ok(CompiledText { procedure, plan, updates })
     }
 
@@ -319,21 +412,65 @@ impl Texts {
         judging: Judging,
     ) -> Result<CompiledText, CompileError> {
         let world = self.world();
-        let span = procedure.span;
-        let judged = match judging {
+        let mut locks = Locks::default();
+        let Judgement { mut plan, refusals, endangered } = match judging {
             Judging::Before => world.plan(procedure.clone()),
             Judging::Now => world.admit(procedure.clone()),
         };
-        let refused =
-            |refusal| CompileError { span, error: admission::of_statement(&procedure.name, &refusal) };
-        let mut plan = judged.map_err(refused)?;
+        if !refusals.is_empty() {
+            // Its order is that of its locks.
+            plan.mechanism = Mechanism::Ramp;
+        }
+        if judging == Judging::Now {
+            locks.whys.extend(refusals.iter().map(|one| admission::of_statement(&procedure.name, one)));
+            locks.checks = refusals.iter().filter_map(|one| self.unchecked(one)).collect();
+            locks.excludes =
+                endangered.iter().any(|&one| !program.procedures[one].is_ordered_by_locks(program));
+            self.lock_for_children(program, &procedure, &mut locks);
+        }
         let takes = |step: &Step| matches!(&step.kind, StepKind::Sql { statement, .. } if matches!(&**statement, Statement::Query(query) if query.takes_values()));
         // Handing out a sequence value must be logged.
         plan.read_only &= !procedure.body.iter().any(takes);
         let alone = Plan { placement: self.plan.placement.clone(), transactions: vec![plan.clone()] };
-        let (procedure, updates) =
+        let (mut procedure, updates) =
             compile::text(&self.application, &alone, program, (plan.procedure, &procedure), text)?;
+        if !locks.whys.is_empty() {
+            let Locks { whys, excludes, checks } = locks;
+            procedure.watched = self.watched(&checks)?;
+            procedure.admission = procedure.admission.under_locks((whys.join("; "), excludes), checks);
+            plan.mechanism = Mechanism::General;
+        }
         Ok(CompiledText { procedure, plan, updates })
+    }
+
+    /// The assertion that a transaction is not shown to keep by itself, by its index.
+    fn unchecked(&self, refusal: &Refusal) -> Option<usize> {
+        let Refusal::Unchecked { assertion, .. } = refusal else { return None };
+        self.application.assertions.iter().position(|one| one.name == *assertion)
+    }
+
+    /// A statement that removes parents, or gives them other keys, beside procedures that were compiled for a world in which nobody does so:
+    /// their INSERTs of children hold no parent. They are ordered by the children that the statement looks for.
+    fn lock_for_children(&self, program: &Program, procedure: &Procedure, locks: &mut Locks) {
+        if self.closed.is_everything() {
+            return;
+        }
+        let catalog = &self.application.catalog;
+        compile::each_statement(&procedure.body, &mut |statement, _| {
+            let now = Closed::of_statement(catalog, statement);
+            let is_parent = |table: &&TableId| {
+                catalog.tables.iter().flat_map(|child| &child.foreign_keys).any(|key| key.parent == **table)
+            };
+            let excluded =
+                |table: &&TableId| !self.closed.may_lose_rows(catalog.table(**table)) && is_parent(table);
+            if let Some(&parent) = now.deleted().iter().find(excluded) {
+                let parent = &catalog.table(parent).name;
+                locks.whys.push(format!(
+                    "no procedure removes a row of {parent} or changes its key, so their INSERTs of children hold no parent"
+                ));
+                locks.excludes |= program.procedures.iter().any(|one| !one.is_ordered_by_locks(program));
+            }
+        });
     }
 
     /// Rejects a statement that breaks an assumption of the compiled procedures.
@@ -370,21 +507,6 @@ impl Texts {
             return Ok(());
         }
         let now = Closed::of_statement(catalog, statement);
-        let is_parent = |table: &&TableId| {
-            catalog.tables.iter().flat_map(|child| &child.foreign_keys).any(|key| key.parent == **table)
-        };
-        let excluded =
-            |table: &&TableId| !self.closed.may_lose_rows(catalog.table(**table)) && is_parent(table);
-        if let Some(&parent) = now.deleted().iter().find(excluded) {
-            let parent = &catalog.table(parent).name;
-            return Err(refused(
-                span,
-                format!(
-                    "a row of {parent} that goes, or gets another key: no procedure does so, and others refer to it"
-                ),
-                "write a procedure that does it, so that those who refer to it are planned with it",
-            ));
-        }
         let excluded =
             |(table, column): &&(TableId, usize)| !self.closed.may_be_chosen(catalog.table(*table), *column);
         if let Some(&(table, column)) = now.chosen().iter().find(excluded) {

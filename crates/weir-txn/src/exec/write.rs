@@ -1,6 +1,7 @@
 //! INSERT, UPDATE and DELETE: rows are found first and written after; constraints are checked row by row; and each write is also recorded
 //! as an operation where it may have to be folded.
 
+pub mod changed;
 mod check;
 mod children;
 mod claim;
@@ -291,6 +292,7 @@ impl<F: Faults> Run<'_, F> {
         self.claim_keys(table, values)?;
         self.check_readers(table, None, Some(&|column| values[column].clone()))?;
         self.derive(table, (None, Some(&|column| values[column].clone())))?;
+        self.note_change(table, None, Some(&|column| values[column].clone()));
         let row = match self.fragment.storage.insert(table, values, self.fragment.timestamp) {
             Ok(row) => row,
             Err(error) => {
@@ -544,6 +546,11 @@ impl<F: Faults> Run<'_, F> {
         self.claim_changed_keys(table, row, changes)?;
         self.check_readers(table, Some(row), Some(&|column| self.changed(table, row, changes, column)))?;
         self.derive_change(table, row, Some(changes))?;
+        if self.fragment.procedure.watched.is_some() {
+            let new: Vec<Value> =
+                (0..schema.types.len()).map(|column| self.changed(table, row, changes, column)).collect();
+            self.note_change(table, Some(row), Some(&|column| new[column].clone()));
+        }
         if self.fragment.keep_writes
             && !self.is_own(table, row)
             && let Some(operation) = &operation
@@ -635,6 +642,7 @@ impl<F: Faults> Run<'_, F> {
         self.check_readers(table, Some(row), None)?;
         self.on_parent_change(table, row, None)?;
         self.derive_change(table, row, None)?;
+        self.note_change(table, Some(row), None);
         if self.fragment.keep_writes && !self.is_own(table, row) {
             self.ran.writes.push(Write { table, row: Some(row), operation: Operation::Delete });
         }

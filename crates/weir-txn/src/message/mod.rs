@@ -2,6 +2,7 @@
 //! values, guards, answers of round one).
 
 mod attachment;
+mod changed;
 mod definition;
 mod derived;
 mod query_reads;
@@ -25,6 +26,7 @@ use crate::placement::shard_of_integer;
 use crate::stream::RowQueue;
 
 pub use attachment::Attachment;
+pub use changed::Changed;
 pub use definition::{Change, Definition, PlanOf};
 pub use derived::{Derived, GlobalKey, ParentChange, WhyParent};
 pub use query_reads::QueryReads;
@@ -79,6 +81,9 @@ pub enum Callee {
     /// Takes the interval locks for a query of a serializable transaction, whose rows are read after it. All its shards do so at the same
     /// time, and nothing is returned.
     Reads(Arc<QueryReads>),
+    /// Keeps out all other writers, on all shards, from here to the end of the transaction; only in an interactive transaction. It waits for
+    /// those that have begun.
+    Barrier,
 }
 
 impl Callee {
@@ -619,6 +624,12 @@ pub enum Reply {
         derived: Vec<Derived>,
         reply: Box<Reply>,
     },
+    /// Rows that the shard's share of a statement has changed and for which assertions are to be checked before the transaction commits, and
+    /// the actual reply, which is [`Reply::Worked`] or [`Reply::Derived`].
+    Changed {
+        changed: Changed,
+        reply: Box<Reply>,
+    },
 }
 
 impl Reply {
@@ -648,7 +659,7 @@ impl Reply {
             Reply::Executed { result: Err(error), .. }
             | Reply::Refused { error, .. }
             | Reply::Worked { result: Err(error), .. } => Some(error.notices_mut()),
-            Reply::Derived { reply, .. } => reply.notices_mut(),
+            Reply::Derived { reply, .. } | Reply::Changed { reply, .. } => reply.notices_mut(),
             _ => None,
         }
     }
@@ -669,11 +680,27 @@ impl Reply {
         }
     }
 
+    /// Adds the rows for which assertions are to be checked.
+    pub(crate) fn with_changed(self, changed: Changed) -> Reply {
+        match changed.is_empty() {
+            true => self,
+            false => Reply::Changed { changed, reply: Box::new(self) },
+        }
+    }
+
+    /// Inverse of [`Reply::with_changed`].
+    pub(crate) fn without_changed(self) -> (Changed, Reply) {
+        match self {
+            Reply::Changed { changed, reply } => (changed, *reply),
+            reply => (Changed::default(), reply),
+        }
+    }
+
     /// The shard that has worked on a statement, and is done with it.
     pub(crate) fn worked_at(&self) -> Option<ShardId> {
         match self {
             Reply::Worked { shard, .. } => Some(*shard),
-            Reply::Derived { reply, .. } => reply.worked_at(),
+            Reply::Derived { reply, .. } | Reply::Changed { reply, .. } => reply.worked_at(),
             _ => None,
         }
     }
@@ -698,7 +725,9 @@ impl Reply {
             | Reply::ReadRows { read: txn, .. }
             | Reply::ReadStreams { read: txn, .. }
             | Reply::ReadAgain { read: txn, .. } => *txn,
-            Reply::Raised { reply, .. } | Reply::Derived { reply, .. } => reply.txn(),
+            Reply::Raised { reply, .. } | Reply::Derived { reply, .. } | Reply::Changed { reply, .. } => {
+                reply.txn()
+            }
         }
     }
 }

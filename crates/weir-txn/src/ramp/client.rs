@@ -91,6 +91,10 @@ pub enum Begin {
 pub enum Order {
     Call(Call),
     Read(Arc<Gather>, Vec<Value>),
+    /// A query that takes interval locks of what it reads, as every query of a serializable transaction does.
+    LockingRead(Arc<Gather>, Vec<Value>),
+    /// Keeps out all other writers to the end of the transaction.
+    Exclude,
     /// Sets the lock time-out of its statements in milliseconds; none: no limit.
     LockTimeout(Option<u64>),
     /// Sets whether it is serializable, before its first statement.
@@ -488,7 +492,7 @@ impl Coordinator {
         out: &mut Orders<Request, Event>,
     ) {
         let _watch = self.interrupts.watch(own_statement(tag));
-        let Route { participants, guarded, carries, interactive } = match self.program.route(&call) {
+        let Route { participants, guarded, carries, interactive, .. } = match self.program.route(&call) {
             Ok(route) => route,
             Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
         };

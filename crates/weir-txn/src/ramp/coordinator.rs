@@ -254,7 +254,8 @@ impl Transaction {
             | Reply::Waits { .. }
             | Reply::WaitsBesides { .. }
             | Reply::Raised { .. }
-            | Reply::Derived { .. } => {}
+            | Reply::Derived { .. }
+            | Reply::Changed { .. } => {}
             Reply::ReadRows { .. } | Reply::ReadStreams { .. } | Reply::ReadAgain { .. } => {
                 unreachable!("a transaction that writes sends no READ")
             }

@@ -17,7 +17,9 @@ use weir_types::interrupt::StatementId;
 use weir_types::{SqlError, SqlState};
 
 use super::coordinator::{Action, gave_up, outcome};
-use crate::message::{Answers, Begun, Call, Callee, Derived, Output, Reply, Request, Work, forgotten};
+use crate::message::{
+    Answers, Begun, Call, Callee, Changed, Derived, Output, Reply, Request, Work, forgotten,
+};
 
 pub(super) use alone::Alone;
 
@@ -46,6 +48,9 @@ pub struct Interactive {
     links: Links,
     /// Writes for other shards that participants of the statement in progress have derived, and that nobody carries yet.
     derived: Vec<Derived>,
+    /// Rows that its statements have changed, for which assertions are to be checked before it commits. A roll-back to a savepoint forgets
+    /// none: then more is checked than has to be.
+    changed: Changed,
     /// Output of the statement in progress, while other shards carry out what it has derived; of a transaction of one statement, until it has
     /// committed.
     kept: Option<Output>,
@@ -130,6 +135,7 @@ impl Interactive {
             is_serializable: false,
             links,
             derived: Vec::new(),
+            changed: Changed::default(),
             kept: None,
             is_withdrawn: false,
             alone: None,
@@ -161,6 +167,11 @@ impl Interactive {
     /// Sets the lock time-out; none: no limit.
     pub fn set_lock_timeout(&mut self, lock_timeout_ms: Option<u64>) {
         self.lock_timeout_ms = lock_timeout_ms;
+    }
+
+    /// The rows for which assertions are to be checked.
+    pub(crate) fn take_changed(&mut self) -> Changed {
+        std::mem::take(&mut self.changed)
     }
 
     pub fn is_serializable(&self) -> bool {
@@ -394,6 +405,7 @@ impl Interactive {
 
     /// Handles a reply. Repetitions, and replies to an earlier phase, are ignored.
     pub fn on_reply(&mut self, reply: Reply, out: &mut Vec<Action>) {
+        let (changed, reply) = reply.without_changed();
         let (derived, reply) = reply.without_derived();
         match (reply, &mut self.phase) {
             (Reply::Worked { shard, number, incarnation, result, .. }, phase) if number == self.number => {
@@ -403,6 +415,7 @@ impl Interactive {
                     _ => false,
                 };
                 if is_asked {
+                    self.changed.extend(changed);
                     self.note_open(shard, incarnation);
                     self.on_worked(shard, result, derived, out);
                 }

@@ -9,11 +9,11 @@ use weir_core::ids::{Timestamp, TxnId};
 use weir_types::SqlError;
 use weir_types::datetime::TransactionTime;
 
-use super::open::{Version, Versions};
+use super::open::{Open, StepResult, Version, Versions};
 use crate::exec::definition::{self, SchemaVersion};
 use crate::exec::program::Program;
 use crate::faults::Faults;
-use crate::message::{Age, Callee, Definition, Reply, Request};
+use crate::message::{Age, Begun, Callee, Definition, Reply, Request, Work};
 use crate::shard::node::{Effects, Node};
 use crate::storage::{LoggedRow, MergedRows, WriteSet};
 
@@ -51,7 +51,7 @@ pub struct Definitions {
     pub(crate) steps: Vec<Step>,
 }
 
-/// A transaction that other writers wait for, or withdraw from: it changes the schema, or is in doubt.
+/// A transaction that other writers wait for, or withdraw from: it changes the schema, runs by itself, or is in doubt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Barrier {
     pub(crate) txn: TxnId,
@@ -87,7 +87,7 @@ impl<F: Faults> Node<F> {
             }
             Request::Work { begun, .. } => {
                 let is_open = self.open.get(&txn).is_some_and(|open| !open.only_advises());
-                let has_defined = self.open.get(&holder).is_some_and(|open| open.defines())
+                let has_defined = self.open.get(&holder).is_some_and(|open| open.defines() || open.excludes)
                     || self.participant.prepared().contains_key(&holder);
                 if is_open || begun.age < age && !has_defined {
                     return Some(request);
@@ -116,6 +116,16 @@ impl<F: Faults> Node<F> {
         let mut in_flight =
             open.chain(self.participant.prepared().keys()).copied().chain(self.workers.writers());
         in_flight.find(|other| *other != txn && !self.bugs.ignores_definitions())
+    }
+
+    /// Raises the barrier for a statement that runs by itself. It stays until the transaction ends, also behind a roll-back to a savepoint.
+    pub(crate) fn on_barrier(&mut self, (txn, begun): (TxnId, Begun), work: Box<Work>, out: &mut Effects) {
+        if let Some(holder) = self.raise_barrier(txn, begun.age) {
+            return self.wait_with_work(smallvec![holder], Request::Work { txn, begun, work }, out);
+        }
+        let mut open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, self.shard, begun.age));
+        open.excludes = true;
+        self.worked(txn, open, (work.number, Ok(StepResult::default())), out);
     }
 
     pub(crate) fn lower_barrier(&mut self, txn: TxnId) {
@@ -243,6 +253,7 @@ pub(crate) fn definition_of(callee: &Callee) -> Option<&Arc<Definition>> {
         | Callee::Constraints(_)
         | Callee::Derived(_)
         | Callee::Serializable(_)
-        | Callee::Reads(_) => None,
+        | Callee::Reads(_)
+        | Callee::Barrier => None,
     }
 }

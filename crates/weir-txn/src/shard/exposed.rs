@@ -97,6 +97,10 @@ impl<F: Faults> Exposed for Node<F> {
                     _ => Some("a serializable statement that is none"),
                 },
                 Callee::Reads(reads) => self.refuses_reads(*txn, reads, work),
+                Callee::Barrier => {
+                    let is_for_all = (0..shards).eq(work.participants.iter().copied());
+                    (!is_for_all).then_some("a barrier that is not for all shards")
+                }
             },
             Request::RollBackTo { number, after, .. } => {
                 (after >= number).then_some("a roll-back to what is to come")
@@ -160,6 +164,7 @@ impl<F: Faults> Exposed for Node<F> {
             }
             Reply::Worked { result: Ok(_), .. } => Some(failed(reply.clone(), too_large(false))),
             Reply::Derived { reply, .. } => Some(failed((**reply).clone(), too_much_derived())),
+            Reply::Changed { reply, .. } => Some(failed((**reply).clone(), too_large(false))),
             Reply::Decided { txn, timestamp, .. } => {
                 Some(Reply::TooLarge { txn: *txn, shard: timestamp.node, committed: Some(*timestamp) })
             }
@@ -335,6 +340,9 @@ impl<F: Faults> Node<F> {
         let Ok(procedure) = program.callee(&call.callee) else {
             return Some("a call of what cannot be run");
         };
+        if procedure.admission.locking().is_some() && !call.callee.is_serializable() {
+            return Some("a call without the locks that it needs");
+        }
         let fit = |(value, input): (&Value, &crate::exec::program::Input)| is_of(value, &input.ty);
         // With many rows each row's home is checked when it is inserted.
         let is_fit = match procedure.inputs.len() {
@@ -387,6 +395,7 @@ fn failed(reply: Reply, error: SqlError) -> Reply {
         Reply::Worked { txn, shard, number, incarnation, .. } => {
             Reply::Worked { txn, shard, number, incarnation, result: Err(error) }
         }
+        Reply::Derived { reply, .. } => failed(*reply, error),
         reply => reply,
     }
 }

@@ -46,6 +46,8 @@ const ZONES_FROM: u16 = 5;
 const INTERVALS_FROM: u16 = 7;
 /// First protocol version with snapshots.
 const SNAPSHOTS_FROM: u16 = 5;
+/// Version of the protocol from which statements that run by themselves keep out all other writers.
+const BARRIERS_FROM: u16 = 8;
 
 /// Where a run puts its writes.
 pub(crate) enum Target<'a> {
@@ -295,6 +297,16 @@ impl<F: Faults> Shard for Node<F> {
             {
                 let message = format!(
                     "isolation level serializable at a node of an older build, which speaks version {version} of the protocol"
+                );
+                let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                    .with_hint("Nothing has happened. Start the node with the build of the others.");
+                Some(Reply::Refused { txn: *txn, shard, error })
+            }
+            Request::Work { txn, work, .. }
+                if version < BARRIERS_FROM && matches!(work.call.callee, Callee::Barrier) =>
+            {
+                let message = format!(
+                    "a statement that runs by itself at a node of an older build, which speaks version {version} of the protocol"
                 );
                 let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
                     .with_hint("Nothing has happened. Start the node with the build of the others.");

@@ -29,7 +29,7 @@ use crate::exec::program::Program;
 use crate::exec::reads::Reads;
 use crate::faults::Faults;
 use crate::message::{
-    Age, Answers, Begun, Callee, Derived, Output, Reply, Request, Setting, Work, forgotten,
+    Age, Answers, Begun, Callee, Changed, Derived, Output, Reply, Request, Setting, Work, forgotten,
 };
 use crate::shard::node::Target;
 use crate::shard::node::{Effects, Node};
@@ -51,6 +51,8 @@ pub(crate) struct Open {
     pub(super) intervals: Vec<Claim>,
     /// Claims that a worker has taken for a statement that waits, or begins again, so that it does not meet the same transactions twice.
     waiting_claims: Vec<Claim>,
+    /// It keeps out all other writers.
+    pub(super) excludes: bool,
     /// Number of unique keys among its claims. From [`KEYS_CLAIMED_MAX`] on the transaction is listed in [`Claims::loading`].
     keys_claimed: usize,
     /// Number of entries of `done` that have a version, and that have a setting: most transactions have none, and no statement looks through
@@ -69,6 +71,7 @@ impl Open {
             own: WriteSet::default(),
             intervals: Vec::new(),
             waiting_claims: Vec::new(),
+            excludes: false,
             keys_claimed: 0,
             versions: 0,
             settings: 0,
@@ -130,6 +133,7 @@ pub(super) struct StepResult {
     pub output: Output,
     /// Writes for other shards.
     pub derived: Vec<Derived>,
+    pub changed: Changed,
 }
 
 /// Copy of the state of a transaction that a statement uses besides the write set, for a worker.
@@ -199,6 +203,9 @@ impl<F: Faults> Node<F> {
         }
         if let Some(asked) = work.call.callee.reads().cloned() {
             return self.on_reads((txn, begun), work, &asked, out);
+        }
+        if matches!(work.call.callee, Callee::Barrier) {
+            return self.on_barrier((txn, begun), work, out);
         }
         let defines = definition_of(&work.call.callee).cloned();
         if defines.is_some()
@@ -317,9 +324,9 @@ impl<F: Faults> Node<F> {
         ran: Ran,
     ) -> StepResult {
         if ran.answers.error.is_some() {
-            return StepResult { answers: ran.answers, output: ran.output, derived: Vec::new() };
+            return StepResult { answers: ran.answers, output: ran.output, ..StepResult::default() };
         }
-        let Ran { answers, output, mut claims, writes, later, upserted, derived, .. } = ran;
+        let Ran { answers, output, mut claims, writes, later, upserted, derived, changed, .. } = ran;
         claims.append(&mut open.waiting_claims);
         open.keys_claimed += claims.iter().filter(|claim| matches!(claim, Claim::Key(..))).count();
         if open.keys_claimed >= KEYS_CLAIMED_MAX && !self.claims.loading.contains(&txn) {
@@ -344,7 +351,7 @@ impl<F: Faults> Node<F> {
             upserted,
             targets,
         });
-        StepResult { answers, output, derived }
+        StepResult { answers, output, derived, changed }
     }
 
     /// Runs a statement on top of the transaction's earlier work. A statement that fails or has to wait leaves no change.
@@ -409,12 +416,12 @@ impl<F: Faults> Node<F> {
             self.release_claims(txn, claims);
         }
         let (shard, incarnation) = (self.shard, self.incarnation());
-        let (result, derived) = match result {
-            Ok(StepResult { answers, output, derived }) => (Ok((answers, output)), derived),
-            Err(error) => (Err(error), Vec::new()),
+        let (result, derived, changed) = match result {
+            Ok(StepResult { answers, output, derived, changed }) => (Ok((answers, output)), derived, changed),
+            Err(error) => (Err(error), Vec::new(), Changed::default()),
         };
         let reply = Reply::Worked { txn, shard, number, incarnation, result };
-        let reply = reply.with_derived(derived).spoken();
+        let reply = reply.with_derived(derived).with_changed(changed).spoken();
         open.answered = (number, reply.clone());
         self.open.insert(txn, open);
         out.reply(txn.coordinator, reply, after);
@@ -444,7 +451,7 @@ impl<F: Faults> Node<F> {
         open.answered = (if self.bugs.rolled_back_comes_again() { after } else { number }, reply.clone());
         let mut claims = self.roll_back_done(&mut open, stays);
         claims.append(&mut open.waiting_claims);
-        if self.barrier.is_some_and(|barrier| barrier.txn == txn) && !open.defines() {
+        if self.barrier.is_some_and(|barrier| barrier.txn == txn) && !open.defines() && !open.excludes {
             // The definition behind the barrier is rolled back, or was never made.
             self.lower_barrier(txn);
         }

@@ -179,8 +179,8 @@ impl<F: Faults> Participates for Node<F> {
         self.clock.observe(timestamp);
         if let Some(definitions) = prepared.definitions.take() {
             self.commit_definitions(definitions.versions, timestamp);
-            self.lower_barrier(txn);
         }
+        self.lower_barrier(txn);
         let begin = self.storage.position();
         self.apply_prepared(&mut prepared, timestamp);
         let record = self.logged_commit((txn, timestamp), (begin, Vec::new()), None, None);

@@ -6,15 +6,16 @@ use std::sync::Arc;
 
 use weir_sql::bound::{
     BinaryOp, Delete, Expr, ExprKind, InsertSource, Into, IntoTarget, LoopLabel, OutputColumn, ParameterMode,
-    Procedure, Query, QueryBody, Select, Statement, Step, StepKind, Update, VariableId,
+    Procedure, Query, Select, Statement, Step, StepKind, Update, VariableId,
 };
 use weir_sql::{Application, Text, walk};
 use weir_types::{SqlError, SqlState, SqlType};
 
-use super::statement_name;
+use super::row_by_row::{RowByRow, row_by_row, variables_max};
 use crate::exec::compile::target;
 use crate::exec::compiler::Compiler;
 use crate::exec::expr::CompiledExpr;
+use crate::exec::names::Name;
 use crate::exec::program::{CompileError, CompiledInto, CompiledRaise, Target};
 use crate::exec::slots::{Slot, SlotAllocator};
 use crate::storage::Schema;
@@ -93,6 +94,12 @@ pub enum Instruction {
         message: Option<CompiledExpr>,
     },
     GetRowCount(Target),
+    /// Begins to count the rows of statements that are one for the procedure.
+    BeginCount,
+    /// Counts those of the statement before.
+    Count,
+    /// FOUND and the row count are of all that were counted.
+    EndCount,
     Call {
         procedure: usize,
         args: Vec<CompiledExpr>,
@@ -125,10 +132,12 @@ pub enum Round {
 }
 
 impl Code {
+    /// `asks_elsewhere`: whether a write needs rows that may live on other shards than those that it writes.
     pub fn compile(
         application: &Application,
         schema: &Schema,
         (index, procedure): (usize, &Procedure),
+        asks_elsewhere: &dyn Fn(&Statement) -> bool,
     ) -> Result<Code, CompileError> {
         let mut temporaries = 0;
         walk::each_step(&procedure.body, &mut |step| {
@@ -136,6 +145,7 @@ impl Code {
             if let StepKind::Sql { statement, .. } = &step.kind {
                 // A value that needs a statement takes one temporary for its result, and one as a parameter.
                 each_computed(&mut statement.clone(), &mut |_| temporaries += 2);
+                temporaries += variables_max(&application.catalog, statement);
             }
         });
         let mut lowering = Lowering {
@@ -145,6 +155,7 @@ impl Code {
             procedure,
             types: procedure.variables.iter().map(|variable| variable.ty.clone()).collect(),
             slots: SlotAllocator::new(procedure.variables.len() + temporaries),
+            asks_elsewhere,
             instructions: Vec::new(),
             statements: Vec::new(),
             scopes: Vec::new(),
@@ -278,6 +289,7 @@ struct Lowering<'a> {
     /// Of the variables, and of the temporaries behind them.
     types: Vec<SqlType>,
     slots: SlotAllocator,
+    asks_elsewhere: &'a dyn Fn(&Statement) -> bool,
     instructions: Vec<Instruction>,
     statements: Vec<ProcedureStatement>,
     scopes: Vec<Scope>,
@@ -397,6 +409,14 @@ impl<'a> Lowering<'a> {
     }
 
     fn sql(&mut self, statement: &Statement, into: Option<&Into>) -> Result<(), CompileError> {
+        if into.is_none() && (self.asks_elsewhere)(statement) {
+            let catalog = &self.application.catalog;
+            let apart = row_by_row(catalog, statement, &mut |ty| self.temporary(ty));
+            if let Some(apart) = apart {
+                self.row_by_row(apart);
+                return Ok(());
+            }
+        }
         let to = match into {
             None => Rows::Nowhere,
             Some(into) => Rows::Variables(CompiledInto {
@@ -416,6 +436,27 @@ impl<'a> Lowering<'a> {
         failed?;
         self.execute(statement, to);
         Ok(())
+    }
+
+    /// A loop over the rows of the query. Its rows are counted together.
+    fn row_by_row(&mut self, RowByRow { query, variables, write }: RowByRow) {
+        let targets = variables
+            .iter()
+            .zip(&query.columns)
+            .map(|(variable, column)| {
+                let (name, ty) = (column.name.clone(), column.ty.clone());
+                Target { slot: variable.0, name, ty, not_null: false, from: None }
+            })
+            .collect();
+        self.emit(Instruction::BeginCount);
+        self.execute(Statement::Query(query), Rows::Loop);
+        let next = self.emit(Instruction::Next { targets: Round::Row(targets), end: 0 });
+        self.execute(write, Rows::Nowhere);
+        self.emit(Instruction::Count);
+        self.emit(Instruction::Jump(next));
+        self.lead_here(next);
+        self.emit(Instruction::EndLoop);
+        self.emit(Instruction::EndCount);
     }
 
     /// Computes a value before its statement, which then reads it as a parameter: so it says where the statement runs.
@@ -443,7 +484,8 @@ impl<'a> Lowering<'a> {
             }
         });
         let number = self.statements.len();
-        let text = Arc::new(Text { sql: statement_name(self.index, number), types: self.types.clone() });
+        let name = Name::Statement { procedure: self.index, statement: number };
+        let text = Arc::new(Text { sql: name.to_string(), types: self.types.clone() });
         self.statements.push(ProcedureStatement { statement, text, reads });
         self.emit(Instruction::Execute { statement: number, to });
     }
@@ -576,15 +618,6 @@ impl<'a> Lowering<'a> {
 
 /// `SELECT expr`.
 fn query_of(expr: &Expr) -> Query {
-    Query {
-        ctes: Vec::new(),
-        body: QueryBody::Select(Box::new(Select::plain(vec![expr.clone()], Vec::new(), None))),
-        order_by: Vec::new(),
-        limit: None,
-        offset: None,
-        with_ties: false,
-        locks: Vec::new(),
-        columns: vec![OutputColumn::new("value".to_owned(), expr.ty.clone())],
-        span: expr.span,
-    }
+    let columns = vec![OutputColumn::new("value".to_owned(), expr.ty.clone())];
+    Query::of_select(Select::plain(vec![expr.clone()], Vec::new(), None), columns, expr.span)
 }

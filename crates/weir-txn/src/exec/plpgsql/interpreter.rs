@@ -51,6 +51,8 @@ struct Activation {
     frame: Frame,
     loops: Vec<Loop>,
     row_count: u64,
+    /// Rows of the statements that are one for the procedure.
+    counted: u64,
 }
 
 /// State of a loop, from its beginning to its end.
@@ -78,13 +80,22 @@ pub enum Stopped {
     Ends(Output),
 }
 
-/// A statement with its parameters.
+/// A statement with its parameters. `locks`: it takes interval locks of what it reads, whatever the isolation of its transaction is.
 #[derive(Debug)]
-pub struct Execution {
-    pub text: Arc<Text>,
-    pub args: Vec<Value>,
-    /// It is a query without effects.
-    pub reads_only: bool,
+pub enum Execution {
+    /// It has effects.
+    Statement {
+        text: Arc<Text>,
+        args: Vec<Value>,
+        locks: bool,
+    },
+    Query {
+        text: Arc<Text>,
+        args: Vec<Value>,
+        locks: bool,
+    },
+    /// Keeps out all other writers.
+    Barrier,
 }
 
 impl Interpreter {
@@ -232,7 +243,8 @@ impl Interpreter {
             frame.set(input.slot, value);
         }
         frame.set(compiled.found, Value::Bool(false));
-        let activation = Activation { procedure, code, at: 0, frame, loops: Vec::new(), row_count: 0 };
+        let (loops, row_count, counted) = (Vec::new(), 0, 0);
+        let activation = Activation { procedure, code, at: 0, frame, loops, row_count, counted };
         self.activations.push(activation);
         Ok(())
     }
@@ -272,8 +284,11 @@ impl Interpreter {
                     false => Value::Null,
                 };
                 let args = statement.reads.iter().enumerate().map(value).collect();
-                let (text, reads_only) = (statement.text.clone(), statement.reads_only());
-                return Ok(Some(Stopped::Executes(Execution { text, args, reads_only })));
+                let (text, locks) = (statement.text.clone(), false);
+                return Ok(Some(Stopped::Executes(match statement.reads_only() {
+                    true => Execution::Query { text, args, locks },
+                    false => Execution::Statement { text, args, locks },
+                })));
             }
             Instruction::Jump(to) => self.innermost().at = *to,
             Instruction::JumpUnless { condition, to } => {
@@ -318,6 +333,15 @@ impl Interpreter {
             Instruction::GetRowCount(target) => {
                 let count = self.innermost().row_count;
                 self.assign(target, Value::Int(count as i64))?;
+            }
+            Instruction::BeginCount => self.innermost().counted = 0,
+            Instruction::Count => {
+                let innermost = self.innermost();
+                innermost.counted += innermost.row_count;
+            }
+            Instruction::EndCount => {
+                let counted = self.innermost().counted;
+                self.found(counted);
             }
             Instruction::Call { procedure, args, .. } => {
                 let args = self.eval_all(args)?;

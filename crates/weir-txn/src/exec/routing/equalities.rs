@@ -16,19 +16,19 @@ use crate::exec::walk;
 
 /// Union-find over columns and expressions that are independent of rows.
 #[derive(Clone, Default)]
-pub(super) struct Equalities<'a> {
-    pub(super) classes: BTreeMap<(RelationId, ColumnIndex), usize>,
+pub(in crate::exec) struct Equalities<'a> {
+    pub(in crate::exec) classes: BTreeMap<(RelationId, ColumnIndex), usize>,
     /// By class: the class it was merged into, and an expression that equals it.
     parents: Vec<usize>,
-    pub(super) known: Vec<Option<&'a Expr>>,
-    pub(super) tables: Vec<(RelationId, TableId)>,
+    pub(in crate::exec) known: Vec<Option<&'a Expr>>,
+    pub(in crate::exec) tables: Vec<(RelationId, TableId)>,
     /// Nested parts whose conditions do not restrict the outer rows.
-    pub(super) within: Vec<Within<'a>>,
+    pub(in crate::exec) within: Vec<Within<'a>>,
 }
 
 /// A part of a query with rows of its own.
 #[derive(Clone, Copy)]
-pub(super) enum Within<'a> {
+pub(in crate::exec) enum Within<'a> {
     Query(&'a Query),
     /// A nullable side of an outer join, and the join condition; none if the other side is nullable too.
     Side(&'a FromItem, Option<&'a Expr>),
@@ -36,7 +36,7 @@ pub(super) enum Within<'a> {
 
 impl<'a> Within<'a> {
     /// Adds the part's equalities; those of the outer query hold as well.
-    pub(super) fn take_in(self, equalities: &mut Equalities<'a>) {
+    pub(in crate::exec) fn take_in(self, equalities: &mut Equalities<'a>) {
         match self {
             Within::Query(query) => equalities.query(query),
             Within::Side(item, on) => {
@@ -76,11 +76,11 @@ fn passes_on<'a>(query: &'a Query, output: &Expr) -> Option<&'a Select> {
 
 impl<'a> Equalities<'a> {
     /// The equalities that hold in a part, too, without the tables and parts of this query.
-    pub(super) fn around_parts(&self) -> Equalities<'a> {
+    pub(in crate::exec) fn around_parts(&self) -> Equalities<'a> {
         Equalities { tables: Vec::new(), within: Vec::new(), ..self.clone() }
     }
 
-    pub(super) fn class(&mut self, relation: RelationId, column: ColumnIndex) -> usize {
+    pub(in crate::exec) fn class(&mut self, relation: RelationId, column: ColumnIndex) -> usize {
         let next = self.parents.len();
         let class = *self.classes.entry((relation, column)).or_insert(next);
         if class == next {
@@ -90,7 +90,7 @@ impl<'a> Equalities<'a> {
         self.find(class)
     }
 
-    pub(super) fn find(&self, mut class: usize) -> usize {
+    pub(in crate::exec) fn find(&self, mut class: usize) -> usize {
         while self.parents[class] != class {
             class = self.parents[class];
         }
@@ -117,7 +117,7 @@ impl<'a> Equalities<'a> {
         }
     }
 
-    pub(super) fn filter(&mut self, filter: &'a Expr) {
+    pub(in crate::exec) fn filter(&mut self, filter: &'a Expr) {
         for conjunct in walk::conjuncts(filter) {
             match &conjunct.kind {
                 ExprKind::Binary { op: BinaryOp::Equal, left, right } => self.equate(left, right),
@@ -136,7 +136,7 @@ impl<'a> Equalities<'a> {
     }
 
     /// Adds the query's tables and equalities, at every depth.
-    pub(super) fn query(&mut self, query: &'a Query) {
+    pub(in crate::exec) fn query(&mut self, query: &'a Query) {
         self.within.extend(query.ctes.iter().map(|cte| Within::Query(&cte.query)));
         match &query.body {
             QueryBody::Select(select) => {
@@ -156,7 +156,7 @@ impl<'a> Equalities<'a> {
         query.limit.iter().chain(&query.offset).for_each(|expr| self.subqueries(expr));
     }
 
-    pub(super) fn from(&mut self, item: &'a FromItem) {
+    pub(in crate::exec) fn from(&mut self, item: &'a FromItem) {
         match item {
             FromItem::Table { relation, table, .. } => self.tables.push((*relation, *table)),
             FromItem::Subquery { relation, query, .. } => {
@@ -223,7 +223,7 @@ impl<'a> Equalities<'a> {
     }
 
     /// Adds the subqueries of an expression that rows need not satisfy.
-    pub(super) fn subqueries(&mut self, expr: &'a Expr) {
+    pub(in crate::exec) fn subqueries(&mut self, expr: &'a Expr) {
         walk::parts(expr).into_iter().for_each(|part| self.subqueries(part));
         self.within.extend(walk::subquery(expr).map(Within::Query));
     }

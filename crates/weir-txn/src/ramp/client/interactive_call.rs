@@ -1,5 +1,5 @@
-//! Interactive calls: the coordinator interprets a procedure and runs its statements in one transaction, or at one snapshot
-//! (docs/internals/interactive-calls.md).
+//! Interactive calls: the coordinator runs the statements of a procedure, or an ad-hoc statement that needs locks, in one transaction, or at
+//! one snapshot (docs/internals/interactive-calls.md).
 //!
 //! The statements are operations of this coordinator under the tag of the call. Their results are events as any others, which
 //! [`Coordinator::go_on`] takes out before the client sees them.
@@ -13,9 +13,10 @@ use super::{
     Begin, Coordinator, Event, OfSnapshot, Order, Output, PAUSE_MS, RETRIES_MAX, Resting, own_statement,
 };
 use crate::exec::plpgsql::Isolation;
-use crate::exec::plpgsql::interpreter::{Execution, Interpreter, Stopped};
+use crate::exec::plpgsql::interpreter::{Execution, Stopped};
 use crate::exec::program::Program;
-use crate::message::{AdvisoryKey, Age, Call, Callee, Request};
+use crate::exec::script::Script;
+use crate::message::{AdvisoryKey, Age, Call, Callee, Changed, Request, Setting};
 use crate::ramp::coordinator::gave_up;
 
 /// Names of transactions and snapshots of interactive calls; clients' names are below.
@@ -30,7 +31,7 @@ pub(super) struct InteractiveCall {
     /// To begin it again.
     call: Call,
     attempt: (Age, u32),
-    interpreter: Interpreter,
+    script: Script,
     surroundings: Surroundings,
     stage: Stage,
 }
@@ -62,7 +63,7 @@ enum Stage {
     Queues,
     /// A statement is in flight.
     Executes,
-    /// The interpreter goes on at the next opportunity.
+    /// It goes on at the next opportunity.
     Pauses,
     /// COMMIT or ROLLBACK is in flight; then this is the answer.
     Ends(Result<Output, SqlError>),
@@ -81,18 +82,18 @@ impl Coordinator {
         out: &mut Orders<Request, Event>,
     ) {
         let sequence = self.flights.next();
-        let interpreter = match Interpreter::new(program.clone(), &call, self.seed(sequence)) {
-            Ok(interpreter) => interpreter,
+        let script = match Script::new(program.clone(), &call, self.seed(sequence)) {
+            Ok(script) => script,
             Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
         };
         let name = NAMES | sequence;
-        let isolation = interpreter.isolation();
+        let isolation = script.isolation();
         let surroundings = match (within, isolation) {
             // The statements of a client's transaction see what it has written before.
             (Some(name), _) => Surroundings { snapshot: None, transaction: Some(name), is_clients: true },
             (None, Isolation::Snapshot) => Surroundings {
-                snapshot: (!interpreter.is_one_query()).then_some(name),
-                transaction: (!interpreter.reads_only()).then_some(name),
+                snapshot: (!script.is_one_query()).then_some(name),
+                transaction: (!script.reads_only()).then_some(name),
                 is_clients: false,
             },
             (None, Isolation::Serializable) => {
@@ -100,7 +101,7 @@ impl Coordinator {
             }
         };
         let stage = Stage::Opens;
-        let one = InteractiveCall { call, attempt, interpreter, surroundings, stage };
+        let one = InteractiveCall { call, attempt, script, surroundings, stage };
         let begin = match surroundings {
             Surroundings { snapshot: Some(name), .. } => Begin::Snapshot(name, OfSnapshot::Take(program)),
             Surroundings { transaction: Some(name), is_clients: false, .. } => {
@@ -112,7 +113,25 @@ impl Coordinator {
         self.begin_one(now_ms, tag, begin, out);
     }
 
-    /// Runs the interpreter to its next statement, which is begun.
+    /// Checks assertions that the statements of an open transaction are not shown to keep, and commits it then. A violation ends it.
+    pub(super) fn check_to_commit(
+        &mut self,
+        now_ms: u64,
+        (tag, name, sequence): (u64, u64, u64),
+        changed: Changed,
+        out: &mut Orders<Request, Event>,
+    ) {
+        let program = self.latest_program(sequence);
+        let call = self.constraints(now_ms, Setting::end());
+        let call = Call { schema_version: program.schema_version, ..call };
+        let script = Script::of_checks(program, &call, changed);
+        let attempt = (Age { sequence: name, coordinator: self.id }, RETRIES_MAX);
+        let surroundings = Surroundings { snapshot: None, transaction: Some(name), is_clients: false };
+        let one = InteractiveCall { call, attempt, script, surroundings, stage: Stage::Executes };
+        self.run_interactive(now_ms, tag, one, out);
+    }
+
+    /// Runs the call to its next statement, which is begun.
     fn run_interactive(
         &mut self,
         now_ms: u64,
@@ -122,7 +141,7 @@ impl Coordinator {
     ) {
         let stopped = loop {
             let _watch = self.interrupts.watch(own_statement(tag));
-            match one.interpreter.run() {
+            match one.script.run() {
                 // Without timers nobody else waits for this coordinator.
                 Ok(Stopped::Pauses) if !self.resends => {}
                 stopped => break stopped,
@@ -163,31 +182,41 @@ impl Coordinator {
 
     /// The statement as an operation of this coordinator.
     fn statement_of(&self, one: &InteractiveCall, execution: Execution) -> Result<Begin, SqlError> {
-        let Execution { text, args, reads_only } = execution;
-        if !reads_only {
-            let call = Call {
-                schema_version: one.call.schema_version,
-                memory: one.interpreter.memory,
-                callee: Callee::Text(text),
-                args,
-                transaction_time: one.interpreter.transaction_time(),
-            };
-            return match one.surroundings.transaction {
-                Some(name) => Ok(Begin::Within(name, Order::Call(call))),
-                None => {
-                    let message = "a procedure that was taken to read only has a statement that writes";
-                    Err(SqlError::new(SqlState::INTERNAL_ERROR, message))
-                }
-            };
-        }
+        // In the client's transaction a call that has to be serializable locks what it reads.
+        let is_locked = one.surroundings.is_clients && one.script.isolation() == Isolation::Serializable;
+        let within = |order| match one.surroundings.transaction {
+            Some(name) => Ok(Begin::Within(name, order)),
+            None => {
+                let message = "a procedure that was taken to read only has a statement that writes";
+                Err(SqlError::new(SqlState::INTERNAL_ERROR, message))
+            }
+        };
+        let (text, args, locks) = match execution {
+            Execution::Barrier => return within(Order::Exclude),
+            Execution::Statement { text, args, locks } => {
+                let callee = Callee::Text(text);
+                let call = Call {
+                    schema_version: one.call.schema_version,
+                    memory: one.script.memory,
+                    callee: if locks || is_locked { Callee::Serializable(Arc::new(callee)) } else { callee },
+                    args,
+                    transaction_time: one.script.transaction_time(),
+                };
+                return within(Order::Call(call));
+            }
+            Execution::Query { text, args, locks } => (text, args, locks || is_locked),
+        };
         // Of the program that the call began with: in another one the name is that of another statement.
-        let gather = one.interpreter.program().query(&text).map_err(|wrong| wrong.error)?;
-        let gather = gather.at(one.interpreter.transaction_time(), one.interpreter.memory);
+        let gather = one.script.program().query(&text).map_err(|wrong| wrong.error)?;
+        let gather = gather.at(one.script.transaction_time(), one.script.memory);
         Ok(match one.surroundings {
             Surroundings { snapshot: Some(name), .. } => {
                 Begin::Snapshot(name, OfSnapshot::Read(gather, args))
             }
-            Surroundings { transaction: Some(name), .. } => Begin::Within(name, Order::Read(gather, args)),
+            Surroundings { transaction: Some(name), .. } => {
+                let read = if locks { Order::LockingRead } else { Order::Read };
+                Begin::Within(name, read(gather, args))
+            }
             Surroundings { .. } => Begin::Read(gather, args),
         })
     }
@@ -282,10 +311,14 @@ impl Coordinator {
             Stage::Executes | Stage::Pauses => {
                 // An error that the procedure itself raises is its answer.
                 let begins_again = may_succeed_again(&event);
+                if let Some(name) = one.surroundings.transaction.filter(|_| !one.surroundings.is_clients) {
+                    // Those of a client's transaction are checked when it commits, behind all its statements.
+                    one.script.note(self.take_changed(name));
+                }
                 let taken = match event {
-                    Event::Answered(result) => result.and_then(|output| one.interpreter.take_output(output)),
+                    Event::Answered(result) => result.and_then(|output| one.script.take_output(output)),
                     Event::ReadDone { result, .. } => {
-                        result.and_then(|read| read.rows()).and_then(|rows| one.interpreter.take_rows(rows))
+                        result.and_then(|read| read.rows()).and_then(|rows| one.script.take_rows(rows))
                     }
                 };
                 match taken {

@@ -9,8 +9,10 @@ use weir_core::machine::{Orders, Sent};
 use super::{Coordinator, Event, Flight, Order, is_procedure};
 use crate::exec::call::needs_interactive_call;
 use crate::exec::gather::Gather;
-use crate::exec::program::Route;
-use crate::message::{Age, Begun, Call, Callee, Output, QueryReads, Request, Setting, schema_has_changed};
+use crate::exec::program::{Program, Route};
+use crate::message::{
+    Age, Begun, Call, Callee, Changed, Output, QueryReads, Request, Setting, schema_has_changed,
+};
 use crate::ramp::coordinator::Action;
 use crate::ramp::interactive::{Interactive, Links, deadlock, lock_timeout};
 use crate::ramp::own_statement;
@@ -75,9 +77,13 @@ impl Coordinator {
                             out,
                         );
                     }
-                    Ok((_, Route { participants, .. })) => {
+                    Ok((_, Route { participants, locks, .. })) => {
+                        let callee = match locks {
+                            true => Callee::Serializable(Arc::new(call.callee)),
+                            false => call.callee,
+                        };
                         let (machine, actions) = self.open_machine(sequence);
-                        machine.statement(call, participants, actions);
+                        machine.statement(Call { callee, ..call }, participants, actions);
                     }
                     Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
                 }
@@ -97,26 +103,20 @@ impl Coordinator {
                 let (machine, actions) = self.open_machine(sequence);
                 machine.statement(call, shards, actions);
             }
+            Order::Exclude => {
+                let call = self.call_of(now_ms, Callee::Barrier);
+                let shards = (0..self.program.shards).collect();
+                let (machine, actions) = self.open_machine(sequence);
+                machine.statement(call, shards, actions);
+            }
             Order::AdvisoryLock { key, waits } => {
-                let call = Call {
-                    schema_version: self.program.schema_version,
-                    memory: WorkingMemory::default(),
-                    callee: Callee::AdvisoryLock { key, waits },
-                    args: Vec::new(),
-                    transaction_time: transaction_time(now_ms),
-                };
+                let call = self.call_of(now_ms, Callee::AdvisoryLock { key, waits });
                 let home = key.home(self.program.shards);
                 let (machine, actions) = self.open_machine(sequence);
                 machine.statement(call, vec![home], actions);
             }
             Order::Sequences(shard) => {
-                let call = Call {
-                    schema_version: self.program.schema_version,
-                    memory: WorkingMemory::default(),
-                    callee: Callee::Sequences,
-                    args: Vec::new(),
-                    transaction_time: transaction_time(now_ms),
-                };
+                let call = self.call_of(now_ms, Callee::Sequences);
                 let (machine, actions) = self.open_machine(sequence);
                 machine.statement(call, vec![shard], actions);
             }
@@ -126,13 +126,16 @@ impl Coordinator {
                 let (machine, actions) = self.open_machine(sequence);
                 machine.statement(call, shards, actions);
             }
-            Order::Read(gather, values) if machine.is_serializable() && gather.reads_tables() => {
+            Order::Read(gather, values) if machine.is_serializable() => {
+                return self.within(now_ms, tag, name, Order::LockingRead(gather, values), out);
+            }
+            Order::LockingRead(gather, values) if gather.reads_tables() => {
                 let gather = gather.timed(transaction_time(now_ms));
                 if let Err(error) = self.lock_reads((now_ms, tag), sequence, (gather, values)) {
                     return out.done.push((tag, Event::Answered(Err(error))));
                 }
             }
-            Order::Read(gather, values) => {
+            Order::Read(gather, values) | Order::LockingRead(gather, values) => {
                 let within = Some((machine.txn(), machine.open()));
                 return self.begin_read_within(now_ms, tag, (gather, values, within), out);
             }
@@ -154,6 +157,10 @@ impl Coordinator {
             }
             Order::RollBackTo(at) => machine.roll_back_to(at, &mut self.actions),
             Order::Commit => {
+                let changed = machine.take_changed();
+                if machine.failed().is_none() && !changed.is_empty() {
+                    return self.check_to_commit(now_ms, (tag, name, sequence), changed, out);
+                }
                 let look = self.defers(sequence).then(|| self.constraints(now_ms, Setting::end()));
                 let (machine, actions) = self.open_machine(sequence);
                 machine.commit(look, actions);
@@ -200,12 +207,33 @@ impl Coordinator {
     }
 
     pub(super) fn constraints(&self, now_ms: u64, setting: Setting) -> Call {
+        self.call_of(now_ms, Callee::Constraints(setting))
+    }
+
+    /// A call without arguments.
+    fn call_of(&self, now_ms: u64, callee: Callee) -> Call {
         Call {
             schema_version: self.program.schema_version,
             memory: WorkingMemory::default(),
-            callee: Callee::Constraints(setting),
+            callee,
             args: Vec::new(),
             transaction_time: transaction_time(now_ms),
+        }
+    }
+
+    /// The rows of the open transaction of that name for which assertions are to be checked.
+    pub(super) fn take_changed(&mut self, name: u64) -> Changed {
+        match self.open.get(&name).and_then(|sequence| self.flights.get_mut(*sequence)) {
+            Some(Flight::Open { machine, .. }) => machine.take_changed(),
+            _ => Changed::default(),
+        }
+    }
+
+    /// Program of the schema version that the open transaction has made last, or of the one that it began with.
+    pub(super) fn latest_program(&mut self, sequence: u64) -> Arc<Program> {
+        match self.flights.get_mut(sequence) {
+            Some(Flight::Open { programs, .. }) => programs.last().unwrap_or(&self.program).clone(),
+            _ => self.program.clone(),
         }
     }
 

@@ -18,7 +18,7 @@ impl Open {
         let advises = |done: &Done| {
             !done.claims.is_empty() && done.claims.iter().all(|claim| matches!(claim, Claim::Advisory(_)))
         };
-        self.intervals.is_empty() && !self.done.is_empty() && self.done.iter().all(advises)
+        self.intervals.is_empty() && !self.excludes && !self.done.is_empty() && self.done.iter().all(advises)
     }
 }
 

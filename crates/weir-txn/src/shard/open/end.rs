@@ -135,7 +135,6 @@ impl<F: Faults> Node<F> {
             let end = self.storage.position();
             let committed = self.unsettled(timestamp, participants, (end, None));
             self.note_commit((txn, timestamp), (end, steps), committed, &reply);
-            self.lower_barrier(txn);
         } else {
             let is_read = !self.readers.is_empty() && !participants.is_empty();
             let writes = is_read.then(|| open.take_writes().into());
@@ -143,6 +142,7 @@ impl<F: Faults> Node<F> {
             let committed = self.unsettled(timestamp, participants, (begin, writes));
             self.note_commit((txn, timestamp), (begin, Vec::new()), committed, &reply);
         }
+        self.lower_barrier(txn);
         self.release_open(txn, claims);
         self.reply(txn, reply, out);
     }
@@ -159,6 +159,7 @@ impl<F: Faults> Node<F> {
         let reply = Reply::Decided { txn, output: Output::default(), timestamp };
         self.note_unchanged(txn, reply.clone());
         let claims = open.take_claims();
+        self.lower_barrier(txn);
         self.release_open(txn, claims);
         // It may have been given values of sequences that another transaction has logged.
         out.reply(txn.coordinator, reply, self.sequences_noted);

@@ -1,0 +1,60 @@
+//! Names of statements that stand in no text of a client: those of procedures, and the checks of assertions. A name stands where ad-hoc
+//! statements have their text. Together with the schema version it is the same statement for every process, which has the application.
+
+/// First character of a name. No SQL text contains it, so no client can send a name as a statement.
+const MARK: char = '\u{1}';
+
+/// Separates the mark of a check from the number of its assertion.
+const CHECK: char = '!';
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// The statement with this number of the procedure with this index.
+    Statement { procedure: usize, statement: usize },
+    /// The check of the assertion with this index, for rows that equal a key of that link or for all.
+    Check { assertion: usize, link: Option<u32> },
+}
+
+impl Name {
+    /// `None`: the text is SQL.
+    pub fn of(text: &str) -> Option<Name> {
+        let name = text.strip_prefix(MARK)?;
+        if let Some(check) = name.strip_prefix(CHECK) {
+            let (assertion, link) = match check.split_once('.') {
+                Some((assertion, link)) => (assertion, Some(link.parse().ok()?)),
+                None => (check, None),
+            };
+            return Some(Name::Check { assertion: assertion.parse().ok()?, link });
+        }
+        let (procedure, statement) = name.split_once('.')?;
+        Some(Name::Statement { procedure: procedure.parse().ok()?, statement: statement.parse().ok()? })
+    }
+}
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Name::Statement { procedure, statement } => write!(f, "{MARK}{procedure}.{statement}"),
+            Name::Check { assertion, link: None } => write!(f, "{MARK}{CHECK}{assertion}"),
+            Name::Check { assertion, link: Some(link) } => write!(f, "{MARK}{CHECK}{assertion}.{link}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_from_sql() {
+        let check = |link| Name::Check { assertion: 3, link };
+        for name in [Name::Statement { procedure: 17, statement: 4 }, check(None), check(Some(2))] {
+            assert_eq!(Name::of(&name.to_string()), Some(name));
+        }
+        for text in
+            ["SELECT 1", "", "\u{1}", "\u{1}17", "\u{1}a.1", "17.4", "\u{1}!", "\u{1}!x", "\u{1}!3.", "!3"]
+        {
+            assert_eq!(Name::of(text), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The statements that a coordinator runs for one call, in one transaction: those of a procedure, or an ad-hoc statement that runs under
+//! locks; then the checks of assertions that the call is not shown to keep by itself (docs/internals/admission.md).
+//!
+//! Invariant: a call whose assertions are checked holds interval locks of all that it has read, the checks included. So what the checks have
+//! found is so when it commits.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use weir_sql::Text;
+use weir_types::datetime::TransactionTime;
+use weir_types::memory::WorkingMemory;
+use weir_types::{SqlError, SqlState, Value};
+
+use super::plpgsql::Isolation;
+use super::plpgsql::interpreter::{Execution, Interpreter, Stopped};
+use super::program::Program;
+use crate::message::{Call, Callee, Changed, Output};
+
+/// Statements of a call that are being run.
+#[derive(Debug)]
+pub struct Script {
+    program: Arc<Program>,
+    transaction_time: TransactionTime,
+    pub memory: WorkingMemory,
+    body: Body,
+    /// It runs under locks.
+    has_locks: bool,
+    /// Rows that its statements have changed.
+    changed: Changed,
+    /// Checks behind the body: of each an assertion, by its index, and the key of a link unless it is whole.
+    checks: VecDeque<(usize, Option<(u32, Vec<Value>)>)>,
+    /// The assertion whose check is awaited.
+    checked: Option<usize>,
+    /// Output of the body, once it has ended.
+    output: Option<Output>,
+}
+
+#[derive(Debug)]
+enum Body {
+    Procedure(Box<Interpreter>),
+    /// An ad-hoc statement.
+    Statement(Statement),
+    /// Only checks.
+    Nothing,
+}
+
+#[derive(Debug)]
+struct Statement {
+    text: Arc<Text>,
+    args: Vec<Value>,
+    /// The barrier has not been raised yet.
+    excludes: bool,
+    is_awaited: bool,
+}
+
+impl Script {
+    /// `seed`: of its random numbers.
+    ///
+    /// # Errors
+    /// The callee is neither a procedure nor a statement, or cannot be compiled.
+    pub fn new(program: Arc<Program>, call: &Call, seed: u64) -> Result<Script, SqlError> {
+        let callee = program.callee(&call.callee)?;
+        let locking = callee.admission.locking();
+        let has_locks = locking.is_some();
+        let body = match &call.callee {
+            Callee::Text(text) => Body::Statement(Statement {
+                text: text.clone(),
+                args: call.args.clone(),
+                excludes: locking.is_some_and(|locking| locking.excludes),
+                is_awaited: false,
+            }),
+            _ => Body::Procedure(Box::new(Interpreter::new(program.clone(), call, seed)?)),
+        };
+        drop(callee);
+        let (transaction_time, memory) = (call.transaction_time, call.memory);
+        let (changed, checks) = (Changed::default(), VecDeque::new());
+        Ok(Script {
+            program,
+            transaction_time,
+            memory,
+            body,
+            has_locks,
+            changed,
+            checks,
+            checked: None,
+            output: None,
+        })
+    }
+
+    /// The checks of an open transaction that has changed these rows, before it commits.
+    pub fn of_checks(program: Arc<Program>, call: &Call, changed: Changed) -> Script {
+        Script {
+            program,
+            transaction_time: call.transaction_time,
+            memory: call.memory,
+            body: Body::Nothing,
+            has_locks: true,
+            changed,
+            checks: VecDeque::new(),
+            checked: None,
+            output: None,
+        }
+    }
+
+    /// Notes rows that a statement has changed.
+    pub fn note(&mut self, changed: Changed) {
+        self.changed.extend(changed);
+    }
+
+    /// Isolation that it needs.
+    pub fn isolation(&self) -> Isolation {
+        match &self.body {
+            Body::Procedure(interpreter) if !self.has_locks => interpreter.isolation(),
+            Body::Procedure(_) | Body::Statement(_) | Body::Nothing => Isolation::Serializable,
+        }
+    }
+
+    /// Returns whether no statement has effects.
+    pub fn reads_only(&self) -> bool {
+        match &self.body {
+            Body::Procedure(interpreter) => interpreter.reads_only(),
+            Body::Statement(_) => false,
+            Body::Nothing => true,
+        }
+    }
+
+    /// Returns whether it executes one query, and no other statement.
+    pub fn is_one_query(&self) -> bool {
+        matches!(&self.body, Body::Procedure(interpreter) if interpreter.is_one_query())
+    }
+
+    /// The program that the call began with.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    pub fn transaction_time(&self) -> TransactionTime {
+        self.transaction_time
+    }
+
+    /// Runs to the next statement, or to the end.
+    ///
+    /// # Errors
+    /// One that the procedure raises.
+    pub fn run(&mut self) -> Result<Stopped, SqlError> {
+        if self.output.is_none() {
+            match self.run_body()? {
+                Stopped::Ends(output) => self.output = Some(output),
+                stopped => return Ok(stopped),
+            }
+        }
+        self.checks.extend(std::mem::take(&mut self.changed).into_checks());
+        let Some((assertion, key)) = self.checks.pop_front() else {
+            return Ok(Stopped::Ends(self.output.take().unwrap_or_default()));
+        };
+        self.checked = Some(assertion);
+        let (link, args) = match key {
+            Some((link, key)) => (Some(link), key),
+            None => (None, Vec::new()),
+        };
+        let text = self.program.check_of(assertion, link)?;
+        Ok(Stopped::Executes(Execution::Query { text, args, locks: true }))
+    }
+
+    fn run_body(&mut self) -> Result<Stopped, SqlError> {
+        match &mut self.body {
+            Body::Procedure(interpreter) => interpreter.run(),
+            Body::Statement(statement) if statement.excludes => Ok(Stopped::Executes(Execution::Barrier)),
+            Body::Statement(statement) => {
+                statement.is_awaited = true;
+                let (text, args) = (statement.text.clone(), std::mem::take(&mut statement.args));
+                Ok(Stopped::Executes(Execution::Statement { text, args, locks: true }))
+            }
+            Body::Nothing => Ok(Stopped::Ends(Output::default())),
+        }
+    }
+
+    /// Takes the result of a query.
+    ///
+    /// # Errors
+    /// The rows do not fit their destination, or an assertion is violated.
+    pub fn take_rows(&mut self, rows: Vec<Vec<Value>>) -> Result<(), SqlError> {
+        if let Some(assertion) = self.checked.take() {
+            return match rows.into_iter().next() {
+                Some(row) => Err(self.program.violated(assertion, &row)),
+                None => Ok(()),
+            };
+        }
+        match &mut self.body {
+            Body::Procedure(interpreter) => interpreter.take_rows(rows),
+            Body::Statement(_) | Body::Nothing => Err(not_asked()),
+        }
+    }
+
+    /// Takes the result of a statement that writes, or of the barrier.
+    ///
+    /// # Errors
+    /// As [`Script::take_rows`].
+    pub fn take_output(&mut self, output: Output) -> Result<(), SqlError> {
+        match &mut self.body {
+            Body::Procedure(interpreter) => interpreter.take_output(output)?,
+            Body::Statement(statement) if statement.is_awaited => self.output = Some(output),
+            Body::Statement(statement) => statement.excludes = false,
+            Body::Nothing => return Err(not_asked()),
+        }
+        Ok(())
+    }
+}
+
+fn not_asked() -> SqlError {
+    SqlError::new(SqlState::INTERNAL_ERROR, "a result that no statement of the call has asked for")
+}
