@@ -137,6 +137,7 @@ impl Prepared {
         // All shards but one prepare; that one decides, which is the answer; then the others commit.
         let (mut round_trips, mut messages) = (1 + u32::from(others > 0), 3 * others + 2);
         let mut at_owners = String::new();
+        let mut why = plan.as_ref().map(|plan| plan.why.clone()).unwrap_or_default();
         if runs.carries {
             // The statement, then its writes at owners of keys, which prepare before the decision. All other shards may be owners.
             let owners = u32::from(of) - 1;
@@ -158,7 +159,7 @@ impl Prepared {
             round_trips = u32::from(locking.excludes) + 1 + 2 * locking.checks.len() as u32 + 2;
             messages = 2 * u32::from(of) * round_trips;
             let barrier = if locking.excludes { ", and all other writers wait until it ends" } else { "" };
-            at_owners = format!("; a serializable transaction{barrier}: {}", locking.why);
+            why = format!("a serializable transaction{barrier}: {}", locking.why);
         }
         Ok(Explained {
             what,
@@ -169,7 +170,7 @@ impl Prepared {
             round_trips,
             messages,
             guards: guards.collect(),
-            why: plan.as_ref().map(|plan| plan.why.clone()).unwrap_or_default() + &at_owners + &when_met,
+            why: why + &at_owners + &when_met,
             reasons,
             accesses: runs.accesses(program),
             before: Vec::new(),

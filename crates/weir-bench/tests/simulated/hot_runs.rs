@@ -214,7 +214,7 @@ fn one_insert_brings_rows_of_several_shards() {
 #[test]
 fn small_applications_do_what_is_said_of_them() {
     let hot = Hot { clients: 16, calls: 200, rows_max: 50, commits: false, ..Hot::default() };
-    let (mut run, mut all) = (0, Vec::new());
+    let (mut run, mut all, mut refused) = (0, Vec::new(), Vec::new());
     for small in small::read_all(&root().join("testdata/small")) {
         let sources = || {
             let mut sources = Sources::default();
@@ -224,6 +224,12 @@ fn small_applications_do_what_is_said_of_them() {
         // Some of them can be analysed alone.
         if weir_sql::load(sources()).is_ok() {
             let (application, analysis) = application(sources());
+            for (procedure, said) in
+                application.procedures.iter().zip(admission::runs(&application, &analysis.plan))
+            {
+                let why = said.refused.into_iter().chain(said.when_met).map(|refused| refused.reason).next();
+                refused.extend(why.map(|why| format!("{}: {}: {why}", small.name, procedure.name)));
+            }
             let wrong = hot.disagreements(&application, &analysis, None);
             all.extend(wrong.into_iter().map(|wrong| format!("{}: {wrong}", small.name)));
             run += 1;
@@ -231,4 +237,5 @@ fn small_applications_do_what_is_said_of_them() {
     }
     assert!(all.is_empty(), "{}", all.join("\n"));
     assert!(run >= 180, "{run} applications");
+    println!("{run} applications; refused on several shards:\n{}", refused.join("\n"));
 }

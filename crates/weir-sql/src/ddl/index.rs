@@ -73,7 +73,7 @@ impl Schema {
             comment: None,
             span,
         };
-        if self.is_running && index.unique {
+        if index.unique {
             hold_by_columns(piece, &mut self.catalog.tables[at], &mut index)?;
         }
         self.catalog.tables[at].indexes.push(index);

@@ -26,6 +26,7 @@ use super::chosen::Chosen;
 use super::context::{Cx, Frame};
 use super::deferred::Later;
 use super::expr::{CompiledExpr, Truth};
+use super::foreseen::is_of_one_message;
 use super::program::{
     CompiledProcedure, CompiledRoute, CompiledStep, CompiledStepKind, Destination, Effects, Program, Target,
 };
@@ -727,6 +728,7 @@ const OVER_SEVERAL_SHARDS: &str = " is not supported over several shards";
 /// Returns whether a call failed because it cannot be one message, so that it may succeed as an interactive call.
 pub(crate) fn needs_interactive_call(error: &SqlError) -> bool {
     error.state() == SqlState::FEATURE_NOT_SUPPORTED && error.message().ends_with(OVER_SEVERAL_SHARDS)
+        || is_of_one_message(error)
 }
 
 /// Error of a step that merging and RAMP cannot run over several shards.

@@ -19,10 +19,10 @@ use super::call::join_effects;
 use super::compiler::Compiler;
 use super::expr::CompiledExpr;
 use super::flow::Participation;
-use super::foreseen::foretold;
+use super::foreseen::{foretold, is_of_one_message};
 use super::gathered::{CompiledMerge, PartSource, of_rows};
 use super::plpgsql::Isolation;
-use super::plpgsql::code::{Code, ProcedureStatement};
+use super::plpgsql::code::{Code, Owner, ProcedureStatement};
 use super::program::{
     CompileError, CompiledInto, CompiledPart, CompiledProcedure, CompiledRaise, CompiledRoute, CompiledStep,
     CompiledStepKind, Destination, Effects, Guarded, Homes, Input, Program, Target, VariableRules,
@@ -214,7 +214,8 @@ fn refused_statement(
 ) -> Option<String> {
     let catalog = &application.catalog;
     let asks_elsewhere = asks_elsewhere(catalog, plan, 2);
-    let code = match Code::compile(application, schema, procedure, &asks_elsewhere) {
+    let (owner, source) = procedure;
+    let code = match Code::compile(application, schema, (Owner::Procedure(owner), source), &asks_elsewhere) {
         Ok(code) => code,
         Err(wrong) => return Some(wrong.error.message().to_owned()),
     };
@@ -254,10 +255,10 @@ impl<'a> ProcedureCompiler<'a> {
     ) -> Result<(CompiledProcedure, LookedUp), CompileError> {
         let guarded = Guarded::of(router.plan, index);
         let mut participants = Participation::of(&router, application, procedure);
+        let is_one_statement = text.is_some_and(|text| !is_block(&text.sql));
         let (mut carries, mut meets_actions) = (false, false);
         if shards > 1 && read.is_none() {
-            let is_statement = text.is_some_and(|text| !is_block(&text.sql));
-            let foretold = foretold(&router, (schema, rules), (procedure, is_statement));
+            let foretold = foretold(&router, (schema, rules), (procedure, is_one_statement));
             (carries, meets_actions) = (foretold.carries, foretold.meets_actions);
             participants.met = foretold.refusals;
         }
@@ -297,15 +298,19 @@ impl<'a> ProcedureCompiler<'a> {
         let isolation = transaction
             .map_or(Isolation::Serializable, |plan| Isolation::of(&application.catalog, procedure, plan));
         let checks = transaction.is_some_and(|transaction| transaction.checks());
-        let needs_several = participants.unsupported.is_some() || in_order || checks;
-        let refused = match text.is_none() && shards > 1 && read.is_none() && needs_several {
+        let meets = participants.met.iter().any(is_of_one_message);
+        let needs_several = participants.unsupported.is_some() || in_order || checks || meets;
+        let refused = match !is_one_statement && shards > 1 && read.is_none() && needs_several {
             true => refused_statement(application, router.plan, schema, (index, procedure)),
             false => None,
         };
         if let (Some(why), Some(unsupported)) = (&refused, &mut participants.unsupported) {
             unsupported.clone_from(why);
         }
-        let may_be_interactive = text.is_none() && refused.is_none();
+        let may_be_interactive = !is_one_statement && refused.is_none();
+        if may_be_interactive {
+            participants.met.retain(|error| !is_of_one_message(error));
+        }
         let admission = Admission::of(
             &procedure.name,
             transaction,

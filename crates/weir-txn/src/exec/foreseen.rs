@@ -1,8 +1,8 @@
 //! Predicts from the text of a call what depends on the rows that it meets on several shards: refusals, and writes for other shards.
 //!
-//! With several shards, a row cannot move to another shard, rows of INSERT … SELECT must live where the query runs, and children of other
-//! shards change when the call has run, so that no other statement of it may meet them. Each case is refused at run time (`exec/write`), with
-//! the errors made here.
+//! With several shards, a row cannot move to another shard. Rows of INSERT … SELECT must live where the query runs, and children of other
+//! shards change when the call has run, so that no other statement of it may meet them: a procedure that meets such rows runs as an
+//! interactive call instead. The other cases are refused at run time (`exec/write`), with the errors made here.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,18 +29,26 @@ pub fn leaves_copies(foreign_key: &str) -> SqlError {
         .with_hint("Partition the child table, by the column that refers to the parent if possible.")
 }
 
+/// Ends of the messages of errors that a call has as one message alone: statement by statement it runs.
+const AS_ONE_MESSAGE: [&str; 2] = [
+    ", whose children on other shards change, together with other statements about these is not supported",
+    " with one statement is not supported",
+];
+
+/// Returns whether the call runs as an interactive one.
+pub fn is_of_one_message(error: &SqlError) -> bool {
+    error.state() == SqlState::FEATURE_NOT_SUPPORTED
+        && AS_ONE_MESSAGE.iter().any(|end| error.message().ends_with(end))
+}
+
 pub fn acts_elsewhere(foreign_key: &str) -> SqlError {
-    let message = format!(
-        "removing a parent of \"{foreign_key}\", whose children on other shards change, together with other statements about these is not \
-         supported"
-    );
+    let message = format!("removing a parent of \"{foreign_key}\"{}", AS_ONE_MESSAGE[0]);
     SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
         .with_hint("Say the statements one by one, in a transaction.")
 }
 
 pub fn inserts_elsewhere(table: &str) -> SqlError {
-    let message =
-        format!("inserting rows of several shards into \"{table}\" with one statement is not supported");
+    let message = format!("inserting rows of several shards into \"{table}\"{}", AS_ONE_MESSAGE[1]);
     SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint("Insert them one by one in a loop.")
 }
 

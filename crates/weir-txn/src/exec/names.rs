@@ -7,17 +7,22 @@ const MARK: char = '\u{1}';
 /// Separates the mark of a check from the number of its assertion.
 const CHECK: char = '!';
 
+/// Separates the mark of a block's statement from its number.
+const BLOCK: char = '#';
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Name {
+pub enum Name<'t> {
     /// The statement with this number of the procedure with this index.
     Statement { procedure: usize, statement: usize },
+    /// The statement with this number of the DO block with that text.
+    BlockStatement { block: &'t str, statement: usize },
     /// The check of the assertion with this index, for rows that equal a key of that link or for all.
     Check { assertion: usize, link: Option<u32> },
 }
 
-impl Name {
+impl<'t> Name<'t> {
     /// `None`: the text is SQL.
-    pub fn of(text: &str) -> Option<Name> {
+    pub fn of(text: &'t str) -> Option<Name<'t>> {
         let name = text.strip_prefix(MARK)?;
         if let Some(check) = name.strip_prefix(CHECK) {
             let (assertion, link) = match check.split_once('.') {
@@ -26,15 +31,22 @@ impl Name {
             };
             return Some(Name::Check { assertion: assertion.parse().ok()?, link });
         }
+        if let Some(of_block) = name.strip_prefix(BLOCK) {
+            let (statement, block) = of_block.split_once(BLOCK)?;
+            return Some(Name::BlockStatement { block, statement: statement.parse().ok()? });
+        }
         let (procedure, statement) = name.split_once('.')?;
         Some(Name::Statement { procedure: procedure.parse().ok()?, statement: statement.parse().ok()? })
     }
 }
 
-impl std::fmt::Display for Name {
+impl std::fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Name::Statement { procedure, statement } => write!(f, "{MARK}{procedure}.{statement}"),
+            Name::BlockStatement { block, statement } => {
+                write!(f, "{MARK}{BLOCK}{statement}{BLOCK}{block}")
+            }
             Name::Check { assertion, link: None } => write!(f, "{MARK}{CHECK}{assertion}"),
             Name::Check { assertion, link: Some(link) } => write!(f, "{MARK}{CHECK}{assertion}.{link}"),
         }
@@ -48,12 +60,14 @@ mod tests {
     #[test]
     fn names_are_told_from_sql() {
         let check = |link| Name::Check { assertion: 3, link };
-        for name in [Name::Statement { procedure: 17, statement: 4 }, check(None), check(Some(2))] {
+        let block = Name::BlockStatement { block: "DO $$ # $$", statement: 2 };
+        for name in [Name::Statement { procedure: 17, statement: 4 }, block, check(None), check(Some(2))] {
             assert_eq!(Name::of(&name.to_string()), Some(name));
         }
-        for text in
-            ["SELECT 1", "", "\u{1}", "\u{1}17", "\u{1}a.1", "17.4", "\u{1}!", "\u{1}!x", "\u{1}!3.", "!3"]
-        {
+        for text in [
+            "SELECT 1", "", "\u{1}", "\u{1}17", "\u{1}a.1", "17.4", "\u{1}!", "\u{1}!x", "\u{1}!3.", "!3",
+            "\u{1}#1",
+        ] {
             assert_eq!(Name::of(text), None, "{text:?}");
         }
     }

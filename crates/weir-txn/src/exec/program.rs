@@ -8,7 +8,7 @@ use weir_analysis::reasons::Reason;
 use weir_core::ids::ShardId;
 use weir_sql::bound::{LoopLabel, RaiseLevel};
 use weir_sql::catalog::{ColumnIndex, TableId};
-use weir_sql::{Application, Span, Text};
+use weir_sql::{Application, Span, Text, is_block};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use super::admission::Admission;
@@ -616,6 +616,17 @@ impl Program {
         }
     }
 
+    /// Code of the DO block, for the coordinator.
+    ///
+    /// # Errors
+    /// It cannot be compiled.
+    pub(crate) fn block_code(&self, block: &str) -> Result<Arc<Code>, SqlError> {
+        match &self.texts {
+            Some(texts) => texts.block_code(self, block).map_err(|wrong| wrong.error),
+            None => Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "only procedures are run here")),
+        }
+    }
+
     /// Number of SQL statements of an interactive call, those in its expressions included.
     ///
     /// # Errors
@@ -623,6 +634,7 @@ impl Program {
     pub fn statements_of(&self, callee: &Callee) -> Result<usize, SqlError> {
         match callee {
             Callee::Procedure(procedure) => Ok(self.code(*procedure)?.statements.len()),
+            Callee::Text(text) if is_block(&text.sql) => Ok(self.block_code(&text.sql)?.statements.len()),
             _ => Ok(1),
         }
     }

@@ -1,5 +1,5 @@
-//! The statements that a coordinator runs for one call, in one transaction: those of a procedure, or an ad-hoc statement that runs under
-//! locks; then the checks of assertions that the call is not shown to keep by itself (docs/internals/admission.md).
+//! The statements that a coordinator runs for one call, in one transaction: those of a procedure or a DO block, or an ad-hoc statement that
+//! runs under locks; then the checks of assertions that the call is not shown to keep by itself (docs/internals/admission.md).
 //!
 //! Invariant: a call whose assertions are checked holds interval locks of all that it has read, the checks included. So what the checks have
 //! found is so when it commits.
@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use weir_sql::Text;
+use weir_sql::{Text, is_block};
 use weir_types::datetime::TransactionTime;
 use weir_types::memory::WorkingMemory;
 use weir_types::{SqlError, SqlState, Value};
@@ -26,6 +26,8 @@ pub struct Script {
     body: Body,
     /// It runs under locks.
     has_locks: bool,
+    /// The barrier has not been raised yet.
+    excludes: bool,
     /// Rows that its statements have changed.
     changed: Changed,
     /// Checks behind the body: of each an assertion, by its index, and the key of a link unless it is whole.
@@ -49,9 +51,6 @@ enum Body {
 struct Statement {
     text: Arc<Text>,
     args: Vec<Value>,
-    /// The barrier has not been raised yet.
-    excludes: bool,
-    is_awaited: bool,
 }
 
 impl Script {
@@ -63,13 +62,11 @@ impl Script {
         let callee = program.callee(&call.callee)?;
         let locking = callee.admission.locking();
         let has_locks = locking.is_some();
+        let excludes = locking.is_some_and(|locking| locking.excludes);
         let body = match &call.callee {
-            Callee::Text(text) => Body::Statement(Statement {
-                text: text.clone(),
-                args: call.args.clone(),
-                excludes: locking.is_some_and(|locking| locking.excludes),
-                is_awaited: false,
-            }),
+            Callee::Text(text) if !is_block(&text.sql) => {
+                Body::Statement(Statement { text: text.clone(), args: call.args.clone() })
+            }
             _ => Body::Procedure(Box::new(Interpreter::new(program.clone(), call, seed)?)),
         };
         drop(callee);
@@ -81,6 +78,7 @@ impl Script {
             memory,
             body,
             has_locks,
+            excludes,
             changed,
             checks,
             checked: None,
@@ -96,6 +94,7 @@ impl Script {
             memory: call.memory,
             body: Body::Nothing,
             has_locks: true,
+            excludes: false,
             changed,
             checks: VecDeque::new(),
             checked: None,
@@ -144,6 +143,9 @@ impl Script {
     /// # Errors
     /// One that the procedure raises.
     pub fn run(&mut self) -> Result<Stopped, SqlError> {
+        if self.excludes {
+            return Ok(Stopped::Executes(Execution::Barrier));
+        }
         if self.output.is_none() {
             match self.run_body()? {
                 Stopped::Ends(output) => self.output = Some(output),
@@ -166,9 +168,7 @@ impl Script {
     fn run_body(&mut self) -> Result<Stopped, SqlError> {
         match &mut self.body {
             Body::Procedure(interpreter) => interpreter.run(),
-            Body::Statement(statement) if statement.excludes => Ok(Stopped::Executes(Execution::Barrier)),
             Body::Statement(statement) => {
-                statement.is_awaited = true;
                 let (text, args) = (statement.text.clone(), std::mem::take(&mut statement.args));
                 Ok(Stopped::Executes(Execution::Statement { text, args, locks: true }))
             }
@@ -198,13 +198,17 @@ impl Script {
     /// # Errors
     /// As [`Script::take_rows`].
     pub fn take_output(&mut self, output: Output) -> Result<(), SqlError> {
-        match &mut self.body {
-            Body::Procedure(interpreter) => interpreter.take_output(output)?,
-            Body::Statement(statement) if statement.is_awaited => self.output = Some(output),
-            Body::Statement(statement) => statement.excludes = false,
-            Body::Nothing => return Err(not_asked()),
+        if std::mem::take(&mut self.excludes) {
+            return Ok(());
         }
-        Ok(())
+        match &mut self.body {
+            Body::Procedure(interpreter) => interpreter.take_output(output),
+            Body::Statement(_) => {
+                self.output = Some(output);
+                Ok(())
+            }
+            Body::Nothing => Err(not_asked()),
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use super::compile::proven::Proven;
 use super::compile::{self, Closed};
 use super::gather::Gather;
 use super::names::Name;
-use super::plpgsql::code::Code;
+use super::plpgsql::code::{Code, Owner};
 use super::program::{CompileError, CompiledProcedure, Program};
 use super::routing::{Router, asks_elsewhere};
 use super::write::CompiledUpdate;
@@ -91,6 +91,8 @@ pub struct Texts {
     queries: Mutex<Recent<Text, Compiled>>,
     /// By procedure: its code for the coordinator, once it is asked for.
     codes: Arc<[OnceLock<CompiledCode>]>,
+    /// Of DO blocks, in the same way.
+    blocks: Mutex<Recent<Text, CompiledCode>>,
     /// By assertion: how it is checked for changed rows, once that is asked for.
     links: Arc<[OnceLock<Links>]>,
     counts: RowCounts,
@@ -129,6 +131,7 @@ impl Texts {
             known: Mutex::new(Recent::new(KEPT)),
             trusted: Mutex::new(Recent::new(KEPT)),
             queries: Mutex::new(Recent::new(KEPT)),
+            blocks: Mutex::new(Recent::new(KEPT)),
         }
     }
 
@@ -144,6 +147,7 @@ impl Texts {
             judged: self.judged.clone(),
             trusted: Mutex::new(Recent::new(KEPT)),
             queries: Mutex::new(Recent::new(KEPT)),
+            blocks: Mutex::new(Recent::new(KEPT)),
             codes: self.codes.clone(),
             links: self.links.clone(),
             counts: RowCounts::new(self.application.catalog.tables.len()),
@@ -191,21 +195,30 @@ impl Texts {
         };
         let asks_elsewhere = asks_elsewhere(&self.application.catalog, &self.plan, program.shards);
         let compile = || {
-            let procedure = (procedure, source);
+            let procedure = (Owner::Procedure(procedure), source);
             Code::compile(&self.application, &program.schema, procedure, &asks_elsewhere).map(Arc::new)
         };
         known.get_or_init(compile).clone()
     }
 
-    /// The statement of a procedure that the text names, and the types of its parameters.
-    fn statement_of(
-        &self,
-        program: &Program,
-        (procedure, statement): (usize, usize),
-    ) -> Result<(Statement, Vec<SqlType>), CompileError> {
-        let code = self.code(program, procedure)?;
-        let known = code.statements.get(statement).map(|one| (one.statement.clone(), one.text.types.clone()));
-        known.ok_or_else(|| internal("the procedure has no statement of that number"))
+    /// Code of a DO block for the coordinator.
+    pub(super) fn block_code(&self, program: &Program, block: &str) -> CompiledCode {
+        let text = Text { sql: block.to_owned(), types: Vec::new() };
+        let known = || self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(compiled) = known().get(&text) {
+            return compiled.clone();
+        }
+        let compiled = self.compile_block(program, block).map(Arc::new);
+        known().put(text, compiled.clone());
+        compiled
+    }
+
+    fn compile_block(&self, program: &Program, block: &str) -> Result<Code, CompileError> {
+        let catalog = &self.application.catalog;
+        let procedure = bind_block(catalog, block).map_err(unbound)?;
+        let asks_elsewhere = asks_elsewhere(catalog, &self.plan, program.shards);
+        let owned = (Owner::Block(block), &procedure);
+        Code::compile(&self.application, &program.schema, owned, &asks_elsewhere)
     }
 
     /// The query for rows that violate an assertion, and the types of its parameters.
@@ -278,7 +291,10 @@ impl Texts {
         refuse_long(text)?;
         let (mut statement, types) = match Name::of(&text.sql) {
             Some(Name::Statement { procedure, statement }) => {
-                self.statement_of(program, (procedure, statement))?
+                statement_of(&*self.code(program, procedure)?, statement)?
+            }
+            Some(Name::BlockStatement { block, statement }) => {
+                statement_of(&*self.block_code(program, block)?, statement)?
             }
             Some(Name::Check { assertion, link }) => self.violating(assertion, link)?,
             None => {
@@ -365,33 +381,41 @@ impl Texts {
     }
 
     fn judge(&self, program: &Program, text: &Text, judging: Judging) -> Result<CompiledText, CompileError> {
-        if let Some(Name::Statement { procedure, .. }) = Name::of(&text.sql) {
-            let statement = self.bind_write(program, text, Judging::Before)?;
-            return self.compile_statement_of(program, text, (procedure, statement));
+        match Name::of(&text.sql) {
+            Some(Name::Statement { procedure, .. }) => {
+                let of = |plan: &&TransactionPlan| plan.procedure == procedure;
+                let plan = self.plan.transactions.iter().find(of);
+                let plan = plan.ok_or_else(|| internal("the procedure has no plan"))?;
+                let checks: Vec<usize> = admission::checks(plan).map(|(assertion, _)| assertion).collect();
+                return self.compile_statement_of(program, text, plan, self.watched(&checks)?);
+            }
+            Some(Name::BlockStatement { block, .. }) => {
+                let block = self.get(program, &Text { sql: block.to_owned(), types: Vec::new() })?;
+                let watched = block.procedure.watched.clone();
+                return self.compile_statement_of(program, text, &block.plan, watched);
+            }
+            Some(Name::Check { .. }) | None => {}
         }
         let procedure = self.bind_write(program, text, judging)?;
         self.compile(program, text, procedure, judging)
     }
 
-    /// Compiles a statement of a procedure, which has been judged with it: under the guards of the procedure's plan.
+    /// Compiles a statement of a procedure or block, which has been judged with it: under the guards of that plan.
     fn compile_statement_of(
         &self,
         program: &Program,
         text: &Text,
-        (procedure, statement): (usize, Procedure),
+        plan: &TransactionPlan,
+        watched: Option<Arc<Watched>>,
     ) -> Result<CompiledText, CompileError> {
-        let of = |plan: &&TransactionPlan| plan.procedure == procedure;
-        let Some(plan) = self.plan.transactions.iter().find(of) else {
-            return Err(internal("the procedure has no plan"));
-        };
-        // Its order is that of the locks of the transaction.
+        let statement = self.bind_write(program, text, Judging::Before)?;
+        // Its order is that of the locks of the transaction, which checks the assertions behind all its statements.
         let mut plan = TransactionPlan { mechanism: Mechanism::Ramp, ..plan.clone() };
-        let checks: Vec<usize> = admission::checks(&plan).map(|(assertion, _)| assertion).collect();
         plan.guards.retain(|guard| !matches!(guard.kind, GuardKind::Check(_)));
         let alone = Plan { placement: self.plan.placement.clone(), transactions: vec![plan.clone()] };
         let (mut procedure, updates) =
-            compile::text(&self.application, &alone, program, (procedure, &statement), text)?;
-        procedure.watched = self.watched(&checks)?;
+            compile::text(&self.application, &alone, program, (plan.procedure, &statement), text)?;
+        procedure.watched = watched;
         Ok(CompiledText { procedure, plan, updates })
     }
 
@@ -524,6 +548,12 @@ impl Texts {
         }
         Ok(())
     }
+}
+
+/// The statement with that number, and the types of its parameters.
+fn statement_of(code: &Code, statement: usize) -> Result<(Statement, Vec<SqlType>), CompileError> {
+    let known = code.statements.get(statement).map(|one| (one.statement.clone(), one.text.types.clone()));
+    known.ok_or_else(|| internal("there is no statement of that number"))
 }
 
 fn refuse_long(text: &Text) -> Result<(), CompileError> {

@@ -14,6 +14,7 @@ mod within;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use weir_sql::is_block;
 use weir_types::datetime::SessionZone;
 use weir_types::interrupt::{Interrupts, StatementId};
 use weir_types::{SqlError, Value};
@@ -228,9 +229,13 @@ pub fn own_statement(tag: u64) -> StatementId {
     (0, tag, 0)
 }
 
-/// Returns whether the call is kept, and is of a procedure.
+/// Returns whether the call is kept, and is of a procedure or a block.
 fn is_procedure(call: Option<&Call>) -> bool {
-    call.is_some_and(|call| matches!(call.callee, Callee::Procedure(_)))
+    call.is_some_and(|call| match &call.callee {
+        Callee::Procedure(_) => true,
+        Callee::Text(text) => is_block(&text.sql),
+        _ => false,
+    })
 }
 
 /// A call that is begun again after a pause.

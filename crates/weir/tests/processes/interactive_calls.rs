@@ -27,7 +27,7 @@ CALL nested(NULL, NULL)
 CREATE PROCEDURE guarded(limit_to int) LANGUAGE plpgsql AS $$ DECLARE n int; BEGIN SELECT count(*) INTO n FROM item; RAISE NOTICE 'there are % items', n; IF n > limit_to THEN RAISE EXCEPTION 'more than % items', limit_to USING ERRCODE = 'X0001', DETAIL = 'a detail', HINT = 'a hint'; END IF; ASSERT n > 1, 'too few'; END $$
 CALL guarded(100)
 CALL guarded(3)
-CREATE FUNCTION dear(least int) RETURNS SETOF int LANGUAGE plpgsql AS $$ DECLARE one record; BEGIN FOR one IN SELECT id FROM item WHERE price >= least ORDER BY id LOOP RETURN NEXT one.id; END LOOP; RETURN QUERY SELECT id FROM item WHERE price < 20 ORDER BY id; END $$
+CREATE FUNCTION dear(low int) RETURNS SETOF int LANGUAGE plpgsql AS $$ DECLARE one record; BEGIN FOR one IN SELECT id FROM item WHERE price >= low ORDER BY id LOOP RETURN NEXT one.id; END LOOP; RETURN QUERY SELECT id FROM item WHERE price < 20 ORDER BY id; END $$
 SELECT * FROM dear(180)
 CREATE PROCEDURE annotate(at int) LANGUAGE plpgsql AS $$ DECLARE n int; BEGIN SELECT sum(price) INTO n FROM item WHERE kind = 'a'; IF n IS NULL THEN RAISE EXCEPTION 'nothing'; END IF; INSERT INTO note VALUES (at, 'first'), (at * 2 + 1, 'second'); INSERT INTO note VALUES (-at, 'third') ON CONFLICT (id) DO NOTHING; END $$
 CALL annotate(5)
@@ -50,6 +50,23 @@ EXECUTE look(702)
 UPDATE note SET words = 'changed' WHERE id = 700 + 1
 DELETE FROM note WHERE id = -(5)
 SELECT id, words FROM note ORDER BY id
+DO $$ DECLARE r record; n int := 0; BEGIN FOR r IN SELECT id, price FROM item ORDER BY id LOOP UPDATE item SET price = r.price + 1 WHERE id = r.id; n := n + 1; END LOOP; RAISE NOTICE '% rows', n; END $$
+SELECT id, price FROM item ORDER BY id
+CREATE PROCEDURE copy_all(low int, OUT copied int, OUT changed int, OUT gone int) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO note SELECT id + 10000, kind FROM item WHERE price > low; GET DIAGNOSTICS copied = ROW_COUNT; UPDATE note SET words = i.kind || (SELECT count(*) FROM item) FROM item i WHERE i.id + 10000 = note.id AND i.kind <> 'a'; GET DIAGNOSTICS changed = ROW_COUNT; DELETE FROM note USING item i WHERE i.id + 10000 = note.id AND i.price > (SELECT avg(price) FROM item); GET DIAGNOSTICS gone = ROW_COUNT; IF NOT FOUND THEN gone := -1; END IF; END $$
+CALL copy_all(60, NULL, NULL, NULL)
+SELECT id, words FROM note ORDER BY id
+CALL copy_all(100000, NULL, NULL, NULL)
+CREATE PROCEDURE raise_all() LANGUAGE plpgsql AS $$ BEGIN UPDATE item SET price = (SELECT max(price) FROM item) + id WHERE kind IN (SELECT words FROM note); INSERT INTO note SELECT 20000 + id, kind FROM item WHERE id < 4 ON CONFLICT DO NOTHING; DELETE FROM note WHERE id IN (SELECT id + 20001 FROM item); END $$
+CALL raise_all()
+SELECT id, price FROM item ORDER BY id
+SELECT id, words FROM note ORDER BY id
+BEGIN
+DO $$ DECLARE n int; BEGIN SELECT count(*) INTO n FROM note; INSERT INTO note VALUES (n + 30000, 'counted'); END $$
+SELECT max(id) > 30000 FROM note
+ROLLBACK
+SELECT max(id) > 30000 FROM note
+DO $$ BEGIN INSERT INTO note SELECT id, 'again' FROM note WHERE id = 5; END $$
+DO $$ DECLARE n int; BEGIN SELECT 1 / count(*) INTO n FROM note WHERE id < -100000; END $$
 CREATE PROCEDURE endless() LANGUAGE plpgsql AS $$ DECLARE n int; BEGIN SELECT count(*) INTO n FROM item; LOOP n := n + 1; n := n - 1; END LOOP; END $$
 SET statement_timeout = '200ms'
 CALL endless()

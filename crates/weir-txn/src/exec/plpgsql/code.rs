@@ -23,7 +23,16 @@ use crate::storage::Schema;
 /// Position in the code.
 pub type Position = usize;
 
-/// One procedure.
+/// Whose statements the code has.
+#[derive(Clone, Copy, Debug)]
+pub enum Owner<'a> {
+    /// The procedure with that index.
+    Procedure(usize),
+    /// The DO block with that text.
+    Block(&'a str),
+}
+
+/// One procedure, or one block.
 #[derive(Debug)]
 pub struct Code {
     pub instructions: Vec<Instruction>,
@@ -136,7 +145,7 @@ impl Code {
     pub fn compile(
         application: &Application,
         schema: &Schema,
-        (index, procedure): (usize, &Procedure),
+        (owner, procedure): (Owner<'_>, &Procedure),
         asks_elsewhere: &dyn Fn(&Statement) -> bool,
     ) -> Result<Code, CompileError> {
         let mut temporaries = 0;
@@ -151,7 +160,7 @@ impl Code {
         let mut lowering = Lowering {
             application,
             schema,
-            index,
+            owner,
             procedure,
             types: procedure.variables.iter().map(|variable| variable.ty.clone()).collect(),
             slots: SlotAllocator::new(procedure.variables.len() + temporaries),
@@ -284,7 +293,7 @@ struct Scope {
 struct Lowering<'a> {
     application: &'a Application,
     schema: &'a Schema,
-    index: usize,
+    owner: Owner<'a>,
     procedure: &'a Procedure,
     /// Of the variables, and of the temporaries behind them.
     types: Vec<SqlType>,
@@ -484,7 +493,10 @@ impl<'a> Lowering<'a> {
             }
         });
         let number = self.statements.len();
-        let name = Name::Statement { procedure: self.index, statement: number };
+        let name = match self.owner {
+            Owner::Procedure(procedure) => Name::Statement { procedure, statement: number },
+            Owner::Block(block) => Name::BlockStatement { block, statement: number },
+        };
         let text = Arc::new(Text { sql: name.to_string(), types: self.types.clone() });
         self.statements.push(ProcedureStatement { statement, text, reads });
         self.emit(Instruction::Execute { statement: number, to });

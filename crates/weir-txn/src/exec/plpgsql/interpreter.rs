@@ -18,6 +18,7 @@ use crate::exec::context::{Cx, Frame};
 use crate::exec::expr::CompiledExpr;
 use crate::exec::program::{CompiledProcedure, CompiledRaise, Program, Target};
 use crate::exec::sequences::Sequences;
+use crate::exec::texts::CompiledText;
 use crate::message::{Call, Callee, Output, SequenceValue};
 use crate::storage::rows::NoRows;
 use weir_sql::Text;
@@ -29,7 +30,9 @@ const INSTRUCTIONS_MAX: usize = 4_096;
 #[derive(Debug)]
 pub struct Interpreter {
     program: Arc<Program>,
-    /// The called procedure, and those that it is calling. Never empty.
+    /// The DO block, if it runs one.
+    block: Option<Arc<CompiledText>>,
+    /// The called procedure or block, and those that it is calling. Never empty.
     activations: Vec<Activation>,
     transaction_time: TransactionTime,
     pub memory: WorkingMemory,
@@ -44,7 +47,8 @@ pub struct Interpreter {
 
 #[derive(Debug)]
 struct Activation {
-    procedure: usize,
+    /// None: the block.
+    procedure: Option<usize>,
     code: Arc<Code>,
     /// The next instruction.
     at: Position,
@@ -102,13 +106,11 @@ impl Interpreter {
     /// `seed`: of its random numbers.
     ///
     /// # Errors
-    /// The callee is no procedure, or its code cannot be compiled.
+    /// The callee is neither a procedure nor a block, or its code cannot be compiled.
     pub fn new(program: Arc<Program>, call: &Call, seed: u64) -> Result<Interpreter, SqlError> {
-        let Callee::Procedure(procedure) = call.callee else {
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "only procedures are interpreted"));
-        };
         let mut interpreter = Interpreter {
             program,
+            block: None,
             activations: Vec::new(),
             transaction_time: call.transaction_time,
             memory: call.memory,
@@ -117,7 +119,18 @@ impl Interpreter {
             notices: Notices::default(),
             rows: Vec::new(),
         };
-        interpreter.enter(procedure, call.args.clone())?;
+        match &call.callee {
+            Callee::Procedure(procedure) => interpreter.enter(*procedure, call.args.clone())?,
+            Callee::Text(text) => {
+                interpreter.block = Some(interpreter.program.text(text).map_err(|wrong| wrong.error)?);
+                let code = interpreter.program.block_code(&text.sql)?;
+                interpreter.activate(None, code, Vec::new());
+            }
+            _ => {
+                let message = "only procedures and blocks are interpreted";
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
+        }
         Ok(interpreter)
     }
 
@@ -234,11 +247,18 @@ impl Interpreter {
             return Err(nested_too_deep());
         }
         let code = self.program.code(procedure)?;
-        let compiled = self.program.procedures.get(procedure).ok_or_else(|| {
-            SqlError::new(SqlState::UNDEFINED_FUNCTION, "there is no procedure of that number")
-        })?;
+        if procedure >= self.program.procedures.len() {
+            let message = "there is no procedure of that number";
+            return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message));
+        }
+        self.activate(Some(procedure), code, args);
+        Ok(())
+    }
+
+    fn activate(&mut self, procedure: Option<usize>, code: Arc<Code>, args: Vec<Value>) {
         let mut frame = Frame::default();
         frame.grow(code.slots, code.cells);
+        let compiled = self.compiled(procedure);
         for (input, value) in compiled.inputs.iter().zip(args) {
             frame.set(input.slot, value);
         }
@@ -246,12 +266,18 @@ impl Interpreter {
         let (loops, row_count, counted) = (Vec::new(), 0, 0);
         let activation = Activation { procedure, code, at: 0, frame, loops, row_count, counted };
         self.activations.push(activation);
-        Ok(())
+    }
+
+    fn compiled(&self, procedure: Option<usize>) -> &CompiledProcedure {
+        match (procedure, &self.block) {
+            (Some(procedure), _) => &self.program.procedures[procedure],
+            (None, Some(block)) => &block.procedure,
+            (None, None) => unreachable!("what is no procedure is the block"),
+        }
     }
 
     fn procedure(&self) -> &CompiledProcedure {
-        let innermost = self.activations.last().expect("it has not ended");
-        &self.program.procedures[innermost.procedure]
+        self.compiled(self.activations.last().expect("it has not ended").procedure)
     }
 
     fn found(&mut self, count: u64) {
