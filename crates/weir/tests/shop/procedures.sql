@@ -5,7 +5,7 @@ BEGIN
         SELECT id INTO given FROM account WHERE email = address;
     END IF;
 END $$;
-CREATE PROCEDURE place_order(name text, buyer bigint, first bigint, second bigint, pieces integer, code_used text, INOUT given bigint)
+CREATE PROCEDURE place_order(order_token text, buyer bigint, first_one bigint, second_one bigint, pieces integer, code_used text, INOUT given bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
     first_price integer;
@@ -13,15 +13,15 @@ DECLARE
     off integer := 0;
     code_taken text := NULL;
 BEGIN
-    UPDATE product SET stock = stock - pieces WHERE id = first RETURNING price INTO first_price;
-    UPDATE product SET stock = stock - 1 WHERE id = second RETURNING price INTO second_price;
+    UPDATE product SET stock = stock - pieces WHERE id = first_one RETURNING price INTO first_price;
+    UPDATE product SET stock = stock - 1 WHERE id = second_one RETURNING price INTO second_price;
     IF code_used IS NOT NULL THEN
         UPDATE coupon SET used = true WHERE code = code_used AND NOT used RETURNING code, discount INTO code_taken, off;
     END IF;
     INSERT INTO orders (token, account_id, coupon_id, total)
-    VALUES (name, buyer, code_taken, pieces * first_price + second_price - coalesce(off, 0)) RETURNING id INTO given;
-    INSERT INTO line (order_id, product_id, quantity, price) VALUES (given, first, pieces, first_price);
-    INSERT INTO line (order_id, product_id, quantity, price) VALUES (given, second, 1, second_price);
+    VALUES (order_token, buyer, code_taken, pieces * first_price + second_price - coalesce(off, 0)) RETURNING id INTO given;
+    INSERT INTO line (order_id, product_id, quantity, price) VALUES (given, first_one, pieces, first_price);
+    INSERT INTO line (order_id, product_id, quantity, price) VALUES (given, second_one, 1, second_price);
 END $$;
 CREATE PROCEDURE send_invoice(billed bigint, INOUT given integer) LANGUAGE plpgsql AS $$
 DECLARE
@@ -31,21 +31,21 @@ BEGIN
     UPDATE counter SET last = last + 1 WHERE id = 1 RETURNING last INTO given;
     INSERT INTO invoice (number, order_id, amount) VALUES (given, billed, owed);
 END $$;
-CREATE PROCEDURE write_review(bought bigint, by bigint, given integer) LANGUAGE plpgsql AS $$
+CREATE PROCEDURE write_review(bought bigint, author bigint, given integer) LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO review (line_id, account_id, stars) VALUES (bought, by, given);
+    INSERT INTO review (line_id, account_id, stars) VALUES (bought, author, given);
 END $$;
 CREATE PROCEDURE restock(which bigint, pieces integer) LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE product SET stock = stock + pieces, initial = initial + pieces WHERE id = which;
 END $$;
-CREATE PROCEDURE make_wish(by bigint, of bigint, INOUT has_room boolean) LANGUAGE plpgsql AS $$
+CREATE PROCEDURE make_wish(dreamer bigint, wanted bigint, INOUT has_room boolean) LANGUAGE plpgsql AS $$
 DECLARE
     wishes bigint;
 BEGIN
-    SELECT count(*) INTO wishes FROM wish WHERE account_id = by;
+    SELECT count(*) INTO wishes FROM wish WHERE account_id = dreamer;
     has_room := wishes < 3;
     IF has_room THEN
-        INSERT INTO wish (account_id, product_id) VALUES (by, of);
+        INSERT INTO wish (account_id, product_id) VALUES (dreamer, wanted);
     END IF;
 END $$;

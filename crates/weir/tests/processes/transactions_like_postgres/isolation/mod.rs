@@ -2,7 +2,8 @@
 //! the same. At SERIALIZABLE and REPEATABLE READ Weir may be stricter, if some serial order explains what came of it. What differs is in
 //! `differences.txt`, with its reason.
 //!
-//! `WEIR_ISOLATION=all` plays every permutation instead of some of each spec; `WEIR_WRITE=1` writes the file then.
+//! `WEIR_ISOLATION=all` plays every permutation instead of some of each spec, `WEIR_SPEC=NAME` one spec; `WEIR_WRITE=1` adds to the file
+//! what differs and is not in it.
 
 mod performance;
 mod serial;
@@ -117,11 +118,19 @@ fn known(text: &str) -> Vec<&str> {
     text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
 }
 
+const NOT_EXPLAINED: &str = "# Not explained yet";
+
+/// Adds lines to the file, below all that have a reason.
+fn write(path: &Path, text: &str, new: &[&String]) {
+    let heading = if text.contains(NOT_EXPLAINED) { "" } else { NOT_EXPLAINED };
+    let lines: Vec<&str> = [text.trim_end(), heading].into_iter().chain(new.iter().map(|one| one.as_str())).collect();
+    std::fs::write(path, lines.join("\n") + "\n").unwrap();
+}
+
 fn check(shards: u16) {
     let postgres = Postgres::start().unwrap();
     let weir = Alone::start(shards);
-    let path = folder().join(format!("differences-{shards}.txt"));
-    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    let path = folder().join("differences.txt");
     let mut found = Vec::new();
     let mut all = Counts::default();
     for (name, spec) in specs() {
@@ -134,14 +143,14 @@ fn check(shards: u16) {
         found.extend(lines);
     }
     println!("{shards} shards: permutations {all:?}");
-    if std::env::var_os("WEIR_WRITE").is_some() {
-        std::fs::write(path, found.join("\n") + "\n").unwrap();
-        return;
-    }
+    let text = std::fs::read_to_string(&path).unwrap();
     let known = known(&text);
     let new: Vec<&String> = found.iter().filter(|line| !known.contains(&line.as_str())).collect();
+    if std::env::var_os("WEIR_WRITE").is_some() {
+        return write(&path, &text, &new);
+    }
     assert!(new.is_empty(), "these differ, and are not in {}: {new:#?}", path.display());
-    assert!(all.same > 100, "{all:?}");
+    assert!(!text.contains(NOT_EXPLAINED), "{} has differences without a reason", path.display());
 }
 
 #[test]

@@ -150,7 +150,7 @@ impl Play<'_> {
         until("all are answered, or wait", || {
             let has_happened = self.goes_on();
             let under_way = self.players.iter().filter(|player| player.under_way.is_some()).count();
-            if under_way == 0 && !has_happened {
+            if under_way == 0 && self.players.iter().all(|player| player.queue.is_empty()) {
                 return true;
             }
             let wait = !is_last && said(&mut self.control, WAITING) == format!("{under_way} (1)");
