@@ -240,11 +240,7 @@ struct Calling {
 }
 
 impl Calling {
-    async fn open(
-        url: &str,
-        application: &Arc<Application>,
-        serializable: bool,
-    ) -> Result<Calling, Failure> {
+    async fn open(url: &str, application: &Arc<Application>, serializable: bool) -> Result<Calling, Failure> {
         let connected = tokio_postgres::connect(url, NoTls).await;
         let (client, connection) = connected.map_err(|error| failed(url, &error))?;
         // Its errors are those of the calls.

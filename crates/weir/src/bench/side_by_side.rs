@@ -408,7 +408,11 @@ impl Work {
         }
         if by_pgbench.is_some() && serializable {
             let what = format!("{BY_PGBENCH} and {ISOLATION} do not go together");
-            return Err(wrong(arguments, &what, "pgbench's calls are at READ COMMITTED: leave one of them away"));
+            return Err(wrong(
+                arguments,
+                &what,
+                "pgbench's calls are at READ COMMITTED: leave one of them away",
+            ));
         }
         if targets == [Target::Postgres] {
             let hint = "its rows are those that Weir loads: --target weir:,postgres";

@@ -2,6 +2,7 @@
 
 from form import Connected, statements_of
 from psycopg import IsolationLevel
+from psycopg.errors import UniqueViolation
 
 
 class Form(Connected):
@@ -9,7 +10,13 @@ class Form(Connected):
         return ["CREATE INDEX wish_of ON wish (account_id)"] + statements_of("procedures.sql", "$$;")
 
     def register(self, email):
-        return self.value("CALL register(%s, NULL)", email)
+        if self.registers == "on-conflict":
+            return self.value("CALL register(%s, NULL)", email)
+        try:
+            return self.value("CALL register_plainly(%s, NULL)", email)
+        except UniqueViolation:
+            # Somebody else has just done so.
+            return self.value("CALL register_plainly(%s, NULL)", email)
 
     def place_order(self, token, account, products, pieces, coupon, gives_up):
         return self.value("CALL place_order(%s, %s, %s, %s, %s, %s, NULL)", token, account, *products, pieces, coupon)

@@ -27,7 +27,8 @@ from store.models import Account, Counter, Coupon, Invoice, Line, Order, Product
 
 
 class Form:
-    def __init__(self, number):
+    def __init__(self, number, registers):
+        # get_or_create is the one way.
         self.number = number
 
     def connect(self, url):

@@ -4,20 +4,27 @@ import random
 
 from form import Connected
 from psycopg import IsolationLevel
+from psycopg.errors import UniqueViolation
 from shop_errors import RolledBack
 
 
 class Form(Connected):
-    def __init__(self, number):
-        super().__init__(number)
+    def __init__(self, number, registers):
+        super().__init__(number, registers)
         self.chance = random.Random(number)
 
     def more(self):
         return ["CREATE INDEX wish_of ON wish (account_id)"]
 
     def register(self, email):
-        insert = "INSERT INTO account (email) VALUES (%s) ON CONFLICT (email) DO NOTHING RETURNING id"
-        return self.value(insert, email) or self.value("SELECT id FROM account WHERE email = %s", email)
+        find = "SELECT id FROM account WHERE email = %s"
+        if self.registers == "on-conflict":
+            insert = "INSERT INTO account (email) VALUES (%s) ON CONFLICT (email) DO NOTHING RETURNING id"
+            return self.value(insert, email) or self.value(find, email)
+        try:
+            return self.value("INSERT INTO account (email) VALUES (%s) RETURNING id", email)
+        except UniqueViolation:
+            return self.value(find, email)
 
     def prices(self, products):
         """Half of the time the rows are locked beforehand; else two that take them in different orders may deadlock."""

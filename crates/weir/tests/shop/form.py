@@ -13,8 +13,8 @@ def statements_of(file, end):
 
 
 class Connected:
-    def __init__(self, number):
-        self.number, self.connection = number, None
+    def __init__(self, number, registers):
+        self.number, self.registers, self.connection = number, registers, None
 
     def connect(self, url):
         self.connection = psycopg.connect(url, autocommit=True)

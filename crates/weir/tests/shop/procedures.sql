@@ -5,6 +5,13 @@ BEGIN
         SELECT id INTO given FROM account WHERE email = address;
     END IF;
 END $$;
+CREATE PROCEDURE register_plainly(address text, INOUT given bigint) LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT id INTO given FROM account WHERE email = address;
+    IF given IS NULL THEN
+        INSERT INTO account (email) VALUES (address) RETURNING id INTO given;
+    END IF;
+END $$;
 CREATE PROCEDURE place_order(order_token text, buyer bigint, first_one bigint, second_one bigint, pieces integer, code_used text, INOUT given bigint)
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,5 +1,5 @@
 """Clients of a shop, which a test tells where the server is and when to rest. The form of their statements (calls, statements, django),
-their number, and a seed.
+how they register (on-conflict, plainly), their number, and a seed.
 
 It reads a command a line, and answers each with a line:
     define URL       makes the tables and fills them
@@ -20,8 +20,8 @@ import psycopg
 import rules
 from shop_errors import RolledBack
 
-FORM, CLIENTS, SEED = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-PRODUCTS, STOCK, COUPONS, EMAILS = 40, 60, 60, 400
+FORM, REGISTERS, CLIENTS, SEED = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+PRODUCTS, STOCK, COUPONS, EMAILS = 40, 20, 60, 400
 
 # Errors after which a transaction has done nothing, and is begun again.
 AGAIN = ("40001", "40P01")
@@ -246,8 +246,8 @@ def answer(form, line):
 def main():
     module = importlib.import_module(f"by_{FORM}")
     for number in range(CLIENTS):
-        threading.Thread(target=Client(number, module.Form(number)).work, daemon=True).start()
-    control = module.Form(-1)
+        threading.Thread(target=Client(number, module.Form(number, REGISTERS)).work, daemon=True).start()
+    control = module.Form(-1, REGISTERS)
     for line in sys.stdin:
         try:
             said = answer(control, line.rstrip("\n"))

@@ -71,9 +71,7 @@ fn difference(expected: &Performance, found: &Performance) -> Option<String> {
     let step = steps.find(|(expected, found)| !same_step(expected, found));
     match step {
         Some((expected, found)) => Some(format!("{}: {} | {}", expected.name, words(expected), words(found))),
-        None if expected.rows != found.rows => {
-            Some(format!("rows: {:?} | {:?}", expected.rows, found.rows))
-        }
+        None if expected.rows != found.rows => Some(format!("rows: {:?} | {:?}", expected.rows, found.rows)),
         None => None,
     }
 }
@@ -123,7 +121,8 @@ const NOT_EXPLAINED: &str = "# Not explained yet";
 /// Adds lines to the file, below all that have a reason.
 fn write(path: &Path, text: &str, new: &[&String]) {
     let heading = if text.contains(NOT_EXPLAINED) { "" } else { NOT_EXPLAINED };
-    let lines: Vec<&str> = [text.trim_end(), heading].into_iter().chain(new.iter().map(|one| one.as_str())).collect();
+    let lines: Vec<&str> =
+        [text.trim_end(), heading].into_iter().chain(new.iter().map(|one| one.as_str())).collect();
     std::fs::write(path, lines.join("\n") + "\n").unwrap();
 }
 

@@ -51,7 +51,9 @@ pub fn rows(control: &mut Driver) -> Vec<String> {
     let names: Vec<&str> = tables.split(' ').filter(|word| !word.starts_with('(')).collect();
     names
         .into_iter()
-        .map(|table| format!("{table}: {}", without_order(&said(control, &format!("SELECT * FROM \"{table}\"")))))
+        .map(|table| {
+            format!("{table}: {}", without_order(&said(control, &format!("SELECT * FROM \"{table}\""))))
+        })
         .collect()
 }
 

@@ -41,7 +41,8 @@ impl Unit<'_> {
             })
         };
         let by_itself = self.steps.len() == 1 && is_open_after(&self.steps[0].sql).is_none();
-        let is_of_concurrency = |told: &Told| matches!(told.answer.as_str(), "40001" | "40P01" | "55P03" | "57014");
+        let is_of_concurrency =
+            |told: &Told| matches!(told.answer.as_str(), "40001" | "40P01" | "55P03" | "57014");
         match by_itself {
             true => is_of_concurrency(self.steps[0]),
             false => {

@@ -139,9 +139,10 @@ impl Spec {
 
     /// Whether some session asks for more than READ COMMITTED.
     pub fn is_strict(&self) -> bool {
-        let texts = self.sessions.iter().flat_map(|session| {
-            session.setup.iter().chain(session.steps.iter().map(|step| &step.sql))
-        });
+        let texts = self
+            .sessions
+            .iter()
+            .flat_map(|session| session.setup.iter().chain(session.steps.iter().map(|step| &step.sql)));
         let mut upper = texts.map(|sql| sql.to_uppercase());
         upper.any(|sql| sql.contains("SERIALIZABLE") || sql.contains("REPEATABLE READ"))
     }
@@ -150,7 +151,8 @@ impl Spec {
 /// All orders of so many things of each kind, in which those of one kind are in their order.
 pub fn interleavings(counts: &[usize]) -> Vec<Vec<(usize, usize)>> {
     fn extend(counts: &[usize], so_far: &mut Vec<(usize, usize)>, all: &mut Vec<Vec<(usize, usize)>>) {
-        let taken = |kind: usize, so_far: &[(usize, usize)]| so_far.iter().filter(|one| one.0 == kind).count();
+        let taken =
+            |kind: usize, so_far: &[(usize, usize)]| so_far.iter().filter(|one| one.0 == kind).count();
         let mut is_whole = true;
         for kind in 0..counts.len() {
             let next = taken(kind, so_far);
