@@ -28,14 +28,29 @@ pub struct Performance {
     pub rows: Vec<String>,
 }
 
-/// A server, and how long it must look the same to have settled.
+/// A server, how it says how many sessions wait, and how often in a row it must say the same.
 pub struct Stage<'s> {
     pub url: &'s str,
+    pub waiting: &'static str,
     pub looks: usize,
 }
 
-const WAITING: &str = "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() \
-                       AND (wait_event_type = 'Lock' OR wait_event = 'SafeSnapshot')";
+impl Stage<'_> {
+    /// A lock is granted before its session has heard of it, so pg_stat_activity is late.
+    pub fn postgres(url: &str) -> Stage<'_> {
+        let waiting = "SELECT (SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted) \
+                       + (SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SafeSnapshot')";
+        Stage { url, waiting, looks: 1 }
+    }
+
+    pub fn weir(url: &str) -> Stage<'_> {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+        Stage { url, waiting, looks: 5 }
+    }
+}
+
+/// So many times more where the session of the next step is still busy: in PostgreSQL it never waits then.
+const LOOKS_MORE: usize = 10;
 
 const TABLES: &str = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY tablename";
 
@@ -89,6 +104,10 @@ pub fn statements(text: &str) -> Vec<String> {
     all
 }
 
+pub fn in_one_line(sql: &str) -> String {
+    sql.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Why the tables of the spec cannot be made.
 pub fn set_up(control: &mut Driver, spec: &Spec) -> Result<(), String> {
     for text in &spec.setups {
@@ -96,7 +115,7 @@ pub fn set_up(control: &mut Driver, spec: &Spec) -> Result<(), String> {
         for sql in statements(text) {
             let answer = said(control, &sql);
             if is_state(&answer) {
-                return Err(format!("{answer}: {}", sql.split_whitespace().collect::<Vec<_>>().join(" ")));
+                return Err(format!("{answer}: {}", in_one_line(&sql)));
             }
         }
     }
@@ -148,14 +167,15 @@ impl Play<'_> {
     /// Until all have been answered, or wait; at the end, none waits.
     fn settle(&mut self, is_last: bool) {
         let mut same = 0;
-        let looks = self.stage.looks;
+        let is_queued = self.players.iter().any(|player| !player.queue.is_empty());
+        let looks = self.stage.looks * if is_queued { LOOKS_MORE } else { 1 };
         until("all are answered, or wait", || {
             let has_happened = self.goes_on();
             let under_way = self.players.iter().filter(|player| player.under_way.is_some()).count();
             if under_way == 0 && self.players.iter().all(|player| player.queue.is_empty()) {
                 return true;
             }
-            let wait = !is_last && said(&mut self.control, WAITING) == format!("{under_way} (1)");
+            let wait = !is_last && said(&mut self.control, self.stage.waiting) == format!("{under_way} (1)");
             same = if wait && !has_happened { same + 1 } else { 0 };
             same > looks
         });
