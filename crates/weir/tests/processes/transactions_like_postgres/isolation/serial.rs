@@ -33,7 +33,6 @@ fn is_open_after(sql: &str) -> Option<bool> {
 impl Unit<'_> {
     /// It has done nothing.
     fn is_aborted(&self) -> bool {
-        let failed = |told: &&Told| is_state(&told.answer);
         let rolls_back = |sql: &str| {
             statements(sql).last().is_some_and(|last| {
                 let first = last.split_whitespace().next().unwrap_or_default().to_uppercase();
@@ -46,7 +45,7 @@ impl Unit<'_> {
         match by_itself {
             true => is_of_concurrency(self.steps[0]),
             false => {
-                self.steps.iter().any(|told| failed(&told))
+                self.steps.iter().any(|told| is_state(&told.answer))
                     || self.steps.last().is_some_and(|told| rolls_back(&told.sql))
             }
         }
