@@ -107,6 +107,8 @@ faults! {
     runs_late_requests,
     /// Messages are sent between the cuts of a snapshot.
     holds_nothing_back,
+    /// A shard that still keeps a snapshot reports that one's position for the next cut, not its own.
+    cut_is_stale,
 }
 
 #[cfg(test)]

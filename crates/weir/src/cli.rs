@@ -248,7 +248,8 @@ pub struct BenchArguments {
     /// update, connect or cancel; copy and insert-select (rows by COPY, and by INSERT … SELECT), copy-out and select-rows (by COPY and by
     /// SELECT out of a table) with --set rows=1000000, statements and
     /// savepoints (transactions of single-row statements through psql, in the second with a SAVEPOINT before each) with --set statements=50000; an application whose directory has a script
-    /// PROCEDURE.pgbench with --set pgbench=PROCEDURE: pgbench is the client
+    /// PROCEDURE.pgbench with --set pgbench=PROCEDURE: pgbench is the client; an application's calls at SERIALIZABLE, repeated after
+    /// 40001, with --set isolation=serializable
     #[arg(value_name = "WORKLOAD")]
     pub workload: String,
     #[command(flatten)]

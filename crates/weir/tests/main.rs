@@ -10,6 +10,9 @@ mod conversation;
 mod directory;
 mod endless;
 mod eventually;
+mod gate;
+#[path = "../../weir-bench/tests/simulated/serializable_under_faults/history.rs"]
+mod history;
 mod installed;
 mod mutated;
 mod nodes;
@@ -66,7 +69,9 @@ mod processes {
     mod report_in_chromium;
     mod rewritten_statements;
     mod row_conditions;
+    mod serializable_kills;
     mod serve;
+    mod shop;
     mod side_by_side;
     mod spilling;
     mod streams;

@@ -156,6 +156,16 @@ fn halves_of_two_moments_are_caught() {
     });
 }
 
+/// All reads of a call are of one snapshot, in which no shard may be late.
+#[test]
+fn snapshots_of_which_one_shard_is_stale_are_caught() {
+    let bank = bank();
+    world::check_caught("cut_is_stale", 40, |seed| {
+        let bugs = PlantedBugs { cut_is_stale: true, ..PlantedBugs::default() };
+        raised(&run(&mut bank.simulated(), &Setup { bugs, shards: Some(3), ..Setup::new(seed) }))
+    });
+}
+
 /// Two that take the last coin at different shards would make a debt.
 #[test]
 fn decisions_on_what_is_not_locked_are_caught() {

@@ -338,3 +338,9 @@ fn snapshots_that_lack_siblings_are_caught() {
 fn snapshots_whose_shards_hold_nothing_back_are_caught() {
     check_caught("a cut", PlantedBugs { holds_nothing_back: true, ..PlantedBugs::default() });
 }
+
+/// A shard that misses its moment: what was acknowledged there before the snapshot is not in it.
+#[test]
+fn snapshots_of_which_one_shard_is_stale_are_caught() {
+    check_caught("stale", PlantedBugs { cut_is_stale: true, ..PlantedBugs::default() });
+}

@@ -55,7 +55,7 @@ async fn act(
         (Effect::Value, [value]) => Ok(value.clone()),
         (Effect::AdvisoryUnlockAll, _) => {
             session.advisory.give_all_back(&session.client);
-            Ok(Value::Null)
+            Ok(nothing())
         }
         (Effect::ExportSnapshot, _) => super::snapshots::export_snapshot(session).await,
         (Effect::LastValue, _) => Ok(Value::Int(session.current_value(&CurrentValue::Last)?)),
@@ -66,7 +66,7 @@ async fn act(
         }
         (Effect::AdvisoryLock { waits, of_transaction }, arguments) => {
             let is_held = super::advisory::lock(session, key(arguments)?, waits, of_transaction).await?;
-            Ok(if waits { Value::Null } else { Value::Bool(is_held) })
+            Ok(if waits { nothing() } else { Value::Bool(is_held) })
         }
         (Effect::AdvisoryUnlock, arguments) => {
             Ok(Value::Bool(session.advisory.unlock(&session.client, key(arguments)?)))
@@ -83,11 +83,16 @@ async fn act(
     }
 }
 
+/// Result of a function of type void, which is not NULL.
+fn nothing() -> Value {
+    Value::text("")
+}
+
 /// Sleeps in the session; no shard is involved.
 async fn sleep(session: &mut Session, seconds: f64) -> Result<Value, Failure> {
     let most = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
     session.backend.in_flight.doze(most).await?;
-    Ok(Value::text(""))
+    Ok(nothing())
 }
 
 /// The sequence goes on with that value, or behind it: at once, and for good. One that the open transaction may have made is changed

@@ -57,6 +57,7 @@ pub(super) const KNOWN: &[(&str, &str, May)] = &[
     ("cpu_tuple_cost", "0.01", May::BeNumber(0.0, f64::MAX)),
     ("cursor_tuple_fraction", "0.1", May::BeNumber(0.0, 1.0)),
     ("DateStyle", "ISO, MDY", May::BeDateStyle),
+    ("deadlock_timeout", "1s", May::BeTime),
     ("default_statistics_target", "100", May::BeInteger(1, 10_000)),
     ("default_table_access_method", "heap", May::Only(&["heap"])),
     ("default_tablespace", "", May::Only(&[""])),

@@ -96,6 +96,15 @@ impl Snapshots {
         self.snapshots.values().filter_map(needs).min()
     }
 
+    /// Position of the newest snapshot that is kept.
+    fn newest(&self) -> Option<Position> {
+        let position = |snapshot: &Snapshot| match snapshot {
+            Snapshot::Kept(kept) => Some(kept.position),
+            Snapshot::Gone(_) => None,
+        };
+        self.snapshots.values().filter_map(position).max()
+    }
+
     /// Drops all snapshots: no read goes back to a state before a schema change.
     pub(crate) fn on_definition(&mut self) {
         for snapshot in self.snapshots.values_mut() {
@@ -123,7 +132,7 @@ impl<F: Faults> Node<F> {
             self.refuse_read(read, error, out);
             return self.end_cut(read, out);
         }
-        let position = self.storage.position();
+        let position = self.cut_position();
         let undecided = self.participant.oldest_prepare().unwrap_or(position);
         self.readers.entry(read).or_insert(position.min(undecided));
         if !self.bugs.holds_nothing_back() && self.snapshots.cut.is_none() {
@@ -131,6 +140,12 @@ impl<F: Faults> Node<F> {
         }
         let siblings = if self.bugs.no_siblings() { Vec::new() } else { self.siblings() };
         self.reply(read, self.told(read, 1, position, siblings), out);
+    }
+
+    /// Position of a cut: that of the shard, so that all that was acknowledged before is in the snapshot.
+    fn cut_position(&self) -> Position {
+        let stale = if self.bugs.cut_is_stale() { self.snapshots.newest() } else { None };
+        stale.unwrap_or_else(|| self.storage.position())
     }
 
     fn told(&self, read: TxnId, round: u32, position: Position, siblings: Vec<Sibling>) -> Reply {

@@ -35,6 +35,8 @@ pub struct Calls {
     count: Option<String>,
     /// pgbench calls one procedure by that script, instead of the calls that workload.toml describes.
     by_pgbench: Option<(Pgbench, Script<'static>)>,
+    /// Each call is a transaction at SERIALIZABLE, and is repeated after 40001 and 40P01 until it ends otherwise.
+    serializable: bool,
 }
 
 impl Calls {
@@ -71,7 +73,12 @@ impl Calls {
             )));
         }
         let (count, by_pgbench) = (count.map(str::to_owned), None);
-        Ok(Calls { path, application, workload, count, by_pgbench })
+        Ok(Calls { path, application, workload, count, by_pgbench, serializable: false })
+    }
+
+    /// The same at SERIALIZABLE.
+    pub fn serializable(self) -> Calls {
+        Calls { serializable: true, ..self }
     }
 
     /// The same, with pgbench as the client: it runs the procedure's script, PROCEDURE.pgbench beside workload.toml, by prepared statements.
@@ -138,8 +145,9 @@ impl Calls {
                 let generator = CallGenerator::new(&self.workload, seed, number.into());
                 let (url, application) = (server.address.url(), self.application.clone());
                 let (count, start) = (self.count.clone(), start.clone());
+                let serializable = self.serializable;
                 clients.spawn(async move {
-                    let connection = Calling::open(&url, &application).await;
+                    let connection = Calling::open(&url, &application, serializable).await;
                     start.wait().await;
                     connection?.call_for(time, generator, count.as_deref()).await
                 });
@@ -217,26 +225,50 @@ fn call_text(application: &Application, procedure: usize) -> String {
     format!("CALL {}({})", procedure.name, arguments.join(", "))
 }
 
+/// Nothing has happened, because of other transactions.
+fn is_to_be_repeated(error: &tokio_postgres::Error) -> bool {
+    error.code().is_some_and(|code| matches!(code.code(), "40001" | "40P01"))
+}
+
 /// A connection that calls the procedures of an application.
 struct Calling {
     application: Arc<Application>,
     client: tokio_postgres::Client,
     /// By procedure.
     prepared: Vec<Statement>,
+    serializable: bool,
 }
 
 impl Calling {
-    async fn open(url: &str, application: &Arc<Application>) -> Result<Calling, Failure> {
+    async fn open(url: &str, application: &Arc<Application>, serializable: bool) -> Result<Calling, Failure> {
         let connected = tokio_postgres::connect(url, NoTls).await;
         let (client, connection) = connected.map_err(|error| failed(url, &error))?;
         // Its errors are those of the calls.
         tokio::spawn(connection);
+        if serializable {
+            let set = client.batch_execute("SET default_transaction_isolation = 'serializable'").await;
+            set.map_err(|error| failed("the isolation level", &causes(&error)))?;
+        }
         let mut prepared = Vec::new();
         for procedure in 0..application.procedures.len() {
             let statement = client.prepare(&call_text(application, procedure)).await;
             prepared.push(statement.map_err(|error| failed("a CALL cannot be prepared", &error))?);
         }
-        Ok(Calling { application: application.clone(), client, prepared })
+        Ok(Calling { application: application.clone(), client, prepared, serializable })
+    }
+
+    /// At SERIALIZABLE, until it is no failure of serialization.
+    async fn call(
+        &self,
+        statement: &Statement,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<(), tokio_postgres::Error> {
+        loop {
+            match self.client.query(statement, values).await {
+                Err(error) if self.serializable && is_to_be_repeated(&error) => {}
+                outcome => return outcome.map(drop),
+            }
+        }
     }
 
     /// Durations of the counted calls, in microseconds, and the number that were rolled back.
@@ -259,7 +291,7 @@ impl Calling {
             let begun = Instant::now();
             let values: Vec<&(dyn ToSql + Sync)> =
                 values.iter().map(|one| one as &(dyn ToSql + Sync)).collect();
-            let outcome = self.client.query(&self.prepared[call.procedure], &values).await;
+            let outcome = self.call(&self.prepared[call.procedure], &values).await;
             let is_counted = count.is_none_or(|name| name == procedure.name);
             match outcome {
                 Ok(_) if is_counted => times.push(begun.elapsed().as_secs_f64() * 1e6),

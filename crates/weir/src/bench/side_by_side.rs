@@ -95,6 +95,10 @@ CREATE INDEX ON looked (code);";
 /// Setting of an application: its procedure that pgbench calls by a script beside workload.toml.
 const BY_PGBENCH: &str = "pgbench";
 
+/// Setting of an application: the level of its calls, which are repeated after serialization failures.
+const ISOLATION: &str = "isolation";
+const SERIALIZABLE: &str = "serializable";
+
 /// Transactions of many statements, and those with a SAVEPOINT before each.
 const STATEMENTS: &str = "statements";
 const SAVEPOINTS: &str = "savepoints";
@@ -383,13 +387,32 @@ impl Work {
         if name == BESIDE {
             return other(arguments).map(Work::Beside);
         }
-        let (by_pgbench, others): (Vec<_>, Vec<_>) =
-            arguments.cluster.settings.iter().partition(|(setting, _)| setting == BY_PGBENCH);
-        if let Some((setting, value)) = others.first() {
-            let hint = format!(
-                "of an application there is {BY_PGBENCH}=PROCEDURE; servers are loaded as workload.toml says: change it there"
-            );
-            return Err(wrong(arguments, &format!("--set {setting}={value} is not for servers"), &hint));
+        Work::of_calls(arguments, targets, folder).map(Work::Calls)
+    }
+
+    fn of_calls(arguments: &BenchArguments, targets: &[Target], folder: &Path) -> Result<Calls, Failure> {
+        let name = arguments.workload.as_str();
+        let (mut by_pgbench, mut serializable) = (None, false);
+        for (setting, value) in &arguments.cluster.settings {
+            match (setting.as_str(), value.as_str()) {
+                (BY_PGBENCH, procedure) => by_pgbench = Some(procedure),
+                (ISOLATION, SERIALIZABLE) => serializable = true,
+                _ => {
+                    let hint = format!(
+                        "of an application there are {BY_PGBENCH}=PROCEDURE and {ISOLATION}={SERIALIZABLE}; servers are loaded as workload.toml says: change it there"
+                    );
+                    let what = format!("--set {setting}={value} is not for servers");
+                    return Err(wrong(arguments, &what, &hint));
+                }
+            }
+        }
+        if by_pgbench.is_some() && serializable {
+            let what = format!("{BY_PGBENCH} and {ISOLATION} do not go together");
+            return Err(wrong(
+                arguments,
+                &what,
+                "pgbench's calls are at READ COMMITTED: leave one of them away",
+            ));
         }
         if targets == [Target::Postgres] {
             let hint = "its rows are those that Weir loads: --target weir:,postgres";
@@ -397,11 +420,12 @@ impl Work {
         }
         super::Application::check_name(arguments)?;
         let calls = Calls::of(name, arguments.count.as_deref(), folder)?;
-        match by_pgbench.last() {
-            None => Ok(Work::Calls(calls)),
-            Some((_, procedure)) => {
+        match by_pgbench {
+            None if serializable => Ok(calls.serializable()),
+            None => Ok(calls),
+            Some(procedure) => {
                 let programs = postgres_programs(name, &["pgbench"])?;
-                calls.by_pgbench(procedure, programs).map(Work::Calls)
+                calls.by_pgbench(procedure, programs)
             }
         }
     }

@@ -4,10 +4,11 @@
 //! `WEIR_KILLS=N` kills so many times (20 without), `WEIR_SEED=N` at other moments.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Condvar, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::alone::Alone;
+use crate::gate::Gate;
 use postgres::{Client as Driver, Error, NoTls};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -66,54 +67,6 @@ enum Done {
     Inserted(i32, i32),
     /// Whose order, and which number it was given, if that was heard.
     Ordered { district: i32, who: i32, number: Option<i32> },
-}
-
-/// Where clients wait while there is no server.
-#[derive(Default)]
-struct Gate {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    /// Of the server.
-    port: Option<u16>,
-    is_over: bool,
-    inside: usize,
-}
-
-impl Gate {
-    fn enter(&self) -> Option<u16> {
-        let state = self.state.lock().unwrap();
-        let mut state =
-            self.changed.wait_while(state, |state| state.port.is_none() && !state.is_over).unwrap();
-        state.inside += usize::from(!state.is_over);
-        state.port.filter(|_| !state.is_over)
-    }
-
-    fn leave(&self) {
-        self.state.lock().unwrap().inside -= 1;
-        self.changed.notify_all();
-    }
-
-    fn open(&self, port: u16) {
-        self.state.lock().unwrap().port = Some(port);
-        self.changed.notify_all();
-    }
-
-    fn close(&self) {
-        self.state.lock().unwrap().port = None;
-    }
-
-    fn wait_until_empty(&self) {
-        drop(self.changed.wait_while(self.state.lock().unwrap(), |state| state.inside > 0).unwrap());
-    }
-
-    fn end(&self) {
-        self.state.lock().unwrap().is_over = true;
-        self.changed.notify_all();
-    }
 }
 
 /// Outcome implied by an error of the server; none if the error must not occur.

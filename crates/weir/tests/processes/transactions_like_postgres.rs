@@ -1,6 +1,7 @@
 //! Transaction blocks through PostgreSQL's protocol: the same statements in the same sessions say the same on Weir and on PostgreSQL,
 //! rows, counts and SQLSTATEs.
 
+mod isolation;
 mod row_locks;
 mod serializable;
 

@@ -1,0 +1,99 @@
+//! The bars of issue 27: coordination where it is needed, on any number of shards.
+
+use super::issue_02::tests;
+use super::side_by_side;
+use super::weir::{Captured, Chosen, Weir};
+use super::{Bar, Effort, Kind, Seen};
+
+const SHOP: Chosen = Chosen::of("product", &["processes::shop::"]);
+
+const SPECS: Chosen = Chosen::of("product", &["processes::transactions_like_postgres::isolation::on_"]);
+
+const KILLS: Chosen = Chosen::of("product", &["processes::serializable_kills::"]);
+
+const SNAPSHOTS: [Chosen; 1] = [Chosen::of(
+    "bench",
+    &[
+        "simulated::snapshots_under_faults::snapshots_of_which_one_shard_is_stale_are_caught",
+        "simulated::interactive_calls::snapshots_of_which_one_shard_is_stale_are_caught",
+    ],
+)];
+
+pub const BARS: &[Bar] = &[
+    Bar {
+        id: "shop",
+        issue: 27,
+        claim: "a shop by procedures, by statements of psycopg and by Django, 32 clients, `kill -9` at random moments, on 1 and 4 shards, and in PostgreSQL 15: every rule holds, nothing acknowledged is lost",
+        bar: "three forms on three servers, 20 kills each",
+        kind: Kind::Real,
+        measure: |weir, effort| killed(weir, effort, &SHOP, "20"),
+    },
+    Bar {
+        id: "isolation-specs",
+        issue: 27,
+        claim: "PostgreSQL's isolation specs without rules and inheritance, on 1 and 3 shards: rows, SQLSTATEs and waits of each step as PostgreSQL 15's, or a serial order at SERIALIZABLE; what differs is in testdata/isolation",
+        bar: "all permutations",
+        kind: Kind::Real,
+        measure: isolation_specs,
+    },
+    Bar {
+        id: "serializable-kills",
+        issue: 27,
+        claim: "clients at SERIALIZABLE beside statements by themselves and calls, 3 shards, `kill -9` at random moments: the history is strictly serializable",
+        bar: "100 kills",
+        kind: Kind::Real,
+        measure: |weir, effort| killed(weir, effort, &KILLS, "100"),
+    },
+    Bar {
+        id: "stale-snapshot",
+        issue: 27,
+        claim: "a planted shard that is late in a snapshot is caught, by transactions at REPEATABLE READ and by interactive calls",
+        bar: "2 of 2",
+        kind: Kind::Computed,
+        measure: |weir, _| tests(weir, &SNAPSHOTS, &[]),
+    },
+    Bar {
+        id: "serializable-tpcc",
+        issue: 27,
+        claim: "TPC-C at SERIALIZABLE, all five transactions, serialization failures repeated, prepared CALLs of one client program, both durable, 16 connections, with every condition afterwards: New-Orders a second over PostgreSQL 15",
+        bar: "≥ 1.0",
+        kind: Kind::Real,
+        measure: serializable_tpcc,
+    },
+];
+
+/// Three kills in the quick form.
+fn killed(weir: &Weir, effort: Effort, test: &Chosen, full: &str) -> Result<Seen, String> {
+    let kills = if effort == Effort::Quick { "3" } else { full };
+    let ran = weir.tests(test, Captured::No, &[("WEIR_KILLS", kills)])?;
+    Ok(Seen {
+        met: ran.failed == 0,
+        figure: format!("{kills} kills each, {} of {} tests passed", ran.passed, ran.passed + ran.failed),
+        interval: String::new(),
+    })
+}
+
+/// Each of the two tests says how many permutations it has compared.
+fn isolation_specs(weir: &Weir, effort: Effort) -> Result<Seen, String> {
+    let which = if effort == Effort::Quick { "some" } else { "all" };
+    let ran = weir.tests(&SPECS, Captured::No, &[("WEIR_ISOLATION", which)])?;
+    let said: Vec<&str> = ran.text.lines().filter(|line| line.contains(" shards: permutations ")).collect();
+    Ok(Seen {
+        met: ran.failed == 0 && said.len() == 2,
+        figure: format!("{which} permutations, {} of 2 tests passed", ran.passed),
+        interval: said.join("; "),
+    })
+}
+
+fn serializable_tpcc(weir: &Weir, effort: Effort) -> Result<Seen, String> {
+    let what = ["examples/tpcc", "--count", "new_order", "--set", "isolation=serializable"];
+    let compared = side_by_side::compared(weir, effort, &what, "weir:,postgres")?;
+    Ok(Seen {
+        met: compared.value >= 1.0,
+        figure: format!("{:.2}", compared.value),
+        interval: format!(
+            "{:.2} to {:.2}, {} pairs; {:.0} and {:.0} a second",
+            compared.min, compared.max, compared.pairs, compared.own, compared.other
+        ),
+    })
+}
