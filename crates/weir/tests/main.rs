@@ -47,10 +47,12 @@ mod processes {
     mod from_log;
     mod from_server;
     mod generated_ids;
+    mod global_arbiters;
     mod global_keys;
     mod inner_statements;
     mod interactive_calls;
     mod joined_writes;
+    mod keys_of_filled_tables;
     mod kills;
     mod kills_through_postgres;
     mod long_calls;

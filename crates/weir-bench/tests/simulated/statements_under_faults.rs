@@ -165,6 +165,7 @@ impl Sent {
                     | Callee::Constraints(_)
                     | Callee::Derived(_)
                     | Callee::Serializable(_)
+                    | Callee::Attempt(..)
                     | Callee::Reads(_) => 2,
                 };
                 let args: Vec<i64> = (0..arguments).map(|_| 1 + small(9)).collect();

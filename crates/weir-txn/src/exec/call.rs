@@ -35,7 +35,7 @@ use super::sequences::CallEnvironment;
 use super::worker::ClaimsOf;
 use crate::claims::{Claim, Holders, Interval};
 use crate::faults::Faults;
-use crate::message::{Answers, Call, Derived, Output, SequenceValue, Setting};
+use crate::message::{Answers, Attempt, Call, Derived, Output, SequenceValue, Setting};
 use crate::storage::{Workspace, Write, WriteSet};
 
 /// Role of this shard in the transaction.
@@ -89,6 +89,8 @@ pub struct Fragment<'a, F> {
     pub looks: Option<&'a [Later]>,
     /// Carries out writes that other shards have derived, instead of a procedure.
     pub derived: Option<&'a [Derived]>,
+    /// Of a statement that has begun again.
+    pub attempt: Option<Attempt>,
     /// Visits the other prepared transactions, and what they write.
     pub prepared: &'a VisitPrepared<'a>,
     pub bugs: F,
@@ -220,6 +222,7 @@ pub fn run<F: Faults>(fragment: Fragment<'_, F>, call: &Call, scratch: &mut Scra
         _ => run.procedure(procedure, &call.args),
     };
     let result = result.and_then(|values| run.end(values));
+    let result = run.ask_before_error(result);
     let result = run.keep_error(result).map(|values| {
         run.ran.output.values = values;
         match run.fragment.open {
@@ -333,7 +336,9 @@ impl<'a, F: Faults> Run<'a, F> {
     fn leave_open(&mut self) {
         self.ran.later = std::mem::take(&mut self.later);
         if !self.upserted.is_empty() && self.is_batch() {
-            self.ran.upserted = std::mem::take(&mut self.upserted).into_iter().collect();
+            let before = self.fragment.open.map_or_else(BTreeSet::new, |open| upserted_before(&open));
+            self.ran.upserted = self.upserted.difference(&before).copied().collect();
+            self.upserted.clear();
         }
     }
 
@@ -531,7 +536,10 @@ impl<'a, F: Faults> Run<'a, F> {
                 }
             }
             CompiledStepKind::Insert { insert, to, route } => {
-                let place = self.place(route)?;
+                let place = match self.is_at_conflict() {
+                    true => Place::Here,
+                    false => self.place(route)?,
+                };
                 if matches!(place, Place::Elsewhere(_)) || !insert.spread.is_empty() {
                     self.check_parents_for_others(insert)?;
                 }

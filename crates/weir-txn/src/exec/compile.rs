@@ -205,6 +205,9 @@ struct ProcedureCompiler<'a> {
     updates: &'a Updates,
 }
 
+/// Reason why a procedure has to be an interactive call.
+const IS_A_STATEMENT: &str = "the row that an INSERT … ON CONFLICT meets may live on any shard";
+
 /// Why a statement of the procedure cannot run by itself, which an interactive call would need; `None`: all can.
 fn refused_statement(
     application: &Application,
@@ -259,6 +262,10 @@ impl<'a> ProcedureCompiler<'a> {
             let foretold = foretold(&router, (schema, rules), (procedure, is_statement));
             (carries, meets_actions) = (foretold.carries, foretold.meets_actions);
             participants.met = foretold.refusals;
+            if foretold.begins_again {
+                participants.everywhere = true;
+                participants.unsupported.get_or_insert_with(|| IS_A_STATEMENT.to_owned());
+            }
         }
         let transaction = router.plan.transactions.iter().find(|transaction| transaction.procedure == index);
         let in_order = transaction.is_some_and(|transaction| transaction.mechanism.is_ordered_family());

@@ -16,7 +16,7 @@ use weir_sql::walk::{Part, each_part, each_statement_expr, each_step, has_subque
 use weir_types::{SqlError, SqlState};
 
 use super::compile::each_statement;
-use super::routing::{Router, fixed_columns, same_expr};
+use super::routing::{Route, Router, fixed_columns, same_expr};
 use super::walk;
 use super::write::{Children, ForeignKeyRule, Reference, TableRules};
 use crate::storage::{IndexId, Schema, TableSchema};
@@ -51,10 +51,11 @@ pub fn moves(table: &str) -> SqlError {
 
 pub fn global_arbiter(table: &str) -> SqlError {
     let message = format!(
-        "ON CONFLICT of a unique key of \"{table}\" whose columns do not say on which shard a row lives is not supported"
+        "ON CONFLICT of several rows, or in a DO block, at a unique key of \"{table}\" whose columns do not say on which shard a row lives \
+         is not supported"
     );
     SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
-        .with_hint("Name a key that contains the partition columns: ON CONFLICT (…).")
+        .with_hint("Insert the rows one by one, or name a key that contains the partition columns: ON CONFLICT (…).")
 }
 
 /// Predictions for the calls of a procedure.
@@ -65,6 +66,8 @@ pub struct Foretold {
     pub carries: bool,
     /// See [`CompiledProcedure::meets_actions`](super::program::CompiledProcedure).
     pub meets_actions: bool,
+    /// It has an INSERT … ON CONFLICT that has to be a statement by itself.
+    pub begins_again: bool,
 }
 
 /// A change of a table's rows.
@@ -79,6 +82,8 @@ struct Foreseen<'a> {
     router: &'a Router<'a>,
     rules: &'a [Arc<TableRules>],
     schema: &'a Schema,
+    /// The procedure, and whether it is a statement by itself.
+    whole: (&'a Procedure, bool),
     seen: BTreeSet<(TableId, Change, bool)>,
     /// Children on other shards of the change that is followed, and what becomes of them, may change when the call has run.
     is_elsewhere: bool,
@@ -97,11 +102,13 @@ pub fn foretold(
     (schema, rules): (&Schema, &[Arc<TableRules>]),
     (procedure, is_statement): (&Procedure, bool),
 ) -> Foretold {
-    let foretold = Foretold { refusals: Vec::new(), carries: false, meets_actions: false };
+    let foretold =
+        Foretold { refusals: Vec::new(), carries: false, meets_actions: false, begins_again: false };
     let mut foreseen = Foreseen {
         router,
         rules,
         schema,
+        whole: (procedure, is_statement),
         seen: BTreeSet::new(),
         is_elsewhere: false,
         acts_on: BTreeSet::new(),
@@ -205,6 +212,18 @@ impl Foreseen<'_> {
         self.foretold.carries |= rules.iter().enumerate().any(asks);
     }
 
+    fn global_arbiter(&mut self, insert: &Insert) {
+        let (procedure, is_statement) = self.whole;
+        if !arbitrates_globally(self.schema, insert) {
+            return;
+        }
+        match is_statement {
+            true if may_begin_again(self.router, self.schema, procedure, insert) => {}
+            false if inserts_one_row(self.router, insert) => self.foretold.begins_again = true,
+            _ => self.refuse(global_arbiter(&self.catalog().table(insert.table).name)),
+        }
+    }
+
     fn statement(&mut self, statement: &Statement) {
         match statement {
             Statement::Query(_) => {}
@@ -226,11 +245,7 @@ impl Foreseen<'_> {
                 let schema = self.schema.table(insert.table);
                 self.foretold.carries |= !schema.entries.is_empty();
                 self.parents_of_inserted(insert);
-                if let Some(conflict) = &insert.on_conflict
-                    && schema.may_arbitrate_globally(arbiter(schema, conflict.columns.as_deref()))
-                {
-                    self.refuse(global_arbiter(&schema.name));
-                }
+                self.global_arbiter(insert);
                 let Some(conflict) = &insert.on_conflict else { return };
                 if let Some((assignments, _)) = &conflict.update {
                     // The row that is met has the values by which it is met.
@@ -324,6 +339,30 @@ impl Foreseen<'_> {
             _ => {}
         }
     }
+}
+
+/// Returns whether a row that the INSERT … ON CONFLICT meets may live on any shard.
+pub fn arbitrates_globally(schema: &Schema, insert: &Insert) -> bool {
+    let table = schema.table(insert.table);
+    let of = |columns: Option<&[ColumnIndex]>| table.may_arbitrate_globally(arbiter(table, columns));
+    insert.on_conflict.as_ref().is_some_and(|conflict| of(conflict.columns.as_deref()))
+}
+
+/// Returns whether it inserts one row, at one shard.
+fn inserts_one_row(router: &Router<'_>, insert: &Insert) -> bool {
+    let is_one = matches!(&insert.source, InsertSource::Values(rows) if rows.len() == 1);
+    is_one && matches!(router.statement(&Statement::Insert(insert.clone())), Route::By(_) | Route::Own)
+}
+
+/// Returns whether the statement can be undone and begin again at the shard of a row that it conflicts with: it is an INSERT of one row, and
+/// nothing else.
+pub fn may_begin_again(router: &Router<'_>, schema: &Schema, procedure: &Procedure, insert: &Insert) -> bool {
+    let mut statements = 0;
+    each_statement(&procedure.body, &mut |_, _| statements += 1);
+    router.is_partitioned(insert.table)
+        && statements == 1
+        && arbitrates_globally(schema, insert)
+        && inserts_one_row(router, insert)
 }
 
 /// The unique index of these columns, in any order.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_analysis::plan::{GuardKind, Placement, Plan};
 use weir_analysis::reasons::Reason;
 use weir_core::ids::ShardId;
-use weir_sql::bound::{LoopLabel, RaiseLevel};
+use weir_sql::bound::{Insert, LoopLabel, RaiseLevel};
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::{Application, Span, Text};
 use weir_types::{SqlError, SqlState, SqlType, Value};
@@ -16,6 +16,7 @@ use super::ahead::Ahead;
 use super::compile::{Closed, LookedUp, TablesWith};
 use super::definition::Description;
 use super::expr::CompiledExpr;
+use super::foreseen::arbitrates_globally;
 use super::gather::Gather;
 use super::gathered::CompiledMerge;
 use super::plpgsql::Isolation;
@@ -539,6 +540,11 @@ impl Program {
         self.described.as_ref().map(|(application, description)| (application, description))
     }
 
+    /// Returns whether a row that the INSERT … ON CONFLICT meets may live on any shard: it runs row by row.
+    pub fn arbitrates_globally(&self, insert: &Insert) -> bool {
+        arbitrates_globally(&self.schema, insert)
+    }
+
     pub fn partition(&self, table: TableId) -> Option<&[ColumnIndex]> {
         self.placement[table.0 as usize].columns()
     }
@@ -652,7 +658,7 @@ impl Program {
             Callee::Text(text) => self.text(text).map(Runs::Text).map_err(|wrong| wrong.error),
             Callee::Constraints(_) => Ok(Runs::Nothing(CompiledProcedure::nothing("SET CONSTRAINTS"))),
             Callee::Derived(_) => Ok(Runs::Nothing(CompiledProcedure::nothing("entries of unique keys"))),
-            Callee::Serializable(callee) => self.callee(callee),
+            Callee::Serializable(callee) | Callee::Attempt(callee, _) => self.callee(callee),
             Callee::Definition(_)
             | Callee::AdvisoryLock { .. }
             | Callee::Sequences

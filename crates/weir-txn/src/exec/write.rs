@@ -8,6 +8,7 @@ mod deferred;
 mod distant;
 mod global;
 pub(super) mod operation;
+mod proposed;
 mod readers;
 mod rules;
 
@@ -25,11 +26,11 @@ pub use self::rules::{CheckRule, Children, ForeignKeyRule, Reference, TableRules
 use super::access::{TableAccess, unpack_row};
 use super::call::{Place, Run, Stop};
 use super::expr::CompiledExpr;
-use super::foreseen::global_arbiter;
 use super::query::CompiledQuery;
 use super::slots::{ROW_IDENTITY, Slot, SlotAllocator};
 use crate::claims::Interval;
 use crate::faults::Faults;
+use crate::message::Attempt;
 use crate::storage::layout::Packed;
 use crate::storage::{ColumnChange, ColumnOperation, IndexId, Operation, RowRef, Rows, UpdateName, Write};
 
@@ -40,6 +41,8 @@ pub struct CompiledInsert {
     pub source: CompiledSource,
     pub defaults: Vec<(ColumnIndex, CompiledExpr)>,
     pub on_conflict: Option<CompiledConflict>,
+    /// It is a statement of one row by itself, so it may begin again at the shard of a row that it conflicts with.
+    pub may_begin_again: bool,
     pub returning: Vec<CompiledExpr>,
     /// Its rows belong to the same command as the preceding INSERT.
     pub continues: bool,
@@ -269,13 +272,11 @@ impl<F: Faults> Run<'_, F> {
                 "a row that needs another shard's data before it can be prepared is not supported",
             )));
         }
-        self.check_home(table, values)?;
-        let unseen = self.check_row(table, values, &|_| true, Some(insert))?;
-        if let Some(conflict) = &insert.on_conflict
-            && self.fragment.program.schema.table(table).may_arbitrate_globally(conflict.index)
-        {
-            return Err(global_arbiter(&self.fragment.program.schema.table(table).name).into());
+        if !self.is_at_conflict() {
+            self.check_home(table, values)?;
         }
+        let unseen = self.check_row(table, values, &|_| true, Some(insert))?;
+        self.check_arbiter(insert)?;
         if let Some(conflict) = &insert.on_conflict
             && let Some(row) = self.conflicting(table, conflict.index, values)?
         {
@@ -288,9 +289,15 @@ impl<F: Faults> Run<'_, F> {
                 Some(update) => self.update_conflicting(insert, row, values, update),
             };
         }
+        if self.is_at_conflict() {
+            return self.return_home(insert, values).map(|()| 0);
+        }
         self.claim_keys(table, values)?;
         self.check_readers(table, None, Some(&|column| values[column].clone()))?;
-        self.derive(table, (None, Some(&|column| values[column].clone())))?;
+        if let Some(home) = self.derive_new(insert, values)? {
+            self.begin_again(table, Attempt::AtConflict(home));
+            return Ok(0);
+        }
         let row = match self.fragment.storage.insert(table, values, self.fragment.timestamp) {
             Ok(row) => row,
             Err(error) => {

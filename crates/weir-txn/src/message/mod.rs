@@ -2,6 +2,7 @@
 //! values, guards, answers of round one).
 
 mod attachment;
+mod attempt;
 mod definition;
 mod derived;
 mod query_reads;
@@ -25,6 +26,7 @@ use crate::placement::shard_of_integer;
 use crate::stream::RowQueue;
 
 pub use attachment::Attachment;
+pub use attempt::Attempt;
 pub use definition::{Change, Definition, PlanOf};
 pub use derived::{Derived, GlobalKey, ParentChange, WhyParent};
 pub use query_reads::QueryReads;
@@ -79,6 +81,8 @@ pub enum Callee {
     /// Takes the interval locks for a query of a serializable transaction, whose rows are read after it. All its shards do so at the same
     /// time, and nothing is returned.
     Reads(Arc<QueryReads>),
+    /// An ad-hoc statement that begins again; only in an interactive transaction.
+    Attempt(Arc<Callee>, Attempt),
 }
 
 impl Callee {
@@ -98,6 +102,21 @@ impl Callee {
 
     pub(crate) fn is_serializable(&self) -> bool {
         matches!(self, Callee::Serializable(_))
+    }
+
+    /// Which attempt it is; none: the first.
+    pub(crate) fn attempt(&self) -> Option<Attempt> {
+        match self {
+            Callee::Attempt(_, attempt) => Some(*attempt),
+            Callee::Serializable(callee) => callee.attempt(),
+            _ => None,
+        }
+    }
+
+    /// Returns whether builds that do not know [`Attempt`] cannot run it.
+    pub(crate) fn is_as_new_as_attempts(&self) -> bool {
+        let derived = || self.derived().is_some_and(|all| all.iter().any(Derived::is_as_new_as_attempts));
+        self.attempt().is_some() || derived()
     }
 
     pub(crate) fn reads(&self) -> Option<&Arc<QueryReads>> {
