@@ -11,6 +11,7 @@ mod simulated {
     mod calls_under_faults;
     mod carried;
     mod deferred_under_faults;
+    mod copies_under_faults;
     mod definitions_under_faults;
     mod for_update;
     mod foreign_keys_under_faults;

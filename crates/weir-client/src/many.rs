@@ -81,7 +81,12 @@ impl Many {
             true => None,
             false => Some(Gather::compile(&row_of(computed), parameters, &of.program).ok()?),
         };
-        Some(Many { one, table: table_of(of, insert)?, source: Source::Values { rows, computed }, one_by_one })
+        Some(Many {
+            one,
+            table: table_of(of, insert)?,
+            source: Source::Values { rows, computed },
+            one_by_one,
+        })
     }
 
     /// An INSERT … SELECT whose rows may live on other shards than their sources. `None`: one shard runs it alone, or its query is
@@ -99,10 +104,9 @@ impl Many {
             !participants.keys.is_empty() && !participants.everywhere && participants.unsupported.is_none()
         };
         let one_by_one = of.program.arbitrates_globally(insert);
-        if of.program.shards == 1
-            || of.program.partition(insert.table).is_none()
-            || !one_by_one && keeps_homes(of, insert, query) && of.program.text(&own).is_ok_and(stays)
-        {
+        let is_copied = of.program.partition(insert.table).is_none();
+        let may_stay = !one_by_one && (is_copied || keeps_homes(of, insert, query));
+        if of.program.shards == 1 || may_stay && of.program.text(&own).is_ok_and(stays) {
             return None;
         }
         let generated = of.application.catalog.table(insert.table).columns.iter();

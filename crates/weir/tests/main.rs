@@ -58,6 +58,7 @@ mod processes {
     mod long_calls;
     mod long_queries;
     mod migrations;
+    mod moved_rows;
     mod notices;
     mod observed;
     mod old_data;
@@ -65,6 +66,7 @@ mod processes {
     mod postgres_protocol;
     mod promises;
     mod recovery;
+    mod replicated_tables;
     mod report_in_chromium;
     mod rewritten_statements;
     mod row_conditions;

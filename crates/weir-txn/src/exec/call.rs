@@ -206,6 +206,8 @@ pub fn run<F: Faults>(fragment: Fragment<'_, F>, call: &Call, scratch: &mut Scra
         later: Vec::new(),
         unmet: Vec::new(),
         elsewhere: Vec::new(),
+        moved: Vec::new(),
+        is_copying: false,
         chosen: None,
         notices: None,
         ran: Ran::new(fragment.role),
@@ -295,6 +297,10 @@ pub(super) struct Run<'a, F> {
     pub(super) unmet: Vec<Later>,
     /// Written rows whose parents are at other shards.
     pub(super) elsewhere: Vec<Later>,
+    /// Rows that live on other shards since the statement has changed them.
+    pub(super) moved: Vec<(TableId, u32)>,
+    /// It writes this shard's copy of a row that another shard has written first.
+    pub(super) is_copying: bool,
     /// Rows chosen by a statement that has to wait.
     pub(super) chosen: Option<Chosen>,
     /// Notices raised so far; allocated at the first one.
@@ -390,6 +396,7 @@ impl<'a, F: Faults> Run<'a, F> {
     fn end(&mut self, values: Vec<Value>) -> Result<Vec<Value>, Stop> {
         self.look_at_unmet()?;
         self.ask_elsewhere()?;
+        self.move_rows()?;
         if self.fragment.open.is_none() && !self.later.is_empty() {
             let all = std::mem::take(&mut self.later);
             self.look(&all)?;
@@ -727,7 +734,7 @@ impl<'a, F: Faults> Run<'a, F> {
 }
 
 /// End of the messages of [`needs_general`].
-const OVER_SEVERAL_SHARDS: &str = " is not supported over several shards";
+pub(super) const OVER_SEVERAL_SHARDS: &str = " is not supported over several shards";
 
 /// Returns whether a call failed because it cannot be one message, so that it may succeed as an interactive call.
 pub(crate) fn needs_interactive_call(error: &SqlError) -> bool {

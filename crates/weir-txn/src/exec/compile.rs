@@ -205,9 +205,6 @@ struct ProcedureCompiler<'a> {
     updates: &'a Updates,
 }
 
-/// Reason why a procedure has to be an interactive call.
-const IS_A_STATEMENT: &str = "the row that an INSERT … ON CONFLICT meets may live on any shard";
-
 /// Why a statement of the procedure cannot run by itself, which an interactive call would need; `None`: all can.
 fn refused_statement(
     application: &Application,
@@ -256,16 +253,17 @@ impl<'a> ProcedureCompiler<'a> {
     ) -> Result<(CompiledProcedure, LookedUp), CompileError> {
         let guarded = Guarded::of(router.plan, index);
         let mut participants = Participation::of(&router, application, procedure);
-        let (mut carries, mut meets_actions) = (false, false);
+        let (mut carries, mut meets_actions, mut moves) = (false, false, None);
+        let is_statement = text.is_some_and(|text| !is_block(&text.sql));
         if shards > 1 && read.is_none() {
-            let is_statement = text.is_some_and(|text| !is_block(&text.sql));
             let foretold = foretold(&router, (schema, rules), (procedure, is_statement));
             (carries, meets_actions) = (foretold.carries, foretold.meets_actions);
             participants.met = foretold.refusals;
-            if foretold.begins_again {
+            if let Some(why) = foretold.by_statements {
                 participants.everywhere = true;
-                participants.unsupported.get_or_insert_with(|| IS_A_STATEMENT.to_owned());
+                participants.unsupported.get_or_insert_with(|| why.to_owned());
             }
+            moves = foretold.moves.filter(|_| !is_statement);
         }
         let transaction = router.plan.transactions.iter().find(|transaction| transaction.procedure == index);
         let in_order = transaction.is_some_and(|transaction| transaction.mechanism.is_ordered_family());
@@ -302,7 +300,7 @@ impl<'a> ProcedureCompiler<'a> {
         };
         let isolation = transaction
             .map_or(Isolation::Serializable, |plan| Isolation::of(&application.catalog, procedure, plan));
-        let needs_several = participants.unsupported.is_some() || in_order;
+        let needs_several = participants.unsupported.is_some() || in_order || moves.is_some();
         let refused = match text.is_none() && shards > 1 && read.is_none() && needs_several {
             true => refused_statement(application, router.plan, schema, (index, procedure)),
             false => None,
@@ -311,6 +309,8 @@ impl<'a> ProcedureCompiler<'a> {
             unsupported.clone_from(why);
         }
         let may_be_interactive = text.is_none() && refused.is_none();
+        // Where rows move, the call becomes an interactive one.
+        participants.met.extend(moves.filter(|_| !may_be_interactive));
         let admission = Admission::of(
             &procedure.name,
             transaction,
@@ -340,6 +340,7 @@ impl<'a> ProcedureCompiler<'a> {
             participants,
             read_only: transaction.is_some_and(|transaction| transaction.read_only),
             by_itself: text.is_some(),
+            is_statement,
             guarded: text.is_some()
                 || in_order
                 || transaction.is_some_and(|transaction| !transaction.guards.is_empty()),

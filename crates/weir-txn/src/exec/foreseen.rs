@@ -15,6 +15,7 @@ use weir_sql::catalog::{ColumnIndex, ForeignKeyAction, TableId};
 use weir_sql::walk::{Part, each_part, each_statement_expr, each_step, has_subquery};
 use weir_types::{SqlError, SqlState};
 
+use super::call::OVER_SEVERAL_SHARDS;
 use super::compile::each_statement;
 use super::routing::{Route, Router, fixed_columns, same_expr};
 use super::walk;
@@ -45,8 +46,11 @@ pub fn inserts_elsewhere(table: &str) -> SqlError {
 }
 
 pub fn moves(table: &str) -> SqlError {
-    let message = format!("moving a row of \"{table}\" to another shard is not supported");
-    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint("Delete the row and insert it anew.")
+    let message = format!(
+        "moving a row of \"{table}\" to another shard, together with other statements,{OVER_SEVERAL_SHARDS}"
+    );
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+        .with_hint("Say the statements one by one, in a transaction.")
 }
 
 pub fn global_arbiter(table: &str) -> SqlError {
@@ -54,9 +58,14 @@ pub fn global_arbiter(table: &str) -> SqlError {
         "ON CONFLICT of several rows, or in a DO block, at a unique key of \"{table}\" whose columns do not say on which shard a row lives \
          is not supported"
     );
-    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
-        .with_hint("Insert the rows one by one, or name a key that contains the partition columns: ON CONFLICT (…).")
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint(
+        "Insert the rows one by one, or name a key that contains the partition columns: ON CONFLICT (…).",
+    )
 }
+
+/// Reasons why each statement of a procedure has to be one by itself.
+const MEETS_ROWS: &str = "the row that an INSERT … ON CONFLICT meets may live on any shard";
+const WRITES_COPIES: &str = "it writes a table that every shard has a copy of";
 
 /// Predictions for the calls of a procedure.
 pub struct Foretold {
@@ -66,8 +75,10 @@ pub struct Foretold {
     pub carries: bool,
     /// See [`CompiledProcedure::meets_actions`](super::program::CompiledProcedure).
     pub meets_actions: bool,
-    /// It has an INSERT … ON CONFLICT that has to be a statement by itself.
-    pub begins_again: bool,
+    /// Reason why each of its statements has to be one by itself.
+    pub by_statements: Option<&'static str>,
+    /// It is met by rows that move: then each of its statements has to be one by itself.
+    pub moves: Option<SqlError>,
 }
 
 /// A change of a table's rows.
@@ -102,8 +113,13 @@ pub fn foretold(
     (schema, rules): (&Schema, &[Arc<TableRules>]),
     (procedure, is_statement): (&Procedure, bool),
 ) -> Foretold {
-    let foretold =
-        Foretold { refusals: Vec::new(), carries: false, meets_actions: false, begins_again: false };
+    let foretold = Foretold {
+        refusals: Vec::new(),
+        carries: false,
+        meets_actions: false,
+        by_statements: None,
+        moves: None,
+    };
     let mut foreseen = Foreseen {
         router,
         rules,
@@ -219,12 +235,29 @@ impl Foreseen<'_> {
         }
         match is_statement {
             true if may_begin_again(self.router, self.schema, procedure, insert) => {}
-            false if inserts_one_row(self.router, insert) => self.foretold.begins_again = true,
+            false if inserts_one_row(self.router, insert) => self.foretold.by_statements = Some(MEETS_ROWS),
             _ => self.refuse(global_arbiter(&self.catalog().table(insert.table).name)),
         }
     }
 
+    /// A write of a table that every shard has a copy of runs at one shard, and other statements of a call would not see it.
+    fn copied(&mut self, table: TableId) {
+        if self.router.is_partitioned(table) {
+            return;
+        }
+        self.foretold.carries = true;
+        if !self.whole.1 {
+            self.foretold.by_statements = Some(WRITES_COPIES);
+        }
+    }
+
     fn statement(&mut self, statement: &Statement) {
+        match statement {
+            Statement::Insert(Insert { table, .. }) => self.copied(*table),
+            Statement::Update(update) => self.copied(update.table),
+            Statement::Delete(delete) => self.copied(delete.table),
+            Statement::Query(_) => {}
+        }
         match statement {
             Statement::Query(_) => {}
             Statement::Delete(delete) => self.change(delete.table, Change::Goes),
@@ -287,7 +320,8 @@ impl Foreseen<'_> {
                 .partition(table)
                 .is_some_and(|own| own.iter().any(|column| columns.contains(column)))
         {
-            self.refuse(moves(&self.catalog().table(table).name));
+            self.foretold.carries |= self.whole.1;
+            self.foretold.moves = Some(moves(&self.catalog().table(table).name));
         }
         let schema = self.schema.table(table);
         self.foretold.carries |= schema.entries.iter().any(|key| match &change {

@@ -85,6 +85,8 @@ pub struct CompiledProcedure {
     pub guarded: bool,
     /// It is an ad-hoc statement.
     pub by_itself: bool,
+    /// It is one statement, not a DO block: no other statement meets what it does before all shards have done it.
+    pub is_statement: bool,
     pub admission: Admission,
     /// Of its interactive calls.
     pub isolation: Isolation,
@@ -132,6 +134,7 @@ impl CompiledProcedure {
             read_only: false,
             guarded: true,
             by_itself: true,
+            is_statement: true,
             admission: Admission::Runs,
             isolation: Isolation::Snapshot,
             in_order: false,

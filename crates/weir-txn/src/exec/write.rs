@@ -4,9 +4,11 @@
 mod check;
 mod children;
 mod claim;
+mod copies;
 mod deferred;
 mod distant;
 mod global;
+mod moves;
 pub(super) mod operation;
 mod proposed;
 mod readers;
@@ -298,15 +300,10 @@ impl<F: Faults> Run<'_, F> {
             self.begin_again(table, Attempt::AtConflict(home));
             return Ok(0);
         }
-        let row = match self.fragment.storage.insert(table, values, self.fragment.timestamp) {
-            Ok(row) => row,
-            Err(error) => {
-                if error.state() == SqlState::UNIQUE_VIOLATION {
-                    self.wait_for_keys(table, &|column| values[column].clone())?;
-                }
-                return Err(error.into());
-            }
-        };
+        let row = self.put_row(table, values)?;
+        if self.is_copied(table) {
+            self.derive_copy(table, None, Some(values.to_vec()));
+        }
         self.upserts(insert, row);
         self.look_later(table, row, &unseen);
         if self.fragment.keep_writes && self.fragment.storage.is_in_place() {
@@ -538,13 +535,15 @@ impl<F: Faults> Run<'_, F> {
             for column in 0..schema.types.len() {
                 new.push(self.changed(table, row, changes, column));
             }
-            self.check_moved(table, row, &new)?;
-            let mut unseen = self.check_row(table, &new, &touched, None)?;
-            // An unchanged foreign key need not be checked again.
-            let rules = &self.fragment.program.rules[table.0 as usize].foreign_keys;
-            let old = |column| self.fragment.storage.value(table, RowRef { shard: 0, row }, column);
-            unseen.retain(|at| rules[at].key_columns.iter().any(|&column| old(column) != new[column]));
-            self.look_later(table, row, &unseen);
+            // Its new home checks a row that moves.
+            if !self.note_move(table, row, &new)? {
+                let mut unseen = self.check_row(table, &new, &touched, None)?;
+                // An unchanged foreign key need not be checked again.
+                let rules = &self.fragment.program.rules[table.0 as usize].foreign_keys;
+                let old = |column| self.fragment.storage.value(table, RowRef { shard: 0, row }, column);
+                unseen.retain(|at| rules[at].key_columns.iter().any(|&column| old(column) != new[column]));
+                self.look_later(table, row, &unseen);
+            }
             self.on_parent_change(table, row, Some(&new))?;
         }
         self.claim_keys_of_row(table, row, changes)?;
@@ -557,13 +556,19 @@ impl<F: Faults> Run<'_, F> {
         {
             self.ran.writes.push(Write { table, row: Some(row), operation: operation.clone() });
         }
+        let copied = self.copied_row(table, row);
         let updated = self.fragment.storage.update(table, row, changes, self.fragment.timestamp, operation);
         if let Err(error) = &updated
             && error.state() == SqlState::UNIQUE_VIOLATION
         {
             self.wait_for_keys(table, &|column| self.changed(table, row, changes, column))?;
         }
-        Ok(updated?)
+        updated?;
+        if copied.is_some() {
+            let new = self.row_values(table, row);
+            self.derive_copy(table, copied, Some(new));
+        }
+        Ok(())
     }
 
     fn changed(
@@ -642,6 +647,13 @@ impl<F: Faults> Run<'_, F> {
         self.check_readers(table, Some(row), None)?;
         self.on_parent_change(table, row, None)?;
         self.derive_change(table, row, None)?;
+        if let copied @ Some(_) = self.copied_row(table, row) {
+            self.derive_copy(table, copied, None);
+        }
+        self.remove_row(table, row)
+    }
+
+    fn remove_row(&mut self, table: TableId, row: u32) -> Result<(), Stop> {
         if self.fragment.keep_writes && !self.is_own(table, row) {
             self.ran.writes.push(Write { table, row: Some(row), operation: Operation::Delete });
         }

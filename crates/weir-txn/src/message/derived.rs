@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use smallvec::{SmallVec, smallvec};
 use weir_core::ids::ShardId;
 use weir_sql::catalog::TableId;
 use weir_types::Value;
@@ -38,6 +39,11 @@ pub enum Derived {
     Entries { at: ShardId, key: GlobalKey, from: u32 },
     /// As `Add`, of a row that was there before the key.
     Fill { key: GlobalKey, values: Vec<Value>, home: ShardId },
+    /// At all shards but `from`, which has written a row that every shard has a copy of: as it was, and as it is. They are written in the
+    /// order of their numbers.
+    Copy { number: u32, from: ShardId, table: TableId, old: Option<Vec<Value>>, new: Option<Vec<Value>> },
+    /// At the shard where a row lives since an update: the row.
+    Row { at: ShardId, table: TableId, values: Vec<Value> },
     /// For the coordinator: an INSERT … ON CONFLICT of the table is to be undone, and begins again.
     BeginAgain { table: TableId, attempt: Attempt },
 }
@@ -70,10 +76,10 @@ impl Derived {
             | Derived::Add { key, .. }
             | Derived::Propose { key, .. }
             | Derived::Fill { key, .. }
-            | Derived::Entries { key, .. } => {
-                (key.table, key.index)
+            | Derived::Entries { key, .. } => (key.table, key.index),
+            Derived::BeginAgain { table, .. } | Derived::Copy { table, .. } | Derived::Row { table, .. } => {
+                (*table, 0)
             }
-            Derived::BeginAgain { table, .. } => (*table, 0),
             Derived::Children { parent, reference, .. } => (*parent, *reference),
             Derived::Parent { child, rule, .. } => (*child, *rule),
         }
@@ -85,28 +91,30 @@ impl Derived {
             Derived::Remove { values, .. }
             | Derived::Add { values, .. }
             | Derived::Propose { values, .. }
-            | Derived::Fill { values, .. } => {
-                values
-            }
+            | Derived::Fill { values, .. } => values,
             Derived::BeginAgain { .. } | Derived::Entries { .. } => &[],
+            Derived::Copy { old, new, .. } => new.as_ref().or(old.as_ref()).map_or(&[], |values| &values[..]),
+            Derived::Row { values, .. } => values,
             Derived::Children { old, .. } => old,
             Derived::Parent { key, .. } => key,
         }
     }
 
-    /// The shard that it is for; none: the coordinator. The owner of a key is the shard that its values say.
-    pub fn target(&self, shards: u16) -> Option<ShardId> {
+    /// The shards that it is for; none: the coordinator. The owner of a key is the shard that its values say.
+    pub fn targets(&self, shards: u16) -> SmallVec<[ShardId; 4]> {
         match self {
             Derived::Remove { values, .. }
             | Derived::Add { values, .. }
             | Derived::Propose { values, .. }
             | Derived::Fill { values, .. } => {
-                Some(shard_of(values, shards))
+                smallvec![shard_of(values, shards)]
             }
-            Derived::Children { at, .. } | Derived::Parent { at, .. } | Derived::Entries { at, .. } => {
-                Some(*at)
-            }
-            Derived::BeginAgain { .. } => None,
+            Derived::Children { at, .. }
+            | Derived::Parent { at, .. }
+            | Derived::Entries { at, .. }
+            | Derived::Row { at, .. } => smallvec![*at],
+            Derived::Copy { from, .. } => (0..shards).filter(|shard| shard != from).collect(),
+            Derived::BeginAgain { .. } => SmallVec::new(),
         }
     }
 
@@ -121,13 +129,16 @@ impl Derived {
     /// Returns whether builds that do not know [`Attempt`] do not know it.
     pub(crate) fn is_as_new_as_attempts(&self) -> bool {
         match self {
-            Derived::Remove { .. } | Derived::Add { .. } | Derived::Children { .. } | Derived::Parent { .. } => {
-                false
-            }
+            Derived::Remove { .. }
+            | Derived::Add { .. }
+            | Derived::Children { .. }
+            | Derived::Parent { .. } => false,
             Derived::Propose { .. }
             | Derived::BeginAgain { .. }
             | Derived::Entries { .. }
-            | Derived::Fill { .. } => true,
+            | Derived::Fill { .. }
+            | Derived::Copy { .. }
+            | Derived::Row { .. } => true,
         }
     }
 
@@ -139,8 +150,10 @@ impl Derived {
             | Derived::Add { .. }
             | Derived::Propose { .. }
             | Derived::Entries { .. }
-            | Derived::Fill { .. } => 0,
-            Derived::Children { .. } | Derived::BeginAgain { .. } => 1,
+            | Derived::Fill { .. }
+            | Derived::Copy { .. } => 0,
+            // The entry of the row, as it was, is gone then.
+            Derived::Children { .. } | Derived::BeginAgain { .. } | Derived::Row { .. } => 1,
             Derived::Parent { .. } => 2,
         }
     }
@@ -149,6 +162,7 @@ impl Derived {
     pub(crate) fn bytes(&self) -> usize {
         let new = match self {
             Derived::Children { change: ParentChange::Gets(new), .. } => &new[..],
+            Derived::Copy { old: Some(old), new: Some(_), .. } => &old[..],
             _ => &[],
         };
         16 + self.values().iter().chain(new).map(|value| 16 + value.content_bytes()).sum::<usize>()
@@ -195,8 +209,8 @@ impl Derived {
     pub(crate) fn by_target(derived: Vec<Derived>, shards: u16) -> BTreeMap<ShardId, Vec<Derived>> {
         let mut targets: BTreeMap<ShardId, Vec<Derived>> = BTreeMap::new();
         for one in derived {
-            if let Some(target) = one.target(shards) {
-                targets.entry(target).or_default().push(one);
+            for target in one.targets(shards) {
+                targets.entry(target).or_default().push(one.clone());
             }
         }
         targets.values_mut().for_each(|list| list.sort_unstable());

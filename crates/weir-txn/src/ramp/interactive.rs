@@ -18,7 +18,9 @@ use weir_types::interrupt::StatementId;
 use weir_types::{SqlError, SqlState};
 
 use super::coordinator::{Action, gave_up, outcome};
-use crate::message::{Answers, Attempt, Begun, Call, Callee, Derived, Output, Reply, Request, Work, forgotten};
+use crate::message::{
+    Answers, Attempt, Begun, Call, Callee, Derived, Output, Reply, Request, Work, forgotten,
+};
 
 pub(super) use alone::Alone;
 

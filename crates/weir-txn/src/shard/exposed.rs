@@ -17,8 +17,8 @@ use crate::exec::definition::Description;
 use crate::exec::program::Program;
 use crate::faults::Faults;
 use crate::message::{
-    Attachment, Attempt, Call, Callee, Decision, Derived, ParentChange, PartsRead, Progress, QueryReads, ReadQuery,
-    Reply, Request, Sibling, Work, too_large, too_much_derived,
+    Attachment, Attempt, Call, Callee, Decision, Derived, ParentChange, PartsRead, Progress, QueryReads,
+    ReadQuery, Reply, Request, Sibling, Work, too_large, too_much_derived,
 };
 use crate::shard::node::Node;
 use crate::storage::{Rows as _, TableSchema};
@@ -401,13 +401,19 @@ fn fits(program: &Program, one: &Derived, here: ShardId, shards: ShardId) -> Opt
             are_of(old, &types) && are_of(new, &types)
         }
         Derived::BeginAgain { .. } => false,
+        Derived::Copy { from, old, new, .. } => {
+            let types: Vec<&SqlType> = schema.types.iter().collect();
+            let are_rows = old.iter().chain(new).all(|values| are_of(values, &types));
+            *from < shards && are_rows && program.partition(table).is_none()
+        }
+        Derived::Row { values, .. } => are_of(values, &schema.types.iter().collect::<Vec<_>>()),
         Derived::Entries { key, .. } => schema.entries.iter().any(|entries| entries.index == key.index),
         Derived::Parent { key, .. } => {
             let types: Vec<&SqlType> = types_of(&rules.foreign_keys.get(at)?.key_columns);
             are_of(key, &types)
         }
     };
-    Some(fits && one.target(shards) == Some(here))
+    Some(fits && one.targets(shards).contains(&here))
 }
 
 /// The reply to a statement that fails with this error although its shard has done its share.

@@ -153,7 +153,7 @@ pub(super) struct OpenState {
 
 /// Shards that these writes are for, ascending.
 fn targets_of(derived: &[Derived], shards: ShardId) -> Vec<ShardId> {
-    let mut targets: Vec<ShardId> = derived.iter().filter_map(|one| one.target(shards)).collect();
+    let mut targets: Vec<ShardId> = derived.iter().flat_map(|one| one.targets(shards)).collect();
     targets.sort_unstable();
     targets.dedup();
     targets

@@ -116,8 +116,9 @@ fn many_clients_put_the_same_keys() {
         .unwrap();
         let put = |at: usize, round: usize, driver: &mut postgres::Client| {
             let page = format!("p{}", round % 5);
-            let insert =
-                format!("INSERT INTO hit (page) VALUES ('{page}') ON CONFLICT (page) DO UPDATE SET n = hit.n + 1");
+            let insert = format!(
+                "INSERT INTO hit (page) VALUES ('{page}') ON CONFLICT (page) DO UPDATE SET n = hit.n + 1"
+            );
             let text = match at % 3 {
                 0 => insert,
                 1 => format!("BEGIN; {insert}; COMMIT"),
@@ -127,7 +128,9 @@ fn many_clients_put_the_same_keys() {
                 match driver.batch_execute(&text) {
                     Ok(()) => return,
                     // Clients try these again.
-                    Err(error) if error.code().is_some_and(|code| ["40001", "40P01"].contains(&code.code())) => {
+                    Err(error)
+                        if error.code().is_some_and(|code| ["40001", "40P01"].contains(&code.code())) =>
+                    {
                         driver.batch_execute("ROLLBACK").unwrap();
                     }
                     Err(error) => panic!("{text}: {error:?}"),
@@ -142,6 +145,10 @@ fn many_clients_put_the_same_keys() {
         });
         let told = answer(&mut own, "SELECT count(*), sum(n) FROM hit");
         let row = own.query_one("SELECT count(*), sum(n) FROM hit", &[]).unwrap();
-        assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (5, 6 * ROUNDS as i64), "{shards} shards: {told}");
+        assert_eq!(
+            (row.get::<_, i64>(0), row.get::<_, i64>(1)),
+            (5, 6 * ROUNDS as i64),
+            "{shards} shards: {told}"
+        );
     }
 }

@@ -89,7 +89,8 @@ fn a_large_table_gets_a_key_and_keeps_it() {
     let mut weir = Alone::start(3);
     let mut own = weir.driver();
     own.batch_execute("CREATE TABLE big (id int PRIMARY KEY, mail text, n int)").unwrap();
-    let insert = format!("INSERT INTO big SELECT n, repeat('m', 40) || n, n / 2 FROM generate_series(1, {ROWS}) n");
+    let insert =
+        format!("INSERT INTO big SELECT n, repeat('m', 40) || n, n / 2 FROM generate_series(1, {ROWS}) n");
     own.batch_execute(&insert).unwrap();
     let refused = answer(&mut own, "CREATE UNIQUE INDEX big_n ON big (n)");
     assert!(refused.starts_with("23505 could not create unique index \"big_n\""), "{refused}");
@@ -98,15 +99,20 @@ fn a_large_table_gets_a_key_and_keeps_it() {
     let again = format!("INSERT INTO big VALUES (-2, repeat('m', 40) || {}, 1)", ROWS - 7);
     let check = |own: &mut postgres::Client| {
         let told = answer(own, &again);
-        assert!(told.starts_with("23505 duplicate key value violates unique constraint \"big_mail\""), "{told}");
+        assert!(
+            told.starts_with("23505 duplicate key value violates unique constraint \"big_mail\""),
+            "{told}"
+        );
         assert_eq!(answer(own, "SELECT count(*) FROM big"), format!("({})", ROWS + 1));
     };
     check(&mut own);
     weir.kill_and_start_again();
     let mut own = weir.driver();
     check(&mut own);
-    own.batch_execute("DELETE FROM big WHERE id > 10; DROP INDEX big_mail; CREATE UNIQUE INDEX big_mail ON big (mail)")
-        .unwrap();
+    own.batch_execute(
+        "DELETE FROM big WHERE id > 10; DROP INDEX big_mail; CREATE UNIQUE INDEX big_mail ON big (mail)",
+    )
+    .unwrap();
     let told = answer(&mut own, "INSERT INTO big VALUES (-2, repeat('m', 40) || '7', 1)");
     assert!(told.starts_with("23505"), "{told}");
 }

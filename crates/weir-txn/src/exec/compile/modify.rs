@@ -16,13 +16,13 @@ use crate::exec::write::{
 };
 use crate::storage::UpdateName;
 use std::sync::Arc;
-use weir_sql::{Span, is_block};
 use weir_sql::bound::{
     Delete, Expr, ExprKind, FromItem, Insert, InsertSource, OutputColumn, Query, RelationId, Select,
     Statement, Update,
 };
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::walk::has_subquery;
+use weir_sql::{Span, is_block};
 use weir_types::{SqlError, SqlType, Value};
 
 use super::ProcedureCompiler;
@@ -91,6 +91,7 @@ impl<'a> ProcedureCompiler<'a> {
                 || !compiled.is_looked_up_with_values()
                 // A row that is not inserted needs no parent.
                 || may_begin_again
+                || !self.router.is_partitioned(insert.table)
                 || self.router.proven.holds(insert, rule)
             {
                 continue;

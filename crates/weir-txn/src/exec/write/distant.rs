@@ -119,6 +119,10 @@ impl<F: Faults> Run<'_, F> {
                 Derived::Remove { key, values, home } => self.remove_entry(*key, values, *home)?,
                 Derived::Add { key, values, home } => self.add_entry(*key, values, *home)?,
                 Derived::Propose { key, values, home } => self.propose_entry(*key, values, *home)?,
+                Derived::Copy { table, old, new, .. } => {
+                    self.write_copy(*table, (old.as_deref(), new.as_deref()))?;
+                }
+                Derived::Row { table, values, .. } => self.take_row(*table, values)?,
                 Derived::Entries { key, from, .. } => self.fill_entries(*key, *from)?,
                 Derived::Fill { key, values, home } => self.fill_entry(*key, values, *home)?,
                 Derived::BeginAgain { .. } => return Err(internal("a report to a coordinator".to_owned())),

@@ -72,7 +72,9 @@ impl<F: Faults> Run<'_, F> {
             return self.derive(table, (None, Some(row))).map(|()| None);
         }
         let schema = self.fragment.program.schema.table(table);
-        for EntriesSchema { index: at, .. } in schema.entries.iter().filter(|key| insert.arbitrates(key.index)) {
+        for EntriesSchema { index: at, .. } in
+            schema.entries.iter().filter(|key| insert.arbitrates(key.index))
+        {
             let (key, index) = (GlobalKey { table, index: *at }, &schema.indexes[*at]);
             let Some(bytes) = key_of(index, row) else { continue };
             if shard_of(&index.values(row), self.fragment.program.shards) == self.fragment.here
@@ -220,7 +222,12 @@ impl<F: Faults> Run<'_, F> {
     }
 
     /// Adds the entry of a row that is about to be inserted, or reports where a row with the key lives.
-    pub(super) fn propose_entry(&mut self, key: GlobalKey, values: &[Value], home: ShardId) -> Result<(), Stop> {
+    pub(super) fn propose_entry(
+        &mut self,
+        key: GlobalKey,
+        values: &[Value],
+        home: ShardId,
+    ) -> Result<(), Stop> {
         let (entries, bytes) = self.claim_entry(key, values)?;
         match self.home_of_key(key, &bytes)? {
             Some(at) => {

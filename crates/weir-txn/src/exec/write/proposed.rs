@@ -82,7 +82,10 @@ impl<F: Faults> Run<'_, F> {
 
     /// An error of the insertion stands only if no other shard has a row that the statement conflicts with: then nothing would have been
     /// inserted. The owners are asked first.
-    pub(in crate::exec) fn ask_before_error(&mut self, result: Result<Vec<Value>, Stop>) -> Result<Vec<Value>, Stop> {
+    pub(in crate::exec) fn ask_before_error(
+        &mut self,
+        result: Result<Vec<Value>, Stop>,
+    ) -> Result<Vec<Value>, Stop> {
         let proposes = |one: &Derived| match one {
             Derived::Propose { key, .. } => Some(key.table),
             _ => None,
@@ -91,7 +94,9 @@ impl<F: Faults> Run<'_, F> {
             [SqlState::UNIQUE_VIOLATION, SqlState::FOREIGN_KEY_VIOLATION].contains(&error.state())
         };
         match result {
-            Err(Stop::Error(error)) if is_of_row(&error) && self.fragment.attempt != Some(Attempt::Unopposed) => {
+            Err(Stop::Error(error))
+                if is_of_row(&error) && self.fragment.attempt != Some(Attempt::Unopposed) =>
+            {
                 let Some(table) = self.ran.derived.iter().find_map(proposes) else {
                     return Err(Stop::Error(error));
                 };
@@ -107,6 +112,8 @@ impl<F: Faults> Run<'_, F> {
 impl CompiledInsert {
     /// Returns whether a conflict at that unique index is not an error.
     pub(super) fn arbitrates(&self, index: usize) -> bool {
-        self.on_conflict.as_ref().is_some_and(|conflict| conflict.index.is_none_or(|arbiter| arbiter == index))
+        self.on_conflict
+            .as_ref()
+            .is_some_and(|conflict| conflict.index.is_none_or(|arbiter| arbiter == index))
     }
 }

@@ -5,7 +5,9 @@ use weir_types::memory::WorkingMemory;
 use weir_types::{Notice, Severity, Value};
 
 use super::*;
-use crate::message::{Age, Attempt, Callee, GlobalKey, ParentChange, QueryReads, ReadQuery, Setting, WhyParent};
+use crate::message::{
+    Age, Attempt, Callee, GlobalKey, ParentChange, QueryReads, ReadQuery, Setting, WhyParent,
+};
 
 const TXN: TxnId = TxnId { coordinator: 7, sequence: 3 };
 const FIRST: GlobalKey = GlobalKey { table: TableId(2), index: 1 };
@@ -55,7 +57,7 @@ fn said(action: Action) -> String {
                     }
                     Derived::Children { .. } => format!(" children of {value}"),
                     Derived::Parent { .. } => format!(" parent {value}"),
-                    Derived::BeginAgain { .. } => unreachable!("it is for the coordinator"),
+                    other => format!(" {other:?}"),
                 }
             };
             derived.iter().map(of).collect()
@@ -571,7 +573,14 @@ fn a_statement_that_meets_a_row_of_another_shard_begins_again_there() {
     // The error of another key does not count: the row is not inserted.
     script.failed(2, 2, SqlState::UNIQUE_VIOLATION);
     let undone = [0, 1, 2].map(|shard| format!("{shard}: 3 roll back to 0"));
-    script.does(&["0: work 1", "1: work 2 ?1 of 0", "2: work 2 +2' of 0", &undone[0], &undone[1], &undone[2]]);
+    script.does(&[
+        "0: work 1",
+        "1: work 2 ?1 of 0",
+        "2: work 2 +2' of 0",
+        &undone[0],
+        &undone[1],
+        &undone[2],
+    ]);
     assert!(script.machine.works());
     rolled_back(&mut script, 3, &[2, 0, 1]);
     script.does(&["3: work 4 AtConflict(3)"]);
@@ -582,7 +591,12 @@ fn a_statement_that_meets_a_row_of_another_shard_begins_again_there() {
     script.does(&["0: work 6"]);
     script.worked(0, 6, &[propose(1, 0)]);
     script.worked(1, 7, &[]);
-    script.does(&["1: work 7 ?1 of 0", "1: bind [1, 2, 3, 0]", "2: bind [1, 2, 3, 0]", "3: bind [1, 2, 3, 0]"]);
+    script.does(&[
+        "1: work 7 ?1 of 0",
+        "1: bind [1, 2, 3, 0]",
+        "2: bind [1, 2, 3, 0]",
+        "3: bind [1, 2, 3, 0]",
+    ]);
 }
 
 /// The owners are asked before an error of the insertion stands.

@@ -96,7 +96,8 @@ impl<F: Faults> Node<F> {
         });
         self.take_versions(open);
         let version = defined?;
-        let derived = version.as_ref().map_or_else(Vec::new, |version| self.entries_to_fill(&version.defined));
+        let derived =
+            version.as_ref().map_or_else(Vec::new, |version| self.entries_to_fill(&version.defined));
         let targets = targets_of(&derived, self.program.shards);
         open.versions += 1;
         open.done.push(Done { number, mark, version, targets, ..Done::default() });
@@ -106,8 +107,10 @@ impl<F: Faults> Node<F> {
     /// Requests for the entries of rows that were here before their keys.
     fn entries_to_fill(&self, defined: &Defined) -> Vec<Derived> {
         let at = self.shard;
-        let of = |&(table, index): &(TableId, IndexId)| {
-            Derived::Entries { at, key: GlobalKey { table, index }, from: 0 }
+        let of = |&(table, index): &(TableId, IndexId)| Derived::Entries {
+            at,
+            key: GlobalKey { table, index },
+            from: 0,
         };
         defined.unfilled().iter().map(of).collect()
     }
