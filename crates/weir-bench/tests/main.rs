@@ -10,8 +10,8 @@ mod world;
 mod simulated {
     mod calls_under_faults;
     mod carried;
-    mod deferred_under_faults;
     mod copies_under_faults;
+    mod deferred_under_faults;
     mod definitions_under_faults;
     mod for_update;
     mod foreign_keys_under_faults;

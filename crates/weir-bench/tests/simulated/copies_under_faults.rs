@@ -28,6 +28,10 @@ CREATE INDEX ON booking (rate);
 CREATE PROCEDURE nothing(i integer) LANGUAGE plpgsql AS $$
 DECLARE n integer;
 BEGIN SELECT value INTO n FROM rate WHERE code = i; END $$;
+CREATE PROCEDURE book(i integer, r integer, c integer) LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO booking VALUES (i, r, c); END $$;
+CREATE PROCEDURE rebook(i integer, r integer, c integer) LANGUAGE plpgsql AS $$
+BEGIN UPDATE booking SET rate = c WHERE id = i AND room = r; END $$;
 CREATE PROCEDURE drop_rate(i integer) LANGUAGE plpgsql AS $$
 BEGIN DELETE FROM rate WHERE code = i; END $$;
 ";
@@ -148,14 +152,32 @@ impl Guests<'_> {
             ],
             3 => vec![
                 Line::Single("INSERT INTO rate VALUES ($1, $2, NULL)", vec![id, by], Some(1)),
-                Line::Single("UPDATE rate SET value = value + 1 WHERE code = $1 AND value = $2", vec![id, by], Some(1)),
+                Line::Single(
+                    "UPDATE rate SET value = value + 1 WHERE code = $1 AND value = $2",
+                    vec![id, by],
+                    Some(1),
+                ),
                 Line::Single("DELETE FROM rate WHERE code = $1 AND value = $2", vec![id, by + 1], Some(1)),
             ],
             4 => vec![Line::Sql(TAKE, vec![1, by]), Line::Sql(GIVE, vec![2, by]), end],
-            5 => vec![Line::Sql(TAKE, vec![2, by]), Line::Savepoint, Line::Sql(GIVE, vec![code, by]), Line::RollBackTo, Line::Sql(GIVE, vec![1, by]), end],
+            5 => vec![
+                Line::Sql(TAKE, vec![2, by]),
+                Line::Savepoint,
+                Line::Sql(GIVE, vec![code, by]),
+                Line::RollBackTo,
+                Line::Sql(GIVE, vec![1, by]),
+                end,
+            ],
             6 => vec![Line::Single("DELETE FROM rate WHERE code = $1 AND code > $2", vec![code, 3], None)],
-            7 => vec![Line::Single("INSERT INTO rate VALUES ($1, 7, $2) ON CONFLICT DO NOTHING", vec![code.max(3), by], None)],
-            8 => vec![Line::Single(MOVE, vec![booking, room], None), Line::Single("UPDATE booking SET rate = $2 WHERE id = $1", vec![booking, code], None)],
+            7 => vec![Line::Single(
+                "INSERT INTO rate VALUES ($1, 7, $2) ON CONFLICT DO NOTHING",
+                vec![code.max(3), by],
+                None,
+            )],
+            8 => vec![
+                Line::Single(MOVE, vec![booking, room], None),
+                Line::Single("UPDATE booking SET rate = $2 WHERE id = $1", vec![booking, code], None),
+            ],
             _ => vec![
                 Line::Sql(MOVE, vec![booking, room]),
                 Line::Sql("UPDATE rate SET label = $2 WHERE code = $1", vec![code, by]),

@@ -435,6 +435,9 @@ impl<F: Faults> Run<'_, F> {
                 self.fragment.storage.ask_existence(false);
                 let _ = looked?;
                 let found = found.filter(|row| self.fragment.environment.is_chosen(update.table, *row));
+                if found.is_none() {
+                    self.wait_for_absent(access)?;
+                }
                 if let Some(row) = found {
                     let updated = self.update_row(update, row);
                     self.choosing_to_write(updated, update.table, [row].into_iter())?;
@@ -444,6 +447,9 @@ impl<F: Faults> Run<'_, F> {
             Matches::Access(access) => {
                 let mut rows = self.with_cx(|cx| access.collect_matches(cx))?;
                 rows.retain(|row| self.fragment.environment.is_chosen(update.table, row.row));
+                if rows.is_empty() {
+                    self.wait_for_absent(access)?;
+                }
                 // The frame contains the row examined last, whether it matched or not.
                 for &row in &rows {
                     check()?;
@@ -623,6 +629,7 @@ impl<F: Faults> Run<'_, F> {
             }
         }
         if let (Matches::Access(access), true) = (&delete.rows, rows.is_empty()) {
+            self.wait_for_absent(access)?;
             self.hold_absent(access)?;
         }
         for &row in &rows {

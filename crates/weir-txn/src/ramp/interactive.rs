@@ -551,9 +551,12 @@ impl Interactive {
             _ => return,
         };
         // A row that is not inserted violates nothing.
-        let is_opposed = self.next_attempt().is_some() && matches!(self.phase, Phase::Deriving { .. });
+        let is_opposed = matches!(self.next_attempt(), Some(Attempt::AtConflict(_)));
         if let Some(error) = error.filter(|_| !is_opposed) {
-            return self.fail(error, out);
+            // Only one shard that has forgotten the transaction makes another one say so.
+            let is_forgotten = matches!(self.phase, Phase::Deriving { .. })
+                && error.state() == SqlState::SERIALIZATION_FAILURE;
+            return if is_forgotten { self.fail_for_good(error, out) } else { self.fail(error, out) };
         }
         if self.is_withdrawn {
             return self.fail_for_good(gave_up(), out);

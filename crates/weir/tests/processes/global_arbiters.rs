@@ -22,10 +22,7 @@ INSERT INTO users (email, name) VALUES ('c@x', 'Cyd') ON CONFLICT (email) DO UPD
 INSERT INTO users (email, name) VALUES ('c@x', 'Cyd') ON CONFLICT (email) DO UPDATE SET email = 'd@x' RETURNING email
 INSERT INTO users (email, name) VALUES ('c@x', 'Cyd') ON CONFLICT (email) DO UPDATE SET email = 'd@x'
 INSERT INTO users (email, name) VALUES ('c@x', 'Cyd') ON CONFLICT (email) DO UPDATE SET email = 'd@x'
-INSERT INTO users (email, name, visits) VALUES ('a@x', 'no', 100) ON CONFLICT (email) DO NOTHING
-INSERT INTO users (email, name, visits) VALUES ('e@x', 'no', 100) ON CONFLICT (email) DO NOTHING
 INSERT INTO users (email, name) VALUES ('a@x', 'no') ON CONFLICT (email) DO UPDATE SET visits = 100
-INSERT INTO users (email, name) VALUES (NULL, 'no') ON CONFLICT (email) DO NOTHING
 INSERT INTO users (email, name) VALUES (lower('A@X'), 'lower') ON CONFLICT (email) DO UPDATE SET name = excluded.name || users.name
 INSERT INTO users (email, name) VALUES ('f@x', 'F'), ('a@x', 'again'), ('g@x', 'G'), ('f@x', 'twice') ON CONFLICT (email) DO NOTHING RETURNING email, name
 INSERT INTO users (email, name) VALUES ('h@x', 'H'), ('a@x', 'again'), ('h@x', 'twice') ON CONFLICT (email) DO UPDATE SET name = excluded.name
@@ -62,6 +59,12 @@ CREATE PROCEDURE once(e text) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO users (em
 CALL once('x@x')
 CALL once('x@x')
 SELECT email, name, visits FROM users ORDER BY email
+CREATE TABLE part (id int PRIMARY KEY, code text NOT NULL UNIQUE, n int CHECK (n < 10))
+INSERT INTO part VALUES (1, 'a', 1)
+INSERT INTO part VALUES (2, 'a', 10) ON CONFLICT (code) DO NOTHING
+INSERT INTO part VALUES (3, 'b', 10) ON CONFLICT (code) DO NOTHING
+INSERT INTO part VALUES (3, NULL, 1) ON CONFLICT (code) DO UPDATE SET n = 2
+INSERT INTO part VALUES (3, 'a', 1) ON CONFLICT (code) DO UPDATE SET n = part.n + excluded.n + 8
 CREATE TABLE badge (number int PRIMARY KEY, holder int UNIQUE, door int, UNIQUE NULLS NOT DISTINCT (door, holder))
 INSERT INTO badge VALUES (1, 10, 1), (2, 20, 2), (3, NULL, 3)
 INSERT INTO badge VALUES (1, 20, 5) ON CONFLICT (holder) DO UPDATE SET door = 6 RETURNING number, holder, door

@@ -53,7 +53,7 @@ CREATE UNIQUE INDEX t_c ON t (c)
 ALTER TABLE t ADD COLUMN d int DEFAULT 4
 INSERT INTO t VALUES (19, 'r', 40, 43)
 COMMIT
-INSERT INTO t VALUES (20, 'r', 41, 43)
+INSERT INTO t VALUES (20, 'r', 3, 143)
 INSERT INTO t VALUES (20, 's', 41, 40)
 SELECT * FROM t ORDER BY id
 TRUNCATE t
@@ -103,7 +103,7 @@ fn a_large_table_gets_a_key_and_keeps_it() {
             told.starts_with("23505 duplicate key value violates unique constraint \"big_mail\""),
             "{told}"
         );
-        assert_eq!(answer(own, "SELECT count(*) FROM big"), format!("({})", ROWS + 1));
+        assert_eq!(answer(own, "SELECT count(*) FROM big"), format!("{} (1)", ROWS + 1));
     };
     check(&mut own);
     weir.kill_and_start_again();

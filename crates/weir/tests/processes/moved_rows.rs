@@ -10,7 +10,8 @@ INSERT INTO desk (id, room, owner) SELECT n, n % 4, 'o' || n FROM generate_serie
 INSERT INTO lamp SELECT n, 1 + n % 12 FROM generate_series(1, 24) n
 UPDATE desk SET room = 7 WHERE id = 1
 UPDATE desk SET room = room + 1
-UPDATE desk SET room = room + 1 WHERE id < 6 RETURNING id, room, owner
+UPDATE desk SET room = room + 1 WHERE id = 5 RETURNING id, room, owner
+UPDATE desk SET room = room + 1 WHERE id < 5
 UPDATE desk SET room = 3, owner = 'o2' WHERE id = 1
 UPDATE desk SET room = 3, owner = 'new' WHERE id = 1
 UPDATE desk SET room = 4, n = 60 WHERE id = 1

@@ -141,6 +141,18 @@ impl<F: Faults> Run<'_, F> {
         self.hold_existence(|| Claim::row(table, row, LockStrength::KeyShare))
     }
 
+    /// Waits for a prepared transaction that has inserted the row which was looked for by a unique key, and is not there: it may have committed
+    /// elsewhere, and its client may ask for the row.
+    pub(super) fn wait_for_absent(&mut self, access: &TableAccess) -> Result<(), Stop> {
+        if self.fragment.claims.is_empty() {
+            return Ok(());
+        }
+        match self.with_cx(|cx| access.unique_key(cx))? {
+            Some((index, key)) => self.wait_for_prepared_key(access.table, index, &key),
+            None => Ok(()),
+        }
+    }
+
     /// Holds the unique key under which a row was looked for and is not there.
     pub(super) fn hold_absent(&mut self, access: &TableAccess) -> Result<(), Stop> {
         if !self.has_other_parts() {

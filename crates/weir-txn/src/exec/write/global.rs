@@ -18,7 +18,7 @@ use crate::exec::call::{Run, Stop};
 use crate::exec::global::Columns;
 use crate::exec::remake::duplicated;
 use crate::faults::Faults;
-use crate::message::{Attempt, Derived, GlobalKey};
+use crate::message::{Attempt, Derived, GlobalKey, forgotten};
 use crate::placement::shard_of;
 use crate::storage::{EntriesSchema, KeyBytes, Operation, RowRef, Rows as _, Write, entries_id};
 
@@ -267,7 +267,8 @@ impl<F: Faults> Run<'_, F> {
             if self.fragment.bugs.ignores_missing_entry() {
                 return Ok(());
             }
-            return Err(internal("the row of a global key has no entry").into());
+            // Its shard has started again since the statement ran there, and another transaction has changed the row.
+            return Err(forgotten().into());
         };
         self.claim_row(entries, entry.row, LockStrength::Update)?;
         if self.fragment.keep_writes && !self.is_own(entries, entry.row) {

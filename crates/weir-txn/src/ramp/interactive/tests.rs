@@ -449,12 +449,16 @@ fn a_statement_alone_begins_again_where_its_client_need_not_know() {
         script.does(&[said, "0: abort", "1: abort"]);
     }
     // Neither is the like of it that the statement itself raises, nor another refusal.
-    for state in [SqlState::DEADLOCK_DETECTED, SqlState::SERIALIZATION_FAILURE] {
-        let mut script = in_a_round(true);
-        script.failed(1, 2, state);
-        let told = format!("error {state}");
-        script.does(&[&told, "0: abort", "1: abort"]);
-    }
+    let mut script = in_a_round(true);
+    script.failed(1, 2, SqlState::DEADLOCK_DETECTED);
+    script.does(&["error 40P01", "0: abort", "1: abort"]);
+    let mut script = Script::alone(true, &[0], COMMITS);
+    script.failed(0, 1, SqlState::SERIALIZATION_FAILURE);
+    script.does(&["0: work 1", "error 40001", "0: abort"]);
+    // An owner says so if the home has forgotten it.
+    let mut script = in_a_round(true);
+    script.failed(1, 2, SqlState::SERIALIZATION_FAILURE);
+    script.does(&["again", "0: abort", "1: abort"]);
     let mut script = in_a_round(true);
     script.refused(1, error(SqlState::FEATURE_NOT_SUPPORTED));
     script.does(&["error 0A000", "0: abort", "1: abort"]);
