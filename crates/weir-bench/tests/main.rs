@@ -11,6 +11,7 @@ mod simulated {
     mod assertions_under_faults;
     mod calls_under_faults;
     mod carried;
+    mod copies_under_faults;
     mod deferred_under_faults;
     mod definitions_under_faults;
     mod for_update;

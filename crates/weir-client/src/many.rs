@@ -24,6 +24,8 @@ pub struct Many {
     one: Prepared,
     table: LoadedTable,
     source: Source,
+    /// Each row is a batch, in their order: it may be met by those after it, on any shard.
+    one_by_one: bool,
 }
 
 #[derive(Debug)]
@@ -54,7 +56,9 @@ impl Many {
     ) -> Option<Many> {
         let InsertSource::Values(rows) = &insert.source else { return None };
         let is_plain = |value: &Expr| !takes_number(value) && !has_subquery(value);
-        if rows.len() < ROWS_MIN || !rows.iter().flatten().all(is_plain) {
+        let one_by_one = of.program.arbitrates_globally(insert);
+        let rows_min = if one_by_one { 2 } else { ROWS_MIN };
+        if rows.len() < rows_min || !rows.iter().flatten().all(is_plain) {
             return None;
         }
         // Generated columns are behind those that are given.
@@ -77,7 +81,12 @@ impl Many {
             true => None,
             false => Some(Gather::compile(&row_of(computed), parameters, &of.program).ok()?),
         };
-        Some(Many { one, table: table_of(of, insert)?, source: Source::Values { rows, computed } })
+        Some(Many {
+            one,
+            table: table_of(of, insert)?,
+            source: Source::Values { rows, computed },
+            one_by_one,
+        })
     }
 
     /// An INSERT … SELECT whose rows may live on other shards than their sources. `None`: one shard runs it alone, or its query is
@@ -94,10 +103,10 @@ impl Many {
             let participants = &text.procedure.participants;
             !participants.keys.is_empty() && !participants.everywhere && participants.unsupported.is_none()
         };
-        if of.program.shards == 1
-            || of.program.partition(insert.table).is_none()
-            || keeps_homes(of, insert, query) && of.program.text(&own).is_ok_and(stays)
-        {
+        let one_by_one = of.program.arbitrates_globally(insert);
+        let is_copied = of.program.partition(insert.table).is_none();
+        let may_stay = !one_by_one && (is_copied || keeps_homes(of, insert, query));
+        if of.program.shards == 1 || may_stay && of.program.text(&own).is_ok_and(stays) {
             return None;
         }
         let generated = of.application.catalog.table(insert.table).columns.iter();
@@ -115,7 +124,7 @@ impl Many {
         let types: Vec<SqlType> = query.columns().iter().map(known).collect();
         let one = prepare(of, &one, &types).ok()?;
         takes_rows(of, &one, width)?;
-        Some(Many { one, table: table_of(of, insert)?, source: Source::Query(Box::new(query)) })
+        Some(Many { one, table: table_of(of, insert)?, source: Source::Query(Box::new(query)), one_by_one })
     }
 
     /// The INSERT of one row.
@@ -154,6 +163,9 @@ impl Many {
             let mut row = row?;
             row.extend(constants.iter().cloned());
             batches.extend(load.push(&mut row, at as u64));
+            if self.one_by_one {
+                batches.extend(load.rest());
+            }
         }
         batches.extend(std::iter::from_fn(|| load.rest()));
         Ok(batches)

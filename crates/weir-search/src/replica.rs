@@ -261,6 +261,7 @@ impl<'l> Replica<'l> {
             has_locks: false,
             looks: None,
             derived: None,
+            attempt: None,
             prepared: &|_| {},
             bugs: NoFaults,
         };

@@ -51,6 +51,10 @@ faults! {
     looks_in_entries_alone,
     /// An entry that is to be removed need not be there.
     ignores_missing_entry,
+    /// An INSERT … ON CONFLICT that is sent to the shard of a row with its key need not find that row there.
+    trusts_conflict,
+    /// Who writes a copy of a row does not wait for those before it that are prepared there.
+    misses_prepared_copies,
     /// The shard of a parent that another one asks for looks it up, and does not hold it.
     holds_no_parent,
     /// An entry that stands for a parent is not held by those who refer to it.

@@ -50,15 +50,18 @@ mod processes {
     mod from_log;
     mod from_server;
     mod generated_ids;
+    mod global_arbiters;
     mod global_keys;
     mod inner_statements;
     mod interactive_calls;
     mod joined_writes;
+    mod keys_of_filled_tables;
     mod kills;
     mod kills_through_postgres;
     mod long_calls;
     mod long_queries;
     mod migrations;
+    mod moved_rows;
     mod notices;
     mod observed;
     mod old_data;
@@ -66,6 +69,7 @@ mod processes {
     mod postgres_protocol;
     mod promises;
     mod recovery;
+    mod replicated_tables;
     mod report_in_chromium;
     mod rewritten_statements;
     mod row_conditions;

@@ -159,10 +159,12 @@ impl Definers {
     fn definition(&mut self) -> String {
         self.names += 1;
         let number = self.names;
-        match self.below(5) {
+        match self.below(6) {
             0 => format!("ALTER TABLE account ADD COLUMN c{number} integer NOT NULL DEFAULT {number}"),
             1 => format!("CREATE INDEX i{number} ON account (balance)"),
             2 => format!("CREATE TABLE t{number} (id integer PRIMARY KEY)"),
+            // Its owners get the entries of all accounts.
+            4 => format!("CREATE UNIQUE INDEX u{number} ON account ((id + {number}))"),
             3 => format!("ALTER TABLE account ADD CONSTRAINT k{number} CHECK (balance > -100000 - {number})"),
             _ => format!("CREATE VIEW v{number} AS SELECT balance FROM account"),
         }

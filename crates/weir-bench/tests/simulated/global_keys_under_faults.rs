@@ -36,6 +36,8 @@ CREATE PROCEDURE leave(e integer) LANGUAGE plpgsql AS $$
 BEGIN DELETE FROM member WHERE email = e; END $$;
 CREATE PROCEDURE visit(i integer) LANGUAGE plpgsql AS $$
 BEGIN UPDATE member SET visits = visits + 1 WHERE id = i; END $$;
+CREATE PROCEDURE drop_in(i integer, e integer) LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO member VALUES (i, e, i, NULL) ON CONFLICT (email) DO UPDATE SET visits = member.visits + 1; END $$;
 ";
 
 /// The two of these keys are swapped all the time, and are always there.
@@ -56,6 +58,8 @@ i = \"uniform(1, 8)\"
 ";
 
 const INSERT: &str = "INSERT INTO member VALUES ($1, $2, $1, NULL)";
+const UPSERT: &str = "INSERT INTO member VALUES ($1, $2, $1, NULL) ON CONFLICT (email) DO UPDATE SET visits = member.visits + 1";
+const UNLESS_THERE: &str = "INSERT INTO member VALUES ($1, $2, $1, NULL) ON CONFLICT (email) DO NOTHING";
 const REKEY: &str = "UPDATE member SET email = $2 WHERE email = $1";
 
 struct Club {
@@ -72,6 +76,7 @@ struct Told {
     freed: usize,
     swaps: usize,
     swapped_reads: usize,
+    put: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -148,9 +153,9 @@ impl Members<'_> {
     fn draw(&mut self, session: usize) -> Vec<Line> {
         let (id, one, other) = (self.fresh(), 1 + self.below(12), 1 + self.below(12));
         let end = if self.below(5) == 0 { Line::RollBack } else { Line::Commit };
-        let which = self.below(12);
+        let which = self.below(16);
         let of = self.sessions.entry(session).or_default();
-        (of.alone, of.swaps) = (which < 3, which == 3);
+        (of.alone, of.swaps) = (which < 3 || which == 11, which == 3);
         match which {
             // The key is its own: it is taken, freed, and taken again by another row.
             0 | 1 => {
@@ -197,6 +202,31 @@ impl Members<'_> {
                 "UPDATE member SET badge = $1, nick = NULL WHERE email = $2",
                 vec![one, other],
             )],
+            // The key is its own: the second one meets the row of the first, wherever that lives.
+            11 => {
+                let (next, email) = (self.fresh(), 20_000 + id);
+                vec![
+                    Line::Single(UPSERT, vec![id, email]),
+                    Line::Single(UPSERT, vec![next, email]),
+                    Line::Single(UNLESS_THERE, vec![next, email]),
+                    Line::Single("DELETE FROM member WHERE email = $1 AND id = $2", vec![email, id]),
+                    Line::Single(UPSERT, vec![next, email]),
+                    Line::Single("DELETE FROM member WHERE email = $1 AND id = $2", vec![email, next]),
+                ]
+            }
+            12 => vec![Line::Single(UPSERT, vec![id, one])],
+            13 => vec![Line::Single(UNLESS_THERE, vec![id, one])],
+            14 => vec![Line::Call(3, vec![id, one])],
+            15 => vec![
+                Line::Sql(UPSERT, vec![id, one]),
+                Line::Savepoint,
+                Line::Sql(UPSERT, vec![id + 200_000, other]),
+                Line::Sql("DELETE FROM member WHERE email = $1 AND id > $2 - 13", vec![one, other]),
+                Line::RollBackTo,
+                Line::Sql(UPSERT, vec![id + 200_000, one]),
+                Line::Sql(UNLESS_THERE, vec![id + 300_000, other]),
+                end,
+            ],
             _ => vec![
                 Line::Sql("DELETE FROM member WHERE email = $1 AND id > $2 - 13", vec![one, other]),
                 Line::Sql(INSERT, vec![id, one]),
@@ -277,7 +307,20 @@ impl Script for Members<'_> {
                 }
                 of.script = if of.name.is_some() { vec![Line::RollBack] } else { Vec::new() };
             }
-            (Line::Single(..), Ok(_)) => told.freed += usize::from(of.alone),
+            (Line::Single(text, args), Ok(output)) => {
+                told.freed += usize::from(of.alone);
+                let written = output.values.first();
+                let is_certain = *text == UPSERT || of.alone && args[0] > 20_000 && *text != UNLESS_THERE;
+                told.put += usize::from(*text == UPSERT && of.alone);
+                if is_certain && written != Some(&Value::Int(1)) {
+                    told.wrong.get_or_insert(format!("{line:?} has written {written:?} rows"));
+                }
+            }
+            (Line::Sql(text, _), Ok(output)) if *text == UPSERT => {
+                if output.values.first() != Some(&Value::Int(1)) {
+                    told.wrong.get_or_insert(format!("{line:?} has written {:?} rows", output.values));
+                }
+            }
             _ => {}
         }
     }
@@ -304,10 +347,11 @@ fn keys_are_unique_over_all_shards() {
         all.freed += told.freed;
         all.swaps += told.swaps;
         all.swapped_reads += told.swapped_reads;
+        all.put += told.put;
     }
     println!("{all:?}");
     assert!(all.committed > 50 && all.taken > 50 && all.freed > 50, "{all:?}");
-    assert!(all.swaps > 10 && all.swapped_reads > 20, "{all:?}");
+    assert!(all.swaps > 10 && all.swapped_reads > 20 && all.put > 10, "{all:?}");
 }
 
 fn check_caught(name: &str, bugs: PlantedBugs) {
@@ -331,6 +375,11 @@ fn entries_without_a_claim_are_caught() {
 #[test]
 fn owners_that_forget_their_own_rows_are_caught() {
     check_caught("own rows", PlantedBugs { looks_in_entries_alone: true, ..PlantedBugs::default() });
+}
+
+#[test]
+fn a_row_that_need_not_be_where_it_was_seen_is_caught() {
+    check_caught("trusts reports", PlantedBugs { trusts_conflict: true, ..PlantedBugs::default() });
 }
 
 #[test]

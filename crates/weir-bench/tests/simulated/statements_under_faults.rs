@@ -165,6 +165,7 @@ impl Sent {
                     | Callee::Constraints(_)
                     | Callee::Derived(_)
                     | Callee::Serializable(_)
+                    | Callee::Attempt(..)
                     | Callee::Reads(_)
                     | Callee::Barrier => 2,
                 };

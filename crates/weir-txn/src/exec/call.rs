@@ -36,7 +36,7 @@ use super::sequences::CallEnvironment;
 use super::worker::ClaimsOf;
 use crate::claims::{Claim, Holders, Interval};
 use crate::faults::Faults;
-use crate::message::{Answers, Call, Changed, Derived, Output, SequenceValue, Setting};
+use crate::message::{Answers, Attempt, Call, Changed, Derived, Output, SequenceValue, Setting};
 use crate::storage::{Workspace, Write, WriteSet};
 
 /// Role of this shard in the transaction.
@@ -90,6 +90,8 @@ pub struct Fragment<'a, F> {
     pub looks: Option<&'a [Later]>,
     /// Carries out writes that other shards have derived, instead of a procedure.
     pub derived: Option<&'a [Derived]>,
+    /// Of a statement that has begun again.
+    pub attempt: Option<Attempt>,
     /// Visits the other prepared transactions, and what they write.
     pub prepared: &'a VisitPrepared<'a>,
     pub bugs: F,
@@ -207,6 +209,8 @@ pub fn run<F: Faults>(fragment: Fragment<'_, F>, call: &Call, scratch: &mut Scra
         later: Vec::new(),
         unmet: Vec::new(),
         elsewhere: Vec::new(),
+        moved: Vec::new(),
+        is_copying: false,
         chosen: None,
         notices: None,
         ran: Ran::new(fragment.role),
@@ -223,6 +227,7 @@ pub fn run<F: Faults>(fragment: Fragment<'_, F>, call: &Call, scratch: &mut Scra
         _ => run.procedure(procedure, &call.args),
     };
     let result = result.and_then(|values| run.end(values));
+    let result = run.ask_before_error(result);
     let result = run.keep_error(result).map(|values| {
         run.ran.output.values = values;
         match run.fragment.open {
@@ -295,6 +300,10 @@ pub(super) struct Run<'a, F> {
     pub(super) unmet: Vec<Later>,
     /// Written rows whose parents are at other shards.
     pub(super) elsewhere: Vec<Later>,
+    /// Rows that live on other shards since the statement has changed them.
+    pub(super) moved: Vec<(TableId, u32)>,
+    /// It writes this shard's copy of a row that another shard has written first.
+    pub(super) is_copying: bool,
     /// Rows chosen by a statement that has to wait.
     pub(super) chosen: Option<Chosen>,
     /// Notices raised so far; allocated at the first one.
@@ -336,7 +345,9 @@ impl<'a, F: Faults> Run<'a, F> {
     fn leave_open(&mut self) {
         self.ran.later = std::mem::take(&mut self.later);
         if !self.upserted.is_empty() && self.is_batch() {
-            self.ran.upserted = std::mem::take(&mut self.upserted).into_iter().collect();
+            let before = self.fragment.open.map_or_else(BTreeSet::new, |open| upserted_before(&open));
+            self.ran.upserted = self.upserted.difference(&before).copied().collect();
+            self.upserted.clear();
         }
     }
 
@@ -389,6 +400,7 @@ impl<'a, F: Faults> Run<'a, F> {
         self.look_at_unmet()?;
         self.ask_elsewhere()?;
         self.note_children_elsewhere();
+        self.move_rows()?;
         if self.fragment.open.is_none() && !self.later.is_empty() {
             let all = std::mem::take(&mut self.later);
             self.look(&all)?;
@@ -535,7 +547,10 @@ impl<'a, F: Faults> Run<'a, F> {
                 }
             }
             CompiledStepKind::Insert { insert, to, route } => {
-                let place = self.place(route)?;
+                let place = match self.is_at_conflict() {
+                    true => Place::Here,
+                    false => self.place(route)?,
+                };
                 if matches!(place, Place::Elsewhere(_)) || !insert.spread.is_empty() {
                     self.check_parents_for_others(insert)?;
                 }
@@ -723,7 +738,7 @@ impl<'a, F: Faults> Run<'a, F> {
 }
 
 /// End of the messages of [`needs_general`].
-const OVER_SEVERAL_SHARDS: &str = " is not supported over several shards";
+pub(super) const OVER_SEVERAL_SHARDS: &str = " is not supported over several shards";
 
 /// Returns whether a call failed because it cannot be one message, so that it may succeed as an interactive call.
 pub(crate) fn needs_interactive_call(error: &SqlError) -> bool {

@@ -256,11 +256,16 @@ impl<'a> ProcedureCompiler<'a> {
         let guarded = Guarded::of(router.plan, index);
         let mut participants = Participation::of(&router, application, procedure);
         let is_one_statement = text.is_some_and(|text| !is_block(&text.sql));
-        let (mut carries, mut meets_actions) = (false, false);
+        let (mut carries, mut meets_actions, mut moves) = (false, false, None);
         if shards > 1 && read.is_none() {
             let foretold = foretold(&router, (schema, rules), (procedure, is_one_statement));
             (carries, meets_actions) = (foretold.carries, foretold.meets_actions);
             participants.met = foretold.refusals;
+            if let Some(why) = foretold.by_statements {
+                participants.everywhere = true;
+                participants.unsupported.get_or_insert_with(|| why.to_owned());
+            }
+            moves = foretold.moves.filter(|_| !is_one_statement);
         }
         let transaction = router.plan.transactions.iter().find(|transaction| transaction.procedure == index);
         let in_order = transaction.is_some_and(|transaction| transaction.mechanism.is_ordered_family());
@@ -298,7 +303,7 @@ impl<'a> ProcedureCompiler<'a> {
         let isolation = transaction
             .map_or(Isolation::Serializable, |plan| Isolation::of(&application.catalog, procedure, plan));
         let checks = transaction.is_some_and(|transaction| transaction.checks());
-        let meets = participants.met.iter().any(is_of_one_message);
+        let meets = moves.is_some() || participants.met.iter().any(is_of_one_message);
         let needs_several = participants.unsupported.is_some() || in_order || checks || meets;
         let refused = match !is_one_statement && shards > 1 && read.is_none() && needs_several {
             true => refused_statement(application, router.plan, schema, (index, procedure)),
@@ -308,8 +313,9 @@ impl<'a> ProcedureCompiler<'a> {
             unsupported.clone_from(why);
         }
         let may_be_interactive = !is_one_statement && refused.is_none();
-        if may_be_interactive {
-            participants.met.retain(|error| !is_of_one_message(error));
+        match may_be_interactive {
+            true => participants.met.retain(|error| !is_of_one_message(error)),
+            false => participants.met.extend(moves),
         }
         let admission = Admission::of(
             &procedure.name,
@@ -341,6 +347,7 @@ impl<'a> ProcedureCompiler<'a> {
             participants,
             read_only: transaction.is_some_and(|transaction| transaction.read_only),
             by_itself: text.is_some(),
+            is_statement: is_one_statement,
             guarded: text.is_some()
                 || in_order
                 || transaction.is_some_and(|transaction| !transaction.guards.is_empty()),

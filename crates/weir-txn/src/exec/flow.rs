@@ -331,6 +331,10 @@ impl<'a> Participation<'a> {
 
     /// Adds the shards of parents that live elsewhere.
     fn parents(&mut self, insert: &Insert) {
+        // Parents of copied rows are asked for when these are written.
+        if !self.router.is_partitioned(insert.table) {
+            return;
+        }
         for (_, _, keys) in self.router.parents(insert) {
             self.group(&Route::By(keys));
         }

@@ -15,8 +15,9 @@ use weir_sql::catalog::{ColumnIndex, ForeignKeyAction, TableId};
 use weir_sql::walk::{Part, each_part, each_statement_expr, each_step, has_subquery};
 use weir_types::{SqlError, SqlState};
 
+use super::call::OVER_SEVERAL_SHARDS;
 use super::compile::each_statement;
-use super::routing::{Router, fixed_columns, same_expr};
+use super::routing::{Route, Router, fixed_columns, same_expr};
 use super::walk;
 use super::write::{Children, ForeignKeyRule, Reference, TableRules};
 use crate::storage::{IndexId, Schema, TableSchema};
@@ -53,17 +54,26 @@ pub fn inserts_elsewhere(table: &str) -> SqlError {
 }
 
 pub fn moves(table: &str) -> SqlError {
-    let message = format!("moving a row of \"{table}\" to another shard is not supported");
-    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint("Delete the row and insert it anew.")
+    let message = format!(
+        "moving a row of \"{table}\" to another shard, together with other statements,{OVER_SEVERAL_SHARDS}"
+    );
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+        .with_hint("Say the statements one by one, in a transaction.")
 }
 
 pub fn global_arbiter(table: &str) -> SqlError {
     let message = format!(
-        "ON CONFLICT of a unique key of \"{table}\" whose columns do not say on which shard a row lives is not supported"
+        "ON CONFLICT of several rows, or in a DO block, at a unique key of \"{table}\" whose columns do not say on which shard a row lives \
+         is not supported"
     );
-    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
-        .with_hint("Name a key that contains the partition columns: ON CONFLICT (…).")
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint(
+        "Insert the rows one by one, or name a key that contains the partition columns: ON CONFLICT (…).",
+    )
 }
+
+/// Reasons why each statement of a procedure has to be one by itself.
+const MEETS_ROWS: &str = "the row that an INSERT … ON CONFLICT meets may live on any shard";
+const WRITES_COPIES: &str = "it writes a table that every shard has a copy of";
 
 /// Predictions for the calls of a procedure.
 pub struct Foretold {
@@ -73,6 +83,10 @@ pub struct Foretold {
     pub carries: bool,
     /// See [`CompiledProcedure::meets_actions`](super::program::CompiledProcedure).
     pub meets_actions: bool,
+    /// Reason why each of its statements has to be one by itself.
+    pub by_statements: Option<&'static str>,
+    /// It is met by rows that move: then each of its statements has to be one by itself.
+    pub moves: Option<SqlError>,
 }
 
 /// A change of a table's rows.
@@ -87,6 +101,8 @@ struct Foreseen<'a> {
     router: &'a Router<'a>,
     rules: &'a [Arc<TableRules>],
     schema: &'a Schema,
+    /// The procedure, and whether it is a statement by itself.
+    whole: (&'a Procedure, bool),
     seen: BTreeSet<(TableId, Change, bool)>,
     /// Children on other shards of the change that is followed, and what becomes of them, may change when the call has run.
     is_elsewhere: bool,
@@ -105,11 +121,18 @@ pub fn foretold(
     (schema, rules): (&Schema, &[Arc<TableRules>]),
     (procedure, is_statement): (&Procedure, bool),
 ) -> Foretold {
-    let foretold = Foretold { refusals: Vec::new(), carries: false, meets_actions: false };
+    let foretold = Foretold {
+        refusals: Vec::new(),
+        carries: false,
+        meets_actions: false,
+        by_statements: None,
+        moves: None,
+    };
     let mut foreseen = Foreseen {
         router,
         rules,
         schema,
+        whole: (procedure, is_statement),
         seen: BTreeSet::new(),
         is_elsewhere: false,
         acts_on: BTreeSet::new(),
@@ -213,7 +236,36 @@ impl Foreseen<'_> {
         self.foretold.carries |= rules.iter().enumerate().any(asks);
     }
 
+    fn global_arbiter(&mut self, insert: &Insert) {
+        let (procedure, is_statement) = self.whole;
+        if !arbitrates_globally(self.schema, insert) {
+            return;
+        }
+        match is_statement {
+            true if may_begin_again(self.router, self.schema, procedure, insert) => {}
+            false if inserts_one_row(self.router, insert) => self.foretold.by_statements = Some(MEETS_ROWS),
+            _ => self.refuse(global_arbiter(&self.catalog().table(insert.table).name)),
+        }
+    }
+
+    /// A write of a table that every shard has a copy of runs at one shard, and other statements of a call would not see it.
+    fn copied(&mut self, table: TableId) {
+        if self.router.is_partitioned(table) {
+            return;
+        }
+        self.foretold.carries = true;
+        if !self.whole.1 {
+            self.foretold.by_statements = Some(WRITES_COPIES);
+        }
+    }
+
     fn statement(&mut self, statement: &Statement) {
+        match statement {
+            Statement::Insert(Insert { table, .. }) => self.copied(*table),
+            Statement::Update(update) => self.copied(update.table),
+            Statement::Delete(delete) => self.copied(delete.table),
+            Statement::Query(_) => {}
+        }
         match statement {
             Statement::Query(_) => {}
             Statement::Delete(delete) => self.change(delete.table, Change::Goes),
@@ -234,11 +286,7 @@ impl Foreseen<'_> {
                 let schema = self.schema.table(insert.table);
                 self.foretold.carries |= !schema.entries.is_empty();
                 self.parents_of_inserted(insert);
-                if let Some(conflict) = &insert.on_conflict
-                    && schema.may_arbitrate_globally(arbiter(schema, conflict.columns.as_deref()))
-                {
-                    self.refuse(global_arbiter(&schema.name));
-                }
+                self.global_arbiter(insert);
                 let Some(conflict) = &insert.on_conflict else { return };
                 if let Some((assignments, _)) = &conflict.update {
                     // The row that is met has the values by which it is met.
@@ -280,7 +328,8 @@ impl Foreseen<'_> {
                 .partition(table)
                 .is_some_and(|own| own.iter().any(|column| columns.contains(column)))
         {
-            self.refuse(moves(&self.catalog().table(table).name));
+            self.foretold.carries |= self.whole.1;
+            self.foretold.moves = Some(moves(&self.catalog().table(table).name));
         }
         let schema = self.schema.table(table);
         self.foretold.carries |= schema.entries.iter().any(|key| match &change {
@@ -332,6 +381,30 @@ impl Foreseen<'_> {
             _ => {}
         }
     }
+}
+
+/// Returns whether a row that the INSERT … ON CONFLICT meets may live on any shard.
+pub fn arbitrates_globally(schema: &Schema, insert: &Insert) -> bool {
+    let table = schema.table(insert.table);
+    let of = |columns: Option<&[ColumnIndex]>| table.may_arbitrate_globally(arbiter(table, columns));
+    insert.on_conflict.as_ref().is_some_and(|conflict| of(conflict.columns.as_deref()))
+}
+
+/// Returns whether it inserts one row, at one shard.
+fn inserts_one_row(router: &Router<'_>, insert: &Insert) -> bool {
+    let is_one = matches!(&insert.source, InsertSource::Values(rows) if rows.len() == 1);
+    is_one && matches!(router.statement(&Statement::Insert(insert.clone())), Route::By(_) | Route::Own)
+}
+
+/// Returns whether the statement can be undone and begin again at the shard of a row that it conflicts with: it is an INSERT of one row, and
+/// nothing else.
+pub fn may_begin_again(router: &Router<'_>, schema: &Schema, procedure: &Procedure, insert: &Insert) -> bool {
+    let mut statements = 0;
+    each_statement(&procedure.body, &mut |_, _| statements += 1);
+    router.is_partitioned(insert.table)
+        && statements == 1
+        && arbitrates_globally(schema, insert)
+        && inserts_one_row(router, insert)
 }
 
 /// The unique index of these columns, in any order.

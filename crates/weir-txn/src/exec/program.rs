@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_analysis::plan::{GuardKind, Placement, Plan};
 use weir_analysis::reasons::Reason;
 use weir_core::ids::ShardId;
-use weir_sql::bound::{LoopLabel, RaiseLevel};
+use weir_sql::bound::{Insert, LoopLabel, RaiseLevel};
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::{Application, Span, Text, is_block};
 use weir_types::{SqlError, SqlState, SqlType, Value};
@@ -16,6 +16,7 @@ use super::ahead::Ahead;
 use super::compile::{Closed, LookedUp, TablesWith};
 use super::definition::Description;
 use super::expr::CompiledExpr;
+use super::foreseen::arbitrates_globally;
 use super::gather::Gather;
 use super::gathered::CompiledMerge;
 use super::plpgsql::Isolation;
@@ -85,6 +86,8 @@ pub struct CompiledProcedure {
     pub guarded: bool,
     /// It is an ad-hoc statement.
     pub by_itself: bool,
+    /// It is one statement, not a DO block: no other statement meets what it does before all shards have done it.
+    pub is_statement: bool,
     pub admission: Admission,
     /// Tables whose changes are noted, for the checks of assertions.
     pub watched: Option<Arc<Watched>>,
@@ -134,6 +137,7 @@ impl CompiledProcedure {
             read_only: false,
             guarded: true,
             by_itself: true,
+            is_statement: true,
             admission: Admission::Runs,
             watched: None,
             isolation: Isolation::Snapshot,
@@ -551,6 +555,11 @@ impl Program {
         self.described.as_ref().map(|(application, description)| (application, description))
     }
 
+    /// Returns whether a row that the INSERT … ON CONFLICT meets may live on any shard: it runs row by row.
+    pub fn arbitrates_globally(&self, insert: &Insert) -> bool {
+        arbitrates_globally(&self.schema, insert)
+    }
+
     pub fn partition(&self, table: TableId) -> Option<&[ColumnIndex]> {
         self.placement[table.0 as usize].columns()
     }
@@ -696,7 +705,7 @@ impl Program {
             Callee::Text(text) => self.text(text).map(Runs::Text).map_err(|wrong| wrong.error),
             Callee::Constraints(_) => Ok(Runs::Nothing(CompiledProcedure::nothing("SET CONSTRAINTS"))),
             Callee::Derived(_) => Ok(Runs::Nothing(CompiledProcedure::nothing("entries of unique keys"))),
-            Callee::Serializable(callee) => self.callee(callee),
+            Callee::Serializable(callee) | Callee::Attempt(callee, _) => self.callee(callee),
             Callee::Definition(_)
             | Callee::AdvisoryLock { .. }
             | Callee::Sequences

@@ -64,7 +64,7 @@ impl Remaking<'_> {
                 remade.push(Remake::Same(was));
                 continue;
             }
-            let entries = self.entries(rows, table, (was, &sources))?;
+            let entries = self.entries(rows, table, (was, &sources));
             // Rows whose partition columns do not change stay on their shard.
             let places = self.program.partition(table.id).filter(|_| self.program.shards > 1);
             let moves = places
@@ -83,14 +83,14 @@ impl Remaking<'_> {
         Ok(remade)
     }
 
-    /// Of each global key of a table, its entries before; none of a key that is new. Nobody has made the entries of such a key, so the table
-    /// has to be empty.
+    /// Of each global key of a table, its entries before; none of a key that is new. The entries of such a key follow, once all shards have
+    /// the definition ([`Derived::Entries`](crate::message::Derived)).
     fn entries(
         &self,
         rows: MergedRows<'_>,
         table: &Table,
         (was, sources): (TableId, &[Source]),
-    ) -> Result<Vec<Option<TableId>>, SqlError> {
+    ) -> Vec<Option<TableId>> {
         let (old, now) = (rows.schema().table(was), self.program.schema.table(table.id));
         let key_before = |index: IndexId| -> Option<Vec<ColumnIndex>> {
             let column = |of: &IndexColumn| match sources[of.column?] {
@@ -109,12 +109,7 @@ impl Remaking<'_> {
             };
             old.entries.iter().position(is_same).map(|at| entries_id(was, at))
         };
-        let of = |entries: &EntriesSchema| match entries_before(entries.index) {
-            Some(before) => Ok(Some(before)),
-            None if rows.row_count(was) == 0 => Ok(None),
-            None => Err(new_global_key(table, &now.indexes[entries.index].name)),
-        };
-        now.entries.iter().map(of).collect()
+        now.entries.iter().map(|entries| entries_before(entries.index)).collect()
     }
 
     fn sources(&self, table: &Table, was: TableId) -> Result<Vec<Source>, SqlError> {
@@ -266,17 +261,6 @@ fn has_to_move(table: &Table) -> SqlError {
     not_supported(&what, "Make a new table, INSERT INTO it what is SELECTed of this one, and rename it.")
 }
 
-fn new_global_key(table: &Table, name: &str) -> SqlError {
-    let what = format!(
-        "unique key \"{name}\" over several shards of {}, which has rows and whose columns do not say where a row lives",
-        table.name
-    );
-    not_supported(
-        &what,
-        "Make a new table that has the key, INSERT INTO it what is SELECTed of this one, and rename it.",
-    )
-}
-
 fn not_supported(what: &str, hint: &str) -> SqlError {
     SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("not supported: {what}")).with_hint(hint)
 }
@@ -323,7 +307,7 @@ impl Say {
 }
 
 /// PostgreSQL words the error differently if the index is created after the rows.
-fn duplicated(error: SqlError, table: &TableSchema) -> SqlError {
+pub(super) fn duplicated(error: SqlError, table: &TableSchema) -> SqlError {
     let name = error.fields().constraint.clone().unwrap_or_default();
     if error.state() != SqlState::UNIQUE_VIOLATION || !table.indexes.iter().any(|index| index.name == name) {
         return error;

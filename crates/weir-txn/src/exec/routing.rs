@@ -4,12 +4,12 @@
 //! of rows. These are traced back to parameters, so that a coordinator computes a call's participants from its arguments alone.
 
 use weir_analysis::plan::{Placement, Plan};
-use weir_sql::Catalog;
 use weir_sql::bound::{
     BinaryOp, Distinct, Expr, ExprKind, FromItem, Insert, InsertSource, Query, QueryBody, RelationId,
     Statement,
 };
 use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_sql::{Catalog, Span};
 use weir_types::cast::{CastContext, cast};
 use weir_types::{SqlType, Value};
 
@@ -189,6 +189,11 @@ pub(super) fn without_integer_cast(expr: &Expr) -> &Expr {
     }
 }
 
+/// The key of the shard that writes a table first of which every shard has a copy: its writers meet there.
+fn first_of_copies() -> Expr {
+    Expr { kind: ExprKind::Literal(Value::Int(0)), ty: SqlType::Int8, span: Span::default() }
+}
+
 impl Router<'_> {
     pub fn partition(&self, table: TableId) -> Option<&[ColumnIndex]> {
         match self.plan.placement(table) {
@@ -239,9 +244,16 @@ impl Router<'_> {
     }
 
     pub fn statement(&self, statement: &Statement) -> Route {
-        match statement {
-            Statement::Insert(insert) => self.insert(insert),
-            _ => self.resolve(&equalities_of(statement)),
+        let written = match statement {
+            Statement::Insert(insert) => return self.insert(insert),
+            Statement::Update(update) => Some(update.table),
+            Statement::Delete(delete) => Some(delete.table),
+            Statement::Query(_) => None,
+        };
+        match self.resolve(&equalities_of(statement)) {
+            route if written.is_none_or(|table| self.is_partitioned(table)) => route,
+            Route::Anywhere => Route::By(vec![first_of_copies()]),
+            _ => Route::Everywhere,
         }
     }
 

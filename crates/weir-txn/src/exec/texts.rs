@@ -520,11 +520,11 @@ impl Texts {
             Statement::Delete(delete) => (delete.table, statement.span()),
         };
         let name = &catalog.table(table).name;
-        if *self.plan.placement(table) == Placement::Replicated {
+        if *self.plan.placement(table) == Placement::Replicated && !catalog.table(table).replicated {
             return Err(refused(
                 span,
                 format!("a write to {name}, of which every shard has a copy because no procedure writes it"),
-                "write a procedure that does it, so that the table is placed on one shard or another",
+                "write a procedure that does it, so that the table is placed on one shard or another; or say that it is copied: COMMENT ON TABLE … IS 'weir: replicated'",
             ));
         }
         if self.closed.is_everything() {

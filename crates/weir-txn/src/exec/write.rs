@@ -5,10 +5,13 @@ pub mod changed;
 mod check;
 mod children;
 mod claim;
+mod copies;
 mod deferred;
 mod distant;
 mod global;
+mod moves;
 pub(super) mod operation;
+mod proposed;
 mod readers;
 mod rules;
 
@@ -26,11 +29,11 @@ pub use self::rules::{CheckRule, Children, ForeignKeyRule, Reference, TableRules
 use super::access::{TableAccess, unpack_row};
 use super::call::{Place, Run, Stop};
 use super::expr::CompiledExpr;
-use super::foreseen::global_arbiter;
 use super::query::CompiledQuery;
 use super::slots::{ROW_IDENTITY, Slot, SlotAllocator};
 use crate::claims::Interval;
 use crate::faults::Faults;
+use crate::message::Attempt;
 use crate::storage::layout::Packed;
 use crate::storage::{ColumnChange, ColumnOperation, IndexId, Operation, RowRef, Rows, UpdateName, Write};
 
@@ -41,6 +44,8 @@ pub struct CompiledInsert {
     pub source: CompiledSource,
     pub defaults: Vec<(ColumnIndex, CompiledExpr)>,
     pub on_conflict: Option<CompiledConflict>,
+    /// It is a statement of one row by itself, so it may begin again at the shard of a row that it conflicts with.
+    pub may_begin_again: bool,
     pub returning: Vec<CompiledExpr>,
     /// Its rows belong to the same command as the preceding INSERT.
     pub continues: bool,
@@ -270,13 +275,11 @@ impl<F: Faults> Run<'_, F> {
                 "a row that needs another shard's data before it can be prepared is not supported",
             )));
         }
-        self.check_home(table, values)?;
-        let unseen = self.check_row(table, values, &|_| true, Some(insert))?;
-        if let Some(conflict) = &insert.on_conflict
-            && self.fragment.program.schema.table(table).may_arbitrate_globally(conflict.index)
-        {
-            return Err(global_arbiter(&self.fragment.program.schema.table(table).name).into());
+        if !self.is_at_conflict() {
+            self.check_home(table, values)?;
         }
+        let unseen = self.check_row(table, values, &|_| true, Some(insert))?;
+        self.check_arbiter(insert)?;
         if let Some(conflict) = &insert.on_conflict
             && let Some(row) = self.conflicting(table, conflict.index, values)?
         {
@@ -289,19 +292,20 @@ impl<F: Faults> Run<'_, F> {
                 Some(update) => self.update_conflicting(insert, row, values, update),
             };
         }
+        if self.is_at_conflict() {
+            return self.return_home(insert, values).map(|()| 0);
+        }
         self.claim_keys(table, values)?;
         self.check_readers(table, None, Some(&|column| values[column].clone()))?;
-        self.derive(table, (None, Some(&|column| values[column].clone())))?;
+        if let Some(home) = self.derive_new(insert, values)? {
+            self.begin_again(table, Attempt::AtConflict(home));
+            return Ok(0);
+        }
         self.note_change(table, None, Some(&|column| values[column].clone()));
-        let row = match self.fragment.storage.insert(table, values, self.fragment.timestamp) {
-            Ok(row) => row,
-            Err(error) => {
-                if error.state() == SqlState::UNIQUE_VIOLATION {
-                    self.wait_for_keys(table, &|column| values[column].clone())?;
-                }
-                return Err(error.into());
-            }
-        };
+        let row = self.put_row(table, values)?;
+        if self.is_copied(table) {
+            self.derive_copy(table, None, Some(values.to_vec()));
+        }
         self.upserts(insert, row);
         self.look_later(table, row, &unseen);
         if self.fragment.keep_writes && self.fragment.storage.is_in_place() {
@@ -433,6 +437,9 @@ impl<F: Faults> Run<'_, F> {
                 self.fragment.storage.ask_existence(false);
                 let _ = looked?;
                 let found = found.filter(|row| self.fragment.environment.is_chosen(update.table, *row));
+                if found.is_none() {
+                    self.wait_for_absent(access)?;
+                }
                 if let Some(row) = found {
                     let updated = self.update_row(update, row);
                     self.choosing_to_write(updated, update.table, [row].into_iter())?;
@@ -442,6 +449,9 @@ impl<F: Faults> Run<'_, F> {
             Matches::Access(access) => {
                 let mut rows = self.with_cx(|cx| access.collect_matches(cx))?;
                 rows.retain(|row| self.fragment.environment.is_chosen(update.table, row.row));
+                if rows.is_empty() {
+                    self.wait_for_absent(access)?;
+                }
                 // The frame contains the row examined last, whether it matched or not.
                 for &row in &rows {
                     check()?;
@@ -533,13 +543,15 @@ impl<F: Faults> Run<'_, F> {
             for column in 0..schema.types.len() {
                 new.push(self.changed(table, row, changes, column));
             }
-            self.check_moved(table, row, &new)?;
-            let mut unseen = self.check_row(table, &new, &touched, None)?;
-            // An unchanged foreign key need not be checked again.
-            let rules = &self.fragment.program.rules[table.0 as usize].foreign_keys;
-            let old = |column| self.fragment.storage.value(table, RowRef { shard: 0, row }, column);
-            unseen.retain(|at| rules[at].key_columns.iter().any(|&column| old(column) != new[column]));
-            self.look_later(table, row, &unseen);
+            // Its new home checks a row that moves.
+            if !self.note_move(table, row, &new)? {
+                let mut unseen = self.check_row(table, &new, &touched, None)?;
+                // An unchanged foreign key need not be checked again.
+                let rules = &self.fragment.program.rules[table.0 as usize].foreign_keys;
+                let old = |column| self.fragment.storage.value(table, RowRef { shard: 0, row }, column);
+                unseen.retain(|at| rules[at].key_columns.iter().any(|&column| old(column) != new[column]));
+                self.look_later(table, row, &unseen);
+            }
             self.on_parent_change(table, row, Some(&new))?;
         }
         self.claim_keys_of_row(table, row, changes)?;
@@ -557,13 +569,19 @@ impl<F: Faults> Run<'_, F> {
         {
             self.ran.writes.push(Write { table, row: Some(row), operation: operation.clone() });
         }
+        let copied = self.copied_row(table, row);
         let updated = self.fragment.storage.update(table, row, changes, self.fragment.timestamp, operation);
         if let Err(error) = &updated
             && error.state() == SqlState::UNIQUE_VIOLATION
         {
             self.wait_for_keys(table, &|column| self.changed(table, row, changes, column))?;
         }
-        Ok(updated?)
+        updated?;
+        if copied.is_some() {
+            let new = self.row_values(table, row);
+            self.derive_copy(table, copied, Some(new));
+        }
+        Ok(())
     }
 
     fn changed(
@@ -618,6 +636,7 @@ impl<F: Faults> Run<'_, F> {
             }
         }
         if let (Matches::Access(access), true) = (&delete.rows, rows.is_empty()) {
+            self.wait_for_absent(access)?;
             self.hold_absent(access)?;
         }
         for &row in &rows {
@@ -643,6 +662,13 @@ impl<F: Faults> Run<'_, F> {
         self.on_parent_change(table, row, None)?;
         self.derive_change(table, row, None)?;
         self.note_change(table, Some(row), None);
+        if let copied @ Some(_) = self.copied_row(table, row) {
+            self.derive_copy(table, copied, None);
+        }
+        self.remove_row(table, row)
+    }
+
+    fn remove_row(&mut self, table: TableId, row: u32) -> Result<(), Stop> {
         if self.fragment.keep_writes && !self.is_own(table, row) {
             self.ran.writes.push(Write { table, row: Some(row), operation: Operation::Delete });
         }

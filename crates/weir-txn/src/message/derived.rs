@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use smallvec::{SmallVec, smallvec};
 use weir_core::ids::ShardId;
 use weir_sql::catalog::TableId;
 use weir_types::Value;
 
+use super::Attempt;
 use crate::placement::shard_of;
 
 /// A unique key whose columns do not say where a row lives: a unique index of a table, by its position.
@@ -31,6 +33,19 @@ pub enum Derived {
     /// Where the parent of a row is found: it must be there, and stay. `rule` is one of the foreign keys of the child's table, `key` has the
     /// order of the parent's index.
     Parent { at: ShardId, child: TableId, rule: usize, key: Vec<Value>, why: WhyParent },
+    /// At the owner of an arbiter of INSERT … ON CONFLICT: as `Add`, but if a row has the key, it answers where that row is.
+    Propose { key: GlobalKey, values: Vec<Value>, home: ShardId },
+    /// At a shard with rows of a table that has got the key by a definition: entries of the rows from this slot on are to be derived.
+    Entries { at: ShardId, key: GlobalKey, from: u32 },
+    /// As `Add`, of a row that was there before the key.
+    Fill { key: GlobalKey, values: Vec<Value>, home: ShardId },
+    /// At all shards but `from`, which has written a row that every shard has a copy of: as it was, and as it is. They are written in the
+    /// order of their numbers.
+    Copy { number: u32, from: ShardId, table: TableId, old: Option<Vec<Value>>, new: Option<Vec<Value>> },
+    /// At the shard where a row lives since an update: the row.
+    Row { at: ShardId, table: TableId, values: Vec<Value> },
+    /// For the coordinator: an INSERT … ON CONFLICT of the table is to be undone, and begins again.
+    BeginAgain { table: TableId, attempt: Attempt },
 }
 
 /// Change of a parent's row, which decides what its children's foreign key does to them.
@@ -57,7 +72,14 @@ impl Derived {
     /// The constraint that it is of: the table, and the number of the unique index or foreign key.
     pub fn constraint(&self) -> (TableId, usize) {
         match self {
-            Derived::Remove { key, .. } | Derived::Add { key, .. } => (key.table, key.index),
+            Derived::Remove { key, .. }
+            | Derived::Add { key, .. }
+            | Derived::Propose { key, .. }
+            | Derived::Fill { key, .. }
+            | Derived::Entries { key, .. } => (key.table, key.index),
+            Derived::BeginAgain { table, .. } | Derived::Copy { table, .. } | Derived::Row { table, .. } => {
+                (*table, 0)
+            }
             Derived::Children { parent, reference, .. } => (*parent, *reference),
             Derived::Parent { child, rule, .. } => (*child, *rule),
         }
@@ -66,17 +88,57 @@ impl Derived {
     /// Values of the key's columns.
     pub fn values(&self) -> &[Value] {
         match self {
-            Derived::Remove { values, .. } | Derived::Add { values, .. } => values,
+            Derived::Remove { values, .. }
+            | Derived::Add { values, .. }
+            | Derived::Propose { values, .. }
+            | Derived::Fill { values, .. } => values,
+            Derived::BeginAgain { .. } | Derived::Entries { .. } => &[],
+            Derived::Copy { old, new, .. } => new.as_ref().or(old.as_ref()).map_or(&[], |values| &values[..]),
+            Derived::Row { values, .. } => values,
             Derived::Children { old, .. } => old,
             Derived::Parent { key, .. } => key,
         }
     }
 
-    /// The shard that it is for. The owner of a key is the shard that its values say.
-    pub fn target(&self, shards: u16) -> ShardId {
+    /// The shards that it is for; none: the coordinator. The owner of a key is the shard that its values say.
+    pub fn targets(&self, shards: u16) -> SmallVec<[ShardId; 4]> {
         match self {
-            Derived::Remove { values, .. } | Derived::Add { values, .. } => shard_of(values, shards),
-            Derived::Children { at, .. } | Derived::Parent { at, .. } => *at,
+            Derived::Remove { values, .. }
+            | Derived::Add { values, .. }
+            | Derived::Propose { values, .. }
+            | Derived::Fill { values, .. } => {
+                smallvec![shard_of(values, shards)]
+            }
+            Derived::Children { at, .. }
+            | Derived::Parent { at, .. }
+            | Derived::Entries { at, .. }
+            | Derived::Row { at, .. } => smallvec![*at],
+            Derived::Copy { from, .. } => (0..shards).filter(|shard| shard != from).collect(),
+            Derived::BeginAgain { .. } => SmallVec::new(),
+        }
+    }
+
+    /// How its statement is to begin again.
+    pub(crate) fn attempt(&self) -> Option<Attempt> {
+        match self {
+            Derived::BeginAgain { attempt, .. } => Some(*attempt),
+            _ => None,
+        }
+    }
+
+    /// Returns whether builds that do not know [`Attempt`] do not know it.
+    pub(crate) fn is_as_new_as_attempts(&self) -> bool {
+        match self {
+            Derived::Remove { .. }
+            | Derived::Add { .. }
+            | Derived::Children { .. }
+            | Derived::Parent { .. } => false,
+            Derived::Propose { .. }
+            | Derived::BeginAgain { .. }
+            | Derived::Entries { .. }
+            | Derived::Fill { .. }
+            | Derived::Copy { .. }
+            | Derived::Row { .. } => true,
         }
     }
 
@@ -84,8 +146,14 @@ impl Derived {
     /// key any more, and parents when all have come and gone.
     pub(crate) fn stage(&self) -> u8 {
         match self {
-            Derived::Remove { .. } | Derived::Add { .. } => 0,
-            Derived::Children { .. } => 1,
+            Derived::Remove { .. }
+            | Derived::Add { .. }
+            | Derived::Propose { .. }
+            | Derived::Entries { .. }
+            | Derived::Fill { .. }
+            | Derived::Copy { .. } => 0,
+            // The entry of the row, as it was, is gone then.
+            Derived::Children { .. } | Derived::BeginAgain { .. } | Derived::Row { .. } => 1,
             Derived::Parent { .. } => 2,
         }
     }
@@ -94,6 +162,7 @@ impl Derived {
     pub(crate) fn bytes(&self) -> usize {
         let new = match self {
             Derived::Children { change: ParentChange::Gets(new), .. } => &new[..],
+            Derived::Copy { old: Some(old), new: Some(_), .. } => &old[..],
             _ => &[],
         };
         16 + self.values().iter().chain(new).map(|value| 16 + value.content_bytes()).sum::<usize>()
@@ -140,7 +209,9 @@ impl Derived {
     pub(crate) fn by_target(derived: Vec<Derived>, shards: u16) -> BTreeMap<ShardId, Vec<Derived>> {
         let mut targets: BTreeMap<ShardId, Vec<Derived>> = BTreeMap::new();
         for one in derived {
-            targets.entry(one.target(shards)).or_default().push(one);
+            for target in one.targets(shards) {
+                targets.entry(target).or_default().push(one.clone());
+            }
         }
         targets.values_mut().for_each(|list| list.sort_unstable());
         targets

@@ -2,6 +2,7 @@
 //! values, guards, answers of round one).
 
 mod attachment;
+mod attempt;
 mod changed;
 mod definition;
 mod derived;
@@ -26,6 +27,7 @@ use crate::placement::shard_of_integer;
 use crate::stream::RowQueue;
 
 pub use attachment::Attachment;
+pub use attempt::Attempt;
 pub use changed::Changed;
 pub use definition::{Change, Definition, PlanOf};
 pub use derived::{Derived, GlobalKey, ParentChange, WhyParent};
@@ -84,6 +86,8 @@ pub enum Callee {
     /// Keeps out all other writers, on all shards, from here to the end of the transaction; only in an interactive transaction. It waits for
     /// those that have begun.
     Barrier,
+    /// An ad-hoc statement that begins again; only in an interactive transaction.
+    Attempt(Arc<Callee>, Attempt),
 }
 
 impl Callee {
@@ -103,6 +107,21 @@ impl Callee {
 
     pub(crate) fn is_serializable(&self) -> bool {
         matches!(self, Callee::Serializable(_))
+    }
+
+    /// Which attempt it is; none: the first.
+    pub(crate) fn attempt(&self) -> Option<Attempt> {
+        match self {
+            Callee::Attempt(_, attempt) => Some(*attempt),
+            Callee::Serializable(callee) => callee.attempt(),
+            _ => None,
+        }
+    }
+
+    /// Returns whether builds that do not know [`Attempt`] cannot run it.
+    pub(crate) fn is_as_new_as_attempts(&self) -> bool {
+        let derived = || self.derived().is_some_and(|all| all.iter().any(Derived::is_as_new_as_attempts));
+        self.attempt().is_some() || derived()
     }
 
     pub(crate) fn reads(&self) -> Option<&Arc<QueryReads>> {

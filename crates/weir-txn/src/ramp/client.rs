@@ -636,13 +636,17 @@ impl Coordinator {
         if let Some((tag, call, age, retries)) = again {
             match retries.checked_sub(RETRIES_AT_ONCE) {
                 Some(more) if self.resends => {
-                    let pause_ms = (PAUSE_MS[0] << more.min(8)).min(PAUSE_MS[1]);
-                    let resting = Resting { tag, call, age, retries, since_ms: now_ms };
-                    self.resting.push((now_ms + pause_ms, resting));
+                    self.rest(now_ms, Resting { tag, call, age, retries, since_ms: now_ms }, more);
                 }
                 _ => self.begin_aged(now_ms, tag, call, (age, retries), out),
             }
         }
+    }
+
+    /// Lets a call begin again after a pause, the longer the more `often` it has.
+    fn rest(&mut self, now_ms: u64, resting: Resting, often: u32) {
+        let pause_ms = (PAUSE_MS[0] << often.min(8)).min(PAUSE_MS[1]);
+        self.resting.push((now_ms + pause_ms, resting));
     }
 
     fn perform_read(&mut self, now_ms: u64, sequence: u64, out: &mut Orders<Request, Event>) {

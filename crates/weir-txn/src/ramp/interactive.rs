@@ -2,6 +2,7 @@
 //! in order, the last one with the answers of the others; then others carry out what these have derived for them. The transaction ends like
 //! a call over all shards that have worked.
 
+mod again;
 mod alone;
 mod deriving;
 mod failing;
@@ -18,7 +19,7 @@ use weir_types::{SqlError, SqlState};
 
 use super::coordinator::{Action, gave_up, outcome};
 use crate::message::{
-    Answers, Begun, Call, Callee, Changed, Derived, Output, Reply, Request, Work, forgotten,
+    Answers, Attempt, Begun, Call, Callee, Changed, Derived, Output, Reply, Request, Work, forgotten,
 };
 
 pub(super) use alone::Alone;
@@ -33,6 +34,8 @@ pub struct Interactive {
     /// incarnation: the shard was asked, and the client abandoned that statement before its answer came.
     open: Vec<(ShardId, Option<u64>)>,
     phase: Phase,
+    /// The statement in progress, or the last one.
+    statement: Option<again::Statement>,
     /// The number of the last step before each savepoint, the innermost at the end.
     savepoints: Vec<u32>,
     /// Error after which only the end, or a rollback to a savepoint, is accepted. The client must receive it before it is cleared.
@@ -104,8 +107,7 @@ enum Phase {
     RollingBack {
         after: u32,
         waiting: Waiting,
-        /// The client waits for the rollback; otherwise a failed statement caused it.
-        is_awaited: bool,
+        then: RolledBack,
     },
     Binding {
         participants: Arc<[ShardId]>,
@@ -119,6 +121,17 @@ enum Phase {
     Ending(Ending<Timestamp>),
 }
 
+/// What follows a roll-back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RolledBack {
+    /// A failed statement has caused it.
+    Idle,
+    /// The client waits for it.
+    Answer,
+    /// The statement in progress begins again.
+    BeginsAgain(Attempt),
+}
+
 impl Interactive {
     pub fn begin(txn: TxnId, begun: Begun, links: Links) -> Interactive {
         Interactive {
@@ -127,6 +140,7 @@ impl Interactive {
             number: 0,
             open: Vec::new(),
             phase: Phase::Idle,
+            statement: None,
             savepoints: Vec::new(),
             failed: None,
             is_ended: false,
@@ -185,7 +199,11 @@ impl Interactive {
 
     /// Returns whether a statement is in progress, which may wait for other transactions.
     pub fn works(&self) -> bool {
-        matches!(self.phase, Phase::Parts { .. } | Phase::Last { .. } | Phase::Deriving { .. })
+        match &self.phase {
+            Phase::Parts { .. } | Phase::Last { .. } | Phase::Deriving { .. } => true,
+            Phase::RollingBack { then, .. } => matches!(then, RolledBack::BeginsAgain(_)),
+            _ => false,
+        }
     }
 
     /// Shards that have worked in it, with their incarnations.
@@ -206,12 +224,16 @@ impl Interactive {
     /// Begins a statement. `participants` in the order in which they are asked; at least one.
     pub fn statement(&mut self, mut call: Call, participants: Vec<ShardId>, out: &mut Vec<Action>) {
         assert!(self.is_between_statements(), "one statement after the other");
-        self.number += 1;
-        (self.derived, self.is_withdrawn) = (Vec::new(), false);
         if self.is_serializable && matches!(call.callee, Callee::Procedure(_) | Callee::Text(_)) {
             call.callee = Callee::Serializable(Arc::new(call.callee));
         }
-        let (call, participants): (_, Arc<[ShardId]>) = (Arc::new(call), participants.into());
+        self.begin_statement(Arc::new(call), participants.into(), out);
+    }
+
+    /// Sends the statement to its participants.
+    fn attempt(&mut self, call: Arc<Call>, participants: Arc<[ShardId]>, out: &mut Vec<Action>) {
+        self.number += 1;
+        (self.derived, self.is_withdrawn) = (Vec::new(), false);
         let (waiting, answers) = (Waiting::from(asked_first(&call, &participants)), Vec::new());
         self.phase = match waiting.is_over() {
             true => Phase::Last { call, participants, answers },
@@ -243,33 +265,39 @@ impl Interactive {
         self.savepoints.truncate(at + 1);
         match &mut self.phase {
             // The failed statement has started this rollback already.
-            Phase::RollingBack { is_awaited, .. } if at == innermost => *is_awaited = true,
+            Phase::RollingBack { then, .. } if at == innermost => *then = RolledBack::Answer,
             Phase::Idle if self.number == after => {
                 self.failed = None;
                 out.push(Action::Answer(Ok(Output::default())));
             }
-            Phase::Idle | Phase::RollingBack { .. } => self.begin_to_roll_back(after, true, out),
+            Phase::Idle | Phase::RollingBack { .. } => {
+                self.begin_to_roll_back(after, RolledBack::Answer, out);
+            }
             _ => out.push(Action::Answer(Err(no_savepoint()))),
         }
     }
 
-    fn begin_to_roll_back(&mut self, after: u32, is_awaited: bool, out: &mut Vec<Action>) {
+    fn begin_to_roll_back(&mut self, after: u32, then: RolledBack, out: &mut Vec<Action>) {
         self.note_asked();
         self.number += 1;
         let waiting = self.open.iter().map(|(shard, _)| *shard).collect();
-        self.phase = Phase::RollingBack { after, waiting, is_awaited };
+        self.phase = Phase::RollingBack { after, waiting, then };
         self.send(out);
         self.end_roll_back_if_told(out);
     }
 
     fn end_roll_back_if_told(&mut self, out: &mut Vec<Action>) {
-        let Phase::RollingBack { waiting, is_awaited, .. } = &self.phase else { return };
+        let Phase::RollingBack { waiting, then, .. } = &self.phase else { return };
         if !waiting.is_over() {
             return;
         }
-        if *is_awaited {
-            self.failed = None;
-            out.push(Action::Answer(Ok(Output::default())));
+        match *then {
+            RolledBack::BeginsAgain(attempt) => return self.begin_attempt(attempt, out),
+            RolledBack::Answer => {
+                self.failed = None;
+                out.push(Action::Answer(Ok(Output::default())));
+            }
+            RolledBack::Idle => {}
         }
         self.phase = Phase::Idle;
         // No shard keeps anything of the steps in between.
@@ -533,8 +561,13 @@ impl Interactive {
             }
             _ => return,
         };
-        if let Some(error) = error {
-            return self.fail(error, out);
+        // A row that is not inserted violates nothing.
+        let is_opposed = matches!(self.next_attempt(), Some(Attempt::AtConflict(_)));
+        if let Some(error) = error.filter(|_| !is_opposed) {
+            // Only one shard that has forgotten the transaction makes another one say so.
+            let is_forgotten = matches!(self.phase, Phase::Deriving { .. })
+                && error.state() == SqlState::SERIALIZATION_FAILURE;
+            return if is_forgotten { self.fail_for_good(error, out) } else { self.fail(error, out) };
         }
         if self.is_withdrawn {
             return self.fail_for_good(gave_up(), out);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smallvec::smallvec;
 use weir_core::ids::{Timestamp, TxnId};
+use weir_sql::catalog::TableId;
 use weir_types::SqlError;
 use weir_types::datetime::TransactionTime;
 
@@ -15,7 +16,7 @@ use crate::exec::program::Program;
 use crate::faults::Faults;
 use crate::message::{Age, Begun, Callee, Definition, Reply, Request, Work};
 use crate::shard::node::{Effects, Node};
-use crate::storage::{LoggedRow, MergedRows, WriteSet};
+use crate::storage::{IndexId, LoggedRow, MergedRows, WriteSet};
 
 /// A definition made by an open transaction. `schema_version` is the version that is not in place: the new one, or the previous one while
 /// the new one is in place.
@@ -30,6 +31,11 @@ impl Defined {
     /// Program of the schema version that is not in place.
     pub(crate) fn program(&self) -> &Arc<Program> {
         &self.schema_version.program
+    }
+
+    /// Global keys without entries, by table and index, of tables that have rows.
+    pub(crate) fn unfilled(&self) -> &[(TableId, IndexId)] {
+        self.schema_version.tables.unfilled()
     }
 
     pub(crate) fn step(&self) -> Step {
@@ -253,6 +259,7 @@ pub(crate) fn definition_of(callee: &Callee) -> Option<&Arc<Definition>> {
         | Callee::Constraints(_)
         | Callee::Derived(_)
         | Callee::Serializable(_)
+        | Callee::Attempt(..)
         | Callee::Reads(_)
         | Callee::Barrier => None,
     }

@@ -17,8 +17,8 @@ use crate::exec::definition::Description;
 use crate::exec::program::Program;
 use crate::faults::Faults;
 use crate::message::{
-    Attachment, Call, Callee, Decision, Derived, ParentChange, PartsRead, Progress, QueryReads, ReadQuery,
-    Reply, Request, Sibling, Work, too_large, too_much_derived,
+    Attachment, Attempt, Call, Callee, Decision, Derived, ParentChange, PartsRead, Progress, QueryReads,
+    ReadQuery, Reply, Request, Sibling, Work, too_large, too_much_derived,
 };
 use crate::shard::node::Node;
 use crate::storage::{Rows as _, TableSchema};
@@ -29,6 +29,8 @@ const RAISED_FROM: u16 = 3;
 const WAITS_BESIDES_FROM: u16 = 4;
 /// First protocol version that knows [`Callee::Derived`] and [`Reply::Derived`].
 pub(super) const DERIVED_FROM: u16 = 6;
+/// First protocol version that knows [`Attempt`].
+pub(super) const ATTEMPTS_FROM: u16 = 8;
 
 impl<F: Faults> Exposed for Node<F> {
     type Description = Description;
@@ -94,8 +96,10 @@ impl<F: Faults> Exposed for Node<F> {
                     Callee::Procedure(_) | Callee::Text(_) => {
                         self.refuses_code(*txn, &work.call, &work.participants)
                     }
+                    Callee::Attempt(ref callee, _) => self.refuses_attempt(*txn, callee, work),
                     _ => Some("a serializable statement that is none"),
                 },
+                Callee::Attempt(callee, _) => self.refuses_attempt(*txn, callee, work),
                 Callee::Reads(reads) => self.refuses_reads(*txn, reads, work),
                 Callee::Barrier => {
                     let is_for_all = (0..shards).eq(work.participants.iter().copied());
@@ -180,11 +184,16 @@ impl<F: Faults> Exposed for Node<F> {
     fn of_version(reply: Reply, version: u16) -> Reply {
         match reply {
             Reply::Raised { reply, .. } if version < RAISED_FROM => Self::of_version(*reply, version),
-            Reply::Raised { notices, reply } if version < DERIVED_FROM => {
+            Reply::Raised { notices, reply } if version < ATTEMPTS_FROM => {
                 Reply::Raised { notices, reply: Box::new(Self::of_version(*reply, version)) }
             }
             // Nobody would carry the writes: the statement fails, and its transaction undoes it.
             Reply::Derived { reply, .. } if version < DERIVED_FROM => {
+                failed(*reply, keys_of_older_build("for a client", version))
+            }
+            Reply::Derived { derived, reply }
+                if version < ATTEMPTS_FROM && derived.iter().any(Derived::is_as_new_as_attempts) =>
+            {
                 failed(*reply, keys_of_older_build("for a client", version))
             }
             // A coordinator that learns of one holder only detects some deadlocks later.
@@ -331,7 +340,18 @@ impl<F: Faults> Node<F> {
         if call.callee.is_serializable() {
             return Some("a serializable statement by itself");
         }
+        if call.callee.attempt().is_some() {
+            return Some("a statement that begins again by itself");
+        }
         self.refuses_code(txn, call, participants)
+    }
+
+    /// A statement that begins again: at the shard of a row that it conflicts with, or where it began.
+    fn refuses_attempt(&self, txn: TxnId, callee: &Callee, work: &Work) -> Option<&'static str> {
+        if !matches!(callee, Callee::Text(_)) {
+            return Some("an attempt of no statement");
+        }
+        self.refuses_code(txn, &work.call, &work.participants)
     }
 
     /// The same of a statement of an open transaction.
@@ -353,6 +373,10 @@ impl<F: Faults> Node<F> {
         if !is_fit || !call.args.iter().zip(procedure.inputs.iter().cycle()).all(fit) {
             return Some("arguments that are not the procedure's");
         }
+        if let Some(Attempt::AtConflict(shard)) = call.callee.attempt() {
+            let is_here = shard == self.id() && *participants == [shard];
+            return (!is_here).then_some("an attempt at another shard");
+        }
         let Ok(expected) = program.participants(call) else {
             return Some("a call that cannot run on several shards");
         };
@@ -371,7 +395,10 @@ fn fits(program: &Program, one: &Derived, here: ShardId, shards: ShardId) -> Opt
     let types_of = |columns: &[ColumnIndex]| columns.iter().map(|&column| &schema.types[column]).collect();
     let rules = program.rules.get(table.0 as usize)?;
     let fits = match one {
-        Derived::Remove { values, home, .. } | Derived::Add { values, home, .. } => {
+        Derived::Remove { values, home, .. }
+        | Derived::Add { values, home, .. }
+        | Derived::Propose { values, home, .. }
+        | Derived::Fill { values, home, .. } => {
             let index = schema.indexes.get(at).filter(|index| index.unique)?;
             let types: Vec<&SqlType> = index.columns.iter().map(|column| &column.ty).collect();
             are_of(values, &types) && *home < shards && *home != here
@@ -381,12 +408,20 @@ fn fits(program: &Program, one: &Derived, here: ShardId, shards: ShardId) -> Opt
             let new = if let ParentChange::Gets(new) = change { new } else { old };
             are_of(old, &types) && are_of(new, &types)
         }
+        Derived::BeginAgain { .. } => false,
+        Derived::Copy { from, old, new, .. } => {
+            let types: Vec<&SqlType> = schema.types.iter().collect();
+            let are_rows = old.iter().chain(new).all(|values| are_of(values, &types));
+            *from < shards && are_rows && program.partition(table).is_none()
+        }
+        Derived::Row { values, .. } => are_of(values, &schema.types.iter().collect::<Vec<_>>()),
+        Derived::Entries { key, .. } => schema.entries.iter().any(|entries| entries.index == key.index),
         Derived::Parent { key, .. } => {
             let types: Vec<&SqlType> = types_of(&rules.foreign_keys.get(at)?.key_columns);
             are_of(key, &types)
         }
     };
-    Some(fits && one.target(shards) == here)
+    Some(fits && one.targets(shards).contains(&here))
 }
 
 /// The reply to a statement that fails with this error although its shard has done its share.

@@ -162,6 +162,7 @@ impl<F: Faults> LongCall<F> {
             has_locks: true,
             looks: looks.then_some(if self.bugs.forgets_deferred() { &[][..] } else { later }),
             derived: call.callee.derived().map(|derived| &derived[..]),
+            attempt: call.callee.attempt(),
             prepared: &|visit| self.prepared.iter().for_each(|(txn, writes)| visit(*txn, writes)),
             bugs: self.bugs,
         };

@@ -28,7 +28,7 @@ use crate::exec::worker::ClaimsOf;
 use crate::faults::{Faults, NoFaults};
 use crate::message::{Age, Begun, Call, Callee, Decision, Progress, Reply, Request, schema_has_changed};
 use crate::shard::definitions::Barrier;
-use crate::shard::exposed::{DERIVED_FROM, keys_of_older_build};
+use crate::shard::exposed::{ATTEMPTS_FROM, DERIVED_FROM, keys_of_older_build};
 use crate::shard::in_doubt::InDoubt;
 use crate::shard::long_calls::role_of_prepare;
 use crate::shard::open::Open;
@@ -286,7 +286,8 @@ impl<F: Faults> Shard for Node<F> {
                 Some(Reply::Executed { txn: *txn, result: Err(error) })
             }
             Request::Work { txn, work, .. }
-                if version < DERIVED_FROM && work.call.callee.derived().is_some() =>
+                if version < DERIVED_FROM && work.call.callee.derived().is_some()
+                    || version < ATTEMPTS_FROM && work.call.callee.is_as_new_as_attempts() =>
             {
                 let error = keys_of_older_build("at a node", version);
                 Some(Reply::Refused { txn: *txn, shard, error })
@@ -856,6 +857,7 @@ impl<F: Faults> Node<F> {
                 && !self.bugs.ignores_open(),
             looks: looks.then_some(if self.bugs.forgets_deferred() { &[][..] } else { later }),
             derived: call.callee.derived().map(|derived| &derived[..]),
+            attempt: call.callee.attempt(),
             prepared: &|visit| {
                 let others = self.participant.prepared().iter().filter(|(other, _)| **other != txn);
                 others.for_each(|(other, prepared)| visit(*other, &prepared.writes));

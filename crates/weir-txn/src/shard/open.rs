@@ -88,6 +88,16 @@ impl Open {
         pending(self.done.iter().map(|done| (done.setting.as_ref(), &done.later[..])), last, program)
     }
 
+    /// Rows that the earlier batches of the statement in progress have inserted or updated by ON CONFLICT DO UPDATE.
+    fn upserted(&self) -> Vec<(TableId, u32)> {
+        if self.settings == 0 {
+            return Vec::new();
+        }
+        // The statement begins with a setting.
+        let of_statement = self.done.iter().rev().take_while(|done| done.setting.is_none());
+        of_statement.flat_map(|done| done.upserted.iter().copied()).collect()
+    }
+
     /// Returns whether a deferred check is outstanding.
     fn has_pending(&self, program: &Program) -> bool {
         self.done.iter().any(|done| !done.later.is_empty()) && !self.pending(None, program).is_empty()
@@ -120,7 +130,7 @@ pub(crate) struct Done {
     setting: Option<Setting>,
     /// Deferred checks that it has left.
     later: Vec<Later>,
-    /// For a batch of a statement: rows inserted or updated by ON CONFLICT DO UPDATE in this and the earlier batches.
+    /// For a batch of a statement: rows inserted or updated by ON CONFLICT DO UPDATE in this batch, and in none before it.
     upserted: Vec<(TableId, u32)>,
     /// Shards for which it has derived writes, ascending: the coordinator has made them participants before the transaction ends.
     targets: Vec<ShardId>,
@@ -147,7 +157,7 @@ pub(super) struct OpenState {
 
 /// Shards that these writes are for, ascending.
 fn targets_of(derived: &[Derived], shards: ShardId) -> Vec<ShardId> {
-    let mut targets: Vec<ShardId> = derived.iter().map(|one| one.target(shards)).collect();
+    let mut targets: Vec<ShardId> = derived.iter().flat_map(|one| one.targets(shards)).collect();
     targets.sort_unstable();
     targets.dedup();
     targets
@@ -222,7 +232,8 @@ impl<F: Faults> Node<F> {
         }
         if let Some(definition) = defines {
             let result = self.define_within(&mut open, number, &definition, work.call.transaction_time);
-            return self.worked(txn, open, (number, result.map(|()| Default::default())), out);
+            let result = result.map(|derived| StepResult { derived, ..StepResult::default() });
+            return self.worked(txn, open, (number, result), out);
         }
         let mark = open.own.mark();
         let result = match self.run_statement(&mut open, (txn, &work, role), timestamp) {
@@ -258,7 +269,7 @@ impl<F: Faults> Node<F> {
         let state = OpenState {
             said: open.done.iter().filter_map(|done| done.setting.clone()).collect(),
             later: setting.map_or_else(Vec::new, |setting| open.pending(Some(setting), &program)),
-            upserted: open.done.last().map_or_else(Vec::new, |done| done.upserted.clone()),
+            upserted: open.upserted(),
             keys_claimed: open.keys_claimed,
         };
         (std::mem::take(&mut open.own), Some(state))
@@ -334,10 +345,6 @@ impl<F: Faults> Node<F> {
         }
         let setting = work.call.callee.setting().cloned();
         open.settings += usize::from(setting.is_some());
-        if let Some(before) = open.done.last_mut().filter(|_| !upserted.is_empty()) {
-            // The later list includes the rows of the earlier batch.
-            before.upserted = Vec::new();
-        }
         let derived = Derived::net(derived);
         let (number, targets) = (work.number, targets_of(&derived, self.program.shards));
         open.done.push(Done {
@@ -367,7 +374,7 @@ impl<F: Faults> Node<F> {
         let said: SmallVec<[&Setting; 2]> = settled.iter().filter_map(|done| done.setting.as_ref()).collect();
         let setting = work.call.callee.setting();
         let later = setting.map_or_else(Vec::new, |setting| open.pending(Some(setting), &self.program));
-        let upserted: &[(TableId, u32)] = open.done.last().map_or(&[], |done| &done.upserted);
+        let upserted = &open.upserted()[..];
         let keys_claimed = open.keys_claimed;
         let reads = work.call.callee.is_serializable().then(Reads::default);
         let statement =

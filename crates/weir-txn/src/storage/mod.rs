@@ -281,6 +281,11 @@ impl Storage {
         self.tables[table].row(row)
     }
 
+    /// One past the highest slot of the table in use.
+    pub fn slots(&self, table: TableId) -> u32 {
+        self.tables[table].slots()
+    }
+
     /// Column of a row that is not in the table.
     pub fn read_packed(&self, table: TableId, packed: &[u8], column: ColumnIndex) -> Value {
         self.tables[table].layout.read(packed, column)

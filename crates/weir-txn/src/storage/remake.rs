@@ -12,7 +12,7 @@ use weir_types::{SqlError, Value};
 
 use super::Storage;
 use super::layout::{Layout, Packed};
-use super::schema::{EntriesId, Schema, TableSchema, entries_id};
+use super::schema::{EntriesId, IndexId, Schema, TableSchema, entries_id};
 use super::table::TableStore;
 use super::write_set::MergedRows;
 
@@ -26,6 +26,8 @@ pub struct Remade {
     /// replaced, once the new one is in place.
     aside: BTreeMap<u32, TableStore>,
     place: Place,
+    /// Global keys, each by table and index, of tables with rows that have no entries for them yet.
+    unfilled: Vec<(TableId, IndexId)>,
 }
 
 /// Where the new schema's tables are, and how they came there.
@@ -53,7 +55,13 @@ pub type MakeRow<'a> = &'a mut dyn FnMut(&[Value]) -> Result<Vec<Value>, SqlErro
 impl Remade {
     /// Starts with no tables; the caller pushes all of them in order.
     pub fn new(schema: Arc<Schema>) -> Remade {
-        Remade { schema, same: Vec::new(), aside: BTreeMap::new(), place: Place::Aside }
+        let (same, aside, unfilled) = (Vec::new(), BTreeMap::new(), Vec::new());
+        Remade { schema, same, aside, place: Place::Aside, unfilled }
+    }
+
+    /// Global keys, each by table and index, that have got no entries although their tables have rows.
+    pub fn unfilled(&self) -> &[(TableId, IndexId)] {
+        &self.unfilled
     }
 
     /// Table of the new schema that takes over that old table unchanged, and with it the entries of its global keys.
@@ -119,12 +127,19 @@ impl Remade {
                 .map_err(|index| store.unique_violation(schema, index, &|column| made[column].clone()))?;
         }
         store.free_all(|_| true);
+        let (table, has_rows) = (TableId(self.same.len() as u32), store.row_count() > 0);
+        let mut unfilled = Vec::new();
         for (at, from) in entries.iter().enumerate() {
-            if let Some(from) = *from {
-                store.entries[at] = entries_as_they_are(rows, from, &schema.entries[at].schema);
+            match *from {
+                Some(from) => {
+                    store.entries[at] = entries_as_they_are(rows, from, &schema.entries[at].schema);
+                }
+                None if has_rows => unfilled.push((table, schema.entries[at].index)),
+                None => {}
             }
         }
         self.push_store(store);
+        self.unfilled.extend(unfilled);
         Ok(())
     }
 }

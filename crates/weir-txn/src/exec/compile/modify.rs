@@ -4,7 +4,7 @@ use crate::exec::access::TableAccess;
 use crate::exec::compiler::Compiler;
 use crate::exec::expr::CompiledExpr;
 use crate::exec::expr::compile::compile_list;
-use crate::exec::foreseen::arbiter;
+use crate::exec::foreseen::{arbiter, may_begin_again};
 use crate::exec::query::CompiledQuery;
 use crate::exec::routing::inserted;
 use crate::exec::slots::ROW_IDENTITY;
@@ -16,13 +16,13 @@ use crate::exec::write::{
 };
 use crate::storage::UpdateName;
 use std::sync::Arc;
-use weir_sql::Span;
 use weir_sql::bound::{
     Delete, Expr, ExprKind, FromItem, Insert, InsertSource, OutputColumn, Query, RelationId, Select,
     Statement, Update,
 };
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::walk::has_subquery;
+use weir_sql::{Span, is_block};
 use weir_types::{SqlError, SqlType, Value};
 
 use super::ProcedureCompiler;
@@ -77,6 +77,9 @@ impl<'a> ProcedureCompiler<'a> {
         let returning: Result<Vec<_>, SqlError> =
             insert.returning.iter().map(|(_, expr)| CompiledExpr::compile(expr, &mut compiler)).collect();
         let returning = returning?;
+        let is_statement = self.text.is_some_and(|text| !is_block(&text.sql));
+        let may_begin_again =
+            is_statement && may_begin_again(&self.router, self.schema, self.procedure, insert);
         let mut distant_parents = Vec::new();
         for (rule, (compiled, key)) in self.rules[insert.table.0 as usize]
             .foreign_keys
@@ -86,6 +89,9 @@ impl<'a> ProcedureCompiler<'a> {
         {
             if !compiled.is_distant()
                 || !compiled.is_looked_up_with_values()
+                // A row that is not inserted needs no parent.
+                || may_begin_again
+                || !self.router.is_partitioned(insert.table)
                 || self.router.proven.holds(insert, rule)
             {
                 continue;
@@ -119,6 +125,7 @@ impl<'a> ProcedureCompiler<'a> {
             source,
             defaults,
             on_conflict,
+            may_begin_again,
             returning,
             continues: insert.continues,
             row_slots: self.slots.columns_of(insert.relation),

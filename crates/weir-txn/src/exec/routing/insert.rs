@@ -4,7 +4,7 @@ use weir_sql::bound::{Expr, ExprKind, Insert, InsertSource, QueryBody, RelationI
 use weir_sql::catalog::{ColumnIndex, ForeignKey};
 
 use super::equalities::Equalities;
-use super::{Route, Router, same, same_expr, without_integer_cast};
+use super::{Route, Router, first_of_copies, same, same_expr, without_integer_cast};
 use crate::exec::sequences::generates_id;
 use crate::exec::walk;
 
@@ -85,8 +85,14 @@ impl Router<'_> {
     /// Route of the inserted rows.
     fn inserted(&self, insert: &Insert) -> Route {
         let Some(columns) = self.partition(insert.table) else {
-            // A replicated table is written on all shards.
-            return Route::Everywhere;
+            let source = match &insert.source {
+                InsertSource::Values(_) => Route::Anywhere,
+                InsertSource::Query(query) => self.query(query),
+            };
+            return match source {
+                Route::Anywhere => Route::By(vec![first_of_copies()]),
+                _ => Route::Everywhere,
+            };
         };
         let key = |row: &[Expr]| -> Option<Vec<Expr>> {
             columns.iter().map(|&column| inserted(insert, row, column).cloned()).collect()

@@ -7,7 +7,7 @@ use weir_sql::catalog::{ColumnIndex, ForeignKeyAction, TableId};
 use weir_types::text::to_text;
 use weir_types::{SqlError, SqlState, Value};
 
-use super::Reference;
+use super::{Children, Reference};
 use crate::claims::Interval;
 use crate::exec::call::{Run, Stop};
 use crate::exec::deferred::Later;
@@ -27,6 +27,10 @@ impl<F: Faults> Run<'_, F> {
     ) -> Result<(), Stop> {
         let program = self.fragment.program;
         for (at, reference) in program.rules[table.0 as usize].referenced_by.iter().enumerate() {
+            // Copies of children come as such.
+            if self.is_copying && matches!(reference.children, Children::Copied) {
+                continue;
+            }
             let old =
                 |column: ColumnIndex| self.fragment.storage.value(table, RowRef { shard: 0, row }, column);
             let columns = &reference.parent_columns;
@@ -106,7 +110,7 @@ impl<F: Faults> Run<'_, F> {
         let columns = 0..self.fragment.program.schema.table(reference.child).types.len();
         let new: Vec<Value> =
             columns.map(|column| self.changed(reference.child, child, &changes, column)).collect();
-        self.check_moved(reference.child, child, &new)?;
+        self.note_move(reference.child, child, &new)?;
         self.on_parent_change(reference.child, child, Some(&new))?;
         let columns = changes.iter().map(|(column, value)| ColumnOperation {
             column: *column,

@@ -30,16 +30,13 @@ impl<F: Faults> Run<'_, F> {
         }
     }
 
-    /// Checks that an update does not move a row to another shard.
-    pub(super) fn check_moved(&self, table: TableId, row: u32, new: &[Value]) -> Result<(), Stop> {
-        let old = |column| self.fragment.storage.value(table, RowRef { shard: 0, row }, column);
-        let program = self.fragment.program;
-        if program.shards > 1
-            && program.home(table, &|column| new[column].clone()) != program.home(table, &old)
-        {
-            return Err(moves(&program.schema.table(table).name).into());
+    /// Checks that an update may move a row to another shard: nothing but one statement could meet it on its way.
+    pub(super) fn check_may_move(&self, table: TableId) -> Result<(), Stop> {
+        let is_statement = self.procedure.is_statement && self.depth == 0;
+        match is_statement && self.fragment.open.is_some() {
+            true => Ok(()),
+            false => Err(moves(&self.fragment.program.schema.table(table).name).into()),
         }
-        Ok(())
     }
 
     /// Returns whether every written row must be claimed: in an open transaction, or while there are any.
@@ -142,6 +139,18 @@ impl<F: Faults> Run<'_, F> {
     /// Holds a row that is there, so that nothing is inserted.
     pub(super) fn hold_existing(&mut self, table: TableId, row: u32) -> Result<(), Stop> {
         self.hold_existence(|| Claim::row(table, row, LockStrength::KeyShare))
+    }
+
+    /// Waits for a prepared transaction that has inserted the row which was looked for by a unique key, and is not there: it may have committed
+    /// elsewhere, and its client may ask for the row.
+    pub(super) fn wait_for_absent(&mut self, access: &TableAccess) -> Result<(), Stop> {
+        if self.fragment.claims.is_empty() {
+            return Ok(());
+        }
+        match self.with_cx(|cx| access.unique_key(cx))? {
+            Some((index, key)) => self.wait_for_prepared_key(access.table, index, &key),
+            None => Ok(()),
+        }
     }
 
     /// Holds the unique key under which a row was looked for and is not there.

@@ -12,7 +12,7 @@ use weir_types::{SqlError, SqlState, Value};
 
 use super::{Children, CompiledInsert, ForeignKeyRule, Reference};
 use crate::claims::Holders;
-use crate::exec::call::{Run, Stop};
+use crate::exec::call::{Run, Stop, internal};
 use crate::exec::foreseen::{acts_elsewhere, leaves_copies};
 use crate::faults::Faults;
 use crate::message::{Derived, ParentChange, WhyParent};
@@ -118,6 +118,14 @@ impl<F: Faults> Run<'_, F> {
             match one {
                 Derived::Remove { key, values, home } => self.remove_entry(*key, values, *home)?,
                 Derived::Add { key, values, home } => self.add_entry(*key, values, *home)?,
+                Derived::Propose { key, values, home } => self.propose_entry(*key, values, *home)?,
+                Derived::Copy { table, old, new, .. } => {
+                    self.write_copy(*table, (old.as_deref(), new.as_deref()))?;
+                }
+                Derived::Row { table, values, .. } => self.take_row(*table, values)?,
+                Derived::Entries { key, from, .. } => self.fill_entries(*key, *from)?,
+                Derived::Fill { key, values, home } => self.fill_entry(*key, values, *home)?,
+                Derived::BeginAgain { .. } => return Err(internal("a report to a coordinator".to_owned())),
                 Derived::Parent { child, rule, key, why, .. } => {
                     self.look_for_parent_with((*child, *rule), key, *why)?;
                 }

@@ -349,6 +349,8 @@ fn an_attempt_keeps_its_age_and_the_last_one_says_why() {
         coordinator.on_reply(BEGIN_MS, reply, &mut orders);
         let aborted = Reply::Aborted { txn, shard: 0 };
         coordinator.on_reply(BEGIN_MS, aborted, &mut orders);
+        // Later attempts come after a pause.
+        coordinator.on_timer(BEGIN_MS + PAUSE_MS[1], &mut orders);
     }
     let [(7, Event::Answered(Err(error)))] = &orders.done[..] else { panic!("{:?}", orders.done) };
     assert_eq!(error.state(), SqlState::SERIALIZATION_FAILURE);

@@ -6,7 +6,7 @@ use weir_core::clock::transaction_time;
 use weir_core::ids::TxnId;
 use weir_core::machine::{Orders, Sent};
 
-use super::{Coordinator, Event, Flight, Order, is_procedure};
+use super::{Coordinator, Event, Flight, Order, Resting, is_procedure};
 use crate::exec::call::needs_interactive_call;
 use crate::exec::gather::Gather;
 use crate::exec::program::{Program, Route};
@@ -301,8 +301,12 @@ impl Coordinator {
         if !works {
             self.waits.end(TxnId { coordinator: self.id, sequence });
         }
-        if let Some((tag, call, attempt)) = again {
-            self.begin_aged(now_ms, tag, call, attempt, out);
+        if let Some((tag, call, (age, retries))) = again {
+            // Those who wait for what it has released come first, or they would wait again for its next attempt.
+            match self.resends && retries > 1 {
+                true => self.rest(now_ms, Resting { tag, call, age, retries, since_ms: now_ms }, retries),
+                false => self.begin_aged(now_ms, tag, call, (age, retries), out),
+            }
         }
         if let Some((tag, call, (age, retries))) = interactive {
             // It was no attempt of an interactive call.

@@ -18,6 +18,9 @@ impl Interactive {
     /// Sends the writes of the lowest stage to their shards, all at the same time, and keeps the others; without any the statement has
     /// succeeded. `statement`: what has derived them.
     pub(super) fn carry(&mut self, statement: &Call, out: &mut Vec<Action>) {
+        if let Some(attempt) = self.next_attempt() {
+            return self.undo_for(attempt, out);
+        }
         let Some(stage) = self.derived.iter().map(Derived::stage).min() else {
             return self.end_statement(out);
         };
@@ -35,13 +38,17 @@ impl Interactive {
     }
 }
 
-/// The call that carries these writes out, at the time and the schema version of the statement.
+/// The call that carries these writes out, at the time of the statement, and under the schema version that it leaves.
 fn call_of(derived: Vec<Derived>, statement: &Call) -> Call {
+    let schema_version = match &statement.callee {
+        Callee::Definition(definition) => definition.becomes,
+        _ => statement.schema_version,
+    };
     Call {
         callee: Callee::Derived(derived.into()),
         args: Vec::new(),
         transaction_time: statement.transaction_time,
-        schema_version: statement.schema_version,
+        schema_version,
         memory: statement.memory,
     }
 }

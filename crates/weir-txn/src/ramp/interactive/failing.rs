@@ -3,7 +3,7 @@
 use weir_core::round::Ending;
 use weir_types::{SqlError, SqlState};
 
-use super::{Action, Failed, Interactive, Phase, serialization_failure};
+use super::{Action, Failed, Interactive, Phase, RolledBack, serialization_failure};
 use crate::message::Output;
 
 impl Interactive {
@@ -17,8 +17,9 @@ impl Interactive {
             Phase::Parts { .. } | Phase::Last { .. } | Phase::Deriving { .. } => {
                 self.fail_quietly(error, out)
             }
-            Phase::RollingBack { is_awaited, .. } => {
-                *is_awaited = false;
+            Phase::RollingBack { then: RolledBack::BeginsAgain(_), .. } => self.fail_quietly(error, out),
+            Phase::RollingBack { then, .. } => {
+                *then = RolledBack::Idle;
                 self.failed.get_or_insert(Failed { error, can_go_back: true });
             }
             Phase::Idle | Phase::Binding { .. } | Phase::Ending(_) => {
@@ -67,7 +68,7 @@ impl Interactive {
         let innermost = self.savepoints.last().copied().filter(|_| !self.commits_next);
         self.failed = Some(Failed { error, can_go_back: innermost.is_some() });
         match innermost {
-            Some(after) => self.begin_to_roll_back(after, false, out),
+            Some(after) => self.begin_to_roll_back(after, RolledBack::Idle, out),
             None => self.abort(out),
         }
     }
@@ -79,7 +80,7 @@ impl Interactive {
         }
         let is_awaited = match &self.phase {
             Phase::Idle => false,
-            Phase::RollingBack { is_awaited, .. } => *is_awaited,
+            Phase::RollingBack { then, .. } => *then != RolledBack::Idle,
             _ => true,
         };
         if is_awaited {

@@ -5,7 +5,9 @@ use weir_types::memory::WorkingMemory;
 use weir_types::{Notice, Severity, Value};
 
 use super::*;
-use crate::message::{Age, Callee, GlobalKey, ParentChange, QueryReads, ReadQuery, Setting, WhyParent};
+use crate::message::{
+    Age, Attempt, Callee, GlobalKey, ParentChange, QueryReads, ReadQuery, Setting, WhyParent,
+};
 
 const TXN: TxnId = TxnId { coordinator: 7, sequence: 3 };
 const FIRST: GlobalKey = GlobalKey { table: TableId(2), index: 1 };
@@ -42,19 +44,27 @@ fn said(action: Action) -> String {
             let of = |one: &Derived| {
                 let Value::Int(value) = one.values()[0] else { unreachable!() };
                 match one {
-                    Derived::Remove { key, home, .. } | Derived::Add { key, home, .. } => {
-                        let sign = if matches!(one, Derived::Add { .. }) { '+' } else { '-' };
+                    Derived::Remove { key, home, .. }
+                    | Derived::Add { key, home, .. }
+                    | Derived::Propose { key, home, .. } => {
+                        let sign = match one {
+                            Derived::Add { .. } => '+',
+                            Derived::Propose { .. } => '?',
+                            _ => '-',
+                        };
                         let second = if *key == SECOND { "'" } else { "" };
                         format!(" {sign}{value}{second} of {home}")
                     }
                     Derived::Children { .. } => format!(" children of {value}"),
                     Derived::Parent { .. } => format!(" parent {value}"),
+                    other => format!(" {other:?}"),
                 }
             };
             derived.iter().map(of).collect()
         }
         Callee::Constraints(_) => " checks".to_owned(),
         Callee::Serializable(_) => " and locks".to_owned(),
+        Callee::Attempt(_, attempt) => format!(" {attempt:?}"),
         Callee::Reads(_) => " locks".to_owned(),
         _ => String::new(),
     };
@@ -439,12 +449,16 @@ fn a_statement_alone_begins_again_where_its_client_need_not_know() {
         script.does(&[said, "0: abort", "1: abort"]);
     }
     // Neither is the like of it that the statement itself raises, nor another refusal.
-    for state in [SqlState::DEADLOCK_DETECTED, SqlState::SERIALIZATION_FAILURE] {
-        let mut script = in_a_round(true);
-        script.failed(1, 2, state);
-        let told = format!("error {state}");
-        script.does(&[&told, "0: abort", "1: abort"]);
-    }
+    let mut script = in_a_round(true);
+    script.failed(1, 2, SqlState::DEADLOCK_DETECTED);
+    script.does(&["error 40P01", "0: abort", "1: abort"]);
+    let mut script = Script::alone(true, &[0], COMMITS);
+    script.failed(0, 1, SqlState::SERIALIZATION_FAILURE);
+    script.does(&["0: work 1", "error 40001", "0: abort"]);
+    // An owner says so if the home has forgotten it.
+    let mut script = in_a_round(true);
+    script.failed(1, 2, SqlState::SERIALIZATION_FAILURE);
+    script.does(&["again", "0: abort", "1: abort"]);
     let mut script = in_a_round(true);
     script.refused(1, error(SqlState::FEATURE_NOT_SUPPORTED));
     script.does(&["error 0A000", "0: abort", "1: abort"]);
@@ -538,4 +552,88 @@ fn a_serializable_query_is_locked_at_all_its_shards_at_the_same_time() {
     script.does(&["1: work 2 and locks"]);
     script.machine.interrupt(deadlock(), &mut script.out);
     script.does(&["error 40001", "2: abort", "0: abort", "1: abort"]);
+}
+
+fn propose(value: i64, home: ShardId) -> Derived {
+    Derived::Propose { key: FIRST, values: vec![Value::Int(value)], home }
+}
+
+fn begin_again(attempt: Attempt) -> Derived {
+    Derived::BeginAgain { table: FIRST.table, attempt }
+}
+
+fn rolled_back(script: &mut Script, number: u32, shards: &[ShardId]) {
+    for &shard in shards {
+        script.hear(Reply::RolledBack { txn: TXN, shard, number, incarnation: 1 });
+    }
+}
+
+/// A statement is undone, and run where a row is that it conflicts with; where that has gone, it is run at its home again.
+#[test]
+fn a_statement_that_meets_a_row_of_another_shard_begins_again_there() {
+    let mut script = Script::alone(true, &[0], COMMITS);
+    script.worked(0, 1, &[propose(1, 0), add_second(2, 0)]);
+    script.worked(1, 2, &[begin_again(Attempt::AtConflict(3))]);
+    // The error of another key does not count: the row is not inserted.
+    script.failed(2, 2, SqlState::UNIQUE_VIOLATION);
+    let undone = [0, 1, 2].map(|shard| format!("{shard}: 3 roll back to 0"));
+    script.does(&[
+        "0: work 1",
+        "1: work 2 ?1 of 0",
+        "2: work 2 +2' of 0",
+        &undone[0],
+        &undone[1],
+        &undone[2],
+    ]);
+    assert!(script.machine.works());
+    rolled_back(&mut script, 3, &[2, 0, 1]);
+    script.does(&["3: work 4 AtConflict(3)"]);
+    script.worked(3, 4, &[begin_again(Attempt::AtHome)]);
+    let undone = [0, 1, 2, 3].map(|shard| format!("{shard}: 5 roll back to 0"));
+    script.does(&[&undone[0], &undone[1], &undone[2], &undone[3]]);
+    rolled_back(&mut script, 5, &[0, 1, 2, 3]);
+    script.does(&["0: work 6"]);
+    script.worked(0, 6, &[propose(1, 0)]);
+    script.worked(1, 7, &[]);
+    script.does(&[
+        "1: work 7 ?1 of 0",
+        "1: bind [1, 2, 3, 0]",
+        "2: bind [1, 2, 3, 0]",
+        "3: bind [1, 2, 3, 0]",
+    ]);
+}
+
+/// The owners are asked before an error of the insertion stands.
+#[test]
+fn an_error_stands_where_no_owner_knows_of_a_row() {
+    let mut script = Script::begin(true);
+    script.machine.savepoint();
+    script.statement(&[0]);
+    script.worked(0, 1, &[propose(1, 0), begin_again(Attempt::Unopposed)]);
+    script.does(&["0: work 1", "1: work 2 ?1 of 0"]);
+    script.worked(1, 2, &[]);
+    script.does(&["0: 3 roll back to 0", "1: 3 roll back to 0"]);
+    rolled_back(&mut script, 3, &[0, 1]);
+    script.does(&["0: work 4 Unopposed"]);
+    script.failed(0, 4, SqlState::UNIQUE_VIOLATION);
+    script.does(&["error 23505", "0: 5 roll back to 0", "1: 5 roll back to 0"]);
+}
+
+#[test]
+fn a_statement_that_is_being_undone_can_be_interrupted() {
+    let being_undone = || {
+        let mut script = Script::alone(true, &[0], COMMITS);
+        script.worked(0, 1, &[begin_again(Attempt::AtConflict(2))]);
+        script.does(&["0: work 1", "0: 2 roll back to 0"]);
+        script
+    };
+    let mut script = being_undone();
+    script.machine.cancel(error(SqlState::QUERY_CANCELED), &mut script.out);
+    script.does(&["error 57014", "0: abort"]);
+    let mut script = being_undone();
+    assert!(script.machine.give_up(&mut script.out));
+    script.does(&["0: abort"]);
+    let mut script = being_undone();
+    script.refused(0, forgotten());
+    script.does(&["again", "0: abort"]);
 }

@@ -7,16 +7,17 @@
 use std::sync::Arc;
 
 use weir_core::ids::Timestamp;
+use weir_sql::catalog::TableId;
 use weir_types::SqlError;
 use weir_types::datetime::TransactionTime;
 
-use super::{Done, Open, pending_checks};
+use super::{Done, Open, pending_checks, targets_of};
 use crate::claims::Claim;
 use crate::faults::Faults;
-use crate::message::Definition;
+use crate::message::{Definition, Derived, GlobalKey};
 use crate::shard::definitions::{Defined, Definitions, Step};
 use crate::shard::node::Node;
-use crate::storage::WriteSet;
+use crate::storage::{IndexId, WriteSet};
 
 /// A definition that has been made.
 #[derive(Debug)]
@@ -82,7 +83,7 @@ impl<F: Faults> Node<F> {
         number: u32,
         definition: &Arc<Definition>,
         transaction_time: TransactionTime,
-    ) -> Result<(), SqlError> {
+    ) -> Result<Vec<Derived>, SqlError> {
         if open.has_pending(&self.program) {
             return Err(pending_checks());
         }
@@ -95,9 +96,23 @@ impl<F: Faults> Node<F> {
         });
         self.take_versions(open);
         let version = defined?;
+        let derived =
+            version.as_ref().map_or_else(Vec::new, |version| self.entries_to_fill(&version.defined));
+        let targets = targets_of(&derived, self.program.shards);
         open.versions += 1;
-        open.done.push(Done { number, mark, version, ..Done::default() });
-        Ok(())
+        open.done.push(Done { number, mark, version, targets, ..Done::default() });
+        Ok(derived)
+    }
+
+    /// Requests for the entries of rows that were here before their keys.
+    fn entries_to_fill(&self, defined: &Defined) -> Vec<Derived> {
+        let at = self.shard;
+        let of = |&(table, index): &(TableId, IndexId)| Derived::Entries {
+            at,
+            key: GlobalKey { table, index },
+            from: 0,
+        };
+        defined.unfilled().iter().map(of).collect()
     }
 
     /// Takes back all but the first so many statements; gives the claims of the others.

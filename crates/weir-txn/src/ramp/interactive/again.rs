@@ -1,0 +1,67 @@
+//! Statements that begin again within their transaction (docs/internals/global-keys.md, 3.10): an INSERT … ON CONFLICT is undone at all shards,
+//! and run where a row is that it conflicts with.
+//!
+//! Nothing of an attempt remains but the shards that took part in it, and the intervals that a serializable one has locked. So each attempt is
+//! judged as if it were the first, and a report that is late costs another attempt.
+
+use std::sync::Arc;
+
+use weir_core::ids::ShardId;
+
+use super::{Action, Interactive, Phase, RolledBack, gave_up};
+use crate::message::{Attempt, Call, Derived};
+
+/// Limit on the attempts of a statement, each of which has met a row that another transaction has inserted or deleted meanwhile.
+const ATTEMPTS_MAX: u32 = 10_000;
+
+/// The statement in progress.
+#[derive(Debug)]
+pub(super) struct Statement {
+    call: Arc<Call>,
+    participants: Arc<[ShardId]>,
+    /// The last step before it.
+    after: u32,
+    attempts: u32,
+}
+
+impl Interactive {
+    /// Begins a statement.
+    pub(super) fn begin_statement(
+        &mut self,
+        call: Arc<Call>,
+        participants: Arc<[ShardId]>,
+        out: &mut Vec<Action>,
+    ) {
+        let (after, attempts) = (self.number, 1);
+        self.statement =
+            Some(Statement { call: call.clone(), participants: participants.clone(), after, attempts });
+        self.attempt(call, participants, out);
+    }
+
+    /// How the statement is to begin again, as far as the shards have reported.
+    pub(super) fn next_attempt(&self) -> Option<Attempt> {
+        let next = self.derived.iter().filter_map(Derived::attempt).min();
+        // The owners of its keys are asked first.
+        let is_asked = |one: &Derived| one.stage() == 0;
+        next.filter(|next| *next != Attempt::Unopposed || !self.derived.iter().any(is_asked))
+    }
+
+    /// Undoes the statement; then it begins again.
+    pub(super) fn undo_for(&mut self, attempt: Attempt, out: &mut Vec<Action>) {
+        let Some(statement) = self.statement.as_mut().filter(|one| one.attempts < ATTEMPTS_MAX) else {
+            return self.fail(gave_up(), out);
+        };
+        statement.attempts += 1;
+        let after = statement.after;
+        (self.kept, self.derived) = (None, Vec::new());
+        self.begin_to_roll_back(after, RolledBack::BeginsAgain(attempt), out);
+    }
+
+    /// The statement has been undone at all shards.
+    pub(super) fn begin_attempt(&mut self, attempt: Attempt, out: &mut Vec<Action>) {
+        let Some(Statement { call, participants, .. }) = &self.statement else { return };
+        let (call, participants) = (attempt.call(call), attempt.participants(participants));
+        self.phase = Phase::Idle;
+        self.attempt(call, participants, out);
+    }
+}
