@@ -316,10 +316,10 @@ impl Script for Members<'_> {
                     told.wrong.get_or_insert(format!("{line:?} has written {written:?} rows"));
                 }
             }
-            (Line::Sql(text, _), Ok(output)) if *text == UPSERT => {
-                if output.values.first() != Some(&Value::Int(1)) {
-                    told.wrong.get_or_insert(format!("{line:?} has written {:?} rows", output.values));
-                }
+            (Line::Sql(text, _), Ok(output))
+                if *text == UPSERT && output.values.first() != Some(&Value::Int(1)) =>
+            {
+                told.wrong.get_or_insert(format!("{line:?} has written {:?} rows", output.values));
             }
             _ => {}
         }

@@ -141,16 +141,31 @@ impl<F: Faults> Run<'_, F> {
         self.hold_existence(|| Claim::row(table, row, LockStrength::KeyShare))
     }
 
-    /// Waits for a prepared transaction that has inserted the row which was looked for by a unique key, and is not there: it may have committed
-    /// elsewhere, and its client may ask for the row.
+    /// Waits for a prepared transaction that has inserted the row which was looked for by a unique key, or has changed it so that it fits: it may
+    /// have committed elsewhere, and its client may ask for the row.
     pub(super) fn wait_for_absent(&mut self, access: &TableAccess) -> Result<(), Stop> {
         if self.fragment.claims.is_empty() {
             return Ok(());
         }
-        match self.with_cx(|cx| access.unique_key(cx))? {
-            Some((index, key)) => self.wait_for_prepared_key(access.table, index, &key),
+        let Some((index, key)) = self.with_cx(|cx| access.unique_key(cx))? else { return Ok(()) };
+        self.wait_for_prepared_key(access.table, index, &key)?;
+        match self.fragment.storage.get(access.table, index, &key) {
+            Some(found) => {
+                let row = Claim::row(access.table, found.row, LockStrength::Update);
+                self.wait_for_those_prepared(self.claims_against(&row))
+            }
             None => Ok(()),
         }
+    }
+
+    /// Waits for those of the transactions that are prepared; no run waits here for one that is open.
+    fn wait_for_those_prepared(&self, mut holders: Holders) -> Result<(), Stop> {
+        if !holders.is_empty() {
+            let mut prepared = Holders::new();
+            (self.fragment.prepared)(&mut |txn, _| prepared.push(txn));
+            holders.retain(|holder| prepared.contains(holder));
+        }
+        self.wait_for_prepared(holders)
     }
 
     /// Holds the unique key under which a row was looked for and is not there.
@@ -256,13 +271,7 @@ impl<F: Faults> Run<'_, F> {
         if self.fragment.claims.is_empty() || bugs.no_guards() || bugs.misses_prepared_parents() {
             return Ok(());
         }
-        let mut holders = self.claims_against(&Claim::Key(table, index, key.clone()));
-        if !holders.is_empty() {
-            let mut prepared = Holders::new();
-            (self.fragment.prepared)(&mut |txn, _| prepared.push(txn));
-            holders.retain(|holder| prepared.contains(holder));
-        }
-        self.wait_for_prepared(holders)
+        self.wait_for_those_prepared(self.claims_against(&Claim::Key(table, index, key.clone())))
     }
 
     /// Waits for these prepared transactions, not because of a claim of its own.
