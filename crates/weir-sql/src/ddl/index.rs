@@ -73,7 +73,7 @@ impl Schema {
             comment: None,
             span,
         };
-        if index.unique {
+        if self.is_running && index.unique {
             hold_by_columns(piece, &mut self.catalog.tables[at], &mut index)?;
         }
         self.catalog.tables[at].indexes.push(index);

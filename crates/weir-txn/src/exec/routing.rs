@@ -151,7 +151,7 @@ impl Source {
     }
 }
 
-/// Tells of a statement whether it writes on all shards and asks for rows that may live on other shards than those that it writes, or inserts
+/// Tells of a statement whether it writes on all shards and asks for rows that may live on other shards than those that it writes; or inserts
 /// rows of a query, which may belong on other shards than where they are found.
 pub(super) fn asks_elsewhere<'a>(
     catalog: &'a Catalog,
@@ -165,10 +165,10 @@ pub(super) fn asks_elsewhere<'a>(
             Statement::Query(_) => false,
             Statement::Insert(Insert { source: InsertSource::Query(_), .. }) => true,
             Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
-                router.asks_elsewhere(statement)
+                router.asks_elsewhere(statement) && matches!(router.statement(statement), Route::Everywhere)
             }
         };
-        shards > 1 && asks() && matches!(router.statement(statement), Route::Everywhere)
+        shards > 1 && asks()
     }
 }
 
