@@ -77,4 +77,7 @@ fn calls_of_an_application_on_weir_and_postgresql() {
     let counted = bench(&[&["examples/smallbank", "--count", "balance"], &shared[..]].concat());
     check(&counted, "examples/smallbank", &["weir", "postgres"], true);
     assert_eq!(counted["runs"][0]["parameters"]["count"], "balance");
+    let level = ["examples/smallbank", "--set", "isolation=serializable"];
+    let serializable = bench(&[&level, &shared[..]].concat());
+    check(&serializable, "examples/smallbank", &["weir", "postgres"], true);
 }
