@@ -189,22 +189,21 @@ impl Sent {
     }
 }
 
-/// S1's example: procedures only hire, so hiring has no guard.
+/// S1's example: procedures only hire, so hiring has no guard. A statement that closes a department keeps out those over several shards.
 #[test]
-fn a_statement_that_endangers_a_procedure_is_refused_by_name() {
+fn a_statement_that_endangers_a_procedure_keeps_it_out() {
     let world = Sent::to(SCHEMA);
-    let program = world.program(4);
-    let refused = program.text(&world.statements[0]).expect_err("it endangers hire").error;
-    let told = format!("{} {}", refused.message(), refused.fields().hint.as_deref().unwrap_or_default());
-    assert!(told.contains("department"), "{told}");
+    let endangers = world.program(4).text(&world.statements[0]).expect("it runs by itself");
+    let locking = endangers.procedure.admission.locking().expect("it endangers hire");
+    assert!(locking.excludes && locking.why.contains("department"), "{locking:?}");
     let with_close = Sent::to(&format!("{SCHEMA}{CLOSE}"));
     let admitted = with_close.program(4).text(&with_close.statements[0]).expect("hire reckons with it");
     assert!(!admitted.plan.guards.is_empty(), "{:?}", admitted.plan);
 }
 
-/// A statement that would be invalid, or would break an unchecked invariant, is refused with the reason.
+/// A statement that would be invalid, or needs rows of other shards, is refused with the reason; one that may break an assertion checks it.
 #[test]
-fn what_cannot_be_kept_is_refused() {
+fn what_cannot_run_is_refused() {
     let assertions = "
 CREATE TABLE fine (id integer PRIMARY KEY, amount integer NOT NULL);
 CREATE ASSERTION fines_are_small CHECK (NOT EXISTS (SELECT 1 FROM fine WHERE amount > 500));
@@ -220,7 +219,9 @@ CREATE PROCEDURE fines(f integer) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO fine 
         };
         assert!(told.message().contains(words), "{sql}: {}", told.message());
     };
-    check("INSERT INTO fine VALUES ($1, $2 * 100)", "fines_are_small");
+    let checks = program.text(&text("INSERT INTO fine VALUES ($1, $2 * 100)")).expect("it is checked");
+    let locking = checks.procedure.admission.locking().expect("it may break an assertion");
+    assert!(locking.why.contains("fines_are_small") && locking.checks == [0], "{locking:?}");
     check(
         "DELETE FROM badge WHERE id > $1 + $2 AND id NOT IN (SELECT seat FROM employee)",
         "asks for other rows",
@@ -257,7 +258,7 @@ fn invariants_hold_whatever_is_sent() {
     closed.statements.extend(
         ["INSERT INTO badge VALUES ($1, $2)", "DELETE FROM badge WHERE id <> $1 AND id < $2"].map(text),
     );
-    assert_eq!(taken(&closed).len(), 18, "all but one, which endangers a procedure");
+    assert_eq!(taken(&closed).len(), 19, "all, also the one that endangers a procedure");
     assert_eq!(closed.failure(&taken(&closed), world::seeds(0..12), PlantedBugs::default()), None);
     let with_close = Sent::to(&format!("{SCHEMA}{CLOSE}"));
     assert_eq!(taken(&with_close).len(), 17, "all");

@@ -120,7 +120,6 @@ fn by_calls_on_four_shards() {
 }
 
 #[test]
-#[ignore = "0A000: ON CONFLICT at a key whose columns do not say on which shard a row lives"]
 fn by_calls_with_on_conflict_on_four_shards() {
     check("calls", ON_CONFLICT, 4);
 }
@@ -141,7 +140,6 @@ fn by_statements_on_four_shards() {
 }
 
 #[test]
-#[ignore = "0A000: ON CONFLICT at a key whose columns do not say on which shard a row lives"]
 fn by_statements_with_on_conflict_on_four_shards() {
     check("statements", ON_CONFLICT, 4);
 }
