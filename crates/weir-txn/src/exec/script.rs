@@ -15,7 +15,7 @@ use weir_types::{SqlError, SqlState, Value};
 use super::plpgsql::Isolation;
 use super::plpgsql::interpreter::{Execution, Interpreter, Stopped};
 use super::program::Program;
-use crate::message::{Call, Callee, Changed, Output};
+use crate::message::{Call, Callee, Changed, Check, Output};
 
 /// Statements of a call that are being run.
 #[derive(Debug)]
@@ -30,8 +30,8 @@ pub struct Script {
     excludes: bool,
     /// Rows that its statements have changed.
     changed: Changed,
-    /// Checks behind the body: of each an assertion, by its index, and the key of a link unless it is whole.
-    checks: VecDeque<(usize, Option<(u32, Vec<Value>)>)>,
+    /// Checks behind the body.
+    checks: VecDeque<Check>,
     /// The assertion whose check is awaited.
     checked: Option<usize>,
     /// Output of the body, once it has ended.
@@ -153,7 +153,7 @@ impl Script {
             }
         }
         self.checks.extend(std::mem::take(&mut self.changed).into_checks());
-        let Some((assertion, key)) = self.checks.pop_front() else {
+        let Some(Check { assertion, key }) = self.checks.pop_front() else {
             return Ok(Stopped::Ends(self.output.take().unwrap_or_default()));
         };
         self.checked = Some(assertion);

@@ -10,6 +10,15 @@ pub const CHANGED_KEYS_MAX: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Changed(Vec<ChangedOf>);
 
+/// A check of an assertion.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Check {
+    /// By its index.
+    pub assertion: usize,
+    /// The number of a link, and the key that rows equal; none: all rows.
+    pub key: Option<(u32, Vec<Value>)>,
+}
+
 /// By assertion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct ChangedOf {
@@ -51,12 +60,12 @@ impl Changed {
         }
     }
 
-    /// The checks: of each an assertion, and a link with a key unless it is whole.
-    pub fn into_checks(self) -> impl Iterator<Item = (usize, Option<(u32, Vec<Value>)>)> {
+    /// The checks to run.
+    pub fn into_checks(self) -> impl Iterator<Item = Check> {
         self.0.into_iter().flat_map(|one| {
             let assertion = one.assertion as usize;
             let whole = one.whole.then_some(None);
-            whole.into_iter().chain(one.keys.into_iter().map(Some)).map(move |key| (assertion, key))
+            whole.into_iter().chain(one.keys.into_iter().map(Some)).map(move |key| Check { assertion, key })
         })
     }
 
@@ -85,6 +94,6 @@ mod tests {
         let mut more = Changed::default();
         more.add(1, 1, vec![Value::Int(0)]);
         changed.extend(more);
-        assert_eq!(changed.into_checks().collect::<Vec<_>>(), [(1, None)]);
+        assert_eq!(changed.into_checks().collect::<Vec<_>>(), [Check { assertion: 1, key: None }]);
     }
 }

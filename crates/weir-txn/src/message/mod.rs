@@ -28,7 +28,7 @@ use crate::stream::RowQueue;
 
 pub use attachment::Attachment;
 pub use attempt::Attempt;
-pub use changed::Changed;
+pub use changed::{Changed, Check};
 pub use definition::{Change, Definition, PlanOf};
 pub use derived::{Derived, GlobalKey, ParentChange, WhyParent};
 pub use query_reads::QueryReads;
