@@ -211,6 +211,8 @@ pub fn run<F: Faults>(fragment: Fragment<'_, F>, call: &Call, scratch: &mut Scra
         elsewhere: Vec::new(),
         moved: Vec::new(),
         is_copying: false,
+        cascaded: Vec::new(),
+        acting: Vec::new(),
         chosen: None,
         notices: None,
         ran: Ran::new(fragment.role),
@@ -304,6 +306,10 @@ pub(super) struct Run<'a, F> {
     pub(super) moved: Vec<(TableId, u32)>,
     /// It writes this shard's copy of a row that another shard has written first.
     pub(super) is_copying: bool,
+    /// Rows that are to be deleted because their parents have gone.
+    pub(super) cascaded: Vec<(TableId, u32)>,
+    /// Rows that an action changes, innermost last: one that refers to itself is changed once.
+    pub(super) acting: Vec<(TableId, u32)>,
     /// Rows chosen by a statement that has to wait.
     pub(super) chosen: Option<Chosen>,
     /// Notices raised so far; allocated at the first one.

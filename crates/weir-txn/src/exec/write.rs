@@ -655,7 +655,25 @@ impl<F: Faults> Run<'_, F> {
         Ok(rows.len() as u64)
     }
 
+    /// Deletes a row, and the rows that go with it.
     fn delete_row(&mut self, table: TableId, row: u32) -> Result<(), Stop> {
+        self.delete_one(table, row)?;
+        self.delete_cascaded()
+    }
+
+    /// Deletes the children of rows that have gone, and theirs, one after the other: the chain may be long, or a circle.
+    fn delete_cascaded(&mut self) -> Result<(), Stop> {
+        while let Some((table, row)) = self.cascaded.pop() {
+            check()?;
+            if self.fragment.storage.exists(table, row) {
+                self.delete_one(table, row)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes a row. Its children that go with it are noted.
+    fn delete_one(&mut self, table: TableId, row: u32) -> Result<(), Stop> {
         self.fragment.storage.check_disk()?;
         self.claim_table(table)?;
         self.check_readers(table, Some(row), None)?;

@@ -183,6 +183,11 @@ impl Interactive {
         self.lock_timeout_ms = lock_timeout_ms;
     }
 
+    /// Returns whether assertions are to be checked before it commits.
+    pub(crate) fn has_checks(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
     /// The rows for which assertions are to be checked.
     pub(crate) fn take_changed(&mut self) -> Changed {
         std::mem::take(&mut self.changed)

@@ -229,6 +229,42 @@ fn children_follow_their_parents_as_on_postgresql() {
     compare(CHILDREN);
 }
 
+/// Rows that refer to each other in a circle, to themselves, or in a long chain.
+const CIRCLES: &str = r#"
+CREATE TABLE t (id int PRIMARY KEY, up int REFERENCES t ON DELETE CASCADE ON UPDATE CASCADE)
+INSERT INTO t VALUES (1, NULL), (2, 1), (3, 2), (4, 3), (7, 7), (8, 7)
+UPDATE t SET up = 3 WHERE id = 1
+UPDATE t SET id = 10 WHERE id = 1
+UPDATE t SET id = 9 WHERE id = 7
+SELECT * FROM t ORDER BY id
+DELETE FROM t WHERE id = 9
+DELETE FROM t WHERE id = 2
+SELECT * FROM t ORDER BY id
+INSERT INTO t VALUES (0, NULL)
+INSERT INTO t SELECT g, g - 1 FROM generate_series(1, 3000) g
+DELETE FROM t WHERE id = 1
+SELECT * FROM t
+CREATE TABLE a (id int PRIMARY KEY, b int)
+CREATE TABLE b (id int PRIMARY KEY, a int REFERENCES a ON DELETE CASCADE)
+ALTER TABLE a ADD FOREIGN KEY (b) REFERENCES b ON DELETE CASCADE
+INSERT INTO a SELECT g FROM generate_series(1, 9) g
+INSERT INTO b SELECT g, g FROM generate_series(1, 9) g
+UPDATE a SET b = id % 9 + 1
+DELETE FROM b WHERE id = 4
+SELECT count(*) FROM a
+SELECT count(*) FROM b
+CREATE TABLE self (k int PRIMARY KEY REFERENCES self ON UPDATE CASCADE ON DELETE CASCADE)
+INSERT INTO self VALUES (1), (2)
+UPDATE self SET k = 3 WHERE k = 1
+DELETE FROM self WHERE k = 2
+SELECT * FROM self ORDER BY k
+"#;
+
+#[test]
+fn circles_and_chains_go_as_on_postgresql() {
+    compare(CIRCLES);
+}
+
 const LATE: &str = r#"
 CREATE TABLE p (id int PRIMARY KEY, code text UNIQUE)
 CREATE TABLE c (id int PRIMARY KEY, p int REFERENCES p DEFERRABLE INITIALLY DEFERRED, code text REFERENCES p (code) DEFERRABLE)

@@ -114,6 +114,13 @@ fn what_is_not_proved_is_checked_before_the_commit() {
             ("CREATE ASSERTION few CHECK ((SELECT count(*) FROM entry) < 7)", "(0)"),
             ("INSERT INTO entry VALUES (30, 100, 0)", "(1)"),
             ("INSERT INTO entry VALUES (31, 100, 0)", "23514 assertion \"few\" is false of the rows that there are"),
+            ("BEGIN", "(0)"),
+            ("INSERT INTO entry VALUES (31, 100, 0)", "(1)"),
+            (
+                "DROP ASSERTION few",
+                "55006 the schema cannot be changed while assertions are to be checked for earlier statements of the transaction",
+            ),
+            ("ROLLBACK", "(0)"),
             ("DROP ASSERTION few", "(0)"),
             ("INSERT INTO entry VALUES (31, 100, 0)", "(1)"),
         ];

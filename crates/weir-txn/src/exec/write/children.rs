@@ -18,7 +18,7 @@ use crate::storage::{
 };
 
 impl<F: Faults> Run<'_, F> {
-    /// Applies the actions when a parent row is deleted (`new` is `None`) or changed.
+    /// Applies the actions when a parent row is deleted (`new` is `None`) or changed. Children that go with it are noted, and deleted behind it.
     pub(super) fn on_parent_change(
         &mut self,
         table: TableId,
@@ -92,7 +92,8 @@ impl<F: Faults> Run<'_, F> {
                     true => self.claim_row(reference.child, child, LockStrength::Update)?,
                     false => self.hold_going(reference.child, child)?,
                 }
-                return self.delete_row(reference.child, child);
+                self.cascaded.push((reference.child, child));
+                return Ok(());
             }
             (ForeignKeyAction::Cascade, Some(new)) => assign(new.to_vec()),
             (ForeignKeyAction::SetNull, _) => assign(vec![Value::Null; reference.columns.len()]),
@@ -105,13 +106,18 @@ impl<F: Faults> Run<'_, F> {
                 .into());
             }
         };
+        if self.acting.contains(&(reference.child, child)) {
+            return Ok(());
+        }
         // A transaction that changes another part of the key locks the child too.
         self.claim_row(reference.child, child, LockStrength::NoKeyUpdate)?;
         let columns = 0..self.fragment.program.schema.table(reference.child).types.len();
         let new: Vec<Value> =
             columns.map(|column| self.changed(reference.child, child, &changes, column)).collect();
         self.note_move(reference.child, child, &new)?;
+        self.acting.push((reference.child, child));
         self.on_parent_change(reference.child, child, Some(&new))?;
+        self.acting.pop();
         let columns = changes.iter().map(|(column, value)| ColumnOperation {
             column: *column,
             change: ColumnChange::Assign(value.clone()),

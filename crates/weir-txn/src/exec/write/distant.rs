@@ -161,11 +161,14 @@ impl<F: Faults> Run<'_, F> {
             }
             ForeignKeyAction::NoAction => Ok(()),
             action => {
-                rows.iter().try_for_each(|&row| match self.fragment.storage.exists(reference.child, row) {
-                    true => self.on_child(parent, reference, row, old, new, action),
-                    // It has gone with another parent.
-                    false => Ok(()),
-                })
+                rows.iter().try_for_each(|&row| {
+                    match self.fragment.storage.exists(reference.child, row) {
+                        true => self.on_child(parent, reference, row, old, new, action),
+                        // It has gone with another parent.
+                        false => Ok(()),
+                    }
+                })?;
+                self.delete_cascaded()
             }
         }
     }

@@ -12,10 +12,10 @@ use weir_types::{SqlError, SqlState};
 use super::{
     Begin, Coordinator, Event, OfSnapshot, Order, Output, PAUSE_MS, RETRIES_MAX, Resting, own_statement,
 };
+use crate::exec::call_steps::CallSteps;
 use crate::exec::plpgsql::Isolation;
 use crate::exec::plpgsql::interpreter::{Execution, Stopped};
 use crate::exec::program::Program;
-use crate::exec::script::Script;
 use crate::message::{AdvisoryKey, Age, Call, Callee, Changed, Request, Setting};
 use crate::ramp::coordinator::gave_up;
 
@@ -31,7 +31,7 @@ pub(super) struct InteractiveCall {
     /// To begin it again.
     call: Call,
     attempt: (Age, u32),
-    script: Script,
+    steps: CallSteps,
     surroundings: Surroundings,
     stage: Stage,
 }
@@ -82,18 +82,18 @@ impl Coordinator {
         out: &mut Orders<Request, Event>,
     ) {
         let sequence = self.flights.next();
-        let script = match Script::new(program.clone(), &call, self.seed(sequence)) {
-            Ok(script) => script,
+        let steps = match CallSteps::new(program.clone(), &call, self.seed(sequence)) {
+            Ok(steps) => steps,
             Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
         };
         let name = NAMES | sequence;
-        let isolation = script.isolation();
+        let isolation = steps.isolation();
         let surroundings = match (within, isolation) {
             // The statements of a client's transaction see what it has written before.
             (Some(name), _) => Surroundings { snapshot: None, transaction: Some(name), is_clients: true },
             (None, Isolation::Snapshot) => Surroundings {
-                snapshot: (!script.is_one_query()).then_some(name),
-                transaction: (!script.reads_only()).then_some(name),
+                snapshot: (!steps.is_one_query()).then_some(name),
+                transaction: (!steps.reads_only()).then_some(name),
                 is_clients: false,
             },
             (None, Isolation::Serializable) => {
@@ -101,7 +101,7 @@ impl Coordinator {
             }
         };
         let stage = Stage::Opens;
-        let one = InteractiveCall { call, attempt, script, surroundings, stage };
+        let one = InteractiveCall { call, attempt, steps, surroundings, stage };
         let begin = match surroundings {
             Surroundings { snapshot: Some(name), .. } => Begin::Snapshot(name, OfSnapshot::Take(program)),
             Surroundings { transaction: Some(name), is_clients: false, .. } => {
@@ -124,10 +124,10 @@ impl Coordinator {
         let program = self.latest_program(sequence);
         let call = self.constraints(now_ms, Setting::end());
         let call = Call { schema_version: program.schema_version, ..call };
-        let script = Script::of_checks(program, &call, changed);
+        let steps = CallSteps::of_checks(program, &call, changed);
         let attempt = (Age { sequence: name, coordinator: self.id }, RETRIES_MAX);
         let surroundings = Surroundings { snapshot: None, transaction: Some(name), is_clients: false };
-        let one = InteractiveCall { call, attempt, script, surroundings, stage: Stage::Executes };
+        let one = InteractiveCall { call, attempt, steps, surroundings, stage: Stage::Executes };
         self.run_interactive(now_ms, tag, one, out);
     }
 
@@ -141,7 +141,7 @@ impl Coordinator {
     ) {
         let stopped = loop {
             let _watch = self.interrupts.watch(own_statement(tag));
-            match one.script.run() {
+            match one.steps.run() {
                 // Without timers nobody else waits for this coordinator.
                 Ok(Stopped::Pauses) if !self.resends => {}
                 stopped => break stopped,
@@ -183,7 +183,7 @@ impl Coordinator {
     /// The statement as an operation of this coordinator.
     fn statement_of(&self, one: &InteractiveCall, execution: Execution) -> Result<Begin, SqlError> {
         // In the client's transaction a call that has to be serializable locks what it reads.
-        let is_locked = one.surroundings.is_clients && one.script.isolation() == Isolation::Serializable;
+        let is_locked = one.surroundings.is_clients && one.steps.isolation() == Isolation::Serializable;
         let within = |order| match one.surroundings.transaction {
             Some(name) => Ok(Begin::Within(name, order)),
             None => {
@@ -197,18 +197,18 @@ impl Coordinator {
                 let callee = Callee::Text(text);
                 let call = Call {
                     schema_version: one.call.schema_version,
-                    memory: one.script.memory,
+                    memory: one.steps.memory,
                     callee: if locks || is_locked { Callee::Serializable(Arc::new(callee)) } else { callee },
                     args,
-                    transaction_time: one.script.transaction_time(),
+                    transaction_time: one.steps.transaction_time(),
                 };
                 return within(Order::Call(call));
             }
             Execution::Query { text, args, locks } => (text, args, locks || is_locked),
         };
         // Of the program that the call began with: in another one the name is that of another statement.
-        let gather = one.script.program().query(&text).map_err(|wrong| wrong.error)?;
-        let gather = gather.at(one.script.transaction_time(), one.script.memory);
+        let gather = one.steps.program().query(&text).map_err(|wrong| wrong.error)?;
+        let gather = gather.at(one.steps.transaction_time(), one.steps.memory);
         Ok(match one.surroundings {
             Surroundings { snapshot: Some(name), .. } => {
                 Begin::Snapshot(name, OfSnapshot::Read(gather, args))
@@ -313,12 +313,12 @@ impl Coordinator {
                 let begins_again = may_succeed_again(&event);
                 if let Some(name) = one.surroundings.transaction.filter(|_| !one.surroundings.is_clients) {
                     // Those of a client's transaction are checked when it commits, behind all its statements.
-                    one.script.note(self.take_changed(name));
+                    one.steps.note(self.take_changed(name));
                 }
                 let taken = match event {
-                    Event::Answered(result) => result.and_then(|output| one.script.take_output(output)),
+                    Event::Answered(result) => result.and_then(|output| one.steps.take_output(output)),
                     Event::ReadDone { result, .. } => {
-                        result.and_then(|read| read.rows()).and_then(|rows| one.script.take_rows(rows))
+                        result.and_then(|read| read.rows()).and_then(|rows| one.steps.take_rows(rows))
                     }
                 };
                 match taken {

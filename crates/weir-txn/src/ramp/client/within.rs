@@ -88,6 +88,10 @@ impl Coordinator {
                     Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
                 }
             }
+            // The checks name assertions by their numbers, which a definition changes.
+            Order::Define(..) if machine.has_checks() => {
+                return out.done.push((tag, Event::Answered(Err(unchecked_assertions()))));
+            }
             Order::Define(definition, next, zone) => {
                 let call = Call {
                     schema_version: definition.upon,
@@ -374,4 +378,9 @@ impl Coordinator {
 
 fn rolled_back() -> SqlError {
     SqlError::new(SqlState::QUERY_CANCELED, "canceling statement because its transaction is rolled back")
+}
+
+fn unchecked_assertions() -> SqlError {
+    let message = "the schema cannot be changed while assertions are to be checked for earlier statements of the transaction";
+    SqlError::new(SqlState::OBJECT_IN_USE, message).with_hint("COMMIT first.")
 }

@@ -17,9 +17,9 @@ use super::plpgsql::interpreter::{Execution, Interpreter, Stopped};
 use super::program::Program;
 use crate::message::{Call, Callee, Changed, Check, Output};
 
-/// Statements of a call that are being run.
+/// The steps of a call, of which one is run after the other.
 #[derive(Debug)]
-pub struct Script {
+pub struct CallSteps {
     program: Arc<Program>,
     transaction_time: TransactionTime,
     pub memory: WorkingMemory,
@@ -53,12 +53,12 @@ struct Statement {
     args: Vec<Value>,
 }
 
-impl Script {
+impl CallSteps {
     /// `seed`: of its random numbers.
     ///
     /// # Errors
     /// The callee is neither a procedure nor a statement, or cannot be compiled.
-    pub fn new(program: Arc<Program>, call: &Call, seed: u64) -> Result<Script, SqlError> {
+    pub fn new(program: Arc<Program>, call: &Call, seed: u64) -> Result<CallSteps, SqlError> {
         let callee = program.callee(&call.callee)?;
         let locking = callee.admission.locking();
         let has_locks = locking.is_some();
@@ -72,7 +72,7 @@ impl Script {
         drop(callee);
         let (transaction_time, memory) = (call.transaction_time, call.memory);
         let (changed, checks) = (Changed::default(), VecDeque::new());
-        Ok(Script {
+        Ok(CallSteps {
             program,
             transaction_time,
             memory,
@@ -87,8 +87,8 @@ impl Script {
     }
 
     /// The checks of an open transaction that has changed these rows, before it commits.
-    pub fn of_checks(program: Arc<Program>, call: &Call, changed: Changed) -> Script {
-        Script {
+    pub fn of_checks(program: Arc<Program>, call: &Call, changed: Changed) -> CallSteps {
+        CallSteps {
             program,
             transaction_time: call.transaction_time,
             memory: call.memory,
@@ -196,7 +196,7 @@ impl Script {
     /// Takes the result of a statement that writes, or of the barrier.
     ///
     /// # Errors
-    /// As [`Script::take_rows`].
+    /// As [`CallSteps::take_rows`].
     pub fn take_output(&mut self, output: Output) -> Result<(), SqlError> {
         if std::mem::take(&mut self.excludes) {
             return Ok(());
