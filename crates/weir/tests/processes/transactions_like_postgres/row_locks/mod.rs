@@ -152,12 +152,7 @@ fn foreign_keys_hold_when_their_statement_has_ended() {
 
 #[test]
 fn keys_that_others_give_up_are_waited_for() {
-    // A row whose key says where it lives does not go to another shard.
-    let differs = [
-        (3, "the same of a key that a row gives up"),
-        (3, "an UPDATE to the key of a row that another deletes"),
-    ];
-    check(include_str!("keys.txt"), &differs);
+    check(include_str!("keys.txt"), &[]);
 }
 
 /// PostgreSQL waits for the holders of a row one after the other, and sees this circle when the first has ended.
