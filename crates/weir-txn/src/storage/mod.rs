@@ -387,7 +387,14 @@ impl Storage {
 
     pub fn replay(&mut self, undone: Vec<Undone>) {
         for Undone { table, row, after, is_free, operation, timestamp } in undone.into_iter().rev() {
-            let before = self.put(table, row, after, is_free);
+            let before = match after {
+                // Its slot has stayed reserved: the list of free ones need not be searched.
+                RowState::Row(other) if self.tables[table].row(row).is_none() => {
+                    self.tables[table].insert_reserved(self.schema.table(table), row, other);
+                    RowState::Absent
+                }
+                after => self.put(table, row, after, is_free),
+            };
             self.history.push(Change { table, row, before, operation, timestamp });
         }
     }

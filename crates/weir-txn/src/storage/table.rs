@@ -152,6 +152,11 @@ impl TableStore {
             .all(|index| self.unique_key(schema, index, old) == self.unique_key(schema, index, packed))
     }
 
+    /// Restores a row into its slot, which has stayed reserved.
+    pub fn insert_reserved(&mut self, schema: &TableSchema, row: u32, packed: Packed) {
+        self.place(schema, row, packed).expect("what is done again restores a state whose keys were unique");
+    }
+
     /// Restores a row into its former slot.
     pub fn insert_at(&mut self, schema: &TableSchema, row: u32, packed: Packed) {
         if let Some(at) = self.free.iter().rposition(|&free| free == row) {
