@@ -129,7 +129,7 @@ impl OpenWorld {
         Ok(statements.len())
     }
 
-    /// What procedures would need because of the statement.
+    /// Procedures whose plans do not hold beside the statement.
     fn endangers(&self, statement: &Procedure) -> Endangered {
         let mut endangered = Endangered::default();
         if self.plans.is_empty() {
@@ -317,7 +317,7 @@ impl OpenWorld {
     }
 }
 
-/// What procedures would need because of a statement. Each is given by its index, with the reason.
+/// Procedures whose plans do not hold beside a statement. Each is given by its index, with the reason.
 #[derive(Default)]
 struct Endangered {
     /// They would need another plan.

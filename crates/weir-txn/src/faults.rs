@@ -53,7 +53,7 @@ faults! {
     ignores_missing_entry,
     /// An INSERT … ON CONFLICT that is sent to the shard of a row with its key need not find that row there.
     trusts_conflict,
-    /// Who writes a copy of a row does not wait for those before it that are prepared there.
+    /// A write of a copy of a row does not wait for earlier ones that are prepared there.
     misses_prepared_copies,
     /// The shard of a parent that another one asks for looks it up, and does not hold it.
     holds_no_parent,

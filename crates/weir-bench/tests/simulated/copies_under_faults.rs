@@ -53,7 +53,7 @@ nothing = 1
 i = \"uniform(1, 8)\"
 ";
 
-/// What two rates have together.
+/// The sum of two rates.
 const TOGETHER: i64 = 200;
 
 const MOVE: &str = "UPDATE booking SET room = $2 WHERE id = $1";

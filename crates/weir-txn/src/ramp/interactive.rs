@@ -121,7 +121,7 @@ enum Phase {
     Ending(Ending<Timestamp>),
 }
 
-/// What follows a roll-back.
+/// The step that follows a roll-back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RolledBack {
     /// A failed statement has caused it.

@@ -46,7 +46,7 @@ const ALL: &str = "SELECT 'done', tag, 0 FROM done UNION ALL SELECT 'item', grp,
 
 const SET: &str = "UPDATE reg SET prev = value, value = $2 WHERE id = $1 RETURNING prev";
 
-/// What a client knows of the end of its transaction; an error that must not come is an error here.
+/// The outcome of a transaction as its client knows it; an error that must not come is an error here.
 fn end_of(result: Result<(), Error>, has_asked: bool) -> Result<End, String> {
     let Err(error) = result else { return Ok(End::Committed) };
     match error.code().map(|code| code.code().to_owned()).as_deref() {

@@ -49,7 +49,7 @@ impl Stage<'_> {
     }
 }
 
-/// So many times more where the session of the next step is still busy: in PostgreSQL it never waits then.
+/// Factor on the patience where the session of the next step is still busy: PostgreSQL never waits there.
 const LOOKS_MORE: usize = 10;
 
 const TABLES: &str = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY tablename";

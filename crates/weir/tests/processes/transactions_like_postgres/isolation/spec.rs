@@ -32,7 +32,7 @@ pub type Permutation = Vec<(usize, usize, bool)>;
 enum Token {
     Word(String),
     Sql(String),
-    /// What stands in parentheses behind a step of a permutation.
+    /// The markers in parentheses behind a step of a permutation.
     Markers(String),
 }
 
