@@ -54,9 +54,9 @@ fn overwrites(write: &Write, table: TableId, columns: &BTreeSet<ColumnIndex>) ->
         && (write.is_delete() || columns.iter().any(|&column| write.update_of(column).is_some()))
 }
 
-/// A guard of any kind at the statement holds the rows that it writes.
+/// A guard of any kind but escrow holds the rows that the statement writes.
 fn claim(world: &World<'_>, locker: &str, candidate: &mut Candidate, write: &Write) {
-    if candidate.guards.iter().any(|guard| guard.statement == write.span) {
+    if candidate.guards.iter().any(|guard| guard.statement == write.span && guard.kind != GuardKind::Escrow) {
         return;
     }
     let table = world.table(write.table);

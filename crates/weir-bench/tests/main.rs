@@ -12,6 +12,7 @@ mod simulated {
     mod carried;
     mod deferred_under_faults;
     mod definitions_under_faults;
+    mod escrow_under_faults;
     mod for_update;
     mod foreign_keys_under_faults;
     mod global_keys_under_faults;
