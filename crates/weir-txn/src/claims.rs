@@ -271,7 +271,9 @@ impl Claims {
             return self.intervals.release(*table, interval, txn);
         }
         if let Claim::Amount(table, row, column, delta) = claim {
-            return self.amounts.remove((*table, *row), &Amount { txn, column: *column, delta: delta.clone() });
+            return self
+                .amounts
+                .remove((*table, *row), &Amount { txn, column: *column, delta: delta.clone() });
         }
         let Some((row, strength)) = claim.as_row() else {
             if let Some(holder) = self.alone.remove(claim)

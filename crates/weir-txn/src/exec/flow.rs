@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_sql::{Application, Span};
 use weir_sql::bound::{Expr, ExprKind, Insert, Procedure, Statement, Step, StepKind, VariableId};
+use weir_sql::{Application, Span};
 
 use super::program::{Guarded, Participants};
 use super::routing::{Origins, Route, Router, Source};

@@ -820,10 +820,9 @@ impl Guarded {
 
     fn at(&self, positions: [Span; 2]) -> Option<Asked> {
         let asked = positions.iter().filter_map(|span| self.statements.get(span));
-        asked.copied().reduce(|one, other| Asked {
-            hold: one.hold.max(other.hold),
-            shared: one.shared && other.shared,
-        })
+        asked
+            .copied()
+            .reduce(|one, other| Asked { hold: one.hold.max(other.hold), shared: one.shared && other.shared })
     }
 
     /// How an UPDATE at one of these positions holds its rows, as far as the plan asks for it.

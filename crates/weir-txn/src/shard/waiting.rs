@@ -29,9 +29,9 @@ impl Waiting {
     /// Age of a call; none: of a statement in an open transaction, which goes on in the order in which it came.
     fn age_of_call(&self) -> Option<Age> {
         match self.request {
-            Request::Execute { begun, .. } | Request::Prepare { begun, .. } | Request::Decide { begun, .. } => {
-                Some(begun.age)
-            }
+            Request::Execute { begun, .. }
+            | Request::Prepare { begun, .. }
+            | Request::Decide { begun, .. } => Some(begun.age),
             _ => None,
         }
     }

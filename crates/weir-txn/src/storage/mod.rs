@@ -44,8 +44,8 @@ use history::{Change, History, RowState};
 pub use index::Cursor;
 pub use key::{Boundary, KeyBytes, KeyRange};
 use layout::{Layout, Packed};
-pub(crate) use operation::add;
 pub use logged::{Image, LoggedOperation, LoggedRow};
+pub(crate) use operation::add;
 pub use operation::{
     ColumnChange, ColumnOperation, Functions, Operation, RowFunction, RowName, RowStatement, UpdateName,
 };

@@ -94,9 +94,8 @@ fn is_bound(expr: &Expr, relation: RelationId, columns: &BTreeSet<ColumnIndex>) 
     let ExprKind::Binary { op, left, right } = &expr.kind else { return false };
     let is_order = Comparison::of(*op)
         .is_some_and(|comparison| !matches!(comparison, Comparison::Equal | Comparison::NotEqual));
-    let is_column = |expr: &Expr| {
-        matches!(uncast(expr).kind, ExprKind::Column { relation: of, .. } if of == relation)
-    };
+    let is_column =
+        |expr: &Expr| matches!(uncast(expr).kind, ExprKind::Column { relation: of, .. } if of == relation);
     let other = match (is_column(left), is_column(right)) {
         (true, false) => right,
         (false, true) => left,

@@ -104,7 +104,9 @@ impl<F: Faults> Run<'_, F> {
             Hold::Locks => self.lock_row(table, row),
             Hold::Merges if !self.holds_rows() => Ok(()),
             // An amount can be added up with others' only if it is known: else the row is claimed.
-            Hold::Claims | Hold::Escrow | Hold::Merges => self.claim_row(table, row, LockStrength::NoKeyUpdate),
+            Hold::Claims | Hold::Escrow | Hold::Merges => {
+                self.claim_row(table, row, LockStrength::NoKeyUpdate)
+            }
         }
     }
 
