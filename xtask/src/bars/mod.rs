@@ -11,6 +11,7 @@ mod issue_05;
 mod issue_24;
 mod issue_25;
 mod issue_26;
+mod issue_27;
 mod large_schema;
 mod record;
 mod side_by_side;
@@ -99,6 +100,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
         .chain(issue_24::BARS)
         .chain(issue_25::BARS)
         .chain(issue_26::BARS)
+        .chain(issue_27::BARS)
         .chain(unchanged::BARS)
         .chain(figures::BARS)
         .collect();
