@@ -40,7 +40,7 @@ pub fn honour(world: &World<'_>, candidates: &mut [Candidate], findings: &mut Ve
             for (other, candidate) in candidates.iter_mut().enumerate() {
                 for write in &world.effects[other].writes {
                     if overwrites(write, read.table, &read.columns) {
-                        claim(world, name, candidate, write, other == procedure);
+                        claim(world, name, candidate, write);
                     }
                 }
             }
@@ -54,11 +54,9 @@ fn overwrites(write: &Write, table: TableId, columns: &BTreeSet<ColumnIndex>) ->
         && (write.is_delete() || columns.iter().any(|&column| write.update_of(column).is_some()))
 }
 
-/// A guard of any kind at the statement keeps the rows that it writes from the locker; an escrow of the locker itself (`is_own`) would not keep
-/// them from others.
-fn claim(world: &World<'_>, locker: &str, candidate: &mut Candidate, write: &Write, is_own: bool) {
-    let holds = |guard: &Guard| guard.statement == write.span && !(is_own && guard.kind == GuardKind::Escrow);
-    if candidate.guards.iter().any(holds) {
+/// A guard of any kind at the statement holds the rows that it writes.
+fn claim(world: &World<'_>, locker: &str, candidate: &mut Candidate, write: &Write) {
+    if candidate.guards.iter().any(|guard| guard.statement == write.span) {
         return;
     }
     let table = world.table(write.table);

@@ -51,6 +51,11 @@ CREATE PROCEDURE buy_told(c integer, q integer) LANGUAGE plpgsql AS $$ DECLARE r
         UPDATE sold SET one = one + q, two = two WHERE id = c;
     END IF;
 END $$;
+CREATE PROCEDURE buy_half(c integer) LANGUAGE plpgsql AS $$ DECLARE there integer; BEGIN
+    SELECT n INTO there FROM stock WHERE id = 2 FOR UPDATE;
+    UPDATE stock SET n = n - there / 2 WHERE id = 2;
+    UPDATE sold SET two = two + there / 2 WHERE id = c;
+END $$;
 CREATE PROCEDURE hold(a integer, c integer, q integer) LANGUAGE plpgsql AS $$ BEGIN
     UPDATE stock SET held = held + q WHERE id = a;
     UPDATE visits SET n = n + 1 WHERE id = c;
@@ -102,6 +107,7 @@ buy_both = 3
 buy_other_way_round = 2
 buy_if = 3
 buy_told = 1
+buy_half = 1
 hold = 2
 let_go = 1
 restock = 2
@@ -122,6 +128,8 @@ q = \"uniform(1, 4)\"
 [parameters.buy_told]
 c = \"uniform(1, 8)\"
 q = \"uniform(1, 4)\"
+[parameters.buy_half]
+c = \"uniform(1, 8)\"
 [parameters.hold]
 a = \"uniform(1, 2)\"
 c = \"uniform(1, 8)\"

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use weir_analysis::plan::{GuardKind, Plan};
-use weir_sql::bound::{Expr, ExprKind, RelationId, Update};
+use weir_sql::bound::{Expr, ExprKind, Procedure, RelationId, Statement, StepKind, Update};
 use weir_sql::catalog::{ColumnIndex, TableId};
-use weir_sql::walk::has_subquery;
+use weir_sql::walk::{self as sql_walk, has_subquery};
 use weir_types::operator::Comparison;
 
 use super::ProcedureCompiler;
@@ -25,8 +25,9 @@ impl ProcedureCompiler<'_> {
         rows: &Matches,
         assignments: &[Assignment],
     ) -> Option<Box<Escrow>> {
-        // A statement by itself sees the row as it will be, as in PostgreSQL.
-        if self.text.is_some() || !update.from.is_empty() {
+        // A statement by itself sees the row as it will be, as in PostgreSQL. What a procedure reads FOR UPDATE is held by the guards of its
+        // writes.
+        if self.text.is_some() || !update.from.is_empty() || locks_rows(self.procedure) {
             return None;
         }
         let columns = columns_under_escrow(self.router.plan, update.table);
@@ -70,6 +71,22 @@ impl ProcedureCompiler<'_> {
         };
         !in_key && walk::conjuncts(filter).into_iter().all(is_bound)
     }
+}
+
+fn locks_rows(procedure: &Procedure) -> bool {
+    let mut locks = false;
+    sql_walk::each_step(&procedure.body, &mut |step| {
+        let query = match &step.kind {
+            StepKind::Sql { statement, .. } => match &**statement {
+                Statement::Query(query) => Some(query),
+                _ => None,
+            },
+            StepKind::ForQuery { query, .. } | StepKind::ReturnQuery { query } => Some(&**query),
+            _ => None,
+        };
+        locks |= query.is_some_and(|query| !query.locks.is_empty());
+    });
+    locks
 }
 
 /// Columns of the table of which some guard of the plan is an escrow.
