@@ -858,6 +858,8 @@ impl<F: Faults> Node<F> {
             self.keep_chosen(txn, chosen, is_long || matches!(ran, Err(Stop::Held(_) | Stop::Pinned { .. })));
         }
         if is_long {
+            // The worker runs it anew.
+            self.scratch.met = None;
             return Err(Stop::Long);
         }
         if !self.workers.attempts.is_empty() {

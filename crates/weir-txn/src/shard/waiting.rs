@@ -163,6 +163,15 @@ impl<F: Faults> Node<F> {
     /// S7: a call that holds nothing waits for anybody. Any other one waits only if it is older than all holders, so calls never wait in a
     /// circle; and not for open transactions, which may take arbitrarily long.
     fn may_wait(&self, request: &Request, holders: &Holders) -> bool {
+        // A worker may have met a holder that has ended meanwhile: nobody would be woken by its end.
+        let is_there = |holder: &TxnId| {
+            self.open.contains_key(holder)
+                || self.workers.calls(*holder)
+                || self.participant.prepared().contains_key(holder)
+        };
+        if holders.is_empty() || !holders.iter().all(is_there) {
+            return false;
+        }
         if is_first_of_call(request) {
             return true;
         }
