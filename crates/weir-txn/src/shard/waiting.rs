@@ -172,14 +172,14 @@ impl<F: Faults> Node<F> {
         if holders.is_empty() || !holders.iter().all(is_there) {
             return false;
         }
-        if is_first_of_call(request) {
+        // Beside workers, which hold claims while they run, all calls obey the rule of ages.
+        if is_first_of_call(request) && !self.workers.has_calls() {
             return true;
         }
         let age = request.begun().map(|begun| begun.age);
-        let is_younger = |holder: &TxnId| {
-            let is_open = self.open.contains_key(holder) || self.workers.calls(*holder);
-            let prepared = self.participant.prepared().get(holder).filter(|_| !is_open);
-            prepared.is_some_and(|prepared| age.is_some_and(|age| age < prepared.age))
+        let is_younger = |holder: &TxnId| match self.participant.prepared().get(holder) {
+            Some(prepared) => age.is_some_and(|age| age < prepared.age),
+            None => matches!(request, Request::Execute { .. }),
         };
         holders.iter().all(is_younger)
     }
