@@ -106,6 +106,13 @@ impl Numbering {
         InvariantId(self.first[self.first.len() - 1] + place as u32)
     }
 
+    /// Whether the invariant is a CHECK of the table, or of a domain of one of its columns.
+    pub fn is_check(&self, table: &Table, id: InvariantId) -> bool {
+        let (of, place) = self.place(id);
+        let first = before_checks(table) as usize;
+        of == Some(table.id) && (first..first + table.checks.len()).contains(&place)
+    }
+
     /// The table of the invariant, if it is one's, and its place among the table's or among [`others`].
     pub fn place(&self, id: InvariantId) -> (Option<TableId>, usize) {
         let at = self.first.partition_point(|first| *first <= id.0) - 1;
@@ -116,12 +123,17 @@ impl Numbering {
 
 /// Number of the table's invariants that [`of_table`] gives before those of foreign keys.
 fn before_foreign_keys(table: &Table) -> u32 {
+    let keys = usize::from(table.primary_key.is_some()) + table.unique_keys.len();
+    before_checks(table) + (table.checks.len() + keys + table.exclusions.len()) as u32
+}
+
+/// Number of the table's invariants that [`of_table`] gives before its CHECKs.
+fn before_checks(table: &Table) -> u32 {
     let of_columns = table
         .columns
         .iter()
         .map(|column| u32::from(column.not_null) + u32::from(matches!(column.ty, SqlType::Enum(_))));
-    let keys = usize::from(table.primary_key.is_some()) + table.unique_keys.len();
-    of_columns.sum::<u32>() + (table.checks.len() + keys + table.exclusions.len()) as u32
+    of_columns.sum()
 }
 
 /// Every invariant that the application declares, in the order of [`Numbering`].

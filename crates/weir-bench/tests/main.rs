@@ -14,6 +14,7 @@ mod simulated {
     mod copies_under_faults;
     mod deferred_under_faults;
     mod definitions_under_faults;
+    mod escrow_under_faults;
     mod for_update;
     mod foreign_keys_under_faults;
     mod global_keys_under_faults;

@@ -67,7 +67,7 @@ impl Guards {
         name: &dyn Fn(TableId, u32) -> Option<RowName>,
     ) -> Option<Taken> {
         match claim {
-            Claim::Row(table, row) | Claim::WeakRow(table, row, _) => {
+            Claim::Row(table, row) | Claim::WeakRow(table, row, _) | Claim::Amount(table, row, ..) => {
                 let asked = self.asked.get(&(procedure, *table))?;
                 let row = name(*table, *row).filter(|name| matches!(name, RowName::Initial(_)))?;
                 let shared = asked.iter().all(|asked| asked.shared);

@@ -1,8 +1,9 @@
 //! Claims held at a shard: rows in PostgreSQL's four lock strengths; keys and advisory locks exclusively (docs/internals/row-locks.md);
-//! intervals of keys, shared (docs/internals/serializable.md).
+//! intervals of keys, shared (docs/internals/serializable.md); amounts under a bound (docs/internals/escrow.md).
 //!
 //! A table only: [`crate::shard::Node`] decides which transaction waits, withdraws or ends.
 
+mod amounts;
 mod intervals;
 
 use std::collections::hash_map::Entry;
@@ -12,8 +13,11 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use weir_core::ids::TxnId;
 use weir_sql::bound::LockStrength;
-use weir_sql::catalog::TableId;
+use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_types::Value;
 
+pub use self::amounts::Amount;
+use self::amounts::Amounts;
 pub use self::intervals::Interval;
 use self::intervals::Intervals;
 use crate::message::AdvisoryKey;
@@ -38,7 +42,12 @@ pub enum Claim {
     Table(TableId),
     /// Rows that a serializable transaction has read, those that are absent included: no other transaction writes a row in it.
     Interval(TableId, Interval),
+    /// What a prepared transaction will add to a column that has a bound. It keeps out whoever holds the row, but not others' amounts.
+    Amount(TableId, u32, ColumnIndex, Value),
 }
+
+/// The strength in which amounts keep out, and are kept out by, those who hold the row.
+const STRENGTH_OF_AMOUNTS: LockStrength = LockStrength::NoKeyUpdate;
 
 impl Claim {
     pub fn row(table: TableId, row: u32, strength: LockStrength) -> Claim {
@@ -52,7 +61,11 @@ impl Claim {
         match *self {
             Claim::Row(table, row) => Some(((table, row), LockStrength::Update)),
             Claim::WeakRow(table, row, strength) => Some(((table, row), strength)),
-            Claim::Key(..) | Claim::Advisory(_) | Claim::Table(_) | Claim::Interval(..) => None,
+            Claim::Key(..)
+            | Claim::Advisory(_)
+            | Claim::Table(_)
+            | Claim::Interval(..)
+            | Claim::Amount(..) => None,
         }
     }
 
@@ -63,7 +76,8 @@ impl Claim {
             | Claim::Row(table, _)
             | Claim::WeakRow(table, ..)
             | Claim::Table(table)
-            | Claim::Interval(table, _) => Some(table),
+            | Claim::Interval(table, _)
+            | Claim::Amount(table, ..) => Some(table),
             Claim::Advisory(_) => None,
         }
     }
@@ -91,13 +105,30 @@ pub struct Claims {
     /// Intervals that serializable transactions have read. Invariant: no other transaction writes in them, but one that had written there
     /// before is waited for.
     intervals: Intervals,
+    /// What prepared transactions will add to columns that have a bound. Invariant: nobody else holds such a row in a strength that conflicts
+    /// with [`STRENGTH_OF_AMOUNTS`].
+    amounts: Amounts,
     /// Open transactions that insert more keys than are claimed one by one: other writers search for keys in their write sets.
     pub(crate) loading: Vec<TxnId>,
 }
 
 impl Claims {
     pub fn is_empty(&self) -> bool {
-        self.alone.is_empty() && self.rows.is_empty() && self.tables.is_empty() && self.intervals.is_empty()
+        self.alone.is_empty()
+            && self.rows.is_empty()
+            && self.tables.is_empty()
+            && self.intervals.is_empty()
+            && self.amounts.is_empty()
+    }
+
+    /// Amounts that other transactions will add to columns of the row.
+    pub fn amounts_of_others(&self, table: TableId, row: u32, txn: TxnId) -> impl Iterator<Item = &Amount> {
+        self.amounts.of((table, row)).filter(move |amount| amount.txn != txn)
+    }
+
+    /// Forgets all amounts (a planted bug).
+    pub(crate) fn forget_amounts(&mut self) {
+        self.amounts = Amounts::default();
     }
 
     /// Returns whether any interval is held.
@@ -165,9 +196,23 @@ impl Claims {
 
     /// Other transactions that hold the same row or key.
     fn against_alike(&self, claim: &Claim, txn: TxnId) -> Holders {
+        if let Claim::Amount(table, row, ..) = *claim {
+            return self.holders_of_row((table, row), STRENGTH_OF_AMOUNTS, txn);
+        }
         let Some((row, strength)) = claim.as_row() else {
             return self.alone.get(claim).filter(|holder| **holder != txn).copied().into_iter().collect();
         };
+        let mut holders = self.holders_of_row(row, strength, txn);
+        if !self.amounts.is_empty() && strength.conflicts_with(STRENGTH_OF_AMOUNTS) {
+            holders.extend(self.amounts_of_others(row.0, row.1, txn).map(|amount| amount.txn));
+            holders.sort_unstable();
+            holders.dedup();
+        }
+        holders
+    }
+
+    /// Other transactions that hold the row in a conflicting strength.
+    fn holders_of_row(&self, row: (TableId, u32), strength: LockStrength, txn: TxnId) -> Holders {
         let conflicts =
             |(holder, held): &&(TxnId, LockStrength)| *holder != txn && held.conflicts_with(strength);
         let held = self.rows.get(&row).into_iter().flatten();
@@ -196,6 +241,10 @@ impl Claims {
         if let Claim::Interval(table, interval) = claim {
             return self.intervals.take(*table, interval, txn);
         }
+        if let Claim::Amount(table, row, column, delta) = claim {
+            self.amounts.add((*table, *row), Amount { txn, column: *column, delta: delta.clone() });
+            return true;
+        }
         let Some((row, strength)) = claim.as_row() else {
             let is_new = self.alone.insert(claim.clone(), txn).is_none();
             if is_new {
@@ -220,6 +269,11 @@ impl Claims {
         }
         if let Claim::Interval(table, interval) = claim {
             return self.intervals.release(*table, interval, txn);
+        }
+        if let Claim::Amount(table, row, column, delta) = claim {
+            return self
+                .amounts
+                .remove((*table, *row), &Amount { txn, column: *column, delta: delta.clone() });
         }
         let Some((row, strength)) = claim.as_row() else {
             if let Some(holder) = self.alone.remove(claim)
@@ -253,6 +307,7 @@ impl Claims {
         of.tables.retain(|(_, txn)| is_meant(*txn));
         of.loading.retain(|txn| is_meant(*txn));
         of.intervals.retain(&is_meant);
+        of.amounts.retain(&is_meant);
         of.rows.retain(|_, holders| {
             holders.retain(|(txn, _)| is_meant(*txn));
             !holders.is_empty()
@@ -328,6 +383,37 @@ mod tests {
         claims.release(&table, of(1));
         claims.release(&row, of(2));
         assert!(claims.is_empty());
+    }
+
+    #[test]
+    fn amounts_keep_out_who_holds_the_row_and_not_each_other() {
+        let amount = |delta: i64| Claim::Amount(TableId(0), 7, 1, Value::Int(delta));
+        let deltas = |claims: &Claims, txn| -> Vec<i64> {
+            let others = claims.amounts_of_others(TableId(0), 7, txn);
+            others.map(|amount| if let Value::Int(delta) = amount.delta { delta } else { 0 }).collect()
+        };
+        for held in STRENGTHS {
+            let row = Claim::row(TableId(0), 7, held);
+            let mut claims = Claims::default();
+            // A transaction may add the same amount twice.
+            for delta in [-1, -2, -1] {
+                assert!(claims.take(&amount(delta), of(2)));
+            }
+            claims.take(&amount(-4), of(1));
+            assert!(claims.against(&amount(-1), of(3)).is_empty());
+            assert_eq!(deltas(&claims, of(3)), [-4, -2, -1, -1]);
+            assert_eq!(deltas(&claims, of(2)), [-4]);
+            let excludes = held.conflicts_with(STRENGTH_OF_AMOUNTS);
+            assert_eq!(claims.against(&row, of(3)).len(), if excludes { 2 } else { 0 }, "{held:?}");
+            claims.release(&amount(-4), of(1));
+            assert!(claims.against(&row, of(2)).is_empty(), "one's own are no hindrance");
+            claims.take(&row, of(2));
+            assert_eq!(claims.against(&amount(-1), of(3)).len(), usize::from(excludes), "{held:?}");
+            assert!(claims.against(&amount(-1), of(2)).is_empty());
+            [-1, -1, -2].into_iter().for_each(|delta| claims.release(&amount(delta), of(2)));
+            claims.release(&row, of(2));
+            assert!(claims.is_empty());
+        }
     }
 
     #[test]

@@ -25,6 +25,10 @@ faults! {
     recovery_forgets_prepared,
     /// A restarted shard holds no claims for its prepared transactions.
     recovery_forgets_claims,
+    /// A bound is checked on the committed value alone, without what prepared transactions will add (S15).
+    escrow_counts_committed,
+    /// A restarted shard has forgotten what its prepared transactions will add to columns with a bound.
+    recovery_forgets_amounts,
     /// Statements of a restarted shard do not wait for transactions whose outcome it does not know.
     writes_in_doubt,
     /// A restarted shard hands out sequence values again that it has handed out before.

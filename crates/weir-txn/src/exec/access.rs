@@ -230,6 +230,35 @@ impl TableAccess {
         }
     }
 
+    /// Returns whether the row would pass the filter with these values. Leaves them in the frame.
+    pub(super) fn passes_with(
+        &self,
+        row: RowRef,
+        values: &[(ColumnIndex, &Value)],
+        cx: &mut Cx<'_>,
+    ) -> Result<bool, SqlError> {
+        self.load_columns(&self.filter_columns, row, cx);
+        for (column, slot) in &self.filter_columns {
+            if let Some((_, value)) = values.iter().find(|(of, _)| of == column) {
+                cx.frame.set(*slot, (*value).clone());
+            }
+        }
+        for condition in &self.filter {
+            if !condition.truth(cx)?.is_true() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Index of the unique key by which it looks for a row; `None`: it may find several.
+    pub(super) fn index_of_single(&self) -> Option<IndexId> {
+        match &self.path {
+            Path::Get { index, .. } => Some(*index),
+            _ => None,
+        }
+    }
+
     #[inline]
     fn load_columns(&self, columns: &[(ColumnIndex, Slot)], row: RowRef, cx: &mut Cx<'_>) {
         for &(column, slot) in columns {
@@ -341,7 +370,7 @@ impl TableAccess {
 
     /// Returns whether at most one row can match.
     pub fn is_single(&self) -> bool {
-        matches!(self.path, Path::Get { .. })
+        self.index_of_single().is_some()
     }
 
     /// The unique key by which it looks for a row, unless no row can have it.

@@ -188,6 +188,8 @@ pub struct Scratch {
     pub(super) rule_frame: Frame,
     /// Rows chosen by the statement at which the last run stopped.
     pub(crate) chosen: Option<Chosen>,
+    /// Claim for which the last run stopped; none: it stopped for something else, or not at all.
+    pub(crate) met: Option<Claim>,
 }
 
 /// Runs the call. On `Err` the caller rolls the storage back.
@@ -214,6 +216,7 @@ pub fn run<F: Faults>(fragment: Fragment<'_, F>, call: &Call, scratch: &mut Scra
         cascaded: Vec::new(),
         acting: Vec::new(),
         chosen: None,
+        met: None,
         notices: None,
         ran: Ran::new(fragment.role),
         procedure,
@@ -245,9 +248,10 @@ pub fn run<F: Faults>(fragment: Fragment<'_, F>, call: &Call, scratch: &mut Scra
     };
     let (frame, returned, new_row) =
         (std::mem::take(&mut run.frame), std::mem::take(&mut run.returned), std::mem::take(&mut run.new_row));
-    let chosen = run.chosen.take();
+    let (chosen, met) = (run.chosen.take(), run.met.take());
     drop(run);
     scratch.chosen = chosen;
+    scratch.met = met;
     scratch.frames.push(frame);
     scratch.returned = returned;
     scratch.new_row = new_row;
@@ -312,6 +316,8 @@ pub(super) struct Run<'a, F> {
     pub(super) acting: Vec<(TableId, u32)>,
     /// Rows chosen by a statement that has to wait.
     pub(super) chosen: Option<Chosen>,
+    /// The claim for which it has to wait.
+    pub(super) met: Option<Claim>,
     /// Notices raised so far; allocated at the first one.
     notices: Option<Box<Notices>>,
     pub(super) ran: Ran,

@@ -1,6 +1,7 @@
 //! Compiles bound procedures to a [`Program`]: slots, routes, operations, rules.
 
 mod closed;
+mod escrow;
 mod modify;
 pub(super) mod proven;
 mod rules;
@@ -222,7 +223,8 @@ fn refused_statement(
     let why = |one: &ProcedureStatement| {
         let statement = anonymous(catalog, one.statement.clone(), &one.text.types)?;
         let proven = Proven::of(catalog, &statement, &Closed::everything());
-        Participation::of(&Router { catalog, plan, proven: &proven }, application, &statement).unsupported
+        let router = Router { catalog, plan, proven: &proven };
+        Participation::of(&router, application, &Guarded::default(), &statement).unsupported
     };
     code.statements.iter().filter(|one| !one.reads_only()).find_map(why)
 }
@@ -253,8 +255,8 @@ impl<'a> ProcedureCompiler<'a> {
         read: Option<&'a BTreeSet<VariableId>>,
         updates: &'a Updates,
     ) -> Result<(CompiledProcedure, LookedUp), CompileError> {
-        let guarded = Guarded::of(router.plan, index);
-        let mut participants = Participation::of(&router, application, procedure);
+        let guarded = Guarded::of(&application.catalog, router.plan, index);
+        let mut participants = Participation::of(&router, application, &guarded, procedure);
         let is_one_statement = text.is_some_and(|text| !is_block(&text.sql));
         let (mut carries, mut meets_actions, mut moves) = (false, false, None);
         if shards > 1 && read.is_none() {

@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_sql::Application;
 use weir_sql::bound::{Expr, ExprKind, Insert, Procedure, Statement, Step, StepKind, VariableId};
+use weir_sql::{Application, Span};
 
-use super::program::Participants;
+use super::program::{Guarded, Participants};
 use super::routing::{Origins, Route, Router, Source};
 use super::walk;
 
@@ -27,13 +27,23 @@ pub struct Participation<'a> {
     taint: BTreeMap<VariableId, Groups>,
     /// By group: groups whose data its statements use.
     needs: Vec<Groups>,
+    guarded: &'a Guarded,
+    /// By group: the greatest [`Guarded::weight`] of its statements.
+    weights: Vec<u8>,
+    /// Weight of the statement that is being looked at.
+    weight: u8,
     everywhere: bool,
     unsupported: Option<String>,
     found: VariableId,
 }
 
 impl<'a> Participation<'a> {
-    pub fn of(router: &'a Router<'a>, application: &'a Application, procedure: &Procedure) -> Participants {
+    pub fn of(
+        router: &'a Router<'a>,
+        application: &'a Application,
+        guarded: &'a Guarded,
+        procedure: &Procedure,
+    ) -> Participants {
         let mut flow = Participation {
             router,
             application,
@@ -41,6 +51,9 @@ impl<'a> Participation<'a> {
             keys: Vec::new(),
             taint: BTreeMap::new(),
             needs: Vec::new(),
+            guarded,
+            weights: Vec::new(),
+            weight: 0,
             everywhere: false,
             unsupported: None,
             found: procedure.found,
@@ -65,10 +78,10 @@ impl<'a> Participation<'a> {
             })
         };
         let dependent = |group: &usize| self.needs[*group].iter().any(|need| need != group);
-        let order: Vec<usize> = (0..self.keys.len())
-            .filter(dependent)
-            .chain((0..self.keys.len()).filter(|group| !dependent(group)))
-            .collect();
+        // A guard of the deciding shard is over in one step: nobody waits for it.
+        let mut independent: Vec<usize> = (0..self.keys.len()).filter(|group| !dependent(group)).collect();
+        independent.sort_by_key(|group| std::cmp::Reverse(self.weights[*group]));
+        let order: Vec<usize> = (0..self.keys.len()).filter(dependent).chain(independent).collect();
         let last = order.into_iter().find(|&group| {
             let decides = Some(group) != own || self.keys.len() == 1;
             decides && others_ready(group, &self.needs)
@@ -136,14 +149,14 @@ impl<'a> Participation<'a> {
             );
             return None;
         };
-        Some(match self.keys.iter().position(|key| *key == sources) {
-            Some(group) => group,
-            None => {
-                self.keys.push(sources);
-                self.needs.push(Groups::new());
-                self.keys.len() - 1
-            }
-        })
+        let group = self.keys.iter().position(|key| *key == sources).unwrap_or_else(|| {
+            self.keys.push(sources);
+            self.needs.push(Groups::new());
+            self.weights.push(0);
+            self.keys.len() - 1
+        });
+        self.weights[group] = self.weights[group].max(self.weight);
+        Some(group)
     }
 
     fn steps(&mut self, steps: &[Step], control: &Groups) {
@@ -154,6 +167,10 @@ impl<'a> Participation<'a> {
     }
 
     fn step(&mut self, step: &Step, control: &mut Groups) {
+        self.weight = match &step.kind {
+            StepKind::Sql { statement, .. } => weight_of(self.guarded, statement, step.span),
+            _ => 0,
+        };
         match &step.kind {
             StepKind::Assign { variable, value } => {
                 let groups = &self.expr(value) | control;
@@ -338,6 +355,16 @@ impl<'a> Participation<'a> {
         for (_, _, keys) in self.router.parents(insert) {
             self.group(&Route::By(keys));
         }
+    }
+}
+
+/// [`Guarded::weight`] of a statement. An INSERT claims keys that are new, for which others seldom ask.
+fn weight_of(guarded: &Guarded, statement: &Statement, span: Span) -> u8 {
+    match statement {
+        Statement::Query(_) => guarded.weight([span, span]),
+        Statement::Insert(insert) => guarded.weight([span, insert.span]).min(1),
+        Statement::Update(update) => guarded.weight([span, update.span]),
+        Statement::Delete(delete) => guarded.weight([span, delete.span]),
     }
 }
 

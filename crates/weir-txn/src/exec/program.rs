@@ -1,13 +1,14 @@
 //! A compiled application: immutable, shared by all shards and coordinators.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_analysis::plan::{GuardKind, Placement, Plan};
+use weir_analysis::invariant::Numbering;
+use weir_analysis::plan::{Guard, GuardKind, Placement, Plan};
 use weir_analysis::reasons::Reason;
 use weir_core::ids::ShardId;
 use weir_sql::bound::{Insert, LoopLabel, RaiseLevel};
-use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_sql::catalog::{Catalog, ColumnIndex, TableId};
 use weir_sql::{Application, Span, Text, is_block};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
@@ -160,6 +161,12 @@ impl CompiledProcedure {
         let is_insert = |step: &CompiledStep| matches!(step.kind, CompiledStepKind::Insert { .. });
         let is_count = |step: &CompiledStep| matches!(step.kind, CompiledStepKind::GetRowCount { .. });
         matches!(&self.body[..], [insert, count] if is_insert(insert) && is_count(count))
+    }
+
+    /// Returns whether one of its own statements updates rows under escrow (docs/internals/escrow.md).
+    pub fn draws(&self) -> bool {
+        let draws = |step: &CompiledStep| matches!(&step.kind, CompiledStepKind::Update { update, .. } if update.hold == Hold::Escrow);
+        self.body.iter().any(draws)
     }
 
     /// Returns whether it inserts rows, and the validity of one row depends on the other rows of the statement.
@@ -836,32 +843,62 @@ pub struct CompileError {
 /// Statements of a procedure that take guards, by their position.
 #[derive(Debug, Default)]
 pub struct Guarded {
-    /// Statements with a guard of any kind.
-    statements: BTreeSet<Span>,
-    /// Statements that lock the rows that they change.
-    locking: BTreeSet<Span>,
+    statements: BTreeMap<Span, Asked>,
+}
+
+/// What the guards of a statement ask for.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    hold: Hold,
+    /// All of its claims are shared.
+    shared: bool,
 }
 
 impl Guarded {
-    pub fn of(plan: &Plan, procedure: usize) -> Guarded {
+    pub fn of(catalog: &Catalog, plan: &Plan, procedure: usize) -> Guarded {
         let transaction = plan.transactions.iter().find(|transaction| transaction.procedure == procedure);
         let mut guarded = Guarded::default();
         for guard in transaction.into_iter().flat_map(|transaction| &transaction.guards) {
-            guarded.statements.insert(guard.statement);
-            if guard.kind == GuardKind::Lock {
-                guarded.locking.insert(guard.statement);
-            }
+            let hold = match guard.kind {
+                GuardKind::Lock => Hold::Locks,
+                GuardKind::Escrow if keeps_checks(catalog, guard) => Hold::Escrow,
+                // What the transaction checks before it commits depends on the row as it is then.
+                GuardKind::Escrow | GuardKind::Sequence | GuardKind::Claim | GuardKind::Check(_) => {
+                    Hold::Claims
+                }
+            };
+            let asked = Asked { hold, shared: guard.shared };
+            let all = guarded.statements.entry(guard.statement).or_insert(asked);
+            *all = Asked { hold: all.hold.max(hold), shared: all.shared && guard.shared };
         }
         guarded
     }
 
+    fn at(&self, positions: [Span; 2]) -> Option<Asked> {
+        let asked = positions.iter().filter_map(|span| self.statements.get(span));
+        asked
+            .copied()
+            .reduce(|one, other| Asked { hold: one.hold.max(other.hold), shared: one.shared && other.shared })
+    }
+
     /// How an UPDATE at one of these positions holds its rows, as far as the plan asks for it.
     pub fn hold(&self, positions: [Span; 2]) -> Hold {
-        let is_any_of = |spans: &BTreeSet<Span>| positions.iter().any(|span| spans.contains(span));
-        match (is_any_of(&self.locking), is_any_of(&self.statements)) {
-            (true, _) => Hold::Locks,
-            (false, true) => Hold::Claims,
-            (false, false) => Hold::Merges,
+        self.at(positions).map_or(Hold::Merges, |asked| asked.hold)
+    }
+
+    /// How much others have to wait while the statement's shard has prepared it: the greater, the sooner that shard is to decide.
+    pub fn weight(&self, positions: [Span; 2]) -> u8 {
+        match self.at(positions) {
+            None => 0,
+            Some(Asked { shared: true, .. }) => 1,
+            Some(Asked { hold: Hold::Escrow, .. }) => 2,
+            Some(_) => 3,
         }
     }
+}
+
+/// Whether all that the guard keeps is checked on its row.
+fn keeps_checks(catalog: &Catalog, guard: &Guard) -> bool {
+    let (numbering, table) = (Numbering::new(catalog), catalog.table(guard.table));
+    !guard.keeps.is_empty() && guard.keeps.iter().all(|invariant| numbering.is_check(table, *invariant))
 }

@@ -167,7 +167,9 @@ impl Worker {
     pub fn claim(&self, claim: Claim) -> Result<(), Stop> {
         let Some(table) = claim.table() else { return Ok(()) };
         let has_changed = match claim {
-            Claim::Row(_, row) | Claim::WeakRow(_, row, _) => self.moment.has_changed_row(table, row),
+            Claim::Row(_, row) | Claim::WeakRow(_, row, _) | Claim::Amount(_, row, ..) => {
+                self.moment.has_changed_row(table, row)
+            }
             Claim::Key(..) | Claim::Table(_) | Claim::Advisory(_) | Claim::Interval(..) => {
                 self.moment.has_changed(table)
             }

@@ -8,6 +8,7 @@ mod claim;
 mod copies;
 mod deferred;
 mod distant;
+mod escrow;
 mod global;
 mod moves;
 pub(super) mod operation;
@@ -25,6 +26,7 @@ use weir_types::interrupt::check;
 use weir_types::{SqlError, SqlState, Value};
 
 pub(super) use self::claim::key_of;
+pub use self::escrow::Escrow;
 pub use self::rules::{CheckRule, Children, ForeignKeyRule, Reference, TableRules};
 use super::access::{TableAccess, unpack_row};
 use super::call::{Place, Run, Stop};
@@ -102,14 +104,24 @@ pub struct ConflictUpdate {
 }
 
 /// How a statement holds the rows that it changes, outside of interactive transactions, which lock all rows that they write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A later one asks for more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hold {
     /// Not at all: its operations are merged with those of others.
     Merges,
+    /// Against other statements that claim the row, but not against others' amounts: all of them together keep its bounds.
+    Escrow,
     /// Against other statements that claim the row.
     Claims,
     /// Against every writer.
     Locks,
+}
+
+impl Hold {
+    /// The same of a statement that has no [`Escrow`].
+    pub fn without_escrow(self) -> Hold {
+        if self == Hold::Escrow { Hold::Claims } else { self }
+    }
 }
 
 #[derive(Debug)]
@@ -122,6 +134,8 @@ pub struct CompiledUpdate {
     /// Slots through which RETURNING reads the row, if not in place.
     pub row_slots: Vec<(ColumnIndex, Slot)>,
     pub hold: Hold,
+    /// Set if it is held by [`Hold::Escrow`].
+    pub escrow: Option<Box<Escrow>>,
     /// Variables that the assignments read, if they depend on nothing else but the row.
     pub captures: Option<Vec<Slot>>,
     /// Some assigned column has constraints other than its type.
@@ -504,7 +518,7 @@ impl<F: Faults> Run<'_, F> {
 
     /// Updates a row whose columns are in the frame.
     fn update_row(&mut self, update: &Arc<CompiledUpdate>, row: u32) -> Result<(), Stop> {
-        self.hold_row(update.table, row, update.hold)?;
+        let escrow = self.hold_for_update(update, row)?;
         let mut changes: SmallVec<[(ColumnIndex, Value); 6]> = SmallVec::new();
         for assignment in &update.assignments {
             changes.push((assignment.column, self.eval(&assignment.value)?));
@@ -512,6 +526,9 @@ impl<F: Faults> Run<'_, F> {
         let wanted = self.fragment.keep_writes || self.fragment.storage.wants_operation(update.table, row);
         let operation = if wanted { Some(self.operation(update, &changes)?) } else { None };
         self.write_update(update.table, row, &changes, operation, update.checked)?;
+        if escrow {
+            self.check_with_amounts(update.table, row)?;
+        }
         if !update.returning.is_empty() {
             self.set_changed(&update.row_slots, &changes);
             self.return_row(&update.returning)?;

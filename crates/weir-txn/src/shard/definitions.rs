@@ -83,7 +83,7 @@ impl<F: Faults> Node<F> {
         }
         match &request {
             // Such a request holds nothing on other shards, so it may wait.
-            Request::Execute { .. } => self.wait_with_call(holder, request, out),
+            Request::Execute { .. } => self.wait_with_call(holder, request.into(), out),
             Request::Prepare { .. } | Request::Decide { .. } | Request::Apply { .. } => {
                 self.answer(txn, Reply::Busy { txn, shard }, out);
             }
@@ -105,7 +105,7 @@ impl<F: Faults> Node<F> {
                 if query.schema_version != self.program.schema_version
                     && self.participant.prepared().contains_key(&holder) =>
             {
-                self.waiting.entry(holder).or_default().push(request);
+                self.waiting.entry(holder).or_default().push(request.into());
             }
             _ => return Some(request),
         }

@@ -244,6 +244,9 @@ impl<F: Faults> Node<F> {
         if bugs.recovery_forgets_claims() {
             *node.claims = Claims::default();
         }
+        if bugs.recovery_forgets_amounts() {
+            node.claims.forget_amounts();
+        }
         node.storage.end_replay();
         node.check_homes()?;
         if bugs.recovery_forgets_answers() {

@@ -404,7 +404,7 @@ impl<F: Faults> Node<F> {
         | Request::Commit { .. } = request
         {
             self.workers.abandon(txn);
-            self.waiting.entry(txn).or_default().push(request);
+            self.waiting.entry(txn).or_default().push(request.into());
         }
         None
     }

@@ -34,6 +34,7 @@ use crate::shard::long_calls::role_of_prepare;
 use crate::shard::open::Open;
 use crate::shard::participant::{Prepared, Sql};
 use crate::shard::snapshot::Snapshots;
+use crate::shard::waiting::{Waiting, is_first_of_call};
 use crate::shard::workers::Workers;
 use crate::storage::shared::Shared;
 use crate::storage::{Storage, Workspace, Write, WriteSet};
@@ -91,12 +92,12 @@ pub struct Node<F = NoFaults> {
     /// The schema has changed since the snapshot in progress was begun.
     pub(crate) snapshot_is_void: bool,
     /// Requests that wait for the outcome of a transaction that holds their claim.
-    pub(crate) waiting: BTreeMap<TxnId, Vec<Request>>,
+    pub(crate) waiting: BTreeMap<TxnId, Vec<Waiting>>,
     /// Rows that waiting statements had already chosen, by transaction.
     pub(crate) chosen: BTreeMap<TxnId, Chosen>,
     /// Further holders that a waiting statement of an open transaction needs the end of, by its transaction.
     pub(crate) waits_besides: BTreeMap<TxnId, Holders>,
-    scratch: call::Scratch,
+    pub(super) scratch: call::Scratch,
     pub(crate) sequences: Shared<Sequences>,
     /// The last record that has the sequences: what they have handed out until then is durable with it.
     pub(crate) sequences_noted: Lsn,
@@ -504,7 +505,7 @@ impl<F: Faults> Node<F> {
             return false;
         } else if let Some(holder) = self.waits_for(txn) {
             // A waiting statement reports its holder again, for deadlock detection and for views; other requests are answered later.
-            if matches!(request, Request::Work { .. } | Request::Execute { .. }) {
+            if matches!(request, Request::Work { .. }) || is_first_of_call(request) {
                 self.tell_whom_it_waits_for(txn, holder, out);
             }
             None
@@ -871,6 +872,8 @@ impl<F: Faults> Node<F> {
             self.keep_chosen(txn, chosen, is_long || matches!(ran, Err(Stop::Held(_) | Stop::Pinned { .. })));
         }
         if is_long {
+            // The worker runs it anew.
+            self.scratch.met = None;
             return Err(Stop::Long);
         }
         if !self.workers.attempts.is_empty() {

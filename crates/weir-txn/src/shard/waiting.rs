@@ -3,9 +3,49 @@
 use weir_core::ids::{CoordinatorId, TxnId};
 
 use super::node::{Effects, Node};
-use crate::claims::Holders;
+use crate::claims::{Claim, Holders};
 use crate::faults::Faults;
 use crate::message::{Age, Reply, Request, Work};
+
+/// A request that waits for the end of a transaction.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    request: Request,
+    /// The claim for which it stopped; none: it has to run again to know whether it still has to wait.
+    wants: Option<Claim>,
+}
+
+impl From<Request> for Waiting {
+    fn from(request: Request) -> Waiting {
+        Waiting { request, wants: None }
+    }
+}
+
+impl Waiting {
+    fn txn(&self) -> TxnId {
+        self.request.txn()
+    }
+
+    /// Age of a call; none: of a statement in an open transaction, which goes on in the order in which it came.
+    fn age_of_call(&self) -> Option<Age> {
+        match self.request {
+            Request::Execute { begun, .. }
+            | Request::Prepare { begun, .. }
+            | Request::Decide { begun, .. } => Some(begun.age),
+            _ => None,
+        }
+    }
+}
+
+/// Returns whether the request is of a call that holds nothing on any shard while it waits: so nobody waits for it, and it may wait for
+/// anybody. With two participants the other one is asked when this one has prepared.
+pub(super) fn is_first_of_call(request: &Request) -> bool {
+    match request {
+        Request::Execute { .. } => true,
+        Request::Prepare { participants, .. } => participants.len() <= 2,
+        _ => false,
+    }
+}
 
 /// Returns whether the statement is the first request of its transaction, which holds nothing yet: nobody waits for it.
 fn holds_nothing(work: &Work) -> bool {
@@ -21,18 +61,43 @@ impl<F: Faults> Node<F> {
         self.chosen.remove(&txn);
     }
 
-    /// Retries the requests that waited for transactions which have ended.
+    /// Retries the requests that waited for transactions which have ended: calls in the order of their age. One that needs a claim which
+    /// another one has taken meanwhile is not run for that: it waits on, or withdraws.
     pub(super) fn wake(&mut self, now_ms: u64, out: &mut Effects) {
         while let Some(txn) = self.ended.pop() {
-            for request in self.waiting.remove(&txn).unwrap_or_default() {
-                self.waits_besides.remove(&request.txn());
-                self.statement = request.statement();
-                // The clock check is skipped: a request may have waited for hours since it was begun.
-                if !self.participant.remembers || !self.is_repeated(&request, out) {
-                    self.on_admitted(now_ms, request, out);
+            let mut woken = self.waiting.remove(&txn).unwrap_or_default();
+            if woken.iter().all(|waiting| waiting.age_of_call().is_some()) {
+                woken.sort_by_key(Waiting::age_of_call);
+            }
+            for waiting in woken {
+                self.waits_besides.remove(&waiting.txn());
+                if let Some(waiting) = self.wait_on(waiting, out) {
+                    self.retry(now_ms, waiting.request, out);
                 }
             }
         }
+    }
+
+    fn retry(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
+        self.statement = request.statement();
+        // The clock check is skipped: a request may have waited for hours since it was begun.
+        if !self.participant.remembers || !self.is_repeated(&request, out) {
+            self.on_admitted(now_ms, request, out);
+        }
+    }
+
+    /// Queues the call again, or withdraws it, if another transaction has the claim that it needs. Otherwise gives it back.
+    fn wait_on(&mut self, waiting: Waiting, out: &mut Effects) -> Option<Waiting> {
+        let Some(wants) = &waiting.wants else { return Some(waiting) };
+        let holders = self.claims.against(wants, waiting.txn());
+        if holders.is_empty() {
+            return Some(waiting);
+        }
+        match self.may_wait(&waiting.request, &holders) {
+            true => self.waiting.entry(holders[0]).or_default().push(waiting),
+            false => self.withdraw(waiting.txn(), out),
+        }
+        None
     }
 
     /// Queues a statement of an open transaction until the first of its holders has ended.
@@ -42,7 +107,7 @@ impl<F: Faults> Node<F> {
         if !holders.is_empty() {
             self.waits_besides.insert(txn, holders);
         }
-        self.waiting.entry(holder).or_default().push(request);
+        self.waiting.entry(holder).or_default().push(request.into());
         self.tell_whom_it_waits_for(txn, holder, out);
     }
 
@@ -57,21 +122,22 @@ impl<F: Faults> Node<F> {
 
     /// Transaction that a queued request of `txn` waits for.
     pub(super) fn waits_for(&self, txn: TxnId) -> Option<TxnId> {
-        let has = |requests: &[Request]| requests.iter().any(|request| request.txn() == txn);
+        let has = |requests: &[Waiting]| requests.iter().any(|request| request.txn() == txn);
         self.waiting.iter().find(|(_, requests)| has(requests)).map(|(holder, _)| *holder)
     }
 
     /// Queues a request of a call until its holder has ended. A coordinator over a network is told of it, for pg_stat_activity and pg_locks.
-    pub(crate) fn wait_with_call(&mut self, holder: TxnId, request: Request, out: &mut Effects) {
-        let (txn, is_alone) = (request.txn(), matches!(request, Request::Execute { .. }));
-        self.waiting.entry(holder).or_default().push(request);
-        if is_alone && self.participant.remembers {
+    pub(crate) fn wait_with_call(&mut self, holder: TxnId, waiting: Waiting, out: &mut Effects) {
+        let (txn, tells) = (waiting.txn(), is_first_of_call(&waiting.request));
+        self.waiting.entry(holder).or_default().push(waiting);
+        if tells && self.participant.remembers {
             self.tell_whom_it_waits_for(txn, holder, out);
         }
     }
 
     /// Queues a call or statement that needs the end of the holders, or answers that it is withdrawn.
     pub(super) fn wait_for(&mut self, holders: Holders, request: Request, out: &mut Effects) {
+        let wants = self.scratch.met.take();
         match request {
             Request::Work { txn, begun, ref work } if self.withdraws(work, &holders, begun.age) => {
                 self.withdraw(txn, out);
@@ -80,29 +146,42 @@ impl<F: Faults> Node<F> {
                 self.has_done.waits += 1;
                 self.wait_with_work(holders, request, out);
             }
-            request => self.wait_or_withdraw(&holders, request, out),
+            request => self.wait_or_withdraw(&holders, Waiting { request, wants }, out),
         }
     }
 
-    /// S7: only an older transaction waits for a younger one, so calls never wait in a circle. Only a request that holds nothing on other
-    /// shards waits for an open transaction, which may take arbitrarily long.
-    fn wait_or_withdraw(&mut self, holders: &Holders, request: Request, out: &mut Effects) {
-        let txn = request.txn();
-        let age = request.begun().map(|begun| begun.age);
-        let is_open = |holder: &TxnId| self.open.contains_key(holder) || self.workers.calls(*holder);
-        let is_older = |holder: &TxnId| match is_open(holder) {
-            true => matches!(request, Request::Execute { .. }),
-            false => {
-                let holder = self.participant.prepared().get(holder);
-                holder.is_some_and(|holder| age.is_some_and(|age| age < holder.age))
+    fn wait_or_withdraw(&mut self, holders: &Holders, waiting: Waiting, out: &mut Effects) {
+        match self.may_wait(&waiting.request, holders) {
+            true => {
+                self.has_done.waits += 1;
+                self.wait_with_call(holders[0], waiting, out);
             }
-        };
-        if holders.iter().all(is_older) {
-            self.has_done.waits += 1;
-            self.wait_with_call(holders[0], request, out);
-        } else {
-            self.withdraw(txn, out);
+            false => self.withdraw(waiting.txn(), out),
         }
+    }
+
+    /// S7: a call that holds nothing waits for anybody. Any other one waits only if it is older than all holders, so calls never wait in a
+    /// circle; and not for open transactions, which may take arbitrarily long.
+    fn may_wait(&self, request: &Request, holders: &Holders) -> bool {
+        // A worker may have met a holder that has ended meanwhile: nobody would be woken by its end.
+        let is_there = |holder: &TxnId| {
+            self.open.contains_key(holder)
+                || self.workers.calls(*holder)
+                || self.participant.prepared().contains_key(holder)
+        };
+        if holders.is_empty() || !holders.iter().all(is_there) {
+            return false;
+        }
+        // Beside workers, which hold claims while they run, all calls obey the rule of ages.
+        if is_first_of_call(request) && !self.workers.has_calls() {
+            return true;
+        }
+        let age = request.begun().map(|begun| begun.age);
+        let is_younger = |holder: &TxnId| match self.participant.prepared().get(holder) {
+            Some(prepared) => age.is_some_and(|age| age < prepared.age),
+            None => matches!(request, Request::Execute { .. }),
+        };
+        holders.iter().all(is_younger)
     }
 
     fn withdraw(&mut self, txn: TxnId, out: &mut Effects) {
@@ -122,12 +201,12 @@ impl<F: Faults> Node<F> {
 
     /// Drops queued requests of silent coordinators: they must not be prepared later, when no client waits for them.
     pub(super) fn withdraw_what_waits_of(&mut self, silent: &[CoordinatorId], out: &mut Effects) {
-        let of_them = |request: &mut Request| silent.contains(&request.txn().coordinator);
-        let withdrawn: Vec<Request> =
+        let of_them = |waiting: &mut Waiting| silent.contains(&waiting.txn().coordinator);
+        let withdrawn: Vec<Waiting> =
             self.waiting.values_mut().flat_map(|requests| requests.extract_if(.., of_them)).collect();
         self.waiting.retain(|_, requests| !requests.is_empty());
-        for request in withdrawn {
-            let txn = request.txn();
+        for waiting in withdrawn {
+            let txn = waiting.txn();
             self.chosen.remove(&txn);
             self.answer(txn, Reply::Busy { txn, shard: self.shard }, out);
         }

@@ -45,6 +45,7 @@ pub use index::Cursor;
 pub use key::{Boundary, KeyBytes, KeyRange};
 use layout::{Layout, Packed};
 pub use logged::{Image, LoggedOperation, LoggedRow};
+pub(crate) use operation::add;
 pub use operation::{
     ColumnChange, ColumnOperation, Functions, Operation, RowFunction, RowName, RowStatement, UpdateName,
 };

@@ -152,7 +152,8 @@ pub fn evaluate(
     changes
 }
 
-fn add(ty: &SqlType, current: &Value, delta: &Value) -> Option<Value> {
+/// The sum as the column has it; none: it overflows.
+pub(crate) fn add(ty: &SqlType, current: &Value, delta: &Value) -> Option<Value> {
     if current.is_null() || delta.is_null() {
         return Some(Value::Null);
     }

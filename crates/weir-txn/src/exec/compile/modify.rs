@@ -170,6 +170,11 @@ impl<'a> ProcedureCompiler<'a> {
             }
         };
         rows.prune(&self.slots);
+        let escrow = match hold {
+            Hold::Escrow => self.escrow(update, &rows, &assignments),
+            _ => None,
+        };
+        let hold = if escrow.is_none() { hold.without_escrow() } else { hold };
         let captures = captures(update, &assignments);
         let row_slots = if from_frame { self.slots.columns_of(update.relation) } else { Vec::new() };
         let assigned =
@@ -191,6 +196,7 @@ impl<'a> ProcedureCompiler<'a> {
             returning,
             row_slots,
             hold,
+            escrow,
             captures,
             checked,
             slots: self.slots.slots_max(),
@@ -336,7 +342,7 @@ impl<'a> ProcedureCompiler<'a> {
 }
 
 /// Without the casts that the binder put around an assigned value.
-fn uncast(expr: &Expr) -> &Expr {
+pub(super) fn uncast(expr: &Expr) -> &Expr {
     match &expr.kind {
         ExprKind::Cast { operand, .. }
             if expr.ty.base() == operand.ty.base() || (expr.ty.is_integer() && operand.ty.is_integer()) =>

@@ -45,7 +45,7 @@ impl<F: Faults> Run<'_, F> {
     }
 
     /// Returns whether requests of others are handled before the run commits, although it is not prepared.
-    fn stays_open(&self) -> bool {
+    pub(super) fn stays_open(&self) -> bool {
         self.fragment.open.is_some() || self.fragment.claims.worker().is_some()
     }
 
@@ -100,7 +100,10 @@ impl<F: Faults> Run<'_, F> {
         match hold {
             Hold::Locks => self.lock_row(table, row),
             Hold::Merges if !self.holds_rows() => Ok(()),
-            Hold::Claims | Hold::Merges => self.claim_row(table, row, LockStrength::NoKeyUpdate),
+            // An amount can be added up with others' only if it is known: else the row is claimed.
+            Hold::Claims | Hold::Escrow | Hold::Merges => {
+                self.claim_row(table, row, LockStrength::NoKeyUpdate)
+            }
         }
     }
 
@@ -342,6 +345,7 @@ impl<F: Faults> Run<'_, F> {
         let claim = claim();
         let against = self.claims_against(&claim);
         if !against.is_empty() {
+            self.met = Some(claim);
             return Err(Stop::Held(against));
         }
         if let Some(worker) = self.fragment.claims.worker() {
@@ -359,9 +363,9 @@ impl<F: Faults> Run<'_, F> {
                 }
             }
         }
-        // Duplicates are harmless, and a run of many rows must not search all claims for each row.
+        // Other duplicates are harmless, and a run of many rows must not search all claims for each row.
         let recent = &self.ran.claims[self.ran.claims.len().saturating_sub(CLAIMS_LOOKED_THROUGH)..];
-        if holds && !recent.contains(&claim) {
+        if holds && (matches!(claim, Claim::Amount(..)) || !recent.contains(&claim)) {
             self.ran.claims.push(claim);
         }
         Ok(())
