@@ -29,6 +29,8 @@ faults! {
     escrow_counts_committed,
     /// A restarted shard has forgotten what its prepared transactions will add to columns with a bound.
     recovery_forgets_amounts,
+    /// Younger calls do not give way to one that has stopped often.
+    starves,
     /// Statements of a restarted shard do not wait for transactions whose outcome it does not know.
     writes_in_doubt,
     /// A restarted shard hands out sequence values again that it has handed out before.

@@ -59,6 +59,8 @@ pub(super) struct EndedCall {
     in_order: bool,
     /// Mark of its transaction's write set before the statement.
     mark: Mark,
+    /// Number of times that it has stopped at this shard before.
+    stops: u32,
 }
 
 impl EndedCall {
@@ -235,6 +237,7 @@ impl<F: Faults> Node<F> {
         let chosen = self.chosen.get(&txn).cloned();
         let others = self.participant.prepared().iter().filter(|(other, _)| **other != txn);
         let prepared = others.map(|(other, prepared)| (*other, prepared.writes.clone())).collect();
+        let stops = self.starvation.stops_of(txn);
         let ended = EndedCall {
             request,
             result: Err(Stop::Error(no_thread())),
@@ -246,6 +249,7 @@ impl<F: Faults> Node<F> {
             unchanged_until: None,
             in_order,
             mark,
+            stops,
         };
         let long = LongCall {
             start: Some((parts, start)),
@@ -278,6 +282,7 @@ impl<F: Faults> Node<F> {
         if ended.own.is_none() {
             self.forget_lost(txn, &ended.request);
         }
+        self.starvation.runs_again(txn, ended.stops);
         let result = self.outcome(&mut ended);
         let EndedCall { request, own, claims, chosen, mark, .. } = ended;
         let is_unheard = running.is_unheard();
@@ -319,10 +324,15 @@ impl<F: Faults> Node<F> {
 
     /// Result of the run; [`Stop::Long`]: it is to begin again, for others have changed what it uses, or have released what it needs.
     fn outcome(&mut self, ended: &mut EndedCall) -> Result<Ran, Stop> {
+        self.scratch.met = None;
         let result = match std::mem::replace(&mut ended.result, Err(Stop::Long)) {
             Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
-                let holders = match (&stop, &ended.met) {
-                    (Stop::Held(_), Some(claim)) => self.claims.against(claim, ended.request.txn()),
+                let holders = match (&stop, ended.met.take()) {
+                    (Stop::Held(_), Some(claim)) => {
+                        let holders = self.claims.against(&claim, ended.request.txn());
+                        self.scratch.met = Some(claim);
+                        holders
+                    }
                     _ => {
                         let mut holders = self.holders(stop);
                         holders.retain(|holder| self.participant.prepared().contains_key(holder));

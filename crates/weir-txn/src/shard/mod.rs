@@ -14,6 +14,7 @@ pub mod participant;
 mod reads;
 mod repetitions;
 mod snapshot;
+mod starvation;
 mod waiting;
 mod workers;
 

@@ -34,6 +34,7 @@ use crate::shard::long_calls::role_of_prepare;
 use crate::shard::open::Open;
 use crate::shard::participant::{Prepared, Sql};
 use crate::shard::snapshot::Snapshots;
+use crate::shard::starvation::Starvation;
 use crate::shard::waiting::{Waiting, is_first_of_call};
 use crate::shard::workers::Workers;
 use crate::storage::shared::Shared;
@@ -97,6 +98,7 @@ pub struct Node<F = NoFaults> {
     pub(crate) chosen: BTreeMap<TxnId, Chosen>,
     /// Further holders that a waiting statement of an open transaction needs the end of, by its transaction.
     pub(crate) waits_besides: BTreeMap<TxnId, Holders>,
+    pub(super) starvation: Starvation,
     pub(super) scratch: call::Scratch,
     pub(crate) sequences: Shared<Sequences>,
     /// The last record that has the sequences: what they have handed out until then is durable with it.
@@ -135,6 +137,7 @@ impl<F: Faults> Node<F> {
             waiting: BTreeMap::new(),
             chosen: BTreeMap::new(),
             waits_besides: BTreeMap::new(),
+            starvation: Starvation::default(),
             scratch: call::Scratch::default(),
             sequences: Shared::default(),
             sequences_noted: Lsn::START,
@@ -412,6 +415,13 @@ impl<F: Faults> Node<F> {
         let now_ms = self.time_of(now_ms, &request);
         let request = match self.workers.has_any() {
             true => match self.waits_for_own_worker(request) {
+                Some(request) => request,
+                None => return,
+            },
+            false => request,
+        };
+        let request = match self.starvation.is_any() {
+            true => match self.gives_way(request, out) {
                 Some(request) => request,
                 None => return,
             },

@@ -13,11 +13,13 @@ pub(crate) struct Waiting {
     request: Request,
     /// The claim for which it stopped; none: it has to run again to know whether it still has to wait.
     wants: Option<Claim>,
+    /// Number of times that it has run and stopped at this shard.
+    stops: u32,
 }
 
 impl From<Request> for Waiting {
     fn from(request: Request) -> Waiting {
-        Waiting { request, wants: None }
+        Waiting { request, wants: None, stops: 0 }
     }
 }
 
@@ -64,7 +66,13 @@ impl<F: Faults> Node<F> {
     /// Retries the requests that waited for transactions which have ended: calls in the order of their age. One that needs a claim which
     /// another one has taken meanwhile is not run for that: it waits on, or withdraws.
     pub(super) fn wake(&mut self, now_ms: u64, out: &mut Effects) {
-        while let Some(txn) = self.ended.pop() {
+        loop {
+            let Some(txn) = self.ended.pop() else {
+                if self.ends_starvation() {
+                    continue;
+                }
+                break;
+            };
             let mut woken = self.waiting.remove(&txn).unwrap_or_default();
             if woken.iter().all(|waiting| waiting.age_of_call().is_some()) {
                 woken.sort_by_key(Waiting::age_of_call);
@@ -72,6 +80,7 @@ impl<F: Faults> Node<F> {
             for waiting in woken {
                 self.waits_besides.remove(&waiting.txn());
                 if let Some(waiting) = self.wait_on(waiting, out) {
+                    self.starvation.runs_again(waiting.txn(), waiting.stops);
                     self.retry(now_ms, waiting.request, out);
                 }
             }
@@ -146,7 +155,10 @@ impl<F: Faults> Node<F> {
                 self.has_done.waits += 1;
                 self.wait_with_work(holders, request, out);
             }
-            request => self.wait_or_withdraw(&holders, Waiting { request, wants }, out),
+            request => {
+                let stops = self.starvation.stops_of(request.txn()) + 1;
+                self.wait_or_withdraw(&holders, Waiting { request, wants, stops }, out);
+            }
         }
     }
 
@@ -154,6 +166,9 @@ impl<F: Faults> Node<F> {
         match self.may_wait(&waiting.request, holders) {
             true => {
                 self.has_done.waits += 1;
+                if let Some(age) = waiting.age_of_call() {
+                    self.note_stop((age, waiting.txn()), waiting.stops);
+                }
                 self.wait_with_call(holders[0], waiting, out);
             }
             false => self.withdraw(waiting.txn(), out),
@@ -172,8 +187,7 @@ impl<F: Faults> Node<F> {
         if holders.is_empty() || !holders.iter().all(is_there) {
             return false;
         }
-        // Beside workers, which hold claims while they run, all calls obey the rule of ages.
-        if is_first_of_call(request) && !self.workers.has_calls() {
+        if is_first_of_call(request) {
             return true;
         }
         let age = request.begun().map(|begun| begun.age);
@@ -184,7 +198,7 @@ impl<F: Faults> Node<F> {
         holders.iter().all(is_younger)
     }
 
-    fn withdraw(&mut self, txn: TxnId, out: &mut Effects) {
+    pub(super) fn withdraw(&mut self, txn: TxnId, out: &mut Effects) {
         self.has_done.withdrawals += 1;
         self.chosen.remove(&txn);
         self.answer(txn, Reply::Busy { txn, shard: self.shard }, out);
