@@ -255,3 +255,15 @@ fn prepared_amounts_that_a_restart_forgets_are_caught() {
         PlantedBugs { recovery_forgets_amounts: true, writes_in_doubt: true, ..PlantedBugs::default() };
     check_caught("amounts forgotten by a restart", bugs);
 }
+
+/// Long calls let go of what they have claimed when they stop: in these seeds all calls are long, and no shard crashes.
+#[test]
+fn calls_that_starve_are_caught() {
+    let bugs = PlantedBugs { starves: true, ..PlantedBugs::default() };
+    let world = World::of(SCHEMA, WORKLOAD);
+    world::check_caught("starvation", 100, |number| {
+        let setup = setup(6 * number + 3, bugs);
+        assert!(setup.step_budget.is_some() && setup.faults.is_none());
+        run(&mut world.simulated(), &setup).failure.map(|one| format!("{one:?}"))
+    });
+}
