@@ -89,10 +89,20 @@ impl SchemaVersion {
     /// Constraints of these names that SET CONSTRAINTS accepts.
     ///
     /// # Errors
-    /// There is none of that name (42704), or it cannot wait (42809).
-    pub fn check_deferrable(&self, names: &[String]) -> Result<(), SqlError> {
-        let tables = &self.0.application.catalog.tables;
+    /// There is none of that name (42704), it cannot wait (42809), or it waits always (0A000).
+    pub fn check_constraints_named(&self, names: &[String], deferred: bool) -> Result<(), SqlError> {
+        let application = &self.0.application;
+        let tables = &application.catalog.tables;
         for name in names {
+            if application.assertions.iter().any(|assertion| assertion.name == *name) {
+                if deferred {
+                    continue;
+                }
+                return Err(SqlError::new(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    format!("assertion \"{name}\" is checked when its transaction commits"),
+                ));
+            }
             let mut keys =
                 tables.iter().flat_map(|table| &table.foreign_keys).filter(|key| key.name == *name);
             if keys.any(|key| key.deferral != Deferral::Never) {

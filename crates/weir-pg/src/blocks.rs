@@ -120,7 +120,7 @@ impl Session {
         names: Option<&[String]>,
         deferred: bool,
     ) -> Result<Done, Failure> {
-        self.current_schema_version().await?.check_deferrable(names.unwrap_or_default())?;
+        self.current_schema_version().await?.check_constraints_named(names.unwrap_or_default(), deferred)?;
         match self.transaction.open_name() {
             Some(name) => {
                 let names = names.map(<[String]>::to_vec);

@@ -259,6 +259,7 @@ impl<'l> Replica<'l> {
             open: None,
             loading: Vec::new(),
             has_locks: false,
+            reserved: None,
             looks: None,
             derived: None,
             attempt: None,

@@ -230,28 +230,54 @@ fn one(piece: Piece<'_>, tokens: &[Token], i: usize) -> Result<(PendingAssertion
     if !text[..end].ends_with(')') || end == open.end {
         return Err(error(None, "the parenthesis of CHECK does not close"));
     }
+    let close = end - 1;
     let after = tokens.iter().position(|token| token.start >= end).unwrap_or(tokens.len());
+    let (after, end) = match characteristics(text, tokens, after) {
+        Characteristics::None => (after, end),
+        Characteristics::Deferred(count) => (after + count, tokens[after + count - 1].end),
+        Characteristics::Immediate => {
+            return Err(Diagnostic::unsupported(
+                span(tokens.get(after)),
+                "an assertion that is checked after each statement",
+                "assertions are checked when a transaction commits: say DEFERRABLE INITIALLY DEFERRED, or leave it away",
+            ));
+        }
+    };
     let (next, last) = match tokens.get(after) {
         None => (after, end),
         Some(token) if token.is(b';') => (after + 1, token.end),
-        Some(token) if token.is_word(text, "deferrable") || token.is_word(text, "initially") => {
-            return Err(Diagnostic::unsupported(
-                span(Some(token)),
-                "a DEFERRABLE assertion",
-                "assertions hold when a transaction commits: leave it away",
-            ));
-        }
         token => return Err(error(token, "syntax error")),
     };
     let assertion = PendingAssertion {
         name,
         name_span: span(name_token),
-        span: piece.range(open.end, end - 1),
-        text: text[open.end..end - 1].to_owned(),
+        span: piece.range(open.end, close),
+        text: text[open.end..close].to_owned(),
         places: Vec::new(),
         comment_on: None,
     };
     Ok((assertion, next, last))
+}
+
+/// When an assertion says that it is checked.
+enum Characteristics {
+    None,
+    /// When a transaction commits, as every assertion is; number of the tokens that say it.
+    Deferred(usize),
+    /// After each statement, or whenever SET CONSTRAINTS says so.
+    Immediate,
+}
+
+/// The constraint characteristics of SQL, at token `at`: `[ [NOT] DEFERRABLE ] [ INITIALLY {DEFERRED | IMMEDIATE} ]`.
+fn characteristics(text: &str, tokens: &[Token], at: usize) -> Characteristics {
+    let is = |at: usize, word: &str| tokens.get(at).is_some_and(|token| token.is_word(text, word));
+    let initially = if is(at, "deferrable") { at + 1 } else { at };
+    match (is(initially, "initially"), is(initially + 1, "deferred")) {
+        (true, true) => Characteristics::Deferred(initially + 2 - at),
+        (true, false) if is(initially + 1, "immediate") => Characteristics::Immediate,
+        _ if initially > at || is(at, "not") && is(at + 1, "deferrable") => Characteristics::Immediate,
+        _ => Characteristics::None,
+    }
 }
 
 /// DROP ASSERTION at token `i`, as [`one`].

@@ -83,6 +83,13 @@ impl Claim {
     }
 }
 
+/// A table of which others must not hold anything until a starved call has run (`shard/starvation.rs`).
+#[derive(Clone, Copy, Debug)]
+pub struct Reserved {
+    pub table: TableId,
+    pub txn: TxnId,
+}
+
 /// Transactions that hold the same claim, each once, in ascending order.
 pub type Holders = SmallVec<[TxnId; 1]>;
 

@@ -34,7 +34,7 @@ use super::reads::{Reads, RecordedRows};
 use super::returned::Returned;
 use super::sequences::CallEnvironment;
 use super::worker::ClaimsOf;
-use crate::claims::{Claim, Holders, Interval};
+use crate::claims::{Claim, Holders, Interval, Reserved};
 use crate::faults::Faults;
 use crate::message::{Answers, Attempt, Call, Changed, Derived, Output, SequenceValue, Setting};
 use crate::storage::{Workspace, Write, WriteSet};
@@ -86,6 +86,8 @@ pub struct Fragment<'a, F> {
     pub open: Option<OpenStatement<'a>>,
     /// Open transactions hold rows here, so every writer must check claims (S14).
     pub has_locks: bool,
+    /// A table of which the run must not hold anything.
+    pub reserved: Option<Reserved>,
     /// Runs deferred checks instead of a procedure.
     pub looks: Option<&'a [Later]>,
     /// Carries out writes that other shards have derived, instead of a procedure.
@@ -190,6 +192,8 @@ pub struct Scratch {
     pub(crate) chosen: Option<Chosen>,
     /// Claim for which the last run stopped; none: it stopped for something else, or not at all.
     pub(crate) met: Option<Claim>,
+    /// Table at which it stopped.
+    pub(crate) stopped_at: Option<TableId>,
 }
 
 /// Runs the call. On `Err` the caller rolls the storage back.
@@ -217,6 +221,7 @@ pub fn run<F: Faults>(fragment: Fragment<'_, F>, call: &Call, scratch: &mut Scra
         acting: Vec::new(),
         chosen: None,
         met: None,
+        stopped_at: None,
         notices: None,
         ran: Ran::new(fragment.role),
         procedure,
@@ -248,10 +253,10 @@ pub fn run<F: Faults>(fragment: Fragment<'_, F>, call: &Call, scratch: &mut Scra
     };
     let (frame, returned, new_row) =
         (std::mem::take(&mut run.frame), std::mem::take(&mut run.returned), std::mem::take(&mut run.new_row));
-    let (chosen, met) = (run.chosen.take(), run.met.take());
+    let (chosen, met, stopped_at) = (run.chosen.take(), run.met.take(), run.stopped_at);
     drop(run);
     scratch.chosen = chosen;
-    scratch.met = met;
+    (scratch.met, scratch.stopped_at) = (met, stopped_at);
     scratch.frames.push(frame);
     scratch.returned = returned;
     scratch.new_row = new_row;
@@ -318,6 +323,8 @@ pub(super) struct Run<'a, F> {
     pub(super) chosen: Option<Chosen>,
     /// The claim for which it has to wait.
     pub(super) met: Option<Claim>,
+    /// Table at which it stopped.
+    pub(super) stopped_at: Option<TableId>,
     /// Notices raised so far; allocated at the first one.
     notices: Option<Box<Notices>>,
     pub(super) ran: Ran,

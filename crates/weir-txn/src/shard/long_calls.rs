@@ -17,7 +17,7 @@ use weir_types::interrupt::{Budget, Interrupts, StatementId, pause_with};
 use super::node::{Effects, Node};
 use super::open::{OpenState, role_at};
 use super::workers::{Done, Finished, Running, no_thread};
-use crate::claims::Claim;
+use crate::claims::{Claim, Reserved};
 use crate::exec::call::{self, Fragment, OpenStatement, Ran, Role, Scratch, Stop};
 use crate::exec::chosen::Chosen;
 use crate::exec::program::Program;
@@ -81,6 +81,8 @@ struct LongCall<F> {
     prepared: Vec<(TxnId, Arc<[Write]>)>,
     interrupts: Arc<Interrupts>,
     statement: StatementId,
+    /// What it must not hold.
+    reserved: Option<Reserved>,
     /// Taken at its end.
     ended: Option<EndedCall>,
     done: Done,
@@ -162,6 +164,7 @@ impl<F: Faults> LongCall<F> {
             keep_writes: !matches!(request, Request::Execute { .. } | Request::Apply { .. }),
             open,
             has_locks: true,
+            reserved: self.reserved,
             looks: looks.then_some(if self.bugs.forgets_deferred() { &[][..] } else { later }),
             derived: call.callee.derived().map(|derived| &derived[..]),
             attempt: call.callee.attempt(),
@@ -261,6 +264,7 @@ impl<F: Faults> Node<F> {
             prepared,
             interrupts: self.interrupts.clone(),
             statement: self.statement,
+            reserved: self.starvation.met,
             ended: Some(ended),
             done: self.workers.done(),
             bugs: self.bugs,
@@ -324,12 +328,18 @@ impl<F: Faults> Node<F> {
 
     /// Result of the run; [`Stop::Long`]: it is to begin again, for others have changed what it uses, or have released what it needs.
     fn outcome(&mut self, ended: &mut EndedCall) -> Result<Ran, Stop> {
-        self.scratch.met = None;
+        (self.scratch.met, self.scratch.stopped_at) = (None, None);
         let result = match std::mem::replace(&mut ended.result, Err(Stop::Long)) {
             Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
                 let holders = match (&stop, ended.met.take()) {
+                    (Stop::Held(holders), _)
+                        if holders.iter().any(|holder| self.starvation.is_for(*holder)) =>
+                    {
+                        holders.clone()
+                    }
                     (Stop::Held(_), Some(claim)) => {
                         let holders = self.claims.against(&claim, ended.request.txn());
+                        self.scratch.stopped_at = claim.table();
                         self.scratch.met = Some(claim);
                         holders
                     }

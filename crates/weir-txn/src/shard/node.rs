@@ -420,13 +420,7 @@ impl<F: Faults> Node<F> {
             },
             false => request,
         };
-        let request = match self.starvation.is_any() {
-            true => match self.gives_way(request, out) {
-                Some(request) => request,
-                None => return,
-            },
-            false => request,
-        };
+        self.starvation.meet(&request);
         match request {
             Request::Execute { txn, begun, call, incarnation } => {
                 self.on_execute(now_ms, txn, begun, (call, incarnation), out)
@@ -866,6 +860,7 @@ impl<F: Faults> Node<F> {
             open,
             has_locks: (!self.open.is_empty() || self.hold_rows > 0 || self.workers.has_calls())
                 && !self.bugs.ignores_open(),
+            reserved: self.starvation.met,
             looks: looks.then_some(if self.bugs.forgets_deferred() { &[][..] } else { later }),
             derived: call.callee.derived().map(|derived| &derived[..]),
             attempt: call.callee.attempt(),
@@ -883,7 +878,7 @@ impl<F: Faults> Node<F> {
         }
         if is_long {
             // The worker runs it anew.
-            self.scratch.met = None;
+            (self.scratch.met, self.scratch.stopped_at) = (None, None);
             return Err(Stop::Long);
         }
         if !self.workers.attempts.is_empty() {

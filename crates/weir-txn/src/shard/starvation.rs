@@ -1,31 +1,52 @@
 //! No call waits for ever while younger ones come (docs/internals/escrow.md, "Who decides, and who waits").
 //!
 //! A call that waits holds nothing of this shard, so calls that come later may take what it needs before it runs again. Once it has
-//! stopped often, it is *starved*: younger calls that need anything of the shard wait until it has run, or withdraw. Those that have prepared
-//! here end without it, so it runs in the end.
+//! stopped often, it is *starved*: the table at which it stopped is reserved for it. Younger calls that would hold anything there wait until
+//! it has run, or withdraw. Those that have prepared end without it, so it runs in the end.
 
 use weir_core::ids::TxnId;
+use weir_sql::catalog::TableId;
 
-use super::node::{Effects, Node};
-use super::waiting::{Waiting, is_first_of_call};
+use super::node::Node;
+use crate::claims::Reserved;
 use crate::faults::Faults;
 use crate::message::{Age, Request};
 
-/// Number of times that a call stops at a shard before younger ones give way.
+/// Number of times that a call stops at a shard before a table is reserved for it.
 const STOPS_MAX: u32 = 8;
+
+#[derive(Clone, Copy, Debug)]
+struct Starved {
+    age: Age,
+    reserved: Reserved,
+}
 
 /// The calls of a shard that stop again and again.
 #[derive(Debug, Default)]
 pub(crate) struct Starvation {
-    /// The oldest call that has stopped more than [`STOPS_MAX`] times. Invariant: at the end of a step it waits, or runs on a worker.
-    starved: Option<(Age, TxnId)>,
+    /// The oldest call that has stopped more than [`STOPS_MAX`] times. Invariant: at the end of a step it waits for a call, or runs on a
+    /// worker.
+    starved: Option<Starved>,
     /// The call that runs again within this step, or that a worker has just ended, and the number of its stops.
     again: Option<(TxnId, u32)>,
+    /// What the call that runs in this step must not hold.
+    pub(super) met: Option<Reserved>,
 }
 
 impl Starvation {
-    pub(super) fn is_any(&self) -> bool {
-        self.starved.is_some()
+    /// A request is about to run.
+    pub(super) fn meet(&mut self, request: &Request) {
+        let is_younger = |starved: &Starved| match request {
+            Request::Execute { begun, .. }
+            | Request::Prepare { begun, .. }
+            | Request::Decide { begun, .. } => begun.age > starved.age,
+            _ => false,
+        };
+        self.met = self.starved.filter(is_younger).map(|starved| starved.reserved);
+    }
+
+    pub(super) fn is_for(&self, txn: TxnId) -> bool {
+        self.starved.is_some_and(|starved| starved.reserved.txn == txn)
     }
 
     /// The call begins to run again.
@@ -40,42 +61,38 @@ impl Starvation {
 }
 
 impl<F: Faults> Node<F> {
-    /// Notes that a call has stopped for that many times, and waits.
-    pub(super) fn note_stop(&mut self, (age, txn): (Age, TxnId), stops: u32) {
-        let is_oldest = self.starvation.starved.is_none_or(|starved| age <= starved.0);
-        if stops > STOPS_MAX && is_oldest && !self.bugs.starves() {
-            self.starvation.starved = Some((age, txn));
+    /// Notes that a call waits for a holder, after so many stops, the last one at that table. Nothing is reserved for a call that waits for
+    /// an open transaction, which may take as long as it likes.
+    pub(super) fn note_wait(
+        &mut self,
+        (age, txn): (Age, TxnId),
+        (stops, table): (u32, Option<TableId>),
+        holder: TxnId,
+    ) {
+        let is_oldest = self.starvation.starved.is_none_or(|starved| age <= starved.age);
+        if self.open.contains_key(&holder) {
+            self.end_starvation_of(txn);
+        } else if let (Some(table), true) = (table, stops > STOPS_MAX && is_oldest && !self.bugs.starves()) {
+            self.starvation.starved = Some(Starved { age, reserved: Reserved { table, txn } });
         }
     }
 
-    /// Returns whether a call that was starved does not wait any more. Then those that gave way go on.
+    fn end_starvation_of(&mut self, txn: TxnId) {
+        if self.starvation.is_for(txn) {
+            self.starvation.starved = None;
+            self.ended.push(txn);
+        }
+    }
+
+    /// Returns whether a call that was starved does not wait any more. Then those that waited for it go on.
     pub(super) fn ends_starvation(&mut self) -> bool {
-        let Some((_, txn)) = self.starvation.starved else { return false };
-        if self.waits_for(txn).is_some() || self.workers.calls(txn) {
+        let Some(Starved { reserved: Reserved { txn, .. }, .. }) = self.starvation.starved else {
             return false;
-        }
-        self.starvation.starved = None;
-        self.ended.push(txn);
-        true
-    }
-
-    /// Returns the request unless it is of a call that gives way to an older, starved one: it waits if it holds nothing on any shard, and
-    /// withdraws otherwise.
-    pub(super) fn gives_way(&mut self, request: Request, out: &mut Effects) -> Option<Request> {
-        let Some((age, starved)) = self.starvation.starved else { return Some(request) };
-        let is_younger = match &request {
-            Request::Execute { begun, .. }
-            | Request::Prepare { begun, .. }
-            | Request::Decide { begun, .. } => begun.age > age,
-            _ => false,
         };
-        if !is_younger || request.txn() == starved {
-            return Some(request);
+        let is_over = self.waits_for(txn).is_none() && !self.workers.calls(txn);
+        if is_over {
+            self.end_starvation_of(txn);
         }
-        match is_first_of_call(&request) {
-            true => self.wait_with_call(starved, Waiting::from(request), out),
-            false => self.withdraw(request.txn(), out),
-        }
-        None
+        is_over
     }
 }

@@ -1,6 +1,7 @@
 //! Requests that wait at a shard until the transactions end that hold their rows and keys.
 
 use weir_core::ids::{CoordinatorId, TxnId};
+use weir_sql::catalog::TableId;
 
 use super::node::{Effects, Node};
 use crate::claims::{Claim, Holders};
@@ -15,11 +16,13 @@ pub(crate) struct Waiting {
     wants: Option<Claim>,
     /// Number of times that it has run and stopped at this shard.
     stops: u32,
+    /// The table at which it stopped last.
+    table: Option<TableId>,
 }
 
 impl From<Request> for Waiting {
     fn from(request: Request) -> Waiting {
-        Waiting { request, wants: None, stops: 0 }
+        Waiting { request, wants: None, stops: 0, table: None }
     }
 }
 
@@ -103,7 +106,7 @@ impl<F: Faults> Node<F> {
             return Some(waiting);
         }
         match self.may_wait(&waiting.request, &holders) {
-            true => self.waiting.entry(holders[0]).or_default().push(waiting),
+            true => self.queue_call(holders[0], waiting),
             false => self.withdraw(waiting.txn(), out),
         }
         None
@@ -138,15 +141,22 @@ impl<F: Faults> Node<F> {
     /// Queues a request of a call until its holder has ended. A coordinator over a network is told of it, for pg_stat_activity and pg_locks.
     pub(crate) fn wait_with_call(&mut self, holder: TxnId, waiting: Waiting, out: &mut Effects) {
         let (txn, tells) = (waiting.txn(), is_first_of_call(&waiting.request));
-        self.waiting.entry(holder).or_default().push(waiting);
+        self.queue_call(holder, waiting);
         if tells && self.participant.remembers {
             self.tell_whom_it_waits_for(txn, holder, out);
         }
     }
 
+    fn queue_call(&mut self, holder: TxnId, waiting: Waiting) {
+        if let Some(age) = waiting.age_of_call() {
+            self.note_wait((age, waiting.txn()), (waiting.stops, waiting.table), holder);
+        }
+        self.waiting.entry(holder).or_default().push(waiting);
+    }
+
     /// Queues a call or statement that needs the end of the holders, or answers that it is withdrawn.
     pub(super) fn wait_for(&mut self, holders: Holders, request: Request, out: &mut Effects) {
-        let wants = self.scratch.met.take();
+        let (wants, table) = (self.scratch.met.take(), self.scratch.stopped_at.take());
         match request {
             Request::Work { txn, begun, ref work } if self.withdraws(work, &holders, begun.age) => {
                 self.withdraw(txn, out);
@@ -157,7 +167,7 @@ impl<F: Faults> Node<F> {
             }
             request => {
                 let stops = self.starvation.stops_of(request.txn()) + 1;
-                self.wait_or_withdraw(&holders, Waiting { request, wants, stops }, out);
+                self.wait_or_withdraw(&holders, Waiting { request, wants, stops, table }, out);
             }
         }
     }
@@ -166,9 +176,6 @@ impl<F: Faults> Node<F> {
         match self.may_wait(&waiting.request, holders) {
             true => {
                 self.has_done.waits += 1;
-                if let Some(age) = waiting.age_of_call() {
-                    self.note_stop((age, waiting.txn()), waiting.stops);
-                }
                 self.wait_with_call(holders[0], waiting, out);
             }
             false => self.withdraw(waiting.txn(), out),
@@ -183,6 +190,7 @@ impl<F: Faults> Node<F> {
             self.open.contains_key(holder)
                 || self.workers.calls(*holder)
                 || self.participant.prepared().contains_key(holder)
+                || self.starvation.is_for(*holder)
         };
         if holders.is_empty() || !holders.iter().all(is_there) {
             return false;
@@ -198,7 +206,7 @@ impl<F: Faults> Node<F> {
         holders.iter().all(is_younger)
     }
 
-    pub(super) fn withdraw(&mut self, txn: TxnId, out: &mut Effects) {
+    fn withdraw(&mut self, txn: TxnId, out: &mut Effects) {
         self.has_done.withdrawals += 1;
         self.chosen.remove(&txn);
         self.answer(txn, Reply::Busy { txn, shard: self.shard }, out);

@@ -301,3 +301,32 @@ fn others_work_on_while_it_comes_and_goes() {
     assert_eq!(answer(&mut own, "SELECT sum(last_no) FROM channel"), format!("{posted} (1)"));
     assert_eq!(answer(&mut own, "SELECT count(*) FROM message"), format!("{posted} (1)"));
 }
+
+/// Every assertion is DEFERRABLE INITIALLY DEFERRED: SET CONSTRAINTS may say so.
+#[test]
+fn it_waits_for_the_end_of_its_transaction() {
+    let weir = Alone::start(1);
+    let mut own = weir.driver();
+    own.batch_execute(SCHEMA).unwrap();
+    check(
+        &mut own,
+        &[
+            (
+                "CREATE ASSERTION young CHECK (NOT EXISTS (SELECT 1 FROM member WHERE age > 90)) DEFERRABLE INITIALLY DEFERRED",
+                "(0)",
+            ),
+            ("BEGIN", "(0)"),
+            ("SET CONSTRAINTS young DEFERRED", "(0)"),
+            ("INSERT INTO member VALUES (7, 3, 91)", "(1)"),
+            ("UPDATE member SET age = 90 WHERE id = 7", "(1)"),
+            ("COMMIT", "(0)"),
+            ("BEGIN", "(0)"),
+            (
+                "SET CONSTRAINTS young IMMEDIATE",
+                "0A000 assertion \"young\" is checked when its transaction commits",
+            ),
+            ("ROLLBACK", "(0)"),
+            ("SET CONSTRAINTS old DEFERRED", "42704 constraint \"old\" does not exist"),
+        ],
+    );
+}

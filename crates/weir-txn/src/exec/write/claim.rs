@@ -54,7 +54,10 @@ impl<F: Faults> Run<'_, F> {
     #[inline]
     pub(super) fn claim_table(&mut self, table: TableId) -> Result<(), Stop> {
         match self.fragment.claims {
-            ClaimsOf::Worker(worker) => worker.claim_table(table),
+            ClaimsOf::Worker(worker) => {
+                self.leave_reserved(Some(table))?;
+                worker.claim_table(table)
+            }
             ClaimsOf::Step(claims) if claims.has_tables() => self.wait_for_table(claims, table),
             ClaimsOf::Step(_) => Ok(()),
         }
@@ -333,6 +336,14 @@ impl<F: Faults> Run<'_, F> {
         meant.filter_map(|(index, schema)| Some(Claim::Key(table, index, key_of(schema, value)?))).collect()
     }
 
+    /// Stops if the table is reserved for another call.
+    fn leave_reserved(&self, table: Option<TableId>) -> Result<(), Stop> {
+        match self.fragment.reserved {
+            Some(reserved) if table == Some(reserved.table) => Err(Stop::Held(smallvec![reserved.txn])),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn claim(&mut self, claim: impl FnOnce() -> Claim) -> Result<(), Stop> {
         if self.fragment.bugs.no_guards() {
             return Ok(());
@@ -345,10 +356,15 @@ impl<F: Faults> Run<'_, F> {
         let claim = claim();
         let against = self.claims_against(&claim);
         if !against.is_empty() {
+            self.stopped_at = claim.table();
             self.met = Some(claim);
             return Err(Stop::Held(against));
         }
-        if let Some(worker) = self.fragment.claims.worker() {
+        let worker = self.fragment.claims.worker();
+        if holds || worker.is_some() {
+            self.leave_reserved(claim.table())?;
+        }
+        if let Some(worker) = worker {
             return worker.claim(claim);
         }
         if let Claim::Key(table, index, key) = &claim {

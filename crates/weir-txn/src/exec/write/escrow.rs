@@ -162,7 +162,8 @@ impl<F: Faults> Run<'_, F> {
     }
 
     /// The others whose amounts have to commit or abort first.
-    fn held_by_amounts(&self, table: TableId, row: u32) -> Stop {
+    fn held_by_amounts(&mut self, table: TableId, row: u32) -> Stop {
+        self.stopped_at = Some(table);
         let ClaimsOf::Step(claims) = self.fragment.claims else { return Stop::Held(Holders::new()) };
         let amounts = claims.amounts_of_others(table, row, self.fragment.txn);
         let mut holders: Holders = amounts.map(|amount| amount.txn).collect();
