@@ -139,11 +139,11 @@ impl Prepared {
         let mut at_owners = String::new();
         let mut why = plan.as_ref().map(|plan| plan.why.clone()).unwrap_or_default();
         if runs.carries {
-            // The statement, then its writes at owners of keys, which prepare before the decision. All other shards may be owners.
+            // The statement, then its writes at owners of keys, which prepare with them, and the decision. All other shards may be owners.
             let owners = u32::from(of) - 1;
-            round_trips += 3;
-            messages = 2 * (others + 1) + 5 * owners + 2;
-            at_owners = "; round trips and messages are those with one round at other shards, which own its unique keys or have parents or children of its rows".to_owned();
+            round_trips += 2;
+            messages = 2 * (others + 1) + 3 * owners + 2;
+            at_owners = "; round trips and messages are those with one round at other shards, which own its unique keys or have parents of its rows; one more where they have children of them".to_owned();
         }
         if let (Admission::Interactive(why), true) = (&runs.admission, others > 0) {
             // The snapshot of its reads, the statements, and the COMMIT if it writes.

@@ -1,6 +1,7 @@
 //! The bars of issue 27: coordination where it is needed, on any number of shards.
 
 use super::issue_02::tests;
+use super::price_list::price_list;
 use super::side_by_side;
 use super::weir::{Captured, Chosen, Weir};
 use super::{Bar, Effort, Kind, Seen};
@@ -59,6 +60,14 @@ pub const BARS: &[Bar] = &[
         bar: "≥ 1.0",
         kind: Kind::Real,
         measure: serializable_tpcc,
+    },
+    Bar {
+        id: "price-list",
+        issue: 27,
+        claim: "one row by INSERT, SELECT and UPDATE on 4 shards with 0, 1 and 3 global unique keys, counted in messages and measured beside PostgreSQL 15: docs/price-list.md",
+        bar: "every price, no statement fails",
+        kind: Kind::Real,
+        measure: price_list,
     },
 ];
 

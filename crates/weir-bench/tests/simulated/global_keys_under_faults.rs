@@ -58,6 +58,7 @@ i = \"uniform(1, 8)\"
 ";
 
 const INSERT: &str = "INSERT INTO member VALUES ($1, $2, $1, NULL)";
+const INSERT_BOTH: &str = "INSERT INTO member VALUES ($1, $2, $3, NULL)";
 const UPSERT: &str = "INSERT INTO member VALUES ($1, $2, $1, NULL) ON CONFLICT (email) DO UPDATE SET visits = member.visits + 1";
 const UNLESS_THERE: &str = "INSERT INTO member VALUES ($1, $2, $1, NULL) ON CONFLICT (email) DO NOTHING";
 const REKEY: &str = "UPDATE member SET email = $2 WHERE email = $1";
@@ -153,7 +154,7 @@ impl Members<'_> {
     fn draw(&mut self, session: usize) -> Vec<Line> {
         let (id, one, other) = (self.fresh(), 1 + self.below(12), 1 + self.below(12));
         let end = if self.below(5) == 0 { Line::RollBack } else { Line::Commit };
-        let which = self.below(16);
+        let which = self.below(19);
         let of = self.sessions.entry(session).or_default();
         (of.alone, of.swaps) = (which < 3 || which == 11, which == 3);
         match which {
@@ -227,6 +228,14 @@ impl Members<'_> {
                 Line::Sql(UNLESS_THERE, vec![id + 300_000, other]),
                 end,
             ],
+            // Several sessions insert the same two keys, of which each shard may own one.
+            16 | 17 => {
+                let email = 13 + one % 2;
+                vec![
+                    Line::Single("DELETE FROM member WHERE email = $1 AND id > $2", vec![email, 0]),
+                    Line::Single(INSERT_BOTH, vec![id, email, 2_000 + email]),
+                ]
+            }
             _ => vec![
                 Line::Sql("DELETE FROM member WHERE email = $1 AND id > $2 - 13", vec![one, other]),
                 Line::Sql(INSERT, vec![id, one]),
@@ -390,4 +399,9 @@ fn entries_rolled_back_to_a_savepoint_are_caught_if_they_stay() {
 #[test]
 fn prepared_entries_that_a_restart_forgets_are_caught() {
     check_caught("a restart", PlantedBugs { recovery_forgets_prepared: true, ..PlantedBugs::default() });
+}
+
+#[test]
+fn who_waits_in_the_round_that_prepares_is_caught() {
+    check_caught("waits prepared", PlantedBugs { waits_while_prepared: true, ..PlantedBugs::default() });
 }

@@ -348,6 +348,15 @@ pub enum Request {
     EndSnapshot {
         snapshot: TxnId,
     },
+    /// `Work` that nothing follows, and `Bind` in one: the last writes that other shards have derived. The shard is prepared then; else its
+    /// answer is [`Reply::Worked`] or [`Reply::Busy`], and the transaction aborts.
+    WorkAndBind {
+        txn: TxnId,
+        begun: Begun,
+        work: Box<Work>,
+        /// Of the transaction, as in `Bind`.
+        participants: Arc<[ShardId]>,
+    },
 }
 
 /// One shard's share of one statement.
@@ -388,6 +397,7 @@ impl Request {
             | Request::Work { txn, .. }
             | Request::RollBackTo { txn, .. }
             | Request::Bind { txn, .. }
+            | Request::WorkAndBind { txn, .. }
             | Request::Finish { txn, .. } => *txn,
         }
     }
@@ -405,7 +415,7 @@ impl Request {
             Request::Execute { call, .. } => Some(call),
             Request::Prepare { call, .. } | Request::Apply { call, .. } => Some(call),
             Request::Decide { decision, .. } => Some(&decision.call),
-            Request::Work { work, .. } => Some(&work.call),
+            Request::Work { work, .. } | Request::WorkAndBind { work, .. } => Some(&work.call),
             _ => None,
         }
     }
@@ -436,7 +446,10 @@ impl Request {
     /// Identity for interrupts; a statement of an open transaction includes its number.
     pub fn statement(&self) -> StatementId {
         let TxnId { coordinator, sequence } = self.txn();
-        let number = if let Request::Work { work, .. } = self { work.number } else { 0 };
+        let number = match self {
+            Request::Work { work, .. } | Request::WorkAndBind { work, .. } => work.number,
+            _ => 0,
+        };
         (coordinator, sequence, number)
     }
 
@@ -454,6 +467,7 @@ impl Request {
             | Request::Apply { begun, .. }
             | Request::Work { begun, .. }
             | Request::Bind { begun, .. }
+            | Request::WorkAndBind { begun, .. }
             | Request::Finish { begun, .. } => Some(*begun),
             _ => None,
         }

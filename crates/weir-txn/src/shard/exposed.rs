@@ -82,13 +82,7 @@ impl<F: Faults> Exposed for Node<F> {
                     (!are_some || !work.call.args.is_empty()).then_some("constraints of other shards")
                 }
                 Callee::SetSequence { .. } => Some("setval is no statement of a transaction"),
-                Callee::Derived(derived) => {
-                    let is_here = *work.participants == [self.id()] && work.call.args.is_empty();
-                    match is_here {
-                        true => self.refuses_derived(*txn, work.call.schema_version, derived, shards),
-                        false => Some("derived writes of other participants"),
-                    }
-                }
+                Callee::Derived(derived) => self.refuses_derived_work(*txn, (work, derived), shards),
                 Callee::Procedure(_) | Callee::Text(_) => {
                     self.refuses_call(*txn, &work.call, &work.participants)
                 }
@@ -109,11 +103,13 @@ impl<F: Faults> Exposed for Node<F> {
             Request::RollBackTo { number, after, .. } => {
                 (after >= number).then_some("a roll-back to what is to come")
             }
-            Request::Bind { participants, .. } => {
-                let is_one =
-                    participants.iter().all(|shard| *shard < shards) && participants.contains(&self.id());
-                (!is_one || participants.last() == Some(&self.id())).then_some("participants that cannot be")
-            }
+            Request::Bind { participants, .. } => self.refuses_bind(participants, shards),
+            Request::WorkAndBind { txn, work, participants, .. } => match work.call.callee.derived() {
+                Some(derived) => self
+                    .refuses_bind(participants, shards)
+                    .or_else(|| self.refuses_derived_work(*txn, (work, derived), shards)),
+                None => Some("the end of a transaction beside a statement"),
+            },
             Request::Finish { participants, above, .. } => refuses_clock(above.clock).or_else(|| {
                 let is_one = participants.iter().all(|shard| *shard < shards)
                     && participants.last().is_none_or(|last| *last == self.id());
@@ -258,6 +254,23 @@ impl<F: Faults> Node<F> {
         match request.begun_ms().filter(|_| is_bound) {
             Some(begun_ms) => now_ms.min(begun_ms.saturating_add(CLOCK_AHEAD_MS_MAX)),
             None => now_ms,
+        }
+    }
+
+    fn refuses_bind(&self, participants: &[ShardId], shards: ShardId) -> Option<&'static str> {
+        let is_one = participants.iter().all(|shard| *shard < shards) && participants.contains(&self.id());
+        (!is_one || participants.last() == Some(&self.id())).then_some("participants that cannot be")
+    }
+
+    fn refuses_derived_work(
+        &self,
+        txn: TxnId,
+        (work, derived): (&Work, &[Derived]),
+        shards: ShardId,
+    ) -> Option<&'static str> {
+        match *work.participants == [self.id()] && work.call.args.is_empty() {
+            true => self.refuses_derived(txn, work.call.schema_version, derived, shards),
+            false => Some("derived writes of other participants"),
         }
     }
 

@@ -48,6 +48,8 @@ const INTERVALS_FROM: u16 = 7;
 const SNAPSHOTS_FROM: u16 = 5;
 /// Version of the protocol from which statements that run by themselves keep out all other writers.
 const BARRIERS_FROM: u16 = 8;
+/// First protocol version that knows [`Request::WorkAndBind`].
+const WORK_AND_BIND_FROM: u16 = 9;
 
 /// Where a run puts its writes.
 pub(crate) enum Target<'a> {
@@ -313,6 +315,10 @@ impl<F: Faults> Shard for Node<F> {
                     .with_hint("Nothing has happened. Start the node with the build of the others.");
                 Some(Reply::Refused { txn: *txn, shard, error })
             }
+            // The transaction begins again, and its next attempt asks for nothing of the kind.
+            Request::WorkAndBind { txn, .. } if version < WORK_AND_BIND_FROM => {
+                Some(Reply::Busy { txn: *txn, shard })
+            }
             Request::OpenSnapshot { .. }
             | Request::KeepSnapshot { .. }
             | Request::ReadSnapshot { .. }
@@ -452,6 +458,9 @@ impl<F: Faults> Node<F> {
             }
             Request::Bind { txn, participants, opened, .. } => {
                 self.on_bind(now_ms, txn, (participants, opened), out)
+            }
+            Request::WorkAndBind { txn, begun, work, participants } => {
+                self.on_work_and_bind(now_ms, (txn, begun), work, participants, out)
             }
             Request::Finish { txn, participants, above, opened, .. } => {
                 self.on_finish(now_ms, txn, (participants, opened), above, out)

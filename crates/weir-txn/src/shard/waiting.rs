@@ -80,6 +80,9 @@ impl<F: Faults> Node<F> {
                 self.has_done.waits += 1;
                 self.wait_with_work(holders, request, out);
             }
+            Request::WorkAndBind { .. } if self.bugs.waits_while_prepared() => {
+                self.wait_with_call(holders[0], request, out);
+            }
             request => self.wait_or_withdraw(&holders, request, out),
         }
     }
@@ -105,7 +108,7 @@ impl<F: Faults> Node<F> {
         }
     }
 
-    fn withdraw(&mut self, txn: TxnId, out: &mut Effects) {
+    pub(super) fn withdraw(&mut self, txn: TxnId, out: &mut Effects) {
         self.has_done.withdrawals += 1;
         self.chosen.remove(&txn);
         self.answer(txn, Reply::Busy { txn, shard: self.shard }, out);
