@@ -82,20 +82,31 @@ impl Prepared {
         let (call, callee) = match self.of.wish(self, values, begins_now())? {
             Wish::Call(call, _) => (call, &self.what),
             Wish::Read(gather, values, _) => {
-                let shards: Vec<ShardId> =
-                    gather.queries(&values, (program, 0.into()))?.into_keys().collect();
-                let asked = shards.len() as u32;
+                let owner = gather.asks_owner(&values, program);
+                let shards: Vec<ShardId> = match owner {
+                    Some(owner) => vec![owner],
+                    None => gather.queries(&values, (program, 0.into()))?.into_keys().collect(),
+                };
+                let asked = shards.len() as u32 + u32::from(owner.is_some());
                 return Ok(Explained {
                     what: self.name().to_owned(),
                     mechanism: self.mechanism(),
                     of,
                     decides: None,
-                    round_trips: asked.min(1),
+                    round_trips: if owner.is_some() { asked } else { asked.min(1) },
                     // A request, a reply, and the end of the read.
                     messages: 3 * asked,
                     guards: Vec::new(),
-                    why: "it writes nothing; of each transaction it sees all or nothing, over all shards"
-                        .to_owned(),
+                    why: match owner {
+                        Some(_) => {
+                            "it writes nothing; the owner of the unique key says at which shard the row is"
+                                .to_owned()
+                        }
+                        None => {
+                            "it writes nothing; of each transaction it sees all or nothing, over all shards"
+                                .to_owned()
+                        }
+                    },
                     reasons: Vec::new(),
                     accesses: gather.accesses(&values, program),
                     before: Vec::new(),

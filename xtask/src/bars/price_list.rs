@@ -123,7 +123,7 @@ fn write(weir: &Weir, effort: Effort, rows: &[(&str, Vec<Option<Prices>>)]) -> R
          ## Counted\n\n\
          Averages over 400 statements with different values. *Round trips*: how often the client's node waits for shards before the \
          answer. *Requests*: messages to shards, those behind the answer included: COMMIT, and the end of a read, which nobody answers. A quarter of all entries is where the \
-         row is, and costs nothing. A look-up by a global key asks all shards at the same time. The test \
+         row is, and costs nothing. A look-up by a global key asks the owner of the key where the row is, and then the row's shard; all shards, in one round trip more, while a transaction holds the key. The test \
          `simulated::price_list` counts them.\n\n\
          {counted}\n\
          An INSERT or UPDATE that writes entries elsewhere is `Work` at the row's shard, `WorkAndBind` at the owners of its keys, and `Finish` at the row's shard: three round trips. \

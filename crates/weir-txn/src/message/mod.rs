@@ -24,6 +24,7 @@ use weir_types::memory::WorkingMemory;
 use weir_types::{Notice, SqlError, Value};
 
 use crate::placement::shard_of_integer;
+use crate::storage::EntriesId;
 use crate::stream::RowQueue;
 
 pub use attachment::Attachment;
@@ -485,6 +486,11 @@ pub struct ReadQuery {
 }
 
 impl ReadQuery {
+    /// Returns whether it reads entries of a global key.
+    pub(crate) fn reads_entries(&self) -> bool {
+        self.tables.iter().any(|asked| EntriesId::of(asked.table).is_some())
+    }
+
     /// Where a worker puts the rows.
     pub fn queue(&self) -> Option<&RowQueue> {
         self.parts.as_deref()?.stream.as_ref()

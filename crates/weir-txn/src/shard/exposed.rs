@@ -297,7 +297,7 @@ impl<F: Faults> Node<F> {
         let columns_of = |at: usize| program.schema.table(query.tables[at].table).column_names.len();
         let is_one = |at: usize| {
             let read = &query.tables[at];
-            (read.table.0 as usize) < program.placement.len()
+            program.schema.has(read.table)
                 && read.equals.iter().all(|(column, _)| *column < columns_of(at))
                 && read.joined.iter().all(|(earlier, pairs)| {
                     let are_columns =
