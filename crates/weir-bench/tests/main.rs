@@ -23,6 +23,7 @@ mod simulated {
     mod interactive_under_faults;
     mod loads_under_faults;
     mod planted_bugs;
+    mod price_list;
     mod scale;
     mod serializable_under_faults;
     mod snapshots_under_faults;

@@ -82,20 +82,31 @@ impl Prepared {
         let (call, callee) = match self.of.wish(self, values, begins_now())? {
             Wish::Call(call, _) => (call, &self.what),
             Wish::Read(gather, values, _) => {
-                let shards: Vec<ShardId> =
-                    gather.queries(&values, (program, 0.into()))?.into_keys().collect();
-                let asked = shards.len() as u32;
+                let owner = gather.asks_owner(&values, program);
+                let shards: Vec<ShardId> = match owner {
+                    Some(owner) => vec![owner],
+                    None => gather.queries(&values, (program, 0.into()))?.into_keys().collect(),
+                };
+                let asked = shards.len() as u32 + u32::from(owner.is_some());
                 return Ok(Explained {
                     what: self.name().to_owned(),
                     mechanism: self.mechanism(),
                     of,
                     decides: None,
-                    round_trips: asked.min(1),
+                    round_trips: if owner.is_some() { asked } else { asked.min(1) },
                     // A request, a reply, and the end of the read.
                     messages: 3 * asked,
                     guards: Vec::new(),
-                    why: "it writes nothing; of each transaction it sees all or nothing, over all shards"
-                        .to_owned(),
+                    why: match owner {
+                        Some(_) => {
+                            "it writes nothing; the owner of the unique key says at which shard the row is"
+                                .to_owned()
+                        }
+                        None => {
+                            "it writes nothing; of each transaction it sees all or nothing, over all shards"
+                                .to_owned()
+                        }
+                    },
                     reasons: Vec::new(),
                     accesses: gather.accesses(&values, program),
                     before: Vec::new(),
@@ -139,11 +150,11 @@ impl Prepared {
         let mut at_owners = String::new();
         let mut why = plan.as_ref().map(|plan| plan.why.clone()).unwrap_or_default();
         if runs.carries {
-            // The statement, then its writes at owners of keys, which prepare before the decision. All other shards may be owners.
+            // The statement, then its writes at owners of keys, which prepare with them, and the decision. All other shards may be owners.
             let owners = u32::from(of) - 1;
-            round_trips += 3;
-            messages = 2 * (others + 1) + 5 * owners + 2;
-            at_owners = "; round trips and messages are those with one round at other shards, which own its unique keys or have parents or children of its rows".to_owned();
+            round_trips += 2;
+            messages = 2 * (others + 1) + 3 * owners + 2;
+            at_owners = "; round trips and messages are those with one round at other shards, which own its unique keys or have parents of its rows; one more where they have children of them".to_owned();
         }
         if let (Admission::Interactive(why), true) = (&runs.admission, others > 0) {
             // The snapshot of its reads, the statements, and the COMMIT if it writes.

@@ -97,6 +97,10 @@ faults! {
     forgets_deferred,
     /// Transactions end here whose derived writes nobody has carried to their shards.
     ends_without_carrying,
+    /// A transaction that may be prepared at other shards waits for open and for older ones in its last round.
+    waits_while_prepared,
+    /// The owner of a key says where its row is, or that there is none, while a transaction holds the key.
+    trusts_held_keys,
     /// Statements wait for older open transactions where no timer runs.
     waits_in_circles,
     /// A reply that depends on rows which are not yet durable is sent without waiting for them (S16).

@@ -306,6 +306,25 @@ fn derived_writes_that_cannot_be_are_refused() {
     let participants = [1, 2].into();
     let part = Request::Prepare { txn: TXN, begun: BEGUN, call: Arc::new(carrying(&right)), participants };
     assert_eq!(why(&part), Some("derived writes by themselves"));
+    let bound = |participants: &[ShardId], request: Request| {
+        let Request::Work { txn, begun, work } = request else { unreachable!() };
+        why(&Request::WorkAndBind { txn, begun, work, participants: participants.into() })
+    };
+    assert_eq!(bound(&[1, 0], carry(&right, &[1])), None);
+    for participants in [&[0, 1][..], &[0, 2], &[1, SHARDS], &[1], &[]] {
+        assert_eq!(bound(participants, carry(&right, &[1])), Some("participants that cannot be"));
+    }
+    assert_eq!(bound(&[1, 0], carry(&right, &[1, 0])), Some("derived writes of other participants"));
+    assert_eq!(bound(&[1, 0], carry(&[], &[1])), Some("derived writes that cannot be"));
+    let statement = Work {
+        number: 1,
+        opened: None,
+        call: Arc::new(call(0, &[4])),
+        participants: [1].into(),
+        answers: Vec::new(),
+    };
+    let statement = Request::Work { txn: TXN, begun: BEGUN, work: Box::new(statement) };
+    assert_eq!(bound(&[1, 0], statement), Some("the end of a transaction beside a statement"));
 }
 
 /// A statement whose derived writes cannot be told fails, and one whose writes cannot be carried.
@@ -347,6 +366,11 @@ fn derived_writes_fail_the_statement_where_they_cannot_be_said() {
         matches!(refused, Some(Reply::Refused { shard: 1, error, .. }) if error.state().to_string() == "0A000")
     );
     assert!(<Node>::refused_by(&request, 6, 1).is_none());
+    // Its transaction begins again without it.
+    let Request::Work { txn, begun, work } = request else { unreachable!() };
+    let request = Request::WorkAndBind { txn, begun, work, participants: Arc::new([1, 0]) };
+    assert!(matches!(<Node>::refused_by(&request, 8, 1), Some(Reply::Busy { shard: 1, .. })));
+    assert!(<Node>::refused_by(&request, 9, 1).is_none());
 }
 
 /// A shard that has no part in a transaction is not believed about it.

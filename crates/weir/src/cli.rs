@@ -247,7 +247,9 @@ pub struct BenchArguments {
     /// scale=16 and --set protocol=simple, extended or prepared; beside (what others notice of long statements) with --set other=select,
     /// update, connect or cancel; copy and insert-select (rows by COPY, and by INSERT … SELECT), copy-out and select-rows (by COPY and by
     /// SELECT out of a table) with --set rows=1000000, statements and
-    /// savepoints (transactions of single-row statements through psql, in the second with a SAVEPOINT before each) with --set statements=50000; an application whose directory has a script
+    /// savepoints (transactions of single-row statements through psql, in the second with a SAVEPOINT before each) with --set statements=50000; keys (one
+    /// row by pgbench, of a table with unique keys) with --set keys=1 and --set operation=insert, select, select-key, update or update-key;
+    /// an application whose directory has a script
     /// PROCEDURE.pgbench with --set pgbench=PROCEDURE: pgbench is the client; an application's calls at SERIALIZABLE, repeated after
     /// 40001, with --set isolation=serializable
     #[arg(value_name = "WORKLOAD")]

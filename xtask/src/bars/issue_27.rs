@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::issue_02::tests;
+use super::price_list::price_list;
 use super::side_by_side;
 use super::weir::{Captured, Chosen, Weir};
 use super::{Bar, Effort, Kind, Seen};
@@ -87,6 +88,14 @@ pub const BARS: &[Bar] = &[
         bar: "each ≥ 5,000, none fails, every invariant",
         kind: Kind::Real,
         measure: |weir, effort| hot_row(weir, effort, "4", 5_000.0),
+    },
+    Bar {
+        id: "price-list",
+        issue: 27,
+        claim: "one row by INSERT, SELECT and UPDATE on 4 shards with 0, 1 and 3 global unique keys, counted in messages and measured beside PostgreSQL 15: docs/price-list.md",
+        bar: "every price, no statement fails",
+        kind: Kind::Real,
+        measure: price_list,
     },
 ];
 

@@ -13,6 +13,7 @@ mod issue_25;
 mod issue_26;
 mod issue_27;
 mod large_schema;
+mod price_list;
 mod record;
 mod side_by_side;
 mod triggered_schema;

@@ -107,7 +107,7 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-fn commit(root: &Path) -> String {
+pub(super) fn commit(root: &Path) -> String {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").current_dir(root).args(arguments).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
@@ -118,7 +118,7 @@ fn commit(root: &Path) -> String {
     if changed.lines().all(|line| line.contains("docs/bars.")) { commit } else { commit + " and changes" }
 }
 
-fn machine() -> String {
+pub(super) fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let read = |path: &str, key: &str| {
         let text = std::fs::read_to_string(path).ok()?;

@@ -58,6 +58,7 @@ i = \"uniform(1, 8)\"
 ";
 
 const INSERT: &str = "INSERT INTO member VALUES ($1, $2, $1, NULL)";
+const INSERT_BOTH: &str = "INSERT INTO member VALUES ($1, $2, $3, NULL)";
 const UPSERT: &str = "INSERT INTO member VALUES ($1, $2, $1, NULL) ON CONFLICT (email) DO UPDATE SET visits = member.visits + 1";
 const UNLESS_THERE: &str = "INSERT INTO member VALUES ($1, $2, $1, NULL) ON CONFLICT (email) DO NOTHING";
 const REKEY: &str = "UPDATE member SET email = $2 WHERE email = $1";
@@ -65,6 +66,7 @@ const REKEY: &str = "UPDATE member SET email = $2 WHERE email = $1";
 struct Club {
     world: World,
     swapped: Arc<Gather>,
+    by_email: Arc<Gather>,
 }
 
 /// Results of all sessions.
@@ -76,6 +78,7 @@ struct Told {
     freed: usize,
     swaps: usize,
     swapped_reads: usize,
+    looked_up: usize,
     put: usize,
 }
 
@@ -86,6 +89,8 @@ enum Line {
     Call(usize, Vec<i64>),
     Sql(&'static str, Vec<i64>),
     Swapped,
+    /// The id of the row with that key, which nobody else changes; none: there is no such row. Of a key that is swapped, any id.
+    ByEmail(i64, Option<i64>),
     Savepoint,
     RollBackTo,
     Commit,
@@ -120,7 +125,8 @@ impl Club {
         let program = world.program(1);
         let sql = "SELECT count(*)::int FROM member WHERE email IN (101, 102)";
         let swapped = world::query(&world.application, &program, sql);
-        Club { world, swapped }
+        let by_email = world::query(&world.application, &program, "SELECT id FROM member WHERE email = $1");
+        Club { world, swapped, by_email }
     }
 
     fn run(&self, setup: Setup<PlantedBugs>) -> (Report, Told) {
@@ -153,7 +159,7 @@ impl Members<'_> {
     fn draw(&mut self, session: usize) -> Vec<Line> {
         let (id, one, other) = (self.fresh(), 1 + self.below(12), 1 + self.below(12));
         let end = if self.below(5) == 0 { Line::RollBack } else { Line::Commit };
-        let which = self.below(16);
+        let which = self.below(19);
         let of = self.sessions.entry(session).or_default();
         (of.alone, of.swaps) = (which < 3 || which == 11, which == 3);
         match which {
@@ -162,9 +168,13 @@ impl Members<'_> {
                 let (next, email) = (self.fresh(), 10_000 + id);
                 vec![
                     Line::Single(INSERT, vec![id, email]),
+                    Line::ByEmail(email, Some(id)),
                     Line::Single("DELETE FROM member WHERE id = $1 AND email = $2", vec![id, email]),
+                    Line::ByEmail(email, None),
                     Line::Single(INSERT, vec![next, email]),
                     Line::Single(REKEY, vec![email, 10_000 + next]),
+                    Line::ByEmail(10_000 + next, Some(next)),
+                    Line::ByEmail(email, None),
                     Line::Single(INSERT, vec![id, email]),
                     Line::Single("DELETE FROM member WHERE email IN ($1, $2)", vec![email, 10_000 + next]),
                 ]
@@ -192,7 +202,10 @@ impl Members<'_> {
                     Line::Commit,
                 ]
             }
-            4 => vec![Line::Swapped],
+            4 => {
+                let [one, other] = SWAPPED;
+                vec![Line::Swapped, Line::ByEmail(one, None), Line::ByEmail(other, None)]
+            }
             5 => vec![Line::Single(INSERT, vec![id, one])],
             6 => vec![Line::Single("DELETE FROM member WHERE email IN ($1, $2)", vec![one, other])],
             7 => vec![Line::Single(REKEY, vec![one, other])],
@@ -227,6 +240,14 @@ impl Members<'_> {
                 Line::Sql(UNLESS_THERE, vec![id + 300_000, other]),
                 end,
             ],
+            // Several sessions insert the same two keys, of which each shard may own one.
+            16 | 17 => {
+                let email = 13 + one % 2;
+                vec![
+                    Line::Single("DELETE FROM member WHERE email = $1 AND id > $2", vec![email, 0]),
+                    Line::Single(INSERT_BOTH, vec![id, email, 2_000 + email]),
+                ]
+            }
             _ => vec![
                 Line::Sql("DELETE FROM member WHERE email = $1 AND id > $2 - 13", vec![one, other]),
                 Line::Sql(INSERT, vec![id, one]),
@@ -246,6 +267,9 @@ impl Members<'_> {
             Line::Single(sql, args) => return Begin::Call(world::statement(sql, &args)),
             Line::Call(at, args) => return Begin::Call(world::call(Callee::Procedure(at), &args)),
             Line::Swapped => return Begin::Read(self.club.swapped.clone(), Vec::new()),
+            Line::ByEmail(email, _) => {
+                return Begin::Read(self.club.by_email.clone(), vec![Value::Int(email)]);
+            }
             Line::Sql(sql, args) => Order::Call(world::statement(sql, &args)),
             Line::Savepoint => Order::Savepoint,
             Line::RollBackTo => Order::RollBackTo(0),
@@ -285,6 +309,17 @@ impl Script for Members<'_> {
                 let found = output.rows.first().and_then(|row| row.first());
                 if found != Some(&Value::Int(2)) {
                     told.wrong.get_or_insert(format!("a reader saw {found:?} of the two that are swapped"));
+                }
+            }
+            (Line::ByEmail(email, expected), Ok(output)) => {
+                told.looked_up += 1;
+                let found = output.rows.iter().map(|row| &row[0]);
+                let is_right = match SWAPPED.contains(email) {
+                    true => found.count() == 1,
+                    false => found.eq(expected.map(Value::Int).iter()),
+                };
+                if !is_right {
+                    told.wrong.get_or_insert(format!("{line:?} has found {:?}", output.rows));
                 }
             }
             (Line::Commit | Line::RollBack, _) => {
@@ -347,11 +382,12 @@ fn keys_are_unique_over_all_shards() {
         all.freed += told.freed;
         all.swaps += told.swaps;
         all.swapped_reads += told.swapped_reads;
+        all.looked_up += told.looked_up;
         all.put += told.put;
     }
     println!("{all:?}");
     assert!(all.committed > 50 && all.taken > 50 && all.freed > 50, "{all:?}");
-    assert!(all.swaps > 10 && all.swapped_reads > 20 && all.put > 10, "{all:?}");
+    assert!(all.swaps > 10 && all.swapped_reads > 20 && all.put > 10 && all.looked_up > 50, "{all:?}");
 }
 
 fn check_caught(name: &str, bugs: PlantedBugs) {
@@ -390,4 +426,14 @@ fn entries_rolled_back_to_a_savepoint_are_caught_if_they_stay() {
 #[test]
 fn prepared_entries_that_a_restart_forgets_are_caught() {
     check_caught("a restart", PlantedBugs { recovery_forgets_prepared: true, ..PlantedBugs::default() });
+}
+
+#[test]
+fn who_waits_in_the_round_that_prepares_is_caught() {
+    check_caught("waits prepared", PlantedBugs { waits_while_prepared: true, ..PlantedBugs::default() });
+}
+
+#[test]
+fn owners_that_answer_while_a_key_is_held_are_caught() {
+    check_caught("held keys", PlantedBugs { trusts_held_keys: true, ..PlantedBugs::default() });
 }

@@ -2,7 +2,9 @@
 //! Otherwise, or if the query finds its rows by keys, the rows are fetched and the query runs on them here.
 //!
 //! Fetched rows: for every table of the query, those with the column values that the query's equalities fix. If these fix the partition
-//! column, one shard is asked, else all.
+//! column, one shard is asked; if they fix a global key, its owner and the shard that this one names; else all.
+
+pub(crate) mod by_key;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;

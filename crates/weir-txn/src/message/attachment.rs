@@ -50,7 +50,9 @@ fn memory_of(request: &mut Request) -> Option<&mut WorkingMemory> {
         Request::Execute { call, .. } => Some(&mut call.memory),
         Request::Prepare { call, .. } | Request::Apply { call, .. } => Some(&mut Arc::make_mut(call).memory),
         Request::Decide { decision, .. } => Some(&mut Arc::make_mut(&mut decision.call).memory),
-        Request::Work { work, .. } => Some(&mut Arc::make_mut(&mut work.call).memory),
+        Request::Work { work, .. } | Request::WorkAndBind { work, .. } => {
+            Some(&mut Arc::make_mut(&mut work.call).memory)
+        }
         Request::Read { query, .. } | Request::ReadAt { query, .. } | Request::ReadSnapshot { query, .. } => {
             Arc::make_mut(query).parts.as_mut().map(|parts| &mut parts.memory)
         }

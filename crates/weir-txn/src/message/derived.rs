@@ -158,6 +158,21 @@ impl Derived {
         }
     }
 
+    /// Returns whether hardly anything is ever derived from it, so that a shard may prepare with it.
+    pub(crate) fn is_last(&self) -> bool {
+        match self {
+            Derived::Remove { .. } | Derived::Add { .. } | Derived::Parent { .. } => true,
+            // Where it is deleted, its children may go.
+            Derived::Copy { new, .. } => new.is_some(),
+            Derived::Children { .. }
+            | Derived::Propose { .. }
+            | Derived::Entries { .. }
+            | Derived::Fill { .. }
+            | Derived::Row { .. }
+            | Derived::BeginAgain { .. } => false,
+        }
+    }
+
     /// Approximate size in a message, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let new = match self {

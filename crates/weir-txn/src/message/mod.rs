@@ -24,6 +24,7 @@ use weir_types::memory::WorkingMemory;
 use weir_types::{Notice, SqlError, Value};
 
 use crate::placement::shard_of_integer;
+use crate::storage::EntriesId;
 use crate::stream::RowQueue;
 
 pub use attachment::Attachment;
@@ -348,6 +349,15 @@ pub enum Request {
     EndSnapshot {
         snapshot: TxnId,
     },
+    /// `Work` that nothing follows, and `Bind` in one: the last writes that other shards have derived. The shard is prepared then; else its
+    /// answer is [`Reply::Worked`] or [`Reply::Busy`], and the transaction aborts.
+    WorkAndBind {
+        txn: TxnId,
+        begun: Begun,
+        work: Box<Work>,
+        /// Of the transaction, as in `Bind`.
+        participants: Arc<[ShardId]>,
+    },
 }
 
 /// One shard's share of one statement.
@@ -388,6 +398,7 @@ impl Request {
             | Request::Work { txn, .. }
             | Request::RollBackTo { txn, .. }
             | Request::Bind { txn, .. }
+            | Request::WorkAndBind { txn, .. }
             | Request::Finish { txn, .. } => *txn,
         }
     }
@@ -405,7 +416,7 @@ impl Request {
             Request::Execute { call, .. } => Some(call),
             Request::Prepare { call, .. } | Request::Apply { call, .. } => Some(call),
             Request::Decide { decision, .. } => Some(&decision.call),
-            Request::Work { work, .. } => Some(&work.call),
+            Request::Work { work, .. } | Request::WorkAndBind { work, .. } => Some(&work.call),
             _ => None,
         }
     }
@@ -436,7 +447,10 @@ impl Request {
     /// Identity for interrupts; a statement of an open transaction includes its number.
     pub fn statement(&self) -> StatementId {
         let TxnId { coordinator, sequence } = self.txn();
-        let number = if let Request::Work { work, .. } = self { work.number } else { 0 };
+        let number = match self {
+            Request::Work { work, .. } | Request::WorkAndBind { work, .. } => work.number,
+            _ => 0,
+        };
         (coordinator, sequence, number)
     }
 
@@ -454,6 +468,7 @@ impl Request {
             | Request::Apply { begun, .. }
             | Request::Work { begun, .. }
             | Request::Bind { begun, .. }
+            | Request::WorkAndBind { begun, .. }
             | Request::Finish { begun, .. } => Some(*begun),
             _ => None,
         }
@@ -471,6 +486,11 @@ pub struct ReadQuery {
 }
 
 impl ReadQuery {
+    /// Returns whether it reads entries of a global key.
+    pub(crate) fn reads_entries(&self) -> bool {
+        self.tables.iter().any(|asked| EntriesId::of(asked.table).is_some())
+    }
+
     /// Where a worker puts the rows.
     pub fn queue(&self) -> Option<&RowQueue> {
         self.parts.as_deref()?.stream.as_ref()

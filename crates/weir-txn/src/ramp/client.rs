@@ -7,6 +7,7 @@ mod alone;
 mod at_snapshot;
 mod fetched;
 mod interactive_call;
+mod look_up;
 #[cfg(test)]
 mod tests;
 mod within;
@@ -28,13 +29,14 @@ use crate::exec::call::needs_interactive_call;
 use crate::exec::gather::{Fetched, Gather};
 use crate::exec::program::{Program, Route};
 use crate::message::{
-    AdvisoryKey, Age, Begun, Call, Callee, Definition, Output, Progress, ReadQuery, Reply, Request, Setting,
+    AdvisoryKey, Age, Begun, Call, Callee, Definition, Output, Progress, Reply, Request, Setting,
     schema_has_changed,
 };
 pub use at_snapshot::OfSnapshot;
 use at_snapshot::Snapshot;
 pub use fetched::FetchedRead;
 use interactive_call::InteractiveCall;
+use look_up::{Asks, next_of_look_up};
 use weir_core::clock::transaction_time;
 use weir_core::flights::{Drains, Flights};
 use weir_core::ids::{CoordinatorId, ShardId, TxnId};
@@ -177,8 +179,7 @@ enum Flight {
         gather: Arc<Gather>,
         values: Vec<Value>,
         within: Option<Within>,
-        /// Also asks shards without rows for the query, to check their schema version.
-        asks_all: bool,
+        asks: Asks,
         /// Program of the schema version that the read is bound to.
         program: Arc<Program>,
         sent: Sent,
@@ -208,21 +209,7 @@ enum Flight {
     },
 }
 
-type EndedRead = (u64, Read, Arc<Gather>, Vec<Value>, Option<Within>, Arc<Program>);
-
-/// Adds an empty query for each shard that is not asked for rows, so that all shards report a different schema version. At least the
-/// shard that decided an acknowledged definition knows it.
-fn of_all(
-    mut queries: BTreeMap<ShardId, Arc<ReadQuery>>,
-    schema_version: u64,
-    shards: u16,
-) -> BTreeMap<ShardId, Arc<ReadQuery>> {
-    let nothing = Arc::new(ReadQuery { tables: Vec::new(), parts: None, schema_version });
-    for shard in 0..shards {
-        queries.entry(shard).or_insert_with(|| nothing.clone());
-    }
-    queries
-}
+type EndedRead = (u64, Read, Arc<Gather>, Vec<Value>, Option<Within>, Arc<Program>, Asks);
 
 /// Statement id of the coordinator's own evaluation for `tag`.
 pub fn own_statement(tag: u64) -> StatementId {
@@ -561,8 +548,15 @@ impl Coordinator {
         out: &mut Orders<Request, Event>,
     ) {
         // Contents of the system catalog depend on the schema version alone.
-        let asks_all = read.0.reads_schema();
-        self.begin_read_of(now_ms, tag, read, asks_all, out);
+        if read.0.reads_schema() {
+            return self.begin_read_of(now_ms, tag, read, Asks::All, out);
+        }
+        // Uncommitted entries and rows of the transaction are found at all shards where it has worked.
+        let is_outside = read.2.as_ref().is_none_or(|(_, open)| open.is_empty());
+        match is_outside {
+            true => self.begin_look_up(now_ms, tag, read, out),
+            false => self.begin_read_of(now_ms, tag, read, Asks::Rows, out),
+        }
     }
 
     fn begin_read_of(
@@ -570,7 +564,7 @@ impl Coordinator {
         now_ms: u64,
         tag: u64,
         (gather, values, within): (Arc<Gather>, Vec<Value>, Option<Within>),
-        asks_all: bool,
+        asks: Asks,
         out: &mut Orders<Request, Event>,
     ) {
         let open = within.as_ref().map(|(txn, _)| txn.sequence);
@@ -580,8 +574,7 @@ impl Coordinator {
         };
         let sequence = self.flights.next();
         let _watch = self.interrupts.watch(own_statement(tag));
-        let queries = match gather.queries(&values, (&program, transaction_time(now_ms))) {
-            Ok(queries) if asks_all => of_all(queries, gather.schema_version, program.shards),
+        let queries = match self.queries_of(now_ms, (&gather, &values), &program, &asks) {
             Ok(queries) => queries,
             Err(error) => {
                 let result = Err(error);
@@ -592,7 +585,7 @@ impl Coordinator {
         let read = TxnId { coordinator: self.id, sequence };
         let machine = Read::begin(read, within.clone(), queries, session, &mut self.read_actions);
         let sent = Sent::at(now_ms);
-        self.flights.begin(Flight::Read { tag, machine, gather, values, within, asks_all, program, sent });
+        self.flights.begin(Flight::Read { tag, machine, gather, values, within, asks, program, sent });
         self.reads.push_back(sequence);
         self.perform_read(now_ms, sequence, out);
     }
@@ -665,27 +658,33 @@ impl Coordinator {
                     out.done.push((tag, Event::ReadDone { result, rounds, fetched: 0, examined }));
                 }
                 ReadAction::Again => {
-                    let mut all = false;
-                    if let Some(Flight::Read { tag, asks_all, .. }) = self.flights.get_mut(sequence) {
-                        self.traces.retries(*tag);
-                        all = *asks_all;
-                    }
-                    let (tag, _, gather, values, within, _) = self.end_read(sequence);
-                    self.begin_read_of(now_ms, tag, (gather, values, within), all, out);
+                    let (tag, _, gather, values, within, _, asks) = self.end_read(sequence);
+                    self.traces.retries(tag);
+                    self.begin_read_of(now_ms, tag, (gather, values, within), asks, out);
                     return;
                 }
             }
         }
     }
 
-    fn finish_read(&mut self, now_ms: u64, sequence: u64, found: Fetched, out: &mut Orders<Request, Event>) {
-        let (tag, machine, gather, values, _, program) = self.end_read(sequence);
+    fn finish_read(
+        &mut self,
+        now_ms: u64,
+        sequence: u64,
+        mut found: Fetched,
+        out: &mut Orders<Request, Event>,
+    ) {
+        let (tag, machine, gather, values, within, program, asks) = self.end_read(sequence);
+        let mut queries = machine.queries();
+        if let Some(next) = next_of_look_up(&asks, &mut queries, &mut found) {
+            return self.begin_read_of(now_ms, tag, (gather, values, within), next, out);
+        }
         let fetched = found.iter().flat_map(|(_, tables)| tables).map(Vec::len).sum();
         let (rounds, examined) = (machine.rounds, machine.examined);
         let read = FetchedRead {
             gather,
             values,
-            queries: machine.queries(),
+            queries,
             fetched: found,
             program,
             transaction_time: transaction_time(now_ms),
@@ -701,13 +700,13 @@ impl Coordinator {
     }
 
     fn end_read(&mut self, sequence: u64) -> EndedRead {
-        let Some(Flight::Read { tag, machine, gather, values, within, program, .. }) =
+        let Some(Flight::Read { tag, machine, gather, values, within, program, asks, .. }) =
             self.flights.end(sequence)
         else {
             unreachable!("the read is under way")
         };
         self.pass_reads();
-        (tag, machine, gather, values, within, program)
+        (tag, machine, gather, values, within, program, asks)
     }
 
     /// Removes reads from the front of the queue that have ended, or ask no shard for a state any more (S10): a client may take the rows
@@ -742,7 +741,7 @@ impl Coordinator {
             Begin::Call(call) => self.begin_call(now_ms, tag, call, out),
             Begin::Read(gather, values) => self.begin_read(now_ms, tag, gather, values, out),
             Begin::Check(gather, values) => {
-                self.begin_read_of(now_ms, tag, (gather, values, None), true, out);
+                self.begin_read_of(now_ms, tag, (gather, values, None), Asks::All, out);
             }
             Begin::Adopt(program) => {
                 self.adopt(program);

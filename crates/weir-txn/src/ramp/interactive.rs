@@ -113,6 +113,10 @@ enum Phase {
         participants: Arc<[ShardId]>,
         waiting: Waiting,
         above: Timestamp,
+        /// The last writes that the statement has derived: these shards carry them out before they prepare. None if all are done.
+        calls: BTreeMap<ShardId, Arc<Call>>,
+        /// As in `Deriving`.
+        error: Option<deriving::Ranked>,
     },
     Finishing {
         participants: Arc<[ShardId]>,
@@ -206,6 +210,7 @@ impl Interactive {
     pub fn works(&self) -> bool {
         match &self.phase {
             Phase::Parts { .. } | Phase::Last { .. } | Phase::Deriving { .. } => true,
+            Phase::Binding { calls, .. } => !calls.is_empty(),
             Phase::RollingBack { then, .. } => matches!(then, RolledBack::BeginsAgain(_)),
             _ => false,
         }
@@ -335,6 +340,12 @@ impl Interactive {
     }
 
     fn begin_to_commit(&mut self, out: &mut Vec<Action>) {
+        self.bind(BTreeMap::new(), out);
+    }
+
+    /// Prepares all participants but the one that decides, or lets the only one commit. `calls`: these carry out writes before they prepare;
+    /// the one that decides is none of them.
+    fn bind(&mut self, calls: BTreeMap<ShardId, Arc<Call>>, out: &mut Vec<Action>) {
         let (decides, _) = *self.open.first().expect("some shard has worked");
         let waiting: Waiting = self.open[1..].iter().map(|(shard, _)| *shard).collect();
         let above = Timestamp::default();
@@ -342,7 +353,7 @@ impl Interactive {
             true => Phase::Finishing { participants: Arc::new([]), above },
             false => {
                 let participants = waiting.iter().chain([decides]).collect();
-                Phase::Binding { participants, waiting, above }
+                Phase::Binding { participants, waiting, above, calls, error: None }
             }
         };
         self.send(out);
@@ -395,12 +406,17 @@ impl Interactive {
                     send(shard, Request::RollBackTo { txn, age, number, after, opened });
                 }
             }
-            Phase::Binding { participants, waiting, .. } => {
-                for (shard, opened) in self.open().into_iter().filter(|(shard, _)| waiting.contains(*shard)) {
-                    send(
-                        shard,
-                        Request::Bind { txn, begun: self.begun, participants: participants.clone(), opened },
-                    );
+            Phase::Binding { participants, waiting, calls, .. } => {
+                let (begun, is_awaited) = (self.begun, |shard: &ShardId| waiting.contains(*shard));
+                for (&shard, call) in calls.iter().filter(|(shard, _)| is_awaited(shard)) {
+                    let (work, participants) =
+                        (self.work_of(shard, call, &[shard].into(), &[]), participants.clone());
+                    send(shard, Request::WorkAndBind { txn, begun, work, participants });
+                }
+                let binds = |shard: &ShardId| is_awaited(shard) && !calls.contains_key(shard);
+                for (shard, opened) in self.open().into_iter().filter(|(shard, _)| binds(shard)) {
+                    let participants = participants.clone();
+                    send(shard, Request::Bind { txn, begun, participants, opened });
                 }
             }
             Phase::Finishing { participants, above } => {
@@ -430,10 +446,20 @@ impl Interactive {
         participants: &Arc<[ShardId]>,
         answers: &[(ShardId, Answers)],
     ) -> Request {
+        let work = self.work_of(shard, call, participants, answers);
+        Request::Work { txn: self.txn, begun: self.begun, work }
+    }
+
+    fn work_of(
+        &self,
+        shard: ShardId,
+        call: &Arc<Call>,
+        participants: &Arc<[ShardId]>,
+        answers: &[(ShardId, Answers)],
+    ) -> Box<Work> {
         let opened = self.open.iter().find(|(of, _)| *of == shard).and_then(|(_, opened)| *opened);
         let (call, participants) = (call.clone(), participants.clone());
-        let work = Work { number: self.number, opened, call, participants, answers: answers.to_vec() };
-        Request::Work { txn: self.txn, begun: self.begun, work: Box::new(work) }
+        Box::new(Work { number: self.number, opened, call, participants, answers: answers.to_vec() })
     }
 
     /// Handles a reply. Repetitions, and replies to an earlier phase, are ignored.
@@ -445,6 +471,9 @@ impl Interactive {
                 let is_asked = match phase {
                     Phase::Parts { waiting, .. } | Phase::Deriving { waiting, .. } => waiting.contains(shard),
                     Phase::Last { participants, .. } => participants.last() == Some(&shard),
+                    Phase::Binding { waiting, calls, .. } => {
+                        waiting.contains(shard) && calls.contains_key(&shard)
+                    }
                     _ => false,
                 };
                 if is_asked {
@@ -460,13 +489,10 @@ impl Interactive {
                 self.note_open(shard, incarnation);
                 self.end_roll_back_if_told(out);
             }
-            (Reply::Prepared { shard, timestamp, .. }, Phase::Binding { participants, waiting, above }) => {
+            (Reply::Prepared { shard, timestamp, .. }, Phase::Binding { waiting, above, .. }) => {
                 waiting.answer(shard);
                 *above = (*above).max(timestamp);
-                if waiting.is_over() {
-                    self.phase = Phase::Finishing { participants: participants.clone(), above: *above };
-                    self.send(out);
-                }
+                self.end_round(out);
             }
             (Reply::Decided { timestamp, .. }, Phase::Finishing { .. }) => {
                 let rest = self.open[1..].iter().map(|(shard, _)| *shard);
@@ -543,6 +569,15 @@ impl Interactive {
                 }
                 self.end_round(out);
             }
+            (Phase::Binding { waiting, calls, error, .. }, result) => {
+                waiting.answer(shard);
+                match result {
+                    // It has done its work and has not prepared, for there is more to do.
+                    Ok(_) => self.is_withdrawn = true,
+                    Err(new) => deriving::keep_lowest(error, &calls[&shard], new),
+                }
+                self.end_round(out);
+            }
             (Phase::Last { call, .. }, Ok((_, output))) => {
                 let call = call.clone();
                 if !self.commits_next {
@@ -561,7 +596,9 @@ impl Interactive {
     fn end_round(&mut self, out: &mut Vec<Action>) {
         let error = match &mut self.phase {
             Phase::Parts { waiting, error, .. } if waiting.is_over() => error.take(),
-            Phase::Deriving { waiting, error, .. } if waiting.is_over() => {
+            Phase::Deriving { waiting, error, .. } | Phase::Binding { waiting, error, .. }
+                if waiting.is_over() =>
+            {
                 error.take().map(|(_, _, error)| error)
             }
             _ => return,
@@ -570,7 +607,7 @@ impl Interactive {
         let is_opposed = matches!(self.next_attempt(), Some(Attempt::AtConflict(_)));
         if let Some(error) = error.filter(|_| !is_opposed) {
             // Only one shard that has forgotten the transaction makes another one say so.
-            let is_forgotten = matches!(self.phase, Phase::Deriving { .. })
+            let is_forgotten = matches!(self.phase, Phase::Deriving { .. } | Phase::Binding { .. })
                 && error.state() == SqlState::SERIALIZATION_FAILURE;
             return if is_forgotten { self.fail_for_good(error, out) } else { self.fail(error, out) };
         }
@@ -587,6 +624,10 @@ impl Interactive {
             Phase::Deriving { calls, .. } => {
                 let (_, call) = calls.pop_first().expect("a round has a target");
                 self.carry(&call, out);
+            }
+            Phase::Binding { participants, above, .. } => {
+                self.phase = Phase::Finishing { participants: participants.clone(), above: *above };
+                self.send(out);
             }
             _ => {}
         }
@@ -611,7 +652,11 @@ impl Interactive {
     fn on_busy(&mut self, shard: ShardId, out: &mut Vec<Action>) {
         match &mut self.phase {
             // Its ABORT must not overtake requests that other shards have not answered: nothing would end what these begin.
-            Phase::Parts { waiting, .. } | Phase::Deriving { waiting, .. } if !self.links.resends => {
+            Phase::Parts { waiting, .. }
+            | Phase::Deriving { waiting, .. }
+            | Phase::Binding { waiting, .. }
+                if !self.links.resends =>
+            {
                 self.is_withdrawn |= waiting.answer(shard);
                 self.end_round(out);
             }

@@ -84,7 +84,10 @@ impl<F: Faults> Node<F> {
         match &request {
             // Such a request holds nothing on other shards, so it may wait.
             Request::Execute { .. } => self.wait_with_call(holder, request.into(), out),
-            Request::Prepare { .. } | Request::Decide { .. } | Request::Apply { .. } => {
+            Request::Prepare { .. }
+            | Request::Decide { .. }
+            | Request::Apply { .. }
+            | Request::WorkAndBind { .. } => {
                 self.answer(txn, Reply::Busy { txn, shard }, out);
             }
             // Advisory locks are independent of tables.

@@ -82,13 +82,7 @@ impl<F: Faults> Exposed for Node<F> {
                     (!are_some || !work.call.args.is_empty()).then_some("constraints of other shards")
                 }
                 Callee::SetSequence { .. } => Some("setval is no statement of a transaction"),
-                Callee::Derived(derived) => {
-                    let is_here = *work.participants == [self.id()] && work.call.args.is_empty();
-                    match is_here {
-                        true => self.refuses_derived(*txn, work.call.schema_version, derived, shards),
-                        false => Some("derived writes of other participants"),
-                    }
-                }
+                Callee::Derived(derived) => self.refuses_derived_work(*txn, (work, derived), shards),
                 Callee::Procedure(_) | Callee::Text(_) => {
                     self.refuses_call(*txn, &work.call, &work.participants)
                 }
@@ -109,11 +103,13 @@ impl<F: Faults> Exposed for Node<F> {
             Request::RollBackTo { number, after, .. } => {
                 (after >= number).then_some("a roll-back to what is to come")
             }
-            Request::Bind { participants, .. } => {
-                let is_one =
-                    participants.iter().all(|shard| *shard < shards) && participants.contains(&self.id());
-                (!is_one || participants.last() == Some(&self.id())).then_some("participants that cannot be")
-            }
+            Request::Bind { participants, .. } => self.refuses_bind(participants, shards),
+            Request::WorkAndBind { txn, work, participants, .. } => match work.call.callee.derived() {
+                Some(derived) => self
+                    .refuses_bind(participants, shards)
+                    .or_else(|| self.refuses_derived_work(*txn, (work, derived), shards)),
+                None => Some("the end of a transaction beside a statement"),
+            },
             Request::Finish { participants, above, .. } => refuses_clock(above.clock).or_else(|| {
                 let is_one = participants.iter().all(|shard| *shard < shards)
                     && participants.last().is_none_or(|last| *last == self.id());
@@ -261,6 +257,23 @@ impl<F: Faults> Node<F> {
         }
     }
 
+    fn refuses_bind(&self, participants: &[ShardId], shards: ShardId) -> Option<&'static str> {
+        let is_one = participants.iter().all(|shard| *shard < shards) && participants.contains(&self.id());
+        (!is_one || participants.last() == Some(&self.id())).then_some("participants that cannot be")
+    }
+
+    fn refuses_derived_work(
+        &self,
+        txn: TxnId,
+        (work, derived): (&Work, &[Derived]),
+        shards: ShardId,
+    ) -> Option<&'static str> {
+        match *work.participants == [self.id()] && work.call.args.is_empty() {
+            true => self.refuses_derived(txn, work.call.schema_version, derived, shards),
+            false => Some("derived writes of other participants"),
+        }
+    }
+
     fn refuses_decision(&self, txn: TxnId, decision: &Decision) -> Option<&'static str> {
         let Decision { call, participants, answers, above } = decision;
         if let Some(why) = refuses_clock(above.clock).or_else(|| self.refuses_call(txn, call, participants)) {
@@ -284,7 +297,7 @@ impl<F: Faults> Node<F> {
         let columns_of = |at: usize| program.schema.table(query.tables[at].table).column_names.len();
         let is_one = |at: usize| {
             let read = &query.tables[at];
-            (read.table.0 as usize) < program.placement.len()
+            program.schema.has(read.table)
                 && read.equals.iter().all(|(column, _)| *column < columns_of(at))
                 && read.joined.iter().all(|(earlier, pairs)| {
                     let are_columns =

@@ -22,6 +22,7 @@ use crate::claims::{Claims, Holders};
 use crate::exec::call::{self, Fragment, OpenStatement, Ran, Role, Stop};
 use crate::exec::chosen::Chosen;
 use crate::exec::definition::Description;
+use crate::exec::gather::by_key::as_if_held;
 use crate::exec::program::Program;
 use crate::exec::sequences::Sequences;
 use crate::exec::worker::ClaimsOf;
@@ -50,6 +51,10 @@ const INTERVALS_FROM: u16 = 7;
 const SNAPSHOTS_FROM: u16 = 5;
 /// Version of the protocol from which statements that run by themselves keep out all other writers.
 const BARRIERS_FROM: u16 = 8;
+/// First protocol version that knows [`Request::WorkAndBind`].
+const WORK_AND_BIND_FROM: u16 = 9;
+/// First protocol version in which entries of global keys are read.
+const ENTRIES_FROM: u16 = 9;
 
 /// Where a run puts its writes.
 pub(crate) enum Target<'a> {
@@ -317,6 +322,22 @@ impl<F: Faults> Shard for Node<F> {
                     .with_hint("Nothing has happened. Start the node with the build of the others.");
                 Some(Reply::Refused { txn: *txn, shard, error })
             }
+            // All shards are asked instead, as if a transaction held the key.
+            Request::Read { read, query, .. } if version < ENTRIES_FROM && query.reads_entries() => {
+                Some(Reply::ReadRows {
+                    read: *read,
+                    shard,
+                    round: 1,
+                    position: 0,
+                    rows: as_if_held(query),
+                    examined: 0,
+                    siblings: Vec::new(),
+                })
+            }
+            // The transaction begins again, and its next attempt asks for nothing of the kind.
+            Request::WorkAndBind { txn, .. } if version < WORK_AND_BIND_FROM => {
+                Some(Reply::Busy { txn: *txn, shard })
+            }
             Request::OpenSnapshot { .. }
             | Request::KeepSnapshot { .. }
             | Request::ReadSnapshot { .. }
@@ -457,6 +478,9 @@ impl<F: Faults> Node<F> {
             }
             Request::Bind { txn, participants, opened, .. } => {
                 self.on_bind(now_ms, txn, (participants, opened), out)
+            }
+            Request::WorkAndBind { txn, begun, work, participants } => {
+                self.on_work_and_bind(now_ms, (txn, begun), work, participants, out)
             }
             Request::Finish { txn, participants, above, opened, .. } => {
                 self.on_finish(now_ms, txn, (participants, opened), above, out)

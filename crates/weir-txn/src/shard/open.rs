@@ -146,6 +146,13 @@ pub(super) struct StepResult {
     pub changed: Changed,
 }
 
+impl StepResult {
+    /// Returns whether the step has succeeded, and leaves nothing to be done before its transaction commits.
+    fn is_complete(&self) -> bool {
+        self.answers.error.is_none() && self.derived.is_empty() && self.changed.is_empty()
+    }
+}
+
 /// Copy of the state of a transaction that a statement uses besides the write set, for a worker.
 #[derive(Debug)]
 pub(super) struct OpenState {
@@ -235,15 +242,8 @@ impl<F: Faults> Node<F> {
             let result = result.map(|derived| StepResult { derived, ..StepResult::default() });
             return self.worked(txn, open, (number, result), out);
         }
-        let mark = open.own.mark();
-        let result = match self.run_statement(&mut open, (txn, &work, role), timestamp) {
-            Ok(mut ran) => {
-                if ran.answers.error.is_none() {
-                    let claims = &mut self.claims;
-                    ran.claims.retain(|claim| claims.take(claim, txn));
-                }
-                Ok(self.has_run(txn, &mut open, &work, mark, ran))
-            }
+        let result = match self.do_step(&mut open, (txn, &work, role), timestamp) {
+            Ok(done) => Ok(done),
             Err(Stop::Error(error)) => Err(error),
             Err(Stop::Long) => {
                 self.open.insert(txn, open);
@@ -258,6 +258,22 @@ impl<F: Faults> Node<F> {
             }
         };
         self.worked(txn, open, (number, result), out);
+    }
+
+    /// Runs a statement, and keeps what it has done.
+    fn do_step(
+        &mut self,
+        open: &mut Open,
+        (txn, work, role): (TxnId, &Work, Role<'_>),
+        timestamp: Timestamp,
+    ) -> Result<StepResult, Stop> {
+        let mark = open.own.mark();
+        let mut ran = self.run_statement(open, (txn, work, role), timestamp)?;
+        if ran.answers.error.is_none() {
+            let claims = &mut self.claims;
+            ran.claims.retain(|claim| claims.take(claim, txn));
+        }
+        Ok(self.has_run(txn, open, work, mark, ran))
     }
 
     /// Takes the write set of the statement's transaction for a worker, and copies the rest of the state that the statement uses.

@@ -12,8 +12,10 @@ use weir_types::interrupt::Watch;
 use super::open::Open;
 use super::snapshot::{Missing, too_old};
 use super::workers::Answer;
+use crate::claims::Claim;
 use crate::exec::fetch::{Found, fetch};
 use crate::exec::gather::TakeRow;
+use crate::exec::gather::by_key::{as_if_held, mark_held};
 use crate::exec::program::Program;
 use crate::faults::Faults;
 use crate::message::{PartsRead, ReadQuery, Reply, Sibling, forgotten, schema_has_changed};
@@ -77,7 +79,9 @@ impl<F: Faults> Node<F> {
         self.readers.entry(read).or_insert(position.min(undecided));
         let siblings = if self.bugs.no_siblings() { Vec::new() } else { self.siblings() };
         let (rows, examined) = match fetched {
-            Fetched::Rows(found) => found,
+            Fetched::Rows(found) => self.with_held_keys(read, query, found),
+            // The step was short of time: all shards are asked instead.
+            Fetched::Long(_) if query.reads_entries() => (as_if_held(query), 0),
             Fetched::Long(changed) => {
                 let answer =
                     Answer { read, round: 1, position, siblings, after: self.noted(), is_streamed: false };
@@ -92,6 +96,16 @@ impl<F: Faults> Node<F> {
             true => self.reply_from_rows(read, reply, out),
             false => self.reply(read, reply, out),
         }
+    }
+
+    /// The answer to a read, in which entries are marked whose keys a transaction holds. It may be prepared here, and committed and
+    /// acknowledged at another shard: then neither an entry nor its absence says where the row is.
+    fn with_held_keys(&self, read: TxnId, query: &ReadQuery, mut found: Found) -> Found {
+        if query.reads_entries() && !self.bugs.trusts_held_keys() {
+            let is_held = |claim: &Claim| !self.claims.against(claim, read).is_empty();
+            mark_held(query, &self.program.schema, &is_held, &mut found.0);
+        }
+        found
     }
 
     /// S5: replies with exactly the state at `position` plus the named transactions; those that are not committed here yet are committed

@@ -165,6 +165,9 @@ impl<F: Faults> Node<F> {
                 self.has_done.waits += 1;
                 self.wait_with_work(holders, request, out);
             }
+            Request::WorkAndBind { .. } if self.bugs.waits_while_prepared() => {
+                self.wait_with_call(holders[0], request.into(), out);
+            }
             request => {
                 let stops = self.starvation.stops_of(request.txn()) + 1;
                 self.wait_or_withdraw(&holders, Waiting { request, wants, stops, table }, out);
@@ -206,7 +209,7 @@ impl<F: Faults> Node<F> {
         holders.iter().all(is_younger)
     }
 
-    fn withdraw(&mut self, txn: TxnId, out: &mut Effects) {
+    pub(super) fn withdraw(&mut self, txn: TxnId, out: &mut Effects) {
         self.has_done.withdrawals += 1;
         self.chosen.remove(&txn);
         self.answer(txn, Reply::Busy { txn, shard: self.shard }, out);

@@ -152,6 +152,16 @@ impl Schema {
         Arc::make_mut(schema).entries = entries;
     }
 
+    /// Returns whether there is that table, or are those entries.
+    pub fn has(&self, id: TableId) -> bool {
+        match EntriesId::of(id) {
+            None => (id.0 as usize) < self.tables.len(),
+            Some(EntriesId { table, at }) => {
+                self.tables.get(table.0 as usize).is_some_and(|table| at < table.entries.len())
+            }
+        }
+    }
+
     #[inline]
     pub fn table(&self, id: TableId) -> &TableSchema {
         match EntriesId::of(id) {

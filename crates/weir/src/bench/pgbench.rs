@@ -10,7 +10,8 @@ use crate::output::Failure;
 const SCRIPT_FILE: &str = "script.sql";
 
 /// Protocols of pgbench.
-pub const PROTOCOLS: [&str; 3] = ["simple", "extended", "prepared"];
+pub const PROTOCOLS: [&str; 3] = ["simple", "extended", PREPARED];
+pub const PREPARED: &str = "prepared";
 
 /// A script: each client of pgbench runs it again and again.
 pub enum Script<'a> {

@@ -14,6 +14,7 @@ use weir_server::report::Latency;
 
 use crate::bench::beside::{self, OTHERS, Other};
 use crate::bench::calls::Calls;
+use crate::bench::keys::{KEYS, Keys};
 use crate::bench::pgbench::{self, PROTOCOLS, Pgbench};
 use crate::bench::rows::{ManyRows, Way};
 use crate::bench::servers::{Folder, Server, Servers, Target, failed, postgres_programs};
@@ -111,14 +112,20 @@ const ENDING: [&str; 6] = ["copy", "insert-select", "copy-out", "select-rows", S
 
 /// Workloads that run on servers only, for messages.
 pub fn names() -> String {
-    SCRIPTS.iter().map(|script| script.name).chain(ENDING).chain([BESIDE]).collect::<Vec<_>>().join(", ")
+    SCRIPTS
+        .iter()
+        .map(|script| script.name)
+        .chain(ENDING)
+        .chain([BESIDE, KEYS])
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// It runs on servers: by its name, or because targets are named and it is an application.
 pub fn is_meant(arguments: &BenchArguments) -> bool {
     let is_built_in = SCRIPTS.iter().any(|script| script.name == arguments.workload);
     is_built_in
-        || arguments.workload == BESIDE
+        || [BESIDE, KEYS].contains(&arguments.workload.as_str())
         || ENDING.contains(&arguments.workload.as_str())
         || (arguments.workload != "ycsb" && !arguments.target.is_empty())
 }
@@ -134,6 +141,7 @@ enum Work {
     Rows(ManyRows),
     Transactions(Transactions),
     Beside(Other),
+    Keys(Keys),
     Calls(Calls),
 }
 
@@ -288,7 +296,8 @@ fn load(arguments: &BenchArguments) -> Result<Load, Failure> {
         return Err(wrong(arguments, &format!("--shards {shards}: too many for one server"), &hint));
     }
     let seconds = arguments.cluster.seconds.unwrap_or(5.0);
-    let is_script = SCRIPTS.iter().any(|script| script.name == arguments.workload);
+    let is_script =
+        arguments.workload == KEYS || SCRIPTS.iter().any(|script| script.name == arguments.workload);
     if is_script && (seconds < 1.0 || seconds.fract() != 0.0) {
         let what = format!("--seconds {seconds}: pgbench runs for whole seconds");
         return Err(wrong(arguments, &what, "--seconds 1 is the least"));
@@ -384,6 +393,9 @@ impl Work {
                 savepoints: name == SAVEPOINTS,
             }));
         }
+        if name == KEYS {
+            return Keys::of(arguments, &|what, hint| wrong(arguments, what, hint)).map(Work::Keys);
+        }
         if name == BESIDE {
             return other(arguments).map(Work::Beside);
         }
@@ -456,6 +468,10 @@ impl Work {
                 parameters.insert("seconds", load.seconds.into());
                 return parameters;
             }
+            Work::Keys(keys) => {
+                parameters.insert("keys", keys.keys.into());
+                parameters.insert("operation", keys.operation.0.into());
+            }
             Work::Calls(_) => {
                 parameters.extend(arguments.count.clone().map(|count| ("count", count.into())));
             }
@@ -481,6 +497,7 @@ impl Work {
                 }
                 Work::Rows(rows) => rows.prepare(server)?,
                 Work::Beside(_) => beside::prepare(server)?,
+                Work::Keys(keys) => keys.prepare(server)?,
                 Work::Transactions(_) | Work::Calls(_) => {}
             }
         }
@@ -511,6 +528,7 @@ impl Work {
             Work::Rows(rows) => rows.measure(server),
             Work::Transactions(transactions) => transactions.measure(server),
             Work::Beside(other) => beside::measure(*other, server, load),
+            Work::Keys(keys) => keys.measure(server, &servers.folder.0, (load, seed)),
             Work::Calls(calls) => calls.measure(server, &servers.folder.0, load, seed),
         }
     }

@@ -28,7 +28,8 @@ impl Coordinator {
         let machine = Interactive::begin_alone(
             (txn, Begun { age, at_ms: now_ms }, self.links()),
             (call.clone(), participants),
-            Alone { look, may_begin_again: retries < retries_max },
+            // Who has met a holder in its last round waits there at its next attempt.
+            Alone { look, may_begin_again: retries < retries_max, binds_with_last_round: retries == 0 },
             &mut self.actions,
         );
         let (call, sent) = (Some(call), Sent::at(now_ms));

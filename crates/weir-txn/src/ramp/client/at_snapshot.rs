@@ -9,6 +9,7 @@ use weir_core::ids::TxnId;
 use weir_core::machine::{Orders, Sent, is_late};
 use weir_types::{SqlError, Value};
 
+use super::look_up::Asks;
 use super::{Coordinator, Event, Flight, Output};
 use crate::exec::gather::Gather;
 use crate::exec::program::Program;
@@ -119,8 +120,8 @@ impl Coordinator {
         let sequence = self.flights.next();
         let read = TxnId { coordinator: self.id, sequence };
         let machine = Read::begin_at_snapshot(read, snapshot, queries, &mut self.read_actions);
-        let (within, asks_all, sent) = (None, false, Sent::at(now_ms));
-        self.flights.begin(Flight::Read { tag, machine, gather, values, within, asks_all, program, sent });
+        let (within, asks, sent) = (None, Asks::Rows, Sent::at(now_ms));
+        self.flights.begin(Flight::Read { tag, machine, gather, values, within, asks, program, sent });
         self.reads.push_back(sequence);
         self.perform_read(now_ms, sequence, out);
         Ok(())

@@ -369,14 +369,16 @@ fn derived_writes_are_carried_before_the_commit() {
     let key = GlobalKey { table: TableId(0), index: 0 };
     let derived = vec![Derived::Add { key, values: vec![Value::Int(4)], home: 0 }];
     coordinator.on_reply(BEGIN_MS + 1, worked(0, 1, derived.clone()), &mut orders);
-    let [_, (1, Request::Work { begun, work, .. })] = &orders.sends[..] else { panic!("{:?}", orders.sends) };
+    let [_, (1, Request::WorkAndBind { begun, work, participants, .. })] = &orders.sends[..] else {
+        panic!("{:?}", orders.sends)
+    };
     assert_eq!(work.call.callee, Callee::Derived(derived.into()));
     assert_eq!((work.number, &work.participants[..], begun.at_ms), (2, &[1][..], BEGIN_MS + 1));
-    coordinator.on_reply(BEGIN_MS, worked(1, 2, Vec::new()), &mut orders);
-    assert!(matches!(&orders.sends[2..], [(1, Request::Bind { .. })]), "{:?}", orders.sends);
+    assert_eq!(participants[..], [1, 0]);
     let prepared =
         Reply::Prepared { txn, shard: 1, answers: Default::default(), timestamp: Default::default() };
     coordinator.on_reply(BEGIN_MS, prepared, &mut orders);
+    assert!(matches!(&orders.sends[2..], [(0, Request::Finish { .. })]), "{:?}", orders.sends);
     let decided = Reply::Decided { txn, output: Output::default(), timestamp: Default::default() };
     coordinator.on_reply(BEGIN_MS, decided, &mut orders);
     let [(7, Event::Answered(Ok(output)))] = &orders.done[..] else { panic!("{:?}", orders.done) };

@@ -13,6 +13,8 @@ pub(crate) struct Alone {
     pub look: Option<Call>,
     /// After a deadlock, or if a shard has forgotten it, it begins again instead of failing.
     pub may_begin_again: bool,
+    /// Its shards may prepare with the last round of derived writes, where they withdraw instead of waiting.
+    pub binds_with_last_round: bool,
 }
 
 impl Interactive {

@@ -14,6 +14,10 @@ use crate::message::{Call, Callee, Derived, too_much_derived};
 /// Limit on the writes for one shard: they travel in one message.
 const DERIVED_BYTES_MAX: usize = 8 << 20;
 
+/// Limit on the writes of a shard that prepares with them: a shard that would need long for them withdraws, and the statement has run for
+/// nothing.
+const BOUND_MAX: usize = 64;
+
 impl Interactive {
     /// Sends the writes of the lowest stage to their shards, all at the same time, and keeps the others; without any the statement has
     /// succeeded. `statement`: what has derived them.
@@ -32,9 +36,41 @@ impl Interactive {
         let calls: BTreeMap<ShardId, Arc<Call>> =
             targets.into_iter().map(|(target, list)| (target, Arc::new(call_of(list, statement)))).collect();
         self.number += 1;
+        if self.may_bind_with(&calls) {
+            return self.bind_with(calls, out);
+        }
         let waiting = calls.keys().copied().collect();
         self.phase = Phase::Deriving { waiting, calls, error: None };
         self.send(out);
+    }
+
+    /// Returns whether the transaction ends with this round, so that its shards can prepare with it. Assertions and deferred checks come
+    /// between the last round and the end.
+    fn may_bind_with(&self, calls: &BTreeMap<ShardId, Arc<Call>>) -> bool {
+        let ends =
+            self.alone.as_ref().is_some_and(|alone| alone.binds_with_last_round && alone.look.is_none());
+        let mut lists = calls.values().filter_map(|call| call.callee.derived());
+        ends && self.derived.is_empty()
+            && self.changed.is_empty()
+            && lists.all(|list| list.len() <= BOUND_MAX && list.iter().all(Derived::is_last))
+            && self.decides_beside(calls).is_some()
+    }
+
+    /// Position of a shard that can decide, because it has nothing to do in this round.
+    fn decides_beside(&self, calls: &BTreeMap<ShardId, Arc<Call>>) -> Option<usize> {
+        self.open.iter().position(|(shard, opened)| opened.is_some() && !calls.contains_key(shard))
+    }
+
+    /// Sends the writes of the last round, with which all participants prepare.
+    fn bind_with(&mut self, calls: BTreeMap<ShardId, Arc<Call>>, out: &mut Vec<Action>) {
+        let decides = self.decides_beside(&calls).expect("one has nothing to do");
+        self.open[..=decides].rotate_right(1);
+        for &shard in calls.keys() {
+            if !self.open.iter().any(|(of, _)| *of == shard) {
+                self.open.push((shard, None));
+            }
+        }
+        self.bind(calls, out);
     }
 }
 

@@ -72,6 +72,9 @@ fn said(action: Action) -> String {
         Action::Send(shard, Request::Work { work, .. }) => {
             format!("{shard}: work {}{}", work.number, of_work(&work))
         }
+        Action::Send(shard, Request::WorkAndBind { work, participants, .. }) => {
+            format!("{shard}: work {}{} and bind {participants:?}", work.number, of_work(&work))
+        }
         Action::Send(shard, Request::RollBackTo { number, after, opened, .. }) => {
             let unknown = if opened.is_none() { " if it is open" } else { "" };
             format!("{shard}: {number} roll back to {after}{unknown}")
@@ -185,7 +188,8 @@ fn begin_a_round(script: &mut Script) {
     script.does(&["0: work 1", "1: work 2 +1 of 0", "2: work 2 +2' of 0"]);
 }
 
-const COMMITS: Alone = Alone { look: None, may_begin_again: true };
+const COMMITS: Alone = Alone { look: None, may_begin_again: true, binds_with_last_round: false };
+const BINDS: Alone = Alone { binds_with_last_round: true, ..COMMITS };
 
 #[test]
 fn what_all_participants_derive_is_carried_before_the_answer() {
@@ -398,9 +402,113 @@ fn a_statement_alone_commits_and_is_answered_once_that_is_decided() {
 }
 
 #[test]
+fn the_shards_of_the_last_round_prepare_with_it() {
+    let mut script = Script::alone(true, &[1, 0], BINDS);
+    script.worked(1, 1, &[add(2, 1)]);
+    script.worked(0, 1, &[add(3, 0)]);
+    let last = ["2: work 2 +2 of 1 and bind [0, 2, 3, 1]", "3: work 2 +3 of 0 and bind [0, 2, 3, 1]"];
+    script.does(&["1: work 1", "0: work 1", last[0], last[1], "0: bind [0, 2, 3, 1]"]);
+    assert!(script.machine.works());
+    script.prepared(3);
+    script.prepared(0);
+    script.machine.send(&mut script.out);
+    script.does(&last[..1]);
+    script.prepared(2);
+    script.does(&["1: finish [0, 2, 3, 1]"]);
+    script.decided();
+    script.does(&["answer [Int(0)]", "0: commit", "2: commit", "3: commit"]);
+}
+
+/// The shard that decides prepares never: one that has nothing to do in the last round.
+#[test]
+fn a_shard_without_work_in_the_last_round_decides() {
+    let mut script = Script::alone(true, &[1, 0], BINDS);
+    script.worked(1, 1, &[]);
+    script.worked(0, 1, &[add(1, 0)]);
+    script.does(&["1: work 1", "0: work 1", "1: work 2 +1 of 0 and bind [1, 0]"]);
+    script.prepared(1);
+    script.does(&["0: finish [1, 0]"]);
+    // Both have something to do.
+    let mut script = Script::alone(true, &[1, 0], BINDS);
+    script.worked(1, 1, &[add(4, 1)]);
+    script.worked(0, 1, &[add(1, 0)]);
+    script.does(&["1: work 1", "0: work 1", "0: work 2 +4 of 1", "1: work 2 +1 of 0"]);
+}
+
+#[test]
+fn only_the_last_round_prepares() {
+    let parent = |value: i64| Derived::Parent {
+        at: 3,
+        child: TableId(2),
+        rule: 0,
+        key: vec![Value::Int(value)],
+        why: WhyParent::IsReferred,
+    };
+    let mut script = Script::alone(true, &[0], BINDS);
+    script.worked(0, 1, &[add(1, 0), parent(9)]);
+    script.worked(1, 2, &[]);
+    let last = "3: work 3 parent 9 and bind [1, 3, 0]";
+    script.does(&["0: work 1", "1: work 2 +1 of 0", last, "1: bind [1, 3, 0]"]);
+    // Proposals may be answered with a row, deferred checks come behind the round, and many writes may take long.
+    let mut script = Script::alone(true, &[0], BINDS);
+    script.worked(0, 1, &[propose(1, 0)]);
+    script.does(&["0: work 1", "1: work 2 ?1 of 0"]);
+    let look = Some(call(Callee::Constraints(Setting::end())));
+    let mut script = Script::alone(true, &[0], Alone { look, ..BINDS });
+    script.worked(0, 1, &[add(1, 0)]);
+    script.does(&["0: work 1", "1: work 2 +1 of 0"]);
+    let mut script = Script::alone(true, &[0], BINDS);
+    script.worked(0, 1, &vec![add(1, 0); 65]);
+    assert!(matches!(script.out[..], [_, Action::Send(1, Request::Work { .. })]));
+}
+
+#[test]
+fn a_transaction_whose_last_round_does_not_prepare_aborts() {
+    let in_the_last_round = |resends, alone| {
+        let mut script = Script::alone(resends, &[0], alone);
+        script.worked(0, 1, &[add(1, 0), add_second(2, 0)]);
+        let (first, second) =
+            ("1: work 2 +1 of 0 and bind [1, 2, 0]", "2: work 2 +2' of 0 and bind [1, 2, 0]");
+        script.does(&["0: work 1", first, second]);
+        script
+    };
+    let busy = |shard| Reply::Busy { txn: TXN, shard };
+    // The error of the lowest key, when all have answered.
+    let mut script = in_the_last_round(true, BINDS);
+    script.failed(2, 2, SqlState::FOREIGN_KEY_VIOLATION);
+    script.does(&[]);
+    script.failed(1, 2, SqlState::UNIQUE_VIOLATION);
+    script.does(&["error 23505", "0: abort", "1: abort", "2: abort"]);
+    script.aborted(&[0, 1, 2]);
+    script.does(&["settled"]);
+    // One withdraws.
+    let mut script = in_the_last_round(true, BINDS);
+    script.prepared(1);
+    script.hear(busy(2));
+    script.does(&["again", "0: abort", "1: abort", "2: abort"]);
+    let mut script = in_the_last_round(false, BINDS);
+    script.hear(busy(2));
+    script.does(&[]);
+    script.prepared(1);
+    script.does(&["again", "0: abort", "1: abort", "2: abort", "settled"]);
+    // One has derived more.
+    let mut script = in_the_last_round(true, BINDS);
+    script.worked(1, 2, &[add(5, 1)]);
+    script.prepared(2);
+    script.does(&["again", "0: abort", "1: abort", "2: abort"]);
+    // The client cancels it, or gives up.
+    let mut script = in_the_last_round(true, BINDS);
+    script.machine.cancel(error(SqlState::QUERY_CANCELED), &mut script.out);
+    script.does(&["error 57014", "0: abort", "1: abort", "2: abort"]);
+    let mut script = in_the_last_round(true, BINDS);
+    assert!(script.machine.give_up(&mut script.out));
+    script.does(&["0: abort", "1: abort", "2: abort"]);
+}
+
+#[test]
 fn deferred_checks_come_before_the_commit_of_a_statement_alone() {
     let look = Some(call(Callee::Constraints(Setting::end())));
-    let mut script = Script::alone(true, &[0], Alone { look, may_begin_again: true });
+    let mut script = Script::alone(true, &[0], Alone { look, ..COMMITS });
     script.worked(0, 1, &[add(1, 0)]);
     script.worked(1, 2, &[]);
     script.does(&["0: work 1", "1: work 2 +1 of 0", "0: work 3 checks"]);
@@ -416,7 +524,7 @@ fn deferred_checks_come_before_the_commit_of_a_statement_alone() {
 #[test]
 fn a_statement_alone_keeps_its_output_through_the_deferred_checks() {
     let look = Some(call(Callee::Constraints(Setting::end())));
-    let mut script = Script::alone(true, &[2], Alone { look, may_begin_again: true });
+    let mut script = Script::alone(true, &[2], Alone { look, ..COMMITS });
     script.worked(2, 1, &[]);
     let output = Output { values: vec![Value::Int(99)], ..Output::default() };
     script.ended(2, 2, Ok((Answers::default(), output)), &[]);
@@ -427,7 +535,7 @@ fn a_statement_alone_keeps_its_output_through_the_deferred_checks() {
 #[test]
 fn a_statement_alone_begins_again_where_its_client_need_not_know() {
     let in_a_round = |may_begin_again| {
-        let mut script = Script::alone(true, &[0], Alone { look: None, may_begin_again });
+        let mut script = Script::alone(true, &[0], Alone { may_begin_again, ..COMMITS });
         script.worked(0, 1, &[add(1, 0)]);
         script.does(&["0: work 1", "1: work 2 +1 of 0"]);
         script
@@ -529,7 +637,7 @@ fn who_withdraws_over_lossless_links_waits_for_the_others() {
     script.does(&["0: work 1", "1: work 2 +1 of 0", "2: work 2 +2 of 0"]);
     script.failed(1, 2, SqlState::UNIQUE_VIOLATION);
     script.does(&["error 23505", "0: abort", "1: abort", "2: abort", "settled"]);
-    let mut script = Script::alone(false, &[0], Alone { look: None, may_begin_again: false });
+    let mut script = Script::alone(false, &[0], Alone { may_begin_again: false, ..COMMITS });
     script.hear(busy(0));
     script.does(&["0: work 1", "error 40001", "0: abort", "settled"]);
 }

@@ -8,8 +8,9 @@ use weir_types::{SqlError, SqlState};
 
 use super::Open;
 use crate::claims::Claim;
+use crate::exec::call::{Role, Stop};
 use crate::faults::Faults;
-use crate::message::{Answers, Output, Reply, forgotten};
+use crate::message::{Answers, Begun, Output, Reply, Request, Work, forgotten};
 use crate::shard::node::{Effects, Node};
 use crate::shard::participant::Prepared;
 use crate::storage::room::disk_full;
@@ -108,6 +109,44 @@ impl<F: Faults> Node<F> {
         self.note_prepared(txn);
         let answers = Answers::default();
         self.reply(txn, Reply::Prepared { txn, shard, answers, timestamp }, out);
+    }
+
+    /// Does the last work of a transaction here, and prepares it. It may be prepared at other shards already. So it waits as the part of a
+    /// call does (S7), and not as a statement does: a call that waits for it there may hold what it would wait for here.
+    pub(crate) fn on_work_and_bind(
+        &mut self,
+        now_ms: u64,
+        (txn, begun): (TxnId, Begun),
+        work: Box<Work>,
+        participants: Arc<[ShardId]>,
+        out: &mut Effects,
+    ) {
+        let (shard, number) = (self.shard, work.number);
+        if self.is_old_step(txn, number, work.opened, out) {
+            return;
+        }
+        let timestamp = self.clock.tick(now_ms);
+        let mut open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, shard, begun.age));
+        match self.do_step(&mut open, (txn, &work, Role::Whole), timestamp) {
+            Ok(done) if done.is_complete() => {
+                self.open.insert(txn, open);
+                self.on_bind(now_ms, txn, (participants, self.incarnation()), out);
+            }
+            Ok(done) => self.worked(txn, open, (number, Ok(done)), out),
+            Err(Stop::Error(error)) => self.worked(txn, open, (number, Err(error)), out),
+            Err(stop) => {
+                if open.has_worked() {
+                    self.open.insert(txn, open);
+                }
+                match stop {
+                    Stop::Long => self.withdraw(txn, out),
+                    stop => {
+                        let holders = self.holders(stop);
+                        self.wait_for(holders, Request::WorkAndBind { txn, begun, work, participants }, out);
+                    }
+                }
+            }
+        }
     }
 
     /// Commits it.

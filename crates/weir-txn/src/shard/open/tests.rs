@@ -15,8 +15,11 @@ const NOW_MS: u64 = 1_000_000_000;
 const BEGUN: Begun = Begun { age: Age { sequence: 1, coordinator: 7 }, at_ms: NOW_MS };
 const SCHEMA: &str = "
 CREATE TABLE account (id integer PRIMARY KEY);
+CREATE TABLE member (id integer PRIMARY KEY, email integer UNIQUE);
 CREATE PROCEDURE open(a integer) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO account VALUES (a); END $$;
+CREATE PROCEDURE join_as(a integer, e integer) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO member VALUES (a, e); END $$;
 ";
+const EMAIL: GlobalKey = GlobalKey { table: TableId(1), index: 1 };
 
 /// The first of three shards, where the transaction has inserted an account.
 struct Stage(Node<PlantedBugs>);
@@ -144,4 +147,68 @@ fn a_part_that_has_failed_derives_nothing() {
     let answers = Answers { values: Vec::new(), error };
     let (mark, ran) = (open.own.mark(), Ran { answers, derived: vec![add(4)], ..Ran::default() });
     assert_eq!(stage.0.has_run(TXN, &mut open, &work(2), mark, ran).derived, []);
+}
+
+/// The writes of another transaction, of that age, which nothing follows.
+fn last_round(age: u64, values: &[i64]) -> (TxnId, Request) {
+    let (txn, list) =
+        (TxnId { coordinator: 8, sequence: age }, values.iter().map(|&value| add_from(value, 1)));
+    let begun = Begun { age: Age { sequence: age, coordinator: 8 }, at_ms: NOW_MS };
+    let call = Call { callee: Callee::Derived(list.collect()), ..(*work(1).call).clone() };
+    let call = Arc::new(Call { args: Vec::new(), ..call });
+    let work = Work { number: 2, opened: None, call, participants: Arc::new([0]), answers: Vec::new() };
+    (txn, Request::WorkAndBind { txn, begun, work: Box::new(work), participants: Arc::new([0, 1]) })
+}
+
+fn add_from(value: i64, home: ShardId) -> Derived {
+    Derived::Add { key: EMAIL, values: vec![Value::Int(value)], home }
+}
+
+#[test]
+fn who_prepares_with_its_work_is_told_so_again() {
+    let mut stage = Stage::new(PlantedBugs::default());
+    let (txn, request) = last_round(5, &[3]);
+    for _ in 0..2 {
+        let replies = stage.say(request.clone());
+        assert!(matches!(replies[..], [Reply::Prepared { shard: 0, .. }]), "{replies:?}");
+    }
+    let timestamp = Timestamp { clock: stage.0.last_clock() + 1, node: 1 };
+    stage.say(Request::Commit { txn, timestamp });
+    // The key has an entry now.
+    let replies = stage.say(last_round(6, &[6, 3]).1);
+    match &replies[..] {
+        [Reply::Worked { number: 2, result: Err(error), .. }] => {
+            assert_eq!(error.state(), SqlState::UNIQUE_VIOLATION);
+        }
+        other => panic!("{other:?}"),
+    }
+    // Nothing of that work remains.
+    let replies = stage.say(last_round(7, &[6]).1);
+    assert!(matches!(replies[..], [Reply::Prepared { .. }]), "{replies:?}");
+    // An ABORT that has come before it is its end.
+    let (late, request) = last_round(8, &[9]);
+    stage.say(Request::Abort { txn: late });
+    let replies = stage.say(request);
+    assert!(matches!(replies[..], [Reply::Busy { .. }]), "{replies:?}");
+}
+
+/// It may be prepared at other shards: it waits for a younger prepared transaction alone, as a part does.
+#[test]
+fn who_prepares_with_its_work_waits_for_no_older_transaction() {
+    let mut stage = Stage::new(PlantedBugs::default());
+    let (holder, request) = last_round(5, &[3]);
+    assert!(matches!(stage.say(request)[..], [Reply::Prepared { .. }]));
+    let replies = stage.say(last_round(6, &[3]).1);
+    assert!(matches!(replies[..], [Reply::Busy { .. }]), "{replies:?}");
+    assert!(stage.say(last_round(4, &[3]).1).is_empty(), "it waits");
+    let replies = stage.say(Request::Abort { txn: holder });
+    assert!(matches!(replies[..], [Reply::Aborted { .. }, Reply::Prepared { .. }]), "{replies:?}");
+    // A younger one that is open may wait at another shard for what this one has prepared there.
+    let mut stage = Stage::new(PlantedBugs::default());
+    let (txn, request) = last_round(9, &[3]);
+    let Request::WorkAndBind { begun, work, .. } = request else { unreachable!() };
+    let replies = stage.say(Request::Work { txn, begun, work });
+    assert!(matches!(replies[..], [Reply::Worked { result: Ok(_), .. }]), "{replies:?}");
+    let replies = stage.say(last_round(4, &[3]).1);
+    assert!(matches!(replies[..], [Reply::Busy { .. }]), "{replies:?}");
 }
