@@ -22,6 +22,7 @@ mod simulated {
     mod interactive_under_faults;
     mod loads_under_faults;
     mod planted_bugs;
+    mod random_assertions;
     mod scale;
     mod serializable_under_faults;
     mod snapshots_under_faults;
