@@ -24,6 +24,7 @@ mod simulated {
     mod loads_under_faults;
     mod planted_bugs;
     mod price_list;
+    mod random_assertions;
     mod scale;
     mod serializable_under_faults;
     mod snapshots_under_faults;

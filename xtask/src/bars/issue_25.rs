@@ -21,15 +21,28 @@ const WORLDS: [Chosen; 2] = [
     Chosen::fast(
         "bench",
         &[
+            "assertions_under_faults::seeds_hold",
+            "calls_under_faults::rows_of_several_shards_come_and_go",
             "calls_under_faults::seeds_hold",
+            "carried::seeds_of_both_applications",
+            "copies_under_faults::copies_agree",
             "deferred_under_faults::no_child_is_left",
             "definitions_under_faults::definitions_are_there",
+            "escrow_under_faults::bounds_hold",
+            "foreign_keys_under_faults::no_child_of_another_shard",
+            "global_keys_under_faults::keys_are_unique",
+            "interactive_calls::seeds_hold",
             "interactive_under_faults::no_money_is_lost",
             "interactive_under_faults::shards_that_compute_for_long",
             "interactive_under_faults::what_has_been_told",
             "loads_under_faults::loads_are_there",
+            "random_assertions::checks_of_changes",
+            "serializable_under_faults::all_is_strictly_serializable",
             "snapshots_under_faults::a_snapshot_is_one_state",
+            "statements_under_faults::conditions_on_a_row_hold",
             "statements_under_faults::invariants_hold",
+            "statements_under_faults::locks_of_statements_keep",
+            "streams_under_faults::rows_that_are_taken_early",
         ],
     ),
 ];
@@ -46,7 +59,7 @@ pub const BARS: &[Bar] = &[
     Bar {
         id: "seeds-of-worlds",
         issue: 25,
-        claim: "seeds of every simulated world: calls, statements, interactive transactions, loads, deferred checks, definitions, snapshots, items, relations",
+        claim: "seeds of every simulated world, of the database's and of the item store's",
         bar: "1,000 seeds of each, no failure",
         kind: Kind::Simulated,
         measure: seeds_of_worlds,
@@ -322,4 +335,44 @@ fn cost_follows_the_change(weir: &Weir, effort: Effort) -> Result<Seen, String> 
         figure: format!("shape {}, CREATE TABLE {}, ADD COLUMN {}", shown(0), shown(1), shown(2)),
         interval: format!("{pairs} pairs; in brackets the schema of three tables"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::WORLDS;
+    use crate::verify::workspace_root;
+
+    /// Every world that is run from the seeds of `WEIR_SEEDS` is run from a thousand.
+    #[test]
+    fn no_world_is_left_out() {
+        let folder = workspace_root().join("crates/weir-bench/tests/simulated");
+        let mut tests = Vec::new();
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            tests.extend(tests_of_seeds(&entry.unwrap().path()));
+        }
+        assert!(tests.len() > 15, "{tests:?}");
+        let [_, of_bench] = &WORLDS;
+        let is_run = |test: &String| of_bench.names.iter().any(|name| test.contains(name));
+        let left_out: Vec<&String> = tests.iter().filter(|test| !is_run(test)).collect();
+        assert!(left_out.is_empty(), "WORLDS lacks {left_out:?}");
+    }
+
+    /// Tests of a file that ask for seeds, as `module::function`.
+    fn tests_of_seeds(path: &Path) -> Vec<String> {
+        let Ok(text) = std::fs::read_to_string(path) else { return Vec::new() };
+        let module = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let functions = text.split("\nfn ").skip(1).filter(|function| {
+            let body = function.split_once('{').map_or("", |(_, body)| body);
+            body.contains("world::seeds(") || body.contains(" in seeds()")
+        });
+        let name = |function: &str| function.split('(').next().unwrap_or_default().to_owned();
+        let names = functions.map(name).filter(|name| name != "seeds");
+        let of_tests: Vec<String> = names.collect();
+        for name in &of_tests {
+            assert!(text.contains(&format!("#[test]\nfn {name}(")), "{module}::{name} is no test itself");
+        }
+        of_tests.into_iter().map(|name| format!("{module}::{name}")).collect()
+    }
 }

@@ -32,7 +32,18 @@ const WORKLOADS: [(&str, &str, Option<&str>); 6] = [
     ("sequence", "sequence", None),
 ];
 
+/// Numbers of shards that the examples run on.
+const SHARDS: [&str; 4] = ["1", "2", "4", "8"];
+
 pub const BARS: &[Bar] = &[
+    Bar {
+        id: "examples-on-shards",
+        issue: 27,
+        claim: "the eight examples on 1, 2, 4 and 8 shards: every procedure of every mix commits, all invariants hold afterwards, exit code 0",
+        bar: "32 of 32 runs, of 20,000 transactions each",
+        kind: Kind::Real,
+        measure: examples_on_shards,
+    },
     Bar {
         id: "shop",
         issue: 27,
@@ -98,6 +109,42 @@ pub const BARS: &[Bar] = &[
         measure: price_list,
     },
 ];
+
+fn examples_on_shards(weir: &Weir, effort: Effort) -> Result<Seen, String> {
+    let transactions = if effort == Effort::Quick { "1000" } else { "20000" };
+    let folder = std::fs::read_dir(weir.root.join("examples")).map_err(|error| error.to_string())?;
+    let mut examples: Vec<String> =
+        folder.flatten().map(|entry| format!("examples/{}", entry.file_name().to_string_lossy())).collect();
+    examples.sort();
+    let (mut runs, mut good, mut wrong) = (0, 0, Vec::new());
+    for example in &examples {
+        for shards in SHARDS {
+            runs += 1;
+            let what =
+                ["run", example, "--shards", shards, "--transactions", transactions, "--format", "json"];
+            match weir.json_of_success(&what).and_then(|report| all_committed(&report)) {
+                Ok(()) => good += 1,
+                Err(why) => wrong.push(format!("{example} on {shards} shards: {why}")),
+            }
+        }
+    }
+    Ok(Seen {
+        met: good == runs && examples.len() == 8,
+        figure: format!("{good} of {runs} runs, of {transactions} transactions each"),
+        interval: wrong.join("; "),
+    })
+}
+
+/// Each procedure of the mix has committed; exit code 0 says so only of those that were called.
+fn all_committed(report: &Value) -> Result<(), String> {
+    let procedures = report["by_transaction"].as_object().ok_or("the report has no transactions")?;
+    let never = procedures.iter().filter(|(_, one)| one["committed"].as_u64().unwrap_or(0) == 0);
+    let never: Vec<&str> = never.map(|(name, _)| name.as_str()).collect();
+    match never.is_empty() && !procedures.is_empty() {
+        true => Ok(()),
+        false => Err(format!("{} never committed", never.join(", "))),
+    }
+}
 
 /// Three kills in the quick form.
 fn killed(weir: &Weir, effort: Effort, test: &Chosen, full: &str) -> Result<Seen, String> {

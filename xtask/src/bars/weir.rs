@@ -57,8 +57,17 @@ impl Weir {
 
     /// Runs `weir … --format json`. Exit codes above 1 are errors; 1 is an answer.
     pub fn json(&self, arguments: &[&str]) -> Result<Value, String> {
+        self.json_within(arguments, 1)
+    }
+
+    /// The same, where 1 is an error, too.
+    pub fn json_of_success(&self, arguments: &[&str]) -> Result<Value, String> {
+        self.json_within(arguments, 0)
+    }
+
+    fn json_within(&self, arguments: &[&str], code_max: i32) -> Result<Value, String> {
         let output = self.output(arguments)?;
-        if !matches!(output.status.code(), Some(0 | 1)) {
+        if !output.status.code().is_some_and(|code| code <= code_max) {
             return Err(format!("weir {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr)));
         }
         serde_json::from_slice(&output.stdout).map_err(|error| {

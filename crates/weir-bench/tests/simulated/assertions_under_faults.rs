@@ -124,7 +124,8 @@ fn seeds_hold() {
         let is_violation = |(reason, count): (&String, &usize)| reason.starts_with("23514").then_some(*count);
         violated += report.aborted.iter().filter_map(is_violation).sum::<usize>();
     }
-    assert!(committed > 200 && violated > 20, "{committed} committed, {violated} would have violated one");
+    println!("{committed} committed, {violated} would have violated one");
+    world::check_reached(committed > 200 && violated > 20, &[committed, violated]);
 }
 
 fn check_caught(name: &str, bugs: PlantedBugs) {

@@ -276,7 +276,7 @@ fn copies_agree_and_rows_are_where_they_were_moved() {
         all.moved += told.moved;
     }
     println!("{all:?}");
-    assert!(all.committed > 50 && all.reads > 50 && all.moved > 50, "{all:?}");
+    world::check_reached(all.committed > 50 && all.reads > 50 && all.moved > 50, &all);
 }
 
 #[test]

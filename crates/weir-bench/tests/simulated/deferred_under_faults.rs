@@ -171,7 +171,7 @@ fn no_child_is_left_without_its_parent() {
         committed += told.committed;
         refused += told.refused;
     }
-    assert!(committed > 100 && refused > 100, "{committed} committed, {refused} refused");
+    world::check_reached(committed > 100 && refused > 100, &[committed, refused]);
 }
 
 #[test]

@@ -235,7 +235,7 @@ fn no_child_of_another_shard_is_left_without_its_parent() {
         all.done += told.done;
     }
     println!("{all:?}");
-    assert!(all.committed > 100 && all.refused > 100 && all.done > 100, "{all:?}");
+    world::check_reached(all.committed > 100 && all.refused > 100 && all.done > 100, &all);
 }
 
 fn check_caught(name: &str, bugs: PlantedBugs) {

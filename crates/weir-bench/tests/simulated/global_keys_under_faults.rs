@@ -386,8 +386,11 @@ fn keys_are_unique_over_all_shards() {
         all.put += told.put;
     }
     println!("{all:?}");
-    assert!(all.committed > 50 && all.taken > 50 && all.freed > 50, "{all:?}");
-    assert!(all.swaps > 10 && all.swapped_reads > 20 && all.put > 10 && all.looked_up > 50, "{all:?}");
+    world::check_reached(all.committed > 50 && all.taken > 50 && all.freed > 50, &all);
+    world::check_reached(
+        all.swaps > 10 && all.swapped_reads > 20 && all.put > 10 && all.looked_up > 50,
+        &all,
+    );
 }
 
 fn check_caught(name: &str, bugs: PlantedBugs) {

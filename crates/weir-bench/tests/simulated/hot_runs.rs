@@ -48,9 +48,38 @@ fn check_folder(folder: &str, hot: &Hot) {
     }
 }
 
+/// Calls of each example: `WEIR_CALLS`.
+fn calls_of_examples() -> u64 {
+    std::env::var("WEIR_CALLS").map_or(1_000, |calls| calls.parse().expect("WEIR_CALLS is a number"))
+}
+
+/// No procedure is refused, each of a mix commits, and every invariant holds afterwards.
 #[test]
-fn examples_do_what_is_said_of_them() {
-    check_folder("examples", &Hot { calls: 1_000, ..Hot::default() });
+fn examples_run_on_any_number_of_shards() {
+    for shards in [1, 2, 4, 8] {
+        check_folder("examples", &Hot { shards, calls: calls_of_examples(), ..Hot::default() });
+    }
+    let refused = refused_examples();
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+}
+
+/// Procedures of the examples that are refused, on one shard or on several.
+fn refused_examples() -> Vec<String> {
+    let mut refused = Vec::new();
+    for entry in std::fs::read_dir(root().join("examples")).unwrap() {
+        let path = entry.unwrap().path();
+        if !path.join("schema.sql").exists() {
+            continue;
+        }
+        let (application, analysis) = read(&path);
+        for (procedure, said) in
+            application.procedures.iter().zip(admission::runs(&application, &analysis.plan))
+        {
+            let why = said.refused.into_iter().chain(said.when_met).map(|refused| refused.reason).next();
+            refused.extend(why.map(|why| format!("{}: {}: {why}", path.display(), procedure.name)));
+        }
+    }
+    refused
 }
 
 #[test]

@@ -143,7 +143,8 @@ fn seeds_hold() {
             .iter()
             .for_each(|(reason, count)| *aborted.entry(reason.clone()).or_default() += count);
     }
-    assert!(committed > 300, "{committed} committed, {aborted:?}");
+    println!("{committed} committed, {aborted:?}");
+    world::check_reached(committed > 300, &committed);
 }
 
 /// Commits that become visible shard by shard would be seen by halves.

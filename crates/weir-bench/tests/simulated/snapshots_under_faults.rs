@@ -306,8 +306,9 @@ fn a_snapshot_is_one_state_however_much_is_written_meanwhile() {
         all.children = all.children.max(told.children);
     }
     println!("{all:?} {long_reads} long reads");
-    assert!(long_reads > 500, "{long_reads}");
-    assert!(all.read > 200 && all.beside_writes > 100 && all.lost > 0 && all.children > 3, "{all:?}");
+    world::check_reached(long_reads > 500, &long_reads);
+    let is_enough = all.read > 200 && all.beside_writes > 100 && all.lost > 0 && all.children > 3;
+    world::check_reached(is_enough, &all);
 }
 
 fn check_caught(name: &str, bugs: PlantedBugs) {

@@ -193,6 +193,12 @@ pub fn seeds(otherwise: Range<u64>) -> Range<u64> {
     ends.expect("WEIR_SEEDS is FROM..TO")
 }
 
+/// A world has done often enough what its test is about. Nothing is asked of seeds that `WEIR_SEEDS` gives, which may be few.
+#[allow(dead_code, reason = "each test uses its part")]
+pub fn check_reached(is_enough: bool, counted: &dyn std::fmt::Debug) {
+    assert!(is_enough || std::env::var_os("WEIR_SEEDS").is_some(), "{counted:?}");
+}
+
 /// A planted bug shows within so many seeds: a run with it says what is wrong.
 #[allow(dead_code, reason = "each test uses its part")]
 pub fn check_caught(name: &str, within: u64, run: impl Fn(u64) -> Option<String>) {

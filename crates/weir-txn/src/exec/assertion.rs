@@ -213,7 +213,7 @@ fn showing_rows(query: &Query, relation: RelationId, table: TableId, catalog: &C
     shown
 }
 
-fn column_of(relation: RelationId, table: TableId, column: usize, catalog: &Catalog) -> Expr {
+pub(super) fn column_of(relation: RelationId, table: TableId, column: usize, catalog: &Catalog) -> Expr {
     Expr {
         kind: ExprKind::Column { relation, column },
         ty: catalog.table(table).columns[column].ty.clone(),
@@ -227,14 +227,25 @@ fn narrowed(query: &Query, relation: RelationId, table: TableId, key: &[usize], 
     let QueryBody::Select(select) = &mut narrowed.body else {
         unreachable!("only a SELECT ranges over a table")
     };
-    let conditions = key.iter().enumerate().map(|(at, &column)| {
-        let left = column_of(relation, table, column, catalog);
-        let right =
-            Expr { kind: ExprKind::Variable(VariableId(at as u32)), ty: left.ty.clone(), span: left.span };
-        let kind = ExprKind::Binary { op: BinaryOp::Equal, left: Box::new(left), right: Box::new(right) };
-        Expr { kind, ty: SqlType::Bool, span: Default::default() }
-    });
-    let filter = conditions.chain(select.filter.take()).collect();
+    let conditions = equal_to_variables((relation, table), key, 0, catalog);
+    let filter = conditions.into_iter().chain(select.filter.take()).collect();
     select.filter = Some(Expr { kind: ExprKind::And(filter), ty: SqlType::Bool, span: Default::default() });
     narrowed
+}
+
+/// The conditions that these columns equal the variables from `first` on.
+pub(super) fn equal_to_variables(
+    (relation, table): (RelationId, TableId),
+    columns: &[usize],
+    first: usize,
+    catalog: &Catalog,
+) -> Vec<Expr> {
+    let equal = |(&column, variable): (&usize, usize)| {
+        let left = column_of(relation, table, column, catalog);
+        let variable = ExprKind::Variable(VariableId(variable as u32));
+        let right = Expr { kind: variable, ty: left.ty.clone(), span: left.span };
+        let kind = ExprKind::Binary { op: BinaryOp::Equal, left: Box::new(left), right: Box::new(right) };
+        Expr { kind, ty: SqlType::Bool, span: Default::default() }
+    };
+    columns.iter().zip(first..).map(equal).collect()
 }

@@ -1,5 +1,5 @@
 //! The statements that a coordinator runs for one call, in one transaction: those of a procedure or a DO block, or an ad-hoc statement that
-//! runs under locks; then the checks of assertions that the call is not shown to keep by itself (docs/internals/admission.md).
+//! runs under locks; of a statement that locks its first rows, its parts ([`first_rows`](super::first_rows)); then the checks of assertions that the call is not shown to keep by itself (docs/internals/admission.md).
 //!
 //! Invariant: a call whose assertions are checked holds interval locks of all that it has read, the checks included. So what the checks have
 //! found is so when it commits.
@@ -12,6 +12,7 @@ use weir_types::datetime::TransactionTime;
 use weir_types::memory::WorkingMemory;
 use weir_types::{SqlError, SqlState, Value};
 
+use super::first_rows::LocksFirstRows;
 use super::plpgsql::Isolation;
 use super::plpgsql::interpreter::{Execution, Interpreter, Stopped};
 use super::program::Program;
@@ -24,6 +25,8 @@ pub struct CallSteps {
     transaction_time: TransactionTime,
     pub memory: WorkingMemory,
     body: Body,
+    /// The statement of the body that locks its first rows, while it runs.
+    first_rows: Option<LocksFirstRows>,
     /// It runs under locks.
     has_locks: bool,
     /// The barrier has not been raised yet.
@@ -51,6 +54,8 @@ enum Body {
 struct Statement {
     text: Arc<Text>,
     args: Vec<Value>,
+    /// Its result.
+    output: Option<Output>,
 }
 
 impl CallSteps {
@@ -65,7 +70,7 @@ impl CallSteps {
         let excludes = locking.is_some_and(|locking| locking.excludes);
         let body = match &call.callee {
             Callee::Text(text) if !is_block(&text.sql) => {
-                Body::Statement(Statement { text: text.clone(), args: call.args.clone() })
+                Body::Statement(Statement { text: text.clone(), args: call.args.clone(), output: None })
             }
             _ => Body::Procedure(Box::new(Interpreter::new(program.clone(), call, seed)?)),
         };
@@ -77,6 +82,7 @@ impl CallSteps {
             transaction_time,
             memory,
             body,
+            first_rows: None,
             has_locks,
             excludes,
             changed,
@@ -93,6 +99,7 @@ impl CallSteps {
             transaction_time: call.transaction_time,
             memory: call.memory,
             body: Body::Nothing,
+            first_rows: None,
             has_locks: true,
             excludes: false,
             changed,
@@ -111,6 +118,7 @@ impl CallSteps {
     pub fn isolation(&self) -> Isolation {
         match &self.body {
             Body::Procedure(interpreter) if !self.has_locks => interpreter.isolation(),
+            Body::Statement(_) if !self.has_locks => Isolation::ReadCommitted,
             Body::Procedure(_) | Body::Statement(_) | Body::Nothing => Isolation::Serializable,
         }
     }
@@ -166,13 +174,23 @@ impl CallSteps {
     }
 
     fn run_body(&mut self) -> Result<Stopped, SqlError> {
-        match &mut self.body {
-            Body::Procedure(interpreter) => interpreter.run(),
-            Body::Statement(statement) => {
-                let (text, args) = (statement.text.clone(), std::mem::take(&mut statement.args));
-                Ok(Stopped::Executes(Execution::Statement { text, args, locks: true }))
+        loop {
+            if let Some(first_rows) = &mut self.first_rows {
+                let output = match first_rows.run() {
+                    Stopped::Ends(output) => output,
+                    stopped => return Ok(stopped),
+                };
+                self.first_rows = None;
+                self.body.take_output(output)?;
             }
-            Body::Nothing => Ok(Stopped::Ends(Output::default())),
+            let stopped = self.body.run(self.has_locks)?;
+            if let Stopped::Executes(Execution::Statement { text, args, locks }) = &stopped {
+                let statement = (&**text, &args[..], *locks);
+                self.first_rows = LocksFirstRows::of(&self.program, statement, self.transaction_time)?;
+            }
+            if self.first_rows.is_none() {
+                return Ok(stopped);
+            }
         }
     }
 
@@ -187,9 +205,13 @@ impl CallSteps {
                 None => Ok(()),
             };
         }
-        match &mut self.body {
-            Body::Procedure(interpreter) => interpreter.take_rows(rows),
-            Body::Statement(_) | Body::Nothing => Err(not_asked()),
+        match (&mut self.first_rows, &mut self.body) {
+            (Some(first_rows), _) => {
+                first_rows.take_rows(rows);
+                Ok(())
+            }
+            (None, Body::Procedure(interpreter)) => interpreter.take_rows(rows),
+            (None, Body::Statement(_) | Body::Nothing) => Err(not_asked()),
         }
     }
 
@@ -201,10 +223,34 @@ impl CallSteps {
         if std::mem::take(&mut self.excludes) {
             return Ok(());
         }
-        match &mut self.body {
+        match &mut self.first_rows {
+            Some(first_rows) => first_rows.take_output(output),
+            None => self.body.take_output(output),
+        }
+    }
+}
+
+impl Body {
+    /// `locks`: an ad-hoc statement takes interval locks of what it reads.
+    fn run(&mut self, locks: bool) -> Result<Stopped, SqlError> {
+        match self {
+            Body::Procedure(interpreter) => interpreter.run(),
+            Body::Statement(Statement { output: Some(output), .. }) => {
+                Ok(Stopped::Ends(std::mem::take(output)))
+            }
+            Body::Statement(Statement { text, args, output: None }) => {
+                let (text, args) = (text.clone(), std::mem::take(args));
+                Ok(Stopped::Executes(Execution::Statement { text, args, locks }))
+            }
+            Body::Nothing => Ok(Stopped::Ends(Output::default())),
+        }
+    }
+
+    fn take_output(&mut self, output: Output) -> Result<(), SqlError> {
+        match self {
             Body::Procedure(interpreter) => interpreter.take_output(output),
-            Body::Statement(_) => {
-                self.output = Some(output);
+            Body::Statement(statement) => {
+                statement.output = Some(output);
                 Ok(())
             }
             Body::Nothing => Err(not_asked()),
@@ -212,6 +258,6 @@ impl CallSteps {
     }
 }
 
-fn not_asked() -> SqlError {
+pub(super) fn not_asked() -> SqlError {
     SqlError::new(SqlState::INTERNAL_ERROR, "a result that no statement of the call has asked for")
 }

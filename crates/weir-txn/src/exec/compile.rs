@@ -19,6 +19,7 @@ use super::ahead;
 use super::call::join_effects;
 use super::compiler::Compiler;
 use super::expr::CompiledExpr;
+use super::first_rows::{CompiledFirstRows, FirstRows};
 use super::flow::Participation;
 use super::foreseen::{foretold, is_of_one_message};
 use super::gathered::{CompiledMerge, PartSource, of_rows};
@@ -40,8 +41,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use weir_analysis::plan::Plan;
 use weir_sql::bound::{
-    BinaryOp, Expr, ExprKind, IntoTarget, OutputColumn, ParameterMode, Procedure, ProcedureKind, Query,
-    RelationId, Statement, Step, StepKind, Update, VariableId,
+    BinaryOp, Expr, ExprKind, IntoTarget, OutputColumn, Parameter, ParameterMode, Procedure, ProcedureKind,
+    Query, RelationId, Statement, Step, StepKind, Update, VariableId,
 };
 use weir_sql::catalog::TableId;
 use weir_sql::{Application, Span, Text, anonymous, is_block};
@@ -206,6 +207,26 @@ struct ProcedureCompiler<'a> {
     updates: &'a Updates,
 }
 
+/// Why such a call is interactive.
+const LOCKS_FIRST_ROWS: &str =
+    "FOR UPDATE with LIMIT over the rows of all shards, of which no shard knows the first ones";
+
+/// A query of the procedure that locks its first rows, over all shards. For a statement its parameters are the first variables.
+fn first_rows_of_all<'a>(router: &Router<'_>, procedure: &'a Procedure) -> Option<(&'a Query, FirstRows)> {
+    let mut found = None;
+    each_statement(&procedure.body, &mut |statement, _| {
+        if let Statement::Query(query) = statement
+            && found.is_none()
+            && matches!(router.statement(statement), Route::Everywhere)
+        {
+            let is_in = |parameter: &&Parameter| parameter.mode == ParameterMode::In;
+            let parameters = procedure.parameters.iter().filter(is_in).count();
+            found = FirstRows::of(router, query, parameters).map(|first| (query, first));
+        }
+    });
+    found
+}
+
 /// Why a statement of the procedure cannot run by itself, which an interactive call would need; `None`: all can.
 fn refused_statement(
     application: &Application,
@@ -268,6 +289,10 @@ impl<'a> ProcedureCompiler<'a> {
                 participants.unsupported.get_or_insert_with(|| why.to_owned());
             }
             moves = foretold.moves.filter(|_| !is_one_statement);
+            if !is_one_statement && first_rows_of_all(&router, procedure).is_some() {
+                participants.everywhere = true;
+                participants.unsupported.get_or_insert_with(|| LOCKS_FIRST_ROWS.to_owned());
+            }
         }
         let transaction = router.plan.transactions.iter().find(|transaction| transaction.procedure == index);
         let in_order = transaction.is_some_and(|transaction| transaction.mechanism.is_ordered_family());
@@ -287,6 +312,10 @@ impl<'a> ProcedureCompiler<'a> {
             updates,
         };
         let body = compiler.steps(&procedure.body)?;
+        let first_rows = match shards > 1 && read.is_none() && is_one_statement {
+            true => compiler.first_rows()?,
+            false => None,
+        };
         let parameter = |modes: &'a [ParameterMode]| {
             procedure.parameters.iter().filter(|parameter| modes.contains(&parameter.mode))
         };
@@ -325,6 +354,10 @@ impl<'a> ProcedureCompiler<'a> {
             (&participants, carries),
             (shards, may_be_interactive),
         );
+        let admission = match (&first_rows, admission) {
+            (Some(_), Admission::Runs) => Admission::Interactive(LOCKS_FIRST_ROWS.to_owned()),
+            (_, admission) => admission,
+        };
         let admission = with_checks(admission, transaction);
         let compiled = CompiledProcedure {
             name: procedure.name.clone(),
@@ -355,6 +388,7 @@ impl<'a> ProcedureCompiler<'a> {
                 || transaction.is_some_and(|transaction| !transaction.guards.is_empty()),
             admission,
             watched: None,
+            first_rows,
             isolation,
             in_order,
             carries,
@@ -528,6 +562,16 @@ impl<'a> ProcedureCompiler<'a> {
                 return Err(unsupported(step.span, "this statement", "it was read to be analysed only"));
             }
         })
+    }
+
+    /// The statement as one that locks its first rows, if these may live on several shards.
+    fn first_rows(&mut self) -> Result<Option<Box<CompiledFirstRows>>, CompileError> {
+        let Some((query, FirstRows { key, .. })) = first_rows_of_all(&self.router, self.procedure) else {
+            return Ok(None);
+        };
+        let Some(limit) = self.maybe(query.limit.as_ref())? else { return Ok(None) };
+        let offset = self.maybe(query.offset.as_ref())?;
+        Ok(Some(Box::new(CompiledFirstRows { key, limit, offset })))
     }
 
     fn query(&mut self, query: &Query, span: Span) -> Result<CompiledQuery, CompileError> {

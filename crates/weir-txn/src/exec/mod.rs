@@ -20,6 +20,7 @@ pub mod deferred;
 pub mod definition;
 pub mod expr;
 pub mod fetch;
+pub mod first_rows;
 mod flow;
 pub mod folding;
 mod foreseen;

@@ -17,6 +17,7 @@ use super::ahead::Ahead;
 use super::compile::{Closed, LookedUp, TablesWith};
 use super::definition::Description;
 use super::expr::CompiledExpr;
+use super::first_rows::CompiledFirstRows;
 use super::foreseen::arbitrates_globally;
 use super::gather::Gather;
 use super::gathered::CompiledMerge;
@@ -92,6 +93,8 @@ pub struct CompiledProcedure {
     pub admission: Admission,
     /// Tables whose changes are noted, for the checks of assertions.
     pub watched: Option<Arc<Watched>>,
+    /// It is a statement that locks its first rows one after the other.
+    pub first_rows: Option<Box<CompiledFirstRows>>,
     /// Of its interactive calls.
     pub isolation: Isolation,
     /// Its plan is `ordered` or `general`. It runs to completion on one shard, which orders it; so it is not allowed in an interactive
@@ -141,6 +144,7 @@ impl CompiledProcedure {
             is_statement: true,
             admission: Admission::Runs,
             watched: None,
+            first_rows: None,
             isolation: Isolation::Snapshot,
             in_order: false,
             carries: false,

@@ -19,6 +19,7 @@ use super::assertion::incremental::Links;
 use super::assertion::{violated, violating};
 use super::compile::proven::Proven;
 use super::compile::{self, Closed};
+use super::first_rows::FirstRows;
 use super::gather::Gather;
 use super::names::Name;
 use super::plpgsql::code::{Code, Owner};
@@ -297,6 +298,16 @@ impl Texts {
                 statement_of(&*self.block_code(program, block)?, statement)?
             }
             Some(Name::Check { assertion, link }) => self.violating(assertion, link)?,
+            Some(Name::Candidates { own, of }) => {
+                let (first, mut types) = self.first_rows(program, text, (own, of))?;
+                types.push(SqlType::Int8);
+                (Statement::Query(first.candidates), types)
+            }
+            Some(Name::Candidate { own, of }) => {
+                let (first, mut types) = self.first_rows(program, text, (own, of))?;
+                types.extend(first.key);
+                (Statement::Query(first.candidate), types)
+            }
             None => {
                 bind_statement(&self.application.catalog, &text.sql, Some(&text.types)).map_err(unbound)?
             }
@@ -306,6 +317,24 @@ impl Texts {
             let _ = folding::fold(&mut statement);
         }
         Ok((statement, types))
+    }
+
+    /// The queries of a statement that locks its first rows, and the types of its `own` parameters.
+    fn first_rows(
+        &self,
+        program: &Program,
+        text: &Text,
+        (own, of): (usize, &str),
+    ) -> Result<(FirstRows, Vec<SqlType>), CompileError> {
+        let types = text.types.get(..own).ok_or_else(|| internal("it has fewer parameters"))?.to_vec();
+        let (statement, types) = self.bind(program, &Text { sql: of.to_owned(), types })?;
+        let (catalog, proven) = (&self.application.catalog, &Proven::default());
+        let router = Router { catalog, plan: &self.plan, proven };
+        let first = match &statement {
+            Statement::Query(query) => FirstRows::of(&router, query, own),
+            _ => None,
+        };
+        Ok((first.ok_or_else(|| internal("the statement locks no first rows"))?, types))
     }
 
     /// # Errors
@@ -394,7 +423,7 @@ impl Texts {
                 let watched = block.procedure.watched.clone();
                 return self.compile_statement_of(program, text, &block.plan, watched);
             }
-            Some(Name::Check { .. }) | None => {}
+            Some(Name::Check { .. } | Name::Candidates { .. } | Name::Candidate { .. }) | None => {}
         }
         let procedure = self.bind_write(program, text, judging)?;
         self.compile(program, text, procedure, judging)

@@ -21,6 +21,8 @@ pub enum Isolation {
     Snapshot,
     /// It is a serializable transaction, which locks what it reads.
     Serializable,
+    /// Each of its statements reads the latest state, as those of any transaction at that level.
+    ReadCommitted,
 }
 
 impl Isolation {

@@ -26,7 +26,7 @@ use weir_sql::bound::{Expr, ExprKind, LockWait, Query, QueryBody, RowLock, Selec
 use weir_types::interrupt::check;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
-use self::hash::ValueSet;
+pub(in crate::exec) use self::hash::ValueSet;
 use self::select::CompiledSelect;
 use self::sort::Sorter;
 use self::tuplestore::Tuplestore;

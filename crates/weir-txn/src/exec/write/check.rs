@@ -129,7 +129,6 @@ impl<F: Faults> Run<'_, F> {
             return Ok(true);
         }
         let Some((table, row)) = self.find_parent(rule, &key) else {
-            self.settle(rule.parent)?;
             self.wait_for_prepared_key(rule.parent, rule.parent_index, &key)?;
             self.note_read(rule.parent, || Interval::Key(rule.parent_index, key));
             return Ok(false);

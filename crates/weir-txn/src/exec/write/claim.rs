@@ -277,6 +277,8 @@ impl<F: Faults> Run<'_, F> {
         if self.fragment.claims.is_empty() || bugs.no_guards() || bugs.misses_prepared_parents() {
             return Ok(());
         }
+        // A worker has looked at an earlier state: who has committed since then holds no claim any more.
+        self.settle(table)?;
         self.wait_for_those_prepared(self.claims_against(&Claim::Key(table, index, key.clone())))
     }
 

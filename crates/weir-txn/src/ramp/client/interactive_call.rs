@@ -1,5 +1,5 @@
-//! Interactive calls: the coordinator runs the statements of a procedure, or an ad-hoc statement that needs locks, in one transaction, or at
-//! one snapshot (docs/internals/interactive-calls.md).
+//! Interactive calls: the coordinator runs the statements of a procedure, or an ad-hoc statement that needs locks or several parts, in one
+//! transaction, or at one snapshot (docs/internals/interactive-calls.md).
 //!
 //! The statements are operations of this coordinator under the tag of the call. Their results are events as any others, which
 //! [`Coordinator::go_on`] takes out before the client sees them.
@@ -96,7 +96,7 @@ impl Coordinator {
                 transaction: (!steps.reads_only()).then_some(name),
                 is_clients: false,
             },
-            (None, Isolation::Serializable) => {
+            (None, Isolation::Serializable | Isolation::ReadCommitted) => {
                 Surroundings { snapshot: None, transaction: Some(name), is_clients: false }
             }
         };
@@ -105,7 +105,7 @@ impl Coordinator {
         let begin = match surroundings {
             Surroundings { snapshot: Some(name), .. } => Begin::Snapshot(name, OfSnapshot::Take(program)),
             Surroundings { transaction: Some(name), is_clients: false, .. } => {
-                Begin::Within(name, Order::Serializable(true))
+                Begin::Within(name, Order::Serializable(isolation == Isolation::Serializable))
             }
             Surroundings { .. } => return self.run_interactive(now_ms, tag, one, out),
         };

@@ -2,8 +2,9 @@
 //! the same. At SERIALIZABLE and REPEATABLE READ Weir may be stricter, if some serial order explains what came of it. What differs is in
 //! `differences.txt`, with its reason.
 //!
-//! `WEIR_ISOLATION=all` plays every permutation instead of some of each spec, `WEIR_SPEC=NAME` one spec; `WEIR_WRITE=1` adds to the file
-//! what differs and is not in it.
+//! `WEIR_ISOLATION=all` plays every permutation instead of some of each spec, and no line of the file may be about what does not differ any
+//! more; `WEIR_SPEC=NAME` plays one spec. `WEIR_WRITE=1` adds to the file what differs and is not in it and, with all permutations, takes out
+//! what does not differ.
 
 mod performance;
 mod serial;
@@ -11,6 +12,7 @@ mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use postgres::{Client as Driver, NoTls};
 use weir_bench::postgres::Server as Postgres;
@@ -149,12 +151,33 @@ fn known(text: &str) -> Vec<&str> {
 
 const NOT_EXPLAINED: &str = "# Not explained yet";
 
-/// Adds lines to the file, below all that have a reason.
-fn write(path: &Path, text: &str, new: &[&String]) {
-    let heading = if text.contains(NOT_EXPLAINED) { "" } else { NOT_EXPLAINED };
+/// The file with lines below all that have a reason, and without those that are `gone`.
+fn changed(text: &str, new: &[&String], gone: &[&str]) -> String {
+    let heading = if new.is_empty() || text.contains(NOT_EXPLAINED) { "" } else { NOT_EXPLAINED };
+    let kept: Vec<&str> = text.trim_end().lines().filter(|line| !gone.contains(line)).collect();
     let lines: Vec<&str> =
-        [text.trim_end(), heading].into_iter().chain(new.iter().map(|one| one.as_str())).collect();
-    std::fs::write(path, lines.join("\n") + "\n").unwrap();
+        kept.into_iter().chain([heading]).chain(new.iter().map(|one| one.as_str())).collect();
+    lines.join("\n").trim_end().to_owned() + "\n"
+}
+
+/// Lines of every run of all permutations so far: one run for each number of shards.
+static FOUND: Mutex<Vec<Vec<String>>> = Mutex::new(Vec::new());
+
+/// Number of the runs.
+const RUNS: usize = 2;
+
+/// Lines of the file that no run has found; only known when all runs have ended.
+fn gone<'t>(known: &[&'t str], found: &[String]) -> Vec<&'t str> {
+    if !plays_all() || std::env::var_os("WEIR_SPEC").is_some() {
+        return Vec::new();
+    }
+    let mut runs = FOUND.lock().unwrap();
+    runs.push(found.to_vec());
+    if runs.len() < RUNS {
+        return Vec::new();
+    }
+    let is_found = |line: &str| runs.iter().flatten().any(|found| found == line);
+    known.iter().copied().filter(|line| !is_found(line)).collect()
 }
 
 fn check(shards: u16) {
@@ -174,9 +197,11 @@ fn check(shards: u16) {
     let text = std::fs::read_to_string(&path).unwrap();
     let known = known(&text);
     let new: Vec<&String> = found.iter().filter(|line| !known.contains(&line.as_str())).collect();
+    let gone = gone(&known, &found);
     if std::env::var_os("WEIR_WRITE").is_some() {
-        return write(&path, &text, &new);
+        return std::fs::write(&path, changed(&text, &new, &gone)).unwrap();
     }
+    assert!(gone.is_empty(), "these do not differ any more, and are in {}: {gone:#?}", path.display());
     assert!(new.is_empty(), "these differ, and are not in {}: {new:#?}", path.display());
     assert!(!text.contains(NOT_EXPLAINED), "{} has differences without a reason", path.display());
 }

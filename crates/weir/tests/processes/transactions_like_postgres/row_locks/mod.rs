@@ -1,6 +1,8 @@
 //! Row locks and what READ COMMITTED makes of rows that were waited for, beside PostgreSQL: each pair of ways to hold a row, and
 //! conversations of several sessions from files. Nothing here waits for a time: whether a statement waits its server is asked.
 
+mod queue;
+
 use std::collections::BTreeMap;
 
 use postgres::{Client as Driver, NoTls};
@@ -153,6 +155,15 @@ fn foreign_keys_hold_when_their_statement_has_ended() {
 #[test]
 fn keys_that_others_give_up_are_waited_for() {
     check(include_str!("keys.txt"), &[]);
+}
+
+#[test]
+fn no_more_rows_are_held_than_the_first_ones() {
+    // One shard chooses anew when the row is free; by the order of then.
+    check(
+        include_str!("first_rows.txt"),
+        &[(1, "a row that is changed meanwhile keeps its place in the order")],
+    );
 }
 
 /// PostgreSQL waits for the holders of a row one after the other, and sees this circle when the first has ended.
