@@ -41,6 +41,9 @@ struct Price {
     throughput: f64,
 }
 
+/// One figure of a price.
+type Figure = fn(&Price) -> f64;
+
 /// Of both servers, and how many statements have failed.
 struct Prices {
     weir: Price,
@@ -136,7 +139,7 @@ fn write(weir: &Weir, effort: Effort, rows: &[(&str, Vec<Option<Prices>>)]) -> R
         commit(&weir.root),
         machine(),
     );
-    let parts: [(&str, fn(&Price) -> f64); 2] = [
+    let parts: [(&str, Figure); 2] = [
         ("Microseconds of a statement, one connection", |price| price.latency_us),
         ("Statements a second, 16 connections", |price| price.throughput),
     ];

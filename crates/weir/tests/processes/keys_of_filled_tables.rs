@@ -116,3 +116,25 @@ fn a_large_table_gets_a_key_and_keeps_it() {
     let told = answer(&mut own, "INSERT INTO big VALUES (-2, repeat('m', 40) || '7', 1)");
     assert!(told.starts_with("23505"), "{told}");
 }
+
+/// More rows than keys are claimed one by one, in the transaction that has made their table.
+#[test]
+fn a_new_table_takes_many_rows_in_the_transaction_that_makes_it() {
+    const ROWS: i64 = 20_000;
+    let mut weir = Alone::start(3);
+    let mut own = weir.driver();
+    own.batch_execute(&format!(
+        "CREATE TABLE made (id bigint PRIMARY KEY, mail bigint UNIQUE); \
+         INSERT INTO made SELECT n, -n FROM generate_series(1, {ROWS}) n"
+    ))
+    .unwrap();
+    let check = |own: &mut postgres::Client| {
+        assert_eq!(answer(own, "SELECT count(*) FROM made"), format!("{ROWS} (1)"));
+        assert_eq!(answer(own, "SELECT id FROM made WHERE mail = -77"), "77 (1)");
+        let told = answer(own, "INSERT INTO made VALUES (0, -77)");
+        assert!(told.starts_with("23505"), "{told}");
+    };
+    check(&mut own);
+    weir.kill_and_start_again();
+    check(&mut weir.driver());
+}

@@ -89,7 +89,8 @@ impl<F: Faults> Node<F> {
         if !holds_rows {
             self.release_claims(txn, std::mem::take(&mut claims));
         }
-        if self.end_loading(txn) {
+        // The tables of one that changes the schema may be new, and its barrier keeps others out.
+        if self.end_loading(txn) && !open.defines() {
             // From now on others ask for claims alone, and so does a shard that starts again.
             let keys = open.own.inserted_keys(&self.storage).into_iter();
             claims.extend(keys.map(|(table, index, key)| Claim::Key(table, index, key)));
