@@ -25,7 +25,7 @@ use crate::CallResult;
 use crate::calls::Callable;
 use crate::many::Many;
 use crate::remote_read::prepare_apart;
-use crate::sub_statements::{SubStatements, prepare_pieces};
+use crate::sub_statements::{SubStatements, prepare_pieces, prepare_queries_apart};
 
 /// A SELECT, INSERT, UPDATE or DELETE over the application's tables, or a call of one of its procedures, with parameters `$1`, `$2` …
 #[derive(Clone)]
@@ -539,10 +539,11 @@ fn prepare_statement(
     // With its constants it may do less than with any others.
     let own = Text { sql: text.to_owned(), types: parameters.clone() };
     program.text(&own).map_err(|wrong| Unprepared::new(text, wrong.span, wrong.error))?;
-    if !runs(program, &own)
-        && let Some(apart) = prepare_apart(of, parsed, (&statement, &parameters))
-    {
-        return Ok(apart);
+    if !runs(program, &own) {
+        let apart = prepare_apart(of, parsed, (&statement, &parameters));
+        if let Some(apart) = apart.or_else(|| prepare_queries_apart(of, parsed, &parameters)) {
+            return Ok(apart);
+        }
     }
     let what = What::Write { text: Arc::new(own), constants: [].into(), verb };
     Ok(Prepared::new((of, text), what, parameters, columns))

@@ -105,6 +105,21 @@ pub(crate) fn prepare_pieces(
     }))
 }
 
+/// A statement whose queries are run before it, since they lock rows or ask for values of other shards. `None`: there are none, or they cannot
+/// be run apart.
+pub(crate) fn prepare_queries_apart(
+    of: &Arc<Callable>,
+    parsed: &ParsedText<'_>,
+    types: &[SqlType],
+) -> Option<Prepared> {
+    let cut = Cut::of_queries(parsed)?;
+    let builder = Builder { of, known: types.to_vec(), columns: Vec::new(), written: BTreeSet::new() };
+    let prepared = builder.build(parsed.text(), &cut).ok()?;
+    let pieces = prepared.pieces()?;
+    let runs = |piece: &SubStatement| piece.prepared.pieces().is_none() && piece.prepared.runs();
+    pieces.all.iter().all(runs).then_some(prepared)
+}
+
 struct Builder<'o> {
     of: &'o Arc<Callable>,
     /// Types of the client's parameters.

@@ -1,5 +1,5 @@
-//! A statement whose WITH has statements that write, as several: each is a statement of its own, which is given the rows of those before it
-//! as arrays, one for each column. They are trees; nothing here is bound, and nothing runs.
+//! A statement whose WITH has statements that write, or whose queries run before it, as several: each is a statement of its own, which is given
+//! the rows of those before it as arrays, one for each column. They are trees; nothing here is bound, and nothing runs.
 
 use std::collections::BTreeSet;
 
@@ -95,23 +95,46 @@ impl<'t> SubStatements<'t> {
     /// `None`: nothing in its WITH writes, or it nests too deeply.
     pub fn of(parsed: &ParsedText<'t>) -> Option<SubStatements<'t>> {
         let with = with_of(parsed.node()).filter(|_| parsed.can_be_rewritten())?;
-        let element = |cte: &Node| match &cte.node {
-            Some(node::Node::CommonTableExpr(cte)) => {
-                let query = cte.ctequery.as_ref().and_then(|query| query.node.as_ref());
-                let is_kept = matches!(
-                    query,
-                    Some(node::Node::InsertStmt(_) | node::Node::UpdateStmt(_) | node::Node::DeleteStmt(_))
-                );
-                Some(Element { cte: cte.clone(), is_kept })
-            }
-            _ => None,
-        };
-        let elements: Vec<Element> = with.ctes.iter().filter_map(element).collect();
+        let elements = elements_of(with);
         if !elements.iter().any(|element| element.is_kept) {
             return None;
         }
         let mut main = parsed.node().clone();
         *with_of_mut(&mut main)? = None;
+        Some(SubStatements { whole: parsed.clone(), is_recursive: with.recursive, elements, main })
+    }
+
+    /// Queries in it as pieces before it, each of which is run once: those that lock rows; of an INSERT also those whose values it inserts.
+    /// `None`: there are none, or it nests too deeply. One that refers to what is around it is no statement: its piece names columns that
+    /// are not there.
+    pub fn of_queries(parsed: &ParsedText<'t>) -> Option<SubStatements<'t>> {
+        let mut main = parsed.can_be_rewritten().then(|| parsed.node().clone())?;
+        let is_insert = matches!(main, node::Node::InsertStmt(_));
+        let (mut elements, mut is_main) = (Vec::new(), true);
+        each_node_mut(&mut main, &mut |node| {
+            let is_main = std::mem::take(&mut is_main);
+            let locks = matches!(&*node, node::Node::SelectStmt(query) if !query.locking_clause.is_empty());
+            let query = match node {
+                node if locks && !is_main => Some(node),
+                node::Node::SubLink(link) if is_insert => {
+                    link.subselect.as_mut().and_then(|query| query.node.as_mut())
+                }
+                _ => None,
+            };
+            let Some(query) = query else { return true };
+            let ctename = format!("query {}", elements.len() + 1);
+            let Ok(rows) = query_template(&format!("SELECT * FROM {}", double_quoted(&ctename))) else {
+                return true;
+            };
+            let query = std::mem::replace(query, node::Node::SelectStmt(rows));
+            elements.push(Element { cte: element_of(ctename, query), is_kept: true });
+            false
+        });
+        if elements.is_empty() {
+            return None;
+        }
+        let with = with_of_mut(&mut main)?.take().unwrap_or_default();
+        elements.extend(elements_of(&with));
         Some(SubStatements { whole: parsed.clone(), is_recursive: with.recursive, elements, main })
     }
 
@@ -248,6 +271,21 @@ impl<'t> SubStatements<'t> {
         }
         needed
     }
+}
+
+fn elements_of(with: &WithClause) -> Vec<Element> {
+    let element = |cte: &Node| match &cte.node {
+        Some(node::Node::CommonTableExpr(cte)) => {
+            let query = cte.ctequery.as_ref().and_then(|query| query.node.as_ref());
+            let is_kept = matches!(
+                query,
+                Some(node::Node::InsertStmt(_) | node::Node::UpdateStmt(_) | node::Node::DeleteStmt(_))
+            );
+            Some(Element { cte: cte.clone(), is_kept })
+        }
+        _ => None,
+    };
+    with.ctes.iter().filter_map(element).collect()
 }
 
 /// An element of WITH with that query.

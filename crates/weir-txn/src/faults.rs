@@ -75,8 +75,6 @@ faults! {
     forgets_intervals,
     /// Assertions are not checked for the old values of rows that a statement changes or deletes.
     checks_new_values_alone,
-    /// A statement under locks that has to keep out all other writers lets them in.
-    raises_no_barrier,
     /// Interval locks are released when their transaction is prepared, with its row locks.
     releases_at_prepare,
     /// Calls, and statements by themselves, write in intervals that serializable transactions have read.

@@ -53,7 +53,7 @@ pub struct Mover<'a> {
 }
 
 impl<'a> Arrival<'a> {
-    fn as_mover(&self) -> Mover<'a> {
+    pub(super) fn as_mover(&self) -> Mover<'a> {
         Mover { procedure: self.procedure, relation: self.relation, write: self.write }
     }
 }
@@ -183,7 +183,7 @@ impl<'a> Spoken<'a> {
     }
 
     /// The mover's row is new, and so, in the same transaction, is the row that it is counted for.
-    fn brings(&self, world: &World<'_>, mover: &Mover<'_>, outer: Relation) -> bool {
+    pub(super) fn brings(&self, world: &World<'_>, mover: &Mover<'_>, outer: Relation) -> bool {
         let Operation::Insert { values: row, .. } = &mover.write.operation else { return false };
         let pairs = self.paired(mover.relation.0, outer.0);
         world.effects[mover.procedure].writes.iter().any(|other| {

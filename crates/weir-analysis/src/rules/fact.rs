@@ -29,7 +29,7 @@ use weir_sql::bound::{BinaryOp, Expr, ExprKind, RelationId};
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::walk;
 
-use super::apart::{Mover, Relation, Spoken};
+use super::apart::{Arrival, Mover, Relation, Spoken};
 use super::counterpart::{self, Counterparts};
 use super::{Outcome, assertion, record};
 use crate::assertion::{Clause, Fact, Group, Shape};
@@ -86,7 +86,8 @@ pub fn judge(
                        in the merge exactly if it has in a branch, and there both have.";
         Outcome::yes(Rule::OneWayFacts, operation, because)
     };
-    let proved = moves_together(world, facts, &movers, procedure);
+    let proved = moves_together(world, facts, &movers, procedure)
+        && new_rows_are_right(world, &spoken, facts, procedure);
     let alone = match (proved, assumes.is_empty()) {
         (true, true) => Alone::Proved,
         (true, false) => Alone::Checked,
@@ -369,13 +370,85 @@ fn composed(world: &World<'_>, shape: &Shape<'_>, facts: &[Fact<'_>], procedure:
     })
 }
 
-/// Alone: it moves all of the facts, in one place, or none, and what it creates it creates whole.
+/// Alone: of each row that it makes one that the clause speaks of, a fact is certainly false.
+fn new_rows_are_right<'a>(
+    world: &World<'a>,
+    spoken: &Spoken<'a>,
+    facts: &[Fact<'a>],
+    procedure: usize,
+) -> bool {
+    let arrivals = spoken.arrivals(world);
+    let mut own = arrivals.iter().filter(|arrival| arrival.procedure == procedure);
+    own.all(|arrival| {
+        !arrival.by_update && facts.iter().any(|fact| is_false_of_new(world, spoken, fact, arrival))
+    })
+}
+
+/// The fact is false of the row that is inserted, with any row that the clause pairs with it.
+fn is_false_of_new<'a>(
+    world: &World<'a>,
+    spoken: &Spoken<'a>,
+    fact: &Fact<'a>,
+    arrival: &Arrival<'a>,
+) -> bool {
+    let effects = &world.effects[arrival.procedure];
+    let brings = |relation| spoken.brings(world, &arrival.as_mover(), relation);
+    // A row that refers to this one was not there before it.
+    let refers = |relation| spoken.refers(world, relation, arrival.relation);
+    match fact {
+        Fact::Null { place: (relation, column), negated } => {
+            let is_false = |write: &Write| is_null_or_not(world, arrival.procedure, write, *column, *negated);
+            if *relation == arrival.relation.0 {
+                return is_false(arrival.write);
+            }
+            let other = spoken.relations.iter().find(|(of, _)| of == relation);
+            other.is_some_and(|&other| {
+                let mut writes = effects.writes.iter().filter(|write| write.table == other.1);
+                (brings(other) || refers(other)) && writes.all(is_false)
+            })
+        }
+        // It brings the row that has to be there.
+        Fact::Exists { group, negated: true } => {
+            let is_pair =
+                |filter: &&Expr| matches!(filter.kind, ExprKind::Binary { op: BinaryOp::Equal, .. });
+            let [relation] = group.tables[..] else { return false };
+            group.filters.iter().all(is_pair) && brings(relation)
+        }
+        Fact::Exists { group, negated: false } => group.tables.iter().any(|&relation| {
+            let has_others =
+                effects.writes.iter().any(|write| write.table == relation.1 && !write.is_delete());
+            !has_others && refers(relation)
+        }),
+    }
+}
+
+/// The write inserts a row whose column is certainly NULL (`is_null`), or certainly not.
+fn is_null_or_not(
+    world: &World<'_>,
+    procedure: usize,
+    write: &Write,
+    column: ColumnIndex,
+    is_null: bool,
+) -> bool {
+    let Operation::Insert { values, .. } = &write.operation else { return false };
+    let Some(&value) = values.get(column) else { return false };
+    match is_null {
+        true => matches!(world.effects[procedure].terms.get(value), Term::Null),
+        false => {
+            world.table(write.table).columns[column].not_null || record::never_null(world, procedure, value)
+        }
+    }
+}
+
+/// Alone: it moves all of the facts, in one place, or none. If it makes some true, it makes another one false.
 fn moves_together(world: &World<'_>, facts: &[Fact<'_>], movers: &[Movers<'_>], procedure: usize) -> bool {
-    let moved = movers
-        .iter()
-        .filter(|moved| moved.to_true.contains(&procedure) || moved.to_false.contains(&procedure))
-        .count();
+    let makes_true = |moved: &&Movers<'_>| moved.to_true.contains(&procedure);
+    let makes_false = |moved: &&Movers<'_>| moved.to_false.contains(&procedure);
+    let moved = movers.iter().filter(|moved| makes_true(moved) || makes_false(moved)).count();
+    let keeps_one_false = !movers.iter().any(|moved| makes_true(&moved))
+        || movers.iter().any(|moved| makes_false(&moved) && !makes_true(&moved));
     let contexts: BTreeSet<&Context> =
         movers.iter().flat_map(|moved| moved.contexts.get(&procedure)).flatten().collect();
-    !world.effects[procedure].irregular && contexts.len() <= 1 && (moved == 0 || moved == facts.len())
+    let is_regular = !world.effects[procedure].irregular && contexts.len() <= 1;
+    is_regular && (moved == 0 || moved == facts.len() && keeps_one_false)
 }

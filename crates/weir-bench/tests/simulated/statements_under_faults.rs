@@ -403,18 +403,6 @@ fn trusted_statements_break_what_procedures_keep() {
     assert!(failure.contains("fkey"), "{failure}");
 }
 
-/// The same statements under locks, which a call over several shards passes at one shard and not at the other.
-#[test]
-fn statements_that_do_not_keep_procedures_out_are_caught() {
-    let world = Sent::to(&format!("{SCHEMA}{BADGES}"));
-    let careless = PlantedBugs { raises_no_barrier: true, ..PlantedBugs::default() };
-    let statements =
-        ["DELETE FROM department WHERE id = $1 AND $2 > 0", "INSERT INTO department VALUES ($1, $2)"];
-    let failure = world.failure(&statements.map(text), 0..CAUGHT_WITHIN, careless).expect("it is caught");
-    println!("{failure}");
-    assert!(failure.contains("fkey"), "{failure}");
-}
-
 #[test]
 fn statements_without_guards_break_each_others() {
     let world = Sent::to(&format!("{SCHEMA}{CLOSE}"));

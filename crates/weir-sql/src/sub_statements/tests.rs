@@ -51,6 +51,44 @@ fn check(sql: &str, expect: &[(&str, &str)]) {
 }
 
 #[test]
+fn queries_that_lock_rows_or_give_values_are_apart() {
+    let pieces = |sql: &str| {
+        let parsed = parsed(sql);
+        let apart = SubStatements::of_queries(&parsed)?;
+        let id = vec![KeptColumn { name: "id".to_owned(), cast: None }];
+        let columns: Vec<Vec<KeptColumn>> = apart.writers().map(|_| id.clone()).collect();
+        let text = |at| apart.piece(at, &columns).unwrap().statement.sql().unwrap();
+        Some((0..=columns.len()).map(text).collect::<Vec<_>>())
+    };
+    let lock = "SELECT id FROM job WHERE kind = $1 LIMIT 1 FOR UPDATE SKIP LOCKED";
+    let rows = "SELECT * FROM ROWS FROM (unnest($1)) AS kept (id)";
+    let cases = [
+        (
+            format!("DELETE FROM job WHERE id = ({lock}) RETURNING id"),
+            format!(
+                "WITH \"query 1\" AS ({rows}) DELETE FROM job WHERE id = (SELECT * FROM \"query 1\") RETURNING id"
+            ),
+        ),
+        (
+            format!("WITH j AS ({lock}) SELECT id FROM j FOR UPDATE"),
+            format!(
+                "WITH \"query 1\" AS ({rows}), j AS (SELECT * FROM \"query 1\") SELECT id FROM j FOR UPDATE"
+            ),
+        ),
+    ];
+    for (sql, main) in cases {
+        assert_eq!(pieces(&sql), Some(vec![written(lock), written(&main)]), "{sql}");
+    }
+    assert_eq!(pieces(lock), None);
+    let value = "SELECT date FROM ctl WHERE k = $1";
+    let rows = "SELECT * FROM ROWS FROM (unnest($1)) AS kept (id)";
+    let insert =
+        format!("WITH \"query 1\" AS ({rows}) INSERT INTO t VALUES (1, (SELECT * FROM \"query 1\"))");
+    let found = pieces(&format!("INSERT INTO t VALUES (1, ({value}))"));
+    assert_eq!(found, Some(vec![written(value), written(&insert)]));
+}
+
+#[test]
 fn arms_of_a_union_see_what_was_before() {
     let sql = "WITH k AS (SELECT 1), w AS (INSERT INTO t VALUES ($1) RETURNING a, b) \
                SELECT a FROM w UNION ALL SELECT a FROM t WHERE b = $1 UNION SELECT a, (1) FROM k LIMIT 1";

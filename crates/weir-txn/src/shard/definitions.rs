@@ -129,9 +129,7 @@ impl<F: Faults> Node<F> {
 
     /// Raises the barrier for a statement that runs by itself. It stays until the transaction ends, also behind a roll-back to a savepoint.
     pub(crate) fn on_barrier(&mut self, (txn, begun): (TxnId, Begun), work: Box<Work>, out: &mut Effects) {
-        if !self.bugs.raises_no_barrier()
-            && let Some(holder) = self.raise_barrier(txn, begun.age)
-        {
+        if let Some(holder) = self.raise_barrier(txn, begun.age) {
             return self.wait_with_work(smallvec![holder], Request::Work { txn, begun, work }, out);
         }
         let mut open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, self.shard, begun.age));

@@ -17,7 +17,10 @@ const SCHEMA: &str = "
 CREATE TABLE test (id integer PRIMARY KEY, value integer NOT NULL);
 CREATE TABLE parent (id integer PRIMARY KEY, code integer NOT NULL, v integer NOT NULL, UNIQUE (id, code));
 CREATE TABLE child (parent integer REFERENCES parent, id integer, PRIMARY KEY (parent, id));
+CREATE TABLE job (id integer PRIMARY KEY, value integer NOT NULL);
 CREATE TABLE tree (id integer PRIMARY KEY, up integer REFERENCES tree);
+CREATE PROCEDURE post(i integer, x integer) LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO job VALUES (i, x); END $$;
 CREATE PROCEDURE grow(i integer) LANGUAGE plpgsql AS $$
 BEGIN INSERT INTO tree VALUES (i, NULL); END $$;
 CREATE PROCEDURE bear(p integer, c integer) LANGUAGE plpgsql AS $$
