@@ -67,7 +67,7 @@ impl Weir {
 
     fn json_within(&self, arguments: &[&str], code_max: i32) -> Result<Value, String> {
         let output = self.output(arguments)?;
-        if !output.status.code().is_some_and(|code| code <= code_max) {
+        if output.status.code().is_none_or(|code| code > code_max) {
             return Err(format!("weir {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr)));
         }
         serde_json::from_slice(&output.stdout).map_err(|error| {
