@@ -1,4 +1,5 @@
-//! Checks that everything cited in code and documents exists: rules of soundness.md, documents, papers, and paths of the checkout.
+//! Checks that everything cited in code and documents exists: rules of soundness.md, documents, papers, paths of the checkout, and in
+//! documents the names of tests, planted bugs and functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,6 +14,8 @@ pub struct Cited {
     files: Vec<String>,
     /// Test programs, and the folder of each one's modules.
     tests: BTreeMap<String, String>,
+    /// Names of three words or more in everything that is no document.
+    names: BTreeSet<String>,
 }
 
 const ROOTED: [&str; 9] =
@@ -30,7 +33,10 @@ impl Cited {
             Some((name.to_owned(), format!("{folder}tests")))
         };
         let tests = files.iter().filter_map(test).collect();
-        Cited { rules, papers: read("docs/papers/README.md"), files: files.to_vec(), tests }
+        let sources = files.iter().filter(|file| !file.ends_with(".md"));
+        let names =
+            sources.flat_map(|file| names_of(&read(file)).map(str::to_owned).collect::<Vec<_>>()).collect();
+        Cited { rules, papers: read("docs/papers/README.md"), files: files.to_vec(), tests, names }
     }
 
     /// Citations in a file whose target does not exist.
@@ -50,6 +56,24 @@ impl Cited {
             }
             for (target, path) in tests_of(prose).filter(|(target, path)| !self.has_test(target, path)) {
                 complaints.push(format!("{file}:{}: no test is `--test {target} {path}`", at + 1));
+            }
+        }
+        if file.ends_with(".md") && !TELLS_THE_PAST.iter().any(|past| file.starts_with(past)) {
+            complaints.extend(self.names_missing(file, text));
+        }
+        complaints
+    }
+
+    /// A name may be the beginning of one, as in a filter of tests.
+    fn names_missing(&self, file: &str, text: &str) -> Vec<String> {
+        let is_there = |name: &str| {
+            self.names.range(name.to_owned()..).next().is_some_and(|found| found.starts_with(name))
+        };
+        let mut complaints = Vec::new();
+        for (at, line) in text.lines().enumerate() {
+            let quoted = line.split('`').skip(1).step_by(2);
+            for name in quoted.flat_map(names_of).filter(|name| !is_there(name)) {
+                complaints.push(format!("{file}:{}: cites {name}, which is not there", at + 1));
             }
         }
         complaints
@@ -87,6 +111,18 @@ impl Cited {
 /// The five papers' names, so that other texts (a log, a table) are no citations.
 const PAPERS: [&str; 5] =
     ["ramp.txt", "eris.txt", "coordination-avoidance.txt", "operation-partitioning.txt", "cat-theorem.txt"];
+
+/// Documents that name what there was.
+const TELLS_THE_PAST: [&str; 4] = ["CHANGELOG.md", "docs/decisions/", "docs/performance.md", "docs/bars.md"];
+
+/// Names of three words or more, as tests, planted bugs and functions have.
+fn names_of(text: &str) -> impl Iterator<Item = &str> {
+    let is_name = |word: &&str| {
+        let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        word.bytes().all(is_letter) && word.split('_').filter(|part| !part.is_empty()).count() > 2
+    };
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(is_name)
+}
 
 /// The comment on a line of code.
 fn comment_of(line: &str) -> Option<&str> {
@@ -143,6 +179,8 @@ mod tests {
         let tests: Vec<_> =
             tests_of("`cargo test --test bench simulated::ycsb::`, `--test table_1`; --test NAME").collect();
         assert_eq!(tests, [("bench", "simulated::ycsb::"), ("table_1", "")]);
+        let names: Vec<&str> = names_of("names_missing(a_b, _c_d_e), Not_A_Name, `bounds_hold`").collect();
+        assert_eq!(names, ["_c_d_e"]);
         assert_eq!(comment_of("let a = 1; // S1"), Some("S1"));
         assert_eq!(comment_of("let a = \"S1\";"), None);
     }
