@@ -1,0 +1,202 @@
+//! A simulated world: parties, disks, a network, faults, and the checks of docs/internals/ordered.md, all from one seed.
+
+pub mod checks;
+mod events;
+mod host;
+mod network;
+pub mod profile;
+mod registers;
+
+use std::collections::BTreeMap;
+
+use weir_core::ids::CoordinatorId;
+use weir_ordered::client::Client;
+use weir_ordered::cluster::{Cluster, ReplicaId, Timeouts};
+use weir_ordered::failure_coordinator::{self, FailureCoordinator};
+use weir_ordered::faults::{ClientBugs, PlantedBugs};
+use weir_ordered::message::{Effects, Message, Party, SequencerId};
+use weir_ordered::replica::{self, Replica};
+use weir_ordered::sequencer::Sequencer;
+
+use crate::chance::Chance;
+use checks::{History, Violation};
+use events::Event;
+use host::Host;
+use network::{Fate, Network};
+use profile::Profile;
+use registers::{Change, Registers, Values};
+
+pub type Msg = Message<Change, Values>;
+pub type Out = Effects<Change, Values>;
+pub type SimReplica = Replica<Registers, PlantedBugs>;
+type ReplicaHost = Host<SimReplica, replica::records::Record<Change>>;
+type CoordinatorHost = Host<FailureCoordinator<Change>, failure_coordinator::Record<Change>>;
+
+/// Interval of all timers.
+const TICK_MS: u64 = 5;
+/// Faults end then.
+const FAULTS_MS: u64 = 3_000;
+/// Everything must be answered then.
+const END_MS: u64 = 15_000;
+/// Time without faults, after the last answer, in which all replicas become alike.
+const REST_MS: u64 = 1_000;
+
+/// What has happened in a world.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub answered: u64,
+    pub messages: u64,
+    pub dropped: u64,
+    pub found: u64,
+    pub views: u64,
+    pub epochs: u64,
+}
+
+/// A world.
+pub struct World {
+    profile: Profile,
+    cluster: Cluster,
+    chance: Chance,
+    now_ms: u64,
+    events: BTreeMap<(u64, u64), Event>,
+    next_event: u64,
+    network: Network,
+    replicas: BTreeMap<ReplicaId, ReplicaHost>,
+    coordinator: CoordinatorHost,
+    sequencers: BTreeMap<SequencerId, Sequencer>,
+    next_sequencer: SequencerId,
+    clients: BTreeMap<CoordinatorId, (Client<Change, Values, ClientBugs>, u32)>,
+    history: History,
+    counts: Counts,
+}
+
+impl World {
+    pub fn new(seed: u64, profile: Profile) -> World {
+        let cluster =
+            Cluster { shards: profile.shards, replicas: profile.replicas, timeouts: Timeouts::default() };
+        let replica = |id: ReplicaId| {
+            (id, Host::new(Replica::new(0, id, cluster, profile.bugs, Registers::new(id.shard), &[])))
+        };
+        let client = |id| (id, (Client::new(id, cluster, profile.client_bugs), profile.transactions));
+        let mut world = World {
+            profile,
+            cluster,
+            chance: Chance::from_seed(seed),
+            now_ms: 0,
+            events: BTreeMap::new(),
+            next_event: 0,
+            network: Network { is_faulty: true, ..Network::default() },
+            replicas: cluster.all_replicas().map(replica).collect(),
+            coordinator: Host::new(FailureCoordinator::new(0, cluster, &[])),
+            sequencers: BTreeMap::new(),
+            next_sequencer: 1,
+            clients: (1..=profile.clients).map(client).collect(),
+            history: History::default(),
+            counts: Counts::default(),
+        };
+        world.begin();
+        world
+    }
+
+    /// Runs until everything is answered and all replicas are alike.
+    pub fn run(mut self) -> Result<Counts, Violation> {
+        let mut rest_ms = None;
+        while let Some(((at_ms, _), event)) = self.events.pop_first() {
+            self.now_ms = at_ms;
+            self.happen(event)?;
+            let is_done = !self.network.is_faulty && self.is_answered();
+            if is_done && at_ms >= *rest_ms.get_or_insert(at_ms + REST_MS) {
+                break;
+            }
+            if at_ms > END_MS {
+                return Err(self.not_live());
+            }
+        }
+        self.check_end()?;
+        self.count();
+        Ok(self.counts)
+    }
+
+    fn is_answered(&self) -> bool {
+        self.clients.values().all(|(client, left)| *left == 0 && client.is_idle())
+    }
+
+    fn not_live(&self) -> Violation {
+        let mut text = String::from("not all transactions are answered:");
+        for host in self.replicas.values() {
+            let Some(replica) = &host.machine else { continue };
+            let (status, end) = (replica.status(), replica.log().end());
+            let place = (replica.epoch(), replica.view());
+            text += &format!("\n{:?}: {status:?} {place:?}, {end} entries, {:?}", replica.id(), replica.drops());
+        }
+        Violation { invariant: "liveness", text }
+    }
+
+    fn count(&mut self) {
+        let records = self.coordinator.durable();
+        for record in records {
+            match record {
+                failure_coordinator::Record::Dropped(_) => self.counts.dropped += 1,
+                failure_coordinator::Record::Found(_) => self.counts.found += 1,
+                failure_coordinator::Record::EpochBegun(_) => self.counts.epochs += 1,
+                _ => {}
+            }
+        }
+        let started = |record: &&replica::records::Record<_>| {
+            matches!(record, replica::records::Record::ViewStarted(..))
+        };
+        let hosts = self.replicas.values();
+        self.counts.views = hosts.map(|host| host.durable().iter().filter(started).count() as u64).sum();
+    }
+
+    fn step_replica(
+        &mut self,
+        id: ReplicaId,
+        step: impl FnOnce(&mut SimReplica, &mut Out),
+    ) -> Result<(), Violation> {
+        let mut out = Out::default();
+        let Some(host) = self.replicas.get_mut(&id) else { return Ok(()) };
+        let Some(replica) = &mut host.machine else { return Ok(()) };
+        step(replica, &mut out);
+        let records = replica.take_records();
+        let (leaving, written) = host.take(records, out.messages);
+        let start = host.start;
+        self.send(Party::Replica(id), leaving, &Fate::default());
+        if let Some(up_to) = written {
+            self.write(Party::Replica(id), start, up_to);
+        }
+        self.check_step(id)
+    }
+
+    fn step_coordinator(&mut self, step: impl FnOnce(&mut FailureCoordinator<Change>, &mut Out)) {
+        let mut out = Out::default();
+        let Some(coordinator) = &mut self.coordinator.machine else { return };
+        step(coordinator, &mut out);
+        let records = coordinator.take_records();
+        let (leaving, written) = self.coordinator.take(records, out.messages);
+        self.send(Party::FailureCoordinator, leaving, &Fate::default());
+        if let Some(up_to) = written {
+            self.write(Party::FailureCoordinator, self.coordinator.start, up_to);
+        }
+    }
+
+    fn step_sequencer(&mut self, id: SequencerId, step: impl FnOnce(&mut Sequencer, &mut Out)) {
+        let mut out = Out::default();
+        let Some(sequencer) = self.sequencers.get_mut(&id) else { return };
+        step(sequencer, &mut out);
+        let leaving = out.messages.into_iter().map(|each| (each.to, each.message)).collect();
+        let fate = self.network.fate(&self.profile, &mut self.chance);
+        self.send(Party::Sequencer(id), leaving, &fate);
+    }
+
+    fn send(&mut self, from: Party, messages: Vec<(Party, Msg)>, fate: &Fate) {
+        self.counts.messages += messages.len() as u64;
+        for (to, message) in messages {
+            let delays = self.network.delays((from, to), &message, fate, &self.profile, &mut self.chance);
+            for delay_ms in delays {
+                let message = message.clone();
+                self.schedule(delay_ms, Event::Deliver { from, to, message: Box::new(message) });
+            }
+        }
+    }
+}
