@@ -10,6 +10,9 @@ use crate::faults::{ClientFaults, NoFaults};
 use crate::message::{Effects, Message, Party, Reply, SequencerId};
 use crate::packet::{Epoch, Index, Transaction, View};
 
+/// The longest time between two sendings of a transaction, in intervals of other messages.
+const RESEND_INTERVALS_MAX: u64 = 8;
+
 /// A client and its transactions.
 #[derive(Debug)]
 pub struct Client<O, R, F: ClientFaults = NoFaults> {
@@ -25,7 +28,9 @@ pub struct Client<O, R, F: ClientFaults = NoFaults> {
 #[derive(Debug)]
 struct InFlight<O, R> {
     transaction: Arc<Transaction<O>>,
-    sent_ms: u64,
+    resend_at_ms: u64,
+    /// Doubles with each sending, up to a limit: a cluster that cannot answer must not drown in repetitions.
+    interval_ms: u64,
     /// Replies of participants that have no quorum yet.
     replies: BTreeMap<ShardId, Replies<R>>,
     answers: BTreeMap<ShardId, R>,
@@ -67,8 +72,14 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
         self.next_sequence += 1;
         let floor = self.in_flight.keys().next().copied().unwrap_or(id.sequence);
         let transaction = Arc::new(Transaction { id, floor, destinations, operation });
-        let in_flight =
-            InFlight { transaction, sent_ms: now_ms, replies: BTreeMap::new(), answers: BTreeMap::new() };
+        let interval_ms = self.cluster.timeouts.resend_ms;
+        let in_flight = InFlight {
+            transaction,
+            resend_at_ms: now_ms + interval_ms,
+            interval_ms,
+            replies: BTreeMap::new(),
+            answers: BTreeMap::new(),
+        };
         self.submit(&in_flight.transaction, out);
         self.in_flight.insert(id.sequence, in_flight);
         id
@@ -89,8 +100,9 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
     pub fn on_timer(&mut self, now_ms: u64, out: &mut Effects<O, R>) {
         let resend_ms = self.cluster.timeouts.resend_ms;
         let mut late = Vec::new();
-        for in_flight in self.in_flight.values_mut().filter(|each| now_ms >= each.sent_ms + resend_ms) {
-            in_flight.sent_ms = now_ms;
+        for in_flight in self.in_flight.values_mut().filter(|each| now_ms >= each.resend_at_ms) {
+            in_flight.interval_ms = (2 * in_flight.interval_ms).min(RESEND_INTERVALS_MAX * resend_ms);
+            in_flight.resend_at_ms = now_ms + in_flight.interval_ms;
             late.push(in_flight.transaction.clone());
         }
         late.iter().for_each(|transaction| self.submit(transaction, out));

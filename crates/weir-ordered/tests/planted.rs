@@ -17,12 +17,13 @@ fn hard() -> Profile {
         lost_to_shard: 80,
         lost_to_all: 30,
         late_to_all: 120,
+        patchy: 100,
         crash_ms: 150,
         learner_crash_ms: 200,
         partition_ms: 250,
         down_ms: 60,
         disk_ms: 20,
-        transactions: 40,
+        transactions: 25,
         clients: 4,
         ..Profile::calm()
     }
@@ -34,9 +35,11 @@ fn with_epochs() -> Profile {
 
 /// Runs seeds until one breaks an invariant, which must be one of these.
 fn caught(invariants: &[&str], profile: Profile) {
+    let started = std::time::Instant::now();
     for seed in 0..SEEDS {
+        eprintln!("{:?}", started.elapsed());
         if let Err(violation) = World::new(seed, profile).run() {
-            println!("seed {seed}: invariant {}: {}", violation.invariant, violation.text);
+            println!("{:?} seed {seed}: invariant {}: {}", started.elapsed(), violation.invariant, violation.text);
             assert!(invariants.contains(&violation.invariant), "{violation:?}");
             return;
         }

@@ -12,7 +12,7 @@ use crate::replica::{EffectsOf, Replica, Status};
 use weir_core::lsn::Lsn;
 
 /// How many packets are asked for at a time.
-const WANTED_MAX: usize = 64;
+const WANTED_MAX: usize = 16;
 
 /// The state of the search for what comes next.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +94,10 @@ impl<A: Application, F: Faults> Replica<A, F> {
 
     /// The packet with a slot of the current epoch, logged or not.
     fn packet_with(&self, slot: Slot) -> Option<Packet<A::Operation>> {
-        let logged = self.log().find(slot).and_then(|index| self.log().get(index)).and_then(Entry::packet);
+        let log = self.log();
+        let is_own = slot.shard == self.id.shard && slot.epoch == self.durable.epoch;
+        let index = if is_own { Some(log.index_of(slot.sequence)) } else { log.find(slot) };
+        let logged = index.and_then(|index| log.get(index)).and_then(Entry::packet);
         logged.or_else(|| self.aside.values().find(|packet| packet.stamp.has(slot))).cloned()
     }
 

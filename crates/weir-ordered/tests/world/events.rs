@@ -11,7 +11,7 @@ use weir_ordered::sequencer::Sequencer;
 use crate::world::checks::Violation;
 use crate::world::network::Fate;
 use crate::world::registers::{Change, Register, Registers};
-use crate::world::{FAULTS_MS, Msg, Out, TICK_MS, World};
+use crate::world::{FAULTS_MS, Msg, Out, SimClient, TICK_MS, World};
 
 /// Registers of each shard: few, so that transactions meet.
 const REGISTERS: u64 = 3;
@@ -138,6 +138,7 @@ impl World {
                 let Some((client, _)) = self.clients.get_mut(&id) else { return Ok(()) };
                 if let Some(completed) = client.step(from, message) {
                     self.counts.answered += 1;
+                    self.answered_ms = now_ms;
                     self.history.complete(now_ms, &completed);
                     self.check_completed(completed.txn)?;
                 }
@@ -152,7 +153,7 @@ impl World {
             Party::Replica(id) => self.step_replica(id, |each, out| each.on_timer(now_ms, out))?,
             Party::FailureCoordinator => self.step_coordinator(|each, out| each.on_timer(now_ms, out)),
             Party::Sequencer(id) => self.step_sequencer(id, |each, out| each.on_timer(now_ms, out)),
-            Party::Client(id) => self.step_client(id, |(client, _), out| client.on_timer(now_ms, out)),
+            Party::Client(id) => self.step_client(id, |client, out| client.on_timer(now_ms, out)),
         }
         let is_gone = matches!(party, Party::Sequencer(id) if !self.sequencers.contains_key(&id));
         if !is_gone {
@@ -164,13 +165,10 @@ impl World {
     fn step_client(
         &mut self,
         id: CoordinatorId,
-        step: impl FnOnce(
-            &mut (weir_ordered::client::Client<Change, super::Values, super::ClientBugs>, u32),
-            &mut Out,
-        ),
+        step: impl FnOnce(&mut SimClient, &mut Out),
     ) {
         let mut out = Out::default();
-        let Some(client) = self.clients.get_mut(&id) else { return };
+        let Some((client, _)) = self.clients.get_mut(&id) else { return };
         step(client, &mut out);
         let leaving = out.messages.into_iter().map(|each| (each.to, each.message)).collect();
         self.send(Party::Client(id), leaving, &Fate::default());
@@ -187,26 +185,39 @@ impl World {
     }
 
     fn begin_transaction(&mut self, id: CoordinatorId) {
-        let (now_ms, shards) = (self.now_ms, u64::from(self.cluster.shards));
+        let shards = u64::from(self.cluster.shards);
         let chance = &mut self.chance;
         let mut register = || -> Register { (chance.below(shards) as ShardId, chance.below(REGISTERS) as u8) };
-        let mut registers = vec![register(), register()];
+        let registers = vec![register(), register()];
+        self.begin_on(id, registers);
+        let Some((_, left)) = self.clients.get_mut(&id) else { return };
+        *left -= 1;
+        if *left > 0 {
+            self.schedule_begin(id);
+        }
+    }
+
+    /// Begins a last transaction, on all shards: a replica that lacks the last packets hears of them.
+    pub(super) fn begin_last(&mut self) {
+        let registers = (0..self.cluster.shards).map(|shard| (shard, 0)).collect();
+        self.begin_on(1, registers);
+    }
+
+    fn begin_on(&mut self, id: CoordinatorId, mut registers: Vec<Register>) {
         registers.sort_unstable();
         registers.dedup();
         let mut destinations: Vec<_> = registers.iter().map(|(shard, _)| *shard).collect();
         destinations.dedup();
         let number = self.chance.between(1, 1 << 40);
         let change = Change(registers.into_iter().map(|register| (register, number)).collect());
+        let now_ms = self.now_ms;
         let mut begun = None;
-        self.step_client(id, |(client, left), out| {
-            *left -= 1;
-            begun = Some((client.begin(now_ms, destinations.into(), change, out), *left));
+        self.step_client(id, |client, out| {
+            begun = Some(client.begin(now_ms, destinations.into(), change, out));
         });
-        if let Some((txn, left)) = begun {
+        if let Some(txn) = begun {
             self.history.begin(now_ms, txn);
-            if left > 0 {
-                self.schedule_begin(id);
-            }
+            self.answered_ms = now_ms;
         }
     }
 

@@ -29,15 +29,16 @@ use registers::{Change, Registers, Values};
 pub type Msg = Message<Change, Values>;
 pub type Out = Effects<Change, Values>;
 pub type SimReplica = Replica<Registers, PlantedBugs>;
+pub type SimClient = Client<Change, Values, ClientBugs>;
 type ReplicaHost = Host<SimReplica, replica::records::Record<Change>>;
 type CoordinatorHost = Host<FailureCoordinator<Change>, failure_coordinator::Record<Change>>;
 
 /// Interval of all timers.
 const TICK_MS: u64 = 5;
 /// Faults end then.
-const FAULTS_MS: u64 = 3_000;
-/// Everything must be answered then.
-const END_MS: u64 = 15_000;
+const FAULTS_MS: u64 = 2_000;
+/// Without faults, something must be answered in so long a time until everything is.
+const ANSWER_MS: u64 = 2_500;
 /// Time without faults, after the last answer, in which all replicas become alike.
 const REST_MS: u64 = 1_000;
 
@@ -65,8 +66,11 @@ pub struct World {
     coordinator: CoordinatorHost,
     sequencers: BTreeMap<SequencerId, Sequencer>,
     next_sequencer: SequencerId,
-    clients: BTreeMap<CoordinatorId, (Client<Change, Values, ClientBugs>, u32)>,
+    /// With the number of transactions that each has yet to begin.
+    clients: BTreeMap<CoordinatorId, (SimClient, u32)>,
     history: History,
+    /// When something was last begun or answered.
+    answered_ms: u64,
     counts: Counts,
 }
 
@@ -92,6 +96,7 @@ impl World {
             next_sequencer: 1,
             clients: (1..=profile.clients).map(client).collect(),
             history: History::default(),
+            answered_ms: 0,
             counts: Counts::default(),
         };
         world.begin();
@@ -104,11 +109,16 @@ impl World {
         while let Some(((at_ms, _), event)) = self.events.pop_first() {
             self.now_ms = at_ms;
             self.happen(event)?;
-            let is_done = !self.network.is_faulty && self.is_answered();
-            if is_done && at_ms >= *rest_ms.get_or_insert(at_ms + REST_MS) {
-                break;
+            if !self.network.is_faulty && self.is_answered() {
+                let rest_ms = *rest_ms.get_or_insert_with(|| {
+                    self.begin_last();
+                    at_ms + REST_MS
+                });
+                if at_ms >= rest_ms {
+                    break;
+                }
             }
-            if at_ms > END_MS {
+            if at_ms > self.answered_ms.max(FAULTS_MS) + ANSWER_MS {
                 return Err(self.not_live());
             }
         }

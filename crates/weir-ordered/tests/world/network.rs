@@ -26,6 +26,7 @@ pub struct Network {
 pub struct Fate {
     lost_to: BTreeSet<ShardId>,
     is_lost: bool,
+    is_patchy: bool,
     late_ms: u64,
 }
 
@@ -38,7 +39,7 @@ impl Network {
         let lost_to = (0..profile.shards).filter(|_| chance.per_mille(profile.lost_to_shard)).collect();
         let is_lost = chance.per_mille(profile.lost_to_all);
         let late_ms = if chance.per_mille(profile.late_to_all) { chance.between(10, 300) } else { 0 };
-        Fate { lost_to, is_lost, late_ms }
+        Fate { lost_to, is_lost, is_patchy: chance.per_mille(profile.patchy), late_ms }
     }
 
     /// After how many milliseconds a message arrives: once for each time that it does.
@@ -58,7 +59,7 @@ impl Network {
         let is_lost_to = |to: Party| matches!(to, Party::Replica(id) if fate.lost_to.contains(&id.shard));
         if self.is_cut(from, to)
             || chance.per_mille(profile.lost)
-            || is_packet && (fate.is_lost || is_lost_to(to))
+            || is_packet && (fate.is_lost || is_lost_to(to) || fate.is_patchy && chance.per_mille(500))
         {
             return Vec::new();
         }

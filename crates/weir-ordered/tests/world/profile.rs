@@ -21,6 +21,8 @@ pub struct Profile {
     pub lost_to_all: u32,
     /// A packet comes late to everybody.
     pub late_to_all: u32,
+    /// A packet is lost to about half of its receivers.
+    pub patchy: u32,
     /// Milliseconds between two events of a kind, on average; 0: none.
     pub crash_ms: u64,
     pub learner_crash_ms: u64,
@@ -49,6 +51,7 @@ impl Profile {
             lost_to_shard: 0,
             lost_to_all: 0,
             late_to_all: 0,
+            patchy: 0,
             crash_ms: 0,
             learner_crash_ms: 0,
             coordinator_crash_ms: 0,
@@ -65,8 +68,7 @@ impl Profile {
     pub fn of_seed(seed: u64) -> Profile {
         let mut chance = Chance::from_seed(seed ^ 0x5eed);
         let mut maybe = |most: u64| if chance.per_mille(600) { chance.below(most + 1) } else { 0 };
-        let mut shares = [60, 100, 100, 60, 40, 80].map(|most| maybe(most) as u32);
-        shares[0] = shares[0].min(60);
+        let shares = [60, 100, 100, 60, 40, 80, 100].map(|most| maybe(most) as u32);
         let mut every = |least: u64| Some(maybe(4 * least)).filter(|ms| *ms > 0).map_or(0, |ms| ms + least);
         let [crash_ms, learner_crash_ms, coordinator_crash_ms] = [150, 300, 400].map(&mut every);
         let [sequencer_ms, partition_ms] = [400, 250].map(&mut every);
@@ -81,6 +83,7 @@ impl Profile {
             lost_to_shard: shares[3],
             lost_to_all: shares[4],
             late_to_all: shares[5],
+            patchy: shares[6],
             crash_ms,
             learner_crash_ms,
             coordinator_crash_ms,
