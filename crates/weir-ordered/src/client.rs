@@ -128,7 +128,8 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
     fn on_reply(&mut self, from: ReplicaId, reply: Reply<R>) -> Option<Completed<R>> {
         let in_flight = self.in_flight.get_mut(&reply.txn.sequence)?;
         let is_participant = in_flight.transaction.destinations.contains(&from.shard);
-        if reply.txn.coordinator != self.id || !is_participant || in_flight.answers.contains_key(&from.shard) {
+        if reply.txn.coordinator != self.id || !is_participant || in_flight.answers.contains_key(&from.shard)
+        {
             return None;
         }
         let replies = in_flight.replies.entry(from.shard).or_default();

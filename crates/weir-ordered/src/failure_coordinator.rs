@@ -120,7 +120,13 @@ impl<O: Clone> FailureCoordinator<O> {
     }
 
     /// Takes one message and runs it to completion.
-    pub fn step<R: Clone>(&mut self, now_ms: u64, from: Party, message: Message<O, R>, out: &mut Effects<O, R>) {
+    pub fn step<R: Clone>(
+        &mut self,
+        now_ms: u64,
+        from: Party,
+        message: Message<O, R>,
+        out: &mut Effects<O, R>,
+    ) {
         match (from, message) {
             (Party::Replica(replica), message) => self.on_replica(now_ms, replica, message, out),
             (Party::Sequencer(sequencer), Message::SequencerAlive { epoch }) => {

@@ -34,47 +34,101 @@ pub enum Message<O, R> {
     /// Client to failure coordinator.
     SequencerRequest,
     /// Failure coordinator to clients, and to the sequencer itself.
-    NewSequencer { epoch: Epoch, sequencer: SequencerId },
+    NewSequencer {
+        epoch: Epoch,
+        sequencer: SequencerId,
+    },
     /// Sequencer to failure coordinator: a heartbeat. Epoch 0: it has none yet.
-    SequencerAlive { epoch: Epoch },
+    SequencerAlive {
+        epoch: Epoch,
+    },
 
     /// Replica to its peers: who has the packet of that slot?
-    SlotRequest { slot: Slot },
+    SlotRequest {
+        slot: Slot,
+    },
     SlotFound(Packet<O>),
     /// The failure coordinator has dropped the packet of that slot.
-    SlotDropped { slot: Slot },
+    SlotDropped {
+        slot: Slot,
+    },
     /// Replica to failure coordinator: it needs the packet of that slot, or the decision on it.
-    FindTxn { slot: Slot },
+    FindTxn {
+        slot: Slot,
+    },
     /// Failure coordinator to all replicas of all shards.
-    TxnRequest { slot: Slot },
+    TxnRequest {
+        slot: Slot,
+    },
     HasTxn(Packet<O>),
     /// The sender, which was in that view, logs no packet with that slot until it hears the decision.
-    TempDropped { slot: Slot, view: View },
+    TempDropped {
+        slot: Slot,
+        view: View,
+    },
     /// Failure coordinator to the replicas of all participants.
     TxnFound(Packet<O>),
     /// Failure coordinator to all replicas.
-    TxnDropped { slot: Slot },
+    TxnDropped {
+        slot: Slot,
+    },
 
     /// Replica to its peers: it takes no packet in earlier views, and this is its state.
-    ViewChange { epoch: Epoch, view: View, state: Shared<O> },
+    ViewChange {
+        epoch: Epoch,
+        view: View,
+        state: Shared<O>,
+    },
     /// Learner to its followers.
-    StartView { epoch: Epoch, view: View, state: Shared<O> },
+    StartView {
+        epoch: Epoch,
+        view: View,
+        state: Shared<O>,
+    },
 
     /// Learner to followers, also its heartbeat: its log reaches the index; the NO-OPs are those since the view began.
-    SyncPrepare { epoch: Epoch, view: View, index: Index, no_ops: Vec<Slot> },
+    SyncPrepare {
+        epoch: Epoch,
+        view: View,
+        index: Index,
+        no_ops: Vec<Slot>,
+    },
     /// The follower's durable log is that of the learner up to the index.
-    SyncAck { epoch: Epoch, view: View, index: Index },
+    SyncAck {
+        epoch: Epoch,
+        view: View,
+        index: Index,
+    },
     /// A majority has the log up to the index.
-    SyncCommit { epoch: Epoch, view: View, index: Index },
+    SyncCommit {
+        epoch: Epoch,
+        view: View,
+        index: Index,
+    },
 
     /// Replica to failure coordinator: it lacks the start of that epoch.
-    EpochChangeRequest { epoch: Epoch },
+    EpochChangeRequest {
+        epoch: Epoch,
+    },
     /// Failure coordinator to all replicas.
-    EpochStateRequest { epoch: Epoch },
+    EpochStateRequest {
+        epoch: Epoch,
+    },
     /// The sender does nothing more in earlier epochs, and this is what it has of the last that it has started.
-    EpochState { epoch: Epoch, started: Epoch, view: View, entries: Vec<Entry<O>> },
-    StartEpoch { epoch: Epoch, view: View, log: Log<O> },
-    EpochStarted { epoch: Epoch },
+    EpochState {
+        epoch: Epoch,
+        started: Epoch,
+        view: View,
+        entries: Vec<Entry<O>>,
+    },
+    StartEpoch {
+        epoch: Epoch,
+        view: View,
+        log: Log<O>,
+    },
+    EpochStarted {
+        epoch: Epoch,
+    },
 }
 
 /// Answer of one replica. Replies with the same epoch, view and index speak of the same entry of the same log.

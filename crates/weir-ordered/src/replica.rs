@@ -90,7 +90,8 @@ impl<A: Application, F: Faults> Replica<A, F> {
         records: &[Record<A::Operation>],
     ) -> Self {
         let mut durable = Durable::default();
-        let is_kept = |record: &&Record<_>| !faults.forgets_promises() || !matches!(record, Record::Promised(_));
+        let is_kept =
+            |record: &&Record<_>| !faults.forgets_promises() || !matches!(record, Record::Promised(_));
         records.iter().filter(is_kept).for_each(|record| durable.apply(record));
         let mut replica = Replica {
             id,

@@ -122,10 +122,10 @@ impl<O: Clone> FailureCoordinator<O> {
 
     /// Packets that any replica has, by each of their slots, without those that are dropped.
     fn packets(&self) -> BTreeMap<Slot, &Packet<O>> {
-        let packets = self.latest_states().flat_map(|(_, state)| state.entries.iter().filter_map(Entry::packet));
-        let is_dropped = |packet: &Packet<O>| {
-            packet.stamp.slots().any(|slot| self.durable.dropped.contains(&slot))
-        };
+        let packets =
+            self.latest_states().flat_map(|(_, state)| state.entries.iter().filter_map(Entry::packet));
+        let is_dropped =
+            |packet: &Packet<O>| packet.stamp.slots().any(|slot| self.durable.dropped.contains(&slot));
         let packets = packets.filter(|packet| !is_dropped(packet));
         packets.flat_map(|packet| packet.stamp.slots().map(move |slot| (slot, packet))).collect()
     }

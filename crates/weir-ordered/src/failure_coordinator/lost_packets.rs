@@ -34,7 +34,12 @@ impl<O: Clone> FailureCoordinator<O> {
     }
 
     /// Somebody has the packet. If any of its slots is dropped, no participant may log it, so all its slots are dropped.
-    pub(super) fn on_has_txn<R: Clone>(&mut self, from: ReplicaId, packet: Packet<O>, out: &mut Effects<O, R>) {
+    pub(super) fn on_has_txn<R: Clone>(
+        &mut self,
+        from: ReplicaId,
+        packet: Packet<O>,
+        out: &mut Effects<O, R>,
+    ) {
         if packet.stamp.slots().any(|slot| self.durable.dropped.contains(&slot)) {
             for slot in packet.stamp.slots() {
                 self.drop_slot(slot, out);
@@ -63,7 +68,8 @@ impl<O: Clone> FailureCoordinator<O> {
         let Some(promises) = self.asking.get_mut(&slot) else { return };
         promises.0.entry((from.shard, view)).or_default().insert(from.number);
         let cluster = self.cluster;
-        let is_quorum = |view: View, numbers: &BTreeSet<u16>| cluster.is_quorum(view, numbers.iter().copied());
+        let is_quorum =
+            |view: View, numbers: &BTreeSet<u16>| cluster.is_quorum(view, numbers.iter().copied());
         let has_promised = |shard: ShardId| {
             let mut views = promises.0.range((shard, 0)..=(shard, View::MAX));
             views.any(|(&(_, view), numbers)| is_quorum(view, numbers))

@@ -42,8 +42,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
             return;
         }
         let sequence = self.log().next_sequence();
-        let begun =
-            Wanted { sequence, since_ms: now_ms, peers_asked_ms: None, coordinator_asked_ms: None };
+        let begun = Wanted { sequence, since_ms: now_ms, peers_asked_ms: None, coordinator_asked_ms: None };
         let mut wanted = self.wanted.filter(|wanted| wanted.sequence == sequence).unwrap_or(begun);
         let timeouts = self.cluster.timeouts;
         let first_ms = wanted.since_ms + timeouts.gap_ms;

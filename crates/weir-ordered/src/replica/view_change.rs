@@ -110,8 +110,8 @@ impl<A: Application, F: Faults> Replica<A, F> {
         state: Shared<A::Operation>,
         out: &mut EffectsOf<A>,
     ) {
-        let is_new = view > self.durable.view
-            || view == self.durable.view && self.status() == Status::ViewChange;
+        let is_new =
+            view > self.durable.view || view == self.durable.view && self.status() == Status::ViewChange;
         if is_new {
             self.adopt(now_ms, view, state, out);
         }

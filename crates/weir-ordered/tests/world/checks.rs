@@ -124,7 +124,8 @@ impl World {
             logs.insert(shard, self.check_shard(shard)?);
         }
         check_whole(&logs)?;
-        let answers: BTreeMap<_, _> = logs.iter().map(|(shard, log)| (*shard, replay(*shard, log).1)).collect();
+        let answers: BTreeMap<_, _> =
+            logs.iter().map(|(shard, log)| (*shard, replay(*shard, log).1)).collect();
         for (txn, (_, told)) in &self.history.completed {
             for (shard, values) in told {
                 let replayed = answers[shard].get(txn);
@@ -132,11 +133,25 @@ impl World {
                     return violation("2", format!("{txn:?} was answered, and shard {shard} has it not"));
                 }
                 if replayed != Some(values) {
-                    return violation("5", format!("{txn:?} at {shard}: told {values:?}, replayed {replayed:?}"));
+                    return violation(
+                        "5",
+                        format!("{txn:?} at {shard}: told {values:?}, replayed {replayed:?}"),
+                    );
                 }
             }
         }
         self.check_order(&logs)
+    }
+
+    /// What each replica of a shard has come to.
+    fn group_text(&self, shard: ShardId) -> String {
+        let replicas = self.cluster.group(shard).filter_map(|id| self.replicas[&id].machine.as_ref());
+        let text = |replica: &SimReplica| {
+            let place = (replica.epoch(), replica.view(), replica.status());
+            let ends = (replica.log().end(), replica.synchronized(), replica.executed());
+            format!("\n{:?}: {place:?}, end, synchronized, executed: {ends:?}", replica.id())
+        };
+        replicas.map(text).collect()
     }
 
     /// All replicas of a shard have the same log, and the state that follows from it.
@@ -153,12 +168,11 @@ impl World {
             let id = replica.id();
             let same = replica.log().common_prefix(log);
             if replica.status() != Status::Normal || same != log.end() || replica.log().end() != log.end() {
-                let (status, end) = (replica.status(), replica.log().end());
-                let text = format!("{id:?} is {status:?}, and {same} of its {end} entries are those of {:?}", learner.id());
-                return violation("liveness", text);
+                let text = format!("{id:?} has {same} entries in common with {:?}", learner.id());
+                return violation("liveness", text + &self.group_text(shard));
             }
             if replica.executed() != log.end() {
-                return violation("liveness", format!("{id:?} has executed {}", replica.executed()));
+                return violation("liveness", format!("{id:?} lags{}", self.group_text(shard)));
             }
             if replica.application().values != state {
                 return violation("5", format!("{id:?} has executed something else than its log"));
@@ -217,9 +231,7 @@ fn replay(shard: ShardId, log: &Log<Change>) -> (BTreeMap<(ShardId, u8), u64>, B
     let (mut registers, mut answers) = (Registers::new(shard), BTreeMap::new());
     for (index, packet) in log.behind(0).filter_map(|(index, entry)| Some((index, Entry::packet(entry)?))) {
         let transaction = &packet.transaction;
-        answers
-            .entry(transaction.id)
-            .or_insert_with(|| registers.execute(index, &transaction.operation));
+        answers.entry(transaction.id).or_insert_with(|| registers.execute(index, &transaction.operation));
     }
     (registers.values, answers)
 }

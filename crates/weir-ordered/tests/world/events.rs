@@ -44,6 +44,13 @@ pub enum Event {
     FaultsEnd,
 }
 
+impl Event {
+    fn is_fault(&self) -> bool {
+        use Event::{CoordinatorCrash, Crash, LearnerCrash, Partition, SequencerFault};
+        matches!(self, Crash | LearnerCrash | CoordinatorCrash | SequencerFault | Partition)
+    }
+}
+
 impl World {
     pub(super) fn schedule(&mut self, after_ms: u64, event: Event) {
         self.events.insert((self.now_ms + after_ms, self.next_event), event);
@@ -94,6 +101,9 @@ impl World {
 
     pub(super) fn happen(&mut self, event: Event) -> Result<(), Violation> {
         let profile = self.profile;
+        if !self.network.is_faulty && event.is_fault() {
+            return Ok(());
+        }
         match event {
             Event::Deliver { from, to, message } => self.deliver(from, to, *message)?,
             Event::Timer(party) => self.on_timer(party)?,
@@ -132,7 +142,9 @@ impl World {
         let now_ms = self.now_ms;
         match to {
             Party::Replica(id) => self.step_replica(id, |each, out| each.step(now_ms, from, message, out))?,
-            Party::FailureCoordinator => self.step_coordinator(|each, out| each.step(now_ms, from, message, out)),
+            Party::FailureCoordinator => {
+                self.step_coordinator(|each, out| each.step(now_ms, from, message, out))
+            }
             Party::Sequencer(id) => self.step_sequencer(id, |each, out| each.step(message, out)),
             Party::Client(id) => {
                 let Some((client, _)) = self.clients.get_mut(&id) else { return Ok(()) };
@@ -162,11 +174,7 @@ impl World {
         Ok(())
     }
 
-    fn step_client(
-        &mut self,
-        id: CoordinatorId,
-        step: impl FnOnce(&mut SimClient, &mut Out),
-    ) {
+    fn step_client(&mut self, id: CoordinatorId, step: impl FnOnce(&mut SimClient, &mut Out)) {
         let mut out = Out::default();
         let Some((client, _)) = self.clients.get_mut(&id) else { return };
         step(client, &mut out);
@@ -187,7 +195,8 @@ impl World {
     fn begin_transaction(&mut self, id: CoordinatorId) {
         let shards = u64::from(self.cluster.shards);
         let chance = &mut self.chance;
-        let mut register = || -> Register { (chance.below(shards) as ShardId, chance.below(REGISTERS) as u8) };
+        let mut register =
+            || -> Register { (chance.below(shards) as ShardId, chance.below(REGISTERS) as u8) };
         let registers = vec![register(), register()];
         self.begin_on(id, registers);
         let Some((_, left)) = self.clients.get_mut(&id) else { return };

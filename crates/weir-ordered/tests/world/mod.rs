@@ -53,6 +53,17 @@ pub struct Counts {
     pub epochs: u64,
 }
 
+impl Counts {
+    pub fn add(&mut self, other: &Counts) {
+        self.answered += other.answered;
+        self.messages += other.messages;
+        self.dropped += other.dropped;
+        self.found += other.found;
+        self.views += other.views;
+        self.epochs += other.epochs;
+    }
+}
+
 /// A world.
 pub struct World {
     profile: Profile,
@@ -137,7 +148,8 @@ impl World {
             let Some(replica) = &host.machine else { continue };
             let (status, end) = (replica.status(), replica.log().end());
             let place = (replica.epoch(), replica.view());
-            text += &format!("\n{:?}: {status:?} {place:?}, {end} entries, {:?}", replica.id(), replica.drops());
+            text +=
+                &format!("\n{:?}: {status:?} {place:?}, {end} entries, {:?}", replica.id(), replica.drops());
         }
         Violation { invariant: "liveness", text }
     }
