@@ -7,8 +7,12 @@ use std::path::Path;
 use crate::layers::{code_of, is_test};
 
 /// Where planted bugs are declared.
-const DECLARED: [&str; 3] =
-    ["crates/weir-txn/src/faults.rs", "crates/weir-kv/src/faults.rs", "crates/weir-baselines/src/faults.rs"];
+const DECLARED: [&str; 4] = [
+    "crates/weir-txn/src/faults.rs",
+    "crates/weir-kv/src/faults.rs",
+    "crates/weir-baselines/src/faults.rs",
+    "crates/weir-ordered/src/faults.rs",
+];
 const FAULTS: &str = "faults::";
 /// Sets of planted bugs: of shards, and of coordinators over items and over relations.
 const PLANTED: [&str; 3] = ["PlantedBugs", "ClientBugs", "RelationBugs"];

@@ -11,6 +11,7 @@ use weir_core::ids::ShardId;
 use weir_core::lsn::Lsn;
 
 use crate::cluster::{Cluster, ReplicaId};
+use crate::faults::{CoordinatorFaults, NoFaults};
 use crate::message::{Effects, Message, Party, SequencerId};
 use crate::packet::{Epoch, Packet, Slot, View};
 use crate::replica::log::{Entry, Log};
@@ -66,8 +67,9 @@ struct ReplicaState<O> {
 
 /// The failure coordinator.
 #[derive(Debug)]
-pub struct FailureCoordinator<O> {
+pub struct FailureCoordinator<O, F: CoordinatorFaults = NoFaults> {
     cluster: Cluster,
+    faults: F,
     durable: Durable<O>,
     records: Vec<Record<O>>,
     noted: Lsn,
@@ -85,13 +87,14 @@ pub struct FailureCoordinator<O> {
     repeated_ms: u64,
 }
 
-impl<O: Clone> FailureCoordinator<O> {
+impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
     /// A failure coordinator with the records that were durable when it stopped; none for a new one.
-    pub fn new(now_ms: u64, cluster: Cluster, records: &[Record<O>]) -> Self {
+    pub fn new(now_ms: u64, cluster: Cluster, faults: F, records: &[Record<O>]) -> Self {
         let mut durable = Durable::default();
         records.iter().for_each(|record| durable.apply(record));
         FailureCoordinator {
             cluster,
+            faults,
             durable,
             records: Vec::new(),
             noted: Lsn::START,
@@ -179,6 +182,11 @@ impl<O: Clone> FailureCoordinator<O> {
 
     fn is_changing_epoch(&self) -> bool {
         self.durable.epoch_begun > self.durable.epoch
+    }
+
+    /// Position that a message waits for which tells a decision.
+    fn decided(&self) -> Lsn {
+        if self.faults.tells_before_record() { Lsn::START } else { self.noted }
     }
 
     fn note(&mut self, record: Record<O>) {

@@ -1,4 +1,4 @@
-//! Bugs that tests plant in replicas and clients (docs/decisions/0014-faults-are-a-type.md).
+//! Bugs that tests plant in replicas, failure coordinators and clients (docs/decisions/0014-faults-are-a-type.md).
 
 pub use weir_core::faults::NoFaults;
 use weir_core::faults::faults;
@@ -26,6 +26,19 @@ faults! {
     ignores_epoch_promise,
     /// A follower acknowledges entries without the NO-OPs of its learner.
     synchronizes_blindly,
+}
+
+faults! {
+    /// The faults of a failure coordinator.
+    CoordinatorFaults, CoordinatorBugs:
+    /// A decision is told before its record is durable.
+    tells_before_record,
+    /// The promises of the shard that lacks the packet are enough to drop it.
+    asks_one_shard,
+    /// A majority of promises without the learner is enough to drop a packet.
+    drops_without_learner,
+    /// An epoch starts with what each shard has itself, not with what its transactions' other participants have.
+    starts_shards_apart,
 }
 
 faults! {

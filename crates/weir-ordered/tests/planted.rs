@@ -1,9 +1,12 @@
 //! Bugs that the checks must catch: each in a world that is hard where the bug is.
 
-use weir_ordered::faults::{ClientBugs, PlantedBugs};
+use weir_ordered::faults::{ClientBugs, CoordinatorBugs, PlantedBugs};
 
 use crate::world::World;
 use crate::world::profile::Profile;
+
+/// Invariants of which a bug may break any first.
+const SAFETY: [&str; 6] = ["1", "2", "3", "4", "5", "6"];
 
 /// Seeds that a bug may need until it is caught.
 const SEEDS: u64 = 300;
@@ -36,7 +39,8 @@ fn with_epochs() -> Profile {
 /// The worlds in which bugs are caught hold all invariants without bugs.
 #[test]
 fn without_a_bug_nothing_is_caught() {
-    for profile in [hard(), with_epochs(), ragged(), islands(), Profile { replicas: 5, ..hard() }] {
+    let of_five = Profile { replicas: 5, ..hard() };
+    for profile in [hard(), with_epochs(), ragged(), islands(), without_coordinator(), of_five] {
         crate::seeds::run(0..8, |_| profile);
     }
 }
@@ -53,23 +57,6 @@ fn caught(invariants: &[&str], profile: Profile) {
     panic!("not caught in {SEEDS} seeds");
 }
 
-macro_rules! replica_bugs {
-    ($($name:ident: $invariants:expr, $profile:expr;)*) => {
-        $(#[test] fn $name() {
-            caught(&$invariants, Profile { bugs: PlantedBugs { $name: true, ..Default::default() }, ..$profile });
-        })*
-    };
-}
-
-macro_rules! client_bugs {
-    ($($name:ident: $invariants:expr, $profile:expr;)*) => {
-        $(#[test] fn $name() {
-            let client_bugs = ClientBugs { $name: true, ..Default::default() };
-            caught(&$invariants, Profile { client_bugs, ..$profile });
-        })*
-    };
-}
-
 /// Replicas differ in what they have and in what they hear, and learners die.
 fn ragged() -> Profile {
     Profile { lost: 150, patchy: 300, learner_crash_ms: 80, down_ms: 300, ..hard() }
@@ -81,21 +68,45 @@ fn islands() -> Profile {
     Profile { shards: 1, patchy: 400, partition_ms: 100, ..calm }
 }
 
-replica_bugs! {
-    skips_temporary_drops: ["2", "3", "6"], hard();
-    delivers_across_epochs: ["1", "2", "3", "4", "6"], with_epochs();
-    forgets_undrops: ["liveness"], hard();
-    forgets_promises: ["2", "3", "6"], hard();
-    answers_early: ["2", "3"], hard();
-    keeps_executed: ["5", "6"], islands();
-    executes_twice: ["5"], hard();
-    merges_no_drops: ["2", "3", "5", "6"], ragged();
-    ignores_epoch_promise: ["2", "3", "5", "6"], with_epochs();
-    synchronizes_blindly: ["5", "6"], hard();
+/// The failure coordinator crashes, too.
+fn without_coordinator() -> Profile {
+    Profile { coordinator_crash_ms: 40, patchy: 300, ..hard() }
 }
 
-client_bugs! {
-    learns_before_quorum: ["2", "5"], hard();
+macro_rules! bugs {
+    ($field:ident: $bugs:ident; $($name:ident: $invariants:expr, $profile:expr;)*) => {
+        $(#[test] fn $name() {
+            let $field = $bugs { $name: true, ..Default::default() };
+            caught(&$invariants, Profile { $field, ..$profile });
+        })*
+    };
+}
+
+bugs! {
+    bugs: PlantedBugs;
+    skips_temporary_drops: SAFETY, hard();
+    delivers_across_epochs: SAFETY, with_epochs();
+    forgets_undrops: ["liveness"], hard();
+    forgets_promises: SAFETY, hard();
+    answers_early: ["2"], hard();
+    keeps_executed: ["5", "6"], islands();
+    executes_twice: ["5"], hard();
+    merges_no_drops: SAFETY, ragged();
+    ignores_epoch_promise: SAFETY, with_epochs();
+    synchronizes_blindly: SAFETY, hard();
+}
+
+bugs! {
+    coordinator_bugs: CoordinatorBugs;
+    tells_before_record: SAFETY, without_coordinator();
+    asks_one_shard: SAFETY, hard();
+    drops_without_learner: SAFETY, islands();
+    starts_shards_apart: SAFETY, with_epochs();
+}
+
+bugs! {
+    client_bugs: ClientBugs;
+    learns_before_quorum: ["2"], hard();
     quorum_without_learner: ["5"], Profile { replicas: 5, ..hard() };
-    mixes_views: ["2", "5"], ragged();
+    mixes_views: ["2"], ragged();
 }

@@ -7,11 +7,12 @@ use weir_core::ids::ShardId;
 
 use crate::cluster::ReplicaId;
 use crate::failure_coordinator::{FailureCoordinator, Record, ReplicaState, Start};
+use crate::faults::CoordinatorFaults;
 use crate::message::{Effects, Message, Party, SequencerId};
 use crate::packet::{Epoch, Packet, Sequence, Slot};
 use crate::replica::log::{Entry, Log};
 
-impl<O: Clone> FailureCoordinator<O> {
+impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
     pub(super) fn on_sequencer_alive<R: Clone>(
         &mut self,
         now_ms: u64,
@@ -143,10 +144,20 @@ impl<O: Clone> FailureCoordinator<O> {
             last = last.max(state.entries.len() as Sequence);
         }
         for sequence in 1..=last {
-            let packet = packets.get(&slot(sequence));
+            let is_told = !self.faults.starts_shards_apart() || self.has_logged(shard, sequence);
+            let packet = packets.get(&slot(sequence)).filter(|_| is_told);
             log.push(packet.map_or(Entry::NoOp, |packet| Entry::Packet((*packet).clone())));
         }
         log.begin_epoch();
         Start { view, log }
+    }
+
+    /// Returns whether a replica of the shard has a packet at that place.
+    fn has_logged(&self, shard: ShardId, sequence: Sequence) -> bool {
+        let mut states = self.latest_states().filter(|(replica, _)| replica.shard == shard);
+        let entry = |state: &ReplicaState<O>| {
+            state.entries.get(sequence as usize - 1).and_then(Entry::packet).is_some()
+        };
+        states.any(|(_, state)| entry(state))
     }
 }

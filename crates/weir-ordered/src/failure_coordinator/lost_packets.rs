@@ -1,5 +1,6 @@
 //! Lost packets: found with any replica that has them, or dropped with the promises of all shards (eris.txt §6.3).
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_core::ids::ShardId;
@@ -7,6 +8,7 @@ use weir_core::lsn::Lsn;
 
 use crate::cluster::ReplicaId;
 use crate::failure_coordinator::{FailureCoordinator, Record};
+use crate::faults::CoordinatorFaults;
 use crate::message::{Effects, Message, Party};
 use crate::packet::{Packet, Slot, View};
 
@@ -14,15 +16,15 @@ use crate::packet::{Packet, Slot, View};
 #[derive(Debug, Default)]
 pub(super) struct Promises(BTreeMap<(ShardId, View), BTreeSet<u16>>);
 
-impl<O: Clone> FailureCoordinator<O> {
+impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
     /// Tells the decision, or asks all replicas of all shards: nobody knows who else was to have the packet.
     pub(super) fn on_find_txn<R: Clone>(&mut self, from: ReplicaId, slot: Slot, out: &mut Effects<O, R>) {
         if let Some(packet) = self.durable.found.get(&slot) {
-            out.send_after(Party::Replica(from), Message::TxnFound(packet.clone()), self.noted);
+            out.send_after(Party::Replica(from), Message::TxnFound(packet.clone()), self.decided());
         } else if self.durable.dropped.contains(&slot) {
-            out.send_after(Party::Replica(from), Message::TxnDropped { slot }, self.noted);
-        } else if !self.asking.contains_key(&slot) {
-            self.asking.insert(slot, Promises::default());
+            out.send_after(Party::Replica(from), Message::TxnDropped { slot }, self.decided());
+        } else if let Entry::Vacant(vacant) = self.asking.entry(slot) {
+            vacant.insert(Promises::default());
             out.send_to_all(self.cluster.all_replicas(), &Message::TxnRequest { slot }, Lsn::START);
         }
     }
@@ -43,7 +45,7 @@ impl<O: Clone> FailureCoordinator<O> {
         if packet.stamp.slots().any(|slot| self.durable.dropped.contains(&slot)) {
             for slot in packet.stamp.slots() {
                 self.drop_slot(slot, out);
-                out.send_after(Party::Replica(from), Message::TxnDropped { slot }, self.noted);
+                out.send_after(Party::Replica(from), Message::TxnDropped { slot }, self.decided());
             }
             return;
         }
@@ -53,7 +55,7 @@ impl<O: Clone> FailureCoordinator<O> {
         for slot in packet.stamp.slots() {
             self.asking.remove(&slot);
             let group = self.cluster.group(slot.shard);
-            out.send_to_all(group, &Message::TxnFound(packet.clone()), self.noted);
+            out.send_to_all(group, &Message::TxnFound(packet.clone()), self.decided());
         }
     }
 
@@ -67,14 +69,17 @@ impl<O: Clone> FailureCoordinator<O> {
     ) {
         let Some(promises) = self.asking.get_mut(&slot) else { return };
         promises.0.entry((from.shard, view)).or_default().insert(from.number);
-        let cluster = self.cluster;
-        let is_quorum =
-            |view: View, numbers: &BTreeSet<u16>| cluster.is_quorum(view, numbers.iter().copied());
+        let (cluster, faults) = (self.cluster, self.faults);
+        let is_quorum = |view: View, numbers: &BTreeSet<u16>| {
+            let is_majority = numbers.len() >= cluster.majority();
+            cluster.is_quorum(view, numbers.iter().copied()) || faults.drops_without_learner() && is_majority
+        };
         let has_promised = |shard: ShardId| {
             let mut views = promises.0.range((shard, 0)..=(shard, View::MAX));
             views.any(|(&(_, view), numbers)| is_quorum(view, numbers))
         };
-        if (0..cluster.shards).all(has_promised) {
+        let mut asked = (0..cluster.shards).filter(|shard| *shard == slot.shard || !faults.asks_one_shard());
+        if asked.all(has_promised) {
             self.drop_slot(slot, out);
         }
     }
@@ -84,7 +89,7 @@ impl<O: Clone> FailureCoordinator<O> {
         self.asking.remove(&slot);
         if !self.durable.dropped.contains(&slot) {
             self.note(Record::Dropped(slot));
-            out.send_to_all(self.cluster.all_replicas(), &Message::TxnDropped { slot }, self.noted);
+            out.send_to_all(self.cluster.all_replicas(), &Message::TxnDropped { slot }, self.decided());
         }
     }
 }

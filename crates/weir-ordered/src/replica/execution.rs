@@ -15,8 +15,11 @@ pub struct Execution<A: Application> {
     clients: BTreeMap<CoordinatorId, Answers<A::Answer>>,
     executed: Index,
     /// For each entry that has changed the client table, ascending: what the client's answers were before.
-    undo: Vec<(Index, CoordinatorId, Option<Answers<A::Answer>>)>,
+    undo: Vec<Undo<A::Answer>>,
 }
+
+/// An entry, its client, and what the client table had for that.
+type Undo<R> = (Index, CoordinatorId, Option<Answers<R>>);
 
 /// Answers that a client may ask for again.
 #[derive(Clone, Debug)]

@@ -256,7 +256,8 @@ impl World {
                 host.restart(|disk| Replica::new(now_ms, id, cluster, bugs, Registers::new(id.shard), disk));
             }
             Party::FailureCoordinator => {
-                self.coordinator.restart(|disk| FailureCoordinator::new(now_ms, cluster, disk));
+                let bugs = self.profile.coordinator_bugs;
+                self.coordinator.restart(|disk| FailureCoordinator::new(now_ms, cluster, bugs, disk));
             }
             Party::Sequencer(_) => self.start_sequencer(),
             Party::Client(_) => {}

@@ -5,7 +5,7 @@ mod events;
 mod host;
 mod network;
 pub mod profile;
-mod registers;
+pub mod registers;
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use weir_core::ids::CoordinatorId;
 use weir_ordered::client::Client;
 use weir_ordered::cluster::{Cluster, ReplicaId, Timeouts};
 use weir_ordered::failure_coordinator::{self, FailureCoordinator};
-use weir_ordered::faults::{ClientBugs, PlantedBugs};
+use weir_ordered::faults::{ClientBugs, CoordinatorBugs, PlantedBugs};
 use weir_ordered::message::{Effects, Message, Party, SequencerId};
 use weir_ordered::replica::{self, Replica};
 use weir_ordered::sequencer::Sequencer;
@@ -31,7 +31,8 @@ pub type Out = Effects<Change, Values>;
 pub type SimReplica = Replica<Registers, PlantedBugs>;
 pub type SimClient = Client<Change, Values, ClientBugs>;
 type ReplicaHost = Host<SimReplica, replica::records::Record<Change>>;
-type CoordinatorHost = Host<FailureCoordinator<Change>, failure_coordinator::Record<Change>>;
+pub type SimCoordinator = FailureCoordinator<Change, CoordinatorBugs>;
+type CoordinatorHost = Host<SimCoordinator, failure_coordinator::Record<Change>>;
 
 /// Interval of all timers.
 const TICK_MS: u64 = 5;
@@ -102,7 +103,7 @@ impl World {
             next_event: 0,
             network: Network { is_faulty: true, ..Network::default() },
             replicas: cluster.all_replicas().map(replica).collect(),
-            coordinator: Host::new(FailureCoordinator::new(0, cluster, &[])),
+            coordinator: Host::new(FailureCoordinator::new(0, cluster, profile.coordinator_bugs, &[])),
             sequencers: BTreeMap::new(),
             next_sequencer: 1,
             clients: (1..=profile.clients).map(client).collect(),
@@ -190,7 +191,7 @@ impl World {
         self.check_step(id)
     }
 
-    fn step_coordinator(&mut self, step: impl FnOnce(&mut FailureCoordinator<Change>, &mut Out)) {
+    fn step_coordinator(&mut self, step: impl FnOnce(&mut SimCoordinator, &mut Out)) {
         let mut out = Out::default();
         let Some(coordinator) = &mut self.coordinator.machine else { return };
         step(coordinator, &mut out);

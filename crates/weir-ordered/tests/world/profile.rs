@@ -1,7 +1,7 @@
 //! How hard a world is: drawn from its seed, so that seeds differ in kind.
 
 use weir_core::ids::ShardId;
-use weir_ordered::faults::{ClientBugs, PlantedBugs};
+use weir_ordered::faults::{ClientBugs, CoordinatorBugs, PlantedBugs};
 
 use crate::chance::Chance;
 
@@ -34,6 +34,7 @@ pub struct Profile {
     /// Longest time that a disk takes.
     pub disk_ms: u64,
     pub bugs: PlantedBugs,
+    pub coordinator_bugs: CoordinatorBugs,
     pub client_bugs: ClientBugs,
 }
 
@@ -60,6 +61,7 @@ impl Profile {
             down_ms: 1,
             disk_ms: 2,
             bugs: PlantedBugs::default(),
+            coordinator_bugs: CoordinatorBugs::default(),
             client_bugs: ClientBugs::default(),
         }
     }
