@@ -40,7 +40,7 @@ fn with_epochs() -> Profile {
 #[test]
 fn without_a_bug_nothing_is_caught() {
     let of_five = Profile { replicas: 5, ..hard() };
-    for profile in [hard(), with_epochs(), ragged(), islands(), without_coordinator(), of_five] {
+    for profile in [hard(), with_epochs(), ragged(), islands(), without_coordinator(), worst(), of_five] {
         crate::seeds::run(0..8, |_| profile);
     }
 }
@@ -71,6 +71,11 @@ fn islands() -> Profile {
 /// The failure coordinator crashes, too.
 fn without_coordinator() -> Profile {
     Profile { coordinator_crash_ms: 40, patchy: 300, ..hard() }
+}
+
+/// Everything fails, often and at once.
+fn worst() -> Profile {
+    Profile { shards: 3, coordinator_crash_ms: 100, sequencer_ms: 150, partition_ms: 120, ..ragged() }
 }
 
 macro_rules! bugs {

@@ -40,6 +40,14 @@ fn seeds_keep_all_invariants() {
 }
 
 #[test]
+fn a_seed_gives_the_same_world_again() {
+    for seed in 0..3 {
+        let run = || World::new(seed, Profile::of_seed(seed)).run().map_err(|violation| violation.text);
+        assert_eq!(run(), run());
+    }
+}
+
+#[test]
 fn groups_of_one_replica_keep_all_invariants() {
     run(0..20, |seed| Profile { replicas: 1, ..Profile::of_seed(seed) });
 }

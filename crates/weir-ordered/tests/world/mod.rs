@@ -44,7 +44,7 @@ const ANSWER_MS: u64 = 2_500;
 const REST_MS: u64 = 1_000;
 
 /// What has happened in a world.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub answered: u64,
     pub messages: u64,
