@@ -49,3 +49,24 @@ impl Drops {
         self.found.extend(&other.found);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fate_of_a_packet_is_that_of_any_of_its_slots() {
+        let stamp = Stamp { epoch: 1, sequences: [(0, 4), (2, 6)].into() };
+        let [own, other] = [(0, 4), (2, 6)].map(|(shard, sequence)| Slot { epoch: 1, shard, sequence });
+        let mut drops = Drops::default();
+        drops.temporary.insert(Slot { epoch: 2, ..own });
+        assert_eq!(drops.fate(&stamp), Fate::Logged);
+        drops.temporary.insert(other);
+        assert_eq!(drops.fate(&stamp), Fate::Undecided);
+        let mut found = drops.clone();
+        found.found.insert(other);
+        assert_eq!(found.fate(&stamp), Fate::Logged);
+        drops.permanent.insert(own);
+        assert_eq!(drops.fate(&stamp), Fate::Dropped);
+    }
+}

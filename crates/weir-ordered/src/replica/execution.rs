@@ -103,3 +103,74 @@ impl<A: Application> Execution<A> {
         client.answers.insert(sequence, answer);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::packet::{Packet, Stamp};
+
+    /// Adds numbers, and remembers the sums.
+    #[derive(Debug, Default)]
+    struct Sums(Vec<(Index, u64)>);
+
+    impl Application for Sums {
+        type Operation = u64;
+        type Answer = u64;
+
+        fn execute(&mut self, index: Index, operation: &u64) -> u64 {
+            let sum = self.0.last().map_or(0, |(_, sum)| *sum) + operation;
+            self.0.push((index, sum));
+            sum
+        }
+
+        fn roll_back(&mut self, to: Index) {
+            self.0.retain(|(index, _)| *index <= to);
+        }
+
+        fn forget(&mut self, _up_to: Index) {}
+    }
+
+    const fn txn(sequence: u64) -> TxnId {
+        TxnId { coordinator: 1, sequence }
+    }
+
+    fn entry(sequence: u64, floor: u64, operation: u64) -> Entry<u64> {
+        let stamp = Stamp { epoch: 1, sequences: [(0, 1)].into() };
+        let transaction = Transaction { id: txn(sequence), floor, destinations: [0].into(), operation };
+        Entry::Packet(Packet { stamp, transaction: Arc::new(transaction) })
+    }
+
+    fn executed(entries: &[Entry<u64>]) -> Execution<Sums> {
+        let mut execution = Execution::new(Sums::default());
+        entries.iter().for_each(|entry| execution.execute(entry, false));
+        execution
+    }
+
+    #[test]
+    fn a_repeated_transaction_keeps_its_first_answer() {
+        let execution = executed(&[entry(1, 1, 5), Entry::NoOp, entry(2, 1, 7), entry(1, 1, 5)]);
+        assert_eq!(execution.application().0, [(1, 5), (3, 12)]);
+        assert_eq!((execution.answer(txn(1)), execution.answer(txn(2))), (Some(&5), Some(&12)));
+        assert_eq!(execution.executed(), 4);
+    }
+
+    #[test]
+    fn a_transaction_below_the_floor_is_old_although_its_answer_is_forgotten() {
+        let execution = executed(&[entry(1, 1, 5), entry(2, 2, 7), entry(1, 1, 5)]);
+        assert_eq!(execution.answer(txn(1)), None);
+        assert_eq!(execution.application().0, [(1, 5), (2, 12)]);
+    }
+
+    #[test]
+    fn roll_back_restores_the_client_table() {
+        let mut execution = executed(&[entry(1, 1, 5), entry(2, 2, 7), entry(3, 3, 9)]);
+        execution.roll_back(1);
+        assert_eq!((execution.answer(txn(1)), execution.answer(txn(2))), (Some(&5), None));
+        execution.execute(&entry(2, 1, 7), false);
+        assert_eq!((execution.answer(txn(1)), execution.answer(txn(2))), (Some(&5), Some(&12)));
+        execution.roll_back(0);
+        assert_eq!((execution.answer(txn(1)), execution.executed()), (None, 0));
+    }
+}

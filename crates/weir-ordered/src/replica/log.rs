@@ -105,3 +105,47 @@ impl<O: Clone> Log<O> {
         behind.filter(move |packet| packet.stamp.epoch == epoch)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use weir_core::ids::{ShardId, TxnId};
+
+    use super::*;
+    use crate::packet::Transaction;
+
+    fn entry(epoch: Epoch, sequences: &[(ShardId, Sequence)]) -> Entry<()> {
+        let id = TxnId { coordinator: 1, sequence: 1 };
+        let transaction = Transaction { id, floor: 1, destinations: [0].into(), operation: () };
+        let stamp = Stamp { epoch, sequences: sequences.into() };
+        Entry::Packet(Packet { stamp, transaction: Arc::new(transaction) })
+    }
+
+    fn log_of_two_epochs() -> Log<()> {
+        let mut log = Log::default();
+        log.push(entry(1, &[(0, 1), (1, 1)]));
+        log.begin_epoch();
+        log.push(entry(2, &[(0, 1)]));
+        log.push(entry(2, &[(0, 2), (1, 1)]));
+        log
+    }
+
+    #[test]
+    fn sequences_begin_again_with_each_epoch() {
+        let log = log_of_two_epochs();
+        assert_eq!((log.end(), log.next_sequence(), log.index_of(2), log.sequence_of(3)), (3, 3, 3, 2));
+        assert_eq!(log.find(Slot { epoch: 2, shard: 1, sequence: 1 }), Some(3));
+        assert_eq!(log.find(Slot { epoch: 1, shard: 1, sequence: 1 }), None, "of an earlier epoch");
+    }
+
+    #[test]
+    fn a_slot_of_another_shard_drops_the_packet() {
+        let (mut log, before) = (log_of_two_epochs(), log_of_two_epochs());
+        log.drop_slot(Slot { epoch: 2, shard: 1, sequence: 1 });
+        assert!(log.get(3).is_some_and(|entry| entry.packet().is_none()));
+        assert_eq!((log.common_prefix(&before), before.common_prefix(&before)), (2, 3));
+        log.drop_slot(Slot { epoch: 2, shard: 1, sequence: 1 });
+        assert_eq!(log.end(), 3);
+    }
+}
