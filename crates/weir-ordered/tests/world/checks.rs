@@ -80,6 +80,9 @@ impl World {
         let Some(replica) = self.replicas.get(&id).and_then(|host| host.machine.as_ref()) else {
             return Ok(());
         };
+        if replica.application().is_damaged {
+            return violation("6", format!("{id:?} rolls back what a majority was to have"));
+        }
         if replica.status() != Status::Normal {
             self.history.seen.remove(&id);
             return Ok(());

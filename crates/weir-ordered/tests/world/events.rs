@@ -30,7 +30,7 @@ pub enum Event {
     Durable(Party, u64, Lsn),
     /// A client begins a transaction.
     Begin(CoordinatorId),
-    /// Some replica crashes, and again later.
+    /// Some replica, or a whole group, crashes, and again later.
     Crash,
     /// The learner of some shard crashes, and again later.
     LearnerCrash,
@@ -110,9 +110,7 @@ impl World {
             Event::Durable(party, start, up_to) => self.on_durable(party, start, up_to),
             Event::Begin(client) => self.begin_transaction(client),
             Event::Crash => {
-                let all: Vec<_> = self.replicas.keys().copied().collect();
-                let victim = self.chance.pick(&all);
-                self.crash_replica(victim);
+                self.crash_some();
                 self.schedule_fault(profile.crash_ms, Event::Crash);
             }
             Event::LearnerCrash => {
@@ -240,6 +238,16 @@ impl World {
         if let Some(host) = self.replicas.get_mut(&id) {
             host.crash(&mut self.chance);
             self.schedule_restart(Party::Replica(id));
+        }
+    }
+
+    fn crash_some(&mut self) {
+        let all: Vec<_> = self.replicas.keys().copied().collect();
+        let victim = self.chance.pick(&all);
+        if self.chance.per_mille(100) {
+            self.cluster.group(victim.shard).for_each(|each| self.crash_replica(each));
+        } else {
+            self.crash_replica(victim);
         }
     }
 

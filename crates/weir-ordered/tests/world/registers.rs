@@ -22,11 +22,13 @@ pub struct Registers {
     pub values: BTreeMap<Register, u64>,
     undo: Vec<(Index, Register, u64)>,
     forgotten: Index,
+    /// Whether an entry was to be rolled back that was forgotten.
+    pub is_damaged: bool,
 }
 
 impl Registers {
     pub fn new(shard: ShardId) -> Registers {
-        Registers { shard, values: BTreeMap::new(), undo: Vec::new(), forgotten: 0 }
+        Registers { shard, values: BTreeMap::new(), undo: Vec::new(), forgotten: 0, is_damaged: false }
     }
 }
 
@@ -46,7 +48,7 @@ impl Application for Registers {
     }
 
     fn roll_back(&mut self, to: Index) {
-        assert!(to >= self.forgotten, "rolls back to {to}, and {} is forgotten", self.forgotten);
+        self.is_damaged |= to < self.forgotten;
         while let Some((_, register, value)) = self.undo.pop_if(|(index, ..)| *index > to) {
             self.values.insert(register, value);
         }
