@@ -93,11 +93,13 @@ pub enum Message<O, R> {
         index: Index,
         no_ops: Vec<Slot>,
     },
-    /// The follower's durable log is that of the learner up to the index.
+    /// The follower's durable log is that of the learner up to the index, and ends at `end`: a learner that has restarted may lack entries
+    /// which were not durable.
     SyncAck {
         epoch: Epoch,
         view: View,
         index: Index,
+        end: Index,
     },
     /// A majority has the log up to the index.
     SyncCommit {

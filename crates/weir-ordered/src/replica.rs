@@ -73,8 +73,8 @@ pub struct Replica<A: Application, F: Faults = NoFaults> {
     acknowledged: BTreeMap<u16, Index>,
     /// Up to this index the log is that of the learner of the current view.
     aligned: Index,
-    /// End of the learner's log, as far as the replica has heard.
-    learner_end: Index,
+    /// End of the longest log in the view, as far as the replica has heard.
+    longest_end: Index,
     /// A majority has the log up to this index.
     synchronized: Index,
 }
@@ -111,7 +111,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
             view_change_sent_ms: None,
             synchronized_ms: None,
             acknowledged: BTreeMap::new(),
-            learner_end: 0,
+            longest_end: 0,
             synchronized: 0,
         };
         replica.execute();
@@ -211,8 +211,8 @@ impl<A: Application, F: Faults> Replica<A, F> {
             Message::SyncPrepare { epoch, view, index, no_ops } if self.is_current(epoch) => {
                 self.on_sync_prepare(now_ms, from, (view, index), &no_ops, out);
             }
-            Message::SyncAck { epoch, view, index } if self.is_current(epoch) => {
-                self.on_sync_ack(from, view, index, out);
+            Message::SyncAck { epoch, view, index, end } if self.is_current(epoch) => {
+                self.on_sync_ack(from, view, (index, end), out);
             }
             Message::SyncCommit { epoch, view, index } if self.is_current(epoch) => {
                 self.on_sync_commit(view, index);

@@ -66,8 +66,8 @@ impl<A: Application, F: Faults> Replica<A, F> {
         let epoch = next.epoch;
         let last_aside = self.aside.range(..(epoch + 1, 0)).next_back();
         let last_aside = last_aside.map_or(0, |((of, sequence), _)| if *of == epoch { *sequence } else { 0 });
-        let learner_end = self.learner_end.max(self.log().end());
-        let last = last_aside.max(self.log().sequence_of(learner_end));
+        let longest_end = self.longest_end.max(self.log().end());
+        let last = last_aside.max(self.log().sequence_of(longest_end));
         let slots = (next.sequence..=last).map(|sequence| Slot { sequence, ..next });
         let is_missing = |slot: &Slot| {
             !self.aside.contains_key(&(epoch, slot.sequence)) && !self.drops().permanent.contains(slot)

@@ -49,21 +49,28 @@ impl<A: Application, F: Faults> Replica<A, F> {
             return;
         }
         self.heard_ms = now_ms;
-        self.learner_end = self.learner_end.max(index);
+        self.longest_end = self.longest_end.max(index);
         if !self.faults.synchronizes_blindly() {
             no_ops.iter().for_each(|slot| self.on_dropped(now_ms, *slot, out));
         }
         if self.log().end() >= index {
             self.aligned = self.aligned.max(index);
-            let message = Message::SyncAck { epoch: self.durable.epoch, view, index };
+            let message = Message::SyncAck { epoch: self.durable.epoch, view, index, end: self.log().end() };
             out.send_after(Party::Replica(from), message, self.noted);
         }
     }
 
-    pub(super) fn on_sync_ack(&mut self, from: ReplicaId, view: View, index: Index, out: &mut EffectsOf<A>) {
+    pub(super) fn on_sync_ack(
+        &mut self,
+        from: ReplicaId,
+        view: View,
+        (index, end): (Index, Index),
+        out: &mut EffectsOf<A>,
+    ) {
         if view != self.durable.view || self.status() != Status::Normal || !self.is_learner() {
             return;
         }
+        self.longest_end = self.longest_end.max(end);
         let acknowledged = self.acknowledged.entry(from.number).or_default();
         *acknowledged = index.max(*acknowledged);
         let synchronized = self.acknowledged_by_majority();

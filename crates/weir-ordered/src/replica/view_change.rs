@@ -140,7 +140,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
         self.heard_ms = now_ms;
         self.synchronized_ms = None;
         self.aligned = self.log().end();
-        self.learner_end = 0;
+        self.longest_end = 0;
         self.execute();
         self.advance(out);
     }

@@ -204,7 +204,7 @@ impl World {
         }
     }
 
-    /// Begins a last transaction, on all shards: a replica that lacks the last packets hears of them.
+    /// Begins a last transaction, on all shards: a shard that has lost its last packet as a whole hears of it by the next one only.
     pub(super) fn begin_last(&mut self) {
         let registers = (0..self.cluster.shards).map(|shard| (shard, 0)).collect();
         self.begin_on(1, registers);
