@@ -7,11 +7,15 @@ use std::path::Path;
 use crate::layers::{code_of, is_test};
 
 /// Where planted bugs are declared.
-const DECLARED: [&str; 3] =
-    ["crates/weir-txn/src/faults.rs", "crates/weir-kv/src/faults.rs", "crates/weir-baselines/src/faults.rs"];
+const DECLARED: [&str; 4] = [
+    "crates/weir-txn/src/faults.rs",
+    "crates/weir-kv/src/faults.rs",
+    "crates/weir-baselines/src/faults.rs",
+    "crates/weir-ordered/src/faults.rs",
+];
 const FAULTS: &str = "faults::";
-/// Sets of planted bugs: of shards, and of coordinators over items and over relations.
-const PLANTED: [&str; 3] = ["PlantedBugs", "ClientBugs", "RelationBugs"];
+/// Sets of planted bugs: of shards and replicas, of clients, of coordinators over relations, of failure coordinators.
+const PLANTED: [&str; 4] = ["PlantedBugs", "ClientBugs", "RelationBugs", "CoordinatorBugs"];
 
 /// Sources of products that name planted bugs.
 pub fn complaints(root: &Path, files: &[String]) -> Vec<String> {

@@ -1,0 +1,80 @@
+//! The members of a cluster, and what all parties agree on: quorums, learners, timeouts.
+
+use weir_core::ids::ShardId;
+
+use crate::packet::View;
+
+/// A replica of a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReplicaId {
+    pub shard: ShardId,
+    /// From 0, below the size of a replica group.
+    pub number: u16,
+}
+
+/// Members and timeouts of a cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Cluster {
+    pub shards: ShardId,
+    /// Replicas of each shard: 2f + 1, of which f may be down.
+    pub replicas: u16,
+    pub timeouts: Timeouts,
+}
+
+/// How long a party waits before it does something, in milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// From the detection of a missing packet until its replica asks its peers.
+    pub gap_ms: u64,
+    /// From the detection of a missing packet until its replica asks the failure coordinator.
+    pub find_ms: u64,
+    /// Between two sendings of a message that is not answered.
+    pub resend_ms: u64,
+    /// Between two synchronizations, which are also the heartbeats of a learner and of a sequencer.
+    pub synchronize_ms: u64,
+    /// A learner that is silent for so long is suspected.
+    pub learner_ms: u64,
+    /// A view that has not started after so long is given up for the next one.
+    pub view_ms: u64,
+    /// A sequencer that is silent for so long is suspected.
+    pub sequencer_ms: u64,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Timeouts {
+            gap_ms: 10,
+            find_ms: 20,
+            resend_ms: 50,
+            synchronize_ms: 20,
+            learner_ms: 150,
+            view_ms: 100,
+            sequencer_ms: 150,
+        }
+    }
+}
+
+impl Cluster {
+    /// Size of a majority of a replica group: f + 1.
+    pub fn majority(&self) -> usize {
+        usize::from(self.replicas / 2 + 1)
+    }
+
+    pub fn learner(&self, shard: ShardId, view: View) -> ReplicaId {
+        ReplicaId { shard, number: (view % View::from(self.replicas)) as u16 }
+    }
+
+    pub fn group(&self, shard: ShardId) -> impl Iterator<Item = ReplicaId> + use<> {
+        (0..self.replicas).map(move |number| ReplicaId { shard, number })
+    }
+
+    pub fn all_replicas(&self) -> impl Iterator<Item = ReplicaId> + use<> {
+        let cluster = *self;
+        (0..self.shards).flat_map(move |shard| cluster.group(shard))
+    }
+
+    /// Returns whether these replicas of a shard, which agree on that view, are a majority with the learner among them (eris.txt §6.2).
+    pub fn is_quorum(&self, view: View, mut numbers: impl ExactSizeIterator<Item = u16>) -> bool {
+        numbers.len() >= self.majority() && numbers.any(|number| self.learner(0, view).number == number)
+    }
+}

@@ -1,0 +1,237 @@
+//! The failure coordinator: decides what becomes of lost packets, and begins epochs (eris.txt §6.3, §6.5).
+//!
+//! One durable process. It tells a decision once the record is durable, and keeps it until the epoch ends.
+
+mod epochs;
+mod lost_packets;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_core::ids::ShardId;
+use weir_core::lsn::Lsn;
+
+use crate::cluster::{Cluster, ReplicaId};
+use crate::faults::{CoordinatorFaults, NoFaults};
+use crate::message::{Effects, Message, Party, SequencerId};
+use crate::packet::{Epoch, Packet, Slot, View};
+use crate::replica::log::{Entry, Log};
+use lost_packets::Promises;
+
+/// One change of the durable state.
+#[derive(Clone, Debug)]
+pub enum Record<O> {
+    /// All participants log the packet.
+    Found(Packet<O>),
+    /// No participant logs a packet with that slot.
+    Dropped(Slot),
+    /// Nothing more is decided in earlier epochs.
+    EpochBegun(Epoch),
+    /// What all replicas of each shard start the epoch with.
+    EpochDecided(Epoch, BTreeMap<ShardId, Start<O>>),
+    /// The sequencer of the epoch, which never has another one.
+    SequencerChosen(Epoch, SequencerId),
+}
+
+/// What the replicas of a shard start an epoch with.
+#[derive(Clone, Debug)]
+pub struct Start<O> {
+    pub view: View,
+    pub log: Log<O>,
+}
+
+/// The state that records restore.
+#[derive(Debug)]
+struct Durable<O> {
+    /// The latest epoch whose start is decided. 0: before the first, when all logs are empty.
+    epoch: Epoch,
+    /// The latest epoch that has begun; while it is later than `epoch`, replicas are asked for their states.
+    epoch_begun: Epoch,
+    /// The start of `epoch`.
+    starts: BTreeMap<ShardId, Start<O>>,
+    /// The sequencer of `epoch`.
+    sequencer: Option<SequencerId>,
+    /// Decisions of `epoch`. No slot is in both.
+    found: BTreeMap<Slot, Packet<O>>,
+    dropped: BTreeSet<Slot>,
+}
+
+/// State of a replica at the end of an epoch.
+#[derive(Debug)]
+struct ReplicaState<O> {
+    /// The last epoch that has started there.
+    started: Epoch,
+    view: View,
+    /// The entries of that epoch, from its sequence 1.
+    entries: Vec<Entry<O>>,
+}
+
+/// The failure coordinator.
+#[derive(Debug)]
+pub struct FailureCoordinator<O, F: CoordinatorFaults = NoFaults> {
+    cluster: Cluster,
+    faults: F,
+    durable: Durable<O>,
+    records: Vec<Record<O>>,
+    noted: Lsn,
+    /// Lost packets of `epoch` on which nothing is decided.
+    asking: BTreeMap<Slot, Promises>,
+    /// States for the epoch that has begun and is not decided.
+    states: BTreeMap<ReplicaId, ReplicaState<O>>,
+    /// Replicas in which `epoch` has started.
+    started: BTreeSet<ReplicaId>,
+    /// When each sequencer was last heard.
+    heard_ms: BTreeMap<SequencerId, u64>,
+    /// When the sequencer of the epoch was chosen, or this process began.
+    chosen_ms: u64,
+    /// When unanswered messages were last repeated.
+    repeated_ms: u64,
+}
+
+impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
+    /// A failure coordinator with the records that were durable when it stopped; none for a new one.
+    pub fn new(now_ms: u64, cluster: Cluster, faults: F, records: &[Record<O>]) -> Self {
+        let mut durable = Durable::default();
+        records.iter().for_each(|record| durable.apply(record));
+        FailureCoordinator {
+            cluster,
+            faults,
+            durable,
+            records: Vec::new(),
+            noted: Lsn::START,
+            asking: BTreeMap::new(),
+            states: BTreeMap::new(),
+            started: BTreeSet::new(),
+            heard_ms: BTreeMap::new(),
+            chosen_ms: now_ms,
+            repeated_ms: now_ms,
+        }
+    }
+
+    /// The latest epoch whose start is decided.
+    pub fn epoch(&self) -> Epoch {
+        self.durable.epoch
+    }
+
+    /// Slots of the current epoch whose packets no participant logs.
+    pub fn dropped(&self) -> &BTreeSet<Slot> {
+        &self.durable.dropped
+    }
+
+    /// Takes the records of the steps since the last call, in order.
+    pub fn take_records(&mut self) -> Vec<Record<O>> {
+        std::mem::take(&mut self.records)
+    }
+
+    /// Takes one message and runs it to completion.
+    pub fn step<R: Clone>(
+        &mut self,
+        now_ms: u64,
+        from: Party,
+        message: Message<O, R>,
+        out: &mut Effects<O, R>,
+    ) {
+        match (from, message) {
+            (Party::Replica(replica), message) => self.on_replica(now_ms, replica, message, out),
+            (Party::Sequencer(sequencer), Message::SequencerAlive { epoch }) => {
+                self.on_sequencer_alive(now_ms, sequencer, epoch, out);
+            }
+            (Party::Client(_), Message::SequencerRequest) => self.tell_sequencer(from, out),
+            _ => {}
+        }
+    }
+
+    /// Called every few milliseconds.
+    pub fn on_timer<R: Clone>(&mut self, now_ms: u64, out: &mut Effects<O, R>) {
+        self.suspect_sequencer(now_ms);
+        self.choose_sequencer(now_ms, out);
+        if now_ms >= self.repeated_ms + self.cluster.timeouts.resend_ms {
+            self.repeated_ms = now_ms;
+            self.repeat_requests(out);
+            self.repeat_epoch(out);
+        }
+    }
+
+    fn on_replica<R: Clone>(
+        &mut self,
+        now_ms: u64,
+        from: ReplicaId,
+        message: Message<O, R>,
+        out: &mut Effects<O, R>,
+    ) {
+        match message {
+            Message::FindTxn { slot } if self.decides(slot.epoch) => self.on_find_txn(from, slot, out),
+            Message::HasTxn(packet) if self.decides(packet.stamp.epoch) => self.on_has_txn(from, packet, out),
+            Message::TempDropped { slot, view } if self.decides(slot.epoch) => {
+                self.on_temp_dropped(from, slot, view, out);
+            }
+            Message::EpochChangeRequest { .. } if !self.is_changing_epoch() => self.send_start(from, out),
+            Message::EpochState { epoch, started, view, entries } if epoch == self.durable.epoch_begun => {
+                self.on_epoch_state(now_ms, from, ReplicaState { started, view, entries }, out);
+            }
+            Message::EpochStarted { epoch } if epoch == self.durable.epoch => {
+                self.started.insert(from);
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns whether lost packets of that epoch are decided. Once the next epoch has begun, its start decides about them.
+    fn decides(&self, epoch: Epoch) -> bool {
+        epoch == self.durable.epoch && !self.is_changing_epoch()
+    }
+
+    fn is_changing_epoch(&self) -> bool {
+        self.durable.epoch_begun > self.durable.epoch
+    }
+
+    /// Position that a message waits for which tells a decision.
+    fn decided(&self) -> Lsn {
+        if self.faults.tells_before_record() { Lsn::START } else { self.noted }
+    }
+
+    fn note(&mut self, record: Record<O>) {
+        self.durable.apply(&record);
+        self.records.push(record);
+        self.noted = self.noted.plus(1);
+    }
+}
+
+impl<O> Default for Durable<O> {
+    fn default() -> Self {
+        Durable {
+            epoch: 0,
+            epoch_begun: 0,
+            starts: BTreeMap::new(),
+            sequencer: None,
+            found: BTreeMap::new(),
+            dropped: BTreeSet::new(),
+        }
+    }
+}
+
+impl<O: Clone> Durable<O> {
+    fn apply(&mut self, record: &Record<O>) {
+        match record {
+            Record::Found(packet) => {
+                self.found.extend(packet.stamp.slots().map(|slot| (slot, packet.clone())));
+            }
+            Record::Dropped(slot) => {
+                assert!(!self.found.contains_key(slot), "a slot is decided once");
+                self.dropped.insert(*slot);
+            }
+            Record::EpochBegun(epoch) => {
+                assert!(*epoch > self.epoch_begun, "epochs ascend");
+                self.epoch_begun = *epoch;
+            }
+            Record::EpochDecided(epoch, starts) => {
+                assert!(*epoch == self.epoch_begun && *epoch > self.epoch, "an epoch is decided once");
+                *self = Durable { epoch: *epoch, starts: starts.clone(), ..Durable::default() };
+                self.epoch_begun = *epoch;
+            }
+            Record::SequencerChosen(epoch, sequencer) => {
+                assert!(*epoch == self.epoch && self.sequencer.is_none(), "an epoch has one sequencer");
+                self.sequencer = Some(*sequencer);
+            }
+        }
+    }
+}

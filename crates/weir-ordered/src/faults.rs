@@ -1,0 +1,65 @@
+//! Bugs that tests plant in replicas, failure coordinators and clients (docs/decisions/0014-faults-are-a-type.md).
+
+pub use weir_core::faults::NoFaults;
+use weir_core::faults::faults;
+
+faults! {
+    /// The faults of a replica.
+    Faults, PlantedBugs:
+    /// A packet is logged although its drop was promised to the failure coordinator.
+    skips_temporary_drops,
+    /// A packet of an earlier epoch is logged in the place of one of the current epoch.
+    delivers_across_epochs,
+    /// A packet that the failure coordinator has found stays promised away.
+    forgets_undrops,
+    /// A restarted replica has forgotten its temporary drops (S18).
+    forgets_promises,
+    /// A reply leaves before the entry is durable (S16).
+    answers_early,
+    /// A learner that adopts another log keeps what it has executed.
+    keeps_executed,
+    /// A repeated transaction is executed again.
+    executes_twice,
+    /// The learner of a new view ignores the drops that other replicas have promised.
+    merges_no_drops,
+    /// A replica that has promised its state to a later epoch goes on in the earlier one.
+    ignores_epoch_promise,
+    /// A follower acknowledges entries without the NO-OPs of its learner.
+    synchronizes_blindly,
+}
+
+faults! {
+    /// The faults of a failure coordinator.
+    CoordinatorFaults, CoordinatorBugs:
+    /// A decision is told before its record is durable.
+    tells_before_record,
+    /// The promises of the shard that lacks the packet are enough to drop it.
+    asks_one_shard,
+    /// A majority of promises without the learner is enough to drop a packet.
+    drops_without_learner,
+    /// An epoch starts with what each shard has itself, not with what its transactions' other participants have.
+    starts_shards_apart,
+}
+
+faults! {
+    /// The faults of a client.
+    ClientFaults, ClientBugs:
+    /// The reply of the learner alone is an answer.
+    learns_before_quorum,
+    /// A majority without the learner is a quorum; the answer is that of any reply.
+    quorum_without_learner,
+    /// Replies of different views and epochs count together.
+    mixes_views,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Client;
+
+    #[test]
+    fn a_product_carries_no_faults() {
+        assert!(size_of::<Client<(), ()>>() < size_of::<Client<(), (), ClientBugs>>());
+        assert_eq!(size_of::<NoFaults>(), 0);
+    }
+}

@@ -1,0 +1,180 @@
+//! Messages between the parties, and what a step of a party sends.
+
+use std::sync::Arc;
+
+use weir_core::ids::{CoordinatorId, TxnId};
+use weir_core::lsn::{Lsn, Outgoing};
+
+use crate::cluster::ReplicaId;
+use crate::packet::{Epoch, Index, Packet, Slot, Transaction, View};
+use crate::replica::log::{Entry, Log};
+use crate::replica::records::Shared;
+
+/// Identifies a start of a sequencer. No two starts have the same one, so that no epoch is given to both.
+pub type SequencerId = u64;
+
+/// Whoever sends or receives a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Party {
+    Client(CoordinatorId),
+    Sequencer(SequencerId),
+    Replica(ReplicaId),
+    FailureCoordinator,
+}
+
+/// A message. `O` is the operation of a transaction, `R` the answer of a shard.
+#[derive(Clone, Debug)]
+pub enum Message<O, R> {
+    /// Client to sequencer: stamp it and send it on.
+    Submit(Arc<Transaction<O>>),
+    /// Sequencer to all replicas of all participants.
+    Packet(Packet<O>),
+    /// Replica to client: the packet is at that index of its durable log.
+    Reply(Reply<R>),
+    /// Client to failure coordinator.
+    SequencerRequest,
+    /// Failure coordinator to clients, and to the sequencer itself.
+    NewSequencer {
+        epoch: Epoch,
+        sequencer: SequencerId,
+    },
+    /// Sequencer to failure coordinator: a heartbeat. Epoch 0: it has none yet.
+    SequencerAlive {
+        epoch: Epoch,
+    },
+
+    /// Replica to its peers: who has the packet of that slot?
+    SlotRequest {
+        slot: Slot,
+    },
+    SlotFound(Packet<O>),
+    /// The failure coordinator has dropped the packet of that slot.
+    SlotDropped {
+        slot: Slot,
+    },
+    /// Replica to failure coordinator: it needs the packet of that slot, or the decision on it.
+    FindTxn {
+        slot: Slot,
+    },
+    /// Failure coordinator to all replicas of all shards.
+    TxnRequest {
+        slot: Slot,
+    },
+    HasTxn(Packet<O>),
+    /// The sender, which was in that view, logs no packet with that slot until it hears the decision.
+    TempDropped {
+        slot: Slot,
+        view: View,
+    },
+    /// Failure coordinator to the replicas of all participants.
+    TxnFound(Packet<O>),
+    /// Failure coordinator to all replicas.
+    TxnDropped {
+        slot: Slot,
+    },
+
+    /// Replica to its peers: it takes no packet in earlier views, and this is its state.
+    ViewChange {
+        epoch: Epoch,
+        view: View,
+        state: Shared<O>,
+    },
+    /// Learner to its followers.
+    StartView {
+        epoch: Epoch,
+        view: View,
+        state: Shared<O>,
+    },
+
+    /// Learner to followers, also its heartbeat: its log reaches the index; the NO-OPs are those since the view began.
+    SyncPrepare {
+        epoch: Epoch,
+        view: View,
+        index: Index,
+        no_ops: Vec<Slot>,
+    },
+    /// The follower's durable log is that of the learner up to the index, and ends at `end`: a learner that has restarted may lack entries
+    /// which were not durable.
+    SyncAck {
+        epoch: Epoch,
+        view: View,
+        index: Index,
+        end: Index,
+    },
+    /// A majority has the log up to the index.
+    SyncCommit {
+        epoch: Epoch,
+        view: View,
+        index: Index,
+    },
+
+    /// Replica to failure coordinator: it lacks the start of that epoch.
+    EpochChangeRequest {
+        epoch: Epoch,
+    },
+    /// Failure coordinator to all replicas.
+    EpochStateRequest {
+        epoch: Epoch,
+    },
+    /// The sender does nothing more in earlier epochs, and this is what it has of the last that it has started.
+    EpochState {
+        epoch: Epoch,
+        started: Epoch,
+        view: View,
+        entries: Vec<Entry<O>>,
+    },
+    StartEpoch {
+        epoch: Epoch,
+        view: View,
+        log: Log<O>,
+    },
+    EpochStarted {
+        epoch: Epoch,
+    },
+}
+
+/// Answer of one replica. Replies with the same epoch, view and index speak of the same entry of the same log.
+#[derive(Clone, Debug)]
+pub struct Reply<R> {
+    pub txn: TxnId,
+    pub epoch: Epoch,
+    pub view: View,
+    pub index: Index,
+    /// Only the learner has one.
+    pub answer: Option<R>,
+}
+
+/// Messages that a step sends.
+#[derive(Debug)]
+pub struct Effects<O, R> {
+    pub messages: Vec<Outgoing<Party, Message<O, R>>>,
+}
+
+impl<O, R> Default for Effects<O, R> {
+    fn default() -> Self {
+        Effects { messages: Vec::new() }
+    }
+}
+
+impl<O: Clone, R: Clone> Effects<O, R> {
+    /// Sends a message that depends on no record.
+    pub fn send(&mut self, to: Party, message: Message<O, R>) {
+        self.send_after(to, message, Lsn::START);
+    }
+
+    /// Sends a message once the sender's records are durable up to that position.
+    pub fn send_after(&mut self, to: Party, message: Message<O, R>, after: Lsn) {
+        self.messages.push(Outgoing { to, message, after });
+    }
+
+    pub fn send_to_all(
+        &mut self,
+        replicas: impl Iterator<Item = ReplicaId>,
+        message: &Message<O, R>,
+        after: Lsn,
+    ) {
+        for replica in replicas {
+            self.send_after(Party::Replica(replica), message.clone(), after);
+        }
+    }
+}

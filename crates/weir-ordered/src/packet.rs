@@ -1,0 +1,62 @@
+//! Transactions, and the places in the orders of their shards that the sequencer stamps on them (eris.txt §5.2).
+
+use std::sync::Arc;
+
+use weir_core::ids::{ShardId, TxnId};
+
+/// Number of a sequencer's reign. Epochs never come again; replicas take packets of one epoch only.
+pub type Epoch = u64;
+/// Number whose remainder by the size of a replica group is the number of the designated learner.
+pub type View = u64;
+/// Number of a packet among those of one epoch for one shard, from 1.
+pub type Sequence = u64;
+/// Number of an entry in the log of a shard, over all epochs, from 1. The end of an empty log is 0.
+pub type Index = u64;
+
+/// A place in the order of a shard. The sequencer gives it to at most one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot {
+    pub epoch: Epoch,
+    pub shard: ShardId,
+    pub sequence: Sequence,
+}
+
+/// The slots of one packet: one of each participant, all of one epoch.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stamp {
+    pub epoch: Epoch,
+    /// Ascending by shard.
+    pub sequences: Box<[(ShardId, Sequence)]>,
+}
+
+impl Stamp {
+    pub fn sequence_at(&self, shard: ShardId) -> Option<Sequence> {
+        self.sequences.iter().find(|(at, _)| *at == shard).map(|(_, sequence)| *sequence)
+    }
+
+    pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.sequences.iter().map(|&(shard, sequence)| Slot { epoch: self.epoch, shard, sequence })
+    }
+
+    pub fn has(&self, slot: Slot) -> bool {
+        self.epoch == slot.epoch && self.sequence_at(slot.shard) == Some(slot.sequence)
+    }
+}
+
+/// An independent transaction, whole: every participant has the operation of all of them (soundness S18).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transaction<O> {
+    pub id: TxnId,
+    /// The client has the answers of all its transactions with a lower sequence, and sends them no more.
+    pub floor: u64,
+    /// The shards that execute it: ascending, each once, at least one.
+    pub destinations: Box<[ShardId]>,
+    pub operation: O,
+}
+
+/// A transaction with its stamp. A client that repeats a transaction causes several packets of it, each with a stamp of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet<O> {
+    pub stamp: Stamp,
+    pub transaction: Arc<Transaction<O>>,
+}

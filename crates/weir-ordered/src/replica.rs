@@ -1,0 +1,268 @@
+//! A replica of a shard: keeps the log, and executes it if it is the designated learner of its view (eris.txt §6).
+
+mod drops;
+mod epoch_change;
+mod execution;
+pub mod log;
+mod lost_packets;
+mod normal;
+pub mod records;
+mod synchronization;
+mod view_change;
+
+use std::collections::BTreeMap;
+
+use weir_core::lsn::Lsn;
+
+use crate::application::Application;
+use crate::cluster::{Cluster, ReplicaId};
+use crate::faults::{Faults, NoFaults};
+use crate::message::{Effects, Message, Party};
+use crate::packet::{Epoch, Index, Packet, Sequence, View};
+use execution::Execution;
+use log::Log;
+use lost_packets::Wanted;
+use records::{Durable, Record, Shared};
+
+pub use drops::{Drops, Fate};
+
+/// Messages that a replica sends.
+pub type EffectsOf<A> = Effects<<A as Application>::Operation, <A as Application>::Answer>;
+/// Messages that a replica takes.
+pub type MessageOf<A> = Message<<A as Application>::Operation, <A as Application>::Answer>;
+
+/// What a replica does at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It logs packets.
+    Normal,
+    /// It has promised to log nothing in older views, and waits for the start of its view.
+    ViewChange,
+    /// It has promised to do nothing in older epochs, and waits for the start of a new one.
+    EpochChange,
+}
+
+/// A replica.
+#[derive(Debug)]
+pub struct Replica<A: Application, F: Faults = NoFaults> {
+    id: ReplicaId,
+    cluster: Cluster,
+    faults: F,
+    durable: Durable<A::Operation>,
+    /// Records that the driver has not taken yet.
+    records: Vec<Record<A::Operation>>,
+    /// Position after the last record.
+    noted: Lsn,
+    execution: Execution<A>,
+    /// Packets of the current epoch, or of later ones, which are not in the log: something before them is missing, or they wait for the
+    /// failure coordinator.
+    aside: BTreeMap<(Epoch, Sequence), Packet<A::Operation>>,
+    /// What is missing, if anything is.
+    wanted: Option<Wanted>,
+    /// Latest epoch that the replica has heard of.
+    epoch_seen: Epoch,
+    epoch_asked_ms: Option<u64>,
+    /// States of peers for the view that the replica changes to.
+    view_changes: BTreeMap<u16, Shared<A::Operation>>,
+    /// When the replica last heard from its learner; in a view change, when that began.
+    heard_ms: u64,
+    view_change_sent_ms: Option<u64>,
+    /// When the learner last synchronized.
+    synchronized_ms: Option<u64>,
+    /// Up to which index each follower's log is that of this learner, as far as it has acknowledged.
+    acknowledged: BTreeMap<u16, Index>,
+    /// Up to this index the log is that of the learner of the current view.
+    aligned: Index,
+    /// End of the longest log in the view, as far as the replica has heard.
+    longest_end: Index,
+    /// A majority has the log up to this index.
+    synchronized: Index,
+}
+
+impl<A: Application, F: Faults> Replica<A, F> {
+    /// A replica with the records that were durable when it stopped; none for a new one. `application`: its state before the first entry.
+    pub fn new(
+        now_ms: u64,
+        id: ReplicaId,
+        cluster: Cluster,
+        faults: F,
+        application: A,
+        records: &[Record<A::Operation>],
+    ) -> Self {
+        let mut durable = Durable::default();
+        let is_kept =
+            |record: &&Record<_>| !faults.forgets_promises() || !matches!(record, Record::Promised(_));
+        records.iter().filter(is_kept).for_each(|record| durable.apply(record));
+        let mut replica = Replica {
+            id,
+            cluster,
+            faults,
+            aligned: durable.view_start,
+            durable,
+            records: Vec::new(),
+            noted: Lsn::START,
+            execution: Execution::new(application),
+            aside: BTreeMap::new(),
+            wanted: None,
+            epoch_seen: 0,
+            epoch_asked_ms: None,
+            view_changes: BTreeMap::new(),
+            heard_ms: now_ms,
+            view_change_sent_ms: None,
+            synchronized_ms: None,
+            acknowledged: BTreeMap::new(),
+            longest_end: 0,
+            synchronized: 0,
+        };
+        replica.execute();
+        replica
+    }
+
+    pub fn id(&self) -> ReplicaId {
+        self.id
+    }
+
+    pub fn epoch(&self) -> Epoch {
+        self.durable.epoch
+    }
+
+    pub fn view(&self) -> View {
+        self.durable.view
+    }
+
+    pub fn log(&self) -> &Log<A::Operation> {
+        &self.durable.shared.log
+    }
+
+    pub fn drops(&self) -> &Drops {
+        &self.durable.shared.drops
+    }
+
+    /// Up to this index a majority of the shard is known to have the same log.
+    pub fn synchronized(&self) -> Index {
+        self.synchronized
+    }
+
+    pub fn executed(&self) -> Index {
+        self.execution.executed()
+    }
+
+    pub fn application(&self) -> &A {
+        self.execution.application()
+    }
+
+    pub fn status(&self) -> Status {
+        let Durable { epoch, epoch_promised, is_view_started, .. } = self.durable;
+        if epoch_promised > epoch && !self.faults.ignores_epoch_promise() {
+            Status::EpochChange
+        } else if is_view_started {
+            Status::Normal
+        } else {
+            Status::ViewChange
+        }
+    }
+
+    pub fn is_learner(&self) -> bool {
+        self.cluster.learner(self.id.shard, self.durable.view) == self.id
+    }
+
+    /// Takes the records of the steps since the last call, in order.
+    pub fn take_records(&mut self) -> Vec<Record<A::Operation>> {
+        std::mem::take(&mut self.records)
+    }
+
+    /// Takes one message and runs it to completion.
+    pub fn step(&mut self, now_ms: u64, from: Party, message: MessageOf<A>, out: &mut EffectsOf<A>) {
+        match (from, message) {
+            (Party::Sequencer(_), Message::Packet(packet)) => self.on_packet(packet, out),
+            (Party::FailureCoordinator, message) => self.on_decision(now_ms, message, out),
+            (Party::Replica(from), message) if from.shard == self.id.shard => {
+                self.on_peer(now_ms, from, message, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// Called every few milliseconds.
+    pub fn on_timer(&mut self, now_ms: u64, out: &mut EffectsOf<A>) {
+        match self.status() {
+            Status::Normal => {
+                self.look_for_missing(now_ms, out);
+                self.synchronize(now_ms, out);
+                self.suspect_learner(now_ms, out);
+            }
+            Status::ViewChange => self.repeat_view_change(now_ms, out),
+            Status::EpochChange => {}
+        }
+        self.ask_for_epoch(now_ms, out);
+    }
+
+    fn on_peer(&mut self, now_ms: u64, from: ReplicaId, message: MessageOf<A>, out: &mut EffectsOf<A>) {
+        match message {
+            Message::SlotRequest { slot } => self.on_slot_request(from, slot, out),
+            Message::SlotFound(packet) => self.on_packet(packet, out),
+            Message::SlotDropped { slot } => self.on_dropped(now_ms, slot, out),
+            Message::ViewChange { epoch, view, state } if self.is_current(epoch) => {
+                self.on_view_change(now_ms, from, view, state, out);
+            }
+            Message::StartView { epoch, view, state } if self.is_current(epoch) => {
+                self.on_start_view(now_ms, view, state, out);
+            }
+            Message::SyncPrepare { epoch, view, index, no_ops } if self.is_current(epoch) => {
+                self.on_sync_prepare(now_ms, from, (view, index), &no_ops, out);
+            }
+            Message::SyncAck { epoch, view, index, end } if self.is_current(epoch) => {
+                self.on_sync_ack(from, view, (index, end), out);
+            }
+            Message::SyncCommit { epoch, view, index } if self.is_current(epoch) => {
+                self.on_sync_commit(view, index);
+            }
+            _ => {}
+        }
+    }
+
+    fn on_decision(&mut self, now_ms: u64, message: MessageOf<A>, out: &mut EffectsOf<A>) {
+        match message {
+            Message::TxnRequest { slot } => self.on_txn_request(slot, out),
+            Message::TxnFound(packet) => self.on_found(now_ms, packet, out),
+            Message::TxnDropped { slot } => self.on_dropped(now_ms, slot, out),
+            Message::EpochStateRequest { epoch } => self.on_epoch_state_request(epoch, out),
+            Message::StartEpoch { epoch, view, log } => self.on_start_epoch(now_ms, (epoch, view), log, out),
+            _ => {}
+        }
+    }
+
+    /// Returns whether the replica takes messages of that epoch.
+    fn is_current(&mut self, epoch: Epoch) -> bool {
+        self.epoch_seen = self.epoch_seen.max(epoch);
+        epoch == self.durable.epoch && self.status() != Status::EpochChange
+    }
+
+    fn peers(&self) -> impl Iterator<Item = ReplicaId> + use<A, F> {
+        let own = self.id;
+        self.cluster.group(own.shard).filter(move |peer| *peer != own)
+    }
+
+    /// Changes the durable state. If that changes entries that are executed, their execution is undone.
+    fn note(&mut self, record: Record<A::Operation>) {
+        let unchanged = self.durable.unchanged_by(&record);
+        if !self.faults.keeps_executed() {
+            self.execution.roll_back(unchanged);
+        }
+        self.durable.apply(&record);
+        self.records.push(record);
+        self.noted = self.noted.plus(1);
+    }
+
+    /// Executes what may be executed: the whole log at the learner, what is synchronized at others.
+    fn execute(&mut self) {
+        let log = &self.durable.shared.log;
+        let is_learner = self.is_learner() && self.status() == Status::Normal;
+        let up_to = if is_learner { log.end() } else { self.synchronized.min(self.aligned) };
+        while let Some(entry) = log.get(self.execution.executed() + 1)
+            && self.execution.executed() < up_to
+        {
+            self.execution.execute(entry, self.faults.executes_twice());
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The normal case: packets are logged in the order of their sequences, and answered (eris.txt §6.2).
+
+use crate::application::Application;
+use crate::faults::Faults;
+use crate::message::{Message, Party, Reply};
+use crate::packet::{Index, Packet, Slot};
+use crate::replica::drops::Fate;
+use crate::replica::log::Entry;
+use crate::replica::{EffectsOf, Replica, Status};
+use weir_core::lsn::Lsn;
+
+use super::records::Record;
+
+impl<A: Application, F: Faults> Replica<A, F> {
+    /// Takes a packet: from the sequencer, or from a peer that has it.
+    pub(super) fn on_packet(&mut self, packet: Packet<A::Operation>, out: &mut EffectsOf<A>) {
+        let Some(sequence) = packet.stamp.sequence_at(self.id.shard) else { return };
+        self.epoch_seen = self.epoch_seen.max(packet.stamp.epoch);
+        let epoch = self.durable.epoch;
+        let is_of_earlier = packet.stamp.epoch < epoch;
+        if is_of_earlier && !self.faults.delivers_across_epochs() {
+            return;
+        }
+        let log = self.log();
+        if packet.stamp.epoch == epoch && sequence < log.next_sequence() {
+            self.reply(log.index_of(sequence), out);
+        } else {
+            self.aside.entry((packet.stamp.epoch.max(epoch), sequence)).or_insert(packet);
+            self.advance(out);
+        }
+    }
+
+    /// Logs and answers everything that comes next.
+    pub(super) fn advance(&mut self, out: &mut EffectsOf<A>) {
+        while self.status() == Status::Normal
+            && let Some(entry) = self.next_entry()
+        {
+            self.aside.remove(&(self.durable.epoch, self.log().next_sequence()));
+            self.note(Record::Appended(entry));
+            self.execute();
+            self.reply(self.log().end(), out);
+        }
+    }
+
+    /// The slot that comes next.
+    pub(super) fn next_slot(&self) -> Slot {
+        Slot {
+            epoch: self.durable.epoch,
+            shard: self.id.shard,
+            sequence: self.durable.shared.log.next_sequence(),
+        }
+    }
+
+    /// The entry that comes next, unless it is missing or waits for the failure coordinator.
+    fn next_entry(&self) -> Option<Entry<A::Operation>> {
+        let slot = self.next_slot();
+        let drops = self.drops();
+        if drops.permanent.contains(&slot) {
+            return Some(Entry::NoOp);
+        }
+        let packet = self.aside.get(&(slot.epoch, slot.sequence))?;
+        match drops.fate(&packet.stamp) {
+            Fate::Dropped => Some(Entry::NoOp),
+            Fate::Undecided if !self.faults.skips_temporary_drops() => None,
+            Fate::Undecided | Fate::Logged => Some(Entry::Packet(packet.clone())),
+        }
+    }
+
+    /// Tells the client which index its transaction has; the learner also says the answer.
+    fn reply(&self, index: Index, out: &mut EffectsOf<A>) {
+        let Some(packet) = self.log().get(index).and_then(Entry::packet) else { return };
+        if self.status() != Status::Normal {
+            return;
+        }
+        let txn = packet.transaction.id;
+        let answer = if self.is_learner() { self.execution.answer(txn).cloned() } else { None };
+        let reply = Reply { txn, epoch: self.durable.epoch, view: self.durable.view, index, answer };
+        let after = if self.faults.answers_early() { Lsn::START } else { self.noted };
+        out.send_after(Party::Client(txn.coordinator), Message::Reply(reply), after);
+    }
+}

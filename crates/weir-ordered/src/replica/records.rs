@@ -1,0 +1,132 @@
+//! The durable state of a replica, and the records that change it.
+//!
+//! A replica changes this state only by a record. A restart that applies the durable records, in order, restores every promise that has
+//! left the replica (soundness S18).
+
+use crate::packet::{Epoch, Index, Slot, View};
+use crate::replica::drops::Drops;
+use crate::replica::log::{Entry, Log};
+
+/// What the replicas of a shard tell each other when a view changes.
+#[derive(Clone, Debug)]
+pub struct Shared<O> {
+    pub log: Log<O>,
+    pub drops: Drops,
+}
+
+/// One change of the durable state.
+#[derive(Clone, Debug)]
+pub enum Record<O> {
+    /// The next entry of the log.
+    Appended(Entry<O>),
+    /// A temporary drop.
+    Promised(Slot),
+    Found(Vec<Slot>),
+    Dropped(Slot),
+    /// No packet is logged in views before this one.
+    ViewPromised(View),
+    ViewStarted(View, Shared<O>),
+    /// Nothing is done in epochs before this one.
+    EpochPromised(Epoch),
+    EpochStarted(Epoch, View, Log<O>),
+}
+
+/// The state that records restore.
+#[derive(Clone, Debug)]
+pub struct Durable<O> {
+    pub shared: Shared<O>,
+    /// The view of the current epoch that the replica is in or changes to.
+    pub view: View,
+    /// Whether `view` has started here.
+    pub is_view_started: bool,
+    /// End of the log when `view` started here. Up to it, the log was that of the learner.
+    pub view_start: Index,
+    /// The last epoch that has started here.
+    pub epoch: Epoch,
+    /// The latest epoch that the replica has promised to change to; never before `epoch`.
+    pub epoch_promised: Epoch,
+}
+
+impl<O> Default for Durable<O> {
+    fn default() -> Self {
+        Durable {
+            shared: Shared { log: Log::default(), drops: Drops::default() },
+            view: 0,
+            is_view_started: true,
+            view_start: 0,
+            epoch: 0,
+            epoch_promised: 0,
+        }
+    }
+}
+
+impl<O: Clone> Shared<O> {
+    /// Adds the state of another replica of the shard: the longer log, and all drops.
+    pub fn merge(&mut self, other: &Shared<O>, with_drops: bool) {
+        if other.log.end() > self.log.end() {
+            self.log = other.log.clone();
+        }
+        if with_drops {
+            self.drops.merge(&other.drops);
+        }
+        for &slot in &self.drops.permanent {
+            self.log.drop_slot(slot);
+        }
+    }
+}
+
+impl<O: Clone> Durable<O> {
+    /// Index up to which the log stays as it is when the record is applied.
+    pub fn unchanged_by(&self, record: &Record<O>) -> Index {
+        let log = &self.shared.log;
+        match record {
+            Record::Dropped(slot) => log.find(*slot).map_or(log.end(), |index| index - 1),
+            Record::ViewStarted(_, Shared { log: new, .. }) | Record::EpochStarted(.., new) => {
+                log.common_prefix(new)
+            }
+            _ => log.end(),
+        }
+    }
+
+    pub fn apply(&mut self, record: &Record<O>) {
+        match record {
+            Record::Appended(entry) => self.shared.log.push(entry.clone()),
+            Record::Promised(slot) => {
+                self.shared.drops.temporary.insert(*slot);
+            }
+            Record::Found(slots) => self.shared.drops.found.extend(slots),
+            Record::Dropped(slot) => {
+                self.shared.drops.permanent.insert(*slot);
+                self.shared.log.drop_slot(*slot);
+            }
+            Record::ViewPromised(view) => {
+                assert!(*view > self.view, "views ascend");
+                self.view = *view;
+                self.is_view_started = false;
+            }
+            Record::ViewStarted(view, shared) => {
+                assert!(*view >= self.view, "a view starts once it is promised");
+                self.start(*view, shared.log.clone());
+                self.shared.drops.merge(&shared.drops);
+            }
+            Record::EpochPromised(epoch) => {
+                assert!(*epoch > self.epoch_promised, "epochs ascend");
+                self.epoch_promised = *epoch;
+            }
+            Record::EpochStarted(epoch, view, log) => {
+                assert!(*epoch > self.epoch && *epoch >= self.epoch_promised, "epochs ascend");
+                self.epoch = *epoch;
+                self.epoch_promised = *epoch;
+                self.start(*view, log.clone());
+                self.shared.drops = Drops::default();
+            }
+        }
+    }
+
+    fn start(&mut self, view: View, log: Log<O>) {
+        self.view = view;
+        self.is_view_started = true;
+        self.view_start = log.end();
+        self.shared.log = log;
+    }
+}

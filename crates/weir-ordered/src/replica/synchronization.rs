@@ -1,0 +1,100 @@
+//! Synchronization: followers learn up to which index their logs are alike, and execute them (eris.txt §6.6).
+
+use crate::application::Application;
+use crate::cluster::ReplicaId;
+use crate::faults::Faults;
+use crate::message::{Message, Party};
+use crate::packet::{Index, Slot, View};
+use crate::replica::{EffectsOf, Replica, Status};
+use weir_core::lsn::Lsn;
+
+impl<A: Application, F: Faults> Replica<A, F> {
+    /// The learner tells its followers how long its log is, and which entries are NO-OPs. This is its heartbeat, too.
+    pub(super) fn synchronize(&mut self, now_ms: u64, out: &mut EffectsOf<A>) {
+        let interval_ms = self.cluster.timeouts.synchronize_ms;
+        let is_due = self.synchronized_ms.is_none_or(|at_ms| now_ms >= at_ms + interval_ms);
+        if !self.is_learner() || !is_due {
+            return;
+        }
+        self.synchronized_ms = Some(now_ms);
+        let (epoch, view) = (self.durable.epoch, self.durable.view);
+        let message = Message::SyncPrepare { epoch, view, index: self.log().end(), no_ops: self.no_ops() };
+        out.send_to_all(self.peers(), &message, self.noted);
+        let commit = Message::SyncCommit { epoch, view, index: self.synchronized };
+        out.send_to_all(self.peers(), &commit, Lsn::START);
+    }
+
+    /// Slots of the NO-OPs that some follower may not have: those behind the start of the view which it has not acknowledged.
+    fn no_ops(&self) -> Vec<Slot> {
+        let of = |peer: ReplicaId| self.acknowledged.get(&peer.number).copied().unwrap_or(0);
+        let from = self.peers().map(of).min().unwrap_or(0).max(self.durable.view_start);
+        let log = self.log();
+        let no_ops = log.behind(from).filter(|(_, entry)| entry.packet().is_none());
+        let slot = |index| Slot { sequence: log.sequence_of(index), ..self.next_slot() };
+        no_ops.map(|(index, _)| slot(index)).collect()
+    }
+
+    pub(super) fn on_sync_prepare(
+        &mut self,
+        now_ms: u64,
+        from: ReplicaId,
+        (view, index): (View, Index),
+        no_ops: &[Slot],
+        out: &mut EffectsOf<A>,
+    ) {
+        if view > self.durable.view {
+            self.begin_view_change(now_ms, view, out);
+        }
+        if view < self.durable.view || self.status() != Status::Normal || self.is_learner() {
+            return;
+        }
+        self.heard_ms = now_ms;
+        self.longest_end = self.longest_end.max(index);
+        if !self.faults.synchronizes_blindly() {
+            no_ops.iter().for_each(|slot| self.on_dropped(now_ms, *slot, out));
+        }
+        if self.log().end() >= index {
+            self.aligned = self.aligned.max(index);
+            let message = Message::SyncAck { epoch: self.durable.epoch, view, index, end: self.log().end() };
+            out.send_after(Party::Replica(from), message, self.noted);
+        }
+    }
+
+    pub(super) fn on_sync_ack(
+        &mut self,
+        from: ReplicaId,
+        view: View,
+        (index, end): (Index, Index),
+        out: &mut EffectsOf<A>,
+    ) {
+        if view != self.durable.view || self.status() != Status::Normal || !self.is_learner() {
+            return;
+        }
+        self.longest_end = self.longest_end.max(end);
+        let acknowledged = self.acknowledged.entry(from.number).or_default();
+        *acknowledged = index.max(*acknowledged);
+        let synchronized = self.acknowledged_by_majority();
+        if synchronized > self.synchronized {
+            self.synchronized = synchronized;
+            self.execution.forget(synchronized);
+            let message = Message::SyncCommit { epoch: self.durable.epoch, view, index: synchronized };
+            out.send_to_all(self.peers(), &message, Lsn::START);
+        }
+    }
+
+    /// Highest index that f followers have acknowledged; with the learner, whose log goes that far, they are a majority.
+    fn acknowledged_by_majority(&self) -> Index {
+        let mut acknowledged: Vec<_> = self.acknowledged.values().copied().collect();
+        acknowledged.sort_unstable_by(|a, b| b.cmp(a));
+        let followers = self.cluster.majority() - 1;
+        followers.checked_sub(1).and_then(|last| acknowledged.get(last)).copied().unwrap_or(0)
+    }
+
+    pub(super) fn on_sync_commit(&mut self, view: View, index: Index) {
+        if view == self.durable.view && self.status() == Status::Normal && !self.is_learner() {
+            self.synchronized = self.synchronized.max(index);
+            self.execute();
+            self.execution.forget(self.synchronized.min(self.aligned));
+        }
+    }
+}

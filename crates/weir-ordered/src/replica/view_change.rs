@@ -1,0 +1,147 @@
+//! The designated learner is replaced: a majority's states become that of the new view (eris.txt §6.4).
+
+use crate::application::Application;
+use crate::cluster::ReplicaId;
+use crate::faults::Faults;
+use crate::message::{Message, Party};
+use crate::packet::View;
+use crate::replica::records::{Record, Shared};
+use crate::replica::{EffectsOf, Replica, Status};
+
+impl<A: Application, F: Faults> Replica<A, F> {
+    /// A follower whose learner is silent changes to the next view.
+    pub(super) fn suspect_learner(&mut self, now_ms: u64, out: &mut EffectsOf<A>) {
+        if !self.is_learner() && now_ms >= self.heard_ms + self.cluster.timeouts.learner_ms {
+            self.begin_view_change(now_ms, self.durable.view + 1, out);
+        }
+    }
+
+    /// Promises to log nothing in earlier views, and tells its peers what it has.
+    pub(super) fn begin_view_change(&mut self, now_ms: u64, view: View, out: &mut EffectsOf<A>) {
+        self.note(Record::ViewPromised(view));
+        self.view_changes.clear();
+        self.heard_ms = now_ms;
+        self.send_view_change(now_ms, out);
+        self.try_start_view(now_ms, out);
+    }
+
+    /// Repeats the state until the view starts, and changes to the next view if it does not.
+    pub(super) fn repeat_view_change(&mut self, now_ms: u64, out: &mut EffectsOf<A>) {
+        let timeouts = self.cluster.timeouts;
+        if now_ms >= self.heard_ms + timeouts.view_ms && !self.waits_for_decision() {
+            self.begin_view_change(now_ms, self.durable.view + 1, out);
+        } else if self.view_change_sent_ms.is_none_or(|sent_ms| now_ms >= sent_ms + timeouts.resend_ms) {
+            self.send_view_change(now_ms, out);
+            self.try_start_view(now_ms, out);
+        }
+    }
+
+    fn send_view_change(&mut self, now_ms: u64, out: &mut EffectsOf<A>) {
+        self.view_change_sent_ms = Some(now_ms);
+        let state = self.durable.shared.clone();
+        let message = Message::ViewChange { epoch: self.durable.epoch, view: self.durable.view, state };
+        out.send_to_all(self.peers(), &message, self.noted);
+    }
+
+    /// A peer of the current epoch has changed to that view.
+    pub(super) fn on_view_change(
+        &mut self,
+        now_ms: u64,
+        from: ReplicaId,
+        view: View,
+        state: Shared<A::Operation>,
+        out: &mut EffectsOf<A>,
+    ) {
+        if view > self.durable.view {
+            self.begin_view_change(now_ms, view, out);
+        }
+        if self.status() == Status::Normal && self.is_learner() {
+            self.send_start_view(std::iter::once(from), out);
+        } else if self.status() == Status::ViewChange && view == self.durable.view {
+            self.view_changes.insert(from.number, state);
+            self.try_start_view(now_ms, out);
+        }
+    }
+
+    /// The state that a majority has, once this replica knows it: everything that was committed or promised in earlier views.
+    fn merged(&self) -> Option<Shared<A::Operation>> {
+        if self.view_changes.len() + 1 < self.cluster.majority() {
+            return None;
+        }
+        let mut merged = self.durable.shared.clone();
+        for state in self.view_changes.values() {
+            merged.merge(state, !self.faults.merges_no_drops());
+        }
+        Some(merged)
+    }
+
+    /// Returns whether this learner of a view to come has a majority, and waits for the failure coordinator.
+    fn waits_for_decision(&self) -> bool {
+        self.is_learner() && self.merged().is_some()
+    }
+
+    /// Starts the view if this is its learner, a majority has sent its state, and no packet in it waits for the failure coordinator.
+    pub(super) fn try_start_view(&mut self, now_ms: u64, out: &mut EffectsOf<A>) {
+        if self.status() != Status::ViewChange || !self.is_learner() {
+            return;
+        }
+        let Some(merged) = self.merged() else { return };
+        let undecided = Self::undecided_packets(&merged);
+        if undecided.is_empty() {
+            self.adopt(now_ms, self.durable.view, merged, out);
+            self.send_start_view(self.peers(), out);
+            return;
+        }
+        for packet in undecided {
+            out.send(Party::FailureCoordinator, Message::HasTxn(packet));
+        }
+    }
+
+    fn send_start_view(&self, to: impl Iterator<Item = ReplicaId>, out: &mut EffectsOf<A>) {
+        let state = self.durable.shared.clone();
+        let message = Message::StartView { epoch: self.durable.epoch, view: self.durable.view, state };
+        out.send_to_all(to, &message, self.noted);
+    }
+
+    pub(super) fn on_start_view(
+        &mut self,
+        now_ms: u64,
+        view: View,
+        state: Shared<A::Operation>,
+        out: &mut EffectsOf<A>,
+    ) {
+        let is_new =
+            view > self.durable.view || view == self.durable.view && self.status() == Status::ViewChange;
+        if is_new {
+            self.adopt(now_ms, view, state, out);
+        }
+    }
+
+    /// Starts a view with that state. Packets that the replica had logged and the state lacks were committed nowhere; they are kept aside.
+    fn adopt(&mut self, now_ms: u64, view: View, state: Shared<A::Operation>, out: &mut EffectsOf<A>) {
+        let epoch = self.durable.epoch;
+        let beyond: Vec<_> = self.log().packets_behind(state.log.end(), epoch).cloned().collect();
+        for packet in beyond {
+            if let Some(sequence) = packet.stamp.sequence_at(self.id.shard) {
+                self.aside.insert((epoch, sequence), packet);
+            }
+        }
+        self.note(Record::ViewStarted(view, state));
+        self.begin_normal(now_ms, out);
+    }
+
+    /// Logs packets from here on: a view or an epoch has started.
+    pub(super) fn begin_normal(&mut self, now_ms: u64, out: &mut EffectsOf<A>) {
+        let next = self.next_slot();
+        self.aside = self.aside.split_off(&(next.epoch, next.sequence));
+        self.view_changes.clear();
+        self.acknowledged.clear();
+        self.wanted = None;
+        self.heard_ms = now_ms;
+        self.synchronized_ms = None;
+        self.aligned = self.log().end();
+        self.longest_end = 0;
+        self.execute();
+        self.advance(out);
+    }
+}

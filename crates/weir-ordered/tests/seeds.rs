@@ -1,0 +1,53 @@
+//! Seeds without bugs: every invariant holds, and everything is answered.
+
+use std::ops::Range;
+
+use crate::world::profile::Profile;
+use crate::world::{Counts, World};
+
+/// Seeds of `WEIR_SEEDS`, for example `0..2000`; without it, those given.
+fn seeds(few: Range<u64>) -> Range<u64> {
+    let Ok(text) = std::env::var("WEIR_SEEDS") else { return few };
+    let bounds = text.split_once("..").and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
+    bounds.map(|(from, to)| from..to).expect("WEIR_SEEDS is not FROM..TO")
+}
+
+/// Runs the worlds of all seeds, which must hold all invariants.
+pub fn run(few: Range<u64>, profile: impl Fn(u64) -> Profile) -> Counts {
+    let mut total = Counts::default();
+    let mut broken = 0;
+    for seed in seeds(few) {
+        match World::new(seed, profile(seed)).run() {
+            Ok(counts) => total.add(&counts),
+            Err(violation) => {
+                println!("seed {seed}: invariant {}: {}", violation.invariant, violation.text);
+                broken += 1;
+            }
+        }
+    }
+    println!("{total:?}");
+    assert_eq!(broken, 0, "worlds with a broken invariant");
+    total
+}
+
+#[test]
+fn seeds_keep_all_invariants() {
+    let total = run(0..60, Profile::of_seed);
+    assert!(
+        total.dropped > 0 && total.found > 0 && total.views > 0 && total.epochs > 60,
+        "no faults: {total:?}"
+    );
+}
+
+#[test]
+fn a_seed_gives_the_same_world_again() {
+    for seed in 0..3 {
+        let run = || World::new(seed, Profile::of_seed(seed)).run().map_err(|violation| violation.text);
+        assert_eq!(run(), run());
+    }
+}
+
+#[test]
+fn groups_of_one_replica_keep_all_invariants() {
+    run(0..20, |seed| Profile { replicas: 1, ..Profile::of_seed(seed) });
+}

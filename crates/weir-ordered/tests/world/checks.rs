@@ -1,0 +1,261 @@
+//! The invariants of docs/internals/ordered.md, on logs, executions and answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_core::ids::{ShardId, TxnId};
+use weir_ordered::application::Application;
+use weir_ordered::client::Completed;
+use weir_ordered::cluster::ReplicaId;
+use weir_ordered::packet::{Epoch, Index, Stamp};
+use weir_ordered::replica::log::{Entry, Log};
+use weir_ordered::replica::{Replica, Status};
+
+use crate::world::registers::{Change, Registers, Values};
+use crate::world::{SimReplica, World};
+
+/// A broken invariant.
+#[derive(Debug)]
+pub struct Violation {
+    pub invariant: &'static str,
+    pub text: String,
+}
+
+fn violation<T>(invariant: &'static str, text: String) -> Result<T, Violation> {
+    Err(Violation { invariant, text })
+}
+
+/// What clients and replicas have been seen to do.
+#[derive(Default)]
+pub struct History {
+    begun_ms: BTreeMap<TxnId, u64>,
+    completed: BTreeMap<TxnId, (u64, BTreeMap<ShardId, Values>)>,
+    /// Packet of each entry that a replica has had in an epoch.
+    logged: BTreeMap<(ShardId, Epoch, Index), Stamp>,
+    /// What some replica has executed as synchronized; none: a NO-OP.
+    synchronized: BTreeMap<(ShardId, Index), Option<Stamp>>,
+    /// How much of each replica's log is in `logged`, and how much of its execution in `synchronized`.
+    seen: BTreeMap<ReplicaId, (Epoch, Index, Index)>,
+}
+
+impl History {
+    pub fn begin(&mut self, now_ms: u64, txn: TxnId) {
+        self.begun_ms.insert(txn, now_ms);
+    }
+
+    pub fn complete(&mut self, now_ms: u64, completed: &Completed<Values>) {
+        self.completed.insert(completed.txn, (now_ms, completed.answers.clone()));
+    }
+
+    /// Two logs of an epoch have the same packet at an index, or one of them has a NO-OP.
+    fn check_logged(&mut self, replica: &SimReplica, from: Index) -> Result<(), Violation> {
+        let (shard, epoch) = (replica.id().shard, replica.epoch());
+        for (index, entry) in replica.log().behind(from) {
+            let Some(stamp) = entry.stamp() else { continue };
+            let before = self.logged.entry((shard, epoch, index)).or_insert_with(|| stamp.clone());
+            if before != stamp {
+                let id = replica.id();
+                return violation("1", format!("{id:?} has {stamp:?} at {index}, another had {before:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What one replica has executed as synchronized, every other has too.
+    fn check_executed(&mut self, replica: &SimReplica, from: Index, to: Index) -> Result<(), Violation> {
+        let shard = replica.id().shard;
+        for (index, entry) in replica.log().behind(from).take_while(|(index, _)| *index <= to) {
+            let stamp = entry.stamp().cloned();
+            let before = self.synchronized.entry((shard, index)).or_insert_with(|| stamp.clone());
+            if *before != stamp {
+                let id = replica.id();
+                return violation("6", format!("{id:?} executes {stamp:?} at {index}, another {before:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl World {
+    pub(super) fn check_step(&mut self, id: ReplicaId) -> Result<(), Violation> {
+        let Some(replica) = self.replicas.get(&id).and_then(|host| host.machine.as_ref()) else {
+            return Ok(());
+        };
+        if replica.application().is_damaged {
+            return violation("6", format!("{id:?} rolls back what a majority was to have"));
+        }
+        if replica.status() != Status::Normal {
+            self.history.seen.remove(&id);
+            return Ok(());
+        }
+        let (epoch, logged, executed) = self.history.seen.get(&id).copied().unwrap_or_default();
+        let (logged, executed) = if epoch == replica.epoch() { (logged, executed) } else { (0, 0) };
+        let end = replica.log().end();
+        let executed_end = replica.executed().min(replica.synchronized());
+        if end > logged {
+            self.history.check_logged(replica, logged)?;
+        }
+        if executed_end > executed {
+            self.history.check_executed(replica, executed, executed_end)?;
+        }
+        self.history.seen.insert(id, (replica.epoch(), end, executed_end));
+        Ok(())
+    }
+
+    /// A majority of each participant has the transaction, whatever crashes now.
+    pub(super) fn check_completed(&self, txn: TxnId) -> Result<(), Violation> {
+        let Some((_, answers)) = self.history.completed.get(&txn) else { return Ok(()) };
+        for &shard in answers.keys() {
+            let having = self.cluster.group(shard).filter(|id| has(&self.durable_log(*id), txn)).count();
+            if having < self.cluster.majority() {
+                return violation("2", format!("{having} replicas of shard {shard} have {txn:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn durable_log(&self, id: ReplicaId) -> Log<Change> {
+        let records = self.replicas[&id].durable();
+        let bugs = self.profile.bugs;
+        let replica = Replica::new(0, id, self.cluster, bugs, Registers::new(id.shard), records);
+        replica.log().clone()
+    }
+
+    /// The invariants of a world at rest.
+    pub(super) fn check_end(&self) -> Result<(), Violation> {
+        let mut logs = BTreeMap::new();
+        for shard in 0..self.cluster.shards {
+            logs.insert(shard, self.check_shard(shard)?);
+        }
+        check_whole(&logs)?;
+        let answers: BTreeMap<_, _> =
+            logs.iter().map(|(shard, log)| (*shard, replay(*shard, log).1)).collect();
+        for (txn, (_, told)) in &self.history.completed {
+            for (shard, values) in told {
+                let replayed = answers[shard].get(txn);
+                if replayed.is_none() {
+                    return violation("2", format!("{txn:?} was answered, and shard {shard} has it not"));
+                }
+                if replayed != Some(values) {
+                    return violation(
+                        "5",
+                        format!("{txn:?} at {shard}: told {values:?}, replayed {replayed:?}"),
+                    );
+                }
+            }
+        }
+        self.check_order(&logs)
+    }
+
+    /// What each replica of a shard has come to.
+    fn group_text(&self, shard: ShardId) -> String {
+        let replicas = self.cluster.group(shard).filter_map(|id| self.replicas[&id].machine.as_ref());
+        let text = |replica: &SimReplica| {
+            let place = (replica.epoch(), replica.view(), replica.status());
+            let ends = (replica.log().end(), replica.synchronized(), replica.executed());
+            format!("\n{:?}: {place:?}, end, synchronized, executed: {ends:?}", replica.id())
+        };
+        replicas.map(text).collect()
+    }
+
+    /// All replicas of a shard have the same log, and the state that follows from it.
+    fn check_shard(&self, shard: ShardId) -> Result<Log<Change>, Violation> {
+        let group = self.cluster.group(shard).filter_map(|id| self.replicas[&id].machine.as_ref());
+        let group: Vec<_> = group.collect();
+        let Some(learner) = group.iter().max_by_key(|each| (each.epoch(), each.view(), each.is_learner()))
+        else {
+            return violation("liveness", format!("shard {shard} is down"));
+        };
+        let log = learner.log();
+        let (state, _) = replay(shard, log);
+        for replica in &group {
+            let id = replica.id();
+            let same = replica.log().common_prefix(log);
+            if replica.status() != Status::Normal || same != log.end() || replica.log().end() != log.end() {
+                let text = format!("{id:?} has {same} entries in common with {:?}", learner.id());
+                return violation("liveness", text + &self.group_text(shard));
+            }
+            if replica.executed() != log.end() {
+                return violation("liveness", format!("{id:?} lags{}", self.group_text(shard)));
+            }
+            if replica.application().values != state {
+                return violation("5", format!("{id:?} has executed something else than its log"));
+            }
+        }
+        Ok(log.clone())
+    }
+
+    /// The orders of all shards and of real time have no circle.
+    fn check_order(&self, logs: &BTreeMap<ShardId, Log<Change>>) -> Result<(), Violation> {
+        let mut edges: BTreeMap<TxnId, BTreeSet<TxnId>> = BTreeMap::new();
+        for log in logs.values() {
+            let order = order(log);
+            for pair in order.windows(2) {
+                edges.entry(pair[0]).or_default().insert(pair[1]);
+            }
+        }
+        for (before, (completed_ms, _)) in &self.history.completed {
+            let later = self.history.begun_ms.iter().filter(|(_, begun_ms)| *begun_ms > completed_ms);
+            edges.entry(*before).or_default().extend(later.map(|(txn, _)| *txn));
+        }
+        match circle(&edges) {
+            Some(txn) => violation("4", format!("a circle of orders has {txn:?}")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn has(log: &Log<Change>, txn: TxnId) -> bool {
+    log.behind(0).any(|(_, entry)| entry.packet().is_some_and(|packet| packet.transaction.id == txn))
+}
+
+/// Each packet is in the logs of all its participants.
+fn check_whole(logs: &BTreeMap<ShardId, Log<Change>>) -> Result<(), Violation> {
+    let stamps = |log: &Log<Change>| -> BTreeSet<Stamp> {
+        log.behind(0).filter_map(|(_, entry)| entry.stamp().cloned()).collect()
+    };
+    let logged: BTreeMap<_, _> = logs.iter().map(|(shard, log)| (*shard, stamps(log))).collect();
+    for stamp in logged.values().flatten() {
+        if let Some((shard, _)) = stamp.sequences.iter().find(|(shard, _)| !logged[shard].contains(stamp)) {
+            return violation("3", format!("shard {shard} lacks {stamp:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Transactions in the order of their first packets.
+fn order(log: &Log<Change>) -> Vec<TxnId> {
+    let mut seen = BTreeSet::new();
+    let txns = log.behind(0).filter_map(|(_, entry)| entry.packet()).map(|packet| packet.transaction.id);
+    txns.filter(|txn| seen.insert(*txn)).collect()
+}
+
+/// State and answers of executing a log, each transaction once.
+fn replay(shard: ShardId, log: &Log<Change>) -> (BTreeMap<(ShardId, u8), u64>, BTreeMap<TxnId, Values>) {
+    let (mut registers, mut answers) = (Registers::new(shard), BTreeMap::new());
+    for (index, packet) in log.behind(0).filter_map(|(index, entry)| Some((index, Entry::packet(entry)?))) {
+        let transaction = &packet.transaction;
+        answers.entry(transaction.id).or_insert_with(|| registers.execute(index, &transaction.operation));
+    }
+    (registers.values, answers)
+}
+
+/// A transaction of a circle, if there is one: what is left when transactions without predecessors are taken away.
+fn circle(edges: &BTreeMap<TxnId, BTreeSet<TxnId>>) -> Option<TxnId> {
+    let mut before: BTreeMap<TxnId, usize> = edges.keys().map(|txn| (*txn, 0)).collect();
+    for txn in edges.values().flatten() {
+        *before.entry(*txn).or_default() += 1;
+    }
+    let mut free: Vec<_> = before.iter().filter(|(_, count)| **count == 0).map(|(txn, _)| *txn).collect();
+    while let Some(txn) = free.pop() {
+        before.remove(&txn);
+        for next in edges.get(&txn).into_iter().flatten() {
+            if let Some(count) = before.get_mut(next) {
+                *count -= 1;
+                if *count == 0 {
+                    free.push(*next);
+                }
+            }
+        }
+    }
+    before.into_keys().next()
+}

@@ -1,0 +1,315 @@
+//! What happens in a world, and what follows.
+
+use weir_core::ids::{CoordinatorId, ShardId};
+use weir_core::lsn::Lsn;
+use weir_ordered::cluster::ReplicaId;
+use weir_ordered::failure_coordinator::FailureCoordinator;
+use weir_ordered::message::{Party, SequencerId};
+use weir_ordered::replica::Replica;
+use weir_ordered::sequencer::Sequencer;
+
+use crate::world::checks::Violation;
+use crate::world::network::Fate;
+use crate::world::registers::{Change, Register, Registers};
+use crate::world::{FAULTS_MS, Msg, Out, SimClient, TICK_MS, World};
+
+/// Registers of each shard: few, so that transactions meet.
+const REGISTERS: u64 = 3;
+/// Sequencers at the start; one of them is chosen.
+const SEQUENCERS: usize = 2;
+
+/// An event.
+pub enum Event {
+    Deliver {
+        from: Party,
+        to: Party,
+        message: Box<Msg>,
+    },
+    Timer(Party),
+    /// The disk has written up to that position of that start.
+    Durable(Party, u64, Lsn),
+    /// A client begins a transaction.
+    Begin(CoordinatorId),
+    /// Some replica, or a whole group, crashes, and again later.
+    Crash,
+    /// The learner of some shard crashes, and again later.
+    LearnerCrash,
+    CoordinatorCrash,
+    /// A sequencer dies, or is no longer heard by the failure coordinator.
+    SequencerFault,
+    Partition,
+    Heal,
+    Restart(Party),
+    /// All faults end.
+    FaultsEnd,
+}
+
+impl Event {
+    fn is_fault(&self) -> bool {
+        use Event::{CoordinatorCrash, Crash, LearnerCrash, Partition, SequencerFault};
+        matches!(self, Crash | LearnerCrash | CoordinatorCrash | SequencerFault | Partition)
+    }
+}
+
+impl World {
+    pub(super) fn schedule(&mut self, after_ms: u64, event: Event) {
+        self.events.insert((self.now_ms + after_ms, self.next_event), event);
+        self.next_event += 1;
+    }
+
+    pub(super) fn begin(&mut self) {
+        (0..SEQUENCERS).for_each(|_| self.start_sequencer());
+        let replicas: Vec<_> = self.replicas.keys().copied().map(Party::Replica).collect();
+        let clients: Vec<_> = self.clients.keys().copied().collect();
+        for party in replicas.into_iter().chain([Party::FailureCoordinator]) {
+            self.schedule_timer(party);
+        }
+        for client in clients {
+            self.schedule_timer(Party::Client(client));
+            self.schedule_begin(client);
+        }
+        let profile = self.profile;
+        self.schedule_fault(profile.crash_ms, Event::Crash);
+        self.schedule_fault(profile.learner_crash_ms, Event::LearnerCrash);
+        self.schedule_fault(profile.coordinator_crash_ms, Event::CoordinatorCrash);
+        self.schedule_fault(profile.sequencer_ms, Event::SequencerFault);
+        self.schedule_fault(profile.partition_ms, Event::Partition);
+        self.schedule(FAULTS_MS, Event::FaultsEnd);
+    }
+
+    fn schedule_fault(&mut self, every_ms: u64, event: Event) {
+        if every_ms > 0 && self.network.is_faulty {
+            let after_ms = self.chance.between(1, 2 * every_ms);
+            self.schedule(after_ms, event);
+        }
+    }
+
+    fn schedule_timer(&mut self, party: Party) {
+        let after_ms = self.chance.between(1, TICK_MS);
+        self.schedule(after_ms, Event::Timer(party));
+    }
+
+    fn schedule_begin(&mut self, client: CoordinatorId) {
+        let after_ms = self.chance.below(2 * FAULTS_MS / u64::from(self.profile.transactions));
+        self.schedule(after_ms, Event::Begin(client));
+    }
+
+    pub(super) fn write(&mut self, party: Party, start: u64, up_to: Lsn) {
+        let after_ms = self.chance.between(0, self.profile.disk_ms);
+        self.schedule(after_ms, Event::Durable(party, start, up_to));
+    }
+
+    pub(super) fn happen(&mut self, event: Event) -> Result<(), Violation> {
+        let profile = self.profile;
+        if !self.network.is_faulty && event.is_fault() {
+            return Ok(());
+        }
+        match event {
+            Event::Deliver { from, to, message } => self.deliver(from, to, *message)?,
+            Event::Timer(party) => self.on_timer(party)?,
+            Event::Durable(party, start, up_to) => self.on_durable(party, start, up_to),
+            Event::Begin(client) => self.begin_transaction(client),
+            Event::Crash => {
+                self.crash_some();
+                self.schedule_fault(profile.crash_ms, Event::Crash);
+            }
+            Event::LearnerCrash => {
+                if let Some(learner) = self.some_learner() {
+                    self.crash_replica(learner);
+                }
+                self.schedule_fault(profile.learner_crash_ms, Event::LearnerCrash);
+            }
+            Event::CoordinatorCrash => {
+                self.coordinator.crash(&mut self.chance);
+                self.schedule_restart(Party::FailureCoordinator);
+                self.schedule_fault(profile.coordinator_crash_ms, Event::CoordinatorCrash);
+            }
+            Event::SequencerFault => {
+                self.fail_sequencer();
+                self.schedule_fault(profile.sequencer_ms, Event::SequencerFault);
+            }
+            Event::Partition => self.partition(),
+            Event::Heal => self.network.island.clear(),
+            Event::Restart(party) => self.restart(party),
+            Event::FaultsEnd => self.end_faults(),
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, from: Party, to: Party, message: Msg) -> Result<(), Violation> {
+        let now_ms = self.now_ms;
+        match to {
+            Party::Replica(id) => self.step_replica(id, |each, out| each.step(now_ms, from, message, out))?,
+            Party::FailureCoordinator => {
+                self.step_coordinator(|each, out| each.step(now_ms, from, message, out))
+            }
+            Party::Sequencer(id) => self.step_sequencer(id, |each, out| each.step(message, out)),
+            Party::Client(id) => {
+                let Some((client, _)) = self.clients.get_mut(&id) else { return Ok(()) };
+                if let Some(completed) = client.step(from, message) {
+                    self.counts.answered += 1;
+                    self.answered_ms = now_ms;
+                    self.history.complete(now_ms, &completed);
+                    self.check_completed(completed.txn)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn on_timer(&mut self, party: Party) -> Result<(), Violation> {
+        let now_ms = self.now_ms;
+        match party {
+            Party::Replica(id) => self.step_replica(id, |each, out| each.on_timer(now_ms, out))?,
+            Party::FailureCoordinator => self.step_coordinator(|each, out| each.on_timer(now_ms, out)),
+            Party::Sequencer(id) => self.step_sequencer(id, |each, out| each.on_timer(now_ms, out)),
+            Party::Client(id) => self.step_client(id, |client, out| client.on_timer(now_ms, out)),
+        }
+        let is_gone = matches!(party, Party::Sequencer(id) if !self.sequencers.contains_key(&id));
+        if !is_gone {
+            self.schedule_timer(party);
+        }
+        Ok(())
+    }
+
+    fn step_client(&mut self, id: CoordinatorId, step: impl FnOnce(&mut SimClient, &mut Out)) {
+        let mut out = Out::default();
+        let Some((client, _)) = self.clients.get_mut(&id) else { return };
+        step(client, &mut out);
+        let leaving = out.messages.into_iter().map(|each| (each.to, each.message)).collect();
+        self.send(Party::Client(id), leaving, &Fate::default());
+    }
+
+    fn on_durable(&mut self, party: Party, start: u64, up_to: Lsn) {
+        let leaving = match party {
+            Party::Replica(id) => {
+                self.replicas.get_mut(&id).map(|host| host.on_durable(start, up_to)).unwrap_or_default()
+            }
+            _ => self.coordinator.on_durable(start, up_to),
+        };
+        self.send(party, leaving, &Fate::default());
+    }
+
+    fn begin_transaction(&mut self, id: CoordinatorId) {
+        let shards = u64::from(self.cluster.shards);
+        let chance = &mut self.chance;
+        let mut register =
+            || -> Register { (chance.below(shards) as ShardId, chance.below(REGISTERS) as u8) };
+        let registers = vec![register(), register()];
+        self.begin_on(id, registers);
+        let Some((_, left)) = self.clients.get_mut(&id) else { return };
+        *left -= 1;
+        if *left > 0 {
+            self.schedule_begin(id);
+        }
+    }
+
+    /// Begins a last transaction, on all shards: a shard that has lost its last packet as a whole hears of it by the next one only.
+    pub(super) fn begin_last(&mut self) {
+        let registers = (0..self.cluster.shards).map(|shard| (shard, 0)).collect();
+        self.begin_on(1, registers);
+    }
+
+    fn begin_on(&mut self, id: CoordinatorId, mut registers: Vec<Register>) {
+        registers.sort_unstable();
+        registers.dedup();
+        let mut destinations: Vec<_> = registers.iter().map(|(shard, _)| *shard).collect();
+        destinations.dedup();
+        let number = self.chance.between(1, 1 << 40);
+        let change = Change(registers.into_iter().map(|register| (register, number)).collect());
+        let now_ms = self.now_ms;
+        let mut begun = None;
+        self.step_client(id, |client, out| {
+            begun = Some(client.begin(now_ms, destinations.into(), change, out));
+        });
+        if let Some(txn) = begun {
+            self.history.begin(now_ms, txn);
+            self.answered_ms = now_ms;
+        }
+    }
+
+    fn some_learner(&mut self) -> Option<ReplicaId> {
+        let up = self.replicas.values().filter_map(|host| host.machine.as_ref());
+        let learners: Vec<_> = up.filter(|replica| replica.is_learner()).map(Replica::id).collect();
+        if learners.is_empty() { None } else { Some(self.chance.pick(&learners)) }
+    }
+
+    fn crash_replica(&mut self, id: ReplicaId) {
+        if let Some(host) = self.replicas.get_mut(&id) {
+            host.crash(&mut self.chance);
+            self.schedule_restart(Party::Replica(id));
+        }
+    }
+
+    fn crash_some(&mut self) {
+        let all: Vec<_> = self.replicas.keys().copied().collect();
+        let victim = self.chance.pick(&all);
+        if self.chance.per_mille(100) {
+            self.cluster.group(victim.shard).for_each(|each| self.crash_replica(each));
+        } else {
+            self.crash_replica(victim);
+        }
+    }
+
+    fn schedule_restart(&mut self, party: Party) {
+        let after_ms = self.chance.between(1, self.profile.down_ms);
+        self.schedule(after_ms, Event::Restart(party));
+    }
+
+    fn restart(&mut self, party: Party) {
+        let (now_ms, cluster, bugs) = (self.now_ms, self.cluster, self.profile.bugs);
+        match party {
+            Party::Replica(id) => {
+                let Some(host) = self.replicas.get_mut(&id) else { return };
+                host.restart(|disk| Replica::new(now_ms, id, cluster, bugs, Registers::new(id.shard), disk));
+            }
+            Party::FailureCoordinator => {
+                let bugs = self.profile.coordinator_bugs;
+                self.coordinator.restart(|disk| FailureCoordinator::new(now_ms, cluster, bugs, disk));
+            }
+            Party::Sequencer(_) => self.start_sequencer(),
+            Party::Client(_) => {}
+        }
+    }
+
+    fn start_sequencer(&mut self) {
+        let id: SequencerId = self.next_sequencer;
+        self.next_sequencer += 1;
+        self.sequencers.insert(id, Sequencer::new(id, self.cluster));
+        self.schedule_timer(Party::Sequencer(id));
+    }
+
+    /// The newest sequencers are the likely ones.
+    fn fail_sequencer(&mut self) {
+        let ids: Vec<_> = self.sequencers.keys().copied().collect();
+        if ids.is_empty() {
+            return;
+        }
+        let victim = self.chance.pick(&ids);
+        if self.chance.per_mille(500) {
+            self.network.muted.insert(victim);
+        } else {
+            self.sequencers.remove(&victim);
+        }
+        self.schedule_restart(Party::Sequencer(victim));
+    }
+
+    /// Cuts off some replicas, the failure coordinator, or both.
+    fn partition(&mut self) {
+        let parties: Vec<_> =
+            self.replicas.keys().copied().map(Party::Replica).chain([Party::FailureCoordinator]).collect();
+        let share = self.chance.pick(&[150, 300, 500]);
+        self.network.island = parties.into_iter().filter(|_| self.chance.per_mille(share)).collect();
+        self.network.is_remote = self.chance.per_mille(300);
+        let heal_ms = self.chance.between(20, 600);
+        self.schedule(heal_ms, Event::Heal);
+        self.schedule_fault(self.profile.partition_ms, Event::Partition);
+    }
+
+    fn end_faults(&mut self) {
+        self.network = Default::default();
+        let ids: Vec<_> = self.replicas.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.restart(Party::Replica(id)));
+        self.restart(Party::FailureCoordinator);
+    }
+}

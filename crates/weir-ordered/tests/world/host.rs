@@ -1,0 +1,72 @@
+//! A process with a disk: what it has noted, what is durable of that, and the messages that wait for it.
+
+use weir_core::lsn::{HeldMessages, Lsn, Outgoing};
+use weir_ordered::message::Party;
+
+use crate::chance::Chance;
+use crate::world::Msg;
+
+/// A machine, its disk, and its messages that wait for the disk.
+pub struct Host<M, R> {
+    /// None: it is down.
+    pub machine: Option<M>,
+    /// How often it has started. Events of an earlier start mean nothing.
+    pub start: u64,
+    disk: Vec<R>,
+    /// Length of the disk at the start.
+    base: usize,
+    held: HeldMessages<(Party, Msg)>,
+}
+
+impl<M, R> Host<M, R> {
+    pub fn new(machine: M) -> Self {
+        Host { machine: Some(machine), start: 0, disk: Vec::new(), base: 0, held: HeldMessages::default() }
+    }
+
+    /// Records that would be there if it crashed now and lost all that is not durable.
+    pub fn durable(&self) -> &[R] {
+        &self.disk[..self.base + self.held.durable().0 as usize]
+    }
+
+    /// Takes what a step has left: returns the messages that may leave, and the position that a write of the disk would reach, if one is
+    /// needed.
+    pub fn take(
+        &mut self,
+        records: Vec<R>,
+        messages: Vec<Outgoing<Party, Msg>>,
+    ) -> (Vec<(Party, Msg)>, Option<Lsn>) {
+        let writes = !records.is_empty();
+        self.held.note(records.len());
+        self.disk.extend(records);
+        let held = &mut self.held;
+        let leaving = messages.into_iter().filter_map(|each| held.hold(each.after, (each.to, each.message)));
+        let leaving = leaving.collect();
+        (leaving, writes.then(|| self.held.noted()))
+    }
+
+    /// The disk has written everything up to that position.
+    pub fn on_durable(&mut self, start: u64, up_to: Lsn) -> Vec<(Party, Msg)> {
+        if start != self.start || self.machine.is_none() || up_to <= self.held.durable() {
+            return Vec::new();
+        }
+        self.held.on_durable(up_to).collect()
+    }
+
+    /// Loses its memory, and some of what was not durable.
+    pub fn crash(&mut self, chance: &mut Chance) {
+        if self.machine.take().is_some() {
+            let kept = chance.between(self.held.durable().0, self.held.noted().0);
+            self.disk.truncate(self.base + kept as usize);
+            self.base = self.disk.len();
+            self.held = HeldMessages::default();
+        }
+    }
+
+    /// Starts again, if it is down, with what is on its disk.
+    pub fn restart(&mut self, machine: impl FnOnce(&[R]) -> M) {
+        if self.machine.is_none() {
+            self.machine = Some(machine(&self.disk));
+            self.start += 1;
+        }
+    }
+}

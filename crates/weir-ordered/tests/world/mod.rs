@@ -1,0 +1,225 @@
+//! A simulated world: parties, disks, a network, faults, and the checks of docs/internals/ordered.md, all from one seed.
+
+pub mod checks;
+mod events;
+mod host;
+mod network;
+pub mod profile;
+pub mod registers;
+
+use std::collections::BTreeMap;
+
+use weir_core::ids::CoordinatorId;
+use weir_ordered::client::Client;
+use weir_ordered::cluster::{Cluster, ReplicaId, Timeouts};
+use weir_ordered::failure_coordinator::{self, FailureCoordinator};
+use weir_ordered::faults::{ClientBugs, CoordinatorBugs, PlantedBugs};
+use weir_ordered::message::{Effects, Message, Party, SequencerId};
+use weir_ordered::replica::{self, Replica};
+use weir_ordered::sequencer::Sequencer;
+
+use crate::chance::Chance;
+use checks::{History, Violation};
+use events::Event;
+use host::Host;
+use network::{Fate, Network};
+use profile::Profile;
+use registers::{Change, Registers, Values};
+
+pub type Msg = Message<Change, Values>;
+pub type Out = Effects<Change, Values>;
+pub type SimReplica = Replica<Registers, PlantedBugs>;
+pub type SimClient = Client<Change, Values, ClientBugs>;
+type ReplicaHost = Host<SimReplica, replica::records::Record<Change>>;
+pub type SimCoordinator = FailureCoordinator<Change, CoordinatorBugs>;
+type CoordinatorHost = Host<SimCoordinator, failure_coordinator::Record<Change>>;
+
+/// Interval of all timers.
+const TICK_MS: u64 = 5;
+/// Faults end then.
+const FAULTS_MS: u64 = 2_000;
+/// Without faults, something must be answered in so long a time until everything is.
+const ANSWER_MS: u64 = 2_500;
+/// Time without faults, after the last answer, in which all replicas become alike.
+const REST_MS: u64 = 1_000;
+
+/// What has happened in a world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub answered: u64,
+    pub messages: u64,
+    pub dropped: u64,
+    pub found: u64,
+    pub views: u64,
+    pub epochs: u64,
+}
+
+impl Counts {
+    pub fn add(&mut self, other: &Counts) {
+        self.answered += other.answered;
+        self.messages += other.messages;
+        self.dropped += other.dropped;
+        self.found += other.found;
+        self.views += other.views;
+        self.epochs += other.epochs;
+    }
+}
+
+/// A world.
+pub struct World {
+    profile: Profile,
+    cluster: Cluster,
+    chance: Chance,
+    now_ms: u64,
+    events: BTreeMap<(u64, u64), Event>,
+    next_event: u64,
+    network: Network,
+    replicas: BTreeMap<ReplicaId, ReplicaHost>,
+    coordinator: CoordinatorHost,
+    sequencers: BTreeMap<SequencerId, Sequencer>,
+    next_sequencer: SequencerId,
+    /// With the number of transactions that each has yet to begin.
+    clients: BTreeMap<CoordinatorId, (SimClient, u32)>,
+    history: History,
+    /// When something was last begun or answered.
+    answered_ms: u64,
+    counts: Counts,
+}
+
+impl World {
+    pub fn new(seed: u64, profile: Profile) -> World {
+        let cluster =
+            Cluster { shards: profile.shards, replicas: profile.replicas, timeouts: Timeouts::default() };
+        let replica = |id: ReplicaId| {
+            (id, Host::new(Replica::new(0, id, cluster, profile.bugs, Registers::new(id.shard), &[])))
+        };
+        let client = |id| (id, (Client::new(id, cluster, profile.client_bugs), profile.transactions));
+        let mut world = World {
+            profile,
+            cluster,
+            chance: Chance::from_seed(seed),
+            now_ms: 0,
+            events: BTreeMap::new(),
+            next_event: 0,
+            network: Network { is_faulty: true, ..Network::default() },
+            replicas: cluster.all_replicas().map(replica).collect(),
+            coordinator: Host::new(FailureCoordinator::new(0, cluster, profile.coordinator_bugs, &[])),
+            sequencers: BTreeMap::new(),
+            next_sequencer: 1,
+            clients: (1..=profile.clients).map(client).collect(),
+            history: History::default(),
+            answered_ms: 0,
+            counts: Counts::default(),
+        };
+        world.begin();
+        world
+    }
+
+    /// Runs until everything is answered and all replicas are alike.
+    pub fn run(mut self) -> Result<Counts, Violation> {
+        let mut rest_ms = None;
+        while let Some(((at_ms, _), event)) = self.events.pop_first() {
+            self.now_ms = at_ms;
+            self.happen(event)?;
+            if !self.network.is_faulty && self.is_answered() {
+                let rest_ms = *rest_ms.get_or_insert_with(|| {
+                    self.begin_last();
+                    at_ms + REST_MS
+                });
+                if at_ms >= rest_ms {
+                    break;
+                }
+            }
+            if at_ms > self.answered_ms.max(FAULTS_MS) + ANSWER_MS {
+                return Err(self.not_live());
+            }
+        }
+        self.check_end()?;
+        self.count();
+        Ok(self.counts)
+    }
+
+    fn is_answered(&self) -> bool {
+        self.clients.values().all(|(client, left)| *left == 0 && client.is_idle())
+    }
+
+    fn not_live(&self) -> Violation {
+        let mut text = String::from("not all transactions are answered:");
+        for host in self.replicas.values() {
+            let Some(replica) = &host.machine else { continue };
+            let (status, end) = (replica.status(), replica.log().end());
+            let place = (replica.epoch(), replica.view());
+            text +=
+                &format!("\n{:?}: {status:?} {place:?}, {end} entries, {:?}", replica.id(), replica.drops());
+        }
+        Violation { invariant: "liveness", text }
+    }
+
+    fn count(&mut self) {
+        let records = self.coordinator.durable();
+        for record in records {
+            match record {
+                failure_coordinator::Record::Dropped(_) => self.counts.dropped += 1,
+                failure_coordinator::Record::Found(_) => self.counts.found += 1,
+                failure_coordinator::Record::EpochBegun(_) => self.counts.epochs += 1,
+                _ => {}
+            }
+        }
+        let started = |record: &&replica::records::Record<_>| {
+            matches!(record, replica::records::Record::ViewStarted(..))
+        };
+        let hosts = self.replicas.values();
+        self.counts.views = hosts.map(|host| host.durable().iter().filter(started).count() as u64).sum();
+    }
+
+    fn step_replica(
+        &mut self,
+        id: ReplicaId,
+        step: impl FnOnce(&mut SimReplica, &mut Out),
+    ) -> Result<(), Violation> {
+        let mut out = Out::default();
+        let Some(host) = self.replicas.get_mut(&id) else { return Ok(()) };
+        let Some(replica) = &mut host.machine else { return Ok(()) };
+        step(replica, &mut out);
+        let records = replica.take_records();
+        let (leaving, written) = host.take(records, out.messages);
+        let start = host.start;
+        self.send(Party::Replica(id), leaving, &Fate::default());
+        if let Some(up_to) = written {
+            self.write(Party::Replica(id), start, up_to);
+        }
+        self.check_step(id)
+    }
+
+    fn step_coordinator(&mut self, step: impl FnOnce(&mut SimCoordinator, &mut Out)) {
+        let mut out = Out::default();
+        let Some(coordinator) = &mut self.coordinator.machine else { return };
+        step(coordinator, &mut out);
+        let records = coordinator.take_records();
+        let (leaving, written) = self.coordinator.take(records, out.messages);
+        self.send(Party::FailureCoordinator, leaving, &Fate::default());
+        if let Some(up_to) = written {
+            self.write(Party::FailureCoordinator, self.coordinator.start, up_to);
+        }
+    }
+
+    fn step_sequencer(&mut self, id: SequencerId, step: impl FnOnce(&mut Sequencer, &mut Out)) {
+        let mut out = Out::default();
+        let Some(sequencer) = self.sequencers.get_mut(&id) else { return };
+        step(sequencer, &mut out);
+        let leaving = out.messages.into_iter().map(|each| (each.to, each.message)).collect();
+        let fate = self.network.fate(&self.profile, &mut self.chance);
+        self.send(Party::Sequencer(id), leaving, &fate);
+    }
+
+    fn send(&mut self, from: Party, messages: Vec<(Party, Msg)>, fate: &Fate) {
+        self.counts.messages += messages.len() as u64;
+        for (to, message) in messages {
+            let delays = self.network.delays((from, to), &message, fate, &self.profile, &mut self.chance);
+            for delay_ms in delays {
+                let message = message.clone();
+                self.schedule(delay_ms, Event::Deliver { from, to, message: Box::new(message) });
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! How hard a world is: drawn from its seed, so that seeds differ in kind.
+
+use weir_core::ids::ShardId;
+use weir_ordered::faults::{ClientBugs, CoordinatorBugs, PlantedBugs};
+
+use crate::chance::Chance;
+
+/// What happens in a world, and how often. Shares are per mille.
+#[derive(Clone, Copy, Debug)]
+pub struct Profile {
+    pub shards: ShardId,
+    pub replicas: u16,
+    pub clients: u64,
+    pub transactions: u32,
+    /// Any message is lost, comes twice, or comes late.
+    pub lost: u32,
+    pub doubled: u32,
+    pub late: u32,
+    /// A packet is lost to a whole shard, or to everybody.
+    pub lost_to_shard: u32,
+    pub lost_to_all: u32,
+    /// A packet comes late to everybody.
+    pub late_to_all: u32,
+    /// A packet is lost to about half of its receivers.
+    pub patchy: u32,
+    /// Milliseconds between two events of a kind, on average; 0: none.
+    pub crash_ms: u64,
+    pub learner_crash_ms: u64,
+    pub coordinator_crash_ms: u64,
+    pub sequencer_ms: u64,
+    pub partition_ms: u64,
+    /// Longest time of a crashed party until it restarts.
+    pub down_ms: u64,
+    /// Longest time that a disk takes.
+    pub disk_ms: u64,
+    pub bugs: PlantedBugs,
+    pub coordinator_bugs: CoordinatorBugs,
+    pub client_bugs: ClientBugs,
+}
+
+impl Profile {
+    /// No faults at all.
+    pub fn calm() -> Profile {
+        Profile {
+            shards: 2,
+            replicas: 3,
+            clients: 3,
+            transactions: 30,
+            lost: 0,
+            doubled: 0,
+            late: 0,
+            lost_to_shard: 0,
+            lost_to_all: 0,
+            late_to_all: 0,
+            patchy: 0,
+            crash_ms: 0,
+            learner_crash_ms: 0,
+            coordinator_crash_ms: 0,
+            sequencer_ms: 0,
+            partition_ms: 0,
+            down_ms: 1,
+            disk_ms: 2,
+            bugs: PlantedBugs::default(),
+            coordinator_bugs: CoordinatorBugs::default(),
+            client_bugs: ClientBugs::default(),
+        }
+    }
+
+    /// Some faults, each with some chance.
+    pub fn of_seed(seed: u64) -> Profile {
+        let mut chance = Chance::from_seed(seed ^ 0x5eed);
+        let mut maybe = |most: u64| if chance.per_mille(600) { chance.below(most + 1) } else { 0 };
+        let shares = [60, 100, 100, 60, 40, 80, 100].map(|most| maybe(most) as u32);
+        let mut every = |least: u64| Some(maybe(4 * least)).filter(|ms| *ms > 0).map_or(0, |ms| ms + least);
+        let [crash_ms, learner_crash_ms, coordinator_crash_ms] = [150, 300, 400].map(&mut every);
+        let [sequencer_ms, partition_ms] = [400, 250].map(&mut every);
+        Profile {
+            shards: chance.between(1, 3) as ShardId,
+            replicas: chance.pick(&[3, 3, 5]),
+            clients: chance.between(1, 4),
+            transactions: chance.between(10, 40) as u32,
+            lost: shares[0],
+            doubled: shares[1],
+            late: shares[2],
+            lost_to_shard: shares[3],
+            lost_to_all: shares[4],
+            late_to_all: shares[5],
+            patchy: shares[6],
+            crash_ms,
+            learner_crash_ms,
+            coordinator_crash_ms,
+            sequencer_ms,
+            partition_ms,
+            down_ms: chance.pick(&[20, 100, 400]),
+            disk_ms: chance.pick(&[1, 3, 30]),
+            ..Profile::calm()
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The application: registers. An operation's effect depends on the operations before it, so no two orders look alike.
+
+use std::collections::BTreeMap;
+
+use weir_core::ids::ShardId;
+use weir_ordered::application::Application;
+use weir_ordered::packet::Index;
+
+pub type Register = (ShardId, u8);
+
+/// Changes these registers by these numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change(pub Vec<(Register, u64)>);
+
+/// Registers of the shard that a transaction has changed, with their new values.
+pub type Values = Vec<(Register, u64)>;
+
+/// The registers of one shard.
+#[derive(Clone, Debug)]
+pub struct Registers {
+    shard: ShardId,
+    pub values: BTreeMap<Register, u64>,
+    undo: Vec<(Index, Register, u64)>,
+    forgotten: Index,
+    /// Whether an entry was to be rolled back that was forgotten.
+    pub is_damaged: bool,
+}
+
+impl Registers {
+    pub fn new(shard: ShardId) -> Registers {
+        Registers { shard, values: BTreeMap::new(), undo: Vec::new(), forgotten: 0, is_damaged: false }
+    }
+}
+
+impl Application for Registers {
+    type Operation = Change;
+    type Answer = Values;
+
+    fn execute(&mut self, index: Index, Change(changes): &Change) -> Values {
+        let mut answer = Vec::new();
+        for &(register, by) in changes.iter().filter(|((shard, _), _)| *shard == self.shard) {
+            let value = self.values.entry(register).or_default();
+            self.undo.push((index, register, *value));
+            *value = value.wrapping_mul(31).wrapping_add(by);
+            answer.push((register, *value));
+        }
+        answer
+    }
+
+    fn roll_back(&mut self, to: Index) {
+        self.is_damaged |= to < self.forgotten;
+        while let Some((_, register, value)) = self.undo.pop_if(|(index, ..)| *index > to) {
+            self.values.insert(register, value);
+        }
+        self.values.retain(|_, value| *value != 0);
+    }
+
+    fn forget(&mut self, up_to: Index) {
+        self.forgotten = self.forgotten.max(up_to);
+        self.undo.retain(|(index, ..)| *index > up_to);
+    }
+}
