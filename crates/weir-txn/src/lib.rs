@@ -4,6 +4,7 @@
 //! randomness of its own. Time and messages come in as arguments.
 
 pub mod claims;
+mod entries;
 pub mod exec;
 pub mod faults;
 pub mod invariant;

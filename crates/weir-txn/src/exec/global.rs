@@ -10,8 +10,9 @@ use weir_types::Value;
 
 use super::program::Program;
 use super::write::key_of;
+use crate::entries::entries_id;
 use crate::placement::shard_of;
-use crate::storage::{Rows, Storage, entries_id};
+use crate::storage::{Rows, Storage};
 
 /// Reads the columns of a row.
 pub type Columns<'c> = &'c dyn Fn(ColumnIndex) -> Value;

@@ -20,9 +20,9 @@ use super::expr::CompiledExpr;
 use super::program::Program;
 use super::slots::{Slot, SlotAllocator};
 use super::write::operation::NoEnvironment;
+use crate::entries::entries_id;
 use crate::storage::{
     EntriesSchema, IndexColumn, IndexId, MergedRows, NoRows, Remade, Remake, Rows as _, Schema, TableSchema,
-    entries_id,
 };
 
 /// Conversion of the tables of one program's schema to another's.

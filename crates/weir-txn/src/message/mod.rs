@@ -23,8 +23,8 @@ use weir_types::interrupt::StatementId;
 use weir_types::memory::WorkingMemory;
 use weir_types::{Notice, SqlError, Value};
 
+use crate::entries::EntriesId;
 use crate::placement::shard_of_integer;
-use crate::storage::EntriesId;
 use crate::stream::RowQueue;
 
 pub use attachment::Attachment;

@@ -53,10 +53,7 @@ pub use remake::{Remade, Remake};
 pub use room::Room;
 pub use rows::{NoRows, RowRef, Rows, Visit};
 pub use saved::SavedRows;
-pub use schema::{
-    EntriesId, EntriesSchema, GLOBAL_KEYS_MAX, IndexColumn, IndexId, IndexSchema, Schema, TableSchema,
-    entries_id,
-};
+pub use schema::{EntriesSchema, IndexColumn, IndexId, IndexSchema, Schema, TableSchema};
 use stores::Stores;
 use table::TableStore;
 use unsynced::Unsynced;

@@ -12,9 +12,10 @@ use weir_types::{SqlError, Value};
 
 use super::Storage;
 use super::layout::{Layout, Packed};
-use super::schema::{EntriesId, IndexId, Schema, TableSchema, entries_id};
+use super::schema::{IndexId, Schema, TableSchema};
 use super::table::TableStore;
 use super::write_set::MergedRows;
+use crate::entries::{EntriesId, entries_id};
 
 /// Tables of a schema that is not in place, or those that it has replaced.
 #[derive(Debug)]

@@ -4,8 +4,8 @@ use std::ops::{Index, IndexMut};
 
 use weir_sql::catalog::TableId;
 
-use super::schema::{EntriesId, entries_id};
 use super::table::TableStore;
+use crate::entries::{EntriesId, entries_id};
 
 #[derive(Debug, Default)]
 pub(super) struct Stores(Vec<TableStore>);

@@ -1,12 +1,13 @@
 //! Compiles constraints for the executor, and rejects those that cannot be enforced.
 
+use crate::entries::GLOBAL_KEYS_MAX;
 use crate::exec::compiler::Compiler;
 use crate::exec::expr::CompiledExpr;
 use crate::exec::program::CompileError;
 use crate::exec::sequences::{generates_id, has_a_share_for_each};
 use crate::exec::slots::SlotAllocator;
 use crate::exec::write::{CheckRule, Children, ForeignKeyRule, Reference, TableRules};
-use crate::storage::{GLOBAL_KEYS_MAX, IndexId, IndexSchema, Schema, TableSchema};
+use crate::storage::{IndexId, IndexSchema, Schema, TableSchema};
 use weir_analysis::plan::Placement;
 use weir_sql::bound::{ExprKind, RelationId};
 use weir_sql::catalog::{ColumnIndex, ForeignKey, ForeignKeyAction, Table, TableId};

@@ -8,10 +8,11 @@ use weir_types::Value;
 
 use super::{Fetched, Gather, Program, shards_of};
 use crate::claims::Claim;
+use crate::entries::{EntriesId, entries_id};
 use crate::exec::write::key_of;
 use crate::message::{ReadQuery, TableRead};
 use crate::placement::shard_of;
-use crate::storage::{EntriesId, Schema, entries_id};
+use crate::storage::Schema;
 
 /// Fewer shards are all asked at the same time, with as many messages and one round trip less.
 const SHARDS_MIN: ShardId = 3;

@@ -11,11 +11,12 @@ use super::deferred::Unseen;
 use super::operation::eval_alone;
 use super::{CompiledInsert, ForeignKeyRule};
 use crate::claims::Interval;
+use crate::entries::EntriesId;
 use crate::exec::call::{Place, Run, Stop, internal};
 use crate::exec::deferred::Later;
 use crate::faults::Faults;
 use crate::placement::shard_of;
-use crate::storage::{EntriesId, KeyBytes, Rows, TableSchema, key::push_key};
+use crate::storage::{KeyBytes, Rows, TableSchema, key::push_key};
 
 impl<F: Faults> Run<'_, F> {
     /// NOT NULL, CHECK and FOREIGN KEY of a new or changed row; `touched` columns are new, and `insert` says which parents are looked up

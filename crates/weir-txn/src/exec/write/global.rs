@@ -14,13 +14,14 @@ use weir_types::{SqlError, SqlState, Value};
 use super::CompiledInsert;
 use super::claim::key_of;
 use crate::claims::Claim;
+use crate::entries::entries_id;
 use crate::exec::call::{Run, Stop};
 use crate::exec::global::Columns;
 use crate::exec::remake::duplicated;
 use crate::faults::Faults;
 use crate::message::{Attempt, Derived, GlobalKey, forgotten};
 use crate::placement::shard_of;
-use crate::storage::{EntriesSchema, KeyBytes, Operation, RowRef, Rows as _, Write, entries_id};
+use crate::storage::{EntriesSchema, KeyBytes, Operation, RowRef, Rows as _, Write};
 
 /// Limits of one step that derives the entries of rows that are there: rows that it looks at, and bytes of the entries.
 const FILLED_ROWS_MAX: u32 = 4_096;
