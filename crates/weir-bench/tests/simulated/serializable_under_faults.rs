@@ -342,7 +342,7 @@ impl Script for Clients<'_> {
 fn all_is_strictly_serializable() {
     let store = Store::open();
     let mut all = Told::default();
-    for seed in world::seeds(0..24) {
+    for seed in world::seeds(0..32) {
         let (report, told) = store.run(Setup { calls: 300, ..Setup::new(seed) });
         println!("seed {seed}: {report} committed {}, 40001 {}", told.committed, told.serialization_failures);
         assert_eq!(report.failure, None, "seed {seed}: {report}");

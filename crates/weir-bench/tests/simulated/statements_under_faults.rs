@@ -386,8 +386,9 @@ fn locks_of_statements_keep_what_procedures_check_without_them() {
     assert!(failure.contains("span"), "{failure}");
 }
 
-/// Every planted bug is caught within so many seeds.
-const CAUGHT_WITHIN: u64 = 100;
+/// Every planted bug is caught within so many seeds. Some take many: calls that wait in the order of their age meet seldom between a prepare
+/// and its commit.
+const CAUGHT_WITHIN: u64 = 1000;
 
 #[test]
 fn trusted_statements_break_what_procedures_keep() {
