@@ -26,13 +26,13 @@ pub enum Record<O> {
     Dropped(Slot),
     /// Nothing more is decided in earlier epochs.
     EpochBegun(Epoch),
-    /// What all replicas of each shard start the epoch with.
+    /// State with which all replicas of each shard start the epoch.
     EpochDecided(Epoch, BTreeMap<ShardId, Start<O>>),
     /// The sequencer of the epoch, which never has another one.
     SequencerChosen(Epoch, SequencerId),
 }
 
-/// What the replicas of a shard start an epoch with.
+/// State with which the replicas of a shard start an epoch.
 #[derive(Clone, Debug)]
 pub struct Start<O> {
     pub view: View,

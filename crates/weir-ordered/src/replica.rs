@@ -31,7 +31,7 @@ pub type EffectsOf<A> = Effects<<A as Application>::Operation, <A as Application
 /// Messages that a replica takes.
 pub type MessageOf<A> = Message<<A as Application>::Operation, <A as Application>::Answer>;
 
-/// What a replica does at the moment.
+/// Phase of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// It logs packets.
@@ -57,7 +57,7 @@ pub struct Replica<A: Application, F: Faults = NoFaults> {
     /// Packets of the current epoch, or of later ones, which are not in the log: something before them is missing, or they wait for the
     /// failure coordinator.
     aside: BTreeMap<(Epoch, Sequence), Packet<A::Operation>>,
-    /// What is missing, if anything is.
+    /// The slots that are missing, if any are.
     wanted: Option<Wanted>,
     /// Latest epoch that the replica has heard of.
     epoch_seen: Epoch,

@@ -42,7 +42,7 @@ pub enum Claim {
     Table(TableId),
     /// Rows that a serializable transaction has read, those that are absent included: no other transaction writes a row in it.
     Interval(TableId, Interval),
-    /// What a prepared transaction will add to a column that has a bound. It keeps out whoever holds the row, but not others' amounts.
+    /// Amount that a prepared transaction will add to a column that has a bound. It conflicts with holds of the row, but not with others' amounts.
     Amount(TableId, u32, ColumnIndex, Value),
 }
 
@@ -112,7 +112,7 @@ pub struct Claims {
     /// Intervals that serializable transactions have read. Invariant: no other transaction writes in them, but one that had written there
     /// before is waited for.
     intervals: Intervals,
-    /// What prepared transactions will add to columns that have a bound. Invariant: nobody else holds such a row in a strength that conflicts
+    /// Amounts that prepared transactions will add to columns that have a bound. Invariant: nobody else holds such a row in a strength that conflicts
     /// with [`STRENGTH_OF_AMOUNTS`].
     amounts: Amounts,
     /// Open transactions that insert more keys than are claimed one by one: other writers search for keys in their write sets.

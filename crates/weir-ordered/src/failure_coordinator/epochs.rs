@@ -115,7 +115,7 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
         self.states.iter().map(|(id, state)| (*id, state)).filter(move |(_, state)| is_latest(state))
     }
 
-    /// What each shard starts the next epoch with: its log before, then what any replica of any shard has for its slots.
+    /// Start of the next epoch by shard: its log before, then every packet that any replica of any shard has for its slots.
     fn starts(&self) -> BTreeMap<ShardId, Start<O>> {
         let packets = self.packets();
         (0..self.cluster.shards).map(|shard| (shard, self.start(shard, &packets))).collect()

@@ -12,7 +12,7 @@ use crate::faults::CoordinatorFaults;
 use crate::message::{Effects, Message, Party};
 use crate::packet::{Packet, Slot, View};
 
-/// Who has promised to log no packet with a slot, by shard and by the view it was in.
+/// Replicas that have promised to log no packet with a slot, by shard and by the view of the promise.
 #[derive(Debug, Default)]
 pub(super) struct Promises(BTreeMap<(ShardId, View), BTreeSet<u16>>);
 

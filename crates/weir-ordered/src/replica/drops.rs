@@ -15,7 +15,7 @@ pub struct Drops {
     pub found: BTreeSet<Slot>,
 }
 
-/// What may become of a packet.
+/// Fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It may be logged.

@@ -2,7 +2,7 @@
 
 use crate::packet::{Epoch, Index, Packet, Sequence, Slot, Stamp};
 
-/// What a log has at a slot.
+/// Entry of a log at a slot.
 #[derive(Clone, Debug)]
 pub enum Entry<O> {
     Packet(Packet<O>),

@@ -17,7 +17,7 @@ const WANTED_MAX: usize = 16;
 /// The state of the search for what comes next.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// What came next when the search began. The next search begins once something else comes next.
+    /// The slot that came next when the search began. A new search begins once another slot comes next.
     sequence: Sequence,
     since_ms: u64,
     peers_asked_ms: Option<u64>,

@@ -7,7 +7,7 @@ use crate::packet::{Epoch, Index, Slot, View};
 use crate::replica::drops::Drops;
 use crate::replica::log::{Entry, Log};
 
-/// What the replicas of a shard tell each other when a view changes.
+/// State that the replicas of a shard tell each other when a view changes.
 #[derive(Clone, Debug)]
 pub struct Shared<O> {
     pub log: Log<O>,

@@ -24,14 +24,14 @@ fn violation<T>(invariant: &'static str, text: String) -> Result<T, Violation> {
     Err(Violation { invariant, text })
 }
 
-/// What clients and replicas have been seen to do.
+/// Actions of clients and replicas that have been seen.
 #[derive(Default)]
 pub struct History {
     begun_ms: BTreeMap<TxnId, u64>,
     completed: BTreeMap<TxnId, (u64, BTreeMap<ShardId, Values>)>,
     /// Packet of each entry that a replica has had in an epoch.
     logged: BTreeMap<(ShardId, Epoch, Index), Stamp>,
-    /// What some replica has executed as synchronized; none: a NO-OP.
+    /// Transaction that some replica has executed as synchronized; none: a NO-OP.
     synchronized: BTreeMap<(ShardId, Index), Option<Stamp>>,
     /// How much of each replica's log is in `logged`, and how much of its execution in `synchronized`.
     seen: BTreeMap<ReplicaId, (Epoch, Index, Index)>,
@@ -60,7 +60,7 @@ impl History {
         Ok(())
     }
 
-    /// What one replica has executed as synchronized, every other has too.
+    /// Every replica has executed the same as synchronized.
     fn check_executed(&mut self, replica: &SimReplica, from: Index, to: Index) -> Result<(), Violation> {
         let shard = replica.id().shard;
         for (index, entry) in replica.log().behind(from).take_while(|(index, _)| *index <= to) {
@@ -146,7 +146,7 @@ impl World {
         self.check_order(&logs)
     }
 
-    /// What each replica of a shard has come to.
+    /// State of each replica of a shard at the end.
     fn group_text(&self, shard: ShardId) -> String {
         let replicas = self.cluster.group(shard).filter_map(|id| self.replicas[&id].machine.as_ref());
         let text = |replica: &SimReplica| {

@@ -43,7 +43,7 @@ const ANSWER_MS: u64 = 2_500;
 /// Time without faults, after the last answer, in which all replicas become alike.
 const REST_MS: u64 = 1_000;
 
-/// What has happened in a world.
+/// Result of a run of a world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub answered: u64,

@@ -21,7 +21,7 @@ pub struct Network {
     pub is_faulty: bool,
 }
 
-/// What happens to a packet on its way from the sequencer to all its replicas.
+/// Fate of a packet on its way from the sequencer to all its replicas.
 #[derive(Clone, Debug, Default)]
 pub struct Fate {
     lost_to: BTreeSet<ShardId>,

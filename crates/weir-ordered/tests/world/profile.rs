@@ -5,7 +5,7 @@ use weir_ordered::faults::{ClientBugs, CoordinatorBugs, PlantedBugs};
 
 use crate::chance::Chance;
 
-/// What happens in a world, and how often. Shares are per mille.
+/// Events of a world, and how often each happens. Shares are per mille.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile {
     pub shards: ShardId,

@@ -7,7 +7,7 @@ use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::Value;
 use weir_types::compare::compare;
 
-/// What a transaction will add to a column of a row.
+/// Amount that a transaction will add to a column of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Amount {
     pub txn: TxnId,

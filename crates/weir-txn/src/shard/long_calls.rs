@@ -81,7 +81,7 @@ struct LongCall<F> {
     prepared: Vec<(TxnId, Arc<[Write]>)>,
     interrupts: Arc<Interrupts>,
     statement: StatementId,
-    /// What it must not hold.
+    /// A table of which it must not hold anything.
     reserved: Option<Reserved>,
     /// Taken at its end.
     ended: Option<EndedCall>,

@@ -29,7 +29,7 @@ pub(crate) struct Starvation {
     starved: Option<Starved>,
     /// The call that runs again within this step, or that a worker has just ended, and the number of its stops.
     again: Option<(TxnId, u32)>,
-    /// What the call that runs in this step must not hold.
+    /// The table of which the call that runs in this step must not hold anything.
     pub(super) met: Option<Reserved>,
 }
 

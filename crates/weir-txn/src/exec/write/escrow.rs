@@ -15,7 +15,7 @@ use crate::exec::worker::ClaimsOf;
 use crate::faults::Faults;
 use crate::storage::{RowRef, Rows as _, add};
 
-/// What of an UPDATE is under escrow.
+/// Assignments of an UPDATE under escrow.
 #[derive(Debug)]
 pub struct Escrow {
     /// Numbers of the assignments that add to a column under escrow.
@@ -27,9 +27,9 @@ pub struct Escrow {
 /// By column: the least and the greatest value that it may have.
 type Ends = SmallVec<[(ColumnIndex, [Value; 2]); 1]>;
 
-/// What a row may become, whichever of the amounts of others commit.
+/// Values that a row may have, whichever of the amounts of others commit.
 enum Reach {
-    /// What it is: there are none.
+    /// Its values are those that it has: there are no amounts of others.
     Same,
     Between(Ends),
     /// Some sum overflows.
