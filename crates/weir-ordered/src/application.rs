@@ -1,4 +1,4 @@
-//! What a shard executes, as its replicas see it.
+//! The application that a shard executes, as its replicas see it.
 
 use std::fmt::Debug;
 

@@ -13,7 +13,7 @@ use crate::replica::records::Shared;
 /// Identifies a start of a sequencer. No two starts have the same one, so that no epoch is given to both.
 pub type SequencerId = u64;
 
-/// Whoever sends or receives a message.
+/// A party that sends or receives messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Party {
     Client(CoordinatorId),

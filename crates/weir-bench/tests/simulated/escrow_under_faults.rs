@@ -151,7 +151,7 @@ q = \"uniform(1, 3)\"
 c = \"uniform(1, 8)\"
 ";
 
-/// What has gone from the stock has been sold, and all counters are within their bounds.
+/// All goods that have left the stock have been sold, and all counters are within their bounds.
 fn stock_and_sold(world: &World) -> Check {
     let table = |name: &str| world.application.catalog.table_by_name(name).unwrap().id;
     let [stock, sold, room] = ["stock", "sold", "room"].map(table);

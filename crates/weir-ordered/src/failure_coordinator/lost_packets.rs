@@ -35,7 +35,7 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
         }
     }
 
-    /// Somebody has the packet. If any of its slots is dropped, no participant may log it, so all its slots are dropped.
+    /// Some replica has the packet. If any of its slots is dropped, no participant may log it, so all its slots are dropped.
     pub(super) fn on_has_txn<R: Clone>(
         &mut self,
         from: ReplicaId,

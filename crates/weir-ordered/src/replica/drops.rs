@@ -1,4 +1,4 @@
-//! What a replica knows of lost packets: which it has promised away, and what the failure coordinator has decided (eris.txt §6.3).
+//! Knowledge of a replica about lost packets: those that it has promised away, and the decisions of the failure coordinator (eris.txt §6.3).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What happens in a world, and what follows.
+//! Events of a world, and their effects.
 
 use weir_core::ids::{CoordinatorId, ShardId};
 use weir_core::lsn::Lsn;

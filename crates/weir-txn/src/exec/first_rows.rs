@@ -136,7 +136,7 @@ pub struct LocksFirstRows {
     /// Keys of the candidates that have been tried.
     tried: ValueSet,
     rows: Vec<Vec<Value>>,
-    /// What its parts have told besides their rows.
+    /// Answers of its parts besides their rows.
     output: Output,
 }
 

@@ -850,7 +850,7 @@ pub struct Guarded {
     statements: BTreeMap<Span, Asked>,
 }
 
-/// What the guards of a statement ask for.
+/// Hold that the guards of a statement ask for.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     hold: Hold,

@@ -1,4 +1,4 @@
-//! What unique keys cost (docs/price-list.md): statements of one row on a table with so many of them, which on several shards are global.
+//! Cost of unique keys (docs/price-list.md): statements of one row on a table with 0 to 3 of them, which on several shards are global.
 //! pgbench is the client, with prepared statements.
 
 use std::path::Path;

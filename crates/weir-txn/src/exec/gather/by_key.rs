@@ -27,7 +27,7 @@ pub(crate) struct ByKey {
     pub at_home: Arc<ReadQuery>,
 }
 
-/// What the owner of a key knows of its row.
+/// Knowledge of a key's owner about the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     /// The row is at the owner, or there is none.

@@ -63,7 +63,7 @@ impl Coordinator {
     }
 }
 
-/// What a look-up asks next; none: `found`, with its `queries`, is the answer. The row is found by its key at one shard, so it is the row of
+/// The next step of a look-up; none: `found`, with its `queries`, is the answer. The row is found by its key at one shard, so it is the row of
 /// one state. That there is none, only the owner of a key says that nobody holds; or all shards, read at one state.
 pub(super) fn next_of_look_up(
     asks: &Asks,
