@@ -8,6 +8,7 @@ use weir_core::ids::TxnId;
 use weir_sql::catalog::TableId;
 
 use super::node::Node;
+use super::waiting::age_of_call;
 use crate::claims::Reserved;
 use crate::faults::Faults;
 use crate::message::{Age, Request};
@@ -36,12 +37,7 @@ pub(crate) struct Starvation {
 impl Starvation {
     /// A request is about to run.
     pub(super) fn meet(&mut self, request: &Request) {
-        let is_younger = |starved: &Starved| match request {
-            Request::Execute { begun, .. }
-            | Request::Prepare { begun, .. }
-            | Request::Decide { begun, .. } => begun.age > starved.age,
-            _ => false,
-        };
+        let is_younger = |starved: &Starved| age_of_call(request).is_some_and(|age| age > starved.age);
         self.met = self.starved.filter(is_younger).map(|starved| starved.reserved);
     }
 
@@ -73,7 +69,9 @@ impl<F: Faults> Node<F> {
         if self.open.contains_key(&holder) {
             self.end_starvation_of(txn);
         } else if let (Some(table), true) = (table, stops > STOPS_MAX && is_oldest && !self.bugs.starves()) {
-            self.starvation.starved = Some(Starved { age, reserved: Reserved { table, txn } });
+            let before = self.starvation.starved.replace(Starved { age, reserved: Reserved { table, txn } });
+            // Those that waited for another starved call go on: its end would not wake them any more.
+            self.ended.extend(before.map(|starved| starved.reserved.txn).filter(|other| *other != txn));
         }
     }
 

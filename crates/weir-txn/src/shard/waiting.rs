@@ -31,14 +31,18 @@ impl Waiting {
         self.request.txn()
     }
 
-    /// Age of a call; none: of a statement in an open transaction, which goes on in the order in which it came.
     fn age_of_call(&self) -> Option<Age> {
-        match self.request {
-            Request::Execute { begun, .. }
-            | Request::Prepare { begun, .. }
-            | Request::Decide { begun, .. } => Some(begun.age),
-            _ => None,
+        age_of_call(&self.request)
+    }
+}
+
+/// Age of a call; none: of a statement in an open transaction, which goes on in the order in which it came.
+pub(super) fn age_of_call(request: &Request) -> Option<Age> {
+    match request {
+        Request::Execute { begun, .. } | Request::Prepare { begun, .. } | Request::Decide { begun, .. } => {
+            Some(begun.age)
         }
+        _ => None,
     }
 }
 
@@ -202,9 +206,9 @@ impl<F: Faults> Node<F> {
             return true;
         }
         let age = request.begun().map(|begun| begun.age);
-        let is_younger = |holder: &TxnId| match self.participant.prepared().get(holder) {
-            Some(prepared) => age.is_some_and(|age| age < prepared.age),
-            None => matches!(request, Request::Execute { .. }),
+        let is_younger = |holder: &TxnId| {
+            let prepared = self.participant.prepared().get(holder);
+            prepared.is_some_and(|prepared| age.is_some_and(|age| age < prepared.age))
         };
         holders.iter().all(is_younger)
     }
