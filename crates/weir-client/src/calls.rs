@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock, PoisonError};
 
 use weir_core::ids::{CoordinatorId, ShardId};
 use weir_core::machine::{Coordinator as _, Orders};
+use weir_core::nearby::Nearby;
 use weir_kv::GivenUp;
 use weir_net::clock::time_of_day;
 use weir_sql::Application;
@@ -163,6 +164,26 @@ impl Callable {
         };
         let at = (&*self.program, begins_now(), self.seeds.next());
         Ok(CallResult::of_rows(names, gather.rows(&values, &BTreeMap::new(), Vec::new(), at)?))
+    }
+
+    /// The result of a look-up, if the shard gives it at once ([`Node::look_up`]).
+    pub(crate) fn look_up(
+        &self,
+        prepared: &Prepared,
+        values: &[Value],
+        (begun, shard): (i64, &dyn Nearby<Node>),
+    ) -> Option<CallResult> {
+        let now = TransactionTime::new(begun, SessionZone::current());
+        let Wish::Read(gather, values, names) = self.wish(prepared, values, now).ok()? else { return None };
+        let mut found = None;
+        let has_seen = shard.look(&mut |node| {
+            let (rows, after) = node.look_up(gather.schema_version, |program, rows| {
+                gather.look_up(&values, now, (program, rows))
+            })?;
+            found = Some(rows);
+            Some(after)
+        });
+        found.filter(|_| has_seen).map(|rows| CallResult::of_rows(names, rows))
     }
 
     pub(crate) fn call_of(

@@ -392,6 +392,14 @@ impl Client {
         self.submit_computed(|| prepared.of.wish(prepared, values, calls::begins_now()))
     }
 
+    /// The result of a look-up ([`Prepared::is_look_up`]) of committed rows, if the only shard of the cluster is in this process and can answer
+    /// at once: then no message is needed, and nothing is to be waited for. None: it must be begun, as any other statement. `begun`: when
+    /// its transaction began, in microseconds since 2000.
+    pub fn look_up(&self, begun: i64, prepared: &Prepared, values: &[Value]) -> Option<CallResult> {
+        let Carried::Calls(session, _) = &self.carried else { return None };
+        prepared.of.look_up(prepared, values, (begun, session.only_shard()?))
+    }
+
     fn work_out(&self, prepared: &Prepared, values: &[Value]) -> Pending<CallResult> {
         let tag = self.new_tag();
         let result = begun::note(tag).and_then(|()| {

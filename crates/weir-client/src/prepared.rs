@@ -222,6 +222,11 @@ impl Prepared {
         Prepared { what, ..self.clone() }
     }
 
+    /// Returns whether it is a query of one shard, which reads at most one row of each table, by a key.
+    pub fn is_look_up(&self) -> bool {
+        matches!(&self.what, What::Query { gather, .. } if gather.is_of_one_shard())
+    }
+
     /// Returns whether a long run may put its rows into a stream.
     pub fn may_stream(&self) -> bool {
         matches!(&self.what, What::Query { gather, .. } if gather.may_stream())
@@ -611,7 +616,8 @@ fn runs(program: &Program, text: &Text) -> bool {
     compiled.is_ok_and(|text| program.shards == 1 || text.procedure.participants.unsupported.is_none())
 }
 
-/// A query that finds its rows by keys fetches them; any other is run in part by shards, which know it by its text.
+/// A query is run by shards, which know it by its text: whole at one shard, or in parts. One that finds its rows by keys that are constants
+/// fetches them instead: others will come with other keys.
 fn query_of(
     of: &Callable,
     parsed: &ParsedText<'_>,
@@ -620,10 +626,12 @@ fn query_of(
 ) -> Result<What, Unprepared> {
     let text = parsed.text();
     let gather = compile(text, query, parameters.len(), &of.program)?;
-    if gather.is_look_up(&of.program.schema) {
+    let is_look_up = gather.is_look_up(&of.program.schema);
+    if is_look_up && parameters.is_empty() {
         return Ok(What::Query { gather: Arc::new(gather), constants: [].into() });
     }
-    if let Some(parameterised) = lift_constants(&of.application.catalog, parsed, statement, parameters)
+    if !is_look_up
+        && let Some(parameterised) = lift_constants(&of.application.catalog, parsed, statement, parameters)
         && let Ok(gather) = of.program.query(&parameterised.text)
     {
         return Ok(What::Query { gather, constants: parameterised.values.into() });

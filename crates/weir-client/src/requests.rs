@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weir_core::ids::{CoordinatorId, ShardId};
 use weir_core::machine::{ClientOrders, Clients, Coordinator as _, CoordinatorOf, Exposed, Shard};
-use weir_core::nearby::Neighbours;
+use weir_core::nearby::{Nearby, Neighbours};
 use weir_kv::GivenUp;
 use weir_net::ClusterFile;
 use weir_net::handshake::Terms;
@@ -136,6 +136,8 @@ pub(crate) struct Session<D: Dialect> {
     mailbox: Arc<Mailbox<D::Shard, Requests<D>>>,
     /// Some shards are in this process: a submitting thread runs them itself.
     has_neighbours: bool,
+    /// The only shard of the cluster, if it is in this process.
+    only_shard: Option<Arc<dyn Nearby<D::Shard>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -169,6 +171,10 @@ where
             waits_for_busy: AtomicBool::new(settings.waits_for_busy),
         });
         let (trouble, has_neighbours) = (Trouble::default(), !neighbours.is_empty());
+        let only_shard = match &neighbours[..] {
+            [(_, shard)] if cluster.shards == 1 => Some(shard.clone()),
+            _ => None,
+        };
         let requests = Requests {
             dialect,
             settings: settings.clone(),
@@ -195,12 +201,17 @@ where
             }
         };
         let thread = std::thread::Builder::new().name("weir-client".into()).spawn(run).map_err(closed)?;
-        Ok(Session { shared, mailbox, has_neighbours, thread: Some(thread) })
+        Ok(Session { shared, mailbox, has_neighbours, only_shard, thread: Some(thread) })
     }
 
     /// A name that no other transaction of the session has.
     pub(crate) fn new_tag(&self) -> u64 {
         self.shared.next_tag.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The only shard of the cluster, if it is in this process.
+    pub(crate) fn only_shard(&self) -> Option<&dyn Nearby<D::Shard>> {
+        self.only_shard.as_deref()
     }
 
     pub(crate) fn submit(&self, tag: u64, wish: D::Wish) -> Pending<D::Outcome> {

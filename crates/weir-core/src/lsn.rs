@@ -62,13 +62,23 @@ impl<M> HeldMessages<M> {
         self.noted = self.noted.plus(records);
     }
 
-    /// Returns the message if it may leave, or holds it. Every message waits for the first record at least: with it the shard notes its
-    /// incarnation, which no later start may have again once a coordinator knows of it.
+    /// Position that a message waits for. Every message waits for the first record at least: with it the shard notes its incarnation, which
+    /// no later start may have again once a coordinator knows of it.
+    fn position_of(&self, after: Lsn) -> Lsn {
+        after.max(Lsn(1).min(self.noted))
+    }
+
+    /// Returns whether a message that depends on the records up to there may leave.
+    pub fn may_leave(&self, after: Lsn) -> bool {
+        self.position_of(after) <= self.durable
+    }
+
+    /// Returns the message if it may leave, or holds it.
     ///
     /// # Panics
     /// The message waits for a record that the shard has not noted.
     pub fn hold(&mut self, after: Lsn, message: M) -> Option<M> {
-        let after = after.max(Lsn(1).min(self.noted));
+        let after = self.position_of(after);
         if after <= self.durable {
             return Some(message);
         }

@@ -10,6 +10,7 @@ use weir_types::interrupt::Interrupts;
 
 use crate::history::Seen;
 use crate::ids::{CoordinatorId, ShardId};
+use crate::lsn::Lsn;
 use crate::machine::Shard;
 
 /// A shard of this process.
@@ -18,6 +19,10 @@ pub trait Nearby<S: Shard>: Send + Sync {
     fn listen(&self, coordinator: CoordinatorId, sink: Weak<dyn ReplySink<S>>);
     /// Sends requests to the shard. Replies may arrive before this returns.
     fn say(&self, from: CoordinatorId, progress: S::Progress, requests: Vec<S::Request>);
+    /// Runs `look` in a turn of the shard, if no other thread has it for long. It must change nothing, and returns the position up to which
+    /// the log must be durable before anybody may know what it has seen; none: it could not look. Returns whether it has looked and the log
+    /// is durable.
+    fn look(&self, look: &mut dyn FnMut(&mut S) -> Option<Lsn>) -> bool;
     /// Interrupts for running statements; need no turn of the shard.
     fn interrupts(&self) -> Option<Arc<Interrupts>>;
     /// Histories of shards that its process knows.
@@ -46,6 +51,9 @@ pub fn hurry() {
 pub fn is_hurried() -> bool {
     IS_HURRIED.get()
 }
+
+/// Number of times that a thread looks whether another one has ended its turn: a few microseconds.
+const TRIALS: u32 = 64;
 
 /// A state machine that several threads run in turns, and its queue of arrivals.
 ///
@@ -79,6 +87,16 @@ impl<M, A> Actor<M, A> {
     /// An assertion has failed in another thread's turn.
     pub fn lock(&self) -> MutexGuard<'_, M> {
         self.machine.lock().expect("no assertion has failed in anybody's turn")
+    }
+
+    /// Takes the turn, if no other thread has it for longer than it takes to fail. On a few processors, being woken costs more.
+    pub fn try_lock_for_a_while(&self) -> Option<MutexGuard<'_, M>> {
+        (0..TRIALS).find_map(|_| {
+            self.try_lock().or_else(|| {
+                std::hint::spin_loop();
+                None
+            })
+        })
     }
 
     /// Takes the turn if no other thread has it.

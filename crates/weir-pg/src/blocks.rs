@@ -97,6 +97,9 @@ impl Session {
 
     /// Ends the transaction of that name, with what it has defined.
     async fn end_named(&mut self, name: u64, commit: bool) -> Result<(), Failure> {
+        if !self.transaction.has_asked(name) {
+            return Ok(());
+        }
         let own = self.transaction.own_schema_version.take();
         let ending = self.client.end_transaction(name, commit);
         let ended = self.backend.in_flight.end_with(&self.client, ending).await.map(drop);

@@ -41,13 +41,19 @@ impl Talk {
 
     /// A COPY whose client says something else has failed.
     pub(crate) async fn abandon_copy(&mut self) {
-        let copying = self.session.copying.take();
-        if let Some(mut copying) = copying {
-            let _ = copying.settle().await;
+        if self.session.copying.is_none() {
+            return;
+        }
+        // Boxed, for it is large and seldom there: every message asks for it.
+        Box::pin(async {
+            if let Some(mut copying) = self.session.copying.take() {
+                let _ = copying.settle().await;
+            }
             self.session.transaction.fail();
             // It is rolled back; an error cannot be reported to the client any more.
             let _ = self.session.end_together(true).await;
-        }
+        })
+        .await;
     }
 
     /// Ends the COPY under way with an error that is none of its rows'.

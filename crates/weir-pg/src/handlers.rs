@@ -485,7 +485,7 @@ impl Talk {
         self.abandon_copy().await;
         let has_failed = self.forget_failure();
         let ran = match self.held_back.take() {
-            Some(held_back) => self.run_held_back(client, held_back).await,
+            Some(held_back) => Box::pin(self.run_held_back(client, held_back)).await,
             None => Ok(()),
         };
         let (changed, ended) = self.session.end_together(has_failed || ran.is_err()).await;

@@ -8,6 +8,7 @@ mod authentication;
 mod backend;
 mod blocks;
 mod by_itself;
+mod carriers;
 mod commands;
 mod conversation;
 mod copy;
@@ -49,6 +50,7 @@ use weir_client::Client;
 use weir_net::tls;
 
 use authentication::Authenticator;
+use carriers::Carriers;
 use conversation::{END_MAX, converse};
 use handlers::Connection;
 use isolation::Isolated;
@@ -56,13 +58,6 @@ pub use isolation::is_isolated;
 use watch::FrontEnd;
 pub use watch::Watch;
 use watchdog::Watchdog;
-
-/// Number of threads for connections and their statements, while none of them computes for long. Waking a waiting thread costs the waking
-/// one: four threads on two processors lost a seventh of the throughput.
-const WORKERS: usize = 2;
-
-/// Stack of each thread; memory is used only as far as needed. Deeply nested statements are parsed, bound and evaluated recursively.
-const STACK_BYTES: usize = 64 << 20;
 
 /// The way in which a server authenticates.
 #[derive(Clone, Debug)]
@@ -153,29 +148,24 @@ impl Door {
         let listener = TcpListener::bind(listen).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            // As many as the statements of most machines keep busy; the watchdog has those that compute for long make room.
-            .worker_threads(WORKERS)
-            .thread_stack_size(STACK_BYTES)
-            .thread_name("weir-pg")
-            .enable_all()
-            .build()
-            .map_err(failed)?;
+        let carriers = Carriers::start().map_err(failed)?;
+        // Connections are accepted whatever those that carry them do.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let (stop, stopped) = oneshot::channel();
         let front = Arc::new(FrontEnd::new(self.settings.connections_max, self.settings.log_slow));
         let (watched, sessions) = (front.clone(), front.clone());
-        weir_types::interrupt::set_make_room(watchdog::make_room);
-        let watchdog = Watchdog::start(front.clone(), runtime.handle().clone()).map_err(failed)?;
-        let thread = std::thread::Builder::new().name("weir-pg".to_owned()).spawn(move || {
-            runtime.block_on(async move {
+        weir_types::interrupt::set_make_room(carriers::make_room);
+        let watchdog = Watchdog::start(front.clone(), carriers.pulses()).map_err(failed)?;
+        let thread = std::thread::Builder::new().name("weir-pg-accept".to_owned()).spawn(move || {
+            runtime.block_on(async {
                 tokio::select! {
-                    () = accept(listener, self, (Arc::new(client), front)) => {}
+                    () = accept(listener, self, (Arc::new(client), front), &carriers) => {}
                     _ = stopped => {}
                 }
                 end_sessions(&sessions).await;
             });
             // Connections that are not authenticated yet are not waited for.
-            runtime.shutdown_background();
+            carriers.shut_down();
             drop(watchdog);
         });
         Ok(Server { address, front: watched, stop: Some(stop), thread: Some(thread.map_err(failed)?) })
@@ -230,14 +220,16 @@ async fn accept(
     listener: TcpListener,
     Door { settings, tls }: Door,
     (client, front): (Arc<Client>, Arc<FrontEnd>),
+    carriers: &Carriers,
 ) {
     let listener =
         tokio::net::TcpListener::from_std(listener).expect("it is a listener, and there is a runtime");
     let authentication = Arc::new(Authenticator::new(&settings, front));
     let open = Arc::new(AtomicUsize::new(0));
     loop {
-        let socket = match listener.accept().await {
-            Ok((socket, _)) => socket,
+        // Its carrier is to hear of it, not this thread.
+        let socket = match listener.accept().await.and_then(|(socket, _)| socket.into_std()) {
+            Ok(socket) => socket,
             Err(error) => {
                 // Too many files, for instance: those that are open will end.
                 tracing::warn!("a connection of PostgreSQL's protocol was not accepted: {error}");
@@ -248,8 +240,12 @@ async fn accept(
         let is_full = open.fetch_add(1, Ordering::Relaxed) >= settings.connections_max;
         let connection = Connection::new(client.clone(), authentication.clone(), is_full);
         let (open, tls) = (open.clone(), tls.clone());
-        tokio::spawn(async move {
-            match Isolated(Box::pin(converse(socket, tls, connection))).await {
+        carriers.carry(async move {
+            let carried = async {
+                let socket = tokio::net::TcpStream::from_std(socket)?;
+                converse(socket, tls, connection).await
+            };
+            match Isolated(Box::pin(carried)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::debug!("a connection of PostgreSQL's protocol has ended: {error}"),
                 // It is too late to tell the client.

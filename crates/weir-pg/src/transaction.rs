@@ -56,6 +56,8 @@ pub(crate) struct CurrentTransaction {
     serializable: Option<u64>,
     /// The transaction whose waits for locks the cluster limits.
     limited: Option<u64>,
+    /// Name of the transaction that the cluster was asked for last, or may have been.
+    asked: Option<u64>,
 }
 
 impl CurrentTransaction {
@@ -70,6 +72,7 @@ impl CurrentTransaction {
             ran: None,
             serializable: None,
             limited: None,
+            asked: None,
         }
     }
 
@@ -125,6 +128,7 @@ impl CurrentTransaction {
             TransactionState::None => {
                 let name = client.new_transaction();
                 self.become_state(TransactionState::Open { name, is_implicit: true });
+                self.note_asked();
                 name
             }
         }
@@ -158,6 +162,16 @@ impl CurrentTransaction {
             Some(begun) if begun.0 == name => begun,
             _ => *self.begun.insert((name, time_of_day())),
         }
+    }
+
+    /// The cluster is about to be asked for something in the name of the open transaction.
+    pub fn note_asked(&mut self) {
+        self.asked = self.open_name().or(self.asked);
+    }
+
+    /// Returns whether the cluster may know the transaction of that name. One that it does not know has written nothing, and needs no end.
+    pub fn has_asked(&self, name: u64) -> bool {
+        self.asked == Some(name)
     }
 
     /// The open transaction is about to run something.

@@ -5,20 +5,19 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::net::TcpStream;
-use tokio::runtime::{Handle, RuntimeFlavor};
 use weir_types::interrupt;
 
 use crate::backend::Backend;
+use crate::carriers::Pulse;
 use crate::watch::FrontEnd;
 
-/// Interval at which it looks at clients, and at the runtime.
+/// Interval at which it looks at clients, and at the threads that carry them.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
 
 /// Socket of a session's client, to detect a lost client while the session reads nothing.
@@ -102,10 +101,10 @@ pub(crate) struct Watchdog {
 impl Watchdog {
     /// # Errors
     /// The system has no more threads.
-    pub fn start(front: Arc<FrontEnd>, runtime: Handle) -> std::io::Result<Watchdog> {
+    pub fn start(front: Arc<FrontEnd>, carriers: Vec<Pulse>) -> std::io::Result<Watchdog> {
         let watched = front.clone();
         let thread = std::thread::Builder::new().name("weir-pg-watch".to_owned());
-        let thread = thread.spawn(move || watch(&watched, &runtime))?;
+        let thread = thread.spawn(move || watch(&watched, &carriers))?;
         Ok(Watchdog { front, thread: Some(thread) })
     }
 }
@@ -121,8 +120,7 @@ impl Drop for Watchdog {
     }
 }
 
-fn watch(front: &FrontEnd, runtime: &Handle) {
-    let beats = Arc::new(AtomicBool::new(false));
+fn watch(front: &FrontEnd, carriers: &[Pulse]) {
     let mut looked = Instant::now();
     while let Some(due) = front.timeouts.wait() {
         for (process, statement) in due {
@@ -134,36 +132,14 @@ fn watch(front: &FrontEnd, runtime: &Handle) {
             continue;
         }
         looked = Instant::now();
-        // The runtime's workers sleep although one that carries a statement has had the sockets and timers: this wakes another.
-        // If none has run it a tick later, all of them carry statements.
-        let is_crowded = beats.swap(true, Ordering::AcqRel);
-        interrupt::ask_for_room(is_crowded);
-        if !is_crowded {
-            let beats = beats.clone();
-            runtime.spawn(async move { beats.store(false, Ordering::Release) });
-        }
+        let crowded = carriers.iter().filter(|carrier| carrier.beat()).count();
+        interrupt::ask_for_room(crowded > 0);
         for session in front.sessions.busy(looked) {
             if is_gone(&session) {
                 session.lose_client();
             }
         }
     }
-}
-
-/// A worker of the runtime that computes for long yields its place to another thread and continues outside of the runtime.
-///
-/// Returns when a worker runs tasks; false: this thread is no worker.
-pub(crate) fn make_room() -> bool {
-    let Ok(runtime) = Handle::try_current() else { return false };
-    if runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
-        return false;
-    }
-    tokio::task::block_in_place(|| {
-        // The place is taken back at the end of this unless another thread has it by then.
-        let (runs, is_run) = std::sync::mpsc::channel();
-        runtime.spawn(async move { runs.send(()) });
-        is_run.recv_timeout(TICK).is_ok()
-    })
 }
 
 /// It will take no answer: its side of the connection is closed.

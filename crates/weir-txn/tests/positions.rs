@@ -7,9 +7,12 @@ use weir_core::lsn::{Lsn, Outgoing};
 use weir_core::machine::{Durable as _, Effects, Shard as _};
 use weir_core::termination::Timeouts;
 use weir_sql::catalog::TableId;
+use weir_txn::exec::fetch::fetch;
+use weir_txn::exec::program::Program;
 use weir_txn::faults::PlantedBugs;
 use weir_txn::message::{Age, Begun, ReadQuery, Reply, Request, TableRead, Work};
 use weir_txn::shard::Node;
+use weir_txn::storage::Rows;
 use weir_types::Value;
 
 use crate::calls::{self, call};
@@ -64,6 +67,17 @@ impl Stage {
             [Outgoing { message: Reply::Executed { result: Ok(_), .. }, after, .. }] => *after,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// The balance of the account, as a look-up gives it, and the record that it depends on.
+    fn look_up(&mut self, schema_version: u64) -> Option<(i64, Lsn)> {
+        let account = TableRead { table: ACCOUNT, equals: Vec::new(), joined: None };
+        let query = ReadQuery { tables: vec![account], parts: None, schema_version };
+        let look = |_: &Program, rows: &dyn Rows| Ok(fetch(rows, &query)?.0.remove(0));
+        let (rows, after) = self.shard.look_up(schema_version, look)?;
+        let [row] = &rows[..] else { panic!("{rows:?}") };
+        let Some(Value::Int(balance)) = row.last() else { panic!("{row:?}") };
+        Some((*balance, after))
     }
 
     fn work(&mut self, txn: TxnId) -> Vec<Outgoing<u64, Reply>> {
@@ -121,6 +135,42 @@ fn an_answer_waits_for_the_rows_that_it_shows() {
             "{replies:?}"
         );
     }
+}
+
+/// A look-up depends on the rows that it shows, as an answer does, and shows committed ones alone; with the planted bug it depends on
+/// nothing.
+#[test]
+fn a_look_up_depends_on_the_rows_that_it_shows() {
+    for ignores_read_dependencies in [false, true] {
+        let bugs = PlantedBugs { ignores_read_dependencies, ..PlantedBugs::default() };
+        let mut stage = Stage::new(bugs);
+        let opened = stage.execute(txn(1, 1), OPEN);
+        let expected = if ignores_read_dependencies { Lsn::START } else { opened };
+        assert_eq!(stage.look_up(0), Some((0, expected)));
+        stage.shard.on_durable(opened);
+        assert_eq!(stage.look_up(0), Some((0, Lsn::START)));
+        let [Outgoing { message: Reply::Worked { .. }, .. }] = stage.work(txn(2, 1))[..] else {
+            panic!("nobody holds the row");
+        };
+        assert_eq!(stage.look_up(0), Some((0, Lsn::START)), "the write has not committed");
+        assert_eq!(stage.look_up(1), None, "that schema version is not in place");
+    }
+}
+
+/// Where a look-up could miss what another shard has committed, or not be told until a snapshot is taken, it is refused.
+#[test]
+fn a_look_up_is_of_the_only_shard() {
+    let program = calls::program(&calls::application(ACCOUNTS), 2);
+    let mut shard = Node::recover(0, program, PlantedBugs::default(), Timeouts::default(), []);
+    assert_eq!(shard.look_up(0, |_, _| Ok(Vec::new())), None);
+    let mut stage = Stage::new(PlantedBugs::default());
+    assert!(stage.shard.look_up(0, |_, _| Ok(Vec::new())).is_some());
+    let read = |session| Request::OpenSnapshot { read: txn(3, 1), session, schema_version: 0 };
+    let [Outgoing { message: Reply::ReadAgain { session, .. }, .. }] = stage.say(read(0))[..] else {
+        panic!("the reader is unknown");
+    };
+    stage.say(read(session));
+    assert_eq!(stage.shard.look_up(0, |_, _| Ok(Vec::new())), None, "replies are held back");
 }
 
 /// Rows that are loaded before the first step are in a snapshot, which replaces the records noted so far.

@@ -60,6 +60,7 @@ mod processes {
     mod kills_through_postgres;
     mod long_calls;
     mod long_queries;
+    mod look_ups;
     mod migrations;
     mod moved_rows;
     mod notices;

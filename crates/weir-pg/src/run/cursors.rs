@@ -139,7 +139,7 @@ impl Session {
             let mut cursor = self.names.take_cursor(&name)?;
             let all = Forward { skip: 0, most: usize::MAX };
             let at = cursor.position();
-            let given = take_rows(self, &mut cursor, (all, true), &mut Receiver::Result).await?;
+            let given = Box::pin(take_rows(self, &mut cursor, (all, true), &mut Receiver::Result)).await?;
             cursor.store(at, given.rows);
             self.names.put_cursor(&name, cursor);
         }

@@ -46,6 +46,7 @@ impl Session {
             (None, _) => return Ok(()),
         };
         self.transaction.become_serializable(name);
+        self.transaction.note_asked();
         self.client.begin_serializable(name).await.map(drop).map_err(sql_error)
     }
 }

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 use weir_client::{Client, CurrentValue, Prepared, RowStream, Verb};
+use weir_net::clock::time_of_day;
 use weir_sql::session::Command;
 use weir_types::{SqlError, SqlState, Value};
 
@@ -39,6 +40,18 @@ pub(crate) use effects::columns as effect_columns;
 pub(crate) use isolation::{before_any_query, set_isolation};
 pub(crate) use snapshots::{Exported, Snapshot, import_snapshot};
 pub(crate) use temporary::{TemporaryFunctions, temporary_columns};
+
+/// Returns whether the cluster is asked for something in the name of the open transaction, whatever the statement is; or may be.
+/// Statements that are run decide it themselves.
+fn asks_cluster(kind: &Kind) -> bool {
+    match kind {
+        Kind::Empty | Kind::Prepare(..) | Kind::Run(..) | Kind::Execute(..) => false,
+        Kind::Command(command) => {
+            !matches!(command, Command::Begin(_) | Command::Commit | Command::RollBack | Command::Set { .. })
+        }
+        _ => true,
+    }
+}
 
 /// A statement under way.
 struct Watched {
@@ -133,6 +146,9 @@ impl Session {
         receiver: &mut Receiver<'_>,
     ) -> Result<Done, Failure> {
         self.refuse_after_failure(statement.command())?;
+        if asks_cluster(&statement.kind) {
+            self.transaction.note_asked();
+        }
         let runs = match &statement.kind {
             Kind::Empty | Kind::Prepare(..) => false,
             Kind::Command(command) => matches!(command, Command::Temporary(_)),
@@ -142,37 +158,38 @@ impl Session {
             self.begin_isolated(&statement.kind).await?;
             self.transaction.note_run();
         }
+        // Large futures are boxed: that of a look-up, which is made and moved for each of them, is to be small.
         match &statement.kind {
             Kind::Empty => Ok(Done::tag("")),
             Kind::Command(Command::Commit) => self.end(true).await,
             Kind::Command(Command::RollBack) => self.end(false).await,
-            Kind::Command(Command::Savepoint(name)) => self.savepoint(name).await,
-            Kind::Command(Command::Release(name)) => self.release(name).await,
-            Kind::Command(Command::RollBackTo(name)) => self.roll_back_to(name).await,
+            Kind::Command(Command::Savepoint(name)) => Box::pin(self.savepoint(name)).await,
+            Kind::Command(Command::Release(name)) => Box::pin(self.release(name)).await,
+            Kind::Command(Command::RollBackTo(name)) => Box::pin(self.roll_back_to(name)).await,
             Kind::Command(Command::Constraints { names, deferred }) => {
-                self.set_constraints(names.as_deref(), *deferred).await
+                Box::pin(self.set_constraints(names.as_deref(), *deferred)).await
             }
             Kind::Command(Command::Begin(wished)) => Ok(self.begin(*wished)?),
-            Kind::Command(Command::Lock(lock)) => lock::lock_tables(self, lock).await,
+            Kind::Command(Command::Lock(lock)) => Box::pin(lock::lock_tables(self, lock)).await,
             Kind::Command(Command::Fetch { name, way, moves }) => {
                 let columns = self.columns_of(statement);
-                cursors::fetch(self, (name, *way, *moves), columns, receiver).await
+                Box::pin(cursors::fetch(self, (name, *way, *moves), columns, receiver)).await
             }
             Kind::Command(Command::Temporary(temporary)) => {
-                temporary::run_temporary(self, temporary, statement.columns.clone()).await
+                Box::pin(temporary::run_temporary(self, temporary, statement.columns.clone())).await
             }
             Kind::Command(command) => Ok(Done { columns: self.columns_of(statement), ..self.obey(command)? }),
             Kind::Run(prepared, tag) => self.run_prepared_into(prepared, tag, values, receiver).await,
             Kind::Define(text, tag) => {
                 self.settings.refuse_write(tag)?;
-                self.define(text, tag, self.transaction.open_name()).await
+                Box::pin(self.define(text, tag, self.transaction.open_name())).await
             }
             Kind::Prepare(name, statement) => {
                 self.names.put_statement(name, statement.clone())?;
                 Ok(Done::tag("PREPARE"))
             }
             Kind::Execute(name, arguments) => {
-                let (statement, values) = self.executed(name, arguments.as_ref()).await?;
+                let (statement, values) = Box::pin(self.executed(name, arguments.as_ref())).await?;
                 match &statement.kind {
                     Kind::Run(prepared, tag) => {
                         self.run_prepared_into(prepared, tag, &values, receiver).await
@@ -180,26 +197,26 @@ impl Session {
                     _ => Ok(Done::tag("")),
                 }
             }
-            Kind::Script(steps) => script::run_script(self, steps).await,
-            Kind::Effects(calls, query) => effects::run_effects(self, calls, query, values).await,
-            Kind::Copy(copy, query) => copying::copy(self, copy, query.as_ref(), receiver).await,
+            Kind::Script(steps) => Box::pin(script::run_script(self, steps)).await,
+            Kind::Effects(calls, query) => Box::pin(effects::run_effects(self, calls, query, values)).await,
+            Kind::Copy(copy, query) => Box::pin(copying::copy(self, copy, query.as_ref(), receiver)).await,
             Kind::Signal(signals, query) => {
-                let mut done = self.run_prepared(query, "SELECT", values).await?;
+                let mut done = Box::pin(self.run_prepared(query, "SELECT", values)).await?;
                 self.front.signal(signals, &mut done.rows);
                 Ok(Done { columns: statement.columns.clone(), ..done })
             }
-            Kind::CreateAs(create, query) => create_as::create_as(self, create, query).await,
+            Kind::CreateAs(create, query) => Box::pin(create_as::create_as(self, create, query)).await,
             Kind::CreateMaterialized(text, name, quoted) => {
-                create_as::create_materialized(self, text, name, quoted).await
+                Box::pin(create_as::create_materialized(self, text, name, quoted)).await
             }
             Kind::Explain(explain, of) => {
-                let lines = explain::explain(self, *explain, of, values).await?;
+                let lines = Box::pin(explain::explain(self, *explain, of, values)).await?;
                 let rows = lines.into_iter().map(|line| vec![Value::text(line)]).collect();
                 Ok(Done { rows, columns: statement.columns.clone(), ..Done::tag("EXPLAIN") })
             }
             Kind::Declare { name, scroll, hold, binary, query } => {
                 let declared = Declared { name, scroll: *scroll, hold: *hold, binary: *binary };
-                cursors::declare(self, declared, query, values).await
+                Box::pin(cursors::declare(self, declared, query, values)).await
             }
         }
     }
@@ -257,6 +274,29 @@ impl Session {
         }
     }
 
+    /// Runs a look-up of committed rows that needs no message to its shard. `None`: it must be run as any other statement.
+    fn look_up(
+        &mut self,
+        prepared: &Prepared,
+        tag: &'static str,
+        values: &[Value],
+    ) -> Result<Option<Done>, Failure> {
+        let name = self.transaction.open_name();
+        let sees_committed_rows = name.is_none_or(|name| !self.transaction.has_asked(name))
+            && self.transaction.snapshot.is_none()
+            && !self.settings.is_repeatable_read();
+        if !prepared.is_look_up() || !sees_committed_rows {
+            return Ok(None);
+        }
+        let bound = self.bound(prepared)?;
+        let begun = name.map_or_else(time_of_day, |name| self.transaction.begun(name).1);
+        let looked_up = self.client.look_up(begun, &bound, values);
+        Ok(looked_up.map(|result| {
+            let columns = bound.columns_shared();
+            Done { columns, rows: bound.rows(result), ..Done::tag(tag) }
+        }))
+    }
+
     async fn run_bound(
         &mut self,
         prepared: &Prepared,
@@ -265,9 +305,13 @@ impl Session {
         receiver: &mut Receiver<'_>,
     ) -> Result<Done, Failure> {
         let values = &*self.with_current_values(prepared, values)?;
+        if let Some(done) = self.look_up(prepared, tag, values)? {
+            return Ok(done);
+        }
+        self.transaction.note_asked();
         let filled = match &prepared.volatile()[..] {
             [] => None,
-            tables => Some(volatile::fill(self, prepared, tables).await?),
+            tables => Some(Box::pin(volatile::fill(self, prepared, tables)).await?),
         };
         let prepared = filled.as_ref().unwrap_or(prepared);
         if prepared.writes() {
@@ -278,7 +322,7 @@ impl Session {
             })?;
         }
         if prepared.pieces().is_some() {
-            return sub_statements::run_pieces(self, prepared, tag, values).await;
+            return Box::pin(sub_statements::run_pieces(self, prepared, tag, values)).await;
         }
         let stream = (receiver.takes_rows() && prepared.may_stream()).then(Arc::<RowStream>::default);
         let streaming = stream.as_ref().map(|stream| prepared.streaming(stream));
@@ -294,7 +338,9 @@ impl Session {
                 let begin = |client: &Client| client.begin_at_snapshot(at, &bound, values);
                 (self.wait_for_rows(rows, receiver, begin).await?, bound)
             }
-            _ if prepared.has_batches() => many::run_batches(self, prepared, values, lock_timeout).await?,
+            _ if prepared.has_batches() => {
+                Box::pin(many::run_batches(self, prepared, values, lock_timeout)).await?
+            }
             Some(name) => {
                 let bound = self.bound(prepared)?;
                 self.limit_waits(name, lock_timeout).await?;

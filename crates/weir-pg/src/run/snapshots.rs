@@ -62,7 +62,7 @@ pub(crate) async fn snapshot_for(
         let what = "calls of procedures in a transaction of isolation level repeatable read";
         return Err(not_yet(what).with_hint("read committed").into());
     }
-    snapshot(session).await.map(Some)
+    Box::pin(snapshot(session)).await.map(Some)
 }
 
 async fn snapshot(session: &mut Session) -> Result<Arc<Snapshot>, Failure> {

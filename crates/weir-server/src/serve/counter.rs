@@ -7,6 +7,7 @@ use serde::Serialize;
 use tracing::warn;
 use weir_core::history::Seen;
 use weir_core::ids::{CoordinatorId, Sender, ShardId};
+use weir_core::lsn::Lsn;
 use weir_core::machine::{Exposed, Shard, Work};
 use weir_core::nearby::{Actor, Nearby, ReplySink, is_hurried};
 use weir_types::interrupt::Interrupts;
@@ -255,6 +256,20 @@ where
 {
     fn listen(&self, coordinator: CoordinatorId, sink: Weak<dyn ReplySink<S>>) {
         self.actor.lock().sinks.insert(coordinator, sink);
+    }
+
+    fn look(&self, look: &mut dyn FnMut(&mut S) -> Option<Lsn>) -> bool {
+        let Some(mut core) = self.actor.try_lock_for_a_while() else { return false };
+        let Core { shard, outbox, is_over, .. } = &mut *core;
+        let mut has_seen = false;
+        if !*is_over {
+            shard.begin_turn();
+            has_seen = look(shard).is_some_and(|after| outbox.is_durable_up_to(after));
+            shard.end_turn();
+        }
+        drop(core);
+        self.go_on();
+        has_seen
     }
 
     fn interrupts(&self) -> Option<Arc<Interrupts>> {

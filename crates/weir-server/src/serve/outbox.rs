@@ -7,7 +7,7 @@ use serde::Serialize;
 use tracing::{info, warn};
 use weir_core::history::Seen;
 use weir_core::ids::{CoordinatorId, Sender, ShardId};
-use weir_core::lsn::HeldMessages;
+use weir_core::lsn::{HeldMessages, Lsn};
 use weir_core::machine::{Effects, Exposed};
 
 use super::log::{LogError, LogFigures, Parts};
@@ -182,6 +182,11 @@ where
 
     pub(super) fn log_figures(&self) -> Option<Arc<LogFigures>> {
         self.writer.as_ref().map(Writer::figures)
+    }
+
+    /// A message that depends on the log up to there may leave.
+    pub(super) fn is_durable_up_to(&self, after: Lsn) -> bool {
+        self.held.may_leave(after)
     }
 
     /// All that the shard has wanted written down is durable.

@@ -55,6 +55,8 @@ pub struct Gather {
     /// Virtual tables whose rows the client has given.
     given: BTreeSet<TableId>,
     parts: Option<Arc<Parts>>,
+    /// One shard runs it, and it reads at most one row of each table.
+    is_look_up: bool,
     /// The query uses the current time.
     asks_time: bool,
     /// The query calls a volatile function.
@@ -215,6 +217,7 @@ impl Gather {
             system,
             given: BTreeSet::new(),
             parts,
+            is_look_up: false,
             asks_time,
             is_volatile,
             time,
@@ -223,7 +226,8 @@ impl Gather {
         })
     }
 
-    /// Compiles a query that shards know by its text. If keys find its few rows, those are fetched instead.
+    /// Compiles a query that shards know by its text. If keys find its few rows, and not all of them certainly at one shard, those are
+    /// fetched instead.
     pub(super) fn compile_text(
         query: &Query,
         text: &Text,
@@ -233,9 +237,7 @@ impl Gather {
     ) -> Result<Gather, SqlError> {
         let variables = text.types.len();
         let gather = Gather::compile(query, variables, program)?;
-        if gather.is_look_up(&program.schema) {
-            return Ok(gather);
-        }
+        let is_look_up = gather.is_look_up(&program.schema);
         let split = split(query, router, &program.schema, program.shards == 1);
         let mut slots = SlotAllocator::new(variables);
         let given = split.parts.len();
@@ -275,10 +277,15 @@ impl Gather {
             let (slots, cells) = (slots.slots_max(), slots.cells_max());
             parts.push(QueryPart { query, slots, cells, asked, feeds: part.feeds });
         }
+        let runs_at_one = split.assembly == Assembly::Concatenated
+            && parts.iter().all(|part| matches!(part.asked, Asked::Any | Asked::By(_)));
+        if is_look_up && !runs_at_one {
+            return Ok(gather);
+        }
         let (slots, cells) = (slots.slots_max(), slots.cells_max());
         let (text, assembly) = (Arc::new(text.clone()), split.assembly);
         let parts = Some(Arc::new(Parts { text, whole, parts, assembly, merged }));
-        Ok(Gather { parts, slots, cells, ..gather })
+        Ok(Gather { parts, is_look_up, slots, cells, ..gather })
     }
 
     /// Returns whether it reads at most one row of each table, by a key.
@@ -290,6 +297,25 @@ impl Gather {
                 index.unique && index.columns.iter().all(|column| column.column.is_some_and(is_fixed))
             })
         })
+    }
+
+    /// Returns whether one shard runs it, and it reads at most one row of each table.
+    pub fn is_of_one_shard(&self) -> bool {
+        self.is_look_up
+    }
+
+    /// On the only shard of a cluster: the rows of a query of one shard.
+    ///
+    /// # Errors
+    /// The query's.
+    pub fn look_up(
+        &self,
+        values: &[Value],
+        now: TransactionTime,
+        (program, rows): (&Program, &dyn Rows),
+    ) -> Result<Vec<Row>, SqlError> {
+        let of = (program, self.time.unwrap_or(now));
+        self.run_part(0, values, rows, of).unwrap_or_else(|| Ok(Vec::new()))
     }
 
     /// Returns whether it reads that table.
@@ -344,10 +370,10 @@ impl Gather {
         Gather { memory, ..self }
     }
 
-    /// Returns whether a long run may put its rows into a stream.
+    /// Returns whether a long run may put its rows into a stream. A look-up is never long.
     pub fn may_stream(&self) -> bool {
         let assembly = self.parts.as_ref().map_or(Assembly::Computed, |parts| parts.assembly);
-        self.rows_max == usize::MAX && assembly != Assembly::Computed
+        self.rows_max == usize::MAX && assembly != Assembly::Computed && !self.is_look_up
     }
 
     /// The same query; a long run puts its rows into that stream, and its result has none.
@@ -486,8 +512,12 @@ impl Gather {
         fetched: Fetched,
         (program, now, seed): (&Program, TransactionTime, u64),
     ) -> Result<Vec<Vec<Value>>, SqlError> {
-        if let Some(parts) = &self.parts {
-            return self.whole_of(parts, values, queries, fetched, (program, now, seed));
+        match &self.parts {
+            Some(parts) if parts.assembly == Assembly::Concatenated => {
+                return Ok(fetched.into_iter().flat_map(|(_, parts)| parts).flatten().collect());
+            }
+            Some(parts) => return self.whole_of(parts, values, queries, fetched, (program, now, seed)),
+            None => {}
         }
         let transaction_time = self.time.unwrap_or(now);
         let _zone = transaction_time.zone.enter();

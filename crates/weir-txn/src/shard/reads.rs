@@ -7,7 +7,7 @@ use weir_core::ids::{Position, TxnId};
 use weir_core::lsn::Lsn;
 use weir_core::participant::Transactions as _;
 use weir_types::SqlError;
-use weir_types::interrupt::Watch;
+use weir_types::interrupt::{StatementId, Watch};
 
 use super::open::Open;
 use super::snapshot::{Missing, too_old};
@@ -23,8 +23,33 @@ use crate::shard::node::{Effects, Node};
 use crate::storage::layout::Packed;
 use crate::storage::moment::Changed;
 use crate::storage::{MergedRows, Rows, Undone};
+use crate::stream::Row;
+
+/// Look-ups have no name, and cannot be interrupted.
+const LOOK_UP: StatementId = (0, 0, 0);
 
 impl<F: Faults> Node<F> {
+    /// Runs a query of committed rows at once, without a message, if this shard is the only one of its cluster and nothing stands in the
+    /// way. So the answer is that of one moment, and no other shard is to be asked. Returns the rows, and the last record that they depend
+    /// on. None: the query must be sent as a request, which waits, is long, or fails, as the case may be.
+    pub fn look_up(
+        &mut self,
+        schema_version: u64,
+        query: impl FnOnce(&Program, &dyn Rows) -> Result<Vec<Row>, SqlError>,
+    ) -> Option<(Vec<Row>, Lsn)> {
+        let is_free = self.barrier.is_none() && self.in_doubt.is_empty() && !self.is_cutting();
+        if self.program.shards != 1 || !is_free || self.check_schema_version(schema_version).is_err() {
+            return None;
+        }
+        self.storage.begin_step();
+        let watch = self.interrupts.watch_within(LOOK_UP, self.workers.budget());
+        let rows = query(&self.program, &*self.storage);
+        match watch.has_spent_its_budget() {
+            true => None,
+            false => Some((rows.ok()?, self.read_dependency())),
+        }
+    }
+
     /// Returns whether the reader is registered under that session; if not, replies with the session to begin again with.
     pub(crate) fn knows_reader(&mut self, read: TxnId, session: u64, out: &mut Effects) -> bool {
         let is_known = self.participant.readers.begin_read(read.coordinator, session);

@@ -305,6 +305,11 @@ impl<F: Faults> Node<F> {
         }
     }
 
+    /// A snapshot of all shards is being taken: replies are held back.
+    pub(crate) fn is_cutting(&self) -> bool {
+        self.snapshots.cut.is_some()
+    }
+
     /// Moves the messages that this step has added to the held ones, except the reply to the cut's own coordinator.
     pub(crate) fn hold_back(&mut self, (replies, peers): (usize, usize), out: &mut Effects) {
         let Snapshots { cut: Some(cut), held, .. } = &mut self.snapshots else { return };
