@@ -126,9 +126,9 @@ pub enum CopyDone {
 }
 
 impl Done {
-    /// A SELECT gives rows even if they have no columns.
+    /// A SELECT gives rows even if they have no columns. CREATE TABLE AS, which has its tag, gives their number alone.
     pub(crate) fn gives_rows(&self) -> bool {
-        !self.columns.is_empty() || self.tag == "SELECT"
+        !self.columns.is_empty() || self.tag == "SELECT" && self.count.is_none()
     }
 
     pub fn tag(tag: impl Into<String>) -> Done {

@@ -788,3 +788,90 @@ fn what_a_client_comes_in_with_is_set_or_refused_as_by_postgresql() {
         assert!(heard.contains(&r#"D \"$user\", public"#.to_owned()), "{heard:?}");
     }
 }
+
+/// One statement of each kind, by both protocols: which messages its answer has, and its tag.
+#[test]
+fn every_kind_of_statement_is_answered_as_by_postgresql() {
+    let both = Both::start();
+    let all = "
+        CREATE TABLE kind (id int PRIMARY KEY, v text)
+        INSERT INTO kind VALUES (1, 'a'), (2, 'b'), (3, NULL)
+        INSERT INTO kind VALUES (4, 'd') RETURNING id
+        INSERT INTO kind VALUES (4, 'e') ON CONFLICT DO NOTHING
+        UPDATE kind SET v = 'c' WHERE id = 3
+        UPDATE kind SET v = 'c' WHERE id = 3 RETURNING v
+        DELETE FROM kind WHERE id = 4
+        WITH gone AS (DELETE FROM kind WHERE id = 9 RETURNING id) SELECT id FROM gone
+        SELECT id FROM kind WHERE id = 2
+        SELECT FROM kind
+        SELECT
+        SELECT id FROM kind WHERE false
+        VALUES (1, 'x'), (2, 'y')
+        TABLE kind
+        CREATE TABLE made AS SELECT id FROM kind
+        CREATE TABLE made_empty AS SELECT id FROM kind WITH NO DATA
+        SELECT id INTO made_into FROM kind
+        CREATE TABLE made_none AS SELECT id FROM kind WHERE false
+        CREATE MATERIALIZED VIEW many AS SELECT id FROM kind
+        REFRESH MATERIALIZED VIEW many
+        CREATE VIEW seen AS SELECT id FROM kind
+        CREATE INDEX kind_v ON kind (v)
+        CREATE SEQUENCE counts
+        ALTER SEQUENCE counts RESTART WITH 5
+        SELECT nextval('counts')
+        CREATE TYPE mood AS ENUM ('sad', 'ok')
+        CREATE DOMAIN positive AS int CHECK (VALUE > 0)
+        CREATE SCHEMA IF NOT EXISTS public
+        ALTER TABLE kind ADD COLUMN w int DEFAULT 1
+        ALTER TABLE kind RENAME COLUMN w TO x
+        COMMENT ON TABLE kind IS 'of a kind'
+        TRUNCATE made
+        DO $$ BEGIN PERFORM 1; END $$
+        CREATE FUNCTION one() RETURNS int LANGUAGE sql AS 'SELECT 1'
+        SELECT one()
+        CREATE PROCEDURE gives(a int, OUT b int) LANGUAGE plpgsql AS $$ BEGIN b := a + 1; END $$
+        CREATE PROCEDURE does() LANGUAGE plpgsql AS $$ BEGIN UPDATE kind SET v = 'z' WHERE id = 1; END $$
+        CALL gives(1, NULL)
+        CALL does()
+        PREPARE known AS SELECT id FROM kind WHERE id = 1
+        EXECUTE known
+        DEALLOCATE known
+        SET work_mem = '8MB'
+        SHOW work_mem
+        RESET work_mem
+        BEGIN
+        SAVEPOINT here
+        LOCK TABLE kind IN SHARE MODE
+        DECLARE reads SCROLL CURSOR FOR SELECT id FROM kind ORDER BY id
+        FETCH 2 FROM reads
+        MOVE 1 FROM reads
+        FETCH BACKWARD 1 FROM reads
+        CLOSE reads
+        ROLLBACK TO here
+        RELEASE here
+        SET CONSTRAINTS ALL DEFERRED
+        COMMIT
+        START TRANSACTION READ ONLY
+        ROLLBACK
+        ANALYZE kind
+        VACUUM kind
+        DISCARD PLANS
+        DROP VIEW seen
+        DROP MATERIALIZED VIEW many
+        DROP INDEX kind_v
+        DROP SEQUENCE counts
+        DROP TYPE mood
+        DROP DOMAIN positive
+        DROP FUNCTION one()
+        DROP PROCEDURE does()
+        DROP TABLE made, made_empty, made_into, made_none";
+    let all: Vec<&str> = all.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    for one in &all {
+        both.check(one, &[query(one)]);
+    }
+    both.check("all is gone", &[query("DROP TABLE kind"), query("DROP PROCEDURE gives(int)")]);
+    for one in &all {
+        let extended = [parse("", one, &[]), bind("", "", &[]), describe(b'P', ""), execute("", 0), sync()];
+        both.check(one, &extended);
+    }
+}
