@@ -60,12 +60,12 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
     }
 
     /// Begins a transaction on these shards: ascending, each once, at least one.
-    pub fn begin(
+    pub fn begin<S: Clone>(
         &mut self,
         now_ms: u64,
         destinations: Box<[ShardId]>,
         operation: O,
-        out: &mut Effects<O, R>,
+        out: &mut Effects<O, R, S>,
     ) -> TxnId {
         assert!(!destinations.is_empty() && destinations.is_sorted_by(|a, b| a < b), "not a set of shards");
         let id = TxnId { coordinator: self.id, sequence: self.next_sequence };
@@ -85,7 +85,7 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
         id
     }
 
-    pub fn step(&mut self, from: Party, message: Message<O, R>) -> Option<Completed<R>> {
+    pub fn step<S>(&mut self, from: Party, message: Message<O, R, S>) -> Option<Completed<R>> {
         match (from, message) {
             (Party::Replica(replica), Message::Reply(reply)) => self.on_reply(replica, reply),
             (_, Message::NewSequencer { epoch, sequencer }) => {
@@ -97,7 +97,7 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
     }
 
     /// Repeats what is not answered, and asks who the sequencer is: the one that it knows may be of an earlier epoch.
-    pub fn on_timer(&mut self, now_ms: u64, out: &mut Effects<O, R>) {
+    pub fn on_timer<S: Clone>(&mut self, now_ms: u64, out: &mut Effects<O, R, S>) {
         let resend_ms = self.cluster.timeouts.resend_ms;
         let mut late = Vec::new();
         for in_flight in self.in_flight.values_mut().filter(|each| now_ms >= each.resend_at_ms) {
@@ -117,7 +117,7 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
         self.in_flight.is_empty()
     }
 
-    fn submit(&self, transaction: &Arc<Transaction<O>>, out: &mut Effects<O, R>) {
+    fn submit<S: Clone>(&self, transaction: &Arc<Transaction<O>>, out: &mut Effects<O, R, S>) {
         if let Some((_, sequencer)) = self.sequencer {
             out.send(Party::Sequencer(sequencer), Message::Submit(transaction.clone()));
         }

@@ -19,6 +19,8 @@ pub struct Cluster {
     /// Replicas of each shard: 2f + 1, of which f may be down.
     pub replicas: u16,
     pub timeouts: Timeouts,
+    /// Logs are truncated each time that some shard has about so many more entries which all shards have synchronized; at least 1.
+    pub truncate_entries: u64,
 }
 
 /// How long a party waits before it does something, in milliseconds.

@@ -24,6 +24,10 @@ faults! {
     merges_no_drops,
     /// A replica that has promised its state to a later epoch goes on in the earlier one.
     ignores_epoch_promise,
+    /// A checkpoint lacks the client table.
+    snapshots_without_clients,
+    /// The application's part of a checkpoint has what the learner has executed, not what is synchronized.
+    snapshots_executed,
     /// A follower acknowledges entries without the NO-OPs of its learner.
     synchronizes_blindly,
 }
@@ -35,6 +39,8 @@ faults! {
     tells_before_record,
     /// The promises of the shard that lacks the packet are enough to drop it.
     asks_one_shard,
+    /// A cut is stable once one shard has synchronized it.
+    truncates_early,
     /// A majority of promises without the learner is enough to drop a packet.
     drops_without_learner,
     /// An epoch starts with what each shard has itself, not with what its transactions' other participants have.

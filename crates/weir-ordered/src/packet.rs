@@ -1,5 +1,6 @@
 //! Transactions, and the places in the orders of their shards that the sequencer stamps on them (eris.txt §5.2).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_core::ids::{ShardId, TxnId};
@@ -40,6 +41,30 @@ impl Stamp {
 
     pub fn has(&self, slot: Slot) -> bool {
         self.epoch == slot.epoch && self.sequence_at(slot.shard) == Some(slot.sequence)
+    }
+}
+
+/// Sequences of one epoch, one of each shard, such that a packet has all its slots up to them or all behind them. The counters of the
+/// sequencer are one at any time, since it stamps all slots of a packet at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cut(BTreeMap<ShardId, Sequence>);
+
+impl Cut {
+    /// The sequence of a shard; 0 before the first packet.
+    pub fn at(&self, shard: ShardId) -> Sequence {
+        self.0.get(&shard).copied().unwrap_or(0)
+    }
+
+    /// Returns whether the packet of a slot of its epoch has all its slots up to the cut.
+    pub fn covers(&self, slot: Slot) -> bool {
+        slot.sequence <= self.at(slot.shard)
+    }
+
+    /// The next sequence of a shard.
+    pub(crate) fn next(&mut self, shard: ShardId) -> Sequence {
+        let sequence = self.0.entry(shard).or_default();
+        *sequence += 1;
+        *sequence
     }
 }
 

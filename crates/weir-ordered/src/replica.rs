@@ -1,5 +1,6 @@
 //! A replica of a shard: keeps the log, and executes it if it is the designated learner of its view (eris.txt §6).
 
+pub mod checkpoint;
 mod drops;
 mod epoch_change;
 mod execution;
@@ -7,7 +8,9 @@ pub mod log;
 mod lost_packets;
 mod normal;
 pub mod records;
+mod state_transfer;
 mod synchronization;
+mod truncation;
 mod view_change;
 
 use std::collections::BTreeMap;
@@ -19,17 +22,30 @@ use crate::cluster::{Cluster, ReplicaId};
 use crate::faults::{Faults, NoFaults};
 use crate::message::{Effects, Message, Party};
 use crate::packet::{Epoch, Index, Packet, Sequence, View};
+use checkpoint::Checkpoint;
 use execution::Execution;
 use log::Log;
 use lost_packets::Wanted;
 use records::{Durable, Record, Shared};
+use state_transfer::{PendingStart, WantedState};
 
 pub use drops::{Drops, Fate};
 
 /// Messages that a replica sends.
-pub type EffectsOf<A> = Effects<<A as Application>::Operation, <A as Application>::Answer>;
+pub type EffectsOf<A> =
+    Effects<<A as Application>::Operation, <A as Application>::Answer, <A as Application>::Snapshot>;
 /// Messages that a replica takes.
-pub type MessageOf<A> = Message<<A as Application>::Operation, <A as Application>::Answer>;
+pub type MessageOf<A> =
+    Message<<A as Application>::Operation, <A as Application>::Answer, <A as Application>::Snapshot>;
+
+/// Records of a replica.
+pub type RecordOf<A> =
+    Record<<A as Application>::Operation, <A as Application>::Answer, <A as Application>::Snapshot>;
+/// The durable state of a replica.
+pub type DurableOf<A> =
+    Durable<<A as Application>::Operation, <A as Application>::Answer, <A as Application>::Snapshot>;
+/// Checkpoint of a shard.
+pub type CheckpointOf<A> = Checkpoint<<A as Application>::Answer, <A as Application>::Snapshot>;
 
 /// Phase of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,9 +64,9 @@ pub struct Replica<A: Application, F: Faults = NoFaults> {
     id: ReplicaId,
     cluster: Cluster,
     faults: F,
-    durable: Durable<A::Operation>,
+    durable: DurableOf<A>,
     /// Records that the driver has not taken yet.
-    records: Vec<Record<A::Operation>>,
+    records: Vec<RecordOf<A>>,
     /// Position after the last record.
     noted: Lsn,
     execution: Execution<A>,
@@ -75,8 +91,14 @@ pub struct Replica<A: Application, F: Faults = NoFaults> {
     aligned: Index,
     /// End of the longest log in the view, as far as the replica has heard.
     longest_end: Index,
-    /// A majority has the log up to this index.
+    /// A majority has the log up to this index, and this replica has what they have. It is not before the durable one.
     synchronized: Index,
+    /// When the replica last told the failure coordinator what is synchronized.
+    reported_ms: Option<u64>,
+    /// The state that the replica lacks, if it lacks one.
+    wanted_state: Option<WantedState>,
+    /// The start of the epoch for which that state is.
+    pending_start: Option<PendingStart<A::Operation>>,
 }
 
 impl<A: Application, F: Faults> Replica<A, F> {
@@ -87,17 +109,18 @@ impl<A: Application, F: Faults> Replica<A, F> {
         cluster: Cluster,
         faults: F,
         application: A,
-        records: &[Record<A::Operation>],
+        records: &[RecordOf<A>],
     ) -> Self {
         let mut durable = Durable::default();
         let is_kept =
-            |record: &&Record<_>| !faults.forgets_promises() || !matches!(record, Record::Promised(_));
+            |record: &&RecordOf<A>| !faults.forgets_promises() || !matches!(record, Record::Promised(_));
         records.iter().filter(is_kept).for_each(|record| durable.apply(record));
         let mut replica = Replica {
             id,
             cluster,
             faults,
-            aligned: durable.view_start,
+            aligned: durable.view_start.max(durable.synchronized),
+            synchronized: durable.synchronized,
             durable,
             records: Vec::new(),
             noted: Lsn::START,
@@ -112,8 +135,13 @@ impl<A: Application, F: Faults> Replica<A, F> {
             synchronized_ms: None,
             acknowledged: BTreeMap::new(),
             longest_end: 0,
-            synchronized: 0,
+            reported_ms: None,
+            wanted_state: None,
+            pending_start: None,
         };
+        if let Some(checkpoint) = &replica.durable.checkpoint {
+            replica.execution.restore(checkpoint);
+        }
         replica.execute();
         replica
     }
@@ -167,7 +195,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
     }
 
     /// Takes the records of the steps since the last call, in order.
-    pub fn take_records(&mut self) -> Vec<Record<A::Operation>> {
+    pub fn take_records(&mut self) -> Vec<RecordOf<A>> {
         std::mem::take(&mut self.records)
     }
 
@@ -190,11 +218,13 @@ impl<A: Application, F: Faults> Replica<A, F> {
                 self.look_for_missing(now_ms, out);
                 self.synchronize(now_ms, out);
                 self.suspect_learner(now_ms, out);
+                self.report_synchronized(now_ms, out);
             }
             Status::ViewChange => self.repeat_view_change(now_ms, out),
             Status::EpochChange => {}
         }
         self.ask_for_epoch(now_ms, out);
+        self.ask_for_state(now_ms, out);
     }
 
     fn on_peer(&mut self, now_ms: u64, from: ReplicaId, message: MessageOf<A>, out: &mut EffectsOf<A>) {
@@ -208,14 +238,19 @@ impl<A: Application, F: Faults> Replica<A, F> {
             Message::StartView { epoch, view, state } if self.is_current(epoch) => {
                 self.on_start_view(now_ms, view, state, out);
             }
-            Message::SyncPrepare { epoch, view, index, no_ops } if self.is_current(epoch) => {
-                self.on_sync_prepare(now_ms, from, (view, index), &no_ops, out);
+            Message::SyncPrepare { epoch, view, index, no_ops, complete_from } if self.is_current(epoch) => {
+                self.on_sync_prepare(now_ms, from, (view, index), (&no_ops, complete_from), out);
             }
             Message::SyncAck { epoch, view, index, end } if self.is_current(epoch) => {
                 self.on_sync_ack(from, view, (index, end), out);
             }
             Message::SyncCommit { epoch, view, index } if self.is_current(epoch) => {
                 self.on_sync_commit(view, index);
+            }
+            Message::Truncated { epoch, index } if self.is_current(epoch) => self.on_truncated(index),
+            Message::StateRequest { index } => self.on_state_request(from, index, out),
+            Message::State { epoch, checkpoint, log } => {
+                self.on_state(now_ms, epoch, (checkpoint, log), out);
             }
             _ => {}
         }
@@ -227,6 +262,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
             Message::TxnFound(packet) => self.on_found(now_ms, packet, out),
             Message::TxnDropped { slot } => self.on_dropped(now_ms, slot, out),
             Message::EpochStateRequest { epoch } => self.on_epoch_state_request(epoch, out),
+            Message::Stable { epoch, cut } => self.on_stable(epoch, &cut),
             Message::StartEpoch { epoch, view, log } => self.on_start_epoch(now_ms, (epoch, view), log, out),
             _ => {}
         }
@@ -244,7 +280,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
     }
 
     /// Changes the durable state. If that changes entries that are executed, their execution is undone.
-    fn note(&mut self, record: Record<A::Operation>) {
+    fn note(&mut self, record: RecordOf<A>) {
         let unchanged = self.durable.unchanged_by(&record);
         if !self.faults.keeps_executed() {
             self.execution.roll_back(unchanged);
@@ -258,7 +294,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
     fn execute(&mut self) {
         let log = &self.durable.shared.log;
         let is_learner = self.is_learner() && self.status() == Status::Normal;
-        let up_to = if is_learner { log.end() } else { self.synchronized.min(self.aligned) };
+        let up_to = if is_learner { log.end() } else { self.synchronized };
         while let Some(entry) = log.get(self.execution.executed() + 1)
             && self.execution.executed() < up_to
         {

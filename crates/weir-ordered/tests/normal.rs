@@ -10,8 +10,8 @@ use weir_ordered::replica::log::Log;
 use weir_ordered::sequencer::Sequencer;
 
 use crate::world::profile::Profile;
-use crate::world::registers::{Change, Registers, Values};
-use crate::world::{Out, World};
+use crate::world::registers::{Change, Registers};
+use crate::world::{Msg, Out, World};
 
 const CLUSTER: Cluster = Cluster {
     shards: 3,
@@ -25,9 +25,10 @@ const CLUSTER: Cluster = Cluster {
         view_ms: 100,
         sequencer_ms: 150,
     },
+    truncate_entries: 10,
 };
 
-type Sent = Vec<Outgoing<Party, Message<Change, Values>>>;
+type Sent = Vec<Outgoing<Party, Msg>>;
 
 /// A replica that has started epoch 1.
 fn replica(id: ReplicaId) -> Replica<Registers> {
@@ -80,5 +81,7 @@ fn without_faults_nothing_is_lost_and_no_view_changes() {
         let counts = World::new(seed, profile).run().unwrap_or_else(|violation| panic!("{violation:?}"));
         assert_eq!(counts.answered, profile.clients * u64::from(profile.transactions) + 1);
         assert_eq!((counts.dropped, counts.found, counts.views, counts.epochs), (0, 0, 0, 1));
+        let (entries, most) = (counts.answered, 4 * profile.truncate_entries);
+        assert!(counts.longest <= most && most < entries, "{} of {entries} entries are left", counts.longest);
     }
 }

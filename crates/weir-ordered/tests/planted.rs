@@ -99,12 +99,15 @@ bugs! {
     merges_no_drops: SAFETY, ragged();
     ignores_epoch_promise: SAFETY, with_epochs();
     synchronizes_blindly: SAFETY, hard();
+    snapshots_without_clients: ["5", "6"], hard();
+    snapshots_executed: ["5", "6"], Profile { truncate_entries: 1, ..hard() };
 }
 
 bugs! {
     coordinator_bugs: CoordinatorBugs;
     tells_before_record: SAFETY, without_coordinator();
     asks_one_shard: SAFETY, hard();
+    truncates_early: ["3", "liveness"], hard();
     drops_without_learner: SAFETY, islands();
     starts_shards_apart: SAFETY, with_epochs();
 }

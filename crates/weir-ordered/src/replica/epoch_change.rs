@@ -6,6 +6,7 @@ use crate::message::{Message, Party};
 use crate::packet::{Epoch, View};
 use crate::replica::log::Log;
 use crate::replica::records::Record;
+use crate::replica::state_transfer::PendingStart;
 use crate::replica::{EffectsOf, Replica};
 
 impl<A: Application, F: Faults> Replica<A, F> {
@@ -28,9 +29,8 @@ impl<A: Application, F: Faults> Replica<A, F> {
         if epoch > self.durable.epoch_promised {
             self.note(Record::EpochPromised(epoch));
         }
-        let entries = self.log().epoch_entries().map(|(_, entry)| entry.clone()).collect();
-        let state =
-            Message::EpochState { epoch, started: self.durable.epoch, view: self.durable.view, entries };
+        let (started, view, log) = (self.durable.epoch, self.durable.view, self.log().epoch_part());
+        let state = Message::EpochState { epoch, started, view, log };
         out.send_after(Party::FailureCoordinator, state, self.noted);
     }
 
@@ -44,7 +44,13 @@ impl<A: Application, F: Faults> Replica<A, F> {
         if epoch < self.durable.epoch_promised || epoch < self.durable.epoch {
             return;
         }
+        if epoch > self.durable.epoch && log.base() > self.synchronized {
+            self.want_state(log.base());
+            self.pending_start = Some(PendingStart { epoch, view, log });
+            return;
+        }
         if epoch > self.durable.epoch {
+            let log = self.log().prefix(self.synchronized).continued_by(&log);
             self.note(Record::EpochStarted(epoch, view, log));
             self.begin_normal(now_ms, out);
         }

@@ -6,6 +6,7 @@ use weir_core::ids::{CoordinatorId, TxnId};
 
 use crate::application::Application;
 use crate::packet::{Index, Transaction};
+use crate::replica::checkpoint::{Answers, Checkpoint};
 use crate::replica::log::Entry;
 
 /// The state after the execution of a prefix of the log.
@@ -20,21 +21,6 @@ pub struct Execution<A: Application> {
 
 /// An entry, its client, and what the client table had for that.
 type Undo<R> = (Index, CoordinatorId, Option<Answers<R>>);
-
-/// Answers that a client may ask for again.
-#[derive(Clone, Debug)]
-struct Answers<R> {
-    /// The client has all answers with lower sequences.
-    floor: u64,
-    /// By sequence; none below the floor.
-    answers: BTreeMap<u64, R>,
-}
-
-impl<R> Default for Answers<R> {
-    fn default() -> Self {
-        Answers { floor: 0, answers: BTreeMap::new() }
-    }
-}
 
 impl<A: Application> Execution<A> {
     pub fn new(application: A) -> Self {
@@ -88,6 +74,27 @@ impl<A: Application> Execution<A> {
         self.undo.drain(..self.undo.partition_point(|(index, ..)| *index <= up_to));
     }
 
+    /// The state after that entry, which is executed and not before what was forgotten.
+    pub fn checkpoint(&self, at: Index) -> Checkpoint<A::Answer, A::Snapshot> {
+        assert!(at <= self.executed, "a checkpoint is of something executed");
+        let mut clients = self.clients.clone();
+        for (_, client, before) in self.undo.iter().rev().take_while(|(index, ..)| *index > at) {
+            match before {
+                Some(before) => clients.insert(*client, before.clone()),
+                None => clients.remove(client),
+            };
+        }
+        Checkpoint { index: at, application: self.application.snapshot(at), clients }
+    }
+
+    /// Takes that state. Nothing before it will be rolled back.
+    pub fn restore(&mut self, checkpoint: &Checkpoint<A::Answer, A::Snapshot>) {
+        self.application.restore(checkpoint.index, &checkpoint.application);
+        self.clients = checkpoint.clients.clone();
+        self.executed = checkpoint.index;
+        self.undo.clear();
+    }
+
     fn is_new(&self, txn: TxnId) -> bool {
         self.clients
             .get(&txn.coordinator)
@@ -118,6 +125,7 @@ mod tests {
     impl Application for Sums {
         type Operation = u64;
         type Answer = u64;
+        type Snapshot = Vec<(Index, u64)>;
 
         fn execute(&mut self, index: Index, operation: &u64) -> u64 {
             let sum = self.0.last().map_or(0, |(_, sum)| *sum) + operation;
@@ -130,6 +138,14 @@ mod tests {
         }
 
         fn forget(&mut self, _up_to: Index) {}
+
+        fn snapshot(&self, at: Index) -> Self::Snapshot {
+            self.0.iter().filter(|(index, _)| *index <= at).copied().collect()
+        }
+
+        fn restore(&mut self, _at: Index, snapshot: &Self::Snapshot) {
+            self.0.clone_from(snapshot);
+        }
     }
 
     const fn txn(sequence: u64) -> TxnId {
@@ -172,5 +188,16 @@ mod tests {
         assert_eq!((execution.answer(txn(1)), execution.answer(txn(2))), (Some(&5), Some(&12)));
         execution.roll_back(0);
         assert_eq!((execution.answer(txn(1)), execution.executed()), (None, 0));
+    }
+
+    #[test]
+    fn a_checkpoint_is_of_its_index_and_has_the_client_table() {
+        let mut execution = executed(&[entry(1, 1, 5), entry(2, 2, 7), entry(3, 3, 9)]);
+        let checkpoint = execution.checkpoint(1);
+        execution.restore(&checkpoint);
+        assert_eq!((execution.executed(), execution.application().0.as_slice()), (1, &[(1, 5)][..]));
+        assert_eq!((execution.answer(txn(1)), execution.answer(txn(2))), (Some(&5), None));
+        execution.execute(&entry(1, 1, 5), false);
+        assert_eq!((execution.executed(), execution.application().0.len()), (2, 1));
     }
 }

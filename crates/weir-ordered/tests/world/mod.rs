@@ -15,7 +15,8 @@ use weir_ordered::cluster::{Cluster, ReplicaId, Timeouts};
 use weir_ordered::failure_coordinator::{self, FailureCoordinator};
 use weir_ordered::faults::{ClientBugs, CoordinatorBugs, PlantedBugs};
 use weir_ordered::message::{Effects, Message, Party, SequencerId};
-use weir_ordered::replica::{self, Replica};
+use weir_ordered::replica::records::Record;
+use weir_ordered::replica::{RecordOf, Replica};
 use weir_ordered::sequencer::Sequencer;
 
 use crate::chance::Chance;
@@ -24,13 +25,13 @@ use events::Event;
 use host::Host;
 use network::{Fate, Network};
 use profile::Profile;
-use registers::{Change, Registers, Values};
+use registers::{Change, Registers, Snapshot, Values};
 
-pub type Msg = Message<Change, Values>;
-pub type Out = Effects<Change, Values>;
+pub type Msg = Message<Change, Values, Snapshot>;
+pub type Out = Effects<Change, Values, Snapshot>;
 pub type SimReplica = Replica<Registers, PlantedBugs>;
 pub type SimClient = Client<Change, Values, ClientBugs>;
-type ReplicaHost = Host<SimReplica, replica::records::Record<Change>>;
+type ReplicaHost = Host<SimReplica, RecordOf<Registers>>;
 pub type SimCoordinator = FailureCoordinator<Change, CoordinatorBugs>;
 type CoordinatorHost = Host<SimCoordinator, failure_coordinator::Record<Change>>;
 
@@ -52,6 +53,11 @@ pub struct Counts {
     pub found: u64,
     pub views: u64,
     pub epochs: u64,
+    /// Checkpoints that replicas have noted, and states that they have told peers.
+    pub checkpoints: u64,
+    pub transfers: u64,
+    /// The longest log at the end.
+    pub longest: u64,
 }
 
 impl Counts {
@@ -62,6 +68,9 @@ impl Counts {
         self.found += other.found;
         self.views += other.views;
         self.epochs += other.epochs;
+        self.checkpoints += other.checkpoints;
+        self.transfers += other.transfers;
+        self.longest = self.longest.max(other.longest);
     }
 }
 
@@ -88,10 +97,15 @@ pub struct World {
 
 impl World {
     pub fn new(seed: u64, profile: Profile) -> World {
-        let cluster =
-            Cluster { shards: profile.shards, replicas: profile.replicas, timeouts: Timeouts::default() };
+        let cluster = Cluster {
+            shards: profile.shards,
+            replicas: profile.replicas,
+            timeouts: Timeouts::default(),
+            truncate_entries: profile.truncate_entries,
+        };
         let replica = |id: ReplicaId| {
-            (id, Host::new(Replica::new(0, id, cluster, profile.bugs, Registers::new(id.shard), &[])))
+            let replica = Replica::new(0, id, cluster, profile.bugs, Registers::new(id.shard), &[]);
+            (id, Host::new(replica, Record::is_complete))
         };
         let client = |id| (id, (Client::new(id, cluster, profile.client_bugs), profile.transactions));
         let mut world = World {
@@ -103,7 +117,10 @@ impl World {
             next_event: 0,
             network: Network { is_faulty: true, ..Network::default() },
             replicas: cluster.all_replicas().map(replica).collect(),
-            coordinator: Host::new(FailureCoordinator::new(0, cluster, profile.coordinator_bugs, &[])),
+            coordinator: Host::new(
+                FailureCoordinator::new(0, cluster, profile.coordinator_bugs, &[]),
+                failure_coordinator::Record::is_complete,
+            ),
             sequencers: BTreeMap::new(),
             next_sequencer: 1,
             clients: (1..=profile.clients).map(client).collect(),
@@ -135,7 +152,7 @@ impl World {
             }
         }
         self.check_end()?;
-        self.count();
+        self.count_end();
         Ok(self.counts)
     }
 
@@ -155,21 +172,27 @@ impl World {
         Violation { invariant: "liveness", text }
     }
 
-    fn count(&mut self) {
-        let records = self.coordinator.durable();
-        for record in records {
-            match record {
-                failure_coordinator::Record::Dropped(_) => self.counts.dropped += 1,
-                failure_coordinator::Record::Found(_) => self.counts.found += 1,
-                failure_coordinator::Record::EpochBegun(_) => self.counts.epochs += 1,
-                _ => {}
-            }
+    fn count_end(&mut self) {
+        let replicas = self.replicas.values().filter_map(|host| host.machine.as_ref());
+        let lengths = replicas.map(|replica| replica.log().end() - replica.log().base());
+        self.counts.longest = lengths.max().unwrap_or(0);
+    }
+
+    fn count_record(&mut self, record: &RecordOf<Registers>) {
+        match record {
+            Record::ViewStarted(..) => self.counts.views += 1,
+            Record::State(_) => self.counts.checkpoints += 1,
+            _ => {}
         }
-        let started = |record: &&replica::records::Record<_>| {
-            matches!(record, replica::records::Record::ViewStarted(..))
-        };
-        let hosts = self.replicas.values();
-        self.counts.views = hosts.map(|host| host.durable().iter().filter(started).count() as u64).sum();
+    }
+
+    fn count_decision(&mut self, record: &failure_coordinator::Record<Change>) {
+        match record {
+            failure_coordinator::Record::Dropped(_) => self.counts.dropped += 1,
+            failure_coordinator::Record::Found(_) => self.counts.found += 1,
+            failure_coordinator::Record::EpochBegun(_) => self.counts.epochs += 1,
+            _ => {}
+        }
     }
 
     fn step_replica(
@@ -182,8 +205,12 @@ impl World {
         let Some(replica) = &mut host.machine else { return Ok(()) };
         step(replica, &mut out);
         let records = replica.take_records();
+        let noted = records.clone();
         let (leaving, written) = host.take(records, out.messages);
         let start = host.start;
+        noted.iter().for_each(|record| self.count_record(record));
+        let is_state = |(_, message): &&(Party, Msg)| matches!(message, Message::State { .. });
+        self.counts.transfers += leaving.iter().filter(is_state).count() as u64;
         self.send(Party::Replica(id), leaving, &Fate::default());
         if let Some(up_to) = written {
             self.write(Party::Replica(id), start, up_to);
@@ -196,6 +223,7 @@ impl World {
         let Some(coordinator) = &mut self.coordinator.machine else { return };
         step(coordinator, &mut out);
         let records = coordinator.take_records();
+        records.iter().for_each(|record| self.count_decision(record));
         let (leaving, written) = self.coordinator.take(records, out.messages);
         self.send(Party::FailureCoordinator, leaving, &Fate::default());
         if let Some(up_to) = written {

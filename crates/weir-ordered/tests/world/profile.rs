@@ -12,6 +12,8 @@ pub struct Profile {
     pub replicas: u16,
     pub clients: u64,
     pub transactions: u32,
+    /// `Cluster::truncate_entries`.
+    pub truncate_entries: u64,
     /// Any message is lost, comes twice, or comes late.
     pub lost: u32,
     pub doubled: u32,
@@ -46,6 +48,7 @@ impl Profile {
             replicas: 3,
             clients: 3,
             transactions: 30,
+            truncate_entries: 4,
             lost: 0,
             doubled: 0,
             late: 0,
@@ -79,6 +82,7 @@ impl Profile {
             replicas: chance.pick(&[3, 3, 5]),
             clients: chance.between(1, 4),
             transactions: chance.between(10, 40) as u32,
+            truncate_entries: chance.pick(&[1, 4, 4, 16, 1000]),
             lost: shares[0],
             doubled: shares[1],
             late: shares[2],
