@@ -4,6 +4,7 @@
 
 mod epochs;
 mod lost_packets;
+pub mod members;
 mod truncation;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +18,7 @@ use crate::message::{Effects, Message, Party, SequencerId};
 use crate::packet::{Cut, Epoch, Packet, Slot, View};
 use crate::replica::log::Log;
 use lost_packets::Promises;
+use members::Member;
 use truncation::Synchronized;
 
 /// One change of the durable state.
@@ -32,6 +34,8 @@ pub enum Record<O> {
     EpochDecided(Epoch, BTreeMap<ShardId, Start<O>>),
     /// The sequencer of the epoch, which never has another one.
     SequencerChosen(Epoch, SequencerId),
+    /// A replica takes part from an epoch on.
+    Joined(ReplicaId, Member),
     /// The whole state. Earlier records mean nothing any more.
     State(Box<Durable<O>>),
 }
@@ -39,7 +43,7 @@ pub enum Record<O> {
 impl<O> Record<O> {
     /// Returns whether a restart needs no record before this one. A driver may forget them once this one is durable.
     pub fn is_complete(&self) -> bool {
-        matches!(self, Record::State(_) | Record::EpochDecided(..))
+        matches!(self, Record::State(_))
     }
 }
 
@@ -54,6 +58,7 @@ pub struct Start<O> {
 /// The state that records restore.
 #[derive(Clone, Debug)]
 pub struct Durable<O> {
+    members: BTreeMap<ReplicaId, Member>,
     /// The latest epoch whose start is decided. 0: before the first, when all logs are empty.
     epoch: Epoch,
     /// The latest epoch that has begun; while it is later than `epoch`, replicas are asked for their states.
@@ -188,6 +193,9 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
             Message::EpochState { epoch, started, view, log } if epoch == self.durable.epoch_begun => {
                 self.on_epoch_state(now_ms, from, ReplicaState { started, view, log }, out);
             }
+            Message::JoinRequest { incarnation, synchronized } => {
+                self.on_join_request(from, (incarnation, synchronized), out);
+            }
             Message::Synchronized { epoch, sequence } if self.decides(epoch) => {
                 self.on_synchronized(from, sequence, out);
             }
@@ -222,6 +230,7 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
 impl<O> Default for Durable<O> {
     fn default() -> Self {
         Durable {
+            members: BTreeMap::new(),
             epoch: 0,
             epoch_begun: 0,
             starts: BTreeMap::new(),
@@ -249,12 +258,16 @@ impl<O: Clone> Durable<O> {
             }
             Record::EpochDecided(epoch, starts) => {
                 assert!(*epoch >= self.epoch_begun && *epoch > self.epoch, "an epoch is decided once");
-                *self = Durable { epoch: *epoch, starts: starts.clone(), ..Durable::default() };
+                let members = std::mem::take(&mut self.members);
+                *self = Durable { members, epoch: *epoch, starts: starts.clone(), ..Durable::default() };
                 self.epoch_begun = *epoch;
             }
             Record::SequencerChosen(epoch, sequencer) => {
                 assert!(*epoch == self.epoch && self.sequencer.is_none(), "an epoch has one sequencer");
                 self.sequencer = Some(*sequencer);
+            }
+            Record::Joined(replica, member) => {
+                self.members.insert(*replica, *member);
             }
             Record::State(state) => *self = (**state).clone(),
         }

@@ -24,6 +24,8 @@ faults! {
     merges_no_drops,
     /// A replica that has promised its state to a later epoch goes on in the earlier one.
     ignores_epoch_promise,
+    /// A replica with an empty disk joins as the one that it was, and so takes part at once.
+    votes_at_once,
     /// A checkpoint lacks the client table.
     snapshots_without_clients,
     /// The application's part of a checkpoint has what the learner has executed, not what is synchronized.
@@ -39,6 +41,8 @@ faults! {
     tells_before_record,
     /// The promises of the shard that lacks the packet are enough to drop it.
     asks_one_shard,
+    /// The state of a replica that has lost its disk counts for the start of an epoch.
+    counts_empty_disks,
     /// A cut is stable once one shard has synchronized it.
     truncates_early,
     /// A majority of promises without the learner is enough to drop a packet.

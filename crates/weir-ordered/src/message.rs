@@ -136,6 +136,21 @@ pub enum Message<O, R, S> {
         epoch: Epoch,
     },
 
+    /// Replica to failure coordinator: it has begun with an empty disk, which has that number, and now has the state after that index.
+    JoinRequest {
+        incarnation: u64,
+        synchronized: Index,
+    },
+    /// Failure coordinator to replica: it lacks the state after that index.
+    Behind {
+        incarnation: u64,
+        index: Index,
+    },
+    /// Failure coordinator to replica: it takes part from that epoch on.
+    Joined {
+        incarnation: u64,
+        epoch: Epoch,
+    },
     /// Replica to failure coordinator: its durable log is that of its shard for good up to the sequence, and it will know so.
     Synchronized {
         epoch: Epoch,

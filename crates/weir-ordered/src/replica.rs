@@ -4,6 +4,7 @@ pub mod checkpoint;
 mod drops;
 mod epoch_change;
 mod execution;
+mod join;
 pub mod log;
 mod lost_packets;
 mod normal;
@@ -50,6 +51,8 @@ pub type CheckpointOf<A> = Checkpoint<<A as Application>::Answer, <A as Applicat
 /// Phase of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
+    /// It has begun with an empty disk, and makes no promise: earlier ones may be lost.
+    Joining,
     /// It logs packets.
     Normal,
     /// It has promised to log nothing in older views, and waits for the start of its view.
@@ -64,6 +67,8 @@ pub struct Replica<A: Application, F: Faults = NoFaults> {
     id: ReplicaId,
     cluster: Cluster,
     faults: F,
+    /// Number of the disk.
+    incarnation: u64,
     durable: DurableOf<A>,
     /// Records that the driver has not taken yet.
     records: Vec<RecordOf<A>>,
@@ -93,6 +98,7 @@ pub struct Replica<A: Application, F: Faults = NoFaults> {
     longest_end: Index,
     /// A majority has the log up to this index, and this replica has what they have. It is not before the durable one.
     synchronized: Index,
+    join_asked_ms: Option<u64>,
     /// When the replica last told the failure coordinator what is synchronized.
     reported_ms: Option<u64>,
     /// The state that the replica lacks, if it lacks one.
@@ -102,21 +108,24 @@ pub struct Replica<A: Application, F: Faults = NoFaults> {
 }
 
 impl<A: Application, F: Faults> Replica<A, F> {
-    /// A replica with the records that were durable when it stopped; none for a new one. `application`: its state before the first entry.
+    /// A replica with the records that were durable when it stopped; none for a new one, and for one that has lost them. `application`: its
+    /// state before the first entry. `start`: not 0, and a number that no other start of this replica has.
     pub fn new(
         now_ms: u64,
         id: ReplicaId,
         cluster: Cluster,
         faults: F,
         application: A,
-        records: &[RecordOf<A>],
+        (start, records): (u64, &[RecordOf<A>]),
     ) -> Self {
         let mut durable = Durable::default();
         let is_kept =
             |record: &&RecordOf<A>| !faults.forgets_promises() || !matches!(record, Record::Promised(_));
         records.iter().filter(is_kept).for_each(|record| durable.apply(record));
+        let start = if faults.votes_at_once() { 1 } else { start };
         let mut replica = Replica {
             id,
+            incarnation: if durable.incarnation > 0 { durable.incarnation } else { start },
             cluster,
             faults,
             aligned: durable.view_start.max(durable.synchronized),
@@ -135,6 +144,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
             synchronized_ms: None,
             acknowledged: BTreeMap::new(),
             longest_end: 0,
+            join_asked_ms: None,
             reported_ms: None,
             wanted_state: None,
             pending_start: None,
@@ -180,8 +190,10 @@ impl<A: Application, F: Faults> Replica<A, F> {
     }
 
     pub fn status(&self) -> Status {
-        let Durable { epoch, epoch_promised, is_view_started, .. } = self.durable;
-        if epoch_promised > epoch && !self.faults.ignores_epoch_promise() {
+        let Durable { epoch, epoch_promised, is_view_started, is_joined, .. } = self.durable;
+        if !is_joined {
+            Status::Joining
+        } else if epoch_promised > epoch && !self.faults.ignores_epoch_promise() {
             Status::EpochChange
         } else if is_view_started {
             Status::Normal
@@ -222,6 +234,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
             }
             Status::ViewChange => self.repeat_view_change(now_ms, out),
             Status::EpochChange => {}
+            Status::Joining => self.ask_to_join(now_ms, out),
         }
         self.ask_for_epoch(now_ms, out);
         self.ask_for_state(now_ms, out);
@@ -262,6 +275,8 @@ impl<A: Application, F: Faults> Replica<A, F> {
             Message::TxnFound(packet) => self.on_found(now_ms, packet, out),
             Message::TxnDropped { slot } => self.on_dropped(now_ms, slot, out),
             Message::EpochStateRequest { epoch } => self.on_epoch_state_request(epoch, out),
+            Message::Behind { incarnation, index } => self.on_behind(incarnation, index),
+            Message::Joined { incarnation, epoch } => self.on_joined(incarnation, epoch),
             Message::Stable { epoch, cut } => self.on_stable(epoch, &cut),
             Message::StartEpoch { epoch, view, log } => self.on_start_epoch(now_ms, (epoch, view), log, out),
             _ => {}
@@ -271,7 +286,8 @@ impl<A: Application, F: Faults> Replica<A, F> {
     /// Returns whether the replica takes messages of that epoch.
     fn is_current(&mut self, epoch: Epoch) -> bool {
         self.epoch_seen = self.epoch_seen.max(epoch);
-        epoch == self.durable.epoch && self.status() != Status::EpochChange
+        let takes_part = matches!(self.status(), Status::Normal | Status::ViewChange);
+        epoch == self.durable.epoch && takes_part
     }
 
     fn peers(&self) -> impl Iterator<Item = ReplicaId> + use<A, F> {

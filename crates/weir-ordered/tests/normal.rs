@@ -32,7 +32,13 @@ type Sent = Vec<Outgoing<Party, Msg>>;
 
 /// A replica that has started epoch 1.
 fn replica(id: ReplicaId) -> Replica<Registers> {
-    let mut replica = Replica::new(0, id, CLUSTER, NoFaults, Registers::new(id.shard), &[]);
+    let mut replica = Replica::new(0, id, CLUSTER, NoFaults, Registers::new(id.shard), (1, &[]));
+    replica.step(
+        0,
+        Party::FailureCoordinator,
+        Message::Joined { incarnation: 1, epoch: 0 },
+        &mut Out::default(),
+    );
     let start = Message::StartEpoch { epoch: 1, view: 0, log: Log::default() };
     replica.step(0, Party::FailureCoordinator, start, &mut Out::default());
     replica

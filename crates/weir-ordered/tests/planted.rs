@@ -40,7 +40,9 @@ fn with_epochs() -> Profile {
 #[test]
 fn without_a_bug_nothing_is_caught() {
     let of_five = Profile { replicas: 5, ..hard() };
-    for profile in [hard(), with_epochs(), ragged(), islands(), without_coordinator(), worst(), of_five] {
+    for profile in
+        [hard(), with_epochs(), ragged(), islands(), without_coordinator(), worst(), wiped(), of_five]
+    {
         crate::seeds::run(0..4, |_| profile);
     }
 }
@@ -78,6 +80,11 @@ fn worst() -> Profile {
     Profile { shards: 3, coordinator_crash_ms: 100, sequencer_ms: 150, partition_ms: 120, ..ragged() }
 }
 
+/// Replicas lose their disks.
+fn wiped() -> Profile {
+    Profile { wiped: 500, patchy: 300, ..with_epochs() }
+}
+
 macro_rules! bugs {
     ($field:ident: $bugs:ident; $($name:ident: $invariants:expr, $profile:expr;)*) => {
         $(#[test] fn $name() {
@@ -99,6 +106,7 @@ bugs! {
     merges_no_drops: SAFETY, ragged();
     ignores_epoch_promise: SAFETY, with_epochs();
     synchronizes_blindly: SAFETY, hard();
+    votes_at_once: SAFETY, wiped();
     snapshots_without_clients: ["5", "6"], hard();
     snapshots_executed: ["5", "6"], Profile { truncate_entries: 1, ..hard() };
 }
@@ -107,6 +115,7 @@ bugs! {
     coordinator_bugs: CoordinatorBugs;
     tells_before_record: SAFETY, without_coordinator();
     asks_one_shard: SAFETY, hard();
+    counts_empty_disks: SAFETY, wiped();
     truncates_early: ["3", "liveness"], hard();
     drops_without_learner: SAFETY, islands();
     starts_shards_apart: SAFETY, with_epochs();

@@ -45,10 +45,14 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
             !self.heard_ms.contains_key(&sequencer) && now_ms >= self.chosen_ms + silent_ms
         });
         if !self.is_changing_epoch() && !self.heard_ms.is_empty() && (is_first || is_suspected) {
-            self.note(Record::EpochBegun(self.durable.epoch + 1));
-            self.asking.clear();
-            self.states.clear();
+            self.begin_epoch(self.durable.epoch + 1);
         }
+    }
+
+    pub(super) fn begin_epoch(&mut self, epoch: Epoch) {
+        self.note(Record::EpochBegun(epoch));
+        self.asking.clear();
+        self.states.clear();
     }
 
     /// Gives the epoch a sequencer, once the epoch has started at a majority of each shard.
@@ -97,7 +101,7 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
         state: ReplicaState<O>,
         out: &mut Effects<O, R, S>,
     ) {
-        if !self.is_changing_epoch() {
+        if !self.is_changing_epoch() || !self.counts_state(from) {
             return;
         }
         self.states.insert(from, state);

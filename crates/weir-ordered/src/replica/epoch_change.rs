@@ -7,7 +7,7 @@ use crate::packet::{Epoch, View};
 use crate::replica::log::Log;
 use crate::replica::records::Record;
 use crate::replica::state_transfer::PendingStart;
-use crate::replica::{EffectsOf, Replica};
+use crate::replica::{EffectsOf, Replica, Status};
 
 impl<A: Application, F: Faults> Replica<A, F> {
     /// Asks the failure coordinator for the start of an epoch that the replica has heard of.
@@ -23,7 +23,8 @@ impl<A: Application, F: Faults> Replica<A, F> {
 
     /// Promises to do nothing in earlier epochs, and tells what it has of the last that has started.
     pub(super) fn on_epoch_state_request(&mut self, epoch: Epoch, out: &mut EffectsOf<A>) {
-        if epoch <= self.durable.epoch || epoch < self.durable.epoch_promised {
+        let is_old = epoch <= self.durable.epoch || epoch < self.durable.epoch_promised;
+        if is_old || self.status() == Status::Joining {
             return;
         }
         if epoch > self.durable.epoch_promised {
@@ -41,7 +42,8 @@ impl<A: Application, F: Faults> Replica<A, F> {
         log: Log<A::Operation>,
         out: &mut EffectsOf<A>,
     ) {
-        if epoch < self.durable.epoch_promised || epoch < self.durable.epoch {
+        let is_old = epoch < self.durable.epoch || epoch < self.durable.epoch_promised;
+        if is_old || self.status() == Status::Joining {
             return;
         }
         if epoch > self.durable.epoch && log.base() > self.synchronized {

@@ -168,7 +168,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
         match self.status() {
             Status::Normal => self.advance(out),
             Status::ViewChange => self.try_start_view(now_ms, out),
-            Status::EpochChange => {}
+            Status::EpochChange | Status::Joining => {}
         }
     }
 

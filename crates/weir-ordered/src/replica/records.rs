@@ -32,6 +32,10 @@ pub enum Record<O, R, S> {
     /// Nothing is done in epochs before this one.
     EpochPromised(Epoch),
     EpochStarted(Epoch, View, Log<O>),
+    /// Number of this disk, before the replica has joined with it.
+    Incarnation(u64),
+    /// The replica takes part from that epoch on.
+    Joined(Epoch),
     /// The log up to that index is that of the shard for good.
     Synchronized(Index),
     /// The whole state. Earlier records mean nothing any more.
@@ -48,6 +52,10 @@ impl<O, R, S> Record<O, R, S> {
 /// The state that records restore.
 #[derive(Clone, Debug)]
 pub struct Durable<O, R, S> {
+    /// Number of the disk. 0: it is empty.
+    pub incarnation: u64,
+    /// Whether the replica takes part: it may make promises.
+    pub is_joined: bool,
     /// The state from which a restart executes the log. None: that before the first entry. Its index is not before the base of the log.
     pub checkpoint: Option<Arc<Checkpoint<R, S>>>,
     /// Up to this index the log is that of the shard for good. It is not before the index of the checkpoint.
@@ -68,6 +76,8 @@ pub struct Durable<O, R, S> {
 impl<O, R, S> Default for Durable<O, R, S> {
     fn default() -> Self {
         Durable {
+            incarnation: 0,
+            is_joined: false,
             checkpoint: None,
             synchronized: 0,
             shared: Shared { log: Log::default(), drops: Drops::default() },
@@ -138,6 +148,11 @@ impl<O: Clone, R: Clone, S: Clone> Durable<O, R, S> {
             Record::Synchronized(index) => {
                 assert!(*index <= self.shared.log.end(), "the log has what is synchronized");
                 self.synchronized = self.synchronized.max(*index);
+            }
+            Record::Incarnation(incarnation) => self.incarnation = *incarnation,
+            Record::Joined(epoch) => {
+                self.is_joined = true;
+                self.epoch_promised = self.epoch_promised.max(*epoch);
             }
             Record::State(state) => *self = (**state).clone(),
         }

@@ -88,6 +88,9 @@ impl<A: Application, F: Faults> Replica<A, F> {
             self.begin_normal(now_ms, out);
             let started = Message::EpochStarted { epoch: start.epoch };
             out.send_after(Party::FailureCoordinator, started, self.noted);
+        } else if self.status() == Status::Joining {
+            durable.shared.log = log;
+            self.install(durable);
         } else if epoch <= self.durable.epoch {
             durable.shared.log = log.continued_by(self.log());
             self.install(durable);
@@ -114,7 +117,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
         match self.status() {
             Status::Normal => self.advance(out),
             Status::ViewChange => self.try_start_view(now_ms, out),
-            Status::EpochChange => {}
+            Status::EpochChange | Status::Joining => {}
         }
     }
 }

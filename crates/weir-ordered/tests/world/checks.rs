@@ -99,6 +99,9 @@ impl World {
         if replica.application().is_damaged {
             return violation("6", format!("{id:?} rolls back what a majority was to have"));
         }
+        if self.empty.contains(&id) && self.durable_replica(id).epoch() > 0 {
+            self.empty.remove(&id);
+        }
         self.history.check_forgotten(replica)?;
         if replica.status() != Status::Normal {
             self.history.seen.remove(&id);
@@ -118,11 +121,15 @@ impl World {
         Ok(())
     }
 
-    /// A majority of each participant has the transaction, whatever crashes now.
+    /// A majority of each participant has the transaction, or has had it, whatever crashes now.
     pub(super) fn check_completed(&self, txn: TxnId) -> Result<(), Violation> {
         let Some((_, answers)) = self.history.completed.get(&txn) else { return Ok(()) };
         for &shard in answers.keys() {
-            let having = self.cluster.group(shard).filter(|id| has(&self.durable_log(*id), txn)).count();
+            let having = self
+                .cluster
+                .group(shard)
+                .filter(|id| self.empty.contains(id) || has(&self.durable_log(*id), txn));
+            let having = having.count();
             if having < self.cluster.majority() {
                 return violation("2", format!("{having} replicas of shard {shard} have {txn:?}"));
             }
@@ -130,11 +137,14 @@ impl World {
         Ok(())
     }
 
-    fn durable_log(&self, id: ReplicaId) -> Log<Change> {
+    /// The replica as it would be if it crashed now and lost all that is not durable.
+    fn durable_replica(&self, id: ReplicaId) -> SimReplica {
         let records = self.replicas[&id].durable();
-        let bugs = self.profile.bugs;
-        let replica = Replica::new(0, id, self.cluster, bugs, Registers::new(id.shard), records);
-        self.history.whole(id.shard, replica.log())
+        Replica::new(0, id, self.cluster, self.profile.bugs, Registers::new(id.shard), (1, records))
+    }
+
+    fn durable_log(&self, id: ReplicaId) -> Log<Change> {
+        self.history.whole(id.shard, self.durable_replica(id).log())
     }
 
     /// The invariants of a world at rest.

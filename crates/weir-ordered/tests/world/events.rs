@@ -239,6 +239,20 @@ impl World {
             host.crash(&mut self.chance);
             self.schedule_restart(Party::Replica(id));
         }
+        self.wipe_some(id);
+    }
+
+    /// A crashed replica may lose its disk: never so many of a shard that no majority is left.
+    fn wipe_some(&mut self, id: ReplicaId) {
+        let empty = self.empty.iter().filter(|each| each.shard == id.shard && **each != id).count();
+        let may_lose = empty + self.cluster.majority() < usize::from(self.cluster.replicas);
+        if may_lose && self.chance.per_mille(self.profile.wiped) {
+            if let Some(host) = self.replicas.get_mut(&id) {
+                host.wipe();
+            }
+            self.empty.insert(id);
+            self.counts.wiped += 1;
+        }
     }
 
     fn crash_some(&mut self) {
@@ -261,11 +275,13 @@ impl World {
         match party {
             Party::Replica(id) => {
                 let Some(host) = self.replicas.get_mut(&id) else { return };
-                host.restart(|disk| Replica::new(now_ms, id, cluster, bugs, Registers::new(id.shard), disk));
+                host.restart(|start, disk| {
+                    Replica::new(now_ms, id, cluster, bugs, Registers::new(id.shard), (start, disk))
+                });
             }
             Party::FailureCoordinator => {
                 let bugs = self.profile.coordinator_bugs;
-                self.coordinator.restart(|disk| FailureCoordinator::new(now_ms, cluster, bugs, disk));
+                self.coordinator.restart(|_, disk| FailureCoordinator::new(now_ms, cluster, bugs, disk));
             }
             Party::Sequencer(_) => self.start_sequencer(),
             Party::Client(_) => {}

@@ -26,7 +26,7 @@ impl<M, R> Host<M, R> {
         let machine = Some(machine);
         Host {
             machine,
-            start: 0,
+            start: 1,
             disk: Vec::new(),
             base: 0,
             forgotten: 0,
@@ -88,11 +88,18 @@ impl<M, R> Host<M, R> {
         }
     }
 
+    /// Its disk is lost, too.
+    pub fn wipe(&mut self) {
+        assert!(self.machine.is_none(), "the disk of a process that is up");
+        self.disk.clear();
+        self.base = 0;
+    }
+
     /// Starts again, if it is down, with what is on its disk.
-    pub fn restart(&mut self, machine: impl FnOnce(&[R]) -> M) {
+    pub fn restart(&mut self, machine: impl FnOnce(u64, &[R]) -> M) {
         if self.machine.is_none() {
-            self.machine = Some(machine(&self.disk));
             self.start += 1;
+            self.machine = Some(machine(self.start, &self.disk));
         }
     }
 }

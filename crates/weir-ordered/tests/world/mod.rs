@@ -7,7 +7,7 @@ mod network;
 pub mod profile;
 pub mod registers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_core::ids::CoordinatorId;
 use weir_ordered::client::Client;
@@ -56,6 +56,7 @@ pub struct Counts {
     /// Checkpoints that replicas have noted, and states that they have told peers.
     pub checkpoints: u64,
     pub transfers: u64,
+    pub wiped: u64,
     /// The longest log at the end.
     pub longest: u64,
 }
@@ -70,6 +71,7 @@ impl Counts {
         self.epochs += other.epochs;
         self.checkpoints += other.checkpoints;
         self.transfers += other.transfers;
+        self.wiped += other.wiped;
         self.longest = self.longest.max(other.longest);
     }
 }
@@ -89,6 +91,8 @@ pub struct World {
     next_sequencer: SequencerId,
     /// With the number of transactions that each has yet to begin.
     clients: BTreeMap<CoordinatorId, (SimClient, u32)>,
+    /// Replicas that have lost their disks, and have not started an epoch since.
+    empty: BTreeSet<ReplicaId>,
     history: History,
     /// When something was last begun or answered.
     answered_ms: u64,
@@ -104,7 +108,7 @@ impl World {
             truncate_entries: profile.truncate_entries,
         };
         let replica = |id: ReplicaId| {
-            let replica = Replica::new(0, id, cluster, profile.bugs, Registers::new(id.shard), &[]);
+            let replica = Replica::new(0, id, cluster, profile.bugs, Registers::new(id.shard), (1, &[]));
             (id, Host::new(replica, Record::is_complete))
         };
         let client = |id| (id, (Client::new(id, cluster, profile.client_bugs), profile.transactions));
@@ -124,6 +128,7 @@ impl World {
             sequencers: BTreeMap::new(),
             next_sequencer: 1,
             clients: (1..=profile.clients).map(client).collect(),
+            empty: BTreeSet::new(),
             history: History::default(),
             answered_ms: 0,
             counts: Counts::default(),

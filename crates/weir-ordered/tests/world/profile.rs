@@ -28,6 +28,8 @@ pub struct Profile {
     /// Milliseconds between two events of a kind, on average; 0: none.
     pub crash_ms: u64,
     pub learner_crash_ms: u64,
+    /// The disk of a crashed replica is lost.
+    pub wiped: u32,
     pub coordinator_crash_ms: u64,
     pub sequencer_ms: u64,
     pub partition_ms: u64,
@@ -58,6 +60,7 @@ impl Profile {
             patchy: 0,
             crash_ms: 0,
             learner_crash_ms: 0,
+            wiped: 0,
             coordinator_crash_ms: 0,
             sequencer_ms: 0,
             partition_ms: 0,
@@ -92,6 +95,7 @@ impl Profile {
             patchy: shares[6],
             crash_ms,
             learner_crash_ms,
+            wiped: chance.pick(&[0, 0, 100, 400]),
             coordinator_crash_ms,
             sequencer_ms,
             partition_ms,
