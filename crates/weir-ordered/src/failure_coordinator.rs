@@ -2,6 +2,7 @@
 //!
 //! One durable process. It tells a decision once the record is durable, and keeps it until the epoch ends.
 
+mod clients;
 mod epochs;
 mod lost_packets;
 pub mod members;
@@ -14,7 +15,7 @@ use weir_core::lsn::Lsn;
 
 use crate::cluster::{Cluster, ReplicaId};
 use crate::faults::{CoordinatorFaults, NoFaults};
-use crate::message::{Effects, Message, Party, SequencerId};
+use crate::message::{Effects, Message, Party, Registration, SequencerId};
 use crate::packet::{Cut, Epoch, Packet, Slot, View};
 use crate::replica::log::Log;
 use lost_packets::Promises;
@@ -34,7 +35,11 @@ pub enum Record<O> {
     EpochDecided(Epoch, BTreeMap<ShardId, Start<O>>),
     /// The sequencer of the epoch, which never has another one.
     SequencerChosen(Epoch, SequencerId),
-    /// A replica takes part from an epoch on.
+    /// That registration is taken.
+    Registered(Registration),
+    /// Clients with lower registrations are gone.
+    ClientFloor(Registration),
+    /// A replica takes part from an epoch on, which begins with that if it has not begun before.
     Joined(ReplicaId, Member),
     /// The whole state. Earlier records mean nothing any more.
     State(Box<Durable<O>>),
@@ -59,6 +64,8 @@ pub struct Start<O> {
 #[derive(Clone, Debug)]
 pub struct Durable<O> {
     members: BTreeMap<ReplicaId, Member>,
+    last_registration: Registration,
+    client_floor: Registration,
     /// The latest epoch whose start is decided. 0: before the first, when all logs are empty.
     epoch: Epoch,
     /// The latest epoch that has begun; while it is later than `epoch`, replicas are asked for their states.
@@ -102,8 +109,12 @@ pub struct FailureCoordinator<O, F: CoordinatorFaults = NoFaults> {
     next_cut: Option<Cut>,
     /// Replicas in which `epoch` has started.
     started: BTreeSet<ReplicaId>,
+    /// When each client was last heard, by its registration.
+    clients_heard_ms: BTreeMap<Registration, u64>,
     /// When each sequencer was last heard.
     heard_ms: BTreeMap<SequencerId, u64>,
+    /// When this process began.
+    begun_ms: u64,
     /// When the sequencer of the epoch was chosen, or this process began.
     chosen_ms: u64,
     /// When unanswered messages were last repeated.
@@ -126,7 +137,9 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
             synchronized: Synchronized::default(),
             next_cut: None,
             started: BTreeSet::new(),
+            clients_heard_ms: BTreeMap::new(),
             heard_ms: BTreeMap::new(),
+            begun_ms: now_ms,
             chosen_ms: now_ms,
             repeated_ms: now_ms,
         }
@@ -157,10 +170,12 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
     ) {
         match (from, message) {
             (Party::Replica(replica), message) => self.on_replica(now_ms, replica, message, out),
-            (Party::Sequencer(sequencer), Message::SequencerAlive { epoch, counters }) => {
-                self.on_sequencer_alive(now_ms, sequencer, (epoch, counters), out);
+            (Party::Sequencer(sequencer), Message::SequencerAlive { epoch, counters, client_floor }) => {
+                self.on_sequencer_alive(now_ms, sequencer, (epoch, counters, client_floor), out);
             }
-            (Party::Client(_), Message::SequencerRequest) => self.tell_sequencer(from, out),
+            (Party::Client(client), Message::SequencerRequest { registration }) => {
+                self.on_sequencer_request(now_ms, client, registration, out);
+            }
             _ => {}
         }
     }
@@ -169,6 +184,7 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
     pub fn on_timer<R: Clone, S: Clone>(&mut self, now_ms: u64, out: &mut Effects<O, R, S>) {
         self.suspect_sequencer(now_ms);
         self.choose_sequencer(now_ms, out);
+        self.retire_clients(now_ms);
         if now_ms >= self.repeated_ms + self.cluster.timeouts.resend_ms {
             self.repeated_ms = now_ms;
             self.repeat_requests(out);
@@ -193,8 +209,8 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
             Message::EpochState { epoch, started, view, log } if epoch == self.durable.epoch_begun => {
                 self.on_epoch_state(now_ms, from, ReplicaState { started, view, log }, out);
             }
-            Message::JoinRequest { incarnation, synchronized } => {
-                self.on_join_request(from, (incarnation, synchronized), out);
+            Message::JoinRequest { disk, synchronized } => {
+                self.on_join_request(from, (disk, synchronized), out);
             }
             Message::Synchronized { epoch, sequence } if self.decides(epoch) => {
                 self.on_synchronized(from, sequence, out);
@@ -231,6 +247,8 @@ impl<O> Default for Durable<O> {
     fn default() -> Self {
         Durable {
             members: BTreeMap::new(),
+            last_registration: 0,
+            client_floor: 0,
             epoch: 0,
             epoch_begun: 0,
             starts: BTreeMap::new(),
@@ -258,15 +276,20 @@ impl<O: Clone> Durable<O> {
             }
             Record::EpochDecided(epoch, starts) => {
                 assert!(*epoch >= self.epoch_begun && *epoch > self.epoch, "an epoch is decided once");
-                let members = std::mem::take(&mut self.members);
-                *self = Durable { members, epoch: *epoch, starts: starts.clone(), ..Durable::default() };
-                self.epoch_begun = *epoch;
+                let (epoch, starts) = (*epoch, starts.clone());
+                (self.epoch, self.epoch_begun, self.starts) = (epoch, epoch, starts);
+                (self.sequencer, self.stable) = (None, Cut::default());
+                self.found.clear();
+                self.dropped.clear();
             }
             Record::SequencerChosen(epoch, sequencer) => {
                 assert!(*epoch == self.epoch && self.sequencer.is_none(), "an epoch has one sequencer");
                 self.sequencer = Some(*sequencer);
             }
+            Record::Registered(registration) => self.last_registration = *registration,
+            Record::ClientFloor(floor) => self.client_floor = *floor,
             Record::Joined(replica, member) => {
+                self.epoch_begun = self.epoch_begun.max(member.epoch);
                 self.members.insert(*replica, *member);
             }
             Record::State(state) => *self = (**state).clone(),

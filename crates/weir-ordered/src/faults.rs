@@ -10,6 +10,8 @@ faults! {
     skips_temporary_drops,
     /// A packet of an earlier epoch is logged in the place of one of the current epoch.
     delivers_across_epochs,
+    /// The client table keeps one client only.
+    forgets_clients,
     /// A packet that the failure coordinator has found stays promised away.
     forgets_undrops,
     /// A restarted replica has forgotten its temporary drops (S18).
@@ -65,11 +67,11 @@ faults! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Client;
+    use crate::failure_coordinator::FailureCoordinator;
 
     #[test]
     fn a_product_carries_no_faults() {
-        assert!(size_of::<Client<(), ()>>() < size_of::<Client<(), (), ClientBugs>>());
+        assert!(size_of::<FailureCoordinator<()>>() < size_of::<FailureCoordinator<(), CoordinatorBugs>>());
         assert_eq!(size_of::<NoFaults>(), 0);
     }
 }

@@ -14,6 +14,9 @@ use crate::replica::records::Shared;
 /// Identifies a start of a sequencer. No two starts have the same one, so that no epoch is given to both.
 pub type SequencerId = u64;
 
+/// Number of a client, which ascends with its registration, from 1.
+pub type Registration = u64;
+
 /// A party that sends or receives messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Party {
@@ -32,17 +35,29 @@ pub enum Message<O, R, S> {
     Packet(Packet<O>),
     /// Replica to client: the packet is at that index of its durable log.
     Reply(Reply<R>),
-    /// Client to failure coordinator.
-    SequencerRequest,
-    /// Failure coordinator to clients, and to the sequencer itself.
+    /// Client to failure coordinator, also its heartbeat. Registration 0: it has none yet.
+    SequencerRequest {
+        registration: Registration,
+    },
+    /// Failure coordinator to client.
+    Registered {
+        registration: Registration,
+    },
+    /// Failure coordinator to clients, and to the sequencer itself. Clients with lower registrations than the floor are gone.
     NewSequencer {
         epoch: Epoch,
         sequencer: SequencerId,
+        client_floor: Registration,
     },
-    /// Sequencer to failure coordinator: a heartbeat. Epoch 0: it has none yet. The counters are those of its last packets.
+    /// Sequencer to client: it was thought gone, and nothing of it is stamped any more.
+    Retired {
+        registration: Registration,
+    },
+    /// Sequencer to failure coordinator and all replicas: a heartbeat. Epoch 0: it has none yet. The counters are those of its last packets.
     SequencerAlive {
         epoch: Epoch,
         counters: Cut,
+        client_floor: Registration,
     },
 
     /// Replica to its peers: who has the packet of that slot?
@@ -138,17 +153,17 @@ pub enum Message<O, R, S> {
 
     /// Replica to failure coordinator: it has begun with an empty disk, which has that number, and now has the state after that index.
     JoinRequest {
-        incarnation: u64,
+        disk: u64,
         synchronized: Index,
     },
     /// Failure coordinator to replica: it lacks the state after that index.
     Behind {
-        incarnation: u64,
+        disk: u64,
         index: Index,
     },
     /// Failure coordinator to replica: it takes part from that epoch on.
     Joined {
-        incarnation: u64,
+        disk: u64,
         epoch: Epoch,
     },
     /// Replica to failure coordinator: its durable log is that of its shard for good up to the sequence, and it will know so.

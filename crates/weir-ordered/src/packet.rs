@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use weir_core::ids::{ShardId, TxnId};
 
+use crate::message::Registration;
+
 /// Number of a sequencer's reign. Epochs never come again; replicas take packets of one epoch only.
 pub type Epoch = u64;
 /// Number whose remainder by the size of a replica group is the number of the designated learner.
@@ -74,6 +76,8 @@ pub struct Transaction<O> {
     pub id: TxnId,
     /// The client has the answers of all its transactions with a lower sequence, and sends them no more.
     pub floor: u64,
+    /// Registration of the client.
+    pub registration: Registration,
     /// The shards that execute it: ascending, each once, at least one.
     pub destinations: Box<[ShardId]>,
     pub operation: O,
@@ -83,5 +87,7 @@ pub struct Transaction<O> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet<O> {
     pub stamp: Stamp,
+    /// No packet of a client with a lower registration comes behind this one, in the order of any shard.
+    pub client_floor: Registration,
     pub transaction: Arc<Transaction<O>>,
 }

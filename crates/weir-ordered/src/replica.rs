@@ -68,14 +68,14 @@ pub struct Replica<A: Application, F: Faults = NoFaults> {
     cluster: Cluster,
     faults: F,
     /// Number of the disk.
-    incarnation: u64,
+    disk: u64,
     durable: DurableOf<A>,
     /// Records that the driver has not taken yet.
     records: Vec<RecordOf<A>>,
     /// Position after the last record.
     noted: Lsn,
     execution: Execution<A>,
-    /// Packets of the current epoch, or of later ones, which are not in the log: something before them is missing, or they wait for the
+    /// Packets of the current epoch, or of the latest that the replica has heard of, which are not in the log: something before them is missing, or they wait for the
     /// failure coordinator.
     aside: BTreeMap<(Epoch, Sequence), Packet<A::Operation>>,
     /// The slots that are missing, if any are.
@@ -94,7 +94,7 @@ pub struct Replica<A: Application, F: Faults = NoFaults> {
     acknowledged: BTreeMap<u16, Index>,
     /// Up to this index the log is that of the learner of the current view.
     aligned: Index,
-    /// End of the longest log in the view, as far as the replica has heard.
+    /// End of the longest log in the view, as far as the replica has heard: of logs, and of packets that were stamped.
     longest_end: Index,
     /// A majority has the log up to this index, and this replica has what they have. It is not before the durable one.
     synchronized: Index,
@@ -109,7 +109,7 @@ pub struct Replica<A: Application, F: Faults = NoFaults> {
 
 impl<A: Application, F: Faults> Replica<A, F> {
     /// A replica with the records that were durable when it stopped; none for a new one, and for one that has lost them. `application`: its
-    /// state before the first entry. `start`: not 0, and a number that no other start of this replica has.
+    /// state before the first entry. `start`: not 0, and later than those of earlier starts of this replica.
     pub fn new(
         now_ms: u64,
         id: ReplicaId,
@@ -125,7 +125,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
         let start = if faults.votes_at_once() { 1 } else { start };
         let mut replica = Replica {
             id,
-            incarnation: if durable.incarnation > 0 { durable.incarnation } else { start },
+            disk: if durable.disk > 0 { durable.disk } else { start },
             cluster,
             faults,
             aligned: durable.view_start.max(durable.synchronized),
@@ -181,6 +181,16 @@ impl<A: Application, F: Faults> Replica<A, F> {
         self.synchronized
     }
 
+    /// Clients in the client table.
+    pub fn clients(&self) -> usize {
+        self.execution.clients()
+    }
+
+    /// Packets that are kept aside.
+    pub fn aside(&self) -> usize {
+        self.aside.len()
+    }
+
     pub fn executed(&self) -> Index {
         self.execution.executed()
     }
@@ -215,6 +225,9 @@ impl<A: Application, F: Faults> Replica<A, F> {
     pub fn step(&mut self, now_ms: u64, from: Party, message: MessageOf<A>, out: &mut EffectsOf<A>) {
         match (from, message) {
             (Party::Sequencer(_), Message::Packet(packet)) => self.on_packet(packet, out),
+            (Party::Sequencer(_), Message::SequencerAlive { epoch, counters, .. }) => {
+                self.on_counters(epoch, &counters);
+            }
             (Party::FailureCoordinator, message) => self.on_decision(now_ms, message, out),
             (Party::Replica(from), message) if from.shard == self.id.shard => {
                 self.on_peer(now_ms, from, message, out);
@@ -275,8 +288,8 @@ impl<A: Application, F: Faults> Replica<A, F> {
             Message::TxnFound(packet) => self.on_found(now_ms, packet, out),
             Message::TxnDropped { slot } => self.on_dropped(now_ms, slot, out),
             Message::EpochStateRequest { epoch } => self.on_epoch_state_request(epoch, out),
-            Message::Behind { incarnation, index } => self.on_behind(incarnation, index),
-            Message::Joined { incarnation, epoch } => self.on_joined(incarnation, epoch),
+            Message::Behind { disk, index } => self.on_behind(disk, index),
+            Message::Joined { disk, epoch } => self.on_joined(disk, epoch),
             Message::Stable { epoch, cut } => self.on_stable(epoch, &cut),
             Message::StartEpoch { epoch, view, log } => self.on_start_epoch(now_ms, (epoch, view), log, out),
             _ => {}
@@ -314,7 +327,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
         while let Some(entry) = log.get(self.execution.executed() + 1)
             && self.execution.executed() < up_to
         {
-            self.execution.execute(entry, self.faults.executes_twice());
+            self.execution.execute(entry, self.faults);
         }
     }
 }

@@ -33,7 +33,7 @@ fn hard() -> Profile {
 }
 
 fn with_epochs() -> Profile {
-    Profile { sequencer_ms: 200, late_to_all: 200, ..hard() }
+    Profile { sequencer_ms: 200, late_to_all: 200, client_crash_ms: 300, client_ms: 400, ..hard() }
 }
 
 /// The worlds in which bugs are caught hold all invariants without bugs.
@@ -82,7 +82,7 @@ fn worst() -> Profile {
 
 /// Replicas lose their disks.
 fn wiped() -> Profile {
-    Profile { wiped: 500, patchy: 300, ..with_epochs() }
+    Profile { wiped: 500, patchy: 300, aside_max: 8, ..with_epochs() }
 }
 
 macro_rules! bugs {
@@ -107,6 +107,7 @@ bugs! {
     ignores_epoch_promise: SAFETY, with_epochs();
     synchronizes_blindly: SAFETY, hard();
     votes_at_once: SAFETY, wiped();
+    forgets_clients: ["5"], hard();
     snapshots_without_clients: ["5", "6"], hard();
     snapshots_executed: ["5", "6"], Profile { truncate_entries: 1, ..hard() };
 }

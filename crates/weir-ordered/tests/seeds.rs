@@ -38,7 +38,7 @@ fn seeds_keep_all_invariants() {
         "no faults: {total:?}"
     );
     assert!(
-        total.checkpoints > 0 && total.transfers > 0 && total.wiped > 0,
+        total.checkpoints > 0 && total.transfers > 0 && total.wiped > 0 && total.retired > 0,
         "nothing is truncated: {total:?}"
     );
 }

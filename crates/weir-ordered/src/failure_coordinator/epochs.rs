@@ -9,7 +9,7 @@ use crate::cluster::ReplicaId;
 use crate::failure_coordinator::truncation::Synchronized;
 use crate::failure_coordinator::{FailureCoordinator, Record, ReplicaState, Start};
 use crate::faults::CoordinatorFaults;
-use crate::message::{Effects, Message, Party, SequencerId};
+use crate::message::{Effects, Message, Party, Registration, SequencerId};
 use crate::packet::{Cut, Epoch, Packet, Sequence, Slot};
 use crate::replica::log::{Entry, Log};
 
@@ -18,20 +18,26 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
         &mut self,
         now_ms: u64,
         from: SequencerId,
-        (epoch, counters): (Epoch, Cut),
+        (epoch, counters, client_floor): (Epoch, Cut, Registration),
         out: &mut Effects<O, R, S>,
     ) {
         self.heard_ms.insert(from, now_ms);
-        if self.durable.sequencer == Some(from) && epoch < self.durable.epoch {
+        let is_behind = epoch < self.durable.epoch || client_floor < self.durable.client_floor;
+        if self.durable.sequencer == Some(from) && is_behind {
             self.tell_sequencer(Party::Sequencer(from), out);
-        } else if self.durable.sequencer == Some(from) && self.decides(epoch) {
+        }
+        if self.durable.sequencer == Some(from) && self.decides(epoch) {
             self.on_counters(counters);
         }
     }
 
     pub(super) fn tell_sequencer<R: Clone, S: Clone>(&self, to: Party, out: &mut Effects<O, R, S>) {
         if let Some(sequencer) = self.durable.sequencer {
-            let message = Message::NewSequencer { epoch: self.durable.epoch, sequencer };
+            let message = Message::NewSequencer {
+                epoch: self.durable.epoch,
+                sequencer,
+                client_floor: self.durable.client_floor,
+            };
             out.send_after(to, message, self.noted);
         }
     }
@@ -45,12 +51,13 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
             !self.heard_ms.contains_key(&sequencer) && now_ms >= self.chosen_ms + silent_ms
         });
         if !self.is_changing_epoch() && !self.heard_ms.is_empty() && (is_first || is_suspected) {
-            self.begin_epoch(self.durable.epoch + 1);
+            self.begin_epoch(Record::EpochBegun(self.durable.epoch + 1));
         }
     }
 
-    pub(super) fn begin_epoch(&mut self, epoch: Epoch) {
-        self.note(Record::EpochBegun(epoch));
+    /// Begins an epoch by that record. Nothing more is decided in earlier ones.
+    pub(super) fn begin_epoch(&mut self, record: Record<O>) {
+        self.note(record);
         self.asking.clear();
         self.states.clear();
     }

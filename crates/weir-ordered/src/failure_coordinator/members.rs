@@ -9,9 +9,9 @@ use crate::packet::{Epoch, Index};
 /// A replica as it has joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Number of the disk: another one means that the records of the last are lost.
-    pub incarnation: u64,
-    /// The first epoch in which this incarnation takes part.
+    /// Number of the disk: a later one means that the records of the last are lost.
+    pub disk: u64,
+    /// The first epoch in which this disk takes part.
     pub epoch: Epoch,
 }
 
@@ -21,25 +21,26 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
     pub(super) fn on_join_request<R: Clone, S: Clone>(
         &mut self,
         from: ReplicaId,
-        (incarnation, synchronized): (u64, Index),
+        (disk, synchronized): (u64, Index),
         out: &mut Effects<O, R, S>,
     ) {
         let known = self.durable.members.get(&from).copied();
         let base = self.durable.starts.get(&from.shard).map_or(0, |start| start.log.base());
         if known.is_none() {
             let epoch = self.durable.epoch;
-            self.note(Record::Joined(from, Member { incarnation, epoch }));
-        } else if known.is_some_and(|member| member.incarnation != incarnation) {
+            self.note(Record::Joined(from, Member { disk, epoch }));
+        } else if known.is_some_and(|member| member.disk < disk) {
             if synchronized < base {
-                out.send(Party::Replica(from), Message::Behind { incarnation, index: base });
+                out.send(Party::Replica(from), Message::Behind { disk, index: base });
                 return;
             }
             let epoch = self.durable.epoch_begun + 1;
-            self.note(Record::Joined(from, Member { incarnation, epoch }));
-            self.begin_epoch(epoch);
+            self.begin_epoch(Record::Joined(from, Member { disk, epoch }));
         }
-        if let Some(Member { epoch, .. }) = self.durable.members.get(&from) {
-            let joined = Message::Joined { incarnation, epoch: *epoch };
+        if let Some(Member { epoch, .. }) =
+            self.durable.members.get(&from).filter(|member| member.disk == disk)
+        {
+            let joined = Message::Joined { disk, epoch: *epoch };
             out.send_after(Party::Replica(from), joined, self.noted);
         }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use weir_core::ids::CoordinatorId;
 
+use crate::message::Registration;
 use crate::packet::Index;
 
 /// The state after the entry with that index: of the application, and of the client table, which is a part of the executed state.
@@ -17,6 +18,7 @@ pub struct Checkpoint<R, S> {
 /// Answers that a client may ask for again.
 #[derive(Clone, Debug)]
 pub struct Answers<R> {
+    pub registration: Registration,
     /// The client has all answers with lower sequences.
     pub floor: u64,
     /// By sequence; none below the floor.
@@ -25,6 +27,6 @@ pub struct Answers<R> {
 
 impl<R> Default for Answers<R> {
     fn default() -> Self {
-        Answers { floor: 0, answers: BTreeMap::new() }
+        Answers { registration: 0, floor: 0, answers: BTreeMap::new() }
     }
 }

@@ -18,22 +18,22 @@ impl<A: Application, F: Faults> Replica<A, F> {
             return;
         }
         self.join_asked_ms = Some(now_ms);
-        if self.durable.incarnation != self.incarnation {
-            self.note(Record::Incarnation(self.incarnation));
+        if self.durable.disk != self.disk {
+            self.note(Record::Disk(self.disk));
         }
-        let request = Message::JoinRequest { incarnation: self.incarnation, synchronized: self.synchronized };
+        let request = Message::JoinRequest { disk: self.disk, synchronized: self.synchronized };
         out.send_after(Party::FailureCoordinator, request, self.noted);
     }
 
     /// The disk must be filled up to that index first.
-    pub(super) fn on_behind(&mut self, incarnation: u64, index: Index) {
-        if self.status() == Status::Joining && incarnation == self.incarnation {
+    pub(super) fn on_behind(&mut self, disk: u64, index: Index) {
+        if self.status() == Status::Joining && disk == self.disk {
             self.want_state(index);
         }
     }
 
-    pub(super) fn on_joined(&mut self, incarnation: u64, epoch: Epoch) {
-        if self.status() == Status::Joining && incarnation == self.incarnation {
+    pub(super) fn on_joined(&mut self, disk: u64, epoch: Epoch) {
+        if self.status() == Status::Joining && disk == self.disk {
             self.note(Record::Joined(epoch));
         }
     }

@@ -171,9 +171,10 @@ mod tests {
 
     fn entry(epoch: Epoch, sequences: &[(ShardId, Sequence)]) -> Entry<()> {
         let id = TxnId { coordinator: 1, sequence: 1 };
-        let transaction = Transaction { id, floor: 1, destinations: [0].into(), operation: () };
+        let transaction =
+            Transaction { id, floor: 1, registration: 1, destinations: [0].into(), operation: () };
         let stamp = Stamp { epoch, sequences: sequences.into() };
-        Entry::Packet(Packet { stamp, transaction: Arc::new(transaction) })
+        Entry::Packet(Packet { stamp, client_floor: 0, transaction: Arc::new(transaction) })
     }
 
     fn log_of_two_epochs() -> Log<()> {

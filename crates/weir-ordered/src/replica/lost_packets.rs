@@ -11,8 +11,8 @@ use crate::replica::records::{Record, Shared};
 use crate::replica::{EffectsOf, Replica, Status};
 use weir_core::lsn::Lsn;
 
-/// How many packets are asked for at a time.
-const WANTED_MAX: usize = 16;
+/// How many packets are asked for at a time. A shard that lags must decide them faster than new ones come.
+const WANTED_MAX: usize = 64;
 
 /// The state of the search for what comes next.
 #[derive(Clone, Copy, Debug)]

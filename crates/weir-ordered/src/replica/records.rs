@@ -33,7 +33,7 @@ pub enum Record<O, R, S> {
     EpochPromised(Epoch),
     EpochStarted(Epoch, View, Log<O>),
     /// Number of this disk, before the replica has joined with it.
-    Incarnation(u64),
+    Disk(u64),
     /// The replica takes part from that epoch on.
     Joined(Epoch),
     /// The log up to that index is that of the shard for good.
@@ -53,7 +53,7 @@ impl<O, R, S> Record<O, R, S> {
 #[derive(Clone, Debug)]
 pub struct Durable<O, R, S> {
     /// Number of the disk. 0: it is empty.
-    pub incarnation: u64,
+    pub disk: u64,
     /// Whether the replica takes part: it may make promises.
     pub is_joined: bool,
     /// The state from which a restart executes the log. None: that before the first entry. Its index is not before the base of the log.
@@ -76,7 +76,7 @@ pub struct Durable<O, R, S> {
 impl<O, R, S> Default for Durable<O, R, S> {
     fn default() -> Self {
         Durable {
-            incarnation: 0,
+            disk: 0,
             is_joined: false,
             checkpoint: None,
             synchronized: 0,
@@ -149,7 +149,7 @@ impl<O: Clone, R: Clone, S: Clone> Durable<O, R, S> {
                 assert!(*index <= self.shared.log.end(), "the log has what is synchronized");
                 self.synchronized = self.synchronized.max(*index);
             }
-            Record::Incarnation(incarnation) => self.incarnation = *incarnation,
+            Record::Disk(disk) => self.disk = *disk,
             Record::Joined(epoch) => {
                 self.is_joined = true;
                 self.epoch_promised = self.epoch_promised.max(*epoch);

@@ -135,7 +135,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
         let beyond: Vec<_> = self.log().packets_behind(state.log.end(), epoch).cloned().collect();
         for packet in beyond {
             if let Some(sequence) = packet.stamp.sequence_at(self.id.shard) {
-                self.aside.insert((epoch, sequence), packet);
+                self.keep_aside((epoch, sequence), packet);
             }
         }
         let log = self.log().prefix(self.synchronized).continued_by(&state.log);

@@ -102,6 +102,9 @@ impl World {
         if self.empty.contains(&id) && self.durable_replica(id).epoch() > 0 {
             self.empty.remove(&id);
         }
+        if replica.aside() as u64 > self.cluster.aside_max {
+            return violation("liveness", format!("{id:?} keeps {} packets aside", replica.aside()));
+        }
         self.history.check_forgotten(replica)?;
         if replica.status() != Status::Normal {
             self.history.seen.remove(&id);

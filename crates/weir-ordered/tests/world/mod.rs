@@ -57,6 +57,11 @@ pub struct Counts {
     pub checkpoints: u64,
     pub transfers: u64,
     pub wiped: u64,
+    /// Clients that died or were thought gone, and how often clients were retired.
+    pub replaced: u64,
+    pub retired: u64,
+    /// Clients in the largest client table at the end.
+    pub clients: u64,
     /// The longest log at the end.
     pub longest: u64,
 }
@@ -72,6 +77,9 @@ impl Counts {
         self.checkpoints += other.checkpoints;
         self.transfers += other.transfers;
         self.wiped += other.wiped;
+        self.replaced += other.replaced;
+        self.retired += other.retired;
+        self.clients = self.clients.max(other.clients);
         self.longest = self.longest.max(other.longest);
     }
 }
@@ -91,6 +99,7 @@ pub struct World {
     next_sequencer: SequencerId,
     /// With the number of transactions that each has yet to begin.
     clients: BTreeMap<CoordinatorId, (SimClient, u32)>,
+    next_client: CoordinatorId,
     /// Replicas that have lost their disks, and have not started an epoch since.
     empty: BTreeSet<ReplicaId>,
     history: History,
@@ -104,7 +113,8 @@ impl World {
         let cluster = Cluster {
             shards: profile.shards,
             replicas: profile.replicas,
-            timeouts: Timeouts::default(),
+            timeouts: Timeouts { client_ms: profile.client_ms, ..Timeouts::default() },
+            aside_max: profile.aside_max,
             truncate_entries: profile.truncate_entries,
         };
         let replica = |id: ReplicaId| {
@@ -128,6 +138,7 @@ impl World {
             sequencers: BTreeMap::new(),
             next_sequencer: 1,
             clients: (1..=profile.clients).map(client).collect(),
+            next_client: profile.clients + 1,
             empty: BTreeSet::new(),
             history: History::default(),
             answered_ms: 0,
@@ -144,10 +155,7 @@ impl World {
             self.now_ms = at_ms;
             self.happen(event)?;
             if !self.network.is_faulty && self.is_answered() {
-                let rest_ms = *rest_ms.get_or_insert_with(|| {
-                    self.begin_last();
-                    at_ms + REST_MS
-                });
+                let rest_ms = *rest_ms.get_or_insert(at_ms + REST_MS);
                 if at_ms >= rest_ms {
                     break;
                 }
@@ -179,6 +187,8 @@ impl World {
 
     fn count_end(&mut self) {
         let replicas = self.replicas.values().filter_map(|host| host.machine.as_ref());
+        let clients = replicas.clone().map(|replica| replica.clients() as u64);
+        self.counts.clients = clients.max().unwrap_or(0);
         let lengths = replicas.map(|replica| replica.log().end() - replica.log().base());
         self.counts.longest = lengths.max().unwrap_or(0);
     }
@@ -193,6 +203,7 @@ impl World {
 
     fn count_decision(&mut self, record: &failure_coordinator::Record<Change>) {
         match record {
+            failure_coordinator::Record::ClientFloor(_) => self.counts.retired += 1,
             failure_coordinator::Record::Dropped(_) => self.counts.dropped += 1,
             failure_coordinator::Record::Found(_) => self.counts.found += 1,
             failure_coordinator::Record::EpochBegun(_) => self.counts.epochs += 1,
