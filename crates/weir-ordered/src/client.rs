@@ -7,7 +7,7 @@ use weir_core::ids::{CoordinatorId, ShardId, TxnId};
 
 use crate::cluster::{Cluster, ReplicaId};
 use crate::faults::{ClientFaults, NoFaults};
-use crate::message::{Effects, Message, Party, Reply, SequencerId};
+use crate::message::{Effects, Message, Party, Registration, Reply, SequencerId};
 use crate::packet::{Epoch, Index, Transaction, View};
 
 /// The longest time between two sendings of a transaction, in intervals of other messages.
@@ -22,6 +22,9 @@ pub struct Client<O, R, F: ClientFaults = NoFaults> {
     next_sequence: u64,
     sequencer: Option<(Epoch, SequencerId)>,
     sequencer_asked_ms: Option<u64>,
+    /// 0: none yet, so that nothing can be submitted.
+    registration: Registration,
+    is_retired: bool,
     in_flight: BTreeMap<u64, InFlight<O, R>>,
 }
 
@@ -55,23 +58,26 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
             next_sequence: 1,
             sequencer: None,
             sequencer_asked_ms: None,
+            registration: 0,
+            is_retired: false,
             in_flight: BTreeMap::new(),
         }
     }
 
     /// Begins a transaction on these shards: ascending, each once, at least one.
-    pub fn begin(
+    pub fn begin<S: Clone>(
         &mut self,
         now_ms: u64,
         destinations: Box<[ShardId]>,
         operation: O,
-        out: &mut Effects<O, R>,
+        out: &mut Effects<O, R, S>,
     ) -> TxnId {
         assert!(!destinations.is_empty() && destinations.is_sorted_by(|a, b| a < b), "not a set of shards");
         let id = TxnId { coordinator: self.id, sequence: self.next_sequence };
         self.next_sequence += 1;
         let floor = self.in_flight.keys().next().copied().unwrap_or(id.sequence);
-        let transaction = Arc::new(Transaction { id, floor, destinations, operation });
+        let registration = self.registration;
+        let transaction = Arc::new(Transaction { id, floor, registration, destinations, operation });
         let interval_ms = self.cluster.timeouts.resend_ms;
         let in_flight = InFlight {
             transaction,
@@ -85,10 +91,20 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
         id
     }
 
-    pub fn step(&mut self, from: Party, message: Message<O, R>) -> Option<Completed<R>> {
+    pub fn step<S>(&mut self, from: Party, message: Message<O, R, S>) -> Option<Completed<R>> {
         match (from, message) {
             (Party::Replica(replica), Message::Reply(reply)) => self.on_reply(replica, reply),
-            (_, Message::NewSequencer { epoch, sequencer }) => {
+            (_, Message::Registered { registration }) => {
+                if self.registration == 0 {
+                    self.registration = registration;
+                }
+                None
+            }
+            (_, Message::Retired { registration }) => {
+                self.is_retired |= registration == self.registration;
+                None
+            }
+            (_, Message::NewSequencer { epoch, sequencer, .. }) => {
                 self.sequencer = self.sequencer.max(Some((epoch, sequencer)));
                 None
             }
@@ -97,7 +113,7 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
     }
 
     /// Repeats what is not answered, and asks who the sequencer is: the one that it knows may be of an earlier epoch.
-    pub fn on_timer(&mut self, now_ms: u64, out: &mut Effects<O, R>) {
+    pub fn on_timer<S: Clone>(&mut self, now_ms: u64, out: &mut Effects<O, R, S>) {
         let resend_ms = self.cluster.timeouts.resend_ms;
         let mut late = Vec::new();
         for in_flight in self.in_flight.values_mut().filter(|each| now_ms >= each.resend_at_ms) {
@@ -106,21 +122,32 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
             late.push(in_flight.transaction.clone());
         }
         late.iter().for_each(|transaction| self.submit(transaction, out));
-        let is_lost = self.sequencer.is_none() || !late.is_empty();
-        if is_lost && self.sequencer_asked_ms.is_none_or(|asked_ms| now_ms >= asked_ms + resend_ms) {
+        let is_lost = self.sequencer.is_none() || self.registration == 0 || !late.is_empty();
+        let interval_ms = if is_lost { resend_ms } else { self.cluster.timeouts.client_ms / 4 };
+        if self.sequencer_asked_ms.is_none_or(|asked_ms| now_ms >= asked_ms + interval_ms) {
             self.sequencer_asked_ms = Some(now_ms);
-            out.send(Party::FailureCoordinator, Message::SequencerRequest);
+            let registration = self.registration;
+            out.send(Party::FailureCoordinator, Message::SequencerRequest { registration });
         }
+    }
+
+    /// Returns whether the client was thought gone. It gets no more answers: what it has in flight is executed or not, and another client,
+    /// with a new id, must go on.
+    pub fn is_retired(&self) -> bool {
+        self.is_retired
     }
 
     pub fn is_idle(&self) -> bool {
         self.in_flight.is_empty()
     }
 
-    fn submit(&self, transaction: &Arc<Transaction<O>>, out: &mut Effects<O, R>) {
-        if let Some((_, sequencer)) = self.sequencer {
-            out.send(Party::Sequencer(sequencer), Message::Submit(transaction.clone()));
+    fn submit<S: Clone>(&self, transaction: &Arc<Transaction<O>>, out: &mut Effects<O, R, S>) {
+        let Some((_, sequencer)) = self.sequencer.filter(|_| self.registration > 0) else { return };
+        let mut transaction = transaction.clone();
+        if transaction.registration == 0 {
+            Arc::make_mut(&mut transaction).registration = self.registration;
         }
+        out.send(Party::Sequencer(sequencer), Message::Submit(transaction));
     }
 
     /// Counts a reply. Replies to different packets of one transaction may answer for different participants: a packet with a quorum at

@@ -19,6 +19,10 @@ pub struct Cluster {
     /// Replicas of each shard: 2f + 1, of which f may be down.
     pub replicas: u16,
     pub timeouts: Timeouts,
+    /// Logs are truncated each time that some shard has about so many more entries which all shards have synchronized; at least 1.
+    pub truncate_entries: u64,
+    /// Packets that a replica keeps aside, at most; at least 2. A packet that a whole shard does not keep may be lost to it.
+    pub aside_max: u64,
 }
 
 /// How long a party waits before it does something, in milliseconds.
@@ -38,6 +42,8 @@ pub struct Timeouts {
     pub view_ms: u64,
     /// A sequencer that is silent for so long is suspected.
     pub sequencer_ms: u64,
+    /// A client that is silent for so long is gone.
+    pub client_ms: u64,
 }
 
 impl Default for Timeouts {
@@ -50,6 +56,7 @@ impl Default for Timeouts {
             learner_ms: 150,
             view_ms: 100,
             sequencer_ms: 150,
+            client_ms: 10_000,
         }
     }
 }

@@ -10,6 +10,8 @@ faults! {
     skips_temporary_drops,
     /// A packet of an earlier epoch is logged in the place of one of the current epoch.
     delivers_across_epochs,
+    /// The client table keeps one client only.
+    forgets_clients,
     /// A packet that the failure coordinator has found stays promised away.
     forgets_undrops,
     /// A restarted replica has forgotten its temporary drops (S18).
@@ -24,6 +26,12 @@ faults! {
     merges_no_drops,
     /// A replica that has promised its state to a later epoch goes on in the earlier one.
     ignores_epoch_promise,
+    /// A replica with an empty disk joins as the one that it was, and so takes part at once.
+    votes_at_once,
+    /// A checkpoint lacks the client table.
+    snapshots_without_clients,
+    /// The application's part of a checkpoint has what the learner has executed, not what is synchronized.
+    snapshots_executed,
     /// A follower acknowledges entries without the NO-OPs of its learner.
     synchronizes_blindly,
 }
@@ -35,6 +43,10 @@ faults! {
     tells_before_record,
     /// The promises of the shard that lacks the packet are enough to drop it.
     asks_one_shard,
+    /// The state of a replica that has lost its disk counts for the start of an epoch.
+    counts_empty_disks,
+    /// A cut is stable once one shard has synchronized it.
+    truncates_early,
     /// A majority of promises without the learner is enough to drop a packet.
     drops_without_learner,
     /// An epoch starts with what each shard has itself, not with what its transactions' other participants have.
@@ -55,11 +67,11 @@ faults! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Client;
+    use crate::failure_coordinator::FailureCoordinator;
 
     #[test]
     fn a_product_carries_no_faults() {
-        assert!(size_of::<Client<(), ()>>() < size_of::<Client<(), (), ClientBugs>>());
+        assert!(size_of::<FailureCoordinator<()>>() < size_of::<FailureCoordinator<(), CoordinatorBugs>>());
         assert_eq!(size_of::<NoFaults>(), 0);
     }
 }

@@ -6,12 +6,16 @@ use weir_core::ids::{CoordinatorId, TxnId};
 use weir_core::lsn::{Lsn, Outgoing};
 
 use crate::cluster::ReplicaId;
-use crate::packet::{Epoch, Index, Packet, Slot, Transaction, View};
-use crate::replica::log::{Entry, Log};
+use crate::packet::{Cut, Epoch, Index, Packet, Sequence, Slot, Transaction, View};
+use crate::replica::checkpoint::Checkpoint;
+use crate::replica::log::Log;
 use crate::replica::records::Shared;
 
 /// Identifies a start of a sequencer. No two starts have the same one, so that no epoch is given to both.
 pub type SequencerId = u64;
+
+/// Number of a client, which ascends with its registration, from 1.
+pub type Registration = u64;
 
 /// A party that sends or receives messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,25 +26,38 @@ pub enum Party {
     FailureCoordinator,
 }
 
-/// A message. `O` is the operation of a transaction, `R` the answer of a shard.
+/// A message. `O` is the operation of a transaction, `R` the answer of a shard, `S` the snapshot of its state.
 #[derive(Clone, Debug)]
-pub enum Message<O, R> {
+pub enum Message<O, R, S> {
     /// Client to sequencer: stamp it and send it on.
     Submit(Arc<Transaction<O>>),
     /// Sequencer to all replicas of all participants.
     Packet(Packet<O>),
     /// Replica to client: the packet is at that index of its durable log.
     Reply(Reply<R>),
-    /// Client to failure coordinator.
-    SequencerRequest,
-    /// Failure coordinator to clients, and to the sequencer itself.
+    /// Client to failure coordinator, also its heartbeat. Registration 0: it has none yet.
+    SequencerRequest {
+        registration: Registration,
+    },
+    /// Failure coordinator to client.
+    Registered {
+        registration: Registration,
+    },
+    /// Failure coordinator to clients, and to the sequencer itself. Clients with lower registrations than the floor are gone.
     NewSequencer {
         epoch: Epoch,
         sequencer: SequencerId,
+        client_floor: Registration,
     },
-    /// Sequencer to failure coordinator: a heartbeat. Epoch 0: it has none yet.
+    /// Sequencer to client: it was thought gone, and nothing of it is stamped any more.
+    Retired {
+        registration: Registration,
+    },
+    /// Sequencer to failure coordinator and all replicas: a heartbeat. Epoch 0: it has none yet. The counters are those of its last packets.
     SequencerAlive {
         epoch: Epoch,
+        counters: Cut,
+        client_floor: Registration,
     },
 
     /// Replica to its peers: who has the packet of that slot?
@@ -86,12 +103,14 @@ pub enum Message<O, R> {
         state: Shared<O>,
     },
 
-    /// Learner to followers, also its heartbeat: its log reaches the index; the NO-OPs are those since the view began.
+    /// Learner to a follower, also its heartbeat: its log reaches the index; the NO-OPs are those that the follower has not acknowledged. If
+    /// the learner has forgotten some of these entries, a follower must know its log to be right up to `complete_from`.
     SyncPrepare {
         epoch: Epoch,
         view: View,
         index: Index,
         no_ops: Vec<Slot>,
+        complete_from: Index,
     },
     /// The follower's durable log is that of the learner up to the index, and ends at `end`: a learner that has restarted may lack entries
     /// which were not durable.
@@ -121,7 +140,7 @@ pub enum Message<O, R> {
         epoch: Epoch,
         started: Epoch,
         view: View,
-        entries: Vec<Entry<O>>,
+        log: Log<O>,
     },
     StartEpoch {
         epoch: Epoch,
@@ -130,6 +149,47 @@ pub enum Message<O, R> {
     },
     EpochStarted {
         epoch: Epoch,
+    },
+
+    /// Replica to failure coordinator: it has begun with an empty disk, which has that number, and now has the state after that index.
+    JoinRequest {
+        disk: u64,
+        synchronized: Index,
+    },
+    /// Failure coordinator to replica: it lacks the state after that index.
+    Behind {
+        disk: u64,
+        index: Index,
+    },
+    /// Failure coordinator to replica: it takes part from that epoch on.
+    Joined {
+        disk: u64,
+        epoch: Epoch,
+    },
+    /// Replica to failure coordinator: its durable log is that of its shard for good up to the sequence, and it will know so.
+    Synchronized {
+        epoch: Epoch,
+        sequence: Sequence,
+    },
+    /// Failure coordinator to replica: a majority of each shard is synchronized up to the cut.
+    Stable {
+        epoch: Epoch,
+        cut: Cut,
+    },
+    /// Replica to a peer which lacks a slot: the entries up to the index are forgotten here.
+    Truncated {
+        epoch: Epoch,
+        index: Index,
+    },
+    /// Replica to a peer: it lacks the state of the shard after that index, or after any later one.
+    StateRequest {
+        index: Index,
+    },
+    /// The state of the shard, and the entries before it that other shards may need. The sender is in that epoch.
+    State {
+        epoch: Epoch,
+        checkpoint: Arc<Checkpoint<R, S>>,
+        log: Log<O>,
     },
 }
 
@@ -146,31 +206,31 @@ pub struct Reply<R> {
 
 /// Messages that a step sends.
 #[derive(Debug)]
-pub struct Effects<O, R> {
-    pub messages: Vec<Outgoing<Party, Message<O, R>>>,
+pub struct Effects<O, R, S> {
+    pub messages: Vec<Outgoing<Party, Message<O, R, S>>>,
 }
 
-impl<O, R> Default for Effects<O, R> {
+impl<O, R, S> Default for Effects<O, R, S> {
     fn default() -> Self {
         Effects { messages: Vec::new() }
     }
 }
 
-impl<O: Clone, R: Clone> Effects<O, R> {
+impl<O: Clone, R: Clone, S: Clone> Effects<O, R, S> {
     /// Sends a message that depends on no record.
-    pub fn send(&mut self, to: Party, message: Message<O, R>) {
+    pub fn send(&mut self, to: Party, message: Message<O, R, S>) {
         self.send_after(to, message, Lsn::START);
     }
 
     /// Sends a message once the sender's records are durable up to that position.
-    pub fn send_after(&mut self, to: Party, message: Message<O, R>, after: Lsn) {
+    pub fn send_after(&mut self, to: Party, message: Message<O, R, S>, after: Lsn) {
         self.messages.push(Outgoing { to, message, after });
     }
 
     pub fn send_to_all(
         &mut self,
         replicas: impl Iterator<Item = ReplicaId>,
-        message: &Message<O, R>,
+        message: &Message<O, R, S>,
         after: Lsn,
     ) {
         for replica in replicas {

@@ -1,8 +1,11 @@
 //! Transactions, and the places in the orders of their shards that the sequencer stamps on them (eris.txt §5.2).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_core::ids::{ShardId, TxnId};
+
+use crate::message::Registration;
 
 /// Number of a sequencer's reign. Epochs never come again; replicas take packets of one epoch only.
 pub type Epoch = u64;
@@ -43,12 +46,38 @@ impl Stamp {
     }
 }
 
+/// Sequences of one epoch, one of each shard, such that a packet has all its slots up to them or all behind them. The counters of the
+/// sequencer are one at any time, since it stamps all slots of a packet at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cut(BTreeMap<ShardId, Sequence>);
+
+impl Cut {
+    /// The sequence of a shard; 0 before the first packet.
+    pub fn at(&self, shard: ShardId) -> Sequence {
+        self.0.get(&shard).copied().unwrap_or(0)
+    }
+
+    /// Returns whether the packet of a slot of its epoch has all its slots up to the cut.
+    pub fn covers(&self, slot: Slot) -> bool {
+        slot.sequence <= self.at(slot.shard)
+    }
+
+    /// The next sequence of a shard.
+    pub(crate) fn next(&mut self, shard: ShardId) -> Sequence {
+        let sequence = self.0.entry(shard).or_default();
+        *sequence += 1;
+        *sequence
+    }
+}
+
 /// An independent transaction, whole: every participant has the operation of all of them (soundness S18).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction<O> {
     pub id: TxnId,
     /// The client has the answers of all its transactions with a lower sequence, and sends them no more.
     pub floor: u64,
+    /// Registration of the client.
+    pub registration: Registration,
     /// The shards that execute it: ascending, each once, at least one.
     pub destinations: Box<[ShardId]>,
     pub operation: O,
@@ -58,5 +87,7 @@ pub struct Transaction<O> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet<O> {
     pub stamp: Stamp,
+    /// No packet of a client with a lower registration comes behind this one, in the order of any shard.
+    pub client_floor: Registration,
     pub transaction: Arc<Transaction<O>>,
 }

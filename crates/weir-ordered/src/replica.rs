@@ -1,13 +1,17 @@
 //! A replica of a shard: keeps the log, and executes it if it is the designated learner of its view (eris.txt §6).
 
+pub mod checkpoint;
 mod drops;
 mod epoch_change;
 mod execution;
+mod join;
 pub mod log;
 mod lost_packets;
 mod normal;
 pub mod records;
+mod state_transfer;
 mod synchronization;
+mod truncation;
 mod view_change;
 
 use std::collections::BTreeMap;
@@ -19,21 +23,36 @@ use crate::cluster::{Cluster, ReplicaId};
 use crate::faults::{Faults, NoFaults};
 use crate::message::{Effects, Message, Party};
 use crate::packet::{Epoch, Index, Packet, Sequence, View};
+use checkpoint::Checkpoint;
 use execution::Execution;
 use log::Log;
 use lost_packets::Wanted;
 use records::{Durable, Record, Shared};
+use state_transfer::{PendingStart, WantedState};
 
 pub use drops::{Drops, Fate};
 
 /// Messages that a replica sends.
-pub type EffectsOf<A> = Effects<<A as Application>::Operation, <A as Application>::Answer>;
+pub type EffectsOf<A> =
+    Effects<<A as Application>::Operation, <A as Application>::Answer, <A as Application>::Snapshot>;
 /// Messages that a replica takes.
-pub type MessageOf<A> = Message<<A as Application>::Operation, <A as Application>::Answer>;
+pub type MessageOf<A> =
+    Message<<A as Application>::Operation, <A as Application>::Answer, <A as Application>::Snapshot>;
+
+/// Records of a replica.
+pub type RecordOf<A> =
+    Record<<A as Application>::Operation, <A as Application>::Answer, <A as Application>::Snapshot>;
+/// The durable state of a replica.
+pub type DurableOf<A> =
+    Durable<<A as Application>::Operation, <A as Application>::Answer, <A as Application>::Snapshot>;
+/// Checkpoint of a shard.
+pub type CheckpointOf<A> = Checkpoint<<A as Application>::Answer, <A as Application>::Snapshot>;
 
 /// Phase of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
+    /// It has begun with an empty disk, and makes no promise: earlier ones may be lost.
+    Joining,
     /// It logs packets.
     Normal,
     /// It has promised to log nothing in older views, and waits for the start of its view.
@@ -48,13 +67,15 @@ pub struct Replica<A: Application, F: Faults = NoFaults> {
     id: ReplicaId,
     cluster: Cluster,
     faults: F,
-    durable: Durable<A::Operation>,
+    /// Number of the disk.
+    disk: u64,
+    durable: DurableOf<A>,
     /// Records that the driver has not taken yet.
-    records: Vec<Record<A::Operation>>,
+    records: Vec<RecordOf<A>>,
     /// Position after the last record.
     noted: Lsn,
     execution: Execution<A>,
-    /// Packets of the current epoch, or of later ones, which are not in the log: something before them is missing, or they wait for the
+    /// Packets of the current epoch, or of the latest that the replica has heard of, which are not in the log: something before them is missing, or they wait for the
     /// failure coordinator.
     aside: BTreeMap<(Epoch, Sequence), Packet<A::Operation>>,
     /// The slots that are missing, if any are.
@@ -73,31 +94,42 @@ pub struct Replica<A: Application, F: Faults = NoFaults> {
     acknowledged: BTreeMap<u16, Index>,
     /// Up to this index the log is that of the learner of the current view.
     aligned: Index,
-    /// End of the longest log in the view, as far as the replica has heard.
+    /// End of the longest log in the view, as far as the replica has heard: of logs, and of packets that were stamped.
     longest_end: Index,
-    /// A majority has the log up to this index.
+    /// A majority has the log up to this index, and this replica has what they have. It is not before the durable one.
     synchronized: Index,
+    join_asked_ms: Option<u64>,
+    /// When the replica last told the failure coordinator what is synchronized.
+    reported_ms: Option<u64>,
+    /// The state that the replica lacks, if it lacks one.
+    wanted_state: Option<WantedState>,
+    /// The start of the epoch for which that state is.
+    pending_start: Option<PendingStart<A::Operation>>,
 }
 
 impl<A: Application, F: Faults> Replica<A, F> {
-    /// A replica with the records that were durable when it stopped; none for a new one. `application`: its state before the first entry.
+    /// A replica with the records that were durable when it stopped; none for a new one, and for one that has lost them. `application`: its
+    /// state before the first entry. `start`: not 0, and later than those of earlier starts of this replica.
     pub fn new(
         now_ms: u64,
         id: ReplicaId,
         cluster: Cluster,
         faults: F,
         application: A,
-        records: &[Record<A::Operation>],
+        (start, records): (u64, &[RecordOf<A>]),
     ) -> Self {
         let mut durable = Durable::default();
         let is_kept =
-            |record: &&Record<_>| !faults.forgets_promises() || !matches!(record, Record::Promised(_));
+            |record: &&RecordOf<A>| !faults.forgets_promises() || !matches!(record, Record::Promised(_));
         records.iter().filter(is_kept).for_each(|record| durable.apply(record));
+        let start = if faults.votes_at_once() { 1 } else { start };
         let mut replica = Replica {
             id,
+            disk: if durable.disk > 0 { durable.disk } else { start },
             cluster,
             faults,
-            aligned: durable.view_start,
+            aligned: durable.view_start.max(durable.synchronized),
+            synchronized: durable.synchronized,
             durable,
             records: Vec::new(),
             noted: Lsn::START,
@@ -112,8 +144,14 @@ impl<A: Application, F: Faults> Replica<A, F> {
             synchronized_ms: None,
             acknowledged: BTreeMap::new(),
             longest_end: 0,
-            synchronized: 0,
+            join_asked_ms: None,
+            reported_ms: None,
+            wanted_state: None,
+            pending_start: None,
         };
+        if let Some(checkpoint) = &replica.durable.checkpoint {
+            replica.execution.restore(checkpoint);
+        }
         replica.execute();
         replica
     }
@@ -143,6 +181,16 @@ impl<A: Application, F: Faults> Replica<A, F> {
         self.synchronized
     }
 
+    /// Clients in the client table.
+    pub fn clients(&self) -> usize {
+        self.execution.clients()
+    }
+
+    /// Packets that are kept aside.
+    pub fn aside(&self) -> usize {
+        self.aside.len()
+    }
+
     pub fn executed(&self) -> Index {
         self.execution.executed()
     }
@@ -152,8 +200,10 @@ impl<A: Application, F: Faults> Replica<A, F> {
     }
 
     pub fn status(&self) -> Status {
-        let Durable { epoch, epoch_promised, is_view_started, .. } = self.durable;
-        if epoch_promised > epoch && !self.faults.ignores_epoch_promise() {
+        let Durable { epoch, epoch_promised, is_view_started, is_joined, .. } = self.durable;
+        if !is_joined {
+            Status::Joining
+        } else if epoch_promised > epoch && !self.faults.ignores_epoch_promise() {
             Status::EpochChange
         } else if is_view_started {
             Status::Normal
@@ -167,7 +217,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
     }
 
     /// Takes the records of the steps since the last call, in order.
-    pub fn take_records(&mut self) -> Vec<Record<A::Operation>> {
+    pub fn take_records(&mut self) -> Vec<RecordOf<A>> {
         std::mem::take(&mut self.records)
     }
 
@@ -175,6 +225,9 @@ impl<A: Application, F: Faults> Replica<A, F> {
     pub fn step(&mut self, now_ms: u64, from: Party, message: MessageOf<A>, out: &mut EffectsOf<A>) {
         match (from, message) {
             (Party::Sequencer(_), Message::Packet(packet)) => self.on_packet(packet, out),
+            (Party::Sequencer(_), Message::SequencerAlive { epoch, counters, .. }) => {
+                self.on_counters(epoch, &counters);
+            }
             (Party::FailureCoordinator, message) => self.on_decision(now_ms, message, out),
             (Party::Replica(from), message) if from.shard == self.id.shard => {
                 self.on_peer(now_ms, from, message, out);
@@ -190,11 +243,14 @@ impl<A: Application, F: Faults> Replica<A, F> {
                 self.look_for_missing(now_ms, out);
                 self.synchronize(now_ms, out);
                 self.suspect_learner(now_ms, out);
+                self.report_synchronized(now_ms, out);
             }
             Status::ViewChange => self.repeat_view_change(now_ms, out),
             Status::EpochChange => {}
+            Status::Joining => self.ask_to_join(now_ms, out),
         }
         self.ask_for_epoch(now_ms, out);
+        self.ask_for_state(now_ms, out);
     }
 
     fn on_peer(&mut self, now_ms: u64, from: ReplicaId, message: MessageOf<A>, out: &mut EffectsOf<A>) {
@@ -208,14 +264,19 @@ impl<A: Application, F: Faults> Replica<A, F> {
             Message::StartView { epoch, view, state } if self.is_current(epoch) => {
                 self.on_start_view(now_ms, view, state, out);
             }
-            Message::SyncPrepare { epoch, view, index, no_ops } if self.is_current(epoch) => {
-                self.on_sync_prepare(now_ms, from, (view, index), &no_ops, out);
+            Message::SyncPrepare { epoch, view, index, no_ops, complete_from } if self.is_current(epoch) => {
+                self.on_sync_prepare(now_ms, from, (view, index), (&no_ops, complete_from), out);
             }
             Message::SyncAck { epoch, view, index, end } if self.is_current(epoch) => {
                 self.on_sync_ack(from, view, (index, end), out);
             }
             Message::SyncCommit { epoch, view, index } if self.is_current(epoch) => {
                 self.on_sync_commit(view, index);
+            }
+            Message::Truncated { epoch, index } if self.is_current(epoch) => self.on_truncated(index),
+            Message::StateRequest { index } => self.on_state_request(from, index, out),
+            Message::State { epoch, checkpoint, log } => {
+                self.on_state(now_ms, epoch, (checkpoint, log), out);
             }
             _ => {}
         }
@@ -227,6 +288,9 @@ impl<A: Application, F: Faults> Replica<A, F> {
             Message::TxnFound(packet) => self.on_found(now_ms, packet, out),
             Message::TxnDropped { slot } => self.on_dropped(now_ms, slot, out),
             Message::EpochStateRequest { epoch } => self.on_epoch_state_request(epoch, out),
+            Message::Behind { disk, index } => self.on_behind(disk, index),
+            Message::Joined { disk, epoch } => self.on_joined(disk, epoch),
+            Message::Stable { epoch, cut } => self.on_stable(epoch, &cut),
             Message::StartEpoch { epoch, view, log } => self.on_start_epoch(now_ms, (epoch, view), log, out),
             _ => {}
         }
@@ -235,7 +299,8 @@ impl<A: Application, F: Faults> Replica<A, F> {
     /// Returns whether the replica takes messages of that epoch.
     fn is_current(&mut self, epoch: Epoch) -> bool {
         self.epoch_seen = self.epoch_seen.max(epoch);
-        epoch == self.durable.epoch && self.status() != Status::EpochChange
+        let takes_part = matches!(self.status(), Status::Normal | Status::ViewChange);
+        epoch == self.durable.epoch && takes_part
     }
 
     fn peers(&self) -> impl Iterator<Item = ReplicaId> + use<A, F> {
@@ -244,7 +309,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
     }
 
     /// Changes the durable state. If that changes entries that are executed, their execution is undone.
-    fn note(&mut self, record: Record<A::Operation>) {
+    fn note(&mut self, record: RecordOf<A>) {
         let unchanged = self.durable.unchanged_by(&record);
         if !self.faults.keeps_executed() {
             self.execution.roll_back(unchanged);
@@ -258,11 +323,11 @@ impl<A: Application, F: Faults> Replica<A, F> {
     fn execute(&mut self) {
         let log = &self.durable.shared.log;
         let is_learner = self.is_learner() && self.status() == Status::Normal;
-        let up_to = if is_learner { log.end() } else { self.synchronized.min(self.aligned) };
+        let up_to = if is_learner { log.end() } else { self.synchronized };
         while let Some(entry) = log.get(self.execution.executed() + 1)
             && self.execution.executed() < up_to
         {
-            self.execution.execute(entry, self.faults.executes_twice());
+            self.execution.execute(entry, self.faults);
         }
     }
 }

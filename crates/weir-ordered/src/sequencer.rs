@@ -2,15 +2,13 @@
 //!
 //! Its state is soft. A sequencer that starts anew has no epoch, and stamps nothing until the failure coordinator gives it one.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_core::ids::ShardId;
 use weir_core::lsn::Lsn;
 
 use crate::cluster::Cluster;
-use crate::message::{Effects, Message, Party, SequencerId};
-use crate::packet::{Epoch, Packet, Sequence, Stamp, Transaction};
+use crate::message::{Effects, Message, Party, Registration, SequencerId};
+use crate::packet::{Cut, Epoch, Packet, Stamp, Transaction};
 
 /// A sequencer.
 #[derive(Debug)]
@@ -20,51 +18,70 @@ pub struct Sequencer {
     /// 0: none yet.
     epoch: Epoch,
     /// Sequence of the last packet of the epoch for each shard.
-    counters: BTreeMap<ShardId, Sequence>,
+    counters: Cut,
+    /// Clients with lower registrations are gone.
+    client_floor: Registration,
     alive_sent_ms: u64,
 }
 
 impl Sequencer {
     /// `id`: of this start; no other start ever has it.
     pub fn new(id: SequencerId, cluster: Cluster) -> Sequencer {
-        Sequencer { id, cluster, epoch: 0, counters: BTreeMap::new(), alive_sent_ms: 0 }
+        Sequencer { id, cluster, epoch: 0, counters: Cut::default(), client_floor: 0, alive_sent_ms: 0 }
     }
 
-    pub fn step<O: Clone, R: Clone>(&mut self, message: Message<O, R>, out: &mut Effects<O, R>) {
+    pub fn step<O: Clone, R: Clone, S: Clone>(
+        &mut self,
+        message: Message<O, R, S>,
+        out: &mut Effects<O, R, S>,
+    ) {
         match message {
             Message::Submit(transaction) if self.epoch > 0 => self.on_submit(transaction, out),
-            Message::NewSequencer { epoch, sequencer } => self.on_new_sequencer(epoch, sequencer),
+            Message::NewSequencer { epoch, sequencer, client_floor } if sequencer == self.id => {
+                self.on_new_sequencer(epoch, client_floor);
+            }
             _ => {}
         }
     }
 
-    pub fn on_timer<O: Clone, R: Clone>(&mut self, now_ms: u64, out: &mut Effects<O, R>) {
+    pub fn on_timer<O: Clone, R: Clone, S: Clone>(&mut self, now_ms: u64, out: &mut Effects<O, R, S>) {
         if now_ms >= self.alive_sent_ms + self.cluster.timeouts.synchronize_ms {
             self.alive_sent_ms = now_ms;
-            out.send(Party::FailureCoordinator, Message::SequencerAlive { epoch: self.epoch });
+            let (epoch, counters, client_floor) = (self.epoch, self.counters.clone(), self.client_floor);
+            let alive = Message::SequencerAlive { epoch, counters, client_floor };
+            if epoch > 0 {
+                out.send_to_all(self.cluster.all_replicas(), &alive, Lsn::START);
+            }
+            out.send(Party::FailureCoordinator, alive);
         }
     }
 
-    fn on_submit<O: Clone, R: Clone>(&mut self, transaction: Arc<Transaction<O>>, out: &mut Effects<O, R>) {
+    fn on_submit<O: Clone, R: Clone, S: Clone>(
+        &mut self,
+        transaction: Arc<Transaction<O>>,
+        out: &mut Effects<O, R, S>,
+    ) {
+        let registration = transaction.registration;
+        if registration < self.client_floor {
+            let client = Party::Client(transaction.id.coordinator);
+            out.send(client, Message::Retired { registration });
+            return;
+        }
         let destinations = transaction.destinations.clone();
-        let sequences = destinations.iter().map(|&shard| (shard, self.next(shard))).collect();
-        let packet = Packet { stamp: Stamp { epoch: self.epoch, sequences }, transaction };
+        let sequences = destinations.iter().map(|&shard| (shard, self.counters.next(shard))).collect();
+        let stamp = Stamp { epoch: self.epoch, sequences };
+        let packet = Packet { stamp, client_floor: self.client_floor, transaction };
         for &shard in &destinations {
             out.send_to_all(self.cluster.group(shard), &Message::Packet(packet.clone()), Lsn::START);
         }
     }
 
-    fn next(&mut self, shard: ShardId) -> Sequence {
-        let counter = self.counters.entry(shard).or_default();
-        *counter += 1;
-        *counter
-    }
-
     /// Begins an epoch. A repetition of the message must not reset the counters.
-    fn on_new_sequencer(&mut self, epoch: Epoch, sequencer: SequencerId) {
-        if sequencer == self.id && epoch > self.epoch {
+    fn on_new_sequencer(&mut self, epoch: Epoch, client_floor: Registration) {
+        self.client_floor = self.client_floor.max(client_floor);
+        if epoch > self.epoch {
             self.epoch = epoch;
-            self.counters.clear();
+            self.counters = Cut::default();
         }
     }
 }

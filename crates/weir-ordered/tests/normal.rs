@@ -10,8 +10,8 @@ use weir_ordered::replica::log::Log;
 use weir_ordered::sequencer::Sequencer;
 
 use crate::world::profile::Profile;
-use crate::world::registers::{Change, Registers, Values};
-use crate::world::{Out, World};
+use crate::world::registers::{Change, Registers, Snapshot};
+use crate::world::{Msg, Out, World};
 
 const CLUSTER: Cluster = Cluster {
     shards: 3,
@@ -24,14 +24,18 @@ const CLUSTER: Cluster = Cluster {
         learner_ms: 150,
         view_ms: 100,
         sequencer_ms: 150,
+        client_ms: 10_000,
     },
+    truncate_entries: 10,
+    aside_max: 100,
 };
 
-type Sent = Vec<Outgoing<Party, Message<Change, Values>>>;
+type Sent = Vec<Outgoing<Party, Msg>>;
 
 /// A replica that has started epoch 1.
 fn replica(id: ReplicaId) -> Replica<Registers> {
-    let mut replica = Replica::new(0, id, CLUSTER, NoFaults, Registers::new(id.shard), &[]);
+    let mut replica = Replica::new(0, id, CLUSTER, NoFaults, Registers::new(id.shard), (1, &[]));
+    replica.step(0, Party::FailureCoordinator, Message::Joined { disk: 1, epoch: 0 }, &mut Out::default());
     let start = Message::StartEpoch { epoch: 1, view: 0, log: Log::default() };
     replica.step(0, Party::FailureCoordinator, start, &mut Out::default());
     replica
@@ -48,10 +52,11 @@ fn stamped(sequencer: &mut Sequencer, submitted: Sent) -> Sent {
 #[test]
 fn a_transaction_takes_one_round_trip() {
     let mut sequencer = Sequencer::new(7, CLUSTER);
-    let begin = || Message::NewSequencer { epoch: 1, sequencer: 7 };
+    let begin = || Message::NewSequencer { epoch: 1, sequencer: 7, client_floor: 1 };
     sequencer.step(begin(), &mut Out::default());
     let mut client = Client::new(1, CLUSTER, NoFaults);
     client.step(Party::FailureCoordinator, begin());
+    client.step::<Snapshot>(Party::FailureCoordinator, Message::Registered { registration: 1 });
 
     let mut out = Out::default();
     let change = Change(vec![((0, 0), 5), ((2, 0), 6)]);
@@ -78,7 +83,34 @@ fn without_faults_nothing_is_lost_and_no_view_changes() {
     for seed in 0..5 {
         let profile = Profile::calm();
         let counts = World::new(seed, profile).run().unwrap_or_else(|violation| panic!("{violation:?}"));
-        assert_eq!(counts.answered, profile.clients * u64::from(profile.transactions) + 1);
+        assert_eq!(counts.answered, profile.clients * u64::from(profile.transactions));
         assert_eq!((counts.dropped, counts.found, counts.views, counts.epochs), (0, 0, 0, 1));
+        let (entries, most) = (counts.answered, 4 * profile.truncate_entries);
+        assert!(counts.longest <= most && most < entries, "{} of {entries} entries are left", counts.longest);
     }
+}
+
+/// Clients that never come back are forgotten, and a client that is thought gone is told so.
+#[test]
+fn clients_that_never_come_back_are_forgotten() {
+    for seed in 0..5 {
+        let profile = Profile { client_crash_ms: 40, client_ms: 200, ..Profile::calm() };
+        let counts = World::new(seed, profile).run().unwrap_or_else(|violation| panic!("{violation:?}"));
+        assert!(counts.replaced > 20 && counts.retired > 0, "{counts:?}");
+        assert!(counts.clients < counts.replaced / 2, "{counts:?}");
+    }
+    let mut sequencer = Sequencer::new(7, CLUSTER);
+    sequencer.step(Message::NewSequencer { epoch: 1, sequencer: 7, client_floor: 2 }, &mut Out::default());
+    let mut client = Client::new(1, CLUSTER, NoFaults);
+    client.step::<Snapshot>(Party::FailureCoordinator, Message::Registered { registration: 1 });
+    client.step::<Snapshot>(
+        Party::FailureCoordinator,
+        Message::NewSequencer { epoch: 1, sequencer: 7, client_floor: 1 },
+    );
+    let mut out = Out::default();
+    client.begin(0, [0].into(), Change(vec![((0, 0), 5)]), &mut out);
+    let answers = stamped(&mut sequencer, out.messages);
+    assert!(matches!(&answers[..], [answer] if answer.to == Party::Client(1)), "{answers:?}");
+    answers.into_iter().for_each(|answer| drop(client.step(Party::Sequencer(7), answer.message)));
+    assert!(client.is_retired());
 }

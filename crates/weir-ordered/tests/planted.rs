@@ -33,14 +33,16 @@ fn hard() -> Profile {
 }
 
 fn with_epochs() -> Profile {
-    Profile { sequencer_ms: 200, late_to_all: 200, ..hard() }
+    Profile { sequencer_ms: 200, late_to_all: 200, client_crash_ms: 300, client_ms: 400, ..hard() }
 }
 
 /// The worlds in which bugs are caught hold all invariants without bugs.
 #[test]
 fn without_a_bug_nothing_is_caught() {
     let of_five = Profile { replicas: 5, ..hard() };
-    for profile in [hard(), with_epochs(), ragged(), islands(), without_coordinator(), worst(), of_five] {
+    for profile in
+        [hard(), with_epochs(), ragged(), islands(), without_coordinator(), worst(), wiped(), of_five]
+    {
         crate::seeds::run(0..4, |_| profile);
     }
 }
@@ -78,6 +80,11 @@ fn worst() -> Profile {
     Profile { shards: 3, coordinator_crash_ms: 100, sequencer_ms: 150, partition_ms: 120, ..ragged() }
 }
 
+/// Replicas lose their disks.
+fn wiped() -> Profile {
+    Profile { wiped: 500, patchy: 300, aside_max: 8, ..with_epochs() }
+}
+
 macro_rules! bugs {
     ($field:ident: $bugs:ident; $($name:ident: $invariants:expr, $profile:expr;)*) => {
         $(#[test] fn $name() {
@@ -99,12 +106,18 @@ bugs! {
     merges_no_drops: SAFETY, ragged();
     ignores_epoch_promise: SAFETY, with_epochs();
     synchronizes_blindly: SAFETY, hard();
+    votes_at_once: SAFETY, wiped();
+    forgets_clients: ["5"], hard();
+    snapshots_without_clients: ["5", "6"], hard();
+    snapshots_executed: ["5", "6"], Profile { truncate_entries: 1, ..hard() };
 }
 
 bugs! {
     coordinator_bugs: CoordinatorBugs;
     tells_before_record: SAFETY, without_coordinator();
     asks_one_shard: SAFETY, hard();
+    counts_empty_disks: SAFETY, wiped();
+    truncates_early: ["3", "liveness"], hard();
     drops_without_learner: SAFETY, islands();
     starts_shards_apart: SAFETY, with_epochs();
 }

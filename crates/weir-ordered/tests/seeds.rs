@@ -37,6 +37,10 @@ fn seeds_keep_all_invariants() {
         total.dropped > 0 && total.found > 0 && total.views > 0 && total.epochs > 60,
         "no faults: {total:?}"
     );
+    assert!(
+        total.checkpoints > 0 && total.transfers > 0 && total.wiped > 0 && total.retired > 0,
+        "nothing is truncated: {total:?}"
+    );
 }
 
 #[test]

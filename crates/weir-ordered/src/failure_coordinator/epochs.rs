@@ -6,29 +6,38 @@ use std::collections::BTreeMap;
 use weir_core::ids::ShardId;
 
 use crate::cluster::ReplicaId;
+use crate::failure_coordinator::truncation::Synchronized;
 use crate::failure_coordinator::{FailureCoordinator, Record, ReplicaState, Start};
 use crate::faults::CoordinatorFaults;
-use crate::message::{Effects, Message, Party, SequencerId};
-use crate::packet::{Epoch, Packet, Sequence, Slot};
+use crate::message::{Effects, Message, Party, Registration, SequencerId};
+use crate::packet::{Cut, Epoch, Packet, Sequence, Slot};
 use crate::replica::log::{Entry, Log};
 
 impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
-    pub(super) fn on_sequencer_alive<R: Clone>(
+    pub(super) fn on_sequencer_alive<R: Clone, S: Clone>(
         &mut self,
         now_ms: u64,
         from: SequencerId,
-        epoch: Epoch,
-        out: &mut Effects<O, R>,
+        (epoch, counters, client_floor): (Epoch, Cut, Registration),
+        out: &mut Effects<O, R, S>,
     ) {
         self.heard_ms.insert(from, now_ms);
-        if self.durable.sequencer == Some(from) && epoch < self.durable.epoch {
+        let is_behind = epoch < self.durable.epoch || client_floor < self.durable.client_floor;
+        if self.durable.sequencer == Some(from) && is_behind {
             self.tell_sequencer(Party::Sequencer(from), out);
+        }
+        if self.durable.sequencer == Some(from) && self.decides(epoch) {
+            self.on_counters(counters);
         }
     }
 
-    pub(super) fn tell_sequencer<R: Clone>(&self, to: Party, out: &mut Effects<O, R>) {
+    pub(super) fn tell_sequencer<R: Clone, S: Clone>(&self, to: Party, out: &mut Effects<O, R, S>) {
         if let Some(sequencer) = self.durable.sequencer {
-            let message = Message::NewSequencer { epoch: self.durable.epoch, sequencer };
+            let message = Message::NewSequencer {
+                epoch: self.durable.epoch,
+                sequencer,
+                client_floor: self.durable.client_floor,
+            };
             out.send_after(to, message, self.noted);
         }
     }
@@ -42,14 +51,19 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
             !self.heard_ms.contains_key(&sequencer) && now_ms >= self.chosen_ms + silent_ms
         });
         if !self.is_changing_epoch() && !self.heard_ms.is_empty() && (is_first || is_suspected) {
-            self.note(Record::EpochBegun(self.durable.epoch + 1));
-            self.asking.clear();
-            self.states.clear();
+            self.begin_epoch(Record::EpochBegun(self.durable.epoch + 1));
         }
     }
 
+    /// Begins an epoch by that record. Nothing more is decided in earlier ones.
+    pub(super) fn begin_epoch(&mut self, record: Record<O>) {
+        self.note(record);
+        self.asking.clear();
+        self.states.clear();
+    }
+
     /// Gives the epoch a sequencer, once the epoch has started at a majority of each shard.
-    pub(super) fn choose_sequencer<R: Clone>(&mut self, now_ms: u64, out: &mut Effects<O, R>) {
+    pub(super) fn choose_sequencer<R: Clone, S: Clone>(&mut self, now_ms: u64, out: &mut Effects<O, R, S>) {
         let is_chosen = self.durable.epoch == 0 || self.durable.sequencer.is_some();
         if self.is_changing_epoch() || is_chosen || !self.has_started() {
             return;
@@ -68,7 +82,7 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
     }
 
     /// Asks for missing states, or repeats the start until each shard has a majority that has it.
-    pub(super) fn repeat_epoch<R: Clone>(&self, out: &mut Effects<O, R>) {
+    pub(super) fn repeat_epoch<R: Clone, S: Clone>(&self, out: &mut Effects<O, R, S>) {
         if self.is_changing_epoch() {
             let missing = self.cluster.all_replicas().filter(|replica| !self.states.contains_key(replica));
             let epoch = self.durable.epoch_begun;
@@ -79,7 +93,7 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
         }
     }
 
-    pub(super) fn send_start<R: Clone>(&self, to: ReplicaId, out: &mut Effects<O, R>) {
+    pub(super) fn send_start<R: Clone, S: Clone>(&self, to: ReplicaId, out: &mut Effects<O, R, S>) {
         if let Some(Start { view, log }) = self.durable.starts.get(&to.shard) {
             let message = Message::StartEpoch { epoch: self.durable.epoch, view: *view, log: log.clone() };
             out.send_after(Party::Replica(to), message, self.noted);
@@ -87,14 +101,14 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
     }
 
     /// Decides the start of the epoch once a majority of each shard has promised to do nothing in earlier ones.
-    pub(super) fn on_epoch_state<R: Clone>(
+    pub(super) fn on_epoch_state<R: Clone, S: Clone>(
         &mut self,
         now_ms: u64,
         from: ReplicaId,
         state: ReplicaState<O>,
-        out: &mut Effects<O, R>,
+        out: &mut Effects<O, R, S>,
     ) {
-        if !self.is_changing_epoch() {
+        if !self.is_changing_epoch() || !self.counts_state(from) {
             return;
         }
         self.states.insert(from, state);
@@ -103,6 +117,8 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
             let starts = self.starts();
             self.note(Record::EpochDecided(self.durable.epoch_begun, starts));
             self.states.clear();
+            self.synchronized = Synchronized::default();
+            self.next_cut = None;
             self.started.clear();
             self.repeated_ms = now_ms;
             self.cluster.all_replicas().for_each(|replica| self.send_start(replica, out));
@@ -115,7 +131,8 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
         self.states.iter().map(|(id, state)| (*id, state)).filter(move |(_, state)| is_latest(state))
     }
 
-    /// Start of the next epoch by shard: its log before, then every packet that any replica of any shard has for its slots.
+    /// Start of the next epoch by shard: what is left of the start of this one, or the stable cut, then every packet that any replica of any
+    /// shard has for its slots.
     fn starts(&self) -> BTreeMap<ShardId, Start<O>> {
         let packets = self.packets();
         (0..self.cluster.shards).map(|shard| (shard, self.start(shard, &packets))).collect()
@@ -123,8 +140,9 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
 
     /// Packets that any replica has, by each of their slots, without those that are dropped.
     fn packets(&self) -> BTreeMap<Slot, &Packet<O>> {
-        let packets =
-            self.latest_states().flat_map(|(_, state)| state.entries.iter().filter_map(Entry::packet));
+        let packets = self
+            .latest_states()
+            .flat_map(|(_, state)| state.log.behind(0).filter_map(|(_, entry)| entry.packet()));
         let is_dropped =
             |packet: &Packet<O>| packet.stamp.slots().any(|slot| self.durable.dropped.contains(&slot));
         let packets = packets.filter(|packet| !is_dropped(packet));
@@ -141,9 +159,9 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
         let mut last = known.map_or(0, |(slot, _)| slot.sequence);
         for (_, state) in self.latest_states().filter(|(replica, _)| replica.shard == shard) {
             view = view.max(state.view);
-            last = last.max(state.entries.len() as Sequence);
+            last = last.max(state.log.next_sequence() - 1);
         }
-        for sequence in 1..=last {
+        for sequence in log.next_sequence()..=last {
             let is_told = !self.faults.starts_shards_apart() || self.has_logged(shard, sequence);
             let packet = packets.get(&slot(sequence)).filter(|_| is_told);
             log.push(packet.map_or(Entry::NoOp, |packet| Entry::Packet((*packet).clone())));
@@ -155,9 +173,7 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
     /// Returns whether a replica of the shard has a packet at that place.
     fn has_logged(&self, shard: ShardId, sequence: Sequence) -> bool {
         let mut states = self.latest_states().filter(|(replica, _)| replica.shard == shard);
-        let entry = |state: &ReplicaState<O>| {
-            state.entries.get(sequence as usize - 1).and_then(Entry::packet).is_some()
-        };
-        states.any(|(_, state)| entry(state))
+        let has = |log: &Log<O>| log.get(log.index_of(sequence)).and_then(Entry::packet).is_some();
+        states.any(|(_, state)| has(&state.log))
     }
 }

@@ -18,8 +18,15 @@ pub(super) struct Promises(BTreeMap<(ShardId, View), BTreeSet<u16>>);
 
 impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
     /// Tells the decision, or asks all replicas of all shards: nobody knows who else was to have the packet.
-    pub(super) fn on_find_txn<R: Clone>(&mut self, from: ReplicaId, slot: Slot, out: &mut Effects<O, R>) {
-        if let Some(packet) = self.durable.found.get(&slot) {
+    pub(super) fn on_find_txn<R: Clone, S: Clone>(
+        &mut self,
+        from: ReplicaId,
+        slot: Slot,
+        out: &mut Effects<O, R, S>,
+    ) {
+        if self.durable.stable.covers(slot) {
+            self.tell_stable(from, out);
+        } else if let Some(packet) = self.durable.found.get(&slot) {
             out.send_after(Party::Replica(from), Message::TxnFound(packet.clone()), self.decided());
         } else if self.durable.dropped.contains(&slot) {
             out.send_after(Party::Replica(from), Message::TxnDropped { slot }, self.decided());
@@ -29,19 +36,23 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
         }
     }
 
-    pub(super) fn repeat_requests<R: Clone>(&self, out: &mut Effects<O, R>) {
+    pub(super) fn repeat_requests<R: Clone, S: Clone>(&self, out: &mut Effects<O, R, S>) {
         for &slot in self.asking.keys() {
             out.send_to_all(self.cluster.all_replicas(), &Message::TxnRequest { slot }, Lsn::START);
         }
     }
 
     /// Some replica has the packet. If any of its slots is dropped, no participant may log it, so all its slots are dropped.
-    pub(super) fn on_has_txn<R: Clone>(
+    pub(super) fn on_has_txn<R: Clone, S: Clone>(
         &mut self,
         from: ReplicaId,
         packet: Packet<O>,
-        out: &mut Effects<O, R>,
+        out: &mut Effects<O, R, S>,
     ) {
+        if packet.stamp.slots().any(|slot| self.durable.stable.covers(slot)) {
+            self.tell_stable(from, out);
+            return;
+        }
         if packet.stamp.slots().any(|slot| self.durable.dropped.contains(&slot)) {
             for slot in packet.stamp.slots() {
                 self.drop_slot(slot, out);
@@ -60,12 +71,12 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
     }
 
     /// A replica has promised. With a view-consistent quorum of promises of every shard, no shard has committed the packet, and none will.
-    pub(super) fn on_temp_dropped<R: Clone>(
+    pub(super) fn on_temp_dropped<R: Clone, S: Clone>(
         &mut self,
         from: ReplicaId,
         slot: Slot,
         view: View,
-        out: &mut Effects<O, R>,
+        out: &mut Effects<O, R, S>,
     ) {
         let Some(promises) = self.asking.get_mut(&slot) else { return };
         promises.0.entry((from.shard, view)).or_default().insert(from.number);
@@ -85,7 +96,7 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
     }
 
     /// Drops a slot for good, unless that is done.
-    fn drop_slot<R: Clone>(&mut self, slot: Slot, out: &mut Effects<O, R>) {
+    fn drop_slot<R: Clone, S: Clone>(&mut self, slot: Slot, out: &mut Effects<O, R, S>) {
         self.asking.remove(&slot);
         if !self.durable.dropped.contains(&slot) {
             self.note(Record::Dropped(slot));

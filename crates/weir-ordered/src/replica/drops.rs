@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::packet::{Slot, Stamp};
+use crate::packet::{Cut, Slot, Stamp};
 
 /// Slots of the current epoch, of any shard.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +40,13 @@ impl Drops {
     /// Returns whether a packet with that slot must wait for the failure coordinator.
     pub fn is_undecided(&self, slot: Slot) -> bool {
         self.temporary.contains(&slot) && !self.permanent.contains(&slot) && !self.found.contains(&slot)
+    }
+
+    /// Forgets the slots up to a cut of the current epoch. Whoever lacks such an entry gets it with a checkpoint.
+    pub fn forget(&mut self, cut: &Cut) {
+        for slots in [&mut self.temporary, &mut self.permanent, &mut self.found] {
+            slots.retain(|slot| !cut.covers(*slot));
+        }
     }
 
     /// Adds what another replica of the shard knows.

@@ -6,7 +6,8 @@ use crate::message::{Message, Party};
 use crate::packet::{Epoch, View};
 use crate::replica::log::Log;
 use crate::replica::records::Record;
-use crate::replica::{EffectsOf, Replica};
+use crate::replica::state_transfer::PendingStart;
+use crate::replica::{EffectsOf, Replica, Status};
 
 impl<A: Application, F: Faults> Replica<A, F> {
     /// Asks the failure coordinator for the start of an epoch that the replica has heard of.
@@ -22,15 +23,15 @@ impl<A: Application, F: Faults> Replica<A, F> {
 
     /// Promises to do nothing in earlier epochs, and tells what it has of the last that has started.
     pub(super) fn on_epoch_state_request(&mut self, epoch: Epoch, out: &mut EffectsOf<A>) {
-        if epoch <= self.durable.epoch || epoch < self.durable.epoch_promised {
+        let is_old = epoch <= self.durable.epoch || epoch < self.durable.epoch_promised;
+        if is_old || self.status() == Status::Joining {
             return;
         }
         if epoch > self.durable.epoch_promised {
             self.note(Record::EpochPromised(epoch));
         }
-        let entries = self.log().epoch_entries().map(|(_, entry)| entry.clone()).collect();
-        let state =
-            Message::EpochState { epoch, started: self.durable.epoch, view: self.durable.view, entries };
+        let (started, view, log) = (self.durable.epoch, self.durable.view, self.log().epoch_part());
+        let state = Message::EpochState { epoch, started, view, log };
         out.send_after(Party::FailureCoordinator, state, self.noted);
     }
 
@@ -41,10 +42,17 @@ impl<A: Application, F: Faults> Replica<A, F> {
         log: Log<A::Operation>,
         out: &mut EffectsOf<A>,
     ) {
-        if epoch < self.durable.epoch_promised || epoch < self.durable.epoch {
+        let is_old = epoch < self.durable.epoch || epoch < self.durable.epoch_promised;
+        if is_old || self.status() == Status::Joining {
+            return;
+        }
+        if epoch > self.durable.epoch && log.base() > self.synchronized {
+            self.want_state(log.base());
+            self.pending_start = Some(PendingStart { epoch, view, log });
             return;
         }
         if epoch > self.durable.epoch {
+            let log = self.log().prefix(self.synchronized).continued_by(&log);
             self.note(Record::EpochStarted(epoch, view, log));
             self.begin_normal(now_ms, out);
         }

@@ -23,9 +23,12 @@ impl<O> Entry<O> {
     }
 }
 
-/// Entries of a shard. Those of the current epoch follow `epoch_start`: the entry of sequence n has the index `epoch_start` + n.
+/// Entries of a shard behind a base. Those of the current epoch follow `epoch_start`: the entry of sequence n has the index
+/// `epoch_start` + n.
 #[derive(Clone, Debug)]
 pub struct Log<O> {
+    /// Index of the last entry that is forgotten. It is before or behind `epoch_start`.
+    base: Index,
     entries: Vec<Entry<O>>,
     /// End of the log when the current epoch began.
     epoch_start: Index,
@@ -33,18 +36,32 @@ pub struct Log<O> {
 
 impl<O> Default for Log<O> {
     fn default() -> Self {
-        Log { entries: Vec::new(), epoch_start: 0 }
+        Log { base: 0, entries: Vec::new(), epoch_start: 0 }
     }
 }
 
 impl<O: Clone> Log<O> {
+    /// Index of the last entry that is forgotten.
+    pub fn base(&self) -> Index {
+        self.base
+    }
+
     /// Index of the last entry.
     pub fn end(&self) -> Index {
-        self.entries.len() as Index
+        self.base + self.entries.len() as Index
+    }
+
+    /// End of the log when the current epoch began.
+    pub fn epoch_start(&self) -> Index {
+        self.epoch_start
+    }
+
+    fn position(&self, index: Index) -> usize {
+        index.saturating_sub(self.base) as usize
     }
 
     pub fn get(&self, index: Index) -> Option<&Entry<O>> {
-        self.entries.get((index as usize).checked_sub(1)?)
+        self.entries.get(self.position(index).checked_sub(1)?)
     }
 
     pub fn index_of(&self, sequence: Sequence) -> Index {
@@ -70,14 +87,49 @@ impl<O: Clone> Log<O> {
         self.epoch_start = self.end();
     }
 
+    /// Forgets the entries up to that index.
+    pub fn truncate(&mut self, to: Index) {
+        assert!(to <= self.end(), "entries are forgotten that the log never had");
+        self.entries.drain(..self.position(to));
+        self.base = self.base.max(to);
+    }
+
+    /// Forgets the entries up to that sequence of the current epoch, which the log need not have, and all of earlier epochs.
+    pub fn truncate_start(&mut self, sequence: Sequence) {
+        (self.base, self.entries) = (self.index_of(sequence), Vec::new());
+    }
+
+    /// The log up to that index.
+    pub fn prefix(&self, end: Index) -> Log<O> {
+        assert!(self.base <= end && end <= self.end(), "a prefix of a log is a part of it");
+        let entries = self.entries[..self.position(end)].to_vec();
+        Log { entries, ..*self }
+    }
+
+    /// The entries of the current epoch.
+    pub fn epoch_part(&self) -> Log<O> {
+        let entries = self.epoch_entries().map(|(_, entry)| entry.clone()).collect();
+        Log { base: self.base.max(self.epoch_start), entries, epoch_start: self.epoch_start }
+    }
+
+    /// This log, then what another one has behind it. The epoch is that of the other log, which has no entries of earlier ones to add.
+    pub fn continued_by(mut self, other: &Log<O>) -> Log<O> {
+        assert!(other.base <= self.end(), "entries between both logs are forgotten");
+        let behind = other.behind(self.end()).map(|(_, entry)| entry.clone());
+        self.entries.extend(behind.collect::<Vec<_>>());
+        self.epoch_start = other.epoch_start;
+        self
+    }
+
     /// Entries of the current epoch, with their indices.
     pub fn epoch_entries(&self) -> impl Iterator<Item = (Index, &Entry<O>)> {
         self.behind(self.epoch_start)
     }
 
-    /// Entries behind that index, with theirs.
+    /// Entries behind that index that are not forgotten, with their indices.
     pub fn behind(&self, index: Index) -> impl Iterator<Item = (Index, &Entry<O>)> {
-        (index + 1..).zip(&self.entries[index as usize..])
+        let from = index.max(self.base);
+        (from + 1..).zip(self.entries.iter().skip(self.position(from)))
     }
 
     /// Index of the entry of the current epoch whose packet has that slot, which may be one of another shard.
@@ -89,19 +141,21 @@ impl<O: Clone> Log<O> {
     /// Puts a NO-OP in the place of the entry whose packet has that slot.
     pub fn drop_slot(&mut self, slot: Slot) {
         if let Some(index) = self.find(slot) {
-            self.entries[index as usize - 1] = Entry::NoOp;
+            let position = self.position(index);
+            self.entries[position - 1] = Entry::NoOp;
         }
     }
 
-    /// Index up to which both logs have the same entries.
+    /// Index up to which both logs have the same entries, if they have the same where one of them has forgotten its own.
     pub fn common_prefix(&self, other: &Log<O>) -> Index {
-        let pairs = self.entries.iter().zip(&other.entries);
-        pairs.take_while(|(a, b)| a.stamp() == b.stamp()).count() as Index
+        let from = self.base.max(other.base);
+        let pairs = self.behind(from).zip(other.behind(from));
+        from + pairs.take_while(|((_, a), (_, b))| a.stamp() == b.stamp()).count() as Index
     }
 
     /// Packets of the current epoch behind that index. The epoch is named because older packets have older stamps.
     pub fn packets_behind(&self, index: Index, epoch: Epoch) -> impl Iterator<Item = &Packet<O>> {
-        let behind = self.entries.iter().skip(index as usize).filter_map(Entry::packet);
+        let behind = self.behind(index).filter_map(|(_, entry)| entry.packet());
         behind.filter(move |packet| packet.stamp.epoch == epoch)
     }
 }
@@ -117,9 +171,10 @@ mod tests {
 
     fn entry(epoch: Epoch, sequences: &[(ShardId, Sequence)]) -> Entry<()> {
         let id = TxnId { coordinator: 1, sequence: 1 };
-        let transaction = Transaction { id, floor: 1, destinations: [0].into(), operation: () };
+        let transaction =
+            Transaction { id, floor: 1, registration: 1, destinations: [0].into(), operation: () };
         let stamp = Stamp { epoch, sequences: sequences.into() };
-        Entry::Packet(Packet { stamp, transaction: Arc::new(transaction) })
+        Entry::Packet(Packet { stamp, client_floor: 0, transaction: Arc::new(transaction) })
     }
 
     fn log_of_two_epochs() -> Log<()> {
@@ -147,5 +202,27 @@ mod tests {
         assert_eq!((log.common_prefix(&before), before.common_prefix(&before)), (2, 3));
         log.drop_slot(Slot { epoch: 2, shard: 1, sequence: 1 });
         assert_eq!(log.end(), 3);
+    }
+
+    #[test]
+    fn a_truncated_log_keeps_its_indices() {
+        let whole = log_of_two_epochs();
+        let mut log = whole.clone();
+        log.truncate(2);
+        assert_eq!((log.base(), log.end(), log.next_sequence()), (2, 3, 3));
+        assert!(log.get(2).is_none() && log.get(3).is_some());
+        assert_eq!(log.behind(0).map(|(index, _)| index).collect::<Vec<_>>(), [3]);
+        assert_eq!(log.common_prefix(&whole), 3);
+        let again = whole.prefix(2).continued_by(&log);
+        assert_eq!((again.base(), again.end(), again.common_prefix(&whole)), (0, 3, 3));
+        assert_eq!((log.prefix(2).end(), whole.epoch_part().base()), (2, 1));
+    }
+
+    #[test]
+    #[should_panic(expected = "forgotten")]
+    fn logs_with_a_gap_between_them_are_not_joined() {
+        let mut log = log_of_two_epochs();
+        log.truncate(3);
+        let _ = log_of_two_epochs().prefix(2).continued_by(&log);
     }
 }

@@ -4,15 +4,15 @@ use crate::application::Application;
 use crate::cluster::ReplicaId;
 use crate::faults::Faults;
 use crate::message::{Message, Party};
-use crate::packet::{Packet, Sequence, Slot};
+use crate::packet::{Index, Packet, Sequence, Slot};
 use crate::replica::drops::Fate;
 use crate::replica::log::Entry;
-use crate::replica::records::Record;
+use crate::replica::records::{Record, Shared};
 use crate::replica::{EffectsOf, Replica, Status};
 use weir_core::lsn::Lsn;
 
-/// How many packets are asked for at a time.
-const WANTED_MAX: usize = 16;
+/// How many packets are asked for at a time. A shard that lags must decide them faster than new ones come.
+const WANTED_MAX: usize = 64;
 
 /// The state of the search for what comes next.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +88,28 @@ impl<A: Application, F: Faults> Replica<A, F> {
             out.send(Party::Replica(from), Message::SlotFound(packet));
         } else if self.drops().permanent.contains(&slot) {
             out.send(Party::Replica(from), Message::SlotDropped { slot });
+        } else if self.is_forgotten(slot) {
+            let message = Message::Truncated { epoch: slot.epoch, index: self.log().base() };
+            out.send(Party::Replica(from), message);
         }
+    }
+
+    /// Returns whether the entry of that slot was in the log, and is forgotten.
+    fn is_forgotten(&self, slot: Slot) -> bool {
+        let is_own = slot.shard == self.id.shard && slot.epoch == self.durable.epoch;
+        is_own && self.log().index_of(slot.sequence) <= self.log().base()
+    }
+
+    /// A peer has forgotten an entry that this replica asks for.
+    pub(super) fn on_truncated(&mut self, index: Index) {
+        if index > self.log().end() {
+            self.want_state(index);
+        }
+    }
+
+    /// Returns whether the replica has asked the failure coordinator for what comes next.
+    pub(super) fn waits_for_coordinator(&self) -> bool {
+        self.wanted.is_some_and(|wanted| wanted.coordinator_asked_ms.is_some())
     }
 
     /// The packet with a slot of the current epoch, logged or not.
@@ -103,7 +124,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
     /// Hands over the packet, or promises to log none with that slot until the failure coordinator has decided. Only the promise of a
     /// replica whose view has started counts: its log has what was committed in earlier views.
     pub(super) fn on_txn_request(&mut self, slot: Slot, out: &mut EffectsOf<A>) {
-        if !self.is_current(slot.epoch) {
+        if !self.is_current(slot.epoch) || self.is_forgotten(slot) {
             return;
         }
         if let Some(packet) = self.packet_with(slot) {
@@ -147,15 +168,13 @@ impl<A: Application, F: Faults> Replica<A, F> {
         match self.status() {
             Status::Normal => self.advance(out),
             Status::ViewChange => self.try_start_view(now_ms, out),
-            Status::EpochChange => {}
+            Status::EpochChange | Status::Joining => {}
         }
     }
 
-    /// Packets of a log, in the current epoch, that wait for the failure coordinator.
-    pub(super) fn undecided_packets(
-        shared: &super::records::Shared<A::Operation>,
-    ) -> Vec<Packet<A::Operation>> {
-        let packets = shared.log.epoch_entries().filter_map(|(_, entry)| entry.packet());
+    /// Packets of a log, in the current epoch, that wait for the failure coordinator. Those that are synchronized do not.
+    pub(super) fn undecided_packets(&self, shared: &Shared<A::Operation>) -> Vec<Packet<A::Operation>> {
+        let packets = shared.log.packets_behind(self.synchronized, self.durable.epoch);
         packets.filter(|packet| shared.drops.fate(&packet.stamp) == Fate::Undecided).cloned().collect()
     }
 }

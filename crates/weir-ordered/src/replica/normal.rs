@@ -3,7 +3,7 @@
 use crate::application::Application;
 use crate::faults::Faults;
 use crate::message::{Message, Party, Reply};
-use crate::packet::{Index, Packet, Slot};
+use crate::packet::{Cut, Epoch, Index, Packet, Sequence, Slot};
 use crate::replica::drops::Fate;
 use crate::replica::log::Entry;
 use crate::replica::{EffectsOf, Replica, Status};
@@ -25,8 +25,36 @@ impl<A: Application, F: Faults> Replica<A, F> {
         if packet.stamp.epoch == epoch && sequence < log.next_sequence() {
             self.reply(log.index_of(sequence), out);
         } else {
-            self.aside.entry((packet.stamp.epoch.max(epoch), sequence)).or_insert(packet);
+            self.keep_aside((packet.stamp.epoch.max(epoch), sequence), packet);
             self.advance(out);
+        }
+    }
+
+    /// Keeps a packet until its turn. If there are too many, it forgets one that is neither near nor new: that is asked for when it comes
+    /// next. Near ones are kept since they are what was asked for, new ones since otherwise a shard that lags would never catch up.
+    pub(super) fn keep_aside(&mut self, (epoch, sequence): (Epoch, Sequence), packet: Packet<A::Operation>) {
+        let is_current = epoch == self.durable.epoch;
+        let next = if is_current { self.log().next_sequence() } else { 1 };
+        if is_current {
+            self.longest_end = self.longest_end.max(self.log().index_of(sequence));
+        } else {
+            let (current, latest) = (self.durable.epoch, self.epoch_seen);
+            self.aside.retain(|(epoch, _), _| *epoch == current || *epoch == latest);
+        }
+        self.aside.entry((epoch, sequence)).or_insert(packet);
+        let most = self.cluster.aside_max;
+        if self.aside.len() as u64 > most {
+            let first_far = self.aside.range((epoch, next + most / 2)..).next();
+            let forgotten = first_far.or(self.aside.last_key_value()).map(|(key, _)| *key);
+            forgotten.map(|key| self.aside.remove(&key));
+        }
+    }
+
+    /// The sequencer has stamped so many packets: this shard may lack even the last.
+    pub(super) fn on_counters(&mut self, epoch: Epoch, counters: &Cut) {
+        if self.is_current(epoch) {
+            let end = self.log().index_of(counters.at(self.id.shard));
+            self.longest_end = self.longest_end.max(end);
         }
     }
 

@@ -3,7 +3,10 @@
 //! A replica changes this state only by a record. A restart that applies the durable records, in order, restores every promise that has
 //! left the replica (soundness S18).
 
+use std::sync::Arc;
+
 use crate::packet::{Epoch, Index, Slot, View};
+use crate::replica::checkpoint::Checkpoint;
 use crate::replica::drops::Drops;
 use crate::replica::log::{Entry, Log};
 
@@ -16,7 +19,7 @@ pub struct Shared<O> {
 
 /// One change of the durable state.
 #[derive(Clone, Debug)]
-pub enum Record<O> {
+pub enum Record<O, R, S> {
     /// The next entry of the log.
     Appended(Entry<O>),
     /// A temporary drop.
@@ -29,11 +32,34 @@ pub enum Record<O> {
     /// Nothing is done in epochs before this one.
     EpochPromised(Epoch),
     EpochStarted(Epoch, View, Log<O>),
+    /// Number of this disk, before the replica has joined with it.
+    Disk(u64),
+    /// The replica takes part from that epoch on.
+    Joined(Epoch),
+    /// The log up to that index is that of the shard for good.
+    Synchronized(Index),
+    /// The whole state. Earlier records mean nothing any more.
+    State(Box<Durable<O, R, S>>),
+}
+
+impl<O, R, S> Record<O, R, S> {
+    /// Returns whether a restart needs no record before this one. A driver may forget them once this one is durable.
+    pub fn is_complete(&self) -> bool {
+        matches!(self, Record::State(_))
+    }
 }
 
 /// The state that records restore.
 #[derive(Clone, Debug)]
-pub struct Durable<O> {
+pub struct Durable<O, R, S> {
+    /// Number of the disk. 0: it is empty.
+    pub disk: u64,
+    /// Whether the replica takes part: it may make promises.
+    pub is_joined: bool,
+    /// The state from which a restart executes the log. None: that before the first entry. Its index is not before the base of the log.
+    pub checkpoint: Option<Arc<Checkpoint<R, S>>>,
+    /// Up to this index the log is that of the shard for good. It is not before the index of the checkpoint.
+    pub synchronized: Index,
     pub shared: Shared<O>,
     /// The view of the current epoch that the replica is in or changes to.
     pub view: View,
@@ -47,9 +73,13 @@ pub struct Durable<O> {
     pub epoch_promised: Epoch,
 }
 
-impl<O> Default for Durable<O> {
+impl<O, R, S> Default for Durable<O, R, S> {
     fn default() -> Self {
         Durable {
+            disk: 0,
+            is_joined: false,
+            checkpoint: None,
+            synchronized: 0,
             shared: Shared { log: Log::default(), drops: Drops::default() },
             view: 0,
             is_view_started: true,
@@ -61,10 +91,10 @@ impl<O> Default for Durable<O> {
 }
 
 impl<O: Clone> Shared<O> {
-    /// Adds the state of another replica of the shard: the longer log, and all drops.
-    pub fn merge(&mut self, other: &Shared<O>, with_drops: bool) {
+    /// Adds the state of another replica of the shard: the longer log behind what is synchronized here, and all drops.
+    pub fn merge(&mut self, other: &Shared<O>, synchronized: Index, with_drops: bool) {
         if other.log.end() > self.log.end() {
-            self.log = other.log.clone();
+            self.log = self.log.prefix(synchronized).continued_by(&other.log);
         }
         if with_drops {
             self.drops.merge(&other.drops);
@@ -75,20 +105,21 @@ impl<O: Clone> Shared<O> {
     }
 }
 
-impl<O: Clone> Durable<O> {
+impl<O: Clone, R: Clone, S: Clone> Durable<O, R, S> {
     /// Index up to which the log stays as it is when the record is applied.
-    pub fn unchanged_by(&self, record: &Record<O>) -> Index {
+    pub fn unchanged_by(&self, record: &Record<O, R, S>) -> Index {
         let log = &self.shared.log;
         match record {
             Record::Dropped(slot) => log.find(*slot).map_or(log.end(), |index| index - 1),
             Record::ViewStarted(_, Shared { log: new, .. }) | Record::EpochStarted(.., new) => {
                 log.common_prefix(new)
             }
+            Record::State(_) => Index::MAX,
             _ => log.end(),
         }
     }
 
-    pub fn apply(&mut self, record: &Record<O>) {
+    pub fn apply(&mut self, record: &Record<O, R, S>) {
         match record {
             Record::Appended(entry) => self.shared.log.push(entry.clone()),
             Record::Promised(slot) => {
@@ -113,14 +144,27 @@ impl<O: Clone> Durable<O> {
                 assert!(*epoch > self.epoch_promised, "epochs ascend");
                 self.epoch_promised = *epoch;
             }
-            Record::EpochStarted(epoch, view, log) => {
-                assert!(*epoch > self.epoch && *epoch >= self.epoch_promised, "epochs ascend");
-                self.epoch = *epoch;
-                self.epoch_promised = *epoch;
-                self.start(*view, log.clone());
-                self.shared.drops = Drops::default();
+            Record::EpochStarted(epoch, view, log) => self.start_epoch(*epoch, *view, log.clone()),
+            Record::Synchronized(index) => {
+                assert!(*index <= self.shared.log.end(), "the log has what is synchronized");
+                self.synchronized = self.synchronized.max(*index);
             }
+            Record::Disk(disk) => self.disk = *disk,
+            Record::Joined(epoch) => {
+                self.is_joined = true;
+                self.epoch_promised = self.epoch_promised.max(*epoch);
+            }
+            Record::State(state) => *self = (**state).clone(),
         }
+        self.check();
+    }
+
+    pub fn start_epoch(&mut self, epoch: Epoch, view: View, log: Log<O>) {
+        assert!(epoch > self.epoch && epoch >= self.epoch_promised, "epochs ascend");
+        self.epoch = epoch;
+        self.epoch_promised = epoch;
+        self.start(view, log);
+        self.shared.drops = Drops::default();
     }
 
     fn start(&mut self, view: View, log: Log<O>) {
@@ -128,5 +172,15 @@ impl<O: Clone> Durable<O> {
         self.is_view_started = true;
         self.view_start = log.end();
         self.shared.log = log;
+    }
+
+    fn check(&self) {
+        let executed = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.index);
+        let log = &self.shared.log;
+        assert!(log.base() <= executed, "a restart executes the log from the checkpoint on");
+        assert!(
+            executed <= self.synchronized && self.synchronized <= log.end(),
+            "what is synchronized stays"
+        );
     }
 }

@@ -5,7 +5,7 @@ use crate::cluster::ReplicaId;
 use crate::faults::Faults;
 use crate::message::{Message, Party};
 use crate::packet::{Index, Slot, View};
-use crate::replica::{EffectsOf, Replica, Status};
+use crate::replica::{EffectsOf, MessageOf, Replica, Status};
 use weir_core::lsn::Lsn;
 
 impl<A: Application, F: Faults> Replica<A, F> {
@@ -17,21 +17,28 @@ impl<A: Application, F: Faults> Replica<A, F> {
             return;
         }
         self.synchronized_ms = Some(now_ms);
+        for peer in self.peers() {
+            out.send_after(Party::Replica(peer), self.sync_prepare(peer), self.noted);
+        }
         let (epoch, view) = (self.durable.epoch, self.durable.view);
-        let message = Message::SyncPrepare { epoch, view, index: self.log().end(), no_ops: self.no_ops() };
-        out.send_to_all(self.peers(), &message, self.noted);
         let commit = Message::SyncCommit { epoch, view, index: self.synchronized };
         out.send_to_all(self.peers(), &commit, Lsn::START);
     }
 
-    /// Slots of the NO-OPs that some follower may not have: those behind the start of the view which it has not acknowledged.
-    fn no_ops(&self) -> Vec<Slot> {
-        let of = |peer: ReplicaId| self.acknowledged.get(&peer.number).copied().unwrap_or(0);
-        let from = self.peers().map(of).min().unwrap_or(0).max(self.durable.view_start);
+    /// Tells a follower the NO-OPs that it may not have: those behind the start of the view which it has not acknowledged.
+    fn sync_prepare(&self, peer: ReplicaId) -> MessageOf<A> {
         let log = self.log();
+        let acknowledged = self.acknowledged.get(&peer.number).copied().unwrap_or(0);
+        let from = acknowledged.max(self.durable.view_start);
         let no_ops = log.behind(from).filter(|(_, entry)| entry.packet().is_none());
         let slot = |index| Slot { sequence: log.sequence_of(index), ..self.next_slot() };
-        no_ops.map(|(index, _)| slot(index)).collect()
+        Message::SyncPrepare {
+            epoch: self.durable.epoch,
+            view: self.durable.view,
+            index: log.end(),
+            no_ops: no_ops.map(|(index, _)| slot(index)).collect(),
+            complete_from: if from < log.base() { log.base() } else { 0 },
+        }
     }
 
     pub(super) fn on_sync_prepare(
@@ -39,7 +46,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
         now_ms: u64,
         from: ReplicaId,
         (view, index): (View, Index),
-        no_ops: &[Slot],
+        (no_ops, complete_from): (&[Slot], Index),
         out: &mut EffectsOf<A>,
     ) {
         if view > self.durable.view {
@@ -53,7 +60,9 @@ impl<A: Application, F: Faults> Replica<A, F> {
         if !self.faults.synchronizes_blindly() {
             no_ops.iter().for_each(|slot| self.on_dropped(now_ms, *slot, out));
         }
-        if self.log().end() >= index {
+        if self.aligned < complete_from {
+            self.want_state(complete_from);
+        } else if self.log().end() >= index {
             self.aligned = self.aligned.max(index);
             let message = Message::SyncAck { epoch: self.durable.epoch, view, index, end: self.log().end() };
             out.send_after(Party::Replica(from), message, self.noted);
@@ -92,9 +101,9 @@ impl<A: Application, F: Faults> Replica<A, F> {
 
     pub(super) fn on_sync_commit(&mut self, view: View, index: Index) {
         if view == self.durable.view && self.status() == Status::Normal && !self.is_learner() {
-            self.synchronized = self.synchronized.max(index);
+            self.synchronized = self.synchronized.max(index.min(self.aligned));
             self.execute();
-            self.execution.forget(self.synchronized.min(self.aligned));
+            self.execution.forget(self.synchronized);
         }
     }
 }

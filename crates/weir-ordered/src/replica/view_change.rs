@@ -4,7 +4,7 @@ use crate::application::Application;
 use crate::cluster::ReplicaId;
 use crate::faults::Faults;
 use crate::message::{Message, Party};
-use crate::packet::View;
+use crate::packet::{Index, View};
 use crate::replica::records::{Record, Shared};
 use crate::replica::{EffectsOf, Replica, Status};
 
@@ -63,16 +63,22 @@ impl<A: Application, F: Faults> Replica<A, F> {
         }
     }
 
-    /// The state that a majority has, once this replica knows it: everything that was committed or promised in earlier views.
+    /// The state that a majority has, once this replica knows it: everything that was committed or promised in earlier views. The replica
+    /// must know its log to be right up to where the others have forgotten theirs.
     fn merged(&self) -> Option<Shared<A::Operation>> {
-        if self.view_changes.len() + 1 < self.cluster.majority() {
+        let is_majority = self.view_changes.len() + 1 >= self.cluster.majority();
+        if !is_majority || self.base_of_peers() > self.synchronized {
             return None;
         }
         let mut merged = self.durable.shared.clone();
         for state in self.view_changes.values() {
-            merged.merge(state, !self.faults.merges_no_drops());
+            merged.merge(state, self.synchronized, !self.faults.merges_no_drops());
         }
         Some(merged)
+    }
+
+    fn base_of_peers(&self) -> Index {
+        self.view_changes.values().map(|state| state.log.base()).max().unwrap_or(0)
     }
 
     /// Returns whether this learner of a view to come has a majority, and waits for the failure coordinator.
@@ -85,8 +91,12 @@ impl<A: Application, F: Faults> Replica<A, F> {
         if self.status() != Status::ViewChange || !self.is_learner() {
             return;
         }
+        let base = self.base_of_peers();
+        if base > self.synchronized {
+            self.want_state(base);
+        }
         let Some(merged) = self.merged() else { return };
-        let undecided = Self::undecided_packets(&merged);
+        let undecided = self.undecided_packets(&merged);
         if undecided.is_empty() {
             self.adopt(now_ms, self.durable.view, merged, out);
             self.send_start_view(self.peers(), out);
@@ -112,8 +122,10 @@ impl<A: Application, F: Faults> Replica<A, F> {
     ) {
         let is_new =
             view > self.durable.view || view == self.durable.view && self.status() == Status::ViewChange;
-        if is_new {
+        if is_new && state.log.base() <= self.synchronized {
             self.adopt(now_ms, view, state, out);
+        } else if is_new {
+            self.want_state(state.log.base());
         }
     }
 
@@ -123,10 +135,11 @@ impl<A: Application, F: Faults> Replica<A, F> {
         let beyond: Vec<_> = self.log().packets_behind(state.log.end(), epoch).cloned().collect();
         for packet in beyond {
             if let Some(sequence) = packet.stamp.sequence_at(self.id.shard) {
-                self.aside.insert((epoch, sequence), packet);
+                self.keep_aside((epoch, sequence), packet);
             }
         }
-        self.note(Record::ViewStarted(view, state));
+        let log = self.log().prefix(self.synchronized).continued_by(&state.log);
+        self.note(Record::ViewStarted(view, Shared { log, ..state }));
         self.begin_normal(now_ms, out);
     }
 

@@ -31,8 +31,8 @@ pub struct History {
     completed: BTreeMap<TxnId, (u64, BTreeMap<ShardId, Values>)>,
     /// Packet of each entry that a replica has had in an epoch.
     logged: BTreeMap<(ShardId, Epoch, Index), Stamp>,
-    /// Transaction that some replica has executed as synchronized; none: a NO-OP.
-    synchronized: BTreeMap<(ShardId, Index), Option<Stamp>>,
+    /// Entry that some replica has executed as synchronized.
+    synchronized: BTreeMap<(ShardId, Index), Entry<Change>>,
     /// How much of each replica's log is in `logged`, and how much of its execution in `synchronized`.
     seen: BTreeMap<ReplicaId, (Epoch, Index, Index)>,
 }
@@ -64,14 +64,30 @@ impl History {
     fn check_executed(&mut self, replica: &SimReplica, from: Index, to: Index) -> Result<(), Violation> {
         let shard = replica.id().shard;
         for (index, entry) in replica.log().behind(from).take_while(|(index, _)| *index <= to) {
-            let stamp = entry.stamp().cloned();
-            let before = self.synchronized.entry((shard, index)).or_insert_with(|| stamp.clone());
-            if *before != stamp {
-                let id = replica.id();
+            let before = self.synchronized.entry((shard, index)).or_insert_with(|| entry.clone());
+            if before.stamp() != entry.stamp() {
+                let (id, stamp, before) = (replica.id(), entry.stamp(), before.stamp());
                 return violation("6", format!("{id:?} executes {stamp:?} at {index}, another {before:?}"));
             }
         }
         Ok(())
+    }
+
+    /// Only what was executed as synchronized is forgotten.
+    fn check_forgotten(&self, replica: &SimReplica) -> Result<(), Violation> {
+        let (id, base) = (replica.id(), replica.log().base());
+        if base > 0 && !self.synchronized.contains_key(&(id.shard, base)) {
+            return violation("6", format!("{id:?} has forgotten entry {base}, which was not synchronized"));
+        }
+        Ok(())
+    }
+
+    /// The log of a shard from its first entry: what a replica has forgotten is what was synchronized.
+    fn whole(&self, shard: ShardId, log: &Log<Change>) -> Log<Change> {
+        let forgotten = self.synchronized.range((shard, 0)..=(shard, log.base()));
+        let mut whole = Log::default();
+        forgotten.for_each(|(_, entry)| whole.push(entry.clone()));
+        whole.continued_by(log)
     }
 }
 
@@ -83,6 +99,13 @@ impl World {
         if replica.application().is_damaged {
             return violation("6", format!("{id:?} rolls back what a majority was to have"));
         }
+        if self.empty.contains(&id) && self.durable_replica(id).epoch() > 0 {
+            self.empty.remove(&id);
+        }
+        if replica.aside() as u64 > self.cluster.aside_max {
+            return violation("liveness", format!("{id:?} keeps {} packets aside", replica.aside()));
+        }
+        self.history.check_forgotten(replica)?;
         if replica.status() != Status::Normal {
             self.history.seen.remove(&id);
             return Ok(());
@@ -101,11 +124,15 @@ impl World {
         Ok(())
     }
 
-    /// A majority of each participant has the transaction, whatever crashes now.
+    /// A majority of each participant has the transaction, or has had it, whatever crashes now.
     pub(super) fn check_completed(&self, txn: TxnId) -> Result<(), Violation> {
         let Some((_, answers)) = self.history.completed.get(&txn) else { return Ok(()) };
         for &shard in answers.keys() {
-            let having = self.cluster.group(shard).filter(|id| has(&self.durable_log(*id), txn)).count();
+            let having = self
+                .cluster
+                .group(shard)
+                .filter(|id| self.empty.contains(id) || has(&self.durable_log(*id), txn));
+            let having = having.count();
             if having < self.cluster.majority() {
                 return violation("2", format!("{having} replicas of shard {shard} have {txn:?}"));
             }
@@ -113,11 +140,14 @@ impl World {
         Ok(())
     }
 
-    fn durable_log(&self, id: ReplicaId) -> Log<Change> {
+    /// The replica as it would be if it crashed now and lost all that is not durable.
+    fn durable_replica(&self, id: ReplicaId) -> SimReplica {
         let records = self.replicas[&id].durable();
-        let bugs = self.profile.bugs;
-        let replica = Replica::new(0, id, self.cluster, bugs, Registers::new(id.shard), records);
-        replica.log().clone()
+        Replica::new(0, id, self.cluster, self.profile.bugs, Registers::new(id.shard), (1, records))
+    }
+
+    fn durable_log(&self, id: ReplicaId) -> Log<Change> {
+        self.history.whole(id.shard, self.durable_replica(id).log())
     }
 
     /// The invariants of a world at rest.
@@ -165,7 +195,7 @@ impl World {
         else {
             return violation("liveness", format!("shard {shard} is down"));
         };
-        let log = learner.log();
+        let log = &self.history.whole(shard, learner.log());
         let (state, _) = replay(shard, log);
         for replica in &group {
             let id = replica.id();

@@ -2,6 +2,7 @@
 
 use weir_core::ids::{CoordinatorId, ShardId};
 use weir_core::lsn::Lsn;
+use weir_ordered::client::Client;
 use weir_ordered::cluster::ReplicaId;
 use weir_ordered::failure_coordinator::FailureCoordinator;
 use weir_ordered::message::{Party, SequencerId};
@@ -37,6 +38,8 @@ pub enum Event {
     CoordinatorCrash,
     /// A sequencer dies, or is no longer heard by the failure coordinator.
     SequencerFault,
+    /// A client dies, and another one goes on.
+    ClientCrash,
     Partition,
     Heal,
     Restart(Party),
@@ -46,8 +49,8 @@ pub enum Event {
 
 impl Event {
     fn is_fault(&self) -> bool {
-        use Event::{CoordinatorCrash, Crash, LearnerCrash, Partition, SequencerFault};
-        matches!(self, Crash | LearnerCrash | CoordinatorCrash | SequencerFault | Partition)
+        use Event::{ClientCrash, CoordinatorCrash, Crash, LearnerCrash, Partition, SequencerFault};
+        matches!(self, ClientCrash | Crash | LearnerCrash | CoordinatorCrash | SequencerFault | Partition)
     }
 }
 
@@ -73,6 +76,7 @@ impl World {
         self.schedule_fault(profile.learner_crash_ms, Event::LearnerCrash);
         self.schedule_fault(profile.coordinator_crash_ms, Event::CoordinatorCrash);
         self.schedule_fault(profile.sequencer_ms, Event::SequencerFault);
+        self.schedule_fault(profile.client_crash_ms, Event::ClientCrash);
         self.schedule_fault(profile.partition_ms, Event::Partition);
         self.schedule(FAULTS_MS, Event::FaultsEnd);
     }
@@ -128,6 +132,12 @@ impl World {
                 self.fail_sequencer();
                 self.schedule_fault(profile.sequencer_ms, Event::SequencerFault);
             }
+            Event::ClientCrash => {
+                let ids: Vec<_> = self.clients.keys().copied().collect();
+                let victim = self.chance.pick(&ids);
+                self.replace_client(victim);
+                self.schedule_fault(profile.client_crash_ms, Event::ClientCrash);
+            }
             Event::Partition => self.partition(),
             Event::Heal => self.network.island.clear(),
             Event::Restart(party) => self.restart(party),
@@ -151,6 +161,8 @@ impl World {
                     self.answered_ms = now_ms;
                     self.history.complete(now_ms, &completed);
                     self.check_completed(completed.txn)?;
+                } else if client.is_retired() {
+                    self.replace_client(id);
                 }
             }
         }
@@ -165,7 +177,11 @@ impl World {
             Party::Sequencer(id) => self.step_sequencer(id, |each, out| each.on_timer(now_ms, out)),
             Party::Client(id) => self.step_client(id, |client, out| client.on_timer(now_ms, out)),
         }
-        let is_gone = matches!(party, Party::Sequencer(id) if !self.sequencers.contains_key(&id));
+        let is_gone = match party {
+            Party::Sequencer(id) => !self.sequencers.contains_key(&id),
+            Party::Client(id) => !self.clients.contains_key(&id),
+            _ => false,
+        };
         if !is_gone {
             self.schedule_timer(party);
         }
@@ -190,7 +206,25 @@ impl World {
         self.send(party, leaving, &Fate::default());
     }
 
+    /// What the client has in flight is answered to nobody. A client with a new id begins the transactions that are left.
+    fn replace_client(&mut self, id: CoordinatorId) {
+        let Some((_, left)) = self.clients.remove(&id) else { return };
+        let next = self.next_client;
+        self.next_client += 1;
+        let client = Client::new(next, self.cluster, self.profile.client_bugs);
+        self.clients.insert(next, (client, left));
+        self.counts.replaced += 1;
+        self.answered_ms = self.now_ms;
+        self.schedule_timer(Party::Client(next));
+        if left > 0 {
+            self.schedule_begin(next);
+        }
+    }
+
     fn begin_transaction(&mut self, id: CoordinatorId) {
+        if !self.clients.contains_key(&id) {
+            return;
+        }
         let shards = u64::from(self.cluster.shards);
         let chance = &mut self.chance;
         let mut register =
@@ -202,12 +236,6 @@ impl World {
         if *left > 0 {
             self.schedule_begin(id);
         }
-    }
-
-    /// Begins a last transaction, on all shards: a shard that has lost its last packet as a whole hears of it by the next one only.
-    pub(super) fn begin_last(&mut self) {
-        let registers = (0..self.cluster.shards).map(|shard| (shard, 0)).collect();
-        self.begin_on(1, registers);
     }
 
     fn begin_on(&mut self, id: CoordinatorId, mut registers: Vec<Register>) {
@@ -239,6 +267,20 @@ impl World {
             host.crash(&mut self.chance);
             self.schedule_restart(Party::Replica(id));
         }
+        self.wipe_some(id);
+    }
+
+    /// A crashed replica may lose its disk: never so many of a shard that no majority is left.
+    fn wipe_some(&mut self, id: ReplicaId) {
+        let empty = self.empty.iter().filter(|each| each.shard == id.shard && **each != id).count();
+        let may_lose = empty + self.cluster.majority() < usize::from(self.cluster.replicas);
+        if may_lose && self.chance.per_mille(self.profile.wiped) {
+            if let Some(host) = self.replicas.get_mut(&id) {
+                host.wipe();
+            }
+            self.empty.insert(id);
+            self.counts.wiped += 1;
+        }
     }
 
     fn crash_some(&mut self) {
@@ -261,11 +303,13 @@ impl World {
         match party {
             Party::Replica(id) => {
                 let Some(host) = self.replicas.get_mut(&id) else { return };
-                host.restart(|disk| Replica::new(now_ms, id, cluster, bugs, Registers::new(id.shard), disk));
+                host.restart(|start, disk| {
+                    Replica::new(now_ms, id, cluster, bugs, Registers::new(id.shard), (start, disk))
+                });
             }
             Party::FailureCoordinator => {
                 let bugs = self.profile.coordinator_bugs;
-                self.coordinator.restart(|disk| FailureCoordinator::new(now_ms, cluster, bugs, disk));
+                self.coordinator.restart(|_, disk| FailureCoordinator::new(now_ms, cluster, bugs, disk));
             }
             Party::Sequencer(_) => self.start_sequencer(),
             Party::Client(_) => {}

@@ -13,19 +13,43 @@ pub struct Host<M, R> {
     /// How often it has started. Events of an earlier start mean nothing.
     pub start: u64,
     disk: Vec<R>,
-    /// Length of the disk at the start.
+    /// How many records were on the disk at the start, and how many it has forgotten since then.
     base: usize,
+    forgotten: usize,
+    /// Whether a restart needs no record before that one.
+    is_complete: fn(&R) -> bool,
     held: HeldMessages<(Party, Msg)>,
 }
 
 impl<M, R> Host<M, R> {
-    pub fn new(machine: M) -> Self {
-        Host { machine: Some(machine), start: 0, disk: Vec::new(), base: 0, held: HeldMessages::default() }
+    pub fn new(machine: M, is_complete: fn(&R) -> bool) -> Self {
+        let machine = Some(machine);
+        Host {
+            machine,
+            start: 1,
+            disk: Vec::new(),
+            base: 0,
+            forgotten: 0,
+            is_complete,
+            held: HeldMessages::default(),
+        }
     }
 
     /// Records that would be there if it crashed now and lost all that is not durable.
     pub fn durable(&self) -> &[R] {
-        &self.disk[..self.base + self.held.durable().0 as usize]
+        &self.disk[..self.length(self.held.durable())]
+    }
+
+    /// Length of the disk at that position.
+    fn length(&self, position: Lsn) -> usize {
+        self.base + position.0 as usize - self.forgotten
+    }
+
+    /// Forgets what a restart does not need.
+    fn compact(&mut self) {
+        let last = self.durable().iter().rposition(self.is_complete).unwrap_or(0);
+        self.disk.drain(..last);
+        self.forgotten += last;
     }
 
     /// Takes what a step has left: returns the messages that may leave, and the position that a write of the disk would reach, if one is
@@ -49,24 +73,33 @@ impl<M, R> Host<M, R> {
         if start != self.start || self.machine.is_none() || up_to <= self.held.durable() {
             return Vec::new();
         }
-        self.held.on_durable(up_to).collect()
+        let leaving = self.held.on_durable(up_to).collect();
+        self.compact();
+        leaving
     }
 
     /// Loses its memory, and some of what was not durable.
     pub fn crash(&mut self, chance: &mut Chance) {
         if self.machine.take().is_some() {
             let kept = chance.between(self.held.durable().0, self.held.noted().0);
-            self.disk.truncate(self.base + kept as usize);
-            self.base = self.disk.len();
+            self.disk.truncate(self.length(Lsn(kept)));
+            (self.base, self.forgotten) = (self.disk.len(), 0);
             self.held = HeldMessages::default();
         }
     }
 
+    /// Its disk is lost, too.
+    pub fn wipe(&mut self) {
+        assert!(self.machine.is_none(), "the disk of a process that is up");
+        self.disk.clear();
+        self.base = 0;
+    }
+
     /// Starts again, if it is down, with what is on its disk.
-    pub fn restart(&mut self, machine: impl FnOnce(&[R]) -> M) {
+    pub fn restart(&mut self, machine: impl FnOnce(u64, &[R]) -> M) {
         if self.machine.is_none() {
-            self.machine = Some(machine(&self.disk));
             self.start += 1;
+            self.machine = Some(machine(self.start, &self.disk));
         }
     }
 }

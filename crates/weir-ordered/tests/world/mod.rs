@@ -7,7 +7,7 @@ mod network;
 pub mod profile;
 pub mod registers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_core::ids::CoordinatorId;
 use weir_ordered::client::Client;
@@ -15,7 +15,8 @@ use weir_ordered::cluster::{Cluster, ReplicaId, Timeouts};
 use weir_ordered::failure_coordinator::{self, FailureCoordinator};
 use weir_ordered::faults::{ClientBugs, CoordinatorBugs, PlantedBugs};
 use weir_ordered::message::{Effects, Message, Party, SequencerId};
-use weir_ordered::replica::{self, Replica};
+use weir_ordered::replica::records::Record;
+use weir_ordered::replica::{RecordOf, Replica};
 use weir_ordered::sequencer::Sequencer;
 
 use crate::chance::Chance;
@@ -24,13 +25,13 @@ use events::Event;
 use host::Host;
 use network::{Fate, Network};
 use profile::Profile;
-use registers::{Change, Registers, Values};
+use registers::{Change, Registers, Snapshot, Values};
 
-pub type Msg = Message<Change, Values>;
-pub type Out = Effects<Change, Values>;
+pub type Msg = Message<Change, Values, Snapshot>;
+pub type Out = Effects<Change, Values, Snapshot>;
 pub type SimReplica = Replica<Registers, PlantedBugs>;
 pub type SimClient = Client<Change, Values, ClientBugs>;
-type ReplicaHost = Host<SimReplica, replica::records::Record<Change>>;
+type ReplicaHost = Host<SimReplica, RecordOf<Registers>>;
 pub type SimCoordinator = FailureCoordinator<Change, CoordinatorBugs>;
 type CoordinatorHost = Host<SimCoordinator, failure_coordinator::Record<Change>>;
 
@@ -52,6 +53,17 @@ pub struct Counts {
     pub found: u64,
     pub views: u64,
     pub epochs: u64,
+    /// Checkpoints that replicas have noted, and states that they have told peers.
+    pub checkpoints: u64,
+    pub transfers: u64,
+    pub wiped: u64,
+    /// Clients that died or were thought gone, and how often clients were retired.
+    pub replaced: u64,
+    pub retired: u64,
+    /// Clients in the largest client table at the end.
+    pub clients: u64,
+    /// The longest log at the end.
+    pub longest: u64,
 }
 
 impl Counts {
@@ -62,6 +74,13 @@ impl Counts {
         self.found += other.found;
         self.views += other.views;
         self.epochs += other.epochs;
+        self.checkpoints += other.checkpoints;
+        self.transfers += other.transfers;
+        self.wiped += other.wiped;
+        self.replaced += other.replaced;
+        self.retired += other.retired;
+        self.clients = self.clients.max(other.clients);
+        self.longest = self.longest.max(other.longest);
     }
 }
 
@@ -80,6 +99,9 @@ pub struct World {
     next_sequencer: SequencerId,
     /// With the number of transactions that each has yet to begin.
     clients: BTreeMap<CoordinatorId, (SimClient, u32)>,
+    next_client: CoordinatorId,
+    /// Replicas that have lost their disks, and have not started an epoch since.
+    empty: BTreeSet<ReplicaId>,
     history: History,
     /// When something was last begun or answered.
     answered_ms: u64,
@@ -88,10 +110,16 @@ pub struct World {
 
 impl World {
     pub fn new(seed: u64, profile: Profile) -> World {
-        let cluster =
-            Cluster { shards: profile.shards, replicas: profile.replicas, timeouts: Timeouts::default() };
+        let cluster = Cluster {
+            shards: profile.shards,
+            replicas: profile.replicas,
+            timeouts: Timeouts { client_ms: profile.client_ms, ..Timeouts::default() },
+            aside_max: profile.aside_max,
+            truncate_entries: profile.truncate_entries,
+        };
         let replica = |id: ReplicaId| {
-            (id, Host::new(Replica::new(0, id, cluster, profile.bugs, Registers::new(id.shard), &[])))
+            let replica = Replica::new(0, id, cluster, profile.bugs, Registers::new(id.shard), (1, &[]));
+            (id, Host::new(replica, Record::is_complete))
         };
         let client = |id| (id, (Client::new(id, cluster, profile.client_bugs), profile.transactions));
         let mut world = World {
@@ -103,10 +131,15 @@ impl World {
             next_event: 0,
             network: Network { is_faulty: true, ..Network::default() },
             replicas: cluster.all_replicas().map(replica).collect(),
-            coordinator: Host::new(FailureCoordinator::new(0, cluster, profile.coordinator_bugs, &[])),
+            coordinator: Host::new(
+                FailureCoordinator::new(0, cluster, profile.coordinator_bugs, &[]),
+                failure_coordinator::Record::is_complete,
+            ),
             sequencers: BTreeMap::new(),
             next_sequencer: 1,
             clients: (1..=profile.clients).map(client).collect(),
+            next_client: profile.clients + 1,
+            empty: BTreeSet::new(),
             history: History::default(),
             answered_ms: 0,
             counts: Counts::default(),
@@ -122,10 +155,7 @@ impl World {
             self.now_ms = at_ms;
             self.happen(event)?;
             if !self.network.is_faulty && self.is_answered() {
-                let rest_ms = *rest_ms.get_or_insert_with(|| {
-                    self.begin_last();
-                    at_ms + REST_MS
-                });
+                let rest_ms = *rest_ms.get_or_insert(at_ms + REST_MS);
                 if at_ms >= rest_ms {
                     break;
                 }
@@ -135,7 +165,7 @@ impl World {
             }
         }
         self.check_end()?;
-        self.count();
+        self.count_end();
         Ok(self.counts)
     }
 
@@ -155,21 +185,30 @@ impl World {
         Violation { invariant: "liveness", text }
     }
 
-    fn count(&mut self) {
-        let records = self.coordinator.durable();
-        for record in records {
-            match record {
-                failure_coordinator::Record::Dropped(_) => self.counts.dropped += 1,
-                failure_coordinator::Record::Found(_) => self.counts.found += 1,
-                failure_coordinator::Record::EpochBegun(_) => self.counts.epochs += 1,
-                _ => {}
-            }
+    fn count_end(&mut self) {
+        let replicas = self.replicas.values().filter_map(|host| host.machine.as_ref());
+        let clients = replicas.clone().map(|replica| replica.clients() as u64);
+        self.counts.clients = clients.max().unwrap_or(0);
+        let lengths = replicas.map(|replica| replica.log().end() - replica.log().base());
+        self.counts.longest = lengths.max().unwrap_or(0);
+    }
+
+    fn count_record(&mut self, record: &RecordOf<Registers>) {
+        match record {
+            Record::ViewStarted(..) => self.counts.views += 1,
+            Record::State(_) => self.counts.checkpoints += 1,
+            _ => {}
         }
-        let started = |record: &&replica::records::Record<_>| {
-            matches!(record, replica::records::Record::ViewStarted(..))
-        };
-        let hosts = self.replicas.values();
-        self.counts.views = hosts.map(|host| host.durable().iter().filter(started).count() as u64).sum();
+    }
+
+    fn count_decision(&mut self, record: &failure_coordinator::Record<Change>) {
+        match record {
+            failure_coordinator::Record::ClientFloor(_) => self.counts.retired += 1,
+            failure_coordinator::Record::Dropped(_) => self.counts.dropped += 1,
+            failure_coordinator::Record::Found(_) => self.counts.found += 1,
+            failure_coordinator::Record::EpochBegun(_) => self.counts.epochs += 1,
+            _ => {}
+        }
     }
 
     fn step_replica(
@@ -182,8 +221,12 @@ impl World {
         let Some(replica) = &mut host.machine else { return Ok(()) };
         step(replica, &mut out);
         let records = replica.take_records();
+        let noted = records.clone();
         let (leaving, written) = host.take(records, out.messages);
         let start = host.start;
+        noted.iter().for_each(|record| self.count_record(record));
+        let is_state = |(_, message): &&(Party, Msg)| matches!(message, Message::State { .. });
+        self.counts.transfers += leaving.iter().filter(is_state).count() as u64;
         self.send(Party::Replica(id), leaving, &Fate::default());
         if let Some(up_to) = written {
             self.write(Party::Replica(id), start, up_to);
@@ -196,6 +239,7 @@ impl World {
         let Some(coordinator) = &mut self.coordinator.machine else { return };
         step(coordinator, &mut out);
         let records = coordinator.take_records();
+        records.iter().for_each(|record| self.count_decision(record));
         let (leaving, written) = self.coordinator.take(records, out.messages);
         self.send(Party::FailureCoordinator, leaving, &Fate::default());
         if let Some(up_to) = written {

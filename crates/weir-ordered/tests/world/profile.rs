@@ -12,6 +12,12 @@ pub struct Profile {
     pub replicas: u16,
     pub clients: u64,
     pub transactions: u32,
+    /// `Cluster::truncate_entries`.
+    pub truncate_entries: u64,
+    /// `Cluster::aside_max`.
+    pub aside_max: u64,
+    /// `Timeouts::client_ms`.
+    pub client_ms: u64,
     /// Any message is lost, comes twice, or comes late.
     pub lost: u32,
     pub doubled: u32,
@@ -26,8 +32,11 @@ pub struct Profile {
     /// Milliseconds between two events of a kind, on average; 0: none.
     pub crash_ms: u64,
     pub learner_crash_ms: u64,
+    /// The disk of a crashed replica is lost.
+    pub wiped: u32,
     pub coordinator_crash_ms: u64,
     pub sequencer_ms: u64,
+    pub client_crash_ms: u64,
     pub partition_ms: u64,
     /// Longest time of a crashed party until it restarts.
     pub down_ms: u64,
@@ -46,6 +55,9 @@ impl Profile {
             replicas: 3,
             clients: 3,
             transactions: 30,
+            truncate_entries: 4,
+            aside_max: 100,
+            client_ms: 2_000,
             lost: 0,
             doubled: 0,
             late: 0,
@@ -55,8 +67,10 @@ impl Profile {
             patchy: 0,
             crash_ms: 0,
             learner_crash_ms: 0,
+            wiped: 0,
             coordinator_crash_ms: 0,
             sequencer_ms: 0,
+            client_crash_ms: 0,
             partition_ms: 0,
             down_ms: 1,
             disk_ms: 2,
@@ -79,6 +93,10 @@ impl Profile {
             replicas: chance.pick(&[3, 3, 5]),
             clients: chance.between(1, 4),
             transactions: chance.between(10, 40) as u32,
+            truncate_entries: chance.pick(&[1, 4, 4, 16, 1000]),
+            aside_max: chance.pick(&[8, 16, 100]),
+            client_ms: chance.pick(&[200, 600, 2_000]),
+            client_crash_ms: chance.pick(&[0, 100, 400]),
             lost: shares[0],
             doubled: shares[1],
             late: shares[2],
@@ -88,6 +106,7 @@ impl Profile {
             patchy: shares[6],
             crash_ms,
             learner_crash_ms,
+            wiped: chance.pick(&[0, 0, 100, 400]),
             coordinator_crash_ms,
             sequencer_ms,
             partition_ms,

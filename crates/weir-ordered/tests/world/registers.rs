@@ -15,6 +15,8 @@ pub struct Change(pub Vec<(Register, u64)>);
 /// Registers of the shard that a transaction has changed, with their new values.
 pub type Values = Vec<(Register, u64)>;
 
+pub type Snapshot = BTreeMap<Register, u64>;
+
 /// The registers of one shard.
 #[derive(Clone, Debug)]
 pub struct Registers {
@@ -35,6 +37,7 @@ impl Registers {
 impl Application for Registers {
     type Operation = Change;
     type Answer = Values;
+    type Snapshot = Snapshot;
 
     fn execute(&mut self, index: Index, Change(changes): &Change) -> Values {
         let mut answer = Vec::new();
@@ -58,5 +61,18 @@ impl Application for Registers {
     fn forget(&mut self, up_to: Index) {
         self.forgotten = self.forgotten.max(up_to);
         self.undo.retain(|(index, ..)| *index > up_to);
+    }
+
+    fn snapshot(&self, at: Index) -> Snapshot {
+        assert!(at >= self.forgotten, "a snapshot is of what can be rolled back to");
+        let mut then = self.clone();
+        then.roll_back(at);
+        then.values
+    }
+
+    fn restore(&mut self, at: Index, snapshot: &Snapshot) {
+        self.values.clone_from(snapshot);
+        self.undo.clear();
+        self.forgotten = at;
     }
 }

@@ -1,0 +1,71 @@
+//! Truncation: the entries up to a stable cut are forgotten, and a checkpoint takes their place.
+//!
+//! Each replica tells the failure coordinator up to where it is synchronized. Once a majority of each shard is, up to some cut, no replica of
+//! any shard will need a packet or a decision before that cut: it can have a checkpoint of its peers.
+
+use std::sync::Arc;
+
+use crate::application::Application;
+use crate::faults::Faults;
+use crate::message::{Message, Party};
+use crate::packet::{Cut, Epoch, Index};
+use crate::replica::records::Record;
+use crate::replica::{CheckpointOf, EffectsOf, Replica, Status};
+
+impl<A: Application, F: Faults> Replica<A, F> {
+    /// Tells the failure coordinator what is synchronized for good, as long as there is something that may be forgotten.
+    pub(super) fn report_synchronized(&mut self, now_ms: u64, out: &mut EffectsOf<A>) {
+        let resend_ms = self.cluster.timeouts.resend_ms;
+        let is_due = self.reported_ms.is_none_or(|reported_ms| now_ms >= reported_ms + resend_ms);
+        let log = self.log();
+        let is_of_epoch = self.synchronized >= log.epoch_start();
+        if !is_due || !is_of_epoch || log.end() == log.base() {
+            return;
+        }
+        self.reported_ms = Some(now_ms);
+        if self.synchronized > self.durable.synchronized {
+            self.note(Record::Synchronized(self.synchronized));
+        }
+        let sequence = self.log().sequence_of(self.synchronized);
+        let report = Message::Synchronized { epoch: self.durable.epoch, sequence };
+        out.send_after(Party::FailureCoordinator, report, self.noted);
+    }
+
+    /// Forgets what no shard needs any more. A replica that waits for something that is stable everywhere gets a state of its peers.
+    pub(super) fn on_stable(&mut self, epoch: Epoch, cut: &Cut) {
+        if !self.is_current(epoch) {
+            return;
+        }
+        let to = self.log().index_of(cut.at(self.id.shard));
+        if self.synchronized >= to {
+            self.truncate(to, cut);
+        } else if self.waits_for_coordinator() && self.log().end() < to || self.status() == Status::ViewChange
+        {
+            self.want_state(to);
+        }
+    }
+
+    fn truncate(&mut self, to: Index, cut: &Cut) {
+        if to <= self.log().base() {
+            return;
+        }
+        let mut durable = self.durable.clone();
+        durable.checkpoint = Some(Arc::new(self.new_checkpoint()));
+        durable.synchronized = self.synchronized;
+        durable.shared.log.truncate(to);
+        durable.shared.drops.forget(cut);
+        self.note(Record::State(Box::new(durable)));
+    }
+
+    /// The state after everything that is synchronized.
+    pub(super) fn new_checkpoint(&self) -> CheckpointOf<A> {
+        let mut checkpoint = self.execution.checkpoint(self.synchronized);
+        if self.faults.snapshots_executed() {
+            checkpoint.application = self.execution.checkpoint(self.executed()).application;
+        }
+        if self.faults.snapshots_without_clients() {
+            checkpoint.clients.clear();
+        }
+        checkpoint
+    }
+}
