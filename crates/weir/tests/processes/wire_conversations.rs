@@ -807,8 +807,8 @@ fn every_kind_of_statement_is_answered_as_by_postgresql() {
         SELECT
         SELECT id FROM kind WHERE false
         VALUES (1, 'x'), (2, 'y')
-        TABLE kind
-        CREATE TABLE made AS SELECT id FROM kind
+        TABLE kind ORDER BY id
+        CREATE TABLE made AS SELECT id FROM kind ORDER BY id
         CREATE TABLE made_empty AS SELECT id FROM kind WITH NO DATA
         SELECT id INTO made_into FROM kind
         CREATE TABLE made_none AS SELECT id FROM kind WHERE false
