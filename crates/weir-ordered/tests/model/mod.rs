@@ -237,6 +237,12 @@ fn a_lost_packet_of_two_shards() {
 }
 
 #[test]
+fn a_lost_packet_and_a_new_epoch_of_two_shards() {
+    let at_once = AtOnce::Answers;
+    check("two shards, a lost packet and an epoch", Bounds { at_once, ..bounds(2, (1, 0, 1)) });
+}
+
+#[test]
 fn a_new_learner_and_a_new_epoch_of_two_shards() {
     check("two shards, an epoch", bounds(2, (0, 0, 1)));
     check("two shards, a view and an epoch", Bounds { at_once: AtOnce::Requests, ..bounds(2, (0, 1, 1)) });
