@@ -14,7 +14,7 @@ use crate::packet::{Epoch, Index, Transaction, View};
 const RESEND_INTERVALS_MAX: u64 = 8;
 
 /// A client and its transactions.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Client<O, R, F: ClientFaults = NoFaults> {
     id: CoordinatorId,
     cluster: Cluster,
@@ -28,7 +28,7 @@ pub struct Client<O, R, F: ClientFaults = NoFaults> {
     in_flight: BTreeMap<u64, InFlight<O, R>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct InFlight<O, R> {
     transaction: Arc<Transaction<O>>,
     resend_at_ms: u64,

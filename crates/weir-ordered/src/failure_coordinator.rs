@@ -82,7 +82,7 @@ pub struct Durable<O> {
 }
 
 /// State of a replica at the end of an epoch.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ReplicaState<O> {
     /// The last epoch that has started there.
     started: Epoch,
@@ -92,7 +92,7 @@ struct ReplicaState<O> {
 }
 
 /// The failure coordinator.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct FailureCoordinator<O, F: CoordinatorFaults = NoFaults> {
     cluster: Cluster,
     faults: F,

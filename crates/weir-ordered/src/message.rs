@@ -205,7 +205,7 @@ pub struct Reply<R> {
 }
 
 /// Messages that a step sends.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Effects<O, R, S> {
     pub messages: Vec<Outgoing<Party, Message<O, R, S>>>,
 }

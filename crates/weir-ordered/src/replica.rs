@@ -62,7 +62,7 @@ pub enum Status {
 }
 
 /// A replica.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Replica<A: Application, F: Faults = NoFaults> {
     id: ReplicaId,
     cluster: Cluster,

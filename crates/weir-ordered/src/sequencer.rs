@@ -11,7 +11,7 @@ use crate::message::{Effects, Message, Party, Registration, SequencerId};
 use crate::packet::{Cut, Epoch, Packet, Stamp, Transaction};
 
 /// A sequencer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Sequencer {
     id: SequencerId,
     cluster: Cluster,

@@ -6,6 +6,7 @@
 #[path = "../../weir-sim/src/chance.rs"]
 #[allow(dead_code, reason = "the simulator uses all of it")]
 mod chance;
+mod model;
 mod normal;
 mod planted;
 mod seeds;

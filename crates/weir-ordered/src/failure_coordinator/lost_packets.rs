@@ -13,7 +13,7 @@ use crate::message::{Effects, Message, Party};
 use crate::packet::{Packet, Slot, View};
 
 /// Replicas that have promised to log no packet with a slot, by shard and by the view of the promise.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Promises(BTreeMap<(ShardId, View), BTreeSet<u16>>);
 
 impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {

@@ -14,7 +14,7 @@ use crate::message::{Effects, Message, Party};
 use crate::packet::{Cut, Sequence};
 
 /// Up to which sequence of the epoch each replica is synchronized, as far as it has told.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Synchronized(BTreeMap<ReplicaId, Sequence>);
 
 impl Synchronized {

@@ -12,7 +12,7 @@ use crate::replica::checkpoint::{Answers, Checkpoint};
 use crate::replica::log::Entry;
 
 /// The state after the execution of a prefix of the log.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Execution<A: Application> {
     application: A,
     clients: BTreeMap<CoordinatorId, Answers<A::Answer>>,
