@@ -2,9 +2,10 @@
 
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures::SinkExt;
+use futures::{FutureExt, SinkExt};
 use pgwire::api::{ClientInfo, PgWireConnectionState};
 use pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
 use pgwire::messages::response::ReadyForQuery;
@@ -16,9 +17,10 @@ use weir_types::{SqlError, SqlState};
 
 use crate::answer::{fatal, wire_error};
 use crate::backend::Backend;
+use crate::carriers::Busy;
 use crate::ending::terminated;
 use crate::evaluation::evaluate_with;
-use crate::frontend::Expected;
+use crate::frontend::{Expected, Frame};
 use crate::handlers::{Connection, Talk};
 use crate::isolation::Isolated;
 use crate::opening::{Incoming, Opened, Socket, Unreadable, open};
@@ -58,15 +60,17 @@ pub(crate) async fn converse(
     let Some(Opened { mut socket, mut incoming, first }) = opened else { return Ok(()) };
     let mut ended = pin!(backend.ending.wished());
     let (mut first, mut expected) = (Some(first), Expected::Startup);
+    let mut busy: Option<Busy> = None;
     loop {
         let (message, is_extended) = match first.take() {
             Some(first) => (first, false),
             None => {
                 expected = what_comes_next(&socket, expected);
+                let looks = busy.take();
                 let frame = tokio::select! {
                     biased;
                     () = &mut ended => return say_terminated(&mut socket, &backend).await,
-                    frame = incoming.next(socket.get_mut(), expected) => frame,
+                    frame = next_frame(&mut incoming, (&mut socket, expected), looks) => frame,
                     () = &mut startup_max, if is_starting(&socket) => {
                         return say_last(&mut socket, too_late()).await;
                     }
@@ -88,6 +92,7 @@ pub(crate) async fn converse(
                 (frame.message(expected), is_extended)
             }
         };
+        busy = Some(Busy::begin(Arc::as_ptr(&backend).addr()));
         let (is_cancel, was_starting) =
             (matches!(message, Ok(Message::CancelRequest(_))), is_starting(&socket));
         let (done, is_ended) = {
@@ -124,6 +129,20 @@ pub(crate) async fn converse(
             return Ok(());
         }
     }
+}
+
+/// The next message. A client that has just been answered may ask again at once: then it is not waited for asleep.
+async fn next_frame(
+    incoming: &mut Incoming,
+    (socket, expected): (&mut Socket, Expected),
+    looks: Option<Busy>,
+) -> Result<Option<Frame>, Unreadable> {
+    if let Some(looks) = looks
+        && let Some(found) = looks.look_for(|| incoming.next(socket.get_mut(), expected).now_or_never()).await
+    {
+        return found;
+    }
+    incoming.next(socket.get_mut(), expected).await
 }
 
 /// Returns whether the client is not authenticated yet.
