@@ -66,6 +66,7 @@ mod processes {
     mod observed;
     mod old_data;
     mod orders;
+    mod placement;
     mod postgres_protocol;
     mod promises;
     mod recovery;
