@@ -10,6 +10,7 @@ pub mod active_active;
 mod advice_text;
 mod anomaly;
 mod assertion;
+mod default_placement;
 mod dependents;
 pub mod effects;
 #[cfg(test)]
@@ -48,6 +49,7 @@ pub use finding::{Finding, Severity};
 pub use invariant::{Invariant, InvariantId, InvariantKind};
 pub use json::{Document, List, guard_on, to_json};
 pub use partitioning::{Partitioning, Weights};
+pub use placement::{lives, said as said_placement};
 pub use plan::{
     Class, Guard, GuardKind, Mechanism, Placement, Plan, Refused, Requirement, RoundTrips, Runs,
     TransactionPlan,

@@ -10,13 +10,15 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use weir_sql::bound::Procedure;
-use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, ForeignKeyAction, Table, TableId};
+use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, ForeignKeyAction, TableId};
 use weir_sql::{Application, Span};
 
 use crate::assertion::Shape;
+use crate::default_placement;
 use crate::dependents::Dependents;
 use crate::effects::{self, ProcedureEffects};
 use crate::invariant::{self, Invariant, InvariantId, InvariantKind};
+use crate::placement;
 use crate::plan::{Guard, GuardKind, Mechanism, Placement, Plan, TransactionPlan};
 use crate::planted::PlantedFlaws;
 use crate::proof::Prover;
@@ -390,21 +392,14 @@ fn shapes(application: &Application) -> Vec<Shape<'_>> {
 }
 
 /// The plan of an application whose schema has changed while it runs. `stays`: by table, where its rows live already; any other
-/// is placed as its comment says, or by the first column of its primary key. `since`: the first of its files that is no file that it began
+/// is placed as its comment says, or by default ([`default_placement`]). `since`: the first of its files that is no file that it began
 /// with. A procedure of such a file checks the assertions that it is not shown to keep by itself, and so does every procedure with the
 /// assertions of such a file.
 pub fn plan_anew(application: &Application, stays: Vec<Option<Placement>>, since: u32) -> Plan {
-    let new = |table: &Table| {
-        let key = || table.primary_key.as_ref().map_or(0, |key| key.columns[0]);
-        let columns = table.partition_by.clone().filter(|columns| !columns.is_empty());
-        match table.replicated {
-            true => Placement::Replicated,
-            false => Placement::Partitioned { columns: columns.unwrap_or_else(|| vec![key()]).into() },
-        }
-    };
     let stays = stays.into_iter().chain(std::iter::repeat(None));
-    let placed = |(table, stays): (&Table, Option<Placement>)| stays.unwrap_or_else(|| new(table));
-    let placement: Arc<[Placement]> = application.catalog.tables.iter().zip(stays).map(placed).collect();
+    let tables = application.catalog.tables.iter().zip(stays);
+    let known = tables.map(|(table, stays)| stays.or_else(|| placement::said(table))).collect();
+    let placement: Arc<[Placement]> = default_placement::complete(&application.catalog, known).into();
     if application.procedures.is_empty() {
         return Plan { placement, transactions: Vec::new() };
     }

@@ -2,12 +2,15 @@
 //!
 //! The partition columns are the user's (`COMMENT ON TABLE … 'weir: partition by (…)'`); without one a table
 //! that nobody writes is copied to every shard, and any other is partitioned by the column that Operation
-//! Partitioning gives it, or, where no call finds its rows by what routes it, by the first of its primary key.
+//! Partitioning gives it, or, where no call finds its rows by what routes it, as a table without procedures
+//! ([`default_placement`]).
 
 use std::collections::BTreeSet;
 
-use weir_sql::catalog::TableId;
+use weir_sql::Catalog;
+use weir_sql::catalog::{ForeignKey, Table, TableId};
 
+use crate::default_placement;
 use crate::effects::{Key, ProcedureEffects, Term, TermId, Write};
 use crate::finding::{Finding, Severity};
 use crate::partitioning::Partitioning;
@@ -19,40 +22,83 @@ pub fn placement(
     partitioning: &Partitioning,
     findings: &mut Vec<Finding>,
 ) -> Vec<Placement> {
-    world.app.catalog.tables.iter().map(|table| place(world, partitioning, table.id, findings)).collect()
-}
-
-fn place(
-    world: &World<'_>,
-    partitioning: &Partitioning,
-    id: TableId,
-    findings: &mut Vec<Finding>,
-) -> Placement {
-    let table = world.table(id);
-    if table.replicated {
-        return Placement::Replicated;
-    }
-    if let Some(columns) = table.partition_by.clone().filter(|columns| !columns.is_empty()) {
-        return Placement::Partitioned { columns: columns.into() };
-    }
-    if !world.is_written(id) {
-        return Placement::Replicated;
-    }
-    if let Some(column) = partitioning.column(id) {
-        return Placement::Partitioned { columns: [column].into() };
-    }
-    let column = table.primary_key.as_ref().and_then(|key| key.columns.first().copied()).unwrap_or(0);
-    findings.push(Finding {
+    let catalog = &world.app.catalog;
+    let known: Vec<_> = catalog.tables.iter().map(|table| place(world, partitioning, table)).collect();
+    let open: Vec<&Table> = catalog
+        .tables
+        .iter()
+        .zip(&known)
+        .filter(|(_, known)| known.is_none())
+        .map(|(table, _)| table)
+        .collect();
+    let placement = default_placement::complete(catalog, known);
+    findings.extend(open.into_iter().map(|table| Finding {
         id: "default-placement",
         severity: Severity::Note,
         message: format!(
-            "{0} says nothing about its placement and is partitioned by its column {1}; \
-             COMMENT ON TABLE {0} IS 'weir: partition by (…)' chooses another",
-            table.name, table.columns[column].name
+            "nothing says where the rows of {0} live; they are placed {1}; \
+             COMMENT ON TABLE {0} IS 'weir: partition by (…)' chooses other columns",
+            table.name,
+            lives(catalog, &placement, table.id)
         ),
         span: table.span,
-    });
-    Placement::Partitioned { columns: [column].into() }
+    }));
+    placement
+}
+
+/// None: neither a comment nor a procedure says it.
+fn place(world: &World<'_>, partitioning: &Partitioning, table: &Table) -> Option<Placement> {
+    if let Some(said) = said(table) {
+        return Some(said);
+    }
+    if !world.is_written(table.id) {
+        return Some(Placement::Replicated);
+    }
+    let column = partitioning.column(table.id)?;
+    Some(Placement::Partitioned { columns: [column].into() })
+}
+
+/// Placement that the table's comment says.
+pub fn said(table: &Table) -> Option<Placement> {
+    if table.replicated {
+        return Some(Placement::Replicated);
+    }
+    let columns = table.partition_by.clone().filter(|columns| !columns.is_empty())?;
+    Some(Placement::Partitioned { columns: columns.into() })
+}
+
+/// Where the rows of a table live under this placement, in words, and why.
+pub fn lives(catalog: &Catalog, placement: &[Placement], table: TableId) -> String {
+    let (own, table) = (&placement[table.0 as usize], catalog.table(table));
+    let by_comment = said(table).as_ref() == Some(own);
+    let Some(columns) = own.columns() else {
+        let why = if by_comment { "as its comment says" } else { "for no procedure writes it" };
+        return format!("as a copy on every shard, {why}");
+    };
+    let others = || table.foreign_keys.iter().filter(|key| key.parent != table.id);
+    let is_beside = |key: &&ForeignKey| {
+        let parent = &placement[key.parent.0 as usize];
+        default_placement::columns_beside(catalog, table, key, parent).as_deref() == Some(columns)
+    };
+    let is_beside_key = |key: &&ForeignKey| {
+        let has_home = placement[key.parent.0 as usize].columns().is_some();
+        has_home && default_placement::columns_beside_key(catalog, table, key).as_deref() == Some(columns)
+    };
+    let parent = |key: &ForeignKey| format!("{} by foreign key {}", catalog.table(key.parent).name, key.name);
+    let beside = others().find(is_beside).map(|key| format!("beside {}", parent(key)));
+    let beside =
+        beside.or_else(|| Some(format!("beside the key of {}", parent(others().find(is_beside_key)?))));
+    let why = match beside {
+        _ if by_comment => "as its comment says".to_owned(),
+        Some(beside) => beside,
+        None if *own == default_placement::by_primary_key(table) => match table.primary_key {
+            Some(_) => "the primary key".to_owned(),
+            None => "its first column, since it has no primary key".to_owned(),
+        },
+        None => "chosen when it was planned".to_owned(),
+    };
+    let names: Vec<&str> = columns.iter().map(|column| table.columns[*column].name.as_str()).collect();
+    format!("by ({}), {why}", names.join(", "))
 }
 
 /// The partitions that one procedure reaches.

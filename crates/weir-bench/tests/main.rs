@@ -28,6 +28,7 @@ mod simulated {
     mod scale;
     mod serializable_under_faults;
     mod snapshots_under_faults;
+    mod starved_calls;
     mod statements_under_faults;
     mod streams_under_faults;
     mod table_1;

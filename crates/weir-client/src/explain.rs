@@ -1,12 +1,16 @@
 //! EXPLAIN: cost of a statement or call before it runs, with the reasons, and its measured cost afterwards.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_analysis::guard_on;
 use weir_analysis::reasons::{self, Reason};
 use weir_core::ids::ShardId;
+use weir_sql::Application;
+use weir_sql::catalog::TableId;
 pub use weir_txn::exec::accesses::Access;
 use weir_txn::exec::admission::Admission;
+use weir_txn::exec::program::Program;
 pub use weir_txn::ramp::trace::Trace;
 use weir_types::{SqlError, Value};
 
@@ -35,6 +39,8 @@ pub struct Explained {
     pub why: String,
     pub reasons: Vec<Reason>,
     pub accesses: Vec<Access>,
+    /// Each table that it accesses, where its rows live, and why; empty on one shard.
+    pub lives: Vec<(String, String)>,
     /// The queries that are run before it, whose rows it is given.
     pub before: Vec<Explained>,
 }
@@ -108,6 +114,7 @@ impl Prepared {
                         }
                     },
                     reasons: Vec::new(),
+                    lives: lives(application, program, gather.tables()),
                     accesses: gather.accesses(&values, program),
                     before: Vec::new(),
                     shards,
@@ -183,10 +190,24 @@ impl Prepared {
             guards: guards.collect(),
             why: why + &at_owners + &when_met,
             reasons,
+            lives: lives(application, program, runs.written_tables()),
             accesses: runs.accesses(program),
             before: Vec::new(),
         })
     }
+}
+
+/// Where the rows of these tables live.
+fn lives(
+    application: &Application,
+    program: &Program,
+    tables: impl Iterator<Item = TableId>,
+) -> Vec<(String, String)> {
+    let (catalog, placement) = (&application.catalog, &program.placement);
+    let is_placed = |table: &TableId| program.shards > 1 && (table.0 as usize) < placement.len();
+    let tables: BTreeSet<TableId> = tables.filter(is_placed).collect();
+    let of = |table| (catalog.table(table).name.clone(), weir_analysis::lives(catalog, placement, table));
+    tables.into_iter().map(of).collect()
 }
 
 impl Client {

@@ -48,7 +48,7 @@ pub use parameterised::Parameterised;
 pub use pending::Pending;
 pub use prepared::{Prepared, Unprepared, Verb};
 pub use relations::{Relations, RowTransaction};
-pub use schema_versions::{NextSchemaVersion, SchemaVersion};
+pub use schema_versions::{NextSchemaVersion, Placed, SchemaVersion};
 pub use statements::Statements;
 pub use sub_statements::{Kept, SubStatement, SubStatements};
 use weir_core::nearby::Neighbours;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-use weir_sql::catalog::{Deferral, SequenceId, TableId};
+use weir_sql::catalog::{ColumnIndex, Deferral, SequenceId, TableId};
 use weir_sql::system::Facts;
 use weir_sql::{Diagnostic, ParsedText, Truncated, Validation, foreign_keys, truncated, validations};
 use weir_txn::exec::definition::Defined;
@@ -24,6 +24,15 @@ use crate::{CallResult, Carried, Client, Error, Pending};
 /// The schema between two changes of it.
 #[derive(Clone)]
 pub struct SchemaVersion(pub(crate) Arc<Callable>);
+
+/// Where the rows of a table live.
+pub struct Placed<'v> {
+    pub table: &'v str,
+    /// Names of the columns that place a row; none if every shard has a copy.
+    pub columns: Option<Vec<String>>,
+    /// In words, with the reason.
+    pub lives: String,
+}
 
 impl PartialEq for SchemaVersion {
     fn eq(&self, other: &SchemaVersion) -> bool {
@@ -163,6 +172,20 @@ impl SchemaVersion {
     /// In the order of their numbers.
     pub fn sequences(&self) -> &[weir_sql::catalog::Sequence] {
         &self.0.application.catalog.sequences
+    }
+
+    /// Where the rows of each table live.
+    pub fn placed(&self) -> impl Iterator<Item = Placed<'_>> {
+        let Callable { application, program, .. } = &*self.0;
+        let catalog = &application.catalog;
+        catalog.tables.iter().zip(program.placement.iter()).map(move |(table, placement)| {
+            let name = |column: &ColumnIndex| table.columns[*column].name.clone();
+            Placed {
+                table: &table.name,
+                columns: placement.columns().map(|columns| columns.iter().map(name).collect()),
+                lives: weir_analysis::lives(catalog, &program.placement, table.id),
+            }
+        })
     }
 
     pub fn shards(&self) -> u16 {

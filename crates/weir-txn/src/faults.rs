@@ -31,6 +31,8 @@ faults! {
     recovery_forgets_amounts,
     /// Younger calls do not give way to one that has stopped often.
     starves,
+    /// Calls that wait for a starved call sleep on when an older one takes its reservation over.
+    leaves_waiters,
     /// Statements of a restarted shard do not wait for transactions whose outcome it does not know.
     writes_in_doubt,
     /// A restarted shard hands out sequence values again that it has handed out before.

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use weir_analysis::{Analysis, Proofs, TextStyle, Weights};
+use weir_analysis::{Analysis, Placement, Proofs, TextStyle, Weights, said_placement};
 use weir_bench::Workload;
 use weir_bench::run::RunOptions;
 use weir_client::{ClusterFile, Description, Terms};
+use weir_sql::catalog::Table;
 use weir_sql::{Application, Diagnostic, Reading, Sources};
 use weir_types::SqlState;
 
@@ -147,8 +148,17 @@ impl Bare {
             return Ok(None);
         }
         let described = weir_txn::exec::definition::Description::of_schema(&application, files);
+        // Builds before placed all tables by the first column: they agree only where this one does, too.
+        let placement = &described.plan().placement;
+        let by_first = |(table, placement): (&Table, &Placement)| {
+            let first = table.primary_key.as_ref().map_or(0, |key| key.columns[0]);
+            said_placement(table).is_some() || placement.columns() == Some(&[first])
+        };
+        let is_as_before = application.catalog.tables.iter().zip(placement.iter()).all(by_first);
+        let placed = (!is_as_before).then(|| format!("{placement:?}"));
         let mut hash = Sha256::new();
-        for part in application.sources.files.iter().map(|file| file.text.as_str()).chain(["bare"]) {
+        let texts = application.sources.files.iter().map(|file| file.text.as_str());
+        for part in texts.chain(["bare"]).chain(placed.as_deref()) {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }

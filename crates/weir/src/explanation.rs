@@ -316,9 +316,9 @@ pub const EXPLANATIONS: &[Explanation] = &[
     explain(
         "default-placement",
         "nothing says where a table's rows live, so a default was taken",
-        "No transaction finds its rows by a value that routes it (Operation Partitioning), so they are placed by \
-         the first column of the primary key. Transactions that meet on other columns then span shards that they \
-         need not span.",
+        "No transaction finds its rows by a value that routes it (Operation Partitioning), so they are placed beside \
+         their parents, where one foreign key decides, else by the hash of the primary key. Transactions that meet on \
+         other columns then span shards that they need not span.",
         "`audit_log (id, at, line)` with a primary key of its own that no call names.",
         "COMMENT ON TABLE t IS 'weir: partition by (column)', or 'weir: replicated' for what hardly changes.",
     ),

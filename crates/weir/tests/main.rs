@@ -67,6 +67,7 @@ mod processes {
     mod observed;
     mod old_data;
     mod orders;
+    mod placement;
     mod postgres_protocol;
     mod promises;
     mod recovery;

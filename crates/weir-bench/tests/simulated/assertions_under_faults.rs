@@ -130,7 +130,7 @@ fn seeds_hold() {
 
 fn check_caught(name: &str, bugs: PlantedBugs) {
     let books = books();
-    world::check_caught(name, 60, |seed| failed(&run(&books, seed, bugs)));
+    world::check_caught(name, 300, |seed| failed(&run(&books, seed, bugs)));
 }
 
 #[test]

@@ -142,6 +142,9 @@ impl Told<'_> {
         }
         self.explained.accesses.iter().for_each(|access| line(2, accessed(access, shards)));
         if self.tells_coordination() {
+            for (table, lives) in &self.explained.lives {
+                line(2, format!("Rows of {table}: {lives}"));
+            }
             let mut told = BTreeSet::new();
             // Several statements may take the same.
             for guard in
@@ -214,6 +217,8 @@ impl Told<'_> {
             plan["round_trips"] = json!(explained.round_trips);
             plan["messages"] = json!(explained.messages);
             plan["guards"] = guards.collect();
+            let lives = explained.lives.iter().map(|(table, lives)| json!({"table": table, "rows": lives}));
+            plan["placement"] = lives.collect();
             plan["why"] = json!(explained.why);
             plan["not_without_coordination"] = reasons.collect();
         }

@@ -1,9 +1,12 @@
 //! A query of views whose rows are computed when they are read, as pg_stat_activity.
 
-use weir_client::Prepared;
+use std::sync::Arc;
+
+use weir_client::{Placed, Prepared, SchemaVersion};
 use weir_sql::catalog::Sequence;
 use weir_sql::system::{Row, class_number, volatile_row};
-use weir_types::Value;
+use weir_types::value::Array;
+use weir_types::{SqlType, Value};
 
 use crate::by_itself::ByItself;
 use crate::session::{Session, sql_error};
@@ -11,6 +14,7 @@ use crate::statement::Failure;
 use crate::watch::Waits;
 
 const SEQUENCES: &str = "weir_sequence_values";
+const PLACEMENT: &str = "weir_placement";
 
 /// The query with the rows that these tables have now.
 pub(crate) async fn fill(
@@ -29,10 +33,15 @@ pub(crate) async fn fill(
         true => sequence_rows(session).await?,
         false => Vec::new(),
     };
+    let placement = match tables.contains(&PLACEMENT) {
+        true => placement_rows(&session.schema_version()?),
+        false => Vec::new(),
+    };
     let front = &session.front;
     let rows = |table: &&'static str| {
         let rows = match *table {
             SEQUENCES => sequences.clone(),
+            PLACEMENT => placement.clone(),
             "pg_stat_activity" => front.activity_rows(&waits),
             "pg_stat_statements" => front.statement_rows(),
             "pg_stat_database" => vec![front.database_row(&session.backend)],
@@ -41,6 +50,23 @@ pub(crate) async fn fill(
         (*table, rows)
     };
     Ok(prepared.with_rows(tables.iter().map(rows).collect()))
+}
+
+/// Where the rows of each table live, and why; no columns place a table of which every shard has a copy.
+fn placement_rows(schema_version: &SchemaVersion) -> Vec<Row> {
+    let row = |placed: Placed<'_>| {
+        let names = placed.columns.map(|columns| columns.into_iter().map(|name| Value::Text(name.into())));
+        let array = |names| Value::Array(Arc::new(Array { element: SqlType::Text, values: names }));
+        volatile_row(
+            PLACEMENT,
+            &[
+                ("relid", Value::Int(class_number(placed.table))),
+                ("columns", names.map_or(Value::Null, |names| array(names.collect()))),
+                ("placed", Value::Text(placed.lives.into())),
+            ],
+        )
+    };
+    schema_version.placed().map(row).collect()
 }
 
 /// Where each sequence stands: of several shards, at the largest value that one of them has given (the smallest, where it goes

@@ -136,3 +136,4 @@ CREATE TABLE pg_locks (locktype text DEFAULT 'transactionid', database bigint DE
     transactionid bigint, classid bigint, objid bigint, objsubid smallint, virtualtransaction text, pid integer, mode text NOT NULL,
     granted boolean NOT NULL, fastpath boolean DEFAULT false, waitstart timestamptz);
 CREATE TABLE weir_sequence_values (seqrelid bigint NOT NULL, last_value bigint NOT NULL, is_called boolean NOT NULL);
+CREATE TABLE weir_placement (relid bigint NOT NULL, columns text[], placed text NOT NULL);

@@ -124,6 +124,18 @@ impl CompiledProcedure {
     }
 }
 
+impl CompiledProcedure {
+    /// Tables that its own statements write.
+    pub fn written_tables(&self) -> impl Iterator<Item = TableId> {
+        self.body.iter().filter_map(|step| match &step.kind {
+            CompiledStepKind::Insert { insert, .. } => Some(insert.table),
+            CompiledStepKind::Update { update, .. } => Some(update.table),
+            CompiledStepKind::Delete { delete, .. } => Some(delete.table),
+            _ => None,
+        })
+    }
+}
+
 impl TableAccess {
     fn described(&self, program: &Program) -> Access {
         let table = program.schema.table(self.table);

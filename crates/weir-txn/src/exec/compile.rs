@@ -281,7 +281,7 @@ impl<'a> ProcedureCompiler<'a> {
         let is_one_statement = text.is_some_and(|text| !is_block(&text.sql));
         let (mut carries, mut meets_actions, mut moves) = (false, false, None);
         if shards > 1 && read.is_none() {
-            let foretold = foretold(&router, (schema, rules), (procedure, is_one_statement));
+            let foretold = foretold(&router, (schema, rules, shards), (procedure, is_one_statement));
             (carries, meets_actions) = (foretold.carries, foretold.meets_actions);
             participants.met = foretold.refusals;
             if let Some(why) = foretold.by_statements {

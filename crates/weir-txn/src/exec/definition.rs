@@ -317,7 +317,8 @@ fn next_schema_version(upon: u64, text: &str) -> u64 {
     hash.finish().max(1)
 }
 
-/// Columns by which each table's rows are already placed; none for a new table, or if the schema changes the placement.
+/// Columns by which each table's rows are already placed; none for a new table, or if the schema says another placement. Rows stay when
+/// a comment no longer says where they live.
 fn stays(
     program: &Program,
     before: &Application,
@@ -336,8 +337,9 @@ fn stays(
         let said = |table: &Table| (table.partition_by.clone(), table.replicated);
         let old = before.catalog.table(was);
         let is_said_anew = (old.partition_by.as_deref().and_then(moved), old.replicated) != said(table);
+        let says = table.partition_by.is_some() || table.replicated != old.replicated;
         match program.partition(was) {
-            _ if is_said_anew => Ok(None),
+            _ if is_said_anew && says => Ok(None),
             None => Ok(Some(Placement::Replicated)),
             Some(columns) => match moved(columns) {
                 Some(columns) => Ok(Some(Placement::Partitioned { columns: columns.into() })),

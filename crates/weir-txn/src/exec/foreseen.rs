@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use weir_core::ids::ShardId;
 use weir_sql::Catalog;
 use weir_sql::bound::{
     Expr, ExprKind, FromItem, Insert, InsertSource, Procedure, RelationId, Statement, Step, StepKind,
@@ -17,10 +18,11 @@ use weir_types::{SqlError, SqlState};
 
 use super::call::OVER_SEVERAL_SHARDS;
 use super::compile::each_statement;
-use super::routing::{Route, Router, fixed_columns, same_expr};
+use super::routing::{Route, Router, fixed_columns, inserted, same_expr};
+use super::sequences::has_a_share_for_each;
 use super::walk;
 use super::write::{Children, ForeignKeyRule, Reference, TableRules};
-use crate::storage::{IndexId, Schema, TableSchema};
+use crate::storage::{EntriesSchema, IndexColumn, IndexId, IndexSchema, Schema, TableSchema};
 
 pub fn leaves_copies(foreign_key: &str) -> SqlError {
     let message = format!(
@@ -101,6 +103,7 @@ struct Foreseen<'a> {
     router: &'a Router<'a>,
     rules: &'a [Arc<TableRules>],
     schema: &'a Schema,
+    shards: ShardId,
     /// The procedure, and whether it is a statement by itself.
     whole: (&'a Procedure, bool),
     seen: BTreeSet<(TableId, Change, bool)>,
@@ -118,7 +121,7 @@ struct Foreseen<'a> {
 /// Predicts refusals and derived writes of a procedure on several shards.
 pub fn foretold(
     router: &Router<'_>,
-    (schema, rules): (&Schema, &[Arc<TableRules>]),
+    (schema, rules, shards): (&Schema, &[Arc<TableRules>], ShardId),
     (procedure, is_statement): (&Procedure, bool),
 ) -> Foretold {
     let foretold = Foretold {
@@ -132,6 +135,7 @@ pub fn foretold(
         router,
         rules,
         schema,
+        shards,
         whole: (procedure, is_statement),
         seen: BTreeSet::new(),
         is_elsewhere: false,
@@ -284,7 +288,8 @@ impl Foreseen<'_> {
                     self.refuse(inserts_elsewhere(&self.catalog().table(insert.table).name));
                 }
                 let schema = self.schema.table(insert.table);
-                self.foretold.carries |= !schema.entries.is_empty();
+                let has_entry = |key: &EntriesSchema| !self.owns_drawn(insert, &schema.indexes[key.index]);
+                self.foretold.carries |= schema.entries.iter().any(has_entry);
                 self.parents_of_inserted(insert);
                 self.global_arbiter(insert);
                 let Some(conflict) = &insert.on_conflict else { return };
@@ -299,6 +304,21 @@ impl Foreseen<'_> {
                 }
             }
         }
+    }
+
+    /// Returns whether each shard owns the keys of the rows that it inserts: ids that it draws from its share of a sequence.
+    fn owns_drawn(&self, insert: &Insert, index: &IndexSchema) -> bool {
+        let [IndexColumn { column: Some(column), .. }] = &index.columns[..] else { return false };
+        let InsertSource::Values(rows) = &insert.source else { return false };
+        let is_drawn = |value: &Expr| match &value.kind {
+            ExprKind::NextValue(sequence) => {
+                let sequence = self.catalog().sequence(*sequence);
+                !sequence.cycle && has_a_share_for_each(sequence, self.shards)
+            }
+            _ => false,
+        };
+        insert.on_conflict.is_none()
+            && rows.iter().all(|row| inserted(insert, row, *column).is_some_and(is_drawn))
     }
 
     fn assigned(

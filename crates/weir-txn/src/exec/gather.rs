@@ -360,7 +360,7 @@ impl Gather {
     }
 
     /// Tables that the query reads at shards.
-    pub(crate) fn tables(&self) -> impl Iterator<Item = TableId> {
+    pub fn tables(&self) -> impl Iterator<Item = TableId> {
         let stored = self.tables.iter().filter(|table| self.system_rows(table.table).is_none());
         stored.map(|table| table.table)
     }

@@ -71,7 +71,8 @@ impl<F: Faults> Node<F> {
         } else if let (Some(table), true) = (table, stops > STOPS_MAX && is_oldest && !self.bugs.starves()) {
             let before = self.starvation.starved.replace(Starved { age, reserved: Reserved { table, txn } });
             // Those that waited for another starved call go on: its end would not wake them any more.
-            self.ended.extend(before.map(|starved| starved.reserved.txn).filter(|other| *other != txn));
+            let other = before.map(|starved| starved.reserved.txn).filter(|other| *other != txn);
+            self.ended.extend(other.filter(|_| !self.bugs.leaves_waiters()));
         }
     }
 

@@ -11,6 +11,7 @@ use weir_bench::postgres::Server as Postgres;
 const SCHEMA: &str = "
 CREATE TABLE tenant (id integer PRIMARY KEY, name varchar(10), plan text NOT NULL DEFAULT 'free', seats integer CHECK (seats >= 0));
 CREATE TABLE task (tenant integer, id integer, person integer, hours numeric(6,2), state text, tags text[], PRIMARY KEY (tenant, id));
+COMMENT ON TABLE task IS 'weir: partition by (tenant)';
 CREATE TABLE person (id integer PRIMARY KEY, name varchar(12) NOT NULL, rate numeric(6,2), tags text[], since date, extra jsonb);
 CREATE TABLE log (id serial PRIMARY KEY, what text);
 CREATE VIEW busy AS SELECT person AS id, count(*) AS tasks FROM task GROUP BY person;

@@ -214,6 +214,7 @@ pub(super) fn foreign_key(
             .columns()
             .map(|columns| columns.iter().filter_map(|&column| child_of(column)).collect()),
     };
+    let beside_key = by_key && parent_partition.as_deref() == placement[table.0 as usize].columns();
     ForeignKeyRule {
         name: key.name.clone(),
         parent: key.parent,
@@ -227,6 +228,7 @@ pub(super) fn foreign_key(
         parent_partition,
         by_key,
         together: lives_together(placement, table, key),
+        beside_key,
         parent_may_go,
         deferral: key.deferral,
     }

@@ -30,6 +30,11 @@ impl Unseen {
 }
 
 impl<F: Faults> Run<'_, F> {
+    /// Returns whether the coordinator carries out what the run derives.
+    fn carries(&self) -> bool {
+        self.fragment.program.shards > 1 && self.fragment.open.is_some()
+    }
+
     /// SET CONSTRAINTS of the transaction so far.
     fn said(&self) -> &[&Setting] {
         self.fragment.open.map_or(&[], |open| open.said)
@@ -101,14 +106,19 @@ impl<F: Faults> Run<'_, F> {
         let values: Vec<Value> =
             (0..columns).map(|column| storage.value(table, RowRef { shard: 0, row }, column)).collect();
         let (at, rule) = (rule, &program.rules[table.0 as usize].foreign_keys[rule]);
+        let key = || rule.key_columns.iter().map(|&column| values[column].clone()).collect();
         if let Some(shard) = self.shard_of_parent(rule, &values).filter(|shard| *shard != self.fragment.here)
         {
-            let key = rule.key_columns.iter().map(|&column| values[column].clone()).collect();
-            self.ask_for_parent(shard, (table, at), key, WhyParent::IsReferred);
+            self.ask_for_parent(shard, (table, at), key(), WhyParent::IsReferred);
             return Ok(());
         }
         match self.check_parent(rule, &values)? {
             true => Ok(()),
+            // The entry of a parent that another part of the call inserts comes when the call has run.
+            false if rule.by_key && self.carries() => {
+                self.ask_for_parent(self.fragment.here, (table, at), key(), WhyParent::IsReferred);
+                Ok(())
+            }
             false => Err(self.parent_missing(table, rule, &|at| values[rule.key_columns[at]].clone()).into()),
         }
     }

@@ -39,6 +39,8 @@ pub struct ForeignKeyRule {
     pub by_key: bool,
     /// Parent and child always live on the same shard.
     pub together: bool,
+    /// The parent's key is global, and the child lives at its owner, where the parent is found.
+    pub beside_key: bool,
     /// Some procedure deletes parents, so a child must lock its parent (S12).
     pub parent_may_go: bool,
     pub deferral: Deferral,
@@ -47,7 +49,7 @@ pub struct ForeignKeyRule {
 impl ForeignKeyRule {
     /// Over several shards a parent may be found at another one than the rows that refer to it.
     pub fn is_distant(&self) -> bool {
-        !self.together && self.parent_partition.is_some()
+        !self.together && !self.beside_key && self.parent_partition.is_some()
     }
 
     /// The parents of the rows of VALUES are looked up by their shards, which run the statement, too: what places them is among the values.
