@@ -17,9 +17,9 @@ use weir_types::{SqlError, SqlState};
 
 use crate::answer::{fatal, wire_error};
 use crate::backend::Backend;
-use crate::carriers::Busy;
 use crate::ending::terminated;
 use crate::evaluation::evaluate_with;
+use crate::event_loops::Busy;
 use crate::frontend::{Expected, Frame};
 use crate::handlers::{Connection, Talk};
 use crate::isolation::Isolated;

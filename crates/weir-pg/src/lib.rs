@@ -8,13 +8,13 @@ mod authentication;
 mod backend;
 mod blocks;
 mod by_itself;
-mod carriers;
 mod commands;
 mod conversation;
 mod copy;
 mod copy_messages;
 mod ending;
 mod evaluation;
+mod event_loops;
 pub mod frontend;
 mod handlers;
 mod idle;
@@ -50,8 +50,8 @@ use weir_client::Client;
 use weir_net::tls;
 
 use authentication::Authenticator;
-use carriers::Carriers;
 use conversation::{END_MAX, converse};
+use event_loops::EventLoops;
 use handlers::Connection;
 use isolation::Isolated;
 pub use isolation::is_isolated;
@@ -148,24 +148,24 @@ impl Door {
         let listener = TcpListener::bind(listen).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let carriers = Carriers::start().map_err(failed)?;
+        let event_loops = EventLoops::start().map_err(failed)?;
         // Connections are accepted whatever those that carry them do.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let (stop, stopped) = oneshot::channel();
         let front = Arc::new(FrontEnd::new(self.settings.connections_max, self.settings.log_slow));
         let (watched, sessions) = (front.clone(), front.clone());
-        weir_types::interrupt::set_make_room(carriers::make_room);
-        let watchdog = Watchdog::start(front.clone(), carriers.pulses()).map_err(failed)?;
+        weir_types::interrupt::set_make_room(event_loops::make_room);
+        let watchdog = Watchdog::start(front.clone(), event_loops.pulses()).map_err(failed)?;
         let thread = std::thread::Builder::new().name("weir-pg-accept".to_owned()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
-                    () = accept(listener, self, (Arc::new(client), front), &carriers) => {}
+                    () = accept(listener, self, (Arc::new(client), front), &event_loops) => {}
                     _ = stopped => {}
                 }
                 end_sessions(&sessions).await;
             });
             // Connections that are not authenticated yet are not waited for.
-            carriers.shut_down();
+            event_loops.shut_down();
             drop(watchdog);
         });
         Ok(Server { address, front: watched, stop: Some(stop), thread: Some(thread.map_err(failed)?) })
@@ -220,14 +220,14 @@ async fn accept(
     listener: TcpListener,
     Door { settings, tls }: Door,
     (client, front): (Arc<Client>, Arc<FrontEnd>),
-    carriers: &Carriers,
+    event_loops: &EventLoops,
 ) {
     let listener =
         tokio::net::TcpListener::from_std(listener).expect("it is a listener, and there is a runtime");
     let authentication = Arc::new(Authenticator::new(&settings, front));
     let open = Arc::new(AtomicUsize::new(0));
     loop {
-        // Its carrier is to hear of it, not this thread.
+        // Its event loop is to hear of it, not this thread.
         let socket = match listener.accept().await.and_then(|(socket, _)| socket.into_std()) {
             Ok(socket) => socket,
             Err(error) => {
@@ -240,7 +240,7 @@ async fn accept(
         let is_full = open.fetch_add(1, Ordering::Relaxed) >= settings.connections_max;
         let connection = Connection::new(client.clone(), authentication.clone(), is_full);
         let (open, tls) = (open.clone(), tls.clone());
-        carriers.carry(async move {
+        event_loops.carry(async move {
             let carried = async {
                 let socket = tokio::net::TcpStream::from_std(socket)?;
                 converse(socket, tls, connection).await

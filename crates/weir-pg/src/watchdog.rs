@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use weir_types::interrupt;
 
 use crate::backend::Backend;
-use crate::carriers::Pulse;
+use crate::event_loops::Pulse;
 use crate::watch::FrontEnd;
 
 /// Interval at which it looks at clients, and at the threads that carry them.
@@ -101,10 +101,10 @@ pub(crate) struct Watchdog {
 impl Watchdog {
     /// # Errors
     /// The system has no more threads.
-    pub fn start(front: Arc<FrontEnd>, carriers: Vec<Pulse>) -> std::io::Result<Watchdog> {
+    pub fn start(front: Arc<FrontEnd>, event_loops: Vec<Pulse>) -> std::io::Result<Watchdog> {
         let watched = front.clone();
         let thread = std::thread::Builder::new().name("weir-pg-watch".to_owned());
-        let thread = thread.spawn(move || watch(&watched, &carriers))?;
+        let thread = thread.spawn(move || watch(&watched, &event_loops))?;
         Ok(Watchdog { front, thread: Some(thread) })
     }
 }
@@ -120,7 +120,7 @@ impl Drop for Watchdog {
     }
 }
 
-fn watch(front: &FrontEnd, carriers: &[Pulse]) {
+fn watch(front: &FrontEnd, event_loops: &[Pulse]) {
     let mut looked = Instant::now();
     while let Some(due) = front.timeouts.wait() {
         for (process, statement) in due {
@@ -132,7 +132,7 @@ fn watch(front: &FrontEnd, carriers: &[Pulse]) {
             continue;
         }
         looked = Instant::now();
-        let crowded = carriers.iter().filter(|carrier| carrier.beat()).count();
+        let crowded = event_loops.iter().filter(|event_loop| event_loop.beat()).count();
         interrupt::ask_for_room(crowded > 0);
         for session in front.sessions.busy(looked) {
             if is_gone(&session) {

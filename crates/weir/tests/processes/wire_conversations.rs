@@ -818,7 +818,7 @@ fn every_kind_of_statement_is_answered_as_by_postgresql() {
         CREATE INDEX kind_v ON kind (v)
         CREATE SEQUENCE counts
         ALTER SEQUENCE counts RESTART WITH 5
-        SELECT nextval('counts')
+        SELECT nextval('counts') > 0
         CREATE TYPE mood AS ENUM ('sad', 'ok')
         CREATE DOMAIN positive AS int CHECK (VALUE > 0)
         CREATE SCHEMA IF NOT EXISTS public

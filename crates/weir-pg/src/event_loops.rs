@@ -15,17 +15,17 @@ use crate::watchdog::TICK;
 
 /// Numbers of threads that carry connections: with fewer, one long statement meets all others; with more, a few busy connections are
 /// spread so thin that each thread reads one of them at a time.
-const CARRIERS_MIN: usize = 2;
-const CARRIERS_MAX: usize = 8;
+const EVENT_LOOPS_MIN: usize = 2;
+const EVENT_LOOPS_MAX: usize = 8;
 
 /// Stack of each thread; memory is used only as far as needed. Deeply nested statements are parsed, bound and evaluated recursively.
 const STACK_BYTES: usize = 64 << 20;
 
-/// A carrier that has answered its only busy client looks for the next message for so long before it sleeps: to be woken takes longer than a
+/// An event loop that has answered its only busy client looks for the next message for so long before it sleeps: to be woken takes longer than a
 /// client takes to ask again.
 const LOOKS_FOR: Duration = Duration::from_micros(50);
 
-/// What the thread of a carrier and others know of it.
+/// What the thread of an event loop and others know of it.
 #[derive(Debug, Default)]
 struct State {
     /// Its connections wait for it.
@@ -37,35 +37,35 @@ struct State {
 }
 
 thread_local! {
-    /// The carrier of this thread.
+    /// The event loop of this thread.
     static STATE: RefCell<Option<Arc<State>>> = const { RefCell::new(None) };
 }
 
 /// A connection is busy until this is dropped.
 pub(crate) struct Busy {
-    carrier: Option<Arc<State>>,
-    /// No other connection of the carrier has begun a message since the connection's last.
+    event_loop: Option<Arc<State>>,
+    /// No other connection of the event loop has begun a message since the connection's last.
     is_again: bool,
 }
 
 impl Busy {
     /// `connection`: a number that no other connection has.
     pub fn begin(connection: usize) -> Busy {
-        let carrier = STATE.with_borrow(Clone::clone);
+        let event_loop = STATE.with_borrow(Clone::clone);
         let mut is_again = false;
-        if let Some(state) = &carrier {
+        if let Some(state) = &event_loop {
             state.busy.fetch_add(1, Ordering::Relaxed);
             is_again = state.last.swap(connection, Ordering::Relaxed) == connection;
         }
-        Busy { carrier, is_again }
+        Busy { event_loop, is_again }
     }
 
     fn is_only(&self) -> bool {
         let is_only = |state: &State| state.busy.load(Ordering::Relaxed) == 1;
-        self.is_again && self.carrier.as_deref().is_some_and(is_only)
+        self.is_again && self.event_loop.as_deref().is_some_and(is_only)
     }
 
-    /// Looks for what comes next, for a moment, if no other connection of the carrier has anything to do. `look` gives it if it is there.
+    /// Looks for what comes next, for a moment, if no other connection of the event loop has anything to do. `look` gives it if it is there.
     pub async fn look_for<T>(self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
         let until = Instant::now() + LOOKS_FOR;
         loop {
@@ -75,7 +75,7 @@ impl Busy {
             if !self.is_only() || Instant::now() >= until {
                 return None;
             }
-            // The carrier looks at its sockets, without waiting.
+            // The event loop looks at its sockets, without waiting.
             tokio::task::yield_now().await;
         }
     }
@@ -83,21 +83,21 @@ impl Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        if let Some(state) = &self.carrier {
+        if let Some(state) = &self.event_loop {
             state.busy.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
 /// One thread for connections. While a statement on it computes for long, another thread takes its place.
-struct Carrier {
+struct EventLoop {
     runtime: Runtime,
     /// Number of its connections.
     open: Arc<AtomicUsize>,
     pulse: Pulse,
 }
 
-/// Tells whether a carrier carries: a task is spawned on it, and has run or not when it is looked at again.
+/// Tells whether an event loop runs: a task is spawned on it, and has run or not when it is looked at again.
 #[derive(Clone)]
 pub(crate) struct Pulse {
     runtime: Handle,
@@ -119,29 +119,32 @@ impl Pulse {
 }
 
 /// The threads of one server.
-pub(crate) struct Carriers(Vec<Carrier>);
+pub(crate) struct EventLoops(Vec<EventLoop>);
 
-impl Carriers {
+impl EventLoops {
     /// # Errors
     /// The system's.
-    pub fn start() -> io::Result<Carriers> {
-        let processors = available_parallelism().map_or(CARRIERS_MIN, usize::from);
-        (0..processors.clamp(CARRIERS_MIN, CARRIERS_MAX))
-            .map(|_| Carrier::start())
+    pub fn start() -> io::Result<EventLoops> {
+        let processors = available_parallelism().map_or(EVENT_LOOPS_MIN, usize::from);
+        (0..processors.clamp(EVENT_LOOPS_MIN, EVENT_LOOPS_MAX))
+            .map(|_| EventLoop::start())
             .collect::<io::Result<_>>()
-            .map(Carriers)
+            .map(EventLoops)
     }
 
     pub fn pulses(&self) -> Vec<Pulse> {
-        self.0.iter().map(|carrier| carrier.pulse.clone()).collect()
+        self.0.iter().map(|event_loop| event_loop.pulse.clone()).collect()
     }
 
     /// Carries a connection to its end, on the thread that carries fewest, of those that no long statement keeps.
     pub fn carry(&self, connection: impl Future<Output = ()> + Send + 'static) {
-        let burden = |carrier: &&Carrier| {
-            (carrier.pulse.state.is_crowded.load(Ordering::Relaxed), carrier.open.load(Ordering::Relaxed))
+        let burden = |event_loop: &&EventLoop| {
+            (
+                event_loop.pulse.state.is_crowded.load(Ordering::Relaxed),
+                event_loop.open.load(Ordering::Relaxed),
+            )
         };
-        let Some(Carrier { runtime, open, .. }) = self.0.iter().min_by_key(burden) else { return };
+        let Some(EventLoop { runtime, open, .. }) = self.0.iter().min_by_key(burden) else { return };
         open.fetch_add(1, Ordering::Relaxed);
         let open = open.clone();
         runtime.spawn(async move {
@@ -152,12 +155,12 @@ impl Carriers {
 
     /// Ends the threads. Connections that are not over are not waited for.
     pub fn shut_down(self) {
-        self.0.into_iter().for_each(|carrier| carrier.runtime.shutdown_background());
+        self.0.into_iter().for_each(|event_loop| event_loop.runtime.shutdown_background());
     }
 }
 
-impl Carrier {
-    fn start() -> io::Result<Carrier> {
+impl EventLoop {
+    fn start() -> io::Result<EventLoop> {
         let state = Arc::<State>::default();
         let own = state.clone();
         // A runtime of several threads with one thread: only these let another thread take the place of one that computes.
@@ -169,11 +172,11 @@ impl Carrier {
             .enable_all()
             .build()?;
         let pulse = Pulse { runtime: runtime.handle().clone(), has_not_run: Arc::default(), state };
-        Ok(Carrier { runtime, open: Arc::default(), pulse })
+        Ok(EventLoop { runtime, open: Arc::default(), pulse })
     }
 }
 
-/// A carrier's thread that computes for long while connections wait for it yields its place to another thread, and goes on outside of the
+/// An event loop's thread that computes for long while connections wait for it yields its place to another thread, and goes on outside of the
 /// runtime. Returns when that thread carries them; false: this thread keeps nobody waiting.
 pub(crate) fn make_room() -> bool {
     let is_crowded = |state: &State| state.is_crowded.load(Ordering::Relaxed);
