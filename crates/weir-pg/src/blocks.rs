@@ -11,14 +11,14 @@ use crate::transaction::{TransactionState, only_in_transactions};
 use crate::watch::Phase;
 
 impl Session {
-    pub(crate) fn begin(&mut self, wished: Characteristics) -> Result<Done, SqlError> {
+    pub(crate) fn begin(&mut self, wished: Characteristics, tag: &str) -> Result<Done, SqlError> {
         if self.transaction.is_block_open() {
             let message = "there is already a transaction in progress";
             self.mention(Severity::Warning, SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
         }
         self.transaction.begin_block(&self.client);
         self.be_like(wished)?;
-        Ok(Done::tag("BEGIN"))
+        Ok(Done::tag(tag))
     }
 
     /// Characteristics of the open transaction, until its end.

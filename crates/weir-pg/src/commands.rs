@@ -51,7 +51,7 @@ impl Session {
 
     pub(crate) fn obey(&mut self, command: &Command) -> Result<Done, SqlError> {
         match command {
-            Command::Begin(_)
+            Command::Begin(..)
             | Command::Commit
             | Command::RollBack
             | Command::Savepoint(_)

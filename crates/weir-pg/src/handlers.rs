@@ -162,7 +162,7 @@ impl Talk {
             let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message);
             return Err(self.failed(error.with_hint("send them when the COPY is over")));
         }
-        let ends = |one: &Said| matches!(one.what, Command::Begin(_) | Command::Commit | Command::RollBack);
+        let ends = |one: &Said| matches!(one.what, Command::Begin(..) | Command::Commit | Command::RollBack);
         // Statements of one text are one transaction, unless they say themselves where it begins and ends.
         if said.len() > 1 && !said.iter().any(ends) {
             self.session.begin_together();
@@ -375,10 +375,11 @@ impl Talk {
         &mut self,
         client: &mut Socket,
         columns: &[OutputColumn],
-        formats: &Formats,
+        (formats, is_query): (&Formats, bool),
     ) -> PgWireResult<()> {
         match columns {
-            [] => say(client, Answer::NoData(NoData::new())).await,
+            // A query may have no columns.
+            [] if !is_query => say(client, Answer::NoData(NoData::new())).await,
             _ => say(client, Answer::RowDescription(answer::row_description(columns, formats))).await,
         }
     }
@@ -457,23 +458,23 @@ impl Talk {
             let types = statement.parameters.iter().enumerate().map(number).collect();
             say(client, Answer::ParameterDescription(ParameterDescription::new(types))).await?;
             let columns = self.session.columns_of(&statement);
-            return self.say_columns(client, &columns, &Formats::default()).await;
+            return self.say_columns(client, &columns, (&Formats::default(), statement.is_query())).await;
         }
         if message.target_type != TARGET_TYPE_BYTE_PORTAL {
             let message = format!("invalid DESCRIBE message subtype {}", message.target_type);
             return Err(self.failed(SqlError::new(SqlState::PROTOCOL_VIOLATION, message)));
         }
-        let (columns, formats) = match self.session.names.known_portal(name) {
+        let (columns, formats, is_query) = match self.session.names.known_portal(name) {
             Some(portal) => {
                 let columns = match &portal.state {
                     PortalState::Open(cursor) => cursor.columns.clone(),
                     _ => self.session.columns_of(&portal.statement),
                 };
-                (columns, portal.formats.clone())
+                (columns, portal.formats.clone(), portal.statement.is_query())
             }
             None => return Err(self.failed(no_portal(name, "portal"))),
         };
-        self.say_columns(client, &columns, &formats).await
+        self.say_columns(client, &columns, (&formats, is_query)).await
     }
 
     pub(crate) async fn on_flush(&mut self, client: &mut Socket) -> PgWireResult<()> {

@@ -89,6 +89,11 @@ impl Statement {
         matches!(self.kind, Kind::Empty)
     }
 
+    /// Returns whether it is a query, which gives rows even if they have no columns.
+    pub(crate) fn is_query(&self) -> bool {
+        matches!(self.kind, Kind::Run(_, "SELECT"))
+    }
+
     /// Session command of the statement, if it is one.
     pub fn command(&self) -> Option<&Command> {
         match &self.kind {

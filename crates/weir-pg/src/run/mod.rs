@@ -47,7 +47,7 @@ fn asks_cluster(kind: &Kind) -> bool {
     match kind {
         Kind::Empty | Kind::Prepare(..) | Kind::Run(..) | Kind::Execute(..) => false,
         Kind::Command(command) => {
-            !matches!(command, Command::Begin(_) | Command::Commit | Command::RollBack | Command::Set { .. })
+            !matches!(command, Command::Begin(..) | Command::Commit | Command::RollBack | Command::Set { .. })
         }
         _ => true,
     }
@@ -169,7 +169,7 @@ impl Session {
             Kind::Command(Command::Constraints { names, deferred }) => {
                 Box::pin(self.set_constraints(names.as_deref(), *deferred)).await
             }
-            Kind::Command(Command::Begin(wished)) => Ok(self.begin(*wished)?),
+            Kind::Command(Command::Begin(wished, tag)) => Ok(self.begin(*wished, tag)?),
             Kind::Command(Command::Lock(lock)) => Box::pin(lock::lock_tables(self, lock)).await,
             Kind::Command(Command::Fetch { name, way, moves }) => {
                 let columns = self.columns_of(statement);
@@ -385,9 +385,9 @@ impl Session {
         // Nobody needs them again: a portal that fails goes with its transaction.
         let values = std::mem::take(&mut portal.values);
         let mut done = self.run(&statement, &values, receiver).await?;
-        let state = match done.columns.is_empty() {
-            true => PortalState::Over,
-            false => {
+        let state = match done.gives_rows() {
+            false => PortalState::Over,
+            true => {
                 let rows = (receiver.take_running(), std::mem::take(&mut done.rows));
                 PortalState::Open(Cursor::of(done.columns.clone(), done.tag.clone(), rows, Some(false)))
             }

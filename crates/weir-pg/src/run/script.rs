@@ -182,7 +182,7 @@ fn raise(session: &mut Session, level: RaiseLevel, message: String) -> Result<()
 /// The name of a statement that acts on the transaction which the script is in, or that talks to the client.
 fn refused_in_script(what: &Command) -> Option<&'static str> {
     Some(match what {
-        Command::Begin(_) => "BEGIN",
+        Command::Begin(_, tag) => tag,
         Command::Commit => "COMMIT",
         Command::RollBack => "ROLLBACK",
         Command::Savepoint(_) => "SAVEPOINT",

@@ -46,8 +46,8 @@ pub struct Said {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// BEGIN and START TRANSACTION.
-    Begin(Characteristics),
+    /// BEGIN and START TRANSACTION, each with its command tag.
+    Begin(Characteristics, &'static str),
     /// COMMIT and END.
     Commit,
     /// ROLLBACK and ABORT.
@@ -296,8 +296,11 @@ fn command(piece: Piece<'_>, statement: node::Node, span: Span) -> Result<Comman
         N::TransactionStmt(stmt) => {
             let name = stmt.savepoint_name.clone();
             match stmt.kind() {
-                TransactionStmtKind::TransStmtBegin | TransactionStmtKind::TransStmtStart => {
-                    Command::Begin(characteristics(piece, &stmt.options, span)?)
+                TransactionStmtKind::TransStmtBegin => {
+                    Command::Begin(characteristics(piece, &stmt.options, span)?, "BEGIN")
+                }
+                TransactionStmtKind::TransStmtStart => {
+                    Command::Begin(characteristics(piece, &stmt.options, span)?, "START TRANSACTION")
                 }
                 TransactionStmtKind::TransStmtCommit if !stmt.chain => Command::Commit,
                 TransactionStmtKind::TransStmtRollback if !stmt.chain => Command::RollBack,

@@ -15,10 +15,16 @@ fn set(name: &str, value: Option<&str>, local: bool) -> Command {
 #[test]
 fn transactions() {
     let plain = Characteristics::default();
-    check("BEGIN", &[Command::Begin(plain)]);
+    check("BEGIN", &[Command::Begin(plain, "BEGIN")]);
     check(
         "begin work; COMMIT; END; rollback; ABORT",
-        &[Command::Begin(plain), Command::Commit, Command::Commit, Command::RollBack, Command::RollBack],
+        &[
+            Command::Begin(plain, "BEGIN"),
+            Command::Commit,
+            Command::Commit,
+            Command::RollBack,
+            Command::RollBack,
+        ],
     );
     let serializable = Characteristics {
         isolation: Some(Isolation::Serializable),
@@ -27,10 +33,10 @@ fn transactions() {
     };
     check(
         "START TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY, DEFERRABLE",
-        &[Command::Begin(serializable)],
+        &[Command::Begin(serializable, "START TRANSACTION")],
     );
     let writes = Characteristics { read_only: Some(false), ..plain };
-    check("BEGIN READ WRITE", &[Command::Begin(writes)]);
+    check("BEGIN READ WRITE", &[Command::Begin(writes, "BEGIN")]);
     let repeatable = Characteristics { isolation: Some(Isolation::RepeatableRead), ..plain };
     check("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", &[Command::SetTransaction(repeatable)]);
     check("SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE", &[Command::SetSession(writes)]);
