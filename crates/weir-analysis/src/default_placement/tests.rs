@@ -1,3 +1,5 @@
+//! Placement of tables that nothing else places: beside parents, by keys, and chains of them.
+
 use weir_sql::{Application, Sources};
 
 use crate::open_world::plan_anew;
