@@ -91,12 +91,11 @@ impl<M, A> Actor<M, A> {
 
     /// Takes the turn, if no other thread has it for longer than it takes to fail. On a few processors, being woken costs more.
     pub fn try_lock_for_a_while(&self) -> Option<MutexGuard<'_, M>> {
-        (0..TRIALS).find_map(|_| {
-            self.try_lock().or_else(|| {
-                std::hint::spin_loop();
-                None
-            })
-        })
+        let trial = |_| {
+            std::hint::spin_loop();
+            self.try_lock()
+        };
+        self.try_lock().or_else(|| (1..TRIALS).find_map(trial))
     }
 
     /// Takes the turn if no other thread has it.

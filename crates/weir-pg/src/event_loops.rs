@@ -18,14 +18,14 @@ use crate::watchdog::TICK;
 const EVENT_LOOPS_MIN: usize = 2;
 const EVENT_LOOPS_MAX: usize = 8;
 
-/// Stack of each thread; memory is used only as far as needed. Deeply nested statements are parsed, bound and evaluated recursively.
+/// Stack of each thread: memory is used only as far as needed. Deeply nested statements are parsed, bound and evaluated recursively.
 const STACK_BYTES: usize = 64 << 20;
 
 /// An event loop that has answered its only busy client looks for the next message for so long before it sleeps: to be woken takes longer than a
 /// client takes to ask again.
 const LOOKS_FOR: Duration = Duration::from_micros(50);
 
-/// What the thread of an event loop and others know of it.
+/// State of an event loop that its thread and other threads share.
 #[derive(Debug, Default)]
 struct State {
     /// Its connections wait for it.

@@ -154,7 +154,7 @@ impl System {
         entries.into_iter().all(|(place, stamp)| *logged.entry(place).or_insert(stamp) == stamp)
     }
 
-    /// What the client has been told is in the logs of a majority of each participant.
+    /// The logs of a majority of each participant have every answer that the client has been given.
     fn keeps_told(&self, bounds: &Bounds) -> bool {
         let has = |id: &ReplicaId, txn| {
             let mut packets = self.replicas[id].get().log().behind(0).filter_map(|(_, entry)| entry.packet());

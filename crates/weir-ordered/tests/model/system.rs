@@ -105,7 +105,7 @@ pub struct System {
     pub left: Left,
     /// Packets that the sequencer has stamped.
     pub stamped: Vec<(TxnId, Stamp)>,
-    /// What the client has been told.
+    /// Answers that the client has been given.
     pub told: Vec<TxnId>,
     /// Whether the cluster has begun, so that some messages are left out.
     has_begun: bool,

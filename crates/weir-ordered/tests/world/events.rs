@@ -206,7 +206,7 @@ impl World {
         self.send(party, leaving, &Fate::default());
     }
 
-    /// What the client has in flight is answered to nobody. A client with a new id begins the transactions that are left.
+    /// Nobody gets the answers to transactions that the client has in flight. A client with a new id begins the transactions that are left.
     fn replace_client(&mut self, id: CoordinatorId) {
         let Some((_, left)) = self.clients.remove(&id) else { return };
         let next = self.next_client;

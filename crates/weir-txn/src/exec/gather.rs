@@ -56,7 +56,7 @@ pub struct Gather {
     given: BTreeSet<TableId>,
     parts: Option<Arc<Parts>>,
     /// One shard runs it, and it reads at most one row of each table.
-    is_look_up: bool,
+    is_of_one_shard: bool,
     /// The query uses the current time.
     asks_time: bool,
     /// The query calls a volatile function.
@@ -217,7 +217,7 @@ impl Gather {
             system,
             given: BTreeSet::new(),
             parts,
-            is_look_up: false,
+            is_of_one_shard: false,
             asks_time,
             is_volatile,
             time,
@@ -285,7 +285,7 @@ impl Gather {
         let (slots, cells) = (slots.slots_max(), slots.cells_max());
         let (text, assembly) = (Arc::new(text.clone()), split.assembly);
         let parts = Some(Arc::new(Parts { text, whole, parts, assembly, merged }));
-        Ok(Gather { parts, is_look_up, slots, cells, ..gather })
+        Ok(Gather { parts, is_of_one_shard: is_look_up, slots, cells, ..gather })
     }
 
     /// Returns whether it reads at most one row of each table, by a key.
@@ -301,7 +301,7 @@ impl Gather {
 
     /// Returns whether one shard runs it, and it reads at most one row of each table.
     pub fn is_of_one_shard(&self) -> bool {
-        self.is_look_up
+        self.is_of_one_shard
     }
 
     /// On the only shard of a cluster: the rows of a query of one shard.
@@ -373,7 +373,7 @@ impl Gather {
     /// Returns whether a long run may put its rows into a stream. A look-up is never long.
     pub fn may_stream(&self) -> bool {
         let assembly = self.parts.as_ref().map_or(Assembly::Computed, |parts| parts.assembly);
-        self.rows_max == usize::MAX && assembly != Assembly::Computed && !self.is_look_up
+        self.rows_max == usize::MAX && assembly != Assembly::Computed && !self.is_of_one_shard
     }
 
     /// The same query; a long run puts its rows into that stream, and its result has none.

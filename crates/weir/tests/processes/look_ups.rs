@@ -19,7 +19,7 @@ fn two_rows(weir: &Alone) -> Client {
     own
 }
 
-/// What others have written and not committed is not seen; what the transaction itself has written is.
+/// A look-up sees no uncommitted writes of others, and sees those of its own transaction.
 #[test]
 fn a_look_up_sees_committed_rows_and_those_of_its_transaction() {
     for shards in [1, 3] {
