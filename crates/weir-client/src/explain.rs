@@ -122,7 +122,8 @@ impl Prepared {
             }
             _ => unreachable!("a wish of what was prepared is a call or a read"),
         };
-        let mut shards = program.participants(&call)?;
+        let owner = program.asks_owner(&call);
+        let mut shards = owner.map_or_else(|| program.participants(&call), |owner| Ok(vec![owner]))?;
         let decides = shards.last().copied().filter(|_| shards.len() > 1);
         shards.sort_unstable();
         let others = shards.len() as u32 - 1;
@@ -162,6 +163,10 @@ impl Prepared {
             round_trips += 2;
             messages = 2 * (others + 1) + 3 * owners + 2;
             at_owners = "; round trips and messages are those with one round at other shards, which own its unique keys or have parents of its rows; one more where they have children of them".to_owned();
+        }
+        if owner.is_some() {
+            (round_trips, messages) = (round_trips + 1, messages + 2);
+            at_owners += "; the owner of the unique key that names the row is asked first, and says where the row is: one round trip less if it is there";
         }
         if let (Admission::Interactive(why), true) = (&runs.admission, others > 0) {
             // The snapshot of its reads, the statements, and the COMMIT if it writes.

@@ -275,7 +275,9 @@ impl<'l> Replica<'l> {
         };
         call::run(fragment, &call, &mut self.scratch).map_err(|stop| match stop {
             Stop::Error(error) => error.message().to_owned(),
-            Stop::Held(_) | Stop::Pinned { .. } | Stop::Long => "it waits for another transaction".to_owned(),
+            Stop::Held(_) | Stop::Pinned { .. } | Stop::Long | Stop::Elsewhere { .. } => {
+                "it waits for another transaction".to_owned()
+            }
         })
     }
 

@@ -61,6 +61,8 @@ faults! {
     ignores_missing_entry,
     /// An INSERT … ON CONFLICT that is sent to the shard of a row with its key need not find that row there.
     trusts_conflict,
+    /// A statement runs where the owner of a key has said that its row is, although the row is not there any more.
+    trusts_named_home,
     /// A write of a copy of a row does not wait for earlier ones that are prepared there.
     misses_prepared_copies,
     /// The shard of a parent that another one asks for looks it up, and does not hold it.

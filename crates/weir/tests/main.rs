@@ -63,6 +63,7 @@ mod processes {
     mod look_ups;
     mod migrations;
     mod moved_rows;
+    mod named_rows;
     mod notices;
     mod observed;
     mod old_data;

@@ -62,6 +62,9 @@ const INSERT_BOTH: &str = "INSERT INTO member VALUES ($1, $2, $3, NULL)";
 const UPSERT: &str = "INSERT INTO member VALUES ($1, $2, $1, NULL) ON CONFLICT (email) DO UPDATE SET visits = member.visits + 1";
 const UNLESS_THERE: &str = "INSERT INTO member VALUES ($1, $2, $1, NULL) ON CONFLICT (email) DO NOTHING";
 const REKEY: &str = "UPDATE member SET email = $2 WHERE email = $1";
+const VISIT_BY_KEY: &str = "UPDATE member SET visits = visits + 1 WHERE email = $1";
+const LOCK_BY_KEY: &str = "SELECT id FROM member WHERE email = $1 FOR UPDATE";
+const DELETE_BY_KEY: &str = "DELETE FROM member WHERE email = $1";
 
 struct Club {
     world: World,
@@ -80,12 +83,15 @@ struct Told {
     swapped_reads: usize,
     looked_up: usize,
     put: usize,
+    counted: usize,
 }
 
 #[derive(Clone, Debug)]
 enum Line {
     /// A statement by itself, or of the open transaction.
     Single(&'static str, Vec<i64>),
+    /// A statement by itself that writes so many rows.
+    Counted(&'static str, Vec<i64>, i64),
     Call(usize, Vec<i64>),
     Sql(&'static str, Vec<i64>),
     Swapped,
@@ -169,10 +175,14 @@ impl Members<'_> {
                 vec![
                     Line::Single(INSERT, vec![id, email]),
                     Line::ByEmail(email, Some(id)),
+                    Line::Counted(VISIT_BY_KEY, vec![email], 1),
                     Line::Single("DELETE FROM member WHERE id = $1 AND email = $2", vec![id, email]),
                     Line::ByEmail(email, None),
+                    Line::Counted(VISIT_BY_KEY, vec![email], 0),
                     Line::Single(INSERT, vec![next, email]),
-                    Line::Single(REKEY, vec![email, 10_000 + next]),
+                    Line::Counted(DELETE_BY_KEY, vec![email], 1),
+                    Line::Single(INSERT, vec![next, email]),
+                    Line::Counted(REKEY, vec![email, 10_000 + next], 1),
                     Line::ByEmail(10_000 + next, Some(next)),
                     Line::ByEmail(email, None),
                     Line::Single(INSERT, vec![id, email]),
@@ -204,7 +214,13 @@ impl Members<'_> {
             }
             4 => {
                 let [one, other] = SWAPPED;
-                vec![Line::Swapped, Line::ByEmail(one, None), Line::ByEmail(other, None)]
+                vec![
+                    Line::Swapped,
+                    Line::ByEmail(one, None),
+                    Line::Counted(VISIT_BY_KEY, vec![one], 1),
+                    Line::ByEmail(other, None),
+                    Line::Counted(VISIT_BY_KEY, vec![other], 1),
+                ]
             }
             5 => vec![Line::Single(INSERT, vec![id, one])],
             6 => vec![Line::Single("DELETE FROM member WHERE email IN ($1, $2)", vec![one, other])],
@@ -254,6 +270,7 @@ impl Members<'_> {
                 Line::Savepoint,
                 Line::Sql(REKEY, vec![one, other]),
                 Line::RollBackTo,
+                Line::Sql(LOCK_BY_KEY, vec![one]),
                 Line::Sql("UPDATE member SET visits = visits + $2 WHERE email = $1", vec![one, 1]),
                 end,
             ],
@@ -264,7 +281,9 @@ impl Members<'_> {
         let of = self.sessions.entry(session).or_default();
         of.under_way = Some(line.clone());
         let order = match line {
-            Line::Single(sql, args) => return Begin::Call(world::statement(sql, &args)),
+            Line::Single(sql, args) | Line::Counted(sql, args, _) => {
+                return Begin::Call(world::statement(sql, &args));
+            }
             Line::Call(at, args) => return Begin::Call(world::call(Callee::Procedure(at), &args)),
             Line::Swapped => return Begin::Read(self.club.swapped.clone(), Vec::new()),
             Line::ByEmail(email, _) => {
@@ -351,6 +370,13 @@ impl Script for Members<'_> {
                     told.wrong.get_or_insert(format!("{line:?} has written {written:?} rows"));
                 }
             }
+            (Line::Counted(_, _, expected), Ok(output)) => {
+                told.counted += 1;
+                let written = output.values.first();
+                if written != Some(&Value::Int(*expected)) {
+                    told.wrong.get_or_insert(format!("{line:?} has written {written:?} rows"));
+                }
+            }
             (Line::Sql(text, _), Ok(output))
                 if *text == UPSERT && output.values.first() != Some(&Value::Int(1)) =>
             {
@@ -384,11 +410,12 @@ fn keys_are_unique_over_all_shards() {
         all.swapped_reads += told.swapped_reads;
         all.looked_up += told.looked_up;
         all.put += told.put;
+        all.counted += told.counted;
     }
     println!("{all:?}");
     world::check_reached(all.committed > 50 && all.taken > 50 && all.freed > 50, &all);
     world::check_reached(
-        all.swaps > 10 && all.swapped_reads > 20 && all.put > 10 && all.looked_up > 50,
+        all.swaps > 10 && all.swapped_reads > 20 && all.put > 10 && all.looked_up > 50 && all.counted > 50,
         &all,
     );
 }
@@ -419,6 +446,11 @@ fn owners_that_forget_their_own_rows_are_caught() {
 #[test]
 fn a_row_that_need_not_be_where_it_was_seen_is_caught() {
     check_caught("trusts reports", PlantedBugs { trusts_conflict: true, ..PlantedBugs::default() });
+}
+
+#[test]
+fn a_row_that_need_not_be_where_its_owner_has_said_is_caught() {
+    check_caught("trusts owners", PlantedBugs { trusts_named_home: true, ..PlantedBugs::default() });
 }
 
 #[test]

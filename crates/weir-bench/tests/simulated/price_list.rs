@@ -39,8 +39,8 @@ struct Line {
     by_key: bool,
 }
 
-/// In this order: rows come first, and go last. The look-up by key comes before keys change.
-const LINES: [Line; 6] = [
+/// In this order: rows come first, and go last. Statements by key come before keys change.
+const LINES: [Line; 7] = [
     Line {
         name: "INSERT of one row",
         sql: "INSERT INTO priced VALUES ($1, $2, $3, $4, 0)",
@@ -64,6 +64,12 @@ const LINES: [Line; 6] = [
         sql: "UPDATE priced SET n = n + 1 WHERE id = $1",
         values: 1,
         by_key: false,
+    },
+    Line {
+        name: "UPDATE by a unique column",
+        sql: "UPDATE priced SET n = n + 1 WHERE a = $1",
+        values: 1,
+        by_key: true,
     },
     Line {
         name: "UPDATE of a unique column",

@@ -173,6 +173,11 @@ pub enum Stop {
     },
     /// It needs more than one step of its shard, and is to be run by a worker.
     Long,
+    /// The statement has changed nothing, and is to be run so: the row that it names is elsewhere.
+    Elsewhere {
+        table: weir_sql::catalog::TableId,
+        attempt: Attempt,
+    },
 }
 
 impl From<SqlError> for Stop {
@@ -234,7 +239,11 @@ pub fn run<F: Faults>(fragment: Fragment<'_, F>, call: &Call, scratch: &mut Scra
         (Some(all), _) => run.look_for_all(all),
         _ if run.fragment.derived.is_some() => run.carry_out(),
         (None, width) if width > 0 && call.args.len() > width => run.rows(procedure, call.args.chunks(width)),
-        _ => run.procedure(procedure, &call.args),
+        _ => match run.looks_for_its_row(&call.args) {
+            Ok(None) => run.procedure(procedure, &call.args),
+            Ok(Some((table, attempt))) => run.goes_elsewhere(table, attempt),
+            Err(stop) => Err(stop),
+        },
     };
     let result = result.and_then(|values| run.end(values));
     let result = run.ask_before_error(result);
@@ -275,7 +284,7 @@ fn said_beside(mut result: Result<Ran, Stop>, notices: Vec<Notice>) -> Result<Ra
     match &mut result {
         Ok(ran) => ran.output.notices = notices,
         Err(Stop::Error(error)) => *error.notices_mut() = notices,
-        Err(Stop::Held(_) | Stop::Pinned { .. } | Stop::Long) => {}
+        Err(Stop::Held(_) | Stop::Pinned { .. } | Stop::Long | Stop::Elsewhere { .. }) => {}
     }
     result
 }

@@ -16,6 +16,7 @@ pub use self::touched::TablesWith;
 use self::touched::{Parts, Touched};
 use super::admission::{Admission, with_checks};
 use super::ahead;
+use super::by_key::NamedRow;
 use super::call::join_effects;
 use super::compiler::Compiler;
 use super::expr::CompiledExpr;
@@ -294,6 +295,11 @@ impl<'a> ProcedureCompiler<'a> {
                 participants.unsupported.get_or_insert_with(|| LOCKS_FIRST_ROWS.to_owned());
             }
         }
+        let origins = Origins::of(procedure);
+        let named_row = match shards > 1 && read.is_none() && is_one_statement {
+            true => NamedRow::of(&router, schema, &origins, &procedure.body).map(Box::new),
+            false => None,
+        };
         let transaction = router.plan.transactions.iter().find(|transaction| transaction.procedure == index);
         let in_order = transaction.is_some_and(|transaction| transaction.mechanism.is_ordered_family());
         let mut compiler = ProcedureCompiler {
@@ -307,7 +313,7 @@ impl<'a> ProcedureCompiler<'a> {
             slots: SlotAllocator::new(procedure.variables.len()),
             guarded,
             in_order,
-            origins: Origins::of(procedure),
+            origins,
             read,
             updates,
         };
@@ -389,6 +395,7 @@ impl<'a> ProcedureCompiler<'a> {
             admission,
             watched: None,
             first_rows,
+            named_row,
             isolation,
             in_order,
             carries,

@@ -8,6 +8,7 @@ pub mod admission;
 pub mod aggregate;
 mod ahead;
 pub mod assertion;
+pub mod by_key;
 pub mod call;
 pub mod call_steps;
 pub mod chosen;

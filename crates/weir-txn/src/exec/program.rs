@@ -14,6 +14,7 @@ use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use super::admission::Admission;
 use super::ahead::Ahead;
+use super::by_key::NamedRow;
 use super::compile::{Closed, LookedUp, TablesWith};
 use super::definition::Description;
 use super::expr::CompiledExpr;
@@ -95,6 +96,8 @@ pub struct CompiledProcedure {
     pub watched: Option<Arc<Watched>>,
     /// It is a statement that locks its first rows one after the other.
     pub first_rows: Option<Box<CompiledFirstRows>>,
+    /// The row that an ad-hoc statement names by a global key; it runs where that row is.
+    pub named_row: Option<Box<NamedRow>>,
     /// Of its interactive calls.
     pub isolation: Isolation,
     /// Its plan is `ordered` or `general`. It runs to completion on one shard, which orders it; so it is not allowed in an interactive
@@ -145,6 +148,7 @@ impl CompiledProcedure {
             admission: Admission::Runs,
             watched: None,
             first_rows: None,
+            named_row: None,
             isolation: Isolation::Snapshot,
             in_order: false,
             carries: false,
@@ -286,6 +290,13 @@ fn each_key(
     for source in column {
         each_value(source, args, &mut |value| with(value, values));
     }
+}
+
+/// The value of a source that has one.
+pub(super) fn value_of(source: &Source, args: &[Value]) -> Value {
+    let mut found = Value::Null;
+    each_value(source, args, &mut |value| found = value.clone());
+    found
 }
 
 fn each_value(source: &Source, args: &[Value], visit: &mut dyn FnMut(&Value)) {
@@ -759,6 +770,11 @@ impl Program {
         self.route(call).map(|route| route.participants)
     }
 
+    /// The shard that is asked first where the row is that the statement names by a global key. None: its participants are asked.
+    pub fn asks_owner(&self, call: &Call) -> Option<ShardId> {
+        self.route(call).ok()?.owner
+    }
+
     /// How a call is to run.
     ///
     /// # Errors
@@ -789,8 +805,11 @@ impl Program {
             (Admission::Interactive(_), _) if !procedure.in_order => shards.len() > 1,
             _ => procedure.in_order && self.orders_by_locks,
         };
+        let asks_owner = shards.len() > 1 && !interactive && call.callee.attempt().is_none();
+        let named_row = procedure.named_row.as_ref().filter(|_| asks_owner);
+        let owner = named_row.and_then(|row| row.owner(args, self.shards));
         let (participants, guarded) = (shards, procedure.guarded);
-        Ok(Route { participants, guarded, carries, interactive, locks: false })
+        Ok(Route { participants, owner, guarded, carries, interactive, locks: false })
     }
 
     /// How a call is to run in an interactive transaction; one that is serializable orders all that it runs.
@@ -821,6 +840,8 @@ impl Program {
 pub(crate) struct Route {
     /// In the order in which they are asked; the deciding one is last. Never empty.
     pub participants: Vec<ShardId>,
+    /// The owner of the global key that names the row of the statement. It is asked first, and knows where the row is.
+    pub owner: Option<ShardId>,
     /// [`CompiledProcedure::guarded`].
     pub guarded: bool,
     /// [`CompiledProcedure::carries`], on several shards.
@@ -833,7 +854,7 @@ pub(crate) struct Route {
 
 impl Route {
     fn of(participants: Vec<ShardId>) -> Route {
-        Route { participants, guarded: false, carries: false, interactive: false, locks: false }
+        Route { participants, owner: None, guarded: false, carries: false, interactive: false, locks: false }
     }
 }
 

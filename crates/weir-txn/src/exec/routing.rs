@@ -18,9 +18,10 @@ mod insert;
 mod origins;
 
 pub(super) use self::equalities::Equalities;
+use self::equalities::Within;
+pub(super) use self::equalities::equalities_of;
 pub(super) use self::equalities::fixed_columns;
 pub use self::equalities::{KnownTable, known_columns};
-use self::equalities::{Within, equalities_of};
 pub(super) use self::insert::inserted;
 use self::insert::returns_own_id;
 pub use self::origins::Origins;

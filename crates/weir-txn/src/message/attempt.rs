@@ -1,5 +1,5 @@
-//! Attempts of an INSERT … ON CONFLICT at global keys (docs/internals/global-keys.md): it is run where its row would live, and begins again
-//! elsewhere if another shard has a row with the same key.
+//! Attempts of a statement at global keys (docs/internals/global-keys.md). An INSERT … ON CONFLICT is run where its row would live, and begins
+//! again elsewhere if another shard has a row with the same key; a statement that names its row by such a key is run where the row is.
 
 use std::sync::Arc;
 
@@ -17,25 +17,39 @@ pub enum Attempt {
     AtHome,
     /// As at first, when the owners have found no row with its keys: an error of the insertion stands.
     Unopposed,
+    /// An UPDATE, DELETE or SELECT … FOR UPDATE that names its row by a global key: at the key's owner, or where the owner has said that the
+    /// row is. It does nothing there if the row is elsewhere.
+    ByKey(ShardId),
 }
+
+/// Limit on the attempts of a statement that looks for its row by a key: the row has moved, or another one has got its key, before each. Then
+/// all shards are asked.
+pub(crate) const BY_KEY_MAX: u32 = 64;
 
 impl Attempt {
     /// The shards that run the statement: those of the first attempt, or the one where the row was seen.
     pub(crate) fn participants(self, first: &Arc<[ShardId]>) -> Arc<[ShardId]> {
         match self {
-            Attempt::AtConflict(shard) => [shard].into(),
+            Attempt::AtConflict(shard) | Attempt::ByKey(shard) => [shard].into(),
             Attempt::AtHome | Attempt::Unopposed => first.clone(),
         }
     }
 
     /// The call of this attempt.
     pub(crate) fn call(self, first: &Arc<Call>) -> Arc<Call> {
-        let of = |callee: &Callee| Callee::Attempt(Arc::new(callee.clone()), self);
-        let callee = match (&first.callee, self) {
-            (_, Attempt::AtHome) => return first.clone(),
-            (Callee::Serializable(callee), _) => Callee::Serializable(Arc::new(of(callee))),
-            (callee, _) => of(callee),
+        match self {
+            Attempt::AtHome => first.clone(),
+            _ => Arc::new(self.sent((**first).clone())),
+        }
+    }
+
+    /// The call, marked as of this attempt.
+    pub(crate) fn sent(self, first: Call) -> Call {
+        let of = |callee: Callee| Callee::Attempt(Arc::new(callee), self);
+        let callee = match first.callee {
+            Callee::Serializable(callee) => Callee::Serializable(Arc::new(of((*callee).clone()))),
+            callee => of(callee),
         };
-        Arc::new(Call { callee, ..(**first).clone() })
+        Call { callee, ..first }
     }
 }

@@ -44,7 +44,7 @@ pub enum Derived {
     Copy { number: u32, from: ShardId, table: TableId, old: Option<Vec<Value>>, new: Option<Vec<Value>> },
     /// At the shard where a row lives since an update: the row.
     Row { at: ShardId, table: TableId, values: Vec<Value> },
-    /// For the coordinator: an INSERT … ON CONFLICT of the table is to be undone, and begins again.
+    /// For the coordinator: a statement of the table is to be undone, and begins again.
     BeginAgain { table: TableId, attempt: Attempt },
 }
 

@@ -29,6 +29,7 @@ use crate::stream::RowQueue;
 
 pub use attachment::Attachment;
 pub use attempt::Attempt;
+pub(crate) use attempt::BY_KEY_MAX;
 pub use changed::{Changed, Check};
 pub use definition::{Change, Definition, PlanOf};
 pub use derived::{Derived, GlobalKey, ParentChange, WhyParent};
@@ -117,6 +118,11 @@ impl Callee {
             Callee::Serializable(callee) => callee.attempt(),
             _ => None,
         }
+    }
+
+    /// Returns whether it is sent to the shard where the row is that it names by a key.
+    pub(crate) fn is_by_key(&self) -> bool {
+        matches!(self.attempt(), Some(Attempt::ByKey(_)))
     }
 
     /// Returns whether builds that do not know [`Attempt`] cannot run it.

@@ -29,8 +29,8 @@ use crate::exec::call::needs_interactive_call;
 use crate::exec::gather::{Fetched, Gather};
 use crate::exec::program::{Program, Route};
 use crate::message::{
-    AdvisoryKey, Age, Begun, Call, Callee, Definition, Output, Progress, Reply, Request, Setting,
-    schema_has_changed,
+    AdvisoryKey, Age, Attempt, BY_KEY_MAX, Begun, Call, Callee, Definition, Output, Progress, Reply, Request,
+    Setting, schema_has_changed,
 };
 pub use at_snapshot::OfSnapshot;
 use at_snapshot::Snapshot;
@@ -480,14 +480,46 @@ impl Coordinator {
         now_ms: u64,
         tag: u64,
         call: Call,
-        (age, retries): (Age, u32),
+        attempt: (Age, u32),
         out: &mut Orders<Request, Event>,
     ) {
         let _watch = self.interrupts.watch(own_statement(tag));
-        let Route { participants, guarded, carries, interactive, .. } = match self.program.route(&call) {
-            Ok(route) => route,
-            Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
-        };
+        match self.program.route(&call) {
+            // A row that was not where it was looked for is looked for at all shards.
+            Ok(route) if attempt.1 > 0 => {
+                self.begin_routed(now_ms, tag, (call, Route { owner: None, ..route }), attempt, out);
+            }
+            Ok(route) => self.begin_routed(now_ms, tag, (call, route), attempt, out),
+            Err(error) => out.done.push((tag, Event::Answered(Err(error)))),
+        }
+    }
+
+    /// Begins a call again at that shard, which has the row that it names.
+    fn begin_at_home(
+        &mut self,
+        now_ms: u64,
+        tag: u64,
+        (call, home): (Call, ShardId),
+        attempt: (Age, u32),
+        out: &mut Orders<Request, Event>,
+    ) {
+        match self.program.route(&call) {
+            Ok(route) => {
+                self.begin_routed(now_ms, tag, (call, Route { owner: Some(home), ..route }), attempt, out);
+            }
+            Err(error) => out.done.push((tag, Event::Answered(Err(error)))),
+        }
+    }
+
+    fn begin_routed(
+        &mut self,
+        now_ms: u64,
+        tag: u64,
+        (call, route): (Call, Route),
+        (age, retries): (Age, u32),
+        out: &mut Orders<Request, Event>,
+    ) {
+        let Route { mut participants, owner, guarded, carries, interactive, .. } = route;
         if interactive {
             return self.begin_interactive(
                 now_ms,
@@ -498,12 +530,19 @@ impl Coordinator {
             );
         }
         if carries {
-            return self.begin_alone(now_ms, tag, (call, participants), (age, retries), out);
+            return self.begin_alone(now_ms, tag, (call, participants, owner), (age, retries), out);
         }
         let sequence = self.flights.next();
         let txn = TxnId { coordinator: self.id, sequence };
-        // Only guards make a call begin anew.
+        // Only guards, and rows that are elsewhere, make a call begin anew.
         let kept = (self.resends || participants.len() > 1 || guarded).then(|| call.clone());
+        let call = match owner {
+            Some(owner) => {
+                participants = vec![owner];
+                Attempt::ByKey(owner).sent(call)
+            }
+            None => call,
+        };
         let atomic = self.protocol == Protocol::RampFast;
         let begun = Begun { age, at_ms: now_ms };
         let incarnation = |shard| self.drains.incarnation(shard);
@@ -591,7 +630,7 @@ impl Coordinator {
     }
 
     fn perform(&mut self, now_ms: u64, sequence: u64, out: &mut Orders<Request, Event>) {
-        let (mut again, mut interactive) = (None, None);
+        let (mut again, mut interactive, mut elsewhere) = (None, None, None);
         for action in std::mem::take(&mut self.actions) {
             let Some(Flight::Transaction { tag, age, call, retries, .. }) = self.flights.get_mut(sequence)
             else {
@@ -618,10 +657,23 @@ impl Coordinator {
                     let call = call.take().expect("a call that may meet a guard is kept");
                     again = Some((*tag, call, *age, retries.saturating_add(1)));
                 }
+                Action::BeginAgain(attempt) => {
+                    let call = call.take().expect("a call of several shards is kept");
+                    let (of, attempts) = (*tag, (*age, retries.saturating_add(1)));
+                    match attempt {
+                        Attempt::ByKey(home) if *retries < BY_KEY_MAX => {
+                            elsewhere = Some((of, (call, home), attempts))
+                        }
+                        _ => again = Some((of, call, attempts.0, attempts.1)),
+                    }
+                }
                 Action::Settled => {
                     self.flights.end(sequence);
                 }
             }
+        }
+        if let Some((tag, call, attempt)) = elsewhere {
+            self.begin_at_home(now_ms, tag, call, attempt, out);
         }
         if let Some((tag, call, attempt)) = interactive {
             self.begin_interactive(now_ms, tag, (call, self.program.clone(), None), attempt, out);

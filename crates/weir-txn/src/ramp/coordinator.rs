@@ -12,7 +12,9 @@ use weir_core::round::{Ending, Waiting};
 use weir_types::memory::WorkingMemory;
 use weir_types::{SqlError, SqlState};
 
-use crate::message::{Answers, Begun, Call, Callee, Decision, Output, Reply, Request, too_large};
+use crate::message::{
+    Answers, Attempt, Begun, Call, Callee, Decision, Derived, Output, Reply, Request, too_large,
+};
 
 /// An effect of the coordinator's state machine.
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub enum Action {
     Answer(Result<Output, SqlError>),
     /// A guard asked for a retry: begin again under a new id and the same age.
     Retry,
+    /// The row that the statement names is elsewhere: begin again so, under a new id and the same age.
+    BeginAgain(Attempt),
     /// Every participant has committed or aborted: nothing is in flight any more.
     Settled,
 }
@@ -200,6 +204,15 @@ impl Transaction {
                 Phase::Executing { .. } => self.send(out),
                 _ => {}
             },
+            // The row that its statement names is elsewhere: nothing has happened.
+            Reply::Derived { derived, .. } if matches!(self.phase, Phase::Executing { .. }) => {
+                if let Some(error) = self.cancelled.take() {
+                    return self.finish(Err(error), out);
+                }
+                let attempt = derived.iter().find_map(Derived::attempt).unwrap_or(Attempt::AtHome);
+                self.phase = Phase::Ending(Ending::over());
+                out.extend([Action::BeginAgain(attempt), Action::Settled]);
+            }
             // Only the planted bug "no guards" prepares the only participant.
             Reply::Prepared { shard, timestamp, .. } if matches!(self.phase, Phase::Executing { .. }) => {
                 self.phase = Phase::Ending(Ending::commit([shard], timestamp));

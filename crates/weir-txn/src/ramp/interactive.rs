@@ -232,12 +232,23 @@ impl Interactive {
     }
 
     /// Begins a statement. `participants` in the order in which they are asked; at least one.
-    pub fn statement(&mut self, mut call: Call, participants: Vec<ShardId>, out: &mut Vec<Action>) {
+    pub fn statement(&mut self, call: Call, participants: Vec<ShardId>, out: &mut Vec<Action>) {
+        self.statement_by_key(call, participants, None, out);
+    }
+
+    /// As [`Interactive::statement`]. `owner`: of the global key that names the row of the statement, which is asked first.
+    pub fn statement_by_key(
+        &mut self,
+        mut call: Call,
+        participants: Vec<ShardId>,
+        owner: Option<ShardId>,
+        out: &mut Vec<Action>,
+    ) {
         assert!(self.is_between_statements(), "one statement after the other");
         if self.is_serializable && matches!(call.callee, Callee::Procedure(_) | Callee::Text(_)) {
             call.callee = Callee::Serializable(Arc::new(call.callee));
         }
-        self.begin_statement(Arc::new(call), participants.into(), out);
+        self.begin_statement(Arc::new(call), participants.into(), owner, out);
     }
 
     /// Sends the statement to its participants.
@@ -651,6 +662,8 @@ impl Interactive {
     /// A shard has withdrawn from a statement, or has refused the transaction without a record of why.
     fn on_busy(&mut self, shard: ShardId, out: &mut Vec<Action>) {
         match &mut self.phase {
+            // Older builds are answered for so.
+            Phase::Last { call, .. } if call.callee.is_by_key() => self.begin_attempt(Attempt::AtHome, out),
             // Its ABORT must not overtake requests that other shards have not answered: nothing would end what these begin.
             Phase::Parts { waiting, .. }
             | Phase::Deriving { waiting, .. }

@@ -59,6 +59,9 @@ impl<F: Faults> Exposed for Node<F> {
                     let is_here = shard == self.id() && call.args.is_empty();
                     (!is_here).then_some("a sequence of another shard")
                 }
+                Callee::Attempt(ref callee, _) if call.callee.is_by_key() => {
+                    self.refuses_attempt(*txn, callee, (call, &[self.id()]))
+                }
                 _ => self.refuses_call(*txn, call, &[self.id()]),
             },
             Request::Prepare { participants, .. } if participants.last() == Some(&self.id()) => {
@@ -90,10 +93,14 @@ impl<F: Faults> Exposed for Node<F> {
                     Callee::Procedure(_) | Callee::Text(_) => {
                         self.refuses_code(*txn, &work.call, &work.participants)
                     }
-                    Callee::Attempt(ref callee, _) => self.refuses_attempt(*txn, callee, work),
+                    Callee::Attempt(ref callee, _) => {
+                        self.refuses_attempt(*txn, callee, (&work.call, &work.participants))
+                    }
                     _ => Some("a serializable statement that is none"),
                 },
-                Callee::Attempt(callee, _) => self.refuses_attempt(*txn, callee, work),
+                Callee::Attempt(callee, _) => {
+                    self.refuses_attempt(*txn, callee, (&work.call, &work.participants))
+                }
                 Callee::Reads(reads) => self.refuses_reads(*txn, reads, work),
                 Callee::Barrier => {
                     let is_for_all = (0..shards).eq(work.participants.iter().copied());
@@ -360,11 +367,16 @@ impl<F: Faults> Node<F> {
     }
 
     /// A statement that begins again: at the shard of a row that it conflicts with, or where it began.
-    fn refuses_attempt(&self, txn: TxnId, callee: &Callee, work: &Work) -> Option<&'static str> {
+    fn refuses_attempt(
+        &self,
+        txn: TxnId,
+        callee: &Callee,
+        (call, participants): (&Call, &[ShardId]),
+    ) -> Option<&'static str> {
         if !matches!(callee, Callee::Text(_)) {
             return Some("an attempt of no statement");
         }
-        self.refuses_code(txn, &work.call, &work.participants)
+        self.refuses_code(txn, call, participants)
     }
 
     /// The same of a statement of an open transaction.
@@ -388,6 +400,10 @@ impl<F: Faults> Node<F> {
         }
         if let Some(Attempt::AtConflict(shard)) = call.callee.attempt() {
             let is_here = shard == self.id() && *participants == [shard];
+            return (!is_here).then_some("an attempt at another shard");
+        }
+        if let Some(Attempt::ByKey(shard)) = call.callee.attempt() {
+            let is_here = shard == self.id() && *participants == [shard] && procedure.named_row.is_some();
             return (!is_here).then_some("an attempt at another shard");
         }
         let Ok(expected) = program.participants(call) else {

@@ -128,7 +128,7 @@ impl<F: Faults> Node<F> {
     ) -> Result<Ran, Stop> {
         let read = match &result {
             Ok(_) | Err(Stop::Error(_)) => reads.take(),
-            Err(Stop::Held(_) | Stop::Pinned { .. }) => return result,
+            Err(Stop::Held(_) | Stop::Pinned { .. } | Stop::Elsewhere { .. }) => return result,
             // A worker runs it on tables that nobody else changes.
             Err(Stop::Long) => self.all_tables(),
         };

@@ -27,7 +27,9 @@ use crate::exec::program::Program;
 use crate::exec::sequences::Sequences;
 use crate::exec::worker::ClaimsOf;
 use crate::faults::{Faults, NoFaults};
-use crate::message::{Age, Begun, Call, Callee, Decision, Progress, Reply, Request, schema_has_changed};
+use crate::message::{
+    Age, Begun, Call, Callee, Decision, Derived, Progress, Reply, Request, forgotten, schema_has_changed,
+};
 use crate::shard::definitions::Barrier;
 use crate::shard::exposed::{ATTEMPTS_FROM, DERIVED_FROM, keys_of_older_build};
 use crate::shard::in_doubt::InDoubt;
@@ -55,6 +57,8 @@ const BARRIERS_FROM: u16 = 8;
 const WORK_AND_BIND_FROM: u16 = 9;
 /// First protocol version in which entries of global keys are read.
 const ENTRIES_FROM: u16 = 9;
+/// First protocol version that knows [`Attempt::ByKey`].
+const BY_KEY_FROM: u16 = 10;
 
 /// Where a run puts its writes.
 pub(crate) enum Target<'a> {
@@ -284,6 +288,13 @@ impl<F: Faults> Shard for Node<F> {
             });
         }
         match request {
+            // The coordinator asks all shards then.
+            Request::Execute { txn, call, .. } if version < BY_KEY_FROM && call.callee.is_by_key() => {
+                Some(Reply::Busy { txn: *txn, shard })
+            }
+            Request::Work { txn, work, .. } if version < BY_KEY_FROM && work.call.callee.is_by_key() => {
+                Some(Reply::Busy { txn: *txn, shard })
+            }
             Request::Execute { txn, call, .. }
                 if version < SET_SEQUENCE_FROM && matches!(call.callee, Callee::SetSequence { .. }) =>
             {
@@ -650,6 +661,11 @@ impl<F: Faults> Node<F> {
                 self.answer(txn, reply, out);
             }
             Stop::Long => self.run_beside(request, out),
+            Stop::Elsewhere { table, attempt } => {
+                let (txn, derived) = (request.txn(), vec![Derived::BeginAgain { table, attempt }]);
+                let reply = Box::new(Reply::Executed { txn, result: Err(forgotten()) });
+                self.answer(txn, Reply::Derived { derived, reply }, out);
+            }
             stop @ (Stop::Held(_) | Stop::Pinned { .. }) => {
                 let holders = self.holders(stop);
                 self.wait_for(holders, request, out);

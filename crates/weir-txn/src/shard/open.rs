@@ -245,6 +245,7 @@ impl<F: Faults> Node<F> {
         let result = match self.do_step(&mut open, (txn, &work, role), timestamp) {
             Ok(done) => Ok(done),
             Err(Stop::Error(error)) => Err(error),
+            Err(Stop::Elsewhere { .. }) => unreachable!("what the run has derived says so"),
             Err(Stop::Long) => {
                 self.open.insert(txn, open);
                 return self.run_beside(Request::Work { txn, begun, work }, out);
@@ -498,7 +499,7 @@ impl<F: Faults> Node<F> {
                 // None: it has ended since a worker met it.
                 prepared.find(|(_, prepared)| has(prepared)).map(|(holder, _)| *holder).into_iter().collect()
             }
-            Stop::Error(_) | Stop::Long => unreachable!("nobody holds it up"),
+            Stop::Error(_) | Stop::Long | Stop::Elsewhere { .. } => unreachable!("nobody holds it up"),
         }
     }
 

@@ -230,7 +230,7 @@ impl<'a> Equalities<'a> {
 }
 
 /// Equalities of the columns of a query, UPDATE or DELETE.
-pub(super) fn equalities_of(statement: &Statement) -> Equalities<'_> {
+pub(in crate::exec) fn equalities_of(statement: &Statement) -> Equalities<'_> {
     let mut equalities = Equalities::default();
     let (target, others, filter, returning) = match statement {
         Statement::Query(query) => {

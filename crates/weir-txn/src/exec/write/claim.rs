@@ -164,6 +164,17 @@ impl<F: Faults> Run<'_, F> {
         }
     }
 
+    /// Waits for a prepared transaction that deletes the row or changes its key: it may have committed elsewhere.
+    pub(in crate::exec) fn wait_for_prepared_removal(&self, table: TableId, row: u32) -> Result<(), Stop> {
+        match self.fragment.claims.is_empty() {
+            true => Ok(()),
+            false => {
+                let claim = Claim::row(table, row, LockStrength::KeyShare);
+                self.wait_for_those_prepared(self.claims_against(&claim))
+            }
+        }
+    }
+
     /// Waits for those of the transactions that are prepared; no run waits here for one that is open.
     fn wait_for_those_prepared(&self, mut holders: Holders) -> Result<(), Stop> {
         if !holders.is_empty() {
@@ -267,7 +278,7 @@ impl<F: Faults> Run<'_, F> {
     }
 
     /// Waits for a prepared transaction that is about to insert the key: it may have committed elsewhere. Nobody waits for one that is open.
-    pub(super) fn wait_for_prepared_key(
+    pub(in crate::exec) fn wait_for_prepared_key(
         &self,
         table: TableId,
         index: IndexId,

@@ -38,6 +38,21 @@ impl<F: Faults> Run<'_, F> {
         self.ran.derived.push(Derived::BeginAgain { table, attempt });
     }
 
+    /// Ends the run of a statement whose row is elsewhere. Only of a transaction does the coordinator take what a run has derived.
+    pub(in crate::exec) fn goes_elsewhere(
+        &mut self,
+        table: TableId,
+        attempt: Attempt,
+    ) -> Result<Vec<Value>, Stop> {
+        match self.fragment.open.is_some() {
+            true => {
+                self.begin_again(table, attempt);
+                Ok(Vec::new())
+            }
+            false => Err(Stop::Elsewhere { table, attempt }),
+        }
+    }
+
     /// The row that was seen here is not here. A transaction that has inserted it, and has committed at the owner of the key, may be prepared
     /// here.
     pub(super) fn return_home(&mut self, insert: &CompiledInsert, values: &[Value]) -> Result<(), Stop> {
@@ -69,6 +84,20 @@ impl<F: Faults> Run<'_, F> {
         let Some(entry) = self.fragment.storage.get(entries, 0, bytes) else { return Ok(None) };
         self.wait_for_key(entries, entry.row)?;
         Ok(self.home_in(entries, entry))
+    }
+
+    /// Where the entry of a key says that its row lives. Nobody has to wait for it: whether the row is there is seen there.
+    pub(in crate::exec) fn home_by_entry(
+        &mut self,
+        key: GlobalKey,
+        bytes: &KeyBytes,
+    ) -> Result<Option<ShardId>, Stop> {
+        let Some(entries) = self.fragment.program.schema.entries_of(key.table, key.index) else {
+            return Ok(None);
+        };
+        self.settle(entries)?;
+        let entry = self.fragment.storage.get(entries, 0, bytes);
+        Ok(entry.and_then(|entry| self.home_in(entries, entry)))
     }
 
     /// The home that the entry names, behind the columns of its key.

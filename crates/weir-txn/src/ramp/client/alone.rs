@@ -16,7 +16,7 @@ impl Coordinator {
         &mut self,
         now_ms: u64,
         tag: u64,
-        (call, participants): (Call, Vec<ShardId>),
+        (call, participants, owner): (Call, Vec<ShardId>, Option<ShardId>),
         (age, retries): (Age, u32),
         out: &mut Orders<Request, Event>,
     ) {
@@ -27,7 +27,7 @@ impl Coordinator {
         let retries_max = if self.resends { AGAIN_MAX } else { RETRIES_MAX };
         let machine = Interactive::begin_alone(
             (txn, Begun { age, at_ms: now_ms }, self.links()),
-            (call.clone(), participants),
+            (call.clone(), participants, owner),
             // Who has met a holder in its last round waits there at its next attempt.
             Alone { look, may_begin_again: retries < retries_max, binds_with_last_round: retries == 0 },
             &mut self.actions,

@@ -77,13 +77,13 @@ impl Coordinator {
                             out,
                         );
                     }
-                    Ok((_, Route { participants, locks, .. })) => {
+                    Ok((_, Route { participants, owner, locks, .. })) => {
                         let callee = match locks {
                             true => Callee::Serializable(Arc::new(call.callee)),
                             false => call.callee,
                         };
                         let (machine, actions) = self.open_machine(sequence);
-                        machine.statement(Call { callee, ..call }, participants, actions);
+                        machine.statement_by_key(Call { callee, ..call }, participants, owner, actions);
                     }
                     Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
                 }
@@ -290,7 +290,8 @@ impl Coordinator {
                 Action::Answer(result) => {
                     out.done.push((*tag, Event::Answered(result.map(Output::unpacked))));
                 }
-                Action::Retry => again = self.take_alone(sequence),
+                // Only calls that are no transactions begin again by an action.
+                Action::Retry | Action::BeginAgain(_) => again = self.take_alone(sequence),
                 Action::Settled => {
                     if let Some(Flight::Open { name, .. }) = self.flights.end(sequence) {
                         self.open.remove(&name);

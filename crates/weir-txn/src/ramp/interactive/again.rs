@@ -1,5 +1,5 @@
-//! Statements that begin again within their transaction (docs/internals/global-keys.md, 3.10): an INSERT … ON CONFLICT is undone at all shards,
-//! and run where a row is that it conflicts with.
+//! Statements that begin again within their transaction (docs/internals/global-keys.md, 3.10 and 3.18): an INSERT … ON CONFLICT is undone at
+//! all shards, and run where a row is that it conflicts with; a statement that names its row by a global key is run where the row is.
 //!
 //! Nothing of an attempt remains but the shards that took part in it, and the intervals that a serializable one has locked. So each attempt is
 //! judged as if it were the first, and a report that is late costs another attempt.
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use weir_core::ids::ShardId;
 
 use super::{Action, Interactive, Phase, RolledBack, gave_up};
-use crate::message::{Attempt, Call, Derived};
+use crate::message::{Attempt, BY_KEY_MAX, Call, Derived};
 
 /// Limit on the attempts of a statement, each of which has met a row that another transaction has inserted or deleted meanwhile.
 const ATTEMPTS_MAX: u32 = 10_000;
@@ -30,12 +30,12 @@ impl Interactive {
         &mut self,
         call: Arc<Call>,
         participants: Arc<[ShardId]>,
+        owner: Option<ShardId>,
         out: &mut Vec<Action>,
     ) {
         let (after, attempts) = (self.number, 1);
-        self.statement =
-            Some(Statement { call: call.clone(), participants: participants.clone(), after, attempts });
-        self.attempt(call, participants, out);
+        self.statement = Some(Statement { call, participants, after, attempts });
+        self.begin_attempt(owner.map_or(Attempt::AtHome, Attempt::ByKey), out);
     }
 
     /// How the statement is to begin again, as far as the shards have reported.
@@ -46,8 +46,22 @@ impl Interactive {
         next.filter(|next| *next != Attempt::Unopposed || !self.derived.iter().any(is_asked))
     }
 
+    /// Begins the statement again, after it has been undone.
+    pub(super) fn begin_again_after(&mut self, last: &Call, attempt: Attempt, out: &mut Vec<Action>) {
+        if !last.callee.is_by_key() {
+            return self.undo_for(attempt, out);
+        }
+        // It has done nothing where its row is not.
+        let Some(statement) = &mut self.statement else { return };
+        statement.attempts += 1;
+        match statement.attempts <= BY_KEY_MAX {
+            true => self.begin_attempt(attempt, out),
+            false => self.begin_attempt(Attempt::AtHome, out),
+        }
+    }
+
     /// Undoes the statement; then it begins again.
-    pub(super) fn undo_for(&mut self, attempt: Attempt, out: &mut Vec<Action>) {
+    fn undo_for(&mut self, attempt: Attempt, out: &mut Vec<Action>) {
         let Some(statement) = self.statement.as_mut().filter(|one| one.attempts < ATTEMPTS_MAX) else {
             return self.fail(gave_up(), out);
         };
@@ -57,11 +71,11 @@ impl Interactive {
         self.begin_to_roll_back(after, RolledBack::BeginsAgain(attempt), out);
     }
 
-    /// The statement has been undone at all shards.
+    /// Sends the statement to the shards of that attempt. Nothing of an earlier one is left.
     pub(super) fn begin_attempt(&mut self, attempt: Attempt, out: &mut Vec<Action>) {
         let Some(Statement { call, participants, .. }) = &self.statement else { return };
         let (call, participants) = (attempt.call(call), attempt.participants(participants));
-        self.phase = Phase::Idle;
+        (self.phase, self.kept) = (Phase::Idle, None);
         self.attempt(call, participants, out);
     }
 }

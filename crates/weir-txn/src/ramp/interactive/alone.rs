@@ -18,16 +18,16 @@ pub(crate) struct Alone {
 }
 
 impl Interactive {
-    /// Begins a transaction of that statement. `participants` as in [`Interactive::statement`].
+    /// Begins a transaction of that statement. `participants` and `owner` as in [`Interactive::statement_by_key`].
     pub(crate) fn begin_alone(
         (txn, begun, links): (TxnId, Begun, Links),
-        (call, participants): (Call, Vec<ShardId>),
+        (call, participants, owner): (Call, Vec<ShardId>, Option<ShardId>),
         alone: Alone,
         out: &mut Vec<Action>,
     ) -> Interactive {
         let mut begun = Interactive::begin(txn, begun, links);
         (begun.is_ended, begun.alone) = (true, Some(alone));
-        begun.statement(call, participants, out);
+        begun.statement_by_key(call, participants, owner, out);
         begun
     }
 

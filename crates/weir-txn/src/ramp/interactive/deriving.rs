@@ -23,7 +23,7 @@ impl Interactive {
     /// succeeded. `statement`: what has derived them.
     pub(super) fn carry(&mut self, statement: &Call, out: &mut Vec<Action>) {
         if let Some(attempt) = self.next_attempt() {
-            return self.undo_for(attempt, out);
+            return self.begin_again_after(statement, attempt, out);
         }
         let Some(stage) = self.derived.iter().map(Derived::stage).min() else {
             return self.end_statement(out);

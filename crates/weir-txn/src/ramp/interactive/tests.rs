@@ -93,6 +93,7 @@ fn said(action: Action) -> String {
             format!("error {}{beside}", error.state())
         }
         Action::Retry => "again".to_owned(),
+        Action::BeginAgain(attempt) => format!("again {attempt:?}"),
         Action::Settled => "settled".to_owned(),
     }
 }
@@ -111,7 +112,7 @@ impl Script {
     fn alone(resends: bool, participants: &[ShardId], alone: Alone) -> Script {
         let mut out = Vec::new();
         let terms = (TXN, begun(), Links { shards: SHARDS, resends });
-        let statement = (call(Callee::Procedure(0)), participants.to_vec());
+        let statement = (call(Callee::Procedure(0)), participants.to_vec(), None);
         let machine = Interactive::begin_alone(terms, statement, alone, &mut out);
         Script { machine, out }
     }
