@@ -171,9 +171,11 @@ impl<'a> Receiver<'a> {
                 let _ = pending.await;
                 return Err(Error::Sql(error));
             }
+            stream.give_back(rows);
         };
         while let Some(rows) = stream.take() {
             client.send(&rows, of).await.map_err(Error::Sql)?;
+            stream.give_back(rows);
         }
         Ok(result)
     }

@@ -23,6 +23,10 @@ const FULL_BYTES: usize = 1 << 20;
 /// Bytes of rows that a worker collects before it puts them into its queue.
 const BATCH_BYTES: usize = 64 << 10;
 
+/// Batches of rows whose memory is kept for later ones; those of large rows are not worth it.
+const SPARE_MAX: usize = 4;
+const SPARE_ROWS: usize = 64;
+
 pub type Row = Vec<Value>;
 
 /// The rows of one query, a queue of each shard that runs it.
@@ -53,6 +57,8 @@ struct State {
     /// The session relies on `is_settled`: the rows are those of this read, or the query fails.
     is_kept: bool,
     waker: Option<Waker>,
+    /// Rows that the session is done with, for the next batches.
+    spare: Vec<Vec<Row>>,
 }
 
 /// Instead of a round: the rows are those of the shard's answer.
@@ -92,12 +98,29 @@ enum Gate {
 pub struct Batch {
     rows: Vec<Row>,
     bytes: usize,
+    /// Rows that the session is done with. Their memory is used again, so that it does not go from one thread's heap to the other's.
+    spare: Vec<Row>,
 }
 
 impl Batch {
-    pub fn push(&mut self, row: Row) {
-        self.bytes += Value::row_bytes(&row);
-        self.rows.push(row);
+    /// Takes the values of the row, and leaves another one for the next values.
+    pub fn push(&mut self, row: &mut Row) {
+        self.bytes += Value::row_bytes(row);
+        let spare = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(row.len()));
+        self.rows.push(std::mem::replace(row, spare));
+    }
+
+    /// The batch, and an empty one for the next rows.
+    pub fn cut(&mut self) -> Batch {
+        let spare = std::mem::take(&mut self.spare);
+        std::mem::replace(self, Batch { spare, ..Batch::default() })
+    }
+
+    /// Takes rows of the queue whose memory can be used again, unless it has some.
+    pub fn refill(&mut self, queue: &RowQueue) {
+        if self.spare.is_empty() {
+            self.spare = queue.of.lock().spare.pop().unwrap_or_default();
+        }
     }
 
     pub fn is_large(&self) -> bool {
@@ -168,7 +191,7 @@ impl Queue {
 
     fn take(&mut self, has_room: &Condvar) -> Option<Vec<Row>> {
         let was_full = self.is_full();
-        let Batch { rows, bytes } = self.batches.pop_front()?;
+        let Batch { rows, bytes, .. } = self.batches.pop_front()?;
         self.is_taken = true;
         self.bytes -= bytes;
         if was_full && !self.is_full() {
@@ -224,6 +247,14 @@ impl RowStream {
             if !rows.is_empty() {
                 return Some(rows);
             }
+        }
+    }
+
+    /// Takes back rows that the session is done with.
+    pub fn give_back(&self, rows: Vec<Row>) {
+        let mut state = self.lock();
+        if state.spare.len() < SPARE_MAX && rows.len() >= SPARE_ROWS {
+            state.spare.push(rows);
         }
     }
 
@@ -348,7 +379,7 @@ impl RowQueue {
         if !rows.is_empty() && !is_satisfied {
             let bytes = rows.iter().map(|row| Value::row_bytes(row)).sum();
             queue.bytes = bytes;
-            queue.batches.push_back(Batch { rows, bytes });
+            queue.batches.push_back(Batch { rows, bytes, spare: Vec::new() });
         }
         self.of.wake(state);
     }
@@ -451,7 +482,7 @@ mod tests {
 
     fn batch(rows: i64) -> Batch {
         let mut batch = Batch::default();
-        (0..rows).for_each(|row| batch.push(vec![Value::Int(row)]));
+        (0..rows).for_each(|row| batch.push(&mut vec![Value::Int(row)]));
         batch
     }
 

@@ -625,8 +625,8 @@ impl Gather {
         (program, transaction_time): (&Program, TransactionTime),
     ) -> Option<Result<Vec<Vec<Value>>, SqlError>> {
         let mut found = Vec::new();
-        let mut take = |row| {
-            found.push(row);
+        let mut take = |row: &mut Row| {
+            found.push(std::mem::take(row));
             Ok(())
         };
         let ran = self.run_part_into(at, values, rows, (program, transaction_time), &mut take)?;
@@ -647,7 +647,7 @@ impl Gather {
             cx.frame.begin_statement();
             let _ = part.query.execute(cx, &mut |_, row| {
                 check()?;
-                take(std::mem::take(row))?;
+                take(row)?;
                 Ok(ControlFlow::Continue(()))
             })?;
             Ok(())
@@ -680,8 +680,8 @@ impl Merged {
     }
 }
 
-/// Takes the rows of a query one by one.
-pub(crate) type TakeRow<'a> = dyn FnMut(Row) -> Result<(), SqlError> + 'a;
+/// Takes the values of the rows of a query one by one, and may leave another row for the next values.
+pub(crate) type TakeRow<'a> = dyn FnMut(&mut Row) -> Result<(), SqlError> + 'a;
 
 impl QueryPart {
     /// Shards that run it; at least one, since an aggregate over no rows is a row too.

@@ -271,17 +271,18 @@ impl Sender {
         Sender { queue, run, moment, batch: Batch::default(), allocated: allocated() }
     }
 
-    fn take(&mut self, row: Row) -> Result<(), SqlError> {
+    fn take(&mut self, row: &mut Row) -> Result<(), SqlError> {
         self.batch.push(row);
         if self.batch.is_large() { self.send() } else { Ok(()) }
     }
 
     /// Puts the batch into the queue, and waits until there is room for more.
     fn send(&mut self) -> Result<(), SqlError> {
-        let batch = std::mem::take(&mut self.batch);
+        let batch = self.batch.cut();
         // What the query has taken for itself since remains its own.
         pass_on((allocated() - self.allocated).clamp(0, batch.allocated()));
         self.queue.put(self.run, batch);
+        self.batch.refill(&self.queue);
         let mut look_every = LOOK_EVERY[0];
         while self.queue.is_full() {
             self.moment.rest_for_reader(&mut || self.queue.wait_for_room(look_every));
