@@ -123,7 +123,10 @@ impl Prepared {
             _ => unreachable!("a wish of what was prepared is a call or a read"),
         };
         let owner = program.asks_owner(&call);
-        let mut shards = owner.map_or_else(|| program.participants(&call), |owner| Ok(vec![owner]))?;
+        let mut shards = match owner {
+            Some(owner) => vec![owner],
+            None => program.participants_by_itself(&call)?,
+        };
         let decides = shards.last().copied().filter(|_| shards.len() > 1);
         shards.sort_unstable();
         let others = shards.len() as u32 - 1;
@@ -157,12 +160,16 @@ impl Prepared {
         let (mut round_trips, mut messages) = (1 + u32::from(others > 0), 3 * others + 2);
         let mut at_owners = String::new();
         let mut why = plan.as_ref().map(|plan| plan.why.clone()).unwrap_or_default();
-        if runs.carries {
+        let asks_owners_at_once = runs.inserted_keys.is_some();
+        if runs.carries && !asks_owners_at_once {
             // The statement, then its writes at owners of keys, which prepare with them, and the decision. All other shards may be owners.
             let owners = u32::from(of) - 1;
             round_trips += 2;
             messages = 2 * (others + 1) + 3 * owners + 2;
             at_owners = "; round trips and messages are those with one round at other shards, which own its unique keys or have parents of its rows; one more where they have children of them".to_owned();
+        }
+        if asks_owners_at_once {
+            at_owners += "; the owners of its unique keys are asked at the same time: where another transaction holds one, the statement begins again and waits there";
         }
         if owner.is_some() {
             (round_trips, messages) = (round_trips + 1, messages + 2);

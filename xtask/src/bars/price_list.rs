@@ -126,10 +126,11 @@ fn write(weir: &Weir, effort: Effort, rows: &[(&str, Vec<Option<Prices>>)]) -> R
          ## Counted\n\n\
          Averages over 400 statements with different values. *Round trips*: how often the client's node waits for shards before the \
          answer. *Requests*: messages to shards, those behind the answer included: COMMIT, and the end of a read, which nobody answers. A quarter of all entries is where the \
-         row is, and costs nothing. A look-up by a global key asks the owner of the key where the row is, and then the row's shard; all shards, in one round trip more, while a transaction holds the key. The test \
+         row is, and costs nothing. A look-up by a global key asks the owner of the key where the row is, and then the row's shard; all shards, in one round trip more, while a transaction holds the key. An UPDATE by a global key runs at the owner if the row is there, and else at the shard that the owner names. The test \
          `simulated::price_list` counts them.\n\n\
          {counted}\n\
-         An INSERT or UPDATE that writes entries elsewhere is `Work` at the row's shard, `WorkAndBind` at the owners of its keys, and `Finish` at the row's shard: three round trips. \
+         An INSERT of one row whose keys follow from its arguments is `Prepare` at the owners of its keys, and `Decide` at the row's shard: two round trips. \
+         Another INSERT, an UPDATE or a DELETE that writes entries elsewhere is `Work` at the row's shard, `WorkAndBind` at the owners of its keys, and `Finish` at the row's shard: three round trips. \
          If an owner's key is held by another transaction, the statement begins again and waits there: two round trips more. Within BEGIN … COMMIT a \
          statement costs two round trips, and COMMIT two.\n\n\
          ## Measured\n\n\

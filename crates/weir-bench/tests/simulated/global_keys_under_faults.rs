@@ -58,7 +58,8 @@ i = \"uniform(1, 8)\"
 ";
 
 const INSERT: &str = "INSERT INTO member VALUES ($1, $2, $1, NULL)";
-const INSERT_BOTH: &str = "INSERT INTO member VALUES ($1, $2, $3, NULL)";
+/// Its keys do not follow from arguments, as far as the compiler looks: a transaction carries its entries.
+const INSERT_BOTH: &str = "INSERT INTO member SELECT $1, $2, $3, NULL";
 const UPSERT: &str = "INSERT INTO member VALUES ($1, $2, $1, NULL) ON CONFLICT (email) DO UPDATE SET visits = member.visits + 1";
 const UNLESS_THERE: &str = "INSERT INTO member VALUES ($1, $2, $1, NULL) ON CONFLICT (email) DO NOTHING";
 const REKEY: &str = "UPDATE member SET email = $2 WHERE email = $1";

@@ -84,12 +84,6 @@ fn source_of(
 ) -> Option<Source> {
     let class = equalities.find(*equalities.classes.get(&column)?);
     let value = equalities.known[class]?;
-    let is_text = |ty: &SqlType| matches!(ty.base(), SqlType::Text | SqlType::Varchar(_));
-    let is_same_key = |a: &SqlType, b: &SqlType| {
-        a.is_integer() && b.is_integer()
-            || is_text(a) && is_text(b)
-            || matches!((a.base(), b.base()), (SqlType::Uuid, SqlType::Uuid))
-    };
     if !is_same_key(ty, &value.ty) {
         return None;
     }
@@ -97,6 +91,14 @@ fn source_of(
         [source] if !source.is_elements() && *source != Source::Own => Some(source.clone()),
         _ => None,
     }
+}
+
+/// Returns whether equal values of the two types are the same key.
+pub(super) fn is_same_key(a: &SqlType, b: &SqlType) -> bool {
+    let is_text = |ty: &SqlType| matches!(ty.base(), SqlType::Text | SqlType::Varchar(_));
+    a.is_integer() && b.is_integer()
+        || is_text(a) && is_text(b)
+        || matches!((a.base(), b.base()), (SqlType::Uuid, SqlType::Uuid))
 }
 
 impl<F: Faults> Run<'_, F> {

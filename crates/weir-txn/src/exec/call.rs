@@ -36,7 +36,7 @@ use super::sequences::CallEnvironment;
 use super::worker::ClaimsOf;
 use crate::claims::{Claim, Holders, Interval, Reserved};
 use crate::faults::Faults;
-use crate::message::{Answers, Attempt, Call, Changed, Derived, Output, SequenceValue, Setting};
+use crate::message::{Answers, Attempt, Call, Changed, Derived, GlobalKey, Output, SequenceValue, Setting};
 use crate::storage::{Workspace, Write, WriteSet};
 
 /// Role of this shard in the transaction.
@@ -221,6 +221,7 @@ pub fn run<F: Faults>(fragment: Fragment<'_, F>, call: &Call, scratch: &mut Scra
         unmet: Vec::new(),
         elsewhere: Vec::new(),
         moved: Vec::new(),
+        named_keys: Vec::new(),
         is_copying: false,
         cascaded: Vec::new(),
         acting: Vec::new(),
@@ -240,7 +241,10 @@ pub fn run<F: Faults>(fragment: Fragment<'_, F>, call: &Call, scratch: &mut Scra
         _ if run.fragment.derived.is_some() => run.carry_out(),
         (None, width) if width > 0 && call.args.len() > width => run.rows(procedure, call.args.chunks(width)),
         _ => match run.looks_for_its_row(&call.args) {
-            Ok(None) => run.procedure(procedure, &call.args),
+            Ok(None) => {
+                let added = run.add_named_entries(&call.args);
+                added.and_then(|()| run.procedure(procedure, &call.args))
+            }
             Ok(Some((table, attempt))) => run.goes_elsewhere(table, attempt),
             Err(stop) => Err(stop),
         },
@@ -322,6 +326,8 @@ pub(super) struct Run<'a, F> {
     pub(super) elsewhere: Vec<Later>,
     /// Rows that live on other shards since the statement has changed them.
     pub(super) moved: Vec<(TableId, u32)>,
+    /// Keys of the row that the call inserts, whose entries their owners add at the same time.
+    pub(super) named_keys: Vec<(GlobalKey, Vec<Value>)>,
     /// It writes this shard's copy of a row that another shard has written first.
     pub(super) is_copying: bool,
     /// Rows that are to be deleted because their parents have gone.
@@ -434,9 +440,12 @@ impl<'a, F: Faults> Run<'a, F> {
             self.look(&all)?;
         }
         let is_carried = self.fragment.open.is_some() || self.fragment.bugs.ends_without_carrying();
-        match self.ran.derived.is_empty() || is_carried {
-            true => Ok(values),
-            false => Err(internal("writes at other shards that nobody carries to them".to_owned())),
+        match self.ran.derived.first() {
+            Some(one) if self.fragment.attempt.is_some_and(Attempt::is_with_keys) => {
+                Err(Stop::Elsewhere { table: one.constraint().0, attempt: Attempt::AtHome })
+            }
+            _ if self.ran.derived.is_empty() || is_carried => Ok(values),
+            _ => Err(internal("writes at other shards that nobody carries to them".to_owned())),
         }
     }
 

@@ -22,8 +22,9 @@ use super::compiler::Compiler;
 use super::expr::CompiledExpr;
 use super::first_rows::{CompiledFirstRows, FirstRows};
 use super::flow::Participation;
-use super::foreseen::{foretold, is_of_one_message};
+use super::foreseen::{foretold, is_of_one_message, owns_drawn};
 use super::gathered::{CompiledMerge, PartSource, of_rows};
+use super::inserted_keys::InsertedKeys;
 use super::plpgsql::Isolation;
 use super::plpgsql::code::{Code, Owner, ProcedureStatement};
 use super::program::{
@@ -36,7 +37,7 @@ use super::slice;
 use super::slots::{Slot, SlotAllocator};
 use super::walk;
 use super::write::{CompiledUpdate, Hold, TableRules};
-use crate::storage::{IndexId, Schema};
+use crate::storage::{IndexId, IndexSchema, Schema};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -228,6 +229,23 @@ fn first_rows_of_all<'a>(router: &Router<'_>, procedure: &'a Procedure) -> Optio
     found
 }
 
+/// The global keys of the row that an INSERT of one row gives.
+fn inserted_keys(
+    router: &Router<'_>,
+    (schema, shards): (&Schema, u16),
+    origins: &Origins,
+    procedure: &Procedure,
+) -> Option<InsertedKeys> {
+    let mut found = None;
+    each_statement(&procedure.body, &mut |statement, _| {
+        if let Statement::Insert(insert) = statement {
+            let is_owned = |index: &IndexSchema| owns_drawn(router.catalog, shards, insert, index);
+            found = InsertedKeys::of(router, schema, (origins, insert), &is_owned);
+        }
+    });
+    found
+}
+
 /// Why a statement of the procedure cannot run by itself, which an interactive call would need; `None`: all can.
 fn refused_statement(
     application: &Application,
@@ -280,10 +298,11 @@ impl<'a> ProcedureCompiler<'a> {
         let guarded = Guarded::of(&application.catalog, router.plan, index);
         let mut participants = Participation::of(&router, application, &guarded, procedure);
         let is_one_statement = text.is_some_and(|text| !is_block(&text.sql));
-        let (mut carries, mut meets_actions, mut moves) = (false, false, None);
+        let (mut carries, mut carries_else, mut meets_actions, mut moves) = (false, false, false, None);
         if shards > 1 && read.is_none() {
             let foretold = foretold(&router, (schema, rules, shards), (procedure, is_one_statement));
-            (carries, meets_actions) = (foretold.carries, foretold.meets_actions);
+            (carries, meets_actions) = (foretold.carries || foretold.inserts_entries, foretold.meets_actions);
+            carries_else = foretold.carries;
             participants.met = foretold.refusals;
             if let Some(why) = foretold.by_statements {
                 participants.everywhere = true;
@@ -298,6 +317,10 @@ impl<'a> ProcedureCompiler<'a> {
         let origins = Origins::of(procedure);
         let named_row = match shards > 1 && read.is_none() && is_one_statement {
             true => NamedRow::of(&router, schema, &origins, &procedure.body).map(Box::new),
+            false => None,
+        };
+        let inserted_keys = match carries && !carries_else && is_one_statement {
+            true => inserted_keys(&router, (schema, shards), &origins, procedure).map(Box::new),
             false => None,
         };
         let transaction = router.plan.transactions.iter().find(|transaction| transaction.procedure == index);
@@ -396,6 +419,7 @@ impl<'a> ProcedureCompiler<'a> {
             watched: None,
             first_rows,
             named_row,
+            inserted_keys,
             isolation,
             in_order,
             carries,

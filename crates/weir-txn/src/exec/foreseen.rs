@@ -83,6 +83,8 @@ pub struct Foretold {
     pub refusals: Vec<SqlError>,
     /// It may derive writes for other shards: of entries of global keys, or for foreign keys.
     pub carries: bool,
+    /// It may derive entries of rows that it inserts.
+    pub inserts_entries: bool,
     /// See [`CompiledProcedure::meets_actions`](super::program::CompiledProcedure).
     pub meets_actions: bool,
     /// Reason why each of its statements has to be one by itself.
@@ -127,6 +129,7 @@ pub fn foretold(
     let foretold = Foretold {
         refusals: Vec::new(),
         carries: false,
+        inserts_entries: false,
         meets_actions: false,
         by_statements: None,
         moves: None,
@@ -288,8 +291,9 @@ impl Foreseen<'_> {
                     self.refuse(inserts_elsewhere(&self.catalog().table(insert.table).name));
                 }
                 let schema = self.schema.table(insert.table);
-                let has_entry = |key: &EntriesSchema| !self.owns_drawn(insert, &schema.indexes[key.index]);
-                self.foretold.carries |= schema.entries.iter().any(has_entry);
+                let is_owned = |index: &IndexSchema| owns_drawn(self.catalog(), self.shards, insert, index);
+                let has_entry = |key: &EntriesSchema| !is_owned(&schema.indexes[key.index]);
+                self.foretold.inserts_entries |= schema.entries.iter().any(has_entry);
                 self.parents_of_inserted(insert);
                 self.global_arbiter(insert);
                 let Some(conflict) = &insert.on_conflict else { return };
@@ -304,21 +308,6 @@ impl Foreseen<'_> {
                 }
             }
         }
-    }
-
-    /// Returns whether each shard owns the keys of the rows that it inserts: ids that it draws from its share of a sequence.
-    fn owns_drawn(&self, insert: &Insert, index: &IndexSchema) -> bool {
-        let [IndexColumn { column: Some(column), .. }] = &index.columns[..] else { return false };
-        let InsertSource::Values(rows) = &insert.source else { return false };
-        let is_drawn = |value: &Expr| match &value.kind {
-            ExprKind::NextValue(sequence) => {
-                let sequence = self.catalog().sequence(*sequence);
-                !sequence.cycle && has_a_share_for_each(sequence, self.shards)
-            }
-            _ => false,
-        };
-        insert.on_conflict.is_none()
-            && rows.iter().all(|row| inserted(insert, row, *column).is_some_and(is_drawn))
     }
 
     fn assigned(
@@ -401,6 +390,21 @@ impl Foreseen<'_> {
             _ => {}
         }
     }
+}
+
+/// Returns whether each shard owns the keys of the rows that it inserts: ids that it draws from its share of a sequence.
+pub fn owns_drawn(catalog: &Catalog, shards: ShardId, insert: &Insert, index: &IndexSchema) -> bool {
+    let [IndexColumn { column: Some(column), .. }] = &index.columns[..] else { return false };
+    let InsertSource::Values(rows) = &insert.source else { return false };
+    let is_drawn = |value: &Expr| match &value.kind {
+        ExprKind::NextValue(sequence) => {
+            let sequence = catalog.sequence(*sequence);
+            !sequence.cycle && has_a_share_for_each(sequence, shards)
+        }
+        _ => false,
+    };
+    insert.on_conflict.is_none()
+        && rows.iter().all(|row| inserted(insert, row, *column).is_some_and(is_drawn))
 }
 
 /// Returns whether a row that the INSERT … ON CONFLICT meets may live on any shard.

@@ -28,6 +28,7 @@ mod foreseen;
 pub mod gather;
 mod gathered;
 mod global;
+pub mod inserted_keys;
 mod names;
 pub mod plpgsql;
 pub mod program;

@@ -22,6 +22,7 @@ use super::first_rows::CompiledFirstRows;
 use super::foreseen::arbitrates_globally;
 use super::gather::Gather;
 use super::gathered::CompiledMerge;
+use super::inserted_keys::InsertedKeys;
 use super::plpgsql::Isolation;
 use super::plpgsql::code::Code;
 use super::query::CompiledQuery;
@@ -31,7 +32,7 @@ pub use super::texts::CompiledText;
 use super::texts::{Judging, Runs, Texts};
 use super::write::changed::Watched;
 use super::write::{CompiledDelete, CompiledInsert, CompiledUpdate, Hold, TableRules};
-use crate::message::{Call, Callee, schema_has_changed};
+use crate::message::{Attempt, Call, Callee, schema_has_changed};
 use crate::placement::{is_placed_anew, shard_of, shard_of_arguments};
 use crate::storage::Schema;
 
@@ -98,6 +99,8 @@ pub struct CompiledProcedure {
     pub first_rows: Option<Box<CompiledFirstRows>>,
     /// The row that an ad-hoc statement names by a global key; it runs where that row is.
     pub named_row: Option<Box<NamedRow>>,
+    /// The global keys of the row that an ad-hoc INSERT gives; none: they do not follow from its arguments alone.
+    pub inserted_keys: Option<Box<InsertedKeys>>,
     /// Of its interactive calls.
     pub isolation: Isolation,
     /// Its plan is `ordered` or `general`. It runs to completion on one shard, which orders it; so it is not allowed in an interactive
@@ -149,6 +152,7 @@ impl CompiledProcedure {
             watched: None,
             first_rows: None,
             named_row: None,
+            inserted_keys: None,
             isolation: Isolation::Snapshot,
             in_order: false,
             carries: false,
@@ -770,6 +774,14 @@ impl Program {
         self.route(call).map(|route| route.participants)
     }
 
+    /// The participants of a call by itself, with the owners of the keys of the row that it inserts.
+    ///
+    /// # Errors
+    /// As [`Program::participants`].
+    pub fn participants_by_itself(&self, call: &Call) -> Result<Vec<ShardId>, SqlError> {
+        self.route(call).map(|route| route.with_keys.unwrap_or(route.participants))
+    }
+
     /// The shard that is asked first where the row is that the statement names by a global key. None: its participants are asked.
     pub fn asks_owner(&self, call: &Call) -> Option<ShardId> {
         self.route(call).ok()?.owner
@@ -808,8 +820,11 @@ impl Program {
         let asks_owner = shards.len() > 1 && !interactive && call.callee.attempt().is_none();
         let named_row = procedure.named_row.as_ref().filter(|_| asks_owner);
         let owner = named_row.and_then(|row| row.owner(args, self.shards));
+        let is_first = !interactive && carries && call.callee.attempt().is_none_or(Attempt::is_with_keys);
+        let keys = procedure.inserted_keys.as_ref().filter(|_| is_first && call.args.len() == args.len());
+        let with_keys = keys.map(|keys| keys.participants(shards.clone(), args, self.shards));
         let (participants, guarded) = (shards, procedure.guarded);
-        Ok(Route { participants, owner, guarded, carries, interactive, locks: false })
+        Ok(Route { participants, with_keys, owner, guarded, carries, interactive, locks: false })
     }
 
     /// How a call is to run in an interactive transaction; one that is serializable orders all that it runs.
@@ -840,6 +855,8 @@ impl Program {
 pub(crate) struct Route {
     /// In the order in which they are asked; the deciding one is last. Never empty.
     pub participants: Vec<ShardId>,
+    /// The participants with the owners of the global keys of the row that it inserts, if it may run so.
+    pub with_keys: Option<Vec<ShardId>>,
     /// The owner of the global key that names the row of the statement. It is asked first, and knows where the row is.
     pub owner: Option<ShardId>,
     /// [`CompiledProcedure::guarded`].
@@ -854,7 +871,15 @@ pub(crate) struct Route {
 
 impl Route {
     fn of(participants: Vec<ShardId>) -> Route {
-        Route { participants, owner: None, guarded: false, carries: false, interactive: false, locks: false }
+        Route {
+            participants,
+            with_keys: None,
+            owner: None,
+            guarded: false,
+            carries: false,
+            interactive: false,
+            locks: false,
+        }
     }
 }
 

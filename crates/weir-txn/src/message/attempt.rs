@@ -20,6 +20,8 @@ pub enum Attempt {
     /// An UPDATE, DELETE or SELECT … FOR UPDATE that names its row by a global key: at the key's owner, or where the owner has said that the
     /// row is. It does nothing there if the row is elsewhere.
     ByKey(ShardId),
+    /// An INSERT of one row, at its home and at the owners of its global keys, which add their entries at the same time.
+    WithKeys,
 }
 
 /// Limit on the attempts of a statement that looks for its row by a key: the row has moved, or another one has got its key, before each. Then
@@ -31,8 +33,12 @@ impl Attempt {
     pub(crate) fn participants(self, first: &Arc<[ShardId]>) -> Arc<[ShardId]> {
         match self {
             Attempt::AtConflict(shard) | Attempt::ByKey(shard) => [shard].into(),
-            Attempt::AtHome | Attempt::Unopposed => first.clone(),
+            Attempt::AtHome | Attempt::Unopposed | Attempt::WithKeys => first.clone(),
         }
+    }
+
+    pub(crate) fn is_with_keys(self) -> bool {
+        self == Attempt::WithKeys
     }
 
     /// The call of this attempt.

@@ -125,6 +125,15 @@ impl Callee {
         matches!(self.attempt(), Some(Attempt::ByKey(_)))
     }
 
+    /// Returns whether builds that do not know [`Attempt::ByKey`] cannot run it.
+    pub(crate) fn is_as_new_as_by_key(&self) -> bool {
+        self.is_by_key() || self.is_with_keys()
+    }
+
+    pub(crate) fn is_with_keys(&self) -> bool {
+        self.attempt().is_some_and(Attempt::is_with_keys)
+    }
+
     /// Returns whether builds that do not know [`Attempt`] cannot run it.
     pub(crate) fn is_as_new_as_attempts(&self) -> bool {
         let derived = || self.derived().is_some_and(|all| all.iter().any(Derived::is_as_new_as_attempts));
@@ -417,7 +426,7 @@ impl Request {
     }
 
     /// The call that it runs.
-    fn call(&self) -> Option<&Call> {
+    pub(crate) fn call(&self) -> Option<&Call> {
         match self {
             Request::Execute { call, .. } => Some(call),
             Request::Prepare { call, .. } | Request::Apply { call, .. } => Some(call),

@@ -487,7 +487,8 @@ impl Coordinator {
         match self.program.route(&call) {
             // A row that was not where it was looked for is looked for at all shards.
             Ok(route) if attempt.1 > 0 => {
-                self.begin_routed(now_ms, tag, (call, Route { owner: None, ..route }), attempt, out);
+                let route = Route { owner: None, with_keys: None, ..route };
+                self.begin_routed(now_ms, tag, (call, route), attempt, out);
             }
             Ok(route) => self.begin_routed(now_ms, tag, (call, route), attempt, out),
             Err(error) => out.done.push((tag, Event::Answered(Err(error)))),
@@ -519,7 +520,9 @@ impl Coordinator {
         (age, retries): (Age, u32),
         out: &mut Orders<Request, Event>,
     ) {
-        let Route { mut participants, owner, guarded, carries, interactive, .. } = route;
+        let Route { mut participants, with_keys, owner, guarded, carries, interactive, .. } = route;
+        // Parts of the comparator do not undo what they have done.
+        let with_keys = with_keys.filter(|_| self.protocol == Protocol::RampFast);
         if interactive {
             return self.begin_interactive(
                 now_ms,
@@ -529,19 +532,23 @@ impl Coordinator {
                 out,
             );
         }
-        if carries {
+        if carries && with_keys.is_none() {
             return self.begin_alone(now_ms, tag, (call, participants, owner), (age, retries), out);
         }
         let sequence = self.flights.next();
         let txn = TxnId { coordinator: self.id, sequence };
-        // Only guards, and rows that are elsewhere, make a call begin anew.
-        let kept = (self.resends || participants.len() > 1 || guarded).then(|| call.clone());
-        let call = match owner {
-            Some(owner) => {
+        // Only guards, rows that are elsewhere, and keys that are held, make a call begin anew.
+        let kept = (self.resends || participants.len() > 1 || guarded || carries).then(|| call.clone());
+        let call = match (owner, with_keys) {
+            (Some(owner), _) => {
                 participants = vec![owner];
                 Attempt::ByKey(owner).sent(call)
             }
-            None => call,
+            (None, Some(with_keys)) => {
+                participants = with_keys;
+                Attempt::WithKeys.sent(call)
+            }
+            (None, None) => call,
         };
         let atomic = self.protocol == Protocol::RampFast;
         let begun = Begun { age, at_ms: now_ms };

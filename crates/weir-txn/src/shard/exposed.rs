@@ -59,7 +59,7 @@ impl<F: Faults> Exposed for Node<F> {
                     let is_here = shard == self.id() && call.args.is_empty();
                     (!is_here).then_some("a sequence of another shard")
                 }
-                Callee::Attempt(ref callee, _) if call.callee.is_by_key() => {
+                Callee::Attempt(ref callee, Attempt::ByKey(_)) => {
                     self.refuses_attempt(*txn, callee, (call, &[self.id()]))
                 }
                 _ => self.refuses_call(*txn, call, &[self.id()]),
@@ -360,7 +360,7 @@ impl<F: Faults> Node<F> {
         if call.callee.is_serializable() {
             return Some("a serializable statement by itself");
         }
-        if call.callee.attempt().is_some() {
+        if call.callee.attempt().is_some_and(|attempt| !attempt.is_with_keys()) {
             return Some("a statement that begins again by itself");
         }
         self.refuses_code(txn, call, participants)
@@ -406,7 +406,14 @@ impl<F: Faults> Node<F> {
             let is_here = shard == self.id() && *participants == [shard] && procedure.named_row.is_some();
             return (!is_here).then_some("an attempt at another shard");
         }
-        let Ok(expected) = program.participants(call) else {
+        let expected = match call.callee.is_with_keys() {
+            true if procedure.inserted_keys.is_none() => {
+                return Some("keys that do not follow from arguments");
+            }
+            true => program.participants_by_itself(call),
+            false => program.participants(call),
+        };
+        let Ok(expected) = expected else {
             return Some("a call that cannot run on several shards");
         };
         let is_same = expected == participants && participants.contains(&self.id());

@@ -288,12 +288,15 @@ impl<F: Faults> Shard for Node<F> {
             });
         }
         match request {
-            // The coordinator asks all shards then.
-            Request::Execute { txn, call, .. } if version < BY_KEY_FROM && call.callee.is_by_key() => {
-                Some(Reply::Busy { txn: *txn, shard })
-            }
-            Request::Work { txn, work, .. } if version < BY_KEY_FROM && work.call.callee.is_by_key() => {
-                Some(Reply::Busy { txn: *txn, shard })
+            // The coordinator begins again without such an attempt.
+            Request::Execute { .. }
+            | Request::Prepare { .. }
+            | Request::Decide { .. }
+            | Request::Work { .. }
+                if version < BY_KEY_FROM
+                    && request.call().is_some_and(|call| call.callee.is_as_new_as_by_key()) =>
+            {
+                Some(Reply::Busy { txn: request.txn(), shard })
             }
             Request::Execute { txn, call, .. }
                 if version < SET_SEQUENCE_FROM && matches!(call.callee, Callee::SetSequence { .. }) =>
@@ -661,6 +664,11 @@ impl<F: Faults> Node<F> {
                 self.answer(txn, reply, out);
             }
             Stop::Long => self.run_beside(request, out),
+            // It begins again, without the owners of its keys as participants.
+            Stop::Elsewhere { .. } if !matches!(request, Request::Execute { .. }) => {
+                let (txn, shard) = (request.txn(), self.shard);
+                self.answer(txn, Reply::Busy { txn, shard }, out);
+            }
             Stop::Elsewhere { table, attempt } => {
                 let (txn, derived) = (request.txn(), vec![Derived::BeginAgain { table, attempt }]);
                 let reply = Box::new(Reply::Executed { txn, result: Err(forgotten()) });

@@ -135,6 +135,67 @@ fn cost(driver: &mut postgres::Client, text: &str) -> (u32, u32) {
     number("trips=").zip(number("messages=")).unwrap_or_else(|| panic!("{measured}"))
 }
 
+const INSERTED: &str = r#"
+CREATE TABLE users (id bigserial PRIMARY KEY, email text NOT NULL UNIQUE, phone varchar(6) UNIQUE, age int CHECK (age > 0))
+INSERT INTO users (email) VALUES ('a@x')
+INSERT INTO users (email) VALUES ('a@x')
+INSERT INTO users (email, phone) VALUES ('b@x', '1'), ('c@x', '2')
+INSERT INTO users (email, phone) VALUES ('d@x', '1')
+INSERT INTO users (email, phone) VALUES ('d@x', '12345678')
+INSERT INTO users (email, phone) VALUES ('d@x', '123456  ')
+INSERT INTO users (email, phone) VALUES ('e@x', '123456')
+INSERT INTO users (email, phone) VALUES ('e@x', '12345678'::varchar(6))
+INSERT INTO users (id, email, age) VALUES (900, 'e@x', 0)
+INSERT INTO users (id, email, age) VALUES (900, 'a@x', 0)
+INSERT INTO users (id, email) VALUES (900, NULL)
+INSERT INTO users (id, phone) VALUES (900, '7')
+INSERT INTO users (id, email) VALUES (900, 'y@x')
+INSERT INTO users (id, email) VALUES (900, 'z@x')
+INSERT INTO users (id, email) VALUES (901, 'y@x')
+INSERT INTO users (email, phone) VALUES ('e@x', NULL) RETURNING email, phone
+INSERT INTO users (email, phone) VALUES (lower('F@X'), '8') RETURNING email
+INSERT INTO users (email, phone) VALUES ('f@x', '9')
+SELECT email, phone FROM users ORDER BY email
+UPDATE users SET phone = 'new' WHERE email = 'a@x'
+DELETE FROM users WHERE email = 'b@x' RETURNING phone
+INSERT INTO users (email, phone) VALUES ('b@x', '1')
+BEGIN
+INSERT INTO users (email, phone) VALUES ('g@x', '10')
+INSERT INTO users (email, phone) VALUES ('h@x', '11')
+SAVEPOINT s
+INSERT INTO users (email, phone) VALUES ('g@x', '12')
+ROLLBACK TO s
+INSERT INTO users (email, phone) VALUES ('i@x', '12')
+COMMIT
+PREPARE add_user (text, text) AS INSERT INTO users (email, phone) VALUES ($1, $2) RETURNING email
+EXECUTE add_user ('j@x', '13')
+EXECUTE add_user ('j@x', '14')
+EXECUTE add_user ('k@x', '13')
+EXECUTE add_user ('k@x', NULL)
+CREATE TABLE place (id int PRIMARY KEY)
+INSERT INTO place VALUES (1), (2), (3)
+CREATE TABLE item (id int PRIMARY KEY, place int NOT NULL REFERENCES place, code uuid UNIQUE, a int, b bigint, UNIQUE NULLS NOT DISTINCT (a, b))
+INSERT INTO item VALUES (1, 1, '00000000-0000-0000-0000-000000000001', 1, NULL)
+INSERT INTO item VALUES (2, 2, '00000000-0000-0000-0000-000000000001', 2, 2)
+INSERT INTO item VALUES (2, 2, '00000000-0000-0000-0000-000000000002', 1, NULL)
+INSERT INTO item VALUES (2, 9, '00000000-0000-0000-0000-000000000002', 2, 2)
+INSERT INTO item VALUES (2, 9, '00000000-0000-0000-0000-000000000001', 2, 2)
+INSERT INTO item VALUES (2, 2, '00000000-0000-0000-0000-000000000002', 2, 2)
+INSERT INTO item VALUES (1, 3, NULL, NULL, NULL)
+INSERT INTO item VALUES (3, 3, NULL, NULL, NULL)
+INSERT INTO item VALUES (4, 3, NULL, NULL, NULL)
+INSERT INTO item (id, place, a) VALUES (4 + 1, 1, 5)
+INSERT INTO item (id, place, a) VALUES (6, 1, 5)
+INSERT INTO item (id, place, a) VALUES (99999999999, 1, 6)
+SELECT * FROM item ORDER BY id
+SELECT email, phone FROM users ORDER BY email
+"#;
+
+#[test]
+fn rows_with_keys_are_inserted_as_on_postgresql() {
+    compare(INSERTED);
+}
+
 #[test]
 fn one_shard_runs_it() {
     let weir = Alone::start(4);
@@ -169,4 +230,13 @@ fn one_shard_runs_it() {
     assert_eq!(costs(update, &given), BTreeSet::from([(1, 2), (2, 4)]));
     assert_eq!(costs(delete, &given), BTreeSet::from([(2, 4), (4, 9)]));
     assert_eq!(costs(delete, &given), BTreeSet::from([(2, 4)]), "no row has the key");
+    driver
+        .batch_execute("CREATE TABLE member (id bigserial PRIMARY KEY, email text UNIQUE, badge int UNIQUE)")
+        .unwrap();
+    let one = |at: i32| format!("INSERT INTO member (email) VALUES ('m{at}')");
+    let two = |at: i32| format!("INSERT INTO member (email, badge) VALUES ('n{at}', {at})");
+    let by_one: BTreeSet<_> = (0..9).map(|at| cost(&mut driver, &one(at))).collect();
+    assert_eq!(by_one, BTreeSet::from([(1, 2)]), "the row is where its key is known");
+    let by_two: BTreeSet<_> = (0..40).map(|at| cost(&mut driver, &two(at))).collect();
+    assert_eq!(by_two, BTreeSet::from([(1, 2), (2, 5)]));
 }

@@ -127,7 +127,7 @@ impl Router<'_> {
     }
 
     /// Returns whether the row's shard is named by an id generated with the row.
-    fn is_own(&self, insert: &Insert, row: &[Expr]) -> bool {
+    pub(in crate::exec) fn is_own(&self, insert: &Insert, row: &[Expr]) -> bool {
         let Some([column]) = self.partition(insert.table) else { return false };
         inserted(insert, row, *column).is_some_and(generates_id)
     }

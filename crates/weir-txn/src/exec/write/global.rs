@@ -55,6 +55,7 @@ impl<F: Faults> Run<'_, F> {
                 Some((bytes, values)) if shard_of(&values, shards) == here => {
                     self.check_entry(entries_id(table, at), &bytes, &values)?;
                 }
+                Some((_, values)) if self.is_named_key(key, &values) => {}
                 Some((_, values)) => self.ran.derived.push(Derived::Add { key, values, home: here }),
                 None => {}
             }
@@ -212,7 +213,12 @@ impl<F: Faults> Run<'_, F> {
         Ok((entries, bytes))
     }
 
-    pub(super) fn add_entry(&mut self, key: GlobalKey, values: &[Value], home: ShardId) -> Result<(), Stop> {
+    pub(in crate::exec) fn add_entry(
+        &mut self,
+        key: GlobalKey,
+        values: &[Value],
+        home: ShardId,
+    ) -> Result<(), Stop> {
         let (entries, bytes) = self.claim_entry(key, values)?;
         let own = self.fragment.storage.get(key.table, key.index, &bytes);
         if let Some(row) = own.filter(|_| !self.fragment.bugs.looks_in_entries_alone()) {
