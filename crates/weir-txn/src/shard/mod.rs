@@ -9,6 +9,7 @@ mod intervals;
 pub mod log;
 mod long_calls;
 mod node;
+mod older_builds;
 mod open;
 pub mod participant;
 mod reads;
