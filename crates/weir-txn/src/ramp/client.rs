@@ -5,6 +5,7 @@
 
 mod alone;
 mod at_snapshot;
+mod calls;
 mod fetched;
 mod interactive_call;
 mod look_up;
@@ -27,9 +28,9 @@ use super::trace::{Trace, Traces};
 use super::waits::Waits;
 use crate::exec::call::needs_interactive_call;
 use crate::exec::gather::{Fetched, Gather};
-use crate::exec::program::{Program, Route};
+use crate::exec::program::Program;
 use crate::message::{
-    AdvisoryKey, Age, Attempt, BY_KEY_MAX, Begun, Call, Callee, Definition, Output, Progress, Reply, Request,
+    AdvisoryKey, Age, Attempt, BY_KEY_MAX, Call, Callee, Definition, Output, Progress, Reply, Request,
     Setting, schema_has_changed,
 };
 pub use at_snapshot::OfSnapshot;
@@ -466,112 +467,6 @@ impl Coordinator {
                 None => {}
             }
         }
-    }
-
-    /// Begins a call; its answer is reported under `tag`.
-    fn begin_call(&mut self, now_ms: u64, tag: u64, call: Call, out: &mut Orders<Request, Event>) {
-        let age = Age { sequence: self.flights.next(), coordinator: self.id };
-        self.begin_aged(now_ms, tag, call, (age, 0), out);
-    }
-
-    /// `age`: also tells how often the call has withdrawn.
-    fn begin_aged(
-        &mut self,
-        now_ms: u64,
-        tag: u64,
-        call: Call,
-        attempt: (Age, u32),
-        out: &mut Orders<Request, Event>,
-    ) {
-        let _watch = self.interrupts.watch(own_statement(tag));
-        match self.program.route(&call) {
-            // A row that was not where it was looked for is looked for at all shards.
-            Ok(route) if attempt.1 > 0 => {
-                let route = Route { owner: None, with_keys: None, ..route };
-                self.begin_routed(now_ms, tag, (call, route), attempt, out);
-            }
-            Ok(route) => self.begin_routed(now_ms, tag, (call, route), attempt, out),
-            Err(error) => out.done.push((tag, Event::Answered(Err(error)))),
-        }
-    }
-
-    /// Begins a call again at that shard, which has the row that it names.
-    fn begin_at_home(
-        &mut self,
-        now_ms: u64,
-        tag: u64,
-        (call, home): (Call, ShardId),
-        attempt: (Age, u32),
-        out: &mut Orders<Request, Event>,
-    ) {
-        match self.program.route(&call) {
-            Ok(route) => {
-                self.begin_routed(now_ms, tag, (call, Route { owner: Some(home), ..route }), attempt, out);
-            }
-            Err(error) => out.done.push((tag, Event::Answered(Err(error)))),
-        }
-    }
-
-    fn begin_routed(
-        &mut self,
-        now_ms: u64,
-        tag: u64,
-        (call, route): (Call, Route),
-        (age, retries): (Age, u32),
-        out: &mut Orders<Request, Event>,
-    ) {
-        let Route { mut participants, with_keys, owner, guarded, carries, interactive, .. } = route;
-        // Parts of the comparator do not undo what they have done.
-        let with_keys = with_keys.filter(|_| self.protocol == Protocol::RampFast);
-        if interactive {
-            return self.begin_interactive(
-                now_ms,
-                tag,
-                (call, self.program.clone(), None),
-                (age, retries),
-                out,
-            );
-        }
-        if carries && with_keys.is_none() {
-            return self.begin_alone(now_ms, tag, (call, participants, owner), (age, retries), out);
-        }
-        let sequence = self.flights.next();
-        let txn = TxnId { coordinator: self.id, sequence };
-        // Only guards, rows that are elsewhere, and keys that are held, make a call begin anew.
-        let kept = (self.resends || participants.len() > 1 || guarded || carries).then(|| call.clone());
-        let call = match (owner, with_keys) {
-            (Some(owner), _) => {
-                participants = vec![owner];
-                Attempt::ByKey(owner).sent(call)
-            }
-            (None, Some(with_keys)) => {
-                participants = with_keys;
-                Attempt::WithKeys.sent(call)
-            }
-            (None, None) => call,
-        };
-        let atomic = self.protocol == Protocol::RampFast;
-        let begun = Begun { age, at_ms: now_ms };
-        let incarnation = |shard| self.drains.incarnation(shard);
-        let machine = Transaction::begin(
-            txn,
-            begun,
-            call,
-            participants,
-            incarnation,
-            (atomic, self.resends),
-            &mut self.actions,
-        );
-        self.flights.begin(Flight::Transaction {
-            tag,
-            machine,
-            age,
-            call: kept,
-            retries,
-            sent: Sent::at(now_ms),
-            waits: None,
-        });
-        self.perform(now_ms, sequence, out);
     }
 
     /// Begins a read of the query with these values; its answer is reported under `tag`.
