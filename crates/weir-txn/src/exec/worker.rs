@@ -30,6 +30,8 @@ pub struct Worker {
     txn: TxnId,
     /// Claims that it has taken, its tables included, each once.
     taken: RefCell<Vec<Claim>>,
+    /// The claim for which the request had waited, until the run asks for one of the same table.
+    handed: RefCell<Option<Claim>>,
     /// Tables that it has claimed.
     tables: RefCell<Vec<TableId>>,
     /// By table: number of single claims that it has taken.
@@ -88,18 +90,21 @@ pub struct Start {
     pub tables: Vec<TableId>,
     /// The claims of those that were taken for this run.
     pub taken: Vec<Claim>,
+    /// The claim for which the request had waited.
+    pub handed: Option<Claim>,
     pub trusts_moment: bool,
 }
 
 impl Worker {
     pub fn new(moment: Rc<Moment>, start: Start) -> Worker {
-        let Start { claims, sequences, txn, tables, taken, trusts_moment } = start;
+        let Start { claims, sequences, txn, tables, taken, handed, trusts_moment } = start;
         Worker {
             moment,
             claims,
             sequences,
             txn,
             taken: RefCell::new(taken),
+            handed: RefCell::new(handed),
             tables: RefCell::new(tables),
             counts: RefCell::default(),
             met: RefCell::default(),
@@ -115,6 +120,17 @@ impl Worker {
     /// The claims that it has taken.
     pub fn take_claims(&self) -> Vec<Claim> {
         self.taken.take()
+    }
+
+    /// The claim for which the request had waited, if the run has not needed it: it has claimed nothing of the table.
+    pub fn take_unused(&self) -> Option<Claim> {
+        self.handed.take()
+    }
+
+    fn uses(&self, table: TableId) {
+        let is_of_table = |claim: &mut Claim| claim.table() == Some(table);
+        let used = self.handed.borrow_mut().take_if(is_of_table);
+        self.taken.borrow_mut().extend(used);
     }
 
     /// The table because of which it is stale; its result is void.
@@ -146,6 +162,7 @@ impl Worker {
     /// The holder of the table; or the run is stale: others have changed the table since the moment.
     pub fn claim_table(&self, table: TableId) -> Result<(), Stop> {
         self.settle(table)?;
+        self.uses(table);
         if self.tables.borrow().contains(&table) {
             return Ok(());
         }
@@ -177,6 +194,7 @@ impl Worker {
         if has_changed && !self.trusts_moment {
             return Err(self.becomes_stale(table));
         }
+        self.uses(table);
         if self.tables.borrow().contains(&table) {
             return Ok(());
         }
