@@ -65,8 +65,8 @@ pub(super) fn is_first_of_call(request: &Request) -> bool {
     }
 }
 
-/// Returns whether the statement is the first request of its transaction, which holds nothing yet: nobody waits for it.
-fn holds_nothing(work: &Work) -> bool {
+/// Returns whether the statement is the first request of its transaction, which holds nothing at other shards: nobody waits for it there.
+fn is_first_of_transaction(work: &Work) -> bool {
     // The shards of a query's reads take its locks at the same time.
     let asked_first = if work.call.callee.reads().is_some() { 1 } else { 2 };
     work.number == 1 && work.answers.is_empty() && work.participants.len() <= asked_first
@@ -121,7 +121,7 @@ impl<F: Faults> Node<F> {
             return Some(waiting);
         }
         match &waiting.request {
-            Request::Work { work, begun, .. } if self.withdraws(work, &holders, begun.age) => {
+            Request::Work { txn, work, begun } if self.withdraws((*txn, begun.age), work, &holders) => {
                 self.withdraw(waiting.txn(), out);
             }
             Request::Work { .. } => self.wait_with_work(holders, waiting, out),
@@ -186,7 +186,7 @@ impl<F: Faults> Node<F> {
         let (stops, was_beside) = again.map_or((1, false), |again| (again.stops + 1, again.was_beside));
         let waiting = |request| Waiting { request, wants, stops, table, was_beside };
         match request {
-            Request::Work { txn, begun, ref work } if self.withdraws(work, &holders, begun.age) => {
+            Request::Work { txn, begun, ref work } if self.withdraws((txn, begun.age), work, &holders) => {
                 self.withdraw(txn, out);
             }
             Request::Work { .. } => {
@@ -242,8 +242,11 @@ impl<F: Faults> Node<F> {
 
     /// Returns whether a statement of that age withdraws instead of waiting for older open transactions: where no timer runs, nobody ends
     /// circles of transactions of several coordinators. Calls withdraw from open transactions, so no prepared one waits for any of these.
-    fn withdraws(&self, work: &Work, holders: &Holders, age: Age) -> bool {
-        if self.participant.remembers || self.bugs.waits_in_circles() || holds_nothing(work) {
+    fn withdraws(&self, (txn, age): (TxnId, Age), work: &Work, holders: &Holders) -> bool {
+        // What it has taken while it waited is held, too.
+        let holds_nothing =
+            || is_first_of_transaction(work) && self.open.get(&txn).is_none_or(|open| !open.has_worked());
+        if self.participant.remembers || self.bugs.waits_in_circles() || holds_nothing() {
             return false;
         }
         holders.iter().any(|holder| self.open.get(holder).is_some_and(|open| open.age < age))
