@@ -228,8 +228,8 @@ impl Definers {
             }
             Line::Sql(sql, args) => Order::Call(self.text(at, sql, args)),
             Line::Define(text) => {
-                let Defined { definition, program, .. } =
-                    Definition::of(&own.program, text, Placing::Stays).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
+                let Defined { definition, program, .. } = Definition::of(&own.program, text, Placing::Stays)
+                    .unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
                 let next = Arc::new(SchemaVersion::new(program.expect("the schema changes")));
                 self.made.push(next.clone());
                 let of = self.sessions.entry(session).or_default();

@@ -188,7 +188,8 @@ impl Script for Families {
         let (line, is_open) = (self.sessions.told(session), self.sessions.is_open(session));
         if let Err(error) = result {
             told.refused += usize::from(error.state() == SqlState::FOREIGN_KEY_VIOLATION);
-            let is_own = matches!(line, Line::Own(..) | Line::OwnCall(..)) && error.state() == SqlState::FOREIGN_KEY_VIOLATION;
+            let is_own = matches!(line, Line::Own(..) | Line::OwnCall(..))
+                && error.state() == SqlState::FOREIGN_KEY_VIOLATION;
             if is_own || ["XX000", "0A000"].contains(&error.state().as_str()) {
                 told.wrong.get_or_insert(format!("{line:?}: {}", error.message()));
             }

@@ -22,16 +22,19 @@ use weir_types::interrupt::Budget;
 
 const SCHEMA: &str = "
 CREATE TABLE parent (id integer PRIMARY KEY);
+COMMENT ON TABLE parent IS 'weir: partition by (id)';
 CREATE TABLE child (id integer PRIMARY KEY, parent integer NOT NULL REFERENCES parent);
+COMMENT ON TABLE child IS 'weir: partition by (id)';
 CREATE TABLE counter (id integer PRIMARY KEY, n integer NOT NULL);
-CREATE TABLE other (id integer PRIMARY KEY);
-CREATE PROCEDURE note(a integer) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO other VALUES (a); END $$;
+COMMENT ON TABLE counter IS 'weir: partition by (id)';
+CREATE PROCEDURE leave(p integer) LANGUAGE plpgsql AS $$ BEGIN DELETE FROM parent WHERE id = p; END $$;
+CREATE PROCEDURE adopt(c integer, p integer) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO child VALUES (c, p); END $$;
 ";
 const WORKLOAD: &str = "
 [mix]
-note = 1
-[parameters.note]
-a = \"uniform(1, 9)\"
+leave = 1
+[parameters.leave]
+p = \"uniform(1, 9)\"
 ";
 
 const HOLDS_PARENT: &str = "SELECT id FROM parent WHERE id = $1 FOR UPDATE";
@@ -93,13 +96,16 @@ impl Cluster {
             answers: BTreeMap::new(),
         };
         cluster.node.set_step_budget(SHORT);
-        for sql in
-            ["INSERT INTO parent VALUES ($1)", "INSERT INTO child VALUES ($1, 1)", "INSERT INTO counter VALUES ($1, 0)"]
-        {
+        for sql in [
+            "INSERT INTO parent VALUES ($1)",
+            "INSERT INTO child VALUES ($1, 1)",
+            "INSERT INTO counter VALUES ($1, 0)",
+        ] {
             // Transactions of this coordinator are younger than those of the other one from then on.
             [1, 2].into_iter().for_each(|id| cluster.call(1, sql, id));
         }
-        assert!(matches!(cluster.answers.remove(&1), Some(Ok(()))));
+        let filled = cluster.answers.remove(&1);
+        assert!(matches!(filled, Some(Ok(()))), "{filled:?}");
         cluster
     }
 
@@ -258,10 +264,10 @@ fn family(bugs: PlantedBugs, inserters: u64) -> Ended {
         cluster.end(WAITER, Order::Commit);
         cluster.settle();
     }
-    let (answered, waiting): (Vec<Client>, Vec<Client>) =
-        inserters.clients.into_iter().partition(|client| cluster.answers.contains_key(client));
-    for client in answered {
-        cluster.end(client, Order::RollBack);
+    // Those that have been answered end, and others go on.
+    let mut waiting = inserters.clients;
+    while let Some(at) = waiting.iter().position(|client| cluster.answers.contains_key(client)) {
+        cluster.end(waiting.remove(at), Order::RollBack);
         cluster.settle();
     }
     Ended { children_went, all_are_answered: waiting.is_empty() && cluster.is_idle() }

@@ -397,8 +397,7 @@ fn would_live_elsewhere(
         let is_said = table.replicated || table.partition_by.is_some();
         let is_by_default =
             || placed_by_default(&before.catalog, &placed, was) == program.placement[was.0 as usize];
-        let moves =
-            || Some(placed_by_default(&after.catalog, placement, *now)) != placement[now.0 as usize];
+        let moves = || Some(placed_by_default(&after.catalog, placement, *now)) != placement[now.0 as usize];
         (gains && !is_said && is_by_default() && moves()).then_some((was, *now))
     };
     matching.changed.iter().filter_map(of).collect()
@@ -451,7 +450,8 @@ mod tests {
     /// The program after the definition; none where there is none. An error where the program that shares what is untouched differs from
     /// the one that is compiled in full.
     fn compare(program: &Program, text: &str) -> Result<Option<Arc<Program>>, String> {
-        let Ok(Analysed { application, description, .. }) = Analysed::of(program, text, SessionZone::UTC, Placing::Stays)
+        let Ok(Analysed { application, description, .. }) =
+            Analysed::of(program, text, SessionZone::UTC, Placing::Stays)
         else {
             return Ok(None);
         };

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use smallvec::smallvec;
 use weir_core::ids::TxnId;
 use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState};
@@ -175,6 +176,16 @@ impl Worker {
         self.taken.borrow_mut().push(Claim::Table(table));
         self.tables.borrow_mut().push(table);
         Ok(())
+    }
+
+    /// Checks that no other transaction has claimed a table of which rows are to be held, and then written.
+    ///
+    /// # Errors
+    /// The holder: the run waits for the table, not for one row of it after the other.
+    pub fn wait_for_table(&self, table: TableId) -> Result<(), Stop> {
+        let Some(holder) = self.claims.read().holder_of_table(table, self.txn) else { return Ok(()) };
+        *self.met.borrow_mut() = Some(Claim::Table(table));
+        Err(Stop::Held(smallvec![holder]))
     }
 
     /// Takes a claim that no other transaction's is in conflict with.

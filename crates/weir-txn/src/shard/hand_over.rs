@@ -50,8 +50,7 @@ impl<F: Faults> Node<F> {
     /// A statement that runs within a step takes all its claims in one run, or none. Once it has stopped often, it keeps those for which it
     /// has waited: otherwise others, each of which holds one of them, could keep it waiting for ever.
     pub(super) fn hand_over_to_starved(&mut self, txn: TxnId, open: &mut Open) {
-        let is_starved =
-            self.again.as_ref().is_some_and(|again| again.txn == txn && again.stops > STOPS_MAX);
+        let is_starved = self.again.as_ref().is_some_and(|again| again.txn == txn && again.stops > STOPS_MAX);
         if is_starved && let Some(claim) = self.take_wanted(txn) {
             open.keep_while_waiting([claim]);
         }

@@ -304,13 +304,7 @@ impl<F: Faults> Node<F> {
     }
 
     /// Continues with a call that a worker has run, as with one that a step has run.
-    pub(super) fn end_call(
-        &mut self,
-        now_ms: u64,
-        running: &Running,
-        ended: EndedCall,
-        out: &mut Effects,
-    ) {
+    pub(super) fn end_call(&mut self, now_ms: u64, running: &Running, ended: EndedCall, out: &mut Effects) {
         self.end_run(now_ms, running, ended, out);
         self.again = None;
     }
