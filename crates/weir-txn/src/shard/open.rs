@@ -137,7 +137,7 @@ pub(crate) struct Done {
     later: Vec<Later>,
     /// For a batch of a statement: rows inserted or updated by ON CONFLICT DO UPDATE in this batch, and in none before it.
     upserted: Vec<(TableId, u32)>,
-    /// Shards for which it has derived writes, ascending: the coordinator has made them participants before the transaction ends.
+    /// Other shards for which it has derived writes, ascending: the coordinator has made them participants before the transaction ends.
     targets: Vec<ShardId>,
 }
 
@@ -368,7 +368,9 @@ impl<F: Faults> Node<F> {
         let setting = work.call.callee.setting().cloned();
         open.settings += usize::from(setting.is_some());
         let derived = Derived::net(derived);
-        let (number, targets) = (work.number, targets_of(&derived, self.program.shards));
+        let (number, mut targets) = (work.number, targets_of(&derived, self.program.shards));
+        // Where there is no other participant, the end names none.
+        targets.retain(|target| *target != self.shard);
         open.done.push(Done {
             number,
             claims,
