@@ -114,15 +114,13 @@ impl Families {
     fn draw_own(&mut self) -> Vec<Line> {
         self.fresh += 1;
         let p = self.fresh;
-        let child = 20_000_000 + self.below(1_000_000_000);
-        let comes = match self.below(2) {
-            0 => Line::Own(PARENT, vec![p]),
-            _ => Line::OwnCall(4, vec![p, child]),
-        };
-        let own = |sql, args: [i64; 2]| Line::Own(sql, args.to_vec());
-        let children = [own(CHILD, [p, p]), own(NOTE, [p, p]), own(LINE, [p, p])];
-        let go = [Line::Own(CHILD_GOES, vec![p]), Line::Own(PARENT_GOES, vec![p])];
-        [comes].into_iter().chain(children).chain(go).collect()
+        let own = |sql, args: &[i64]| Line::Own(sql, args.to_vec());
+        if self.below(2) == 0 {
+            let child = 20_000_000 + self.below(1_000_000_000);
+            return vec![Line::OwnCall(4, vec![p, child]), own(LINE, &[p, p]), own(PARENT_GOES, &[p])];
+        }
+        let children = [own(CHILD, &[p, p]), own(NOTE, &[p, p]), own(CHILD_GOES, &[p])];
+        [own(PARENT, &[p])].into_iter().chain(children).chain([own(PARENT_GOES, &[p])]).collect()
     }
 
     fn draw(&mut self) -> Vec<Line> {
