@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use weir_sql::catalog::{ColumnIndex, Deferral, SequenceId, TableId};
 use weir_sql::system::Facts;
 use weir_sql::{Diagnostic, ParsedText, Truncated, Validation, foreign_keys, truncated, validations};
-use weir_txn::exec::definition::Defined;
+use weir_txn::exec::definition::{Defined, added_index};
 use weir_txn::message::{Callee, Change, Definition};
 use weir_types::datetime::SessionZone;
 use weir_types::function::double_quoted;
@@ -243,6 +243,7 @@ impl SchemaVersion {
             schema_version: self.clone(),
             validations: Vec::new(),
             notices: Vec::new(),
+            adds_index: false,
         }
     }
 
@@ -272,7 +273,10 @@ impl SchemaVersion {
         let validations = asked
             .collect::<Result<_, _>>()
             .map_err(|Unprepared { error, .. }| Unprepared { error, position: 1 })?;
-        Ok(NextSchemaVersion { definition: Arc::new(definition), schema_version, validations, notices })
+        let added = added_index(&self.0.program, &schema_version.0.program);
+        let adds_index = added.map_err(|error| Unprepared { error, position: 1 })?.is_some();
+        let definition = Arc::new(definition);
+        Ok(NextSchemaVersion { definition, schema_version, validations, notices, adds_index })
     }
 
     /// PostgreSQL's NOTICEs of a TRUNCATE.
@@ -300,6 +304,8 @@ pub struct NextSchemaVersion {
     pub validations: Vec<(Validation, Prepared)>,
     /// Notices for the client: objects that were left unchanged, or dropped by a cascade.
     pub notices: Vec<SqlError>,
+    /// It adds an index to a table that may have rows, which can be built while others write ([`Client::begin_build`]).
+    pub adds_index: bool,
 }
 
 impl Prepared {
@@ -396,6 +402,12 @@ impl Client {
                 position: 1,
             }),
         }
+    }
+
+    /// Begins to build the index that a definition adds, while others write, as the first statement of the transaction of that name. Its
+    /// definition follows ([`Client::begin_definition`]), and then others wait for little.
+    pub fn begin_build(&self, transaction: u64, next: &NextSchemaVersion) -> Pending<CallResult> {
+        self.order(transaction, Order::Build(next.definition.clone()))
     }
 
     /// Begins to change the schema, as a statement of the transaction of that name. Others that write wait from then on until its end.

@@ -29,7 +29,7 @@ use crate::exec::worker::ClaimsOf;
 use crate::faults::{Faults, NoFaults};
 use crate::message::{Age, Begun, Call, Callee, Decision, Progress, Reply, Request, schema_has_changed};
 use crate::shard::definitions::Barrier;
-use crate::shard::exposed::{ATTEMPTS_FROM, DERIVED_FROM, keys_of_older_build};
+use crate::shard::exposed::{ATTEMPTS_FROM, BUILDS_FROM, DERIVED_FROM, keys_of_older_build};
 use crate::shard::in_doubt::InDoubt;
 use crate::shard::long_calls::role_of_prepare;
 use crate::shard::open::Open;
@@ -293,6 +293,15 @@ impl<F: Faults> Shard for Node<F> {
                 let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
                     .with_hint("Nothing has happened. Start the node with the build of the others.");
                 Some(Reply::Executed { txn: *txn, result: Err(error) })
+            }
+            // Its session makes the definition without.
+            Request::Work { txn, work, .. } if version < BUILDS_FROM && work.call.callee.is_of_build() => {
+                let message = format!(
+                    "an index under traffic at a node of an older build, which speaks version {version} of the protocol"
+                );
+                let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                    .with_hint("Nothing has happened. Start the node with the build of the others.");
+                Some(Reply::Refused { txn: *txn, shard, error })
             }
             Request::Work { txn, work, .. }
                 if version < DERIVED_FROM && work.call.callee.derived().is_some()

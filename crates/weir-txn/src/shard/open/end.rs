@@ -83,6 +83,7 @@ impl<F: Faults> Node<F> {
     ) {
         let shard = self.shard;
         let Some(mut open) = self.take_open_to_end(txn, (&participants, opened), out) else { return };
+        self.end_build(txn, &mut open);
         let timestamp = self.clock.tick(now_ms);
         let mut claims = open.take_claims();
         let holds_rows = !self.bugs.releases_at_prepare();
@@ -160,6 +161,7 @@ impl<F: Faults> Node<F> {
         out: &mut Effects,
     ) {
         let Some(mut open) = self.take_open_to_end(txn, (&participants, opened), out) else { return };
+        self.end_build(txn, &mut open);
         if participants.is_empty() && self.has_changed_nothing(&open) {
             return self.end_unchanged(now_ms, txn, open, out);
         }
@@ -209,6 +211,7 @@ impl<F: Faults> Node<F> {
     pub(crate) fn drop_open(&mut self, txn: TxnId) -> bool {
         self.lower_barrier(txn);
         let Some(mut open) = self.open.remove(&txn) else { return false };
+        self.end_build(txn, &mut open);
         let claims = match open.defines() {
             // A statement of such a transaction never runs on a worker.
             true => {
