@@ -11,7 +11,7 @@ use weir_types::Value;
 
 use super::Attempt;
 use crate::placement::shard_of;
-use crate::storage::KeyChange;
+use crate::storage::{DuplicateKey, KeyChange};
 
 /// A unique key whose columns do not say where a row lives: a unique index of a table, by its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -54,6 +54,8 @@ pub enum Derived {
     Stage { at: ShardId, key: GlobalKey, home: ShardId, changes: Vec<KeyChange> },
     /// At the owner of a key that has been built, when all is staged: its entries are put in place.
     Settle { at: ShardId, key: GlobalKey },
+    /// At the shard that fails the statement: a key that two rows have, of an index that is being built. The lowest one is told.
+    Duplicate { at: ShardId, key: GlobalKey, duplicate: DuplicateKey },
 }
 
 /// Change of a parent's row, which decides what its children's foreign key does to them.
@@ -87,6 +89,7 @@ impl Derived {
             | Derived::Build { key, .. }
             | Derived::Stage { key, .. }
             | Derived::Settle { key, .. }
+            | Derived::Duplicate { key, .. }
             | Derived::Entries { key, .. } => (key.table, key.index),
             Derived::BeginAgain { table, .. } | Derived::Copy { table, .. } | Derived::Row { table, .. } => {
                 (*table, 0)
@@ -108,6 +111,7 @@ impl Derived {
             | Derived::Build { .. }
             | Derived::Stage { .. }
             | Derived::Settle { .. } => &[],
+            Derived::Duplicate { duplicate, .. } => &duplicate.values,
             Derived::Copy { old, new, .. } => new.as_ref().or(old.as_ref()).map_or(&[], |values| &values[..]),
             Derived::Row { values, .. } => values,
             Derived::Children { old, .. } => old,
@@ -130,6 +134,7 @@ impl Derived {
             | Derived::Build { at, .. }
             | Derived::Stage { at, .. }
             | Derived::Settle { at, .. }
+            | Derived::Duplicate { at, .. }
             | Derived::Row { at, .. } => smallvec![*at],
             Derived::Copy { from, .. } => (0..shards).filter(|shard| shard != from).collect(),
             Derived::BeginAgain { .. } => SmallVec::new(),
@@ -157,13 +162,22 @@ impl Derived {
             | Derived::Fill { .. }
             | Derived::Copy { .. }
             | Derived::Row { .. } => true,
-            Derived::Build { .. } | Derived::Stage { .. } | Derived::Settle { .. } => true,
+            Derived::Build { .. }
+            | Derived::Stage { .. }
+            | Derived::Settle { .. }
+            | Derived::Duplicate { .. } => true,
         }
     }
 
     /// Returns whether it is of an index that is built while others write.
     pub(crate) fn is_of_build(&self) -> bool {
-        matches!(self, Derived::Build { .. } | Derived::Stage { .. } | Derived::Settle { .. })
+        match self {
+            Derived::Build { .. }
+            | Derived::Stage { .. }
+            | Derived::Settle { .. }
+            | Derived::Duplicate { .. } => true,
+            _ => false,
+        }
     }
 
     /// Those of a lower stage are done at all shards before those of a higher one begin. Children are looked for when nobody else holds the
@@ -181,7 +195,7 @@ impl Derived {
             // The entry of the row, as it was, is gone then.
             Derived::Children { .. } | Derived::BeginAgain { .. } | Derived::Row { .. } => 1,
             Derived::Settle { .. } => 1,
-            Derived::Parent { .. } => 2,
+            Derived::Parent { .. } | Derived::Duplicate { .. } => 2,
         }
     }
 
@@ -198,6 +212,7 @@ impl Derived {
             | Derived::Build { .. }
             | Derived::Stage { .. }
             | Derived::Settle { .. }
+            | Derived::Duplicate { .. }
             | Derived::Row { .. }
             | Derived::BeginAgain { .. } => false,
         }

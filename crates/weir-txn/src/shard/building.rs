@@ -20,7 +20,9 @@ use crate::message::{Begun, Callee, Definition, Derived, GlobalKey, Work, schema
 use crate::placement::shard_of;
 use crate::shard::exposed::is_of;
 use crate::shard::node::{Effects, Node};
-use crate::storage::{AddedIndex, BatchLimits, Building, IndexColumn, KeyChange, StagedEntries};
+use crate::storage::{
+    AddedIndex, BatchLimits, Building, DuplicateKey, IndexColumn, KeyChange, StagedEntries,
+};
 
 /// What one step does of a build.
 const LIMITS: BatchLimits = BatchLimits { rows: 4_096, bytes: 256 << 10 };
@@ -42,6 +44,10 @@ pub(crate) struct Build {
     untold: VecDeque<KeyChange>,
     /// Entries of which this shard is the owner; none: the index is no global key, or they are in place.
     staged: Option<StagedEntries>,
+    /// A key that two rows of this shard have, when the definition is made.
+    duplicate: Option<DuplicateKey>,
+    /// The index is a global key whose entries are not in place.
+    is_unsettled: bool,
     /// Another transaction has changed the schema, or truncated tables: nothing of this may be used.
     is_void: bool,
 }
@@ -58,6 +64,16 @@ impl Build {
             is_of(value, &column.ty) && (index.nulls_not_distinct || !value.is_null())
         };
         values.len() == index.columns.len() && values.iter().zip(&index.columns).all(is_one)
+    }
+
+    /// Returns whether its transaction may not commit: nobody has put the entries of its definition in place.
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.is_unsettled
+    }
+
+    fn report(&self, duplicate: DuplicateKey) -> Derived {
+        // One shard compares those of all.
+        Derived::Duplicate { at: 0, key: self.key(), duplicate }
     }
 
     /// Returns whether the key is the one that is built.
@@ -125,7 +141,9 @@ impl<F: Faults> Node<F> {
             index,
             next: Some(0),
             untold: VecDeque::new(),
+            is_unsettled: entries.is_some(),
             staged: entries.map(StagedEntries::new),
+            duplicate: None,
             is_void: false,
         }));
         self.build_more(txn, open)
@@ -148,7 +166,12 @@ impl<F: Faults> Node<F> {
                     let staged = build.staged.as_mut().ok_or_else(|| internal("nothing is staged"))?;
                     changes.iter().try_for_each(|change| staged.change(change, *home, clock))?;
                 }
-                Derived::Settle { .. } => self.settle(open)?,
+                Derived::Settle { .. } => derived.extend(self.settle(open)?),
+                // The lowest comes first.
+                Derived::Duplicate { duplicate, .. } => {
+                    let table = build.program.schema.table(build.index.table);
+                    return Err(duplicated(duplicate.violation(table, build.index.index), table));
+                }
                 _ => return Err(internal("an index is built beside other writes")),
             }
         }
@@ -163,7 +186,7 @@ impl<F: Faults> Node<F> {
         let was = build.index.was;
         if !defines {
             if let Some(from) = build.next {
-                let batch = self.storage.build(was, txn, from, limits).ok_or_else(schema_has_changed)?;
+                let batch = self.storage.build(was, txn, from, limits)?.ok_or_else(schema_has_changed)?;
                 build.next = batch.next;
                 build.untold.extend(batch.keys);
                 if !self.bugs.builds_unkept() {
@@ -173,14 +196,12 @@ impl<F: Faults> Node<F> {
             if !self.bugs.stages_no_changes() {
                 build.untold.extend(self.storage.take_key_changes(was, txn));
             }
-            if build.next.is_none() {
-                let table = build.program.schema.table(build.index.table);
-                self.storage.check_built(was, txn).map_err(|error| duplicated(error, table))?;
-            }
         }
         let mut derived = build.take_untold(at, limits.bytes);
         if build.next.is_some() || !build.untold.is_empty() {
             derived.push(Derived::Build { at, key: build.key() });
+        } else if !defines && build.staged.is_none() {
+            derived.extend(self.storage.built_duplicate(was, txn).map(|duplicate| build.report(duplicate)));
         }
         Ok(derived)
     }
@@ -198,9 +219,13 @@ impl<F: Faults> Node<F> {
         if build.is_void || !is_of || build.next.is_some() {
             return Err(schema_has_changed());
         }
+        if !open.own.is_empty() {
+            return Err(internal("a transaction builds an index before it writes"));
+        }
         if !self.bugs.stages_no_changes() {
             build.untold.extend(self.storage.take_key_changes(build.index.was, txn));
         }
+        build.duplicate = self.storage.built_duplicate(build.index.was, txn);
         let index = self.storage.take_building(build.index.was, txn).ok_or_else(schema_has_changed)?;
         Ok(Some(Built { program: build.program.clone(), index }))
     }
@@ -216,19 +241,21 @@ impl<F: Faults> Node<F> {
         Ok(derived)
     }
 
-    /// Puts the entries of the key in place that the transaction's definition has made.
-    fn settle(&mut self, open: &mut Open) -> Result<(), SqlError> {
-        let taken = open.build.as_mut().and_then(|build| {
-            let at = build.index.entries?;
-            Some((build.staged.take()?, build.index.table, at, build.program.clone()))
+    /// Puts the entries of the key in place that the transaction's definition has made, or reports a key that two rows have.
+    fn settle(&mut self, open: &mut Open) -> Result<Option<Derived>, SqlError> {
+        let is_defined = open.defines();
+        let taken = open.build.as_mut().filter(|_| is_defined).and_then(|build| {
+            Some((build.staged.take()?, entries_id(build.index.table, build.index.entries?)))
         });
-        let Some((staged, table, at, program)) = taken.filter(|_| open.defines()) else {
-            return Err(internal("nothing is staged of a definition"));
-        };
+        let Some((staged, entries)) = taken else { return Err(internal("nothing is staged of a definition")) };
         self.put_versions(open);
-        let settled = self.storage.settle(entries_id(table, at), staged);
+        let settled = self.storage.settle(entries, staged);
         self.take_versions(open);
-        settled.map_err(|error| duplicated(error, program.schema.table(table)))
+        let settled = settled?;
+        let Some(build) = &mut open.build else { return Ok(None) };
+        let duplicate = settled.into_iter().chain(build.duplicate.take()).min();
+        build.is_unsettled = duplicate.is_some();
+        Ok(duplicate.map(|duplicate| build.report(duplicate)))
     }
 
     /// Ends what the transaction builds, if it has not become part of a definition.

@@ -355,6 +355,9 @@ impl<F: Faults> Node<F> {
                 let is_here = *at == self.id() && *home != *at && *home < shards;
                 is_here && build.is_none_or(is_of_key)
             }
+            Derived::Duplicate { at, key, duplicate } => {
+                *at == self.id() && build.is_none_or(|build| build.is_of(*key) && build.takes(&duplicate.values))
+            }
             _ => false,
         };
         (derived.is_empty() || !derived.iter().all(is_one)).then_some("an index that cannot be built")
@@ -454,7 +457,10 @@ fn fits(program: &Program, one: &Derived, here: ShardId, shards: ShardId) -> Opt
         }
         Derived::Row { values, .. } => are_of(values, &schema.types.iter().collect::<Vec<_>>()),
         Derived::Entries { key, .. } => schema.entries.iter().any(|entries| entries.index == key.index),
-        Derived::Build { .. } | Derived::Stage { .. } | Derived::Settle { .. } => false,
+        Derived::Build { .. }
+        | Derived::Stage { .. }
+        | Derived::Settle { .. }
+        | Derived::Duplicate { .. } => false,
         Derived::Parent { key, .. } => {
             let types: Vec<&SqlType> = types_of(&rules.foreign_keys.get(at)?.key_columns);
             are_of(key, &types)

@@ -8,6 +8,7 @@
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -18,7 +19,7 @@ use weir_types::{SqlError, SqlState, Value};
 
 use super::Storage;
 use super::index::IndexTree;
-use super::key::KeyBytes;
+use super::key::{KeyBytes, KeyRange};
 use super::layout::Layout;
 use super::schema::{IndexId, IndexSchema, TableSchema};
 use super::table::{TableStore, key_of_row};
@@ -52,6 +53,14 @@ impl KeyChange {
     }
 }
 
+/// A key that two rows have: the lowest one, in the order of the index.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct DuplicateKey {
+    #[serde(with = "serde_bytes")]
+    bytes: Vec<u8>,
+    pub values: Vec<Value>,
+}
+
 /// Rows that have come into an index.
 #[derive(Debug, Default)]
 pub struct Batch {
@@ -66,6 +75,17 @@ pub struct Batch {
 pub struct BatchLimits {
     pub rows: u32,
     pub bytes: usize,
+}
+
+impl DuplicateKey {
+    /// The unique violation (23505) of the index.
+    pub fn violation(&self, schema: &TableSchema, index: IndexId) -> SqlError {
+        let columns = &schema.indexes[index].columns;
+        schema.unique_violation(index, &|column| {
+            let mut values = columns.iter().zip(&self.values);
+            values.find(|(of, _)| of.column == Some(column)).map_or(Value::Null, |(_, value)| value.clone())
+        })
+    }
 }
 
 impl Building {
@@ -100,6 +120,11 @@ impl Building {
     /// Returns whether it is that index of that table.
     pub fn is_of(&self, schema: &Arc<TableSchema>, index: IndexId) -> bool {
         Arc::ptr_eq(&self.schema, schema) && self.index == index
+    }
+
+    /// Returns whether owners are told of its keys.
+    pub(super) fn is_staged(&self) -> bool {
+        self.changed.is_some()
     }
 
     pub(super) fn memory_bytes(&self, looked_at: usize) -> usize {
@@ -193,19 +218,18 @@ impl Building {
         }
     }
 
-    /// A row with a key that another row has.
-    fn duplicate(&self) -> Option<u32> {
-        self.duplicates.values().find_map(|rows| rows.first().copied())
+    fn duplicate(&self, store: &TableStore) -> Option<DuplicateKey> {
+        let (bytes, rows) = self.duplicates.first_key_value()?;
+        let row = *rows.first().expect("no list is empty");
+        let values = self.index().values(&|column| store.value(row, column));
+        Some(DuplicateKey { bytes: bytes.to_vec(), values })
     }
 
     /// # Errors
     /// Two rows have the same key (23505).
     pub(super) fn check_unique(&self, store: &TableStore) -> Result<(), SqlError> {
-        match self.duplicate() {
-            Some(row) => {
-                let value = |column| store.value(row, column);
-                Err(store.unique_violation(&self.schema, self.index, &value))
-            }
+        match self.duplicate(store) {
+            Some(duplicate) => Err(duplicate.violation(&self.schema, self.index)),
             None => Ok(()),
         }
     }
@@ -266,8 +290,18 @@ impl Storage {
 
     /// Adds the rows of the next slots, from `from` on, to the index that the transaction builds; none: it builds none. Until
     /// [`Storage::keep_built`] the caller lets nobody write.
-    pub fn build(&mut self, table: TableId, txn: TxnId, from: u32, limits: BatchLimits) -> Option<Batch> {
-        self.tables[table].build(txn, from, limits)
+    ///
+    /// # Errors
+    /// The shard's rows may not grow (53200).
+    pub fn build(
+        &mut self,
+        table: TableId,
+        txn: TxnId,
+        from: u32,
+        limits: BatchLimits,
+    ) -> Result<Option<Batch>, SqlError> {
+        self.check_memory()?;
+        Ok(self.tables[table].build(txn, from, limits))
     }
 
     /// From here on whoever writes rows of slots below `next` keeps the index; none: all rows.
@@ -283,11 +317,10 @@ impl Storage {
         self.tables[table].take_key_changes(txn)
     }
 
-    /// # Errors
-    /// Two rows have the same key in the unique index that the transaction builds (23505).
-    pub fn check_built(&self, table: TableId, txn: TxnId) -> Result<(), SqlError> {
+    /// A key that two rows have in the unique index that the transaction builds.
+    pub fn built_duplicate(&self, table: TableId, txn: TxnId) -> Option<DuplicateKey> {
         let store = &self.tables[table];
-        store.building.iter().filter(|one| one.txn == Some(txn)).try_for_each(|one| one.check_unique(store))
+        store.building.iter().find(|one| one.txn == Some(txn))?.duplicate(store)
     }
 
     /// Takes the index that the transaction has built.
@@ -304,32 +337,26 @@ impl Storage {
         }
     }
 
-    /// Puts the entries of a new global key in place.
+    /// Puts the entries of a new global key in place; or gives a key that two of them, or one and a row of this shard have.
     ///
     /// # Errors
-    /// Two rows have the same key (23505).
-    pub fn settle(&mut self, entries: TableId, staged: StagedEntries) -> Result<(), SqlError> {
-        let schema = self.schema.table(entries);
-        let violation = |values: &[Value]| {
-            self.tables[entries].unique_violation(schema, 0, &|column| values[column].clone())
-        };
-        if let Some(values) = staged.more.values().find_map(|more| more.first()) {
-            return Err(violation(values));
-        }
+    /// The statement is interrupted.
+    pub fn settle(
+        &mut self,
+        entries: TableId,
+        staged: StagedEntries,
+    ) -> Result<Option<DuplicateKey>, SqlError> {
         let (table, index) = self.schema.claimed_as(entries, 0);
         let own = &self.tables[table].indexes[index];
-        let store = &staged.store;
-        for (row, packed) in (0..store.slots()).filter_map(|row| Some((row, store.row(row)?))) {
-            check()?;
-            let key = key_of_row(&store.layout, &schema.indexes[0], packed, None);
-            if own.get(&key).is_some() {
-                let values: Vec<Value> =
-                    (0..schema.types.len()).map(|column| store.value(row, column)).collect();
-                return Err(violation(&values));
-            }
+        let duplicate = staged.more.first_key_value().map(|(bytes, more)| {
+            let entry = more.first().expect("no list is empty");
+            DuplicateKey { bytes: bytes.to_vec(), values: entry[..entry.len() - 1].to_vec() }
+        });
+        let duplicate = duplicate.into_iter().chain(staged.first_within(own)?).min();
+        if duplicate.is_none() {
+            self.tables[entries] = staged.store;
         }
-        self.tables[entries] = staged.store;
-        Ok(())
+        Ok(duplicate)
     }
 }
 
@@ -360,6 +387,25 @@ impl StagedEntries {
             false => return self.remove(&entry, clock),
         }
         Ok(())
+    }
+
+    /// The first key that the index has, too.
+    fn first_within(&self, index: &IndexTree) -> Result<Option<DuplicateKey>, SqlError> {
+        let (store, mut found) = (&self.store, None);
+        let everything = KeyRange::prefix(KeyBytes::new());
+        let width = self.schema.types.len() - 1;
+        let _ = store.indexes[0].range(&everything, false, &mut |row| {
+            check()?;
+            let packed = store.row(row).expect("an index has rows of its table");
+            let key = key_of_row(&store.layout, &self.schema.indexes[0], packed, None);
+            if index.get(&key).is_none() {
+                return Ok(ControlFlow::Continue(()));
+            }
+            let values = (0..width).map(|column| store.value(row, column)).collect();
+            found = Some(DuplicateKey { bytes: key.to_vec(), values });
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(found)
     }
 
     fn key(&self, entry: &[Value]) -> KeyBytes {

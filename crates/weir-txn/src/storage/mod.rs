@@ -41,7 +41,7 @@ use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
-pub use building::{Batch, BatchLimits, Building, KeyChange, StagedEntries};
+pub use building::{Batch, BatchLimits, Building, DuplicateKey, KeyChange, StagedEntries};
 use history::{Change, History, RowState};
 pub use index::Cursor;
 pub use key::{Boundary, KeyBytes, KeyRange};

@@ -144,7 +144,8 @@ impl Remade {
         self.same.push(None);
     }
 
-    /// Pushes an old table, which gets one more index. `built`: that index, over all its rows; none: it is built now.
+    /// Pushes an old table, which gets one more index. `built`: that index, over all its rows; none: it is built now. Of a global key whose
+    /// entries are staged two rows may have one key, which is told when these are put in place.
     ///
     /// # Errors
     /// Two rows have the same key (23505), or the statement is interrupted.
@@ -160,7 +161,9 @@ impl Remade {
         assert_eq!(table.0 as usize, at, "tables come in order");
         let built = built.filter(|built| built.is_of(&schema, index));
         let built = built.map_or_else(|| Building::complete(old, schema.clone(), index), Ok)?;
-        built.check_unique(old)?;
+        if !built.is_staged() {
+            built.check_unique(old)?;
+        }
         let store = entries.map(|at| TableStore::new(&schema.entries[at].schema));
         if store.is_some() && old.row_count() > 0 {
             self.unfilled.push((table, index));

@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 
 use weir_sql::catalog::ColumnIndex;
-use weir_types::{SqlError, SqlState, Value};
+use weir_types::{SqlError, Value};
 
 use super::building::Building;
 use super::history::RowState;
@@ -377,21 +377,7 @@ impl TableStore {
         index: IndexId,
         values: &dyn Fn(ColumnIndex) -> Value,
     ) -> SqlError {
-        let index = &schema.indexes[index];
-        let (mut names, mut texts) = (Vec::new(), Vec::new());
-        for column in index.columns.iter().take(index.told).filter_map(|column| column.column) {
-            names.push(schema.column_names[column].as_str());
-            texts.push(match values(column) {
-                Value::Null => "null".to_string(),
-                value => weir_types::text::to_text(&value, &schema.types[column]),
-            });
-        }
-        SqlError::new(
-            SqlState::UNIQUE_VIOLATION,
-            format!("duplicate key value violates unique constraint \"{}\"", index.name),
-        )
-        .with_detail(format!("Key ({})=({}) already exists.", names.join(", "), texts.join(", ")))
-        .with_constraint(index.name.clone())
+        schema.unique_violation(index, values)
     }
 
     /// Checks that each index has every row under its key, and nothing else.

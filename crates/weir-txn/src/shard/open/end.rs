@@ -11,6 +11,7 @@ use crate::claims::Claim;
 use crate::exec::call::{Role, Stop};
 use crate::faults::Faults;
 use crate::message::{Answers, Begun, Output, Reply, Request, Work, forgotten};
+use crate::shard::building::Build;
 use crate::shard::node::{Effects, Node};
 use crate::shard::participant::Prepared;
 use crate::storage::room::disk_full;
@@ -69,6 +70,9 @@ impl<F: Faults> Node<F> {
         let mut targets = open.done.iter().flat_map(|done| &done.targets);
         if targets.any(|target| !participants.contains(target)) && !self.bugs.ends_without_carrying() {
             return internal("a transaction ends whose writes at other shards nobody has carried to them");
+        }
+        if open.defines() && open.build().is_some_and(Build::is_unsettled) {
+            return internal("a transaction ends whose entries of a new key are not in place");
         }
         None
     }

@@ -104,7 +104,7 @@ fn it_has_the_rows_of_the_table_whoever_writes_them() {
         storage.begin_building(TABLE, Building::new(TXN, schema.clone(), index, true));
         let (mut next, mut clock, mut told) = (Some(0), 20, Vec::new());
         while let Some(from) = next {
-            let batch = storage.build(TABLE, TXN, from, LIMITS).expect("it is being built");
+            let batch = storage.build(TABLE, TXN, from, LIMITS).unwrap().expect("it is being built");
             next = batch.next;
             told.extend(batch.keys);
             storage.keep_built(TABLE, TXN, next);
@@ -123,11 +123,16 @@ fn it_has_the_rows_of_the_table_whoever_writes_them() {
         let keys = keys_of(&storage, &schema.indexes[index]);
         assert_eq!(known, keys, "{text}, seed {seed}");
         let has_twice = schema.indexes[index].unique && keys.values().any(|count| *count > 1);
-        let built = storage.take_building(TABLE, TXN);
+        assert_eq!(storage.built_duplicate(TABLE, TXN).is_some(), has_twice, "{text}, seed {seed}");
+        // That of a staged index is told by others.
+        let built = storage.take_building(TABLE, TXN).map(|built| Building { changed: None, ..built });
         let mut remade = Remade::new(after);
         let added = AddedIndex { was: TABLE, table: TABLE, index, entries: None };
         let pushed = remade.push_indexed(&storage, added, built);
         assert_eq!(pushed.is_err(), has_twice, "{text}, seed {seed}: {pushed:?}");
+        if let Err(error) = &pushed {
+            assert_eq!(error.state(), SqlState::UNIQUE_VIOLATION);
+        }
         (unique, refused) = (unique + i32::from(!has_twice), refused + i32::from(has_twice));
         if pushed.is_err() {
             continue;
@@ -194,9 +199,11 @@ fn staged_entries_are_what_homes_have() {
             storage.insert(TABLE, &[Value::Int(1), Value::Null, Value::Int(3)], at(1)).unwrap();
         }
         let id = entries_id(TABLE, 0);
-        let result = storage.settle(id, staged);
-        assert_eq!(result.is_ok(), keys.len() == have.len() && !is_own, "seed {seed}: {have:?}, {result:?}");
-        if result.is_err() {
+        let duplicate = storage.settle(id, staged).unwrap();
+        let is_twice = |key: &&i64| have.iter().filter(|(of, _)| of == *key).count() > 1 || is_own && **key == 3;
+        let expected = keys.iter().find(is_twice).map(|key| vec![Value::Int(*key)]);
+        assert_eq!(duplicate.map(|one| one.values), expected, "seed {seed}: {have:?}");
+        if expected.is_some() {
             continue;
         }
         settled += 1;
