@@ -93,7 +93,8 @@ impl Program {
                         if let Some(key) = key_of(index, value)
                             && !keys.insert((of, at, key.to_vec()))
                         {
-                            twice = Some(format!("two rows have {:?} in {}", index.values(value), index.name));
+                            twice =
+                                Some(format!("two rows have {:?} in {}", index.values(value), index.name));
                         }
                     }
                 });

@@ -22,8 +22,8 @@ use super::slots::{Slot, SlotAllocator};
 use super::write::operation::NoEnvironment;
 use crate::entries::entries_id;
 use crate::storage::{
-    AddedIndex, Building, EntriesSchema, IndexColumn, IndexId, IndexSchema, MergedRows, NoRows, Remade, Remake,
-    Rows as _, Schema, TableSchema,
+    AddedIndex, Building, EntriesSchema, IndexColumn, IndexId, IndexSchema, MergedRows, NoRows, Remade,
+    Remake, Rows as _, Schema, TableSchema,
 };
 
 /// Conversion of the tables of one program's schema to another's.
@@ -457,9 +457,7 @@ fn relabelled(value: &Value, was: &EnumType, now: &EnumType) -> Value {
 fn is_alike(was: &TableSchema, now: &TableSchema, sources: &[Source]) -> bool {
     let global =
         |schema: &TableSchema| schema.entries.iter().map(|entries| entries.index).collect::<Vec<_>>();
-    have_same_bytes(was, now, sources)
-        && are_alike(&was.indexes, &now.indexes)
-        && global(was) == global(now)
+    have_same_bytes(was, now, sources) && are_alike(&was.indexes, &now.indexes) && global(was) == global(now)
 }
 
 fn have_same_bytes(was: &TableSchema, now: &TableSchema, sources: &[Source]) -> bool {

@@ -109,6 +109,7 @@ impl<F: Faults> Node<F> {
         work: &Work,
         out: &mut Effects,
     ) {
+        let _watch = self.interrupts.watch(self.statement);
         let mut open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, self.shard, begun.age));
         let result = match &work.call.callee {
             Callee::Build(definition) => self.begin_build(txn, &mut open, definition),
@@ -247,7 +248,9 @@ impl<F: Faults> Node<F> {
         let taken = open.build.as_mut().filter(|_| is_defined).and_then(|build| {
             Some((build.staged.take()?, entries_id(build.index.table, build.index.entries?)))
         });
-        let Some((staged, entries)) = taken else { return Err(internal("nothing is staged of a definition")) };
+        let Some((staged, entries)) = taken else {
+            return Err(internal("nothing is staged of a definition"));
+        };
         self.put_versions(open);
         let settled = self.storage.settle(entries, staged);
         self.take_versions(open);

@@ -245,7 +245,8 @@ impl<F: Faults> Node<F> {
             match step.clone() {
                 Step::Rows(rows) => versions.own.take_logged(&mut self.storage, rows),
                 Step::Define { definition, transaction_time } => {
-                    let (defined, carried) = self.define(&definition, transaction_time, &versions.own, None)?;
+                    let (defined, carried) =
+                        self.define(&definition, transaction_time, &versions.own, None)?;
                     let below = std::mem::replace(&mut versions.own, carried);
                     versions.all.push(Version { defined, below });
                 }

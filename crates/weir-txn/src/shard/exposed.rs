@@ -356,7 +356,8 @@ impl<F: Faults> Node<F> {
                 is_here && build.is_none_or(is_of_key)
             }
             Derived::Duplicate { at, key, duplicate } => {
-                *at == self.id() && build.is_none_or(|build| build.is_of(*key) && build.takes(&duplicate.values))
+                *at == self.id()
+                    && build.is_none_or(|build| build.is_of(*key) && build.takes(&duplicate.values))
             }
             _ => false,
         };

@@ -392,14 +392,16 @@ impl TableStore {
                 found += 1;
                 Ok(ControlFlow::Continue(()))
             });
-            let is_there = |row: u32, packed: &Packed| {
-                tree.get(&self.key(schema, index, packed, row)) == Some(row)
-            };
+            let is_there =
+                |row: u32, packed: &Packed| tree.get(&self.key(schema, index, packed, row)) == Some(row);
             let rows = (0..).zip(&self.rows).filter_map(|(row, packed)| Some((row, packed.as_ref()?)));
             let missing = rows.filter(|(row, packed)| !is_there(*row, packed)).count();
             if found != self.live || missing > 0 {
                 let name = &schema.indexes[index].name;
-                return Err(format!("{name} of {} has {found} of {} rows, {missing} missing", schema.name, self.live));
+                return Err(format!(
+                    "{name} of {} has {found} of {} rows, {missing} missing",
+                    schema.name, self.live
+                ));
             }
         }
         Ok(())

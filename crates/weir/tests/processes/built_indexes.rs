@@ -235,7 +235,9 @@ fn two_are_built_at_once() {
         assert_eq!(told, ["done", "done"], "{url}");
         let told = both(["CREATE INDEX same ON t (a)", "CREATE INDEX same ON t (b)"]);
         // PostgreSQL tells one that comes later what its catalog says of the name.
-        assert!(["42P07 relation \"same\" already exists", "23505"].iter().any(|one| told[0].starts_with(one)));
+        assert!(
+            ["42P07 relation \"same\" already exists", "23505"].iter().any(|one| told[0].starts_with(one))
+        );
         assert_eq!(told[1], "done", "{url}");
         assert_eq!(count(&mut own, "SELECT count(*) FROM pg_indexes WHERE tablename = 't'"), 4, "{url}");
         assert!(answer(&mut own, "INSERT INTO t VALUES (0, 77, 0)").starts_with("23505"), "{url}");

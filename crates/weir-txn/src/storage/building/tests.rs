@@ -9,9 +9,9 @@ use weir_sql::catalog::TableId;
 use weir_types::Value;
 
 use super::*;
+use crate::entries::entries_id;
 use crate::storage::chance::Chance;
 use crate::storage::write_set::tests::at;
-use crate::entries::entries_id;
 use crate::storage::{AddedIndex, Remade, Schema};
 
 const TABLE: TableId = TableId(0);
@@ -200,7 +200,8 @@ fn staged_entries_are_what_homes_have() {
         }
         let id = entries_id(TABLE, 0);
         let duplicate = storage.settle(id, staged).unwrap();
-        let is_twice = |key: &&i64| have.iter().filter(|(of, _)| of == *key).count() > 1 || is_own && **key == 3;
+        let is_twice =
+            |key: &&i64| have.iter().filter(|(of, _)| of == *key).count() > 1 || is_own && **key == 3;
         let expected = keys.iter().find(is_twice).map(|key| vec![Value::Int(*key)]);
         assert_eq!(duplicate.map(|one| one.values), expected, "seed {seed}: {have:?}");
         if expected.is_some() {
