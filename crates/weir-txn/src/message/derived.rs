@@ -171,13 +171,13 @@ impl Derived {
 
     /// Returns whether it is of an index that is built while others write.
     pub(crate) fn is_of_build(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Derived::Build { .. }
-            | Derived::Stage { .. }
-            | Derived::Settle { .. }
-            | Derived::Duplicate { .. } => true,
-            _ => false,
-        }
+                | Derived::Stage { .. }
+                | Derived::Settle { .. }
+                | Derived::Duplicate { .. }
+        )
     }
 
     /// Those of a lower stage are done at all shards before those of a higher one begin. Children are looked for when nobody else holds the
