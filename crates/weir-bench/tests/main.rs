@@ -9,6 +9,7 @@ mod world;
 
 mod simulated {
     mod assertions_under_faults;
+    mod built_indexes_under_faults;
     mod calls_under_faults;
     mod carried;
     mod copies_under_faults;

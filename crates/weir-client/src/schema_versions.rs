@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use weir_sql::catalog::{ColumnIndex, Deferral, SequenceId, TableId};
 use weir_sql::system::Facts;
 use weir_sql::{Diagnostic, ParsedText, Truncated, Validation, foreign_keys, truncated, validations};
-use weir_txn::exec::definition::{Defined, Placing};
+use weir_txn::exec::definition::{Defined, Placing, added_index};
 use weir_txn::message::{Callee, Change, Definition};
 use weir_types::datetime::SessionZone;
 use weir_types::function::double_quoted;
@@ -244,6 +244,7 @@ impl SchemaVersion {
             validations: Vec::new(),
             notices: Vec::new(),
             moves_if_empty: Vec::new(),
+            adds_index: false,
         }
     }
 
@@ -295,8 +296,10 @@ impl SchemaVersion {
         let validations = asked
             .collect::<Result<_, _>>()
             .map_err(|Unprepared { error, .. }| Unprepared { error, position: 1 })?;
+        let added = added_index(&self.0.program, &schema_version.0.program);
+        let adds_index = added.map_err(|error| Unprepared { error, position: 1 })?.is_some();
         let definition = Arc::new(definition);
-        Ok(NextSchemaVersion { definition, schema_version, validations, notices, moves_if_empty })
+        Ok(NextSchemaVersion { definition, schema_version, validations, notices, moves_if_empty, adds_index })
     }
 
     /// PostgreSQL's NOTICEs of a TRUNCATE.
@@ -327,6 +330,8 @@ pub struct NextSchemaVersion {
     /// If these queries, of the schema before, return no rows, [`SchemaVersion::define_anew`] places their tables anew. Others have to be kept
     /// from writing meanwhile ([`SchemaVersion::held`]).
     pub moves_if_empty: Vec<Prepared>,
+    /// It adds an index to a table that may have rows, which can be built while others write ([`Client::begin_build`]).
+    pub adds_index: bool,
 }
 
 impl Prepared {
@@ -423,6 +428,12 @@ impl Client {
                 position: 1,
             }),
         }
+    }
+
+    /// Begins to build the index that a definition adds, while others write, as the first statement of the transaction of that name. Its
+    /// definition follows ([`Client::begin_definition`]), and then others wait for little.
+    pub fn begin_build(&self, transaction: u64, next: &NextSchemaVersion) -> Pending<CallResult> {
+        self.order(transaction, Order::Build(next.definition.clone()))
     }
 
     /// Begins to change the schema, as a statement of the transaction of that name. Others that write wait from then on until its end.

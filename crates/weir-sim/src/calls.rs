@@ -346,7 +346,7 @@ fn check_end<F: ShardFaults>(job: &Job, cluster: &Calls<F>, told: &Told) -> Resu
     if let Err(seen) = nodes[0].program().check_entries(&storages) {
         return Err(Violation { claim: "every row has its entries, and every entry its row", seen });
     }
-    let view = WholeView::new(storages, replicated);
+    let view = WholeView::new(storages.clone(), replicated);
     if let Some((invariant, row)) = (job.violated)(&view).into_iter().next() {
         return Err(Violation {
             claim: "every invariant holds in the end",
@@ -368,7 +368,8 @@ fn check_end<F: ShardFaults>(job: &Job, cluster: &Calls<F>, told: &Told) -> Resu
             return Err(Violation { claim: "what is acknowledged is done once", seen });
         }
     }
-    Ok(())
+    let keys = nodes[0].program().check_keys(&storages);
+    keys.map_err(|seen| Violation { claim: "an index has every row, and a unique one no key twice", seen })
 }
 
 /// Rows by table, as the shards start.

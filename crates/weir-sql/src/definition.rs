@@ -174,6 +174,20 @@ pub struct Truncated {
     pub restarts: bool,
 }
 
+/// Command of a statement that makes or drops an index CONCURRENTLY, which no transaction block may contain; none: it is another one.
+pub fn concurrent_command(text: &str) -> Option<&'static str> {
+    // Only texts with the word are parsed once more.
+    if !text.to_ascii_lowercase().contains("concurrently") {
+        return None;
+    }
+    let statements = parse::parse_statements(Piece::new(0, 0, text)).ok()?;
+    match &statements.first()?.node {
+        node::Node::IndexStmt(index) if index.concurrent => Some("CREATE INDEX CONCURRENTLY"),
+        node::Node::DropStmt(drop) if drop.concurrent => Some("DROP INDEX CONCURRENTLY"),
+        _ => None,
+    }
+}
+
 /// Tables emptied by a TRUNCATE; none: it is another statement.
 ///
 /// # Errors

@@ -48,7 +48,7 @@ pub use bodies::dollar_quoted;
 pub use catalog::Catalog;
 pub use constants::{Parameterised, each_planned_expr, is_constant_operation, lift_constants};
 pub use current_value::{CurrentValue, WithCurrentValues, mentions_current_values, with_current_values};
-pub use definition::{Matching, Truncated, define, define_in, truncated};
+pub use definition::{Matching, Truncated, concurrent_command, define, define_in, truncated};
 pub use load::{ACCEPTED, ReadSchema, load, load_next, load_running, load_with};
 pub use notes::Reading;
 pub use rows::{of_one_row, of_rows_of_query};

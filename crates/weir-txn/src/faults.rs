@@ -101,6 +101,12 @@ faults! {
     rolled_back_comes_again,
     /// Other transactions write while one transaction changes the schema.
     ignores_definitions,
+    /// No bug: an index is built two rows at a time, so that small worlds take many steps for it.
+    small_batches,
+    /// Writers do not keep an index that is being built.
+    builds_unkept,
+    /// The owners of a key that is being built are not told of changes of rows that they have been told of.
+    stages_no_changes,
     /// Readers see uncommitted writes of an open transaction.
     shows_uncommitted,
     /// Deferred foreign keys are not checked at the end of their transaction.

@@ -18,6 +18,7 @@ use weir_txn::message::{
 };
 use weir_txn::ramp::{Begin, Coordinator, Event, FetchedRead, Protocol, own_statement};
 use weir_txn::shard::Node;
+use weir_txn::storage::KeyChange;
 use weir_types::interrupt::{Budget, Interrupts};
 use weir_types::{Notice, Severity, SqlError, SqlState, Value};
 
@@ -325,6 +326,38 @@ fn derived_writes_that_cannot_be_are_refused() {
     };
     let statement = Request::Work { txn: TXN, begun: BEGUN, work: Box::new(statement) };
     assert_eq!(bound(&[1, 0], statement), Some("the end of a transaction beside a statement"));
+}
+
+#[test]
+fn messages_of_an_index_that_cannot_be_built_are_refused() {
+    let stage = Stage::new(PlantedBugs::default());
+    let why = |derived: &[Derived]| {
+        let request = carry(derived, &[1]);
+        stage.shards[1].refuses_request(Sender::Coordinator(COORDINATOR), &request, SHARDS)
+    };
+    let key = GlobalKey { table: TableId(0), index: 1 };
+    let staged = |at: ShardId, home: ShardId| Derived::Stage {
+        at,
+        key,
+        home,
+        changes: vec![KeyChange { values: vec![Value::Int(4)], is_there: true }],
+    };
+    let right = [Derived::Build { at: 1, key }, staged(1, 0), staged(1, 2), Derived::Settle { at: 1, key }];
+    assert_eq!(why(&right), None);
+    let wrong = [
+        Derived::Build { at: 0, key },
+        Derived::Settle { at: 2, key },
+        staged(0, 2),
+        staged(1, 1),
+        staged(1, SHARDS),
+        derived(0, 0, &[Value::Int(4)], 0),
+    ];
+    for one in wrong {
+        assert_eq!(why(&[right[0].clone(), one.clone()]), Some("an index that cannot be built"), "{one:?}");
+    }
+    let request = carry(&right, &[1]);
+    assert!(matches!(<Node>::refused_by(&request, 9, 1), Some(Reply::Refused { shard: 1, .. })));
+    assert!(<Node>::refused_by(&request, 10, 1).is_none());
 }
 
 /// A statement whose derived writes cannot be told fails, and one whose writes cannot be carried.

@@ -29,6 +29,7 @@ mod weights;
 mod processes {
     mod assertions;
     mod async_clients;
+    mod built_indexes;
     mod calls_over_network;
     mod catalogs;
     mod client_calls;

@@ -167,6 +167,7 @@ impl Sent {
                     | Callee::Serializable(_)
                     | Callee::Attempt(..)
                     | Callee::Reads(_)
+                    | Callee::Build(_)
                     | Callee::Barrier => 2,
                 };
                 let args: Vec<i64> = (0..arguments).map(|_| 1 + small(9)).collect();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use weir_client::{Client, Error, NextSchemaVersion, Prepared, SchemaVersion, Unprepared};
 use weir_sql::bound::OutputColumn;
-use weir_sql::{Gives, Validation};
+use weir_sql::{Gives, Validation, concurrent_command};
 use weir_types::text::to_text;
 use weir_types::{Severity, SqlError, SqlState, Value};
 
@@ -27,6 +27,10 @@ struct Analysed<'t> {
     next: NextSchemaVersion,
 }
 
+/// Number of times that an index is built before its definition, while others write: another definition makes what has been built void. Then
+/// the definition builds it.
+const BUILDS_MAX: u32 = 3;
+
 impl Session {
     /// Runs the statement of the text, in the open transaction or in one of its own.
     pub(crate) async fn define(
@@ -36,15 +40,36 @@ impl Session {
         open: Option<u64>,
     ) -> Result<Done, Failure> {
         if let Some(name) = open {
+            if let Some(command) = concurrent_command(text) {
+                let message = format!("{command} cannot run inside a transaction block");
+                return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message).into());
+            }
             let analysed = self.analyse(text).await?;
             let next = self.begin_and_validate(name, analysed).await?;
             self.transaction.own_schema_version = Some(next.schema_version);
             return Ok(self.defined(next.notices, tag));
         }
-        let until = Instant::now() + PATIENCE;
+        let (mut until, mut builds) = (Instant::now() + PATIENCE, BUILDS_MAX);
         while Instant::now() < until {
             let analysed = self.analyse(text).await?;
             let own = ByItself::begin(&self.client);
+            // A table that is to be placed anew has no rows.
+            let is_built = analysed.next.adds_index && analysed.next.moves_if_empty.is_empty() && builds > 0;
+            if is_built {
+                builds -= 1;
+                let built = self.build(own.name(), &analysed.next).await;
+                // It has taken as long as the table is large.
+                until = Instant::now() + PATIENCE;
+                if let Err(failure) = built {
+                    drop(own);
+                    match failure.error.state() {
+                        SqlState::FEATURE_NOT_SUPPORTED => builds = 0,
+                        SqlState::SERIALIZATION_FAILURE => {}
+                        _ => self.meet(failure).await?,
+                    }
+                    continue;
+                }
+            }
             match self.begin_and_validate(own.name(), analysed).await {
                 Ok(next) => {
                     let done = own.end(true).await;
@@ -54,14 +79,23 @@ impl Session {
                 Err(failure) => {
                     // The result is not needed.
                     drop(own);
-                    // The transaction has done nothing else, so its barrier need not be reported.
-                    if failure.error.state() != SqlState::DEADLOCK_DETECTED {
-                        self.meet(failure).await?;
+                    match failure.error.state() {
+                        // The transaction has done nothing else, so its barrier need not be reported.
+                        SqlState::DEADLOCK_DETECTED => {}
+                        // A shard has started again since it began to build.
+                        SqlState::SERIALIZATION_FAILURE if is_built => {}
+                        _ => self.meet(failure).await?,
                     }
                 }
             }
         }
         Err(changes_all_the_time())
+    }
+
+    /// Builds the index that the definition adds, while others write.
+    async fn build(&mut self, name: u64, next: &NextSchemaVersion) -> Result<(), Failure> {
+        self.limit_waits(name, self.settings.in_effect().lock_timeout).await?;
+        self.wait_for(|client| client.begin_build(name, next)).await.map(drop)
     }
 
     fn defined(&mut self, notices: Vec<SqlError>, tag: &str) -> Done {

@@ -20,9 +20,10 @@ use weir_types::{SqlError, SqlState};
 
 use super::program::{CompileError, Program};
 use super::remake::Remaking;
+pub(crate) use super::remake::duplicated;
 use super::sequences::Sequences;
 use crate::message::{Change, Definition, PlanOf, schema_has_changed};
-use crate::storage::{MergedRows, Remade};
+use crate::storage::{AddedIndex, Building, MergedRows, Remade};
 
 /// An SQL application, its plan, and its schema version.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -254,6 +255,15 @@ pub struct SchemaVersion {
     pub sequences: Sequences,
 }
 
+/// What a shard has built of a definition beforehand, while others wrote.
+#[derive(Debug)]
+pub struct Built {
+    /// The program after the definition.
+    pub program: Arc<Program>,
+    /// The index that it adds to a table.
+    pub index: Building,
+}
+
 /// Schema version of the shard after a definition. Its tables are not in place yet; new constraints must be checked by [`check`] once
 /// they are.
 ///
@@ -264,8 +274,12 @@ pub fn apply(
     (program, rows, sequences): (&Arc<Program>, MergedRows<'_>, &Sequences),
     here: ShardId,
     transaction_time: TransactionTime,
+    built: Option<Built>,
 ) -> Result<SchemaVersion, SqlError> {
-    let next = definition.compile(program)?.map_or_else(|| program.clone(), Arc::new);
+    let (next, built) = match built {
+        Some(Built { program, index }) => (program, Some(index)),
+        None => (definition.compile(program)?.map_or_else(|| program.clone(), Arc::new), None),
+    };
     let (before, after) = (catalog_of(program)?, catalog_of(&next)?);
     let matching = Matching::new(&before.catalog, &after.catalog);
     if let Change::Truncate { tables, restarts } = &definition.change {
@@ -289,8 +303,19 @@ pub fn apply(
         after.catalog.sequences.iter().filter(begins_again).map(|sequence| sequence.id).collect();
     let mut sequences = sequences.renumbered(&matching.sequences, &restarted);
     let mut environment = sequences.environment(&next, here, transaction_time);
-    let tables = remaking.remake(rows, &mut environment, transaction_time)?;
+    let tables = remaking.remake(rows, &mut environment, transaction_time, built)?;
     Ok(SchemaVersion { program: next, tables, sequences })
+}
+
+/// The index that a definition adds to a table whose rows stay as they are, if that is all that it makes of stored rows; it can be built
+/// while others write.
+///
+/// # Errors
+/// The schema does not change here.
+pub fn added_index(before: &Program, now: &Program) -> Result<Option<AddedIndex>, SqlError> {
+    let (was, after) = (catalog_of(before)?, catalog_of(now)?);
+    let matching = Matching::new(&was.catalog, &after.catalog);
+    Remaking { before: was, after, program: now, here: 0, matching: &matching }.added(&before.schema)
 }
 
 /// Checks the rows against constraints that are new in the schema.

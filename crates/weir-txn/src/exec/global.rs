@@ -75,6 +75,36 @@ impl Program {
     }
 }
 
+impl Program {
+    /// Checks at rest that each index has every row of its shard, and that no two rows of one or several shards have the same key in a unique one.
+    ///
+    /// # Errors
+    /// Names an index.
+    pub fn check_keys(&self, shards: &[&Storage]) -> Result<(), String> {
+        for table in (0..self.placement.len() as u32).map(TableId) {
+            let mut keys = BTreeSet::new();
+            let is_copied = self.partition(table).is_none();
+            let schema = self.schema.table(table);
+            for (shard, storage) in (0..).zip(shards) {
+                let of = if is_copied { shard } else { 0 };
+                let mut twice = None;
+                each_row(storage, table, &mut |value| {
+                    for (at, index) in schema.indexes.iter().enumerate().filter(|(_, index)| index.unique) {
+                        if let Some(key) = key_of(index, value)
+                            && !keys.insert((of, at, key.to_vec()))
+                        {
+                            twice =
+                                Some(format!("two rows have {:?} in {}", index.values(value), index.name));
+                        }
+                    }
+                });
+                twice.map_or(Ok(()), Err)?;
+            }
+        }
+        shards.iter().try_for_each(|storage| storage.check_indexes())
+    }
+}
+
 fn each_row(storage: &Storage, table: TableId, visit: &mut dyn FnMut(Columns<'_>)) {
     let _ = storage.scan(table, &mut |row| {
         visit(&|column| storage.value(table, row, column));

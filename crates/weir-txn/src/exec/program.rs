@@ -737,6 +737,7 @@ impl Program {
             | Callee::Sequences
             | Callee::SetSequence { .. }
             | Callee::Reads(_)
+            | Callee::Build(_)
             | Callee::Barrier => {
                 let message = "it runs in a transaction of several statements";
                 Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))

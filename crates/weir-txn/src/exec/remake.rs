@@ -22,7 +22,8 @@ use super::slots::{Slot, SlotAllocator};
 use super::write::operation::NoEnvironment;
 use crate::entries::entries_id;
 use crate::storage::{
-    EntriesSchema, IndexColumn, IndexId, MergedRows, NoRows, Remade, Remake, Rows as _, Schema, TableSchema,
+    AddedIndex, Building, EntriesSchema, IndexColumn, IndexId, IndexSchema, MergedRows, NoRows, Remade,
+    Remake, Rows as _, Schema, TableSchema,
 };
 
 /// Conversion of the tables of one program's schema to another's.
@@ -35,7 +36,8 @@ pub struct Remaking<'a> {
 }
 
 impl Remaking<'_> {
-    /// Builds the tables of the next schema version. They are not in place until [`Storage::exchange`].
+    /// Builds the tables of the next schema version. They are not in place until [`Storage::exchange`]. `built`: an index that one of them
+    /// gets.
     ///
     /// # Errors
     /// A value does not fit its new type, or two rows have the same key.
@@ -44,6 +46,7 @@ impl Remaking<'_> {
         rows: MergedRows<'_>,
         environment: &mut dyn Environment,
         transaction_time: TransactionTime,
+        mut built: Option<Building>,
     ) -> Result<Remade, SqlError> {
         let schema = self.program.schema.clone();
         let mut remade = Remade::new(schema.clone());
@@ -64,7 +67,15 @@ impl Remaking<'_> {
                 remade.push(Remake::Same(was));
                 continue;
             }
-            let entries = self.entries(rows, table, (was, &sources));
+            let entries = self.entries(rows.schema(), table, (was, &sources));
+            if let Some(added) = added_index((rows.schema(), was), now, &sources, &entries)
+                && !has_written(rows, was)
+            {
+                remade
+                    .push_indexed(rows.base, added, built.take())
+                    .map_err(|error| duplicated(error, now))?;
+                continue;
+            }
             // Rows whose partition columns do not change stay on their shard.
             let places = self.program.partition(table.id).filter(|_| self.program.shards > 1);
             let moves = places
@@ -87,11 +98,11 @@ impl Remaking<'_> {
     /// the definition ([`Derived::Entries`](crate::message::Derived)).
     fn entries(
         &self,
-        rows: MergedRows<'_>,
+        before: &Schema,
         table: &Table,
         (was, sources): (TableId, &[Source]),
     ) -> Vec<Option<TableId>> {
-        let (old, now) = (rows.schema().table(was), self.program.schema.table(table.id));
+        let (old, now) = (before.table(was), self.program.schema.table(table.id));
         let key_before = |index: IndexId| -> Option<Vec<ColumnIndex>> {
             let column = |of: &IndexColumn| match sources[of.column?] {
                 Source::Column(from) => Some(from),
@@ -110,6 +121,22 @@ impl Remaking<'_> {
             old.entries.iter().position(is_same).map(|at| entries_id(was, at))
         };
         now.entries.iter().map(|entries| entries_before(entries.index)).collect()
+    }
+
+    /// The only index that the definition adds to a table which it leaves as it is otherwise. `before`: the schema before it.
+    ///
+    /// # Errors
+    /// A default is not supported.
+    pub fn added(&self, before: &Schema) -> Result<Option<AddedIndex>, SqlError> {
+        let mut all = Vec::new();
+        for table in self.matching.changed.iter().map(|table| self.after.catalog.table(*table)) {
+            let now = self.program.schema.table(table.id);
+            let Some(was) = self.matching.tables[table.id.0 as usize] else { continue };
+            let sources = self.sources(table, was)?;
+            let entries = self.entries(before, table, (was, &sources));
+            all.extend(added_index((before, was), now, &sources, &entries));
+        }
+        Ok(all.pop().filter(|_| all.is_empty()))
     }
 
     fn sources(&self, table: &Table, was: TableId) -> Result<Vec<Source>, SqlError> {
@@ -307,7 +334,7 @@ impl Say {
 }
 
 /// PostgreSQL words the error differently if the index is created after the rows.
-pub(super) fn duplicated(error: SqlError, table: &TableSchema) -> SqlError {
+pub(crate) fn duplicated(error: SqlError, table: &TableSchema) -> SqlError {
     let name = error.fields().constraint.clone().unwrap_or_default();
     if error.state() != SqlState::UNIQUE_VIOLATION || !table.indexes.iter().any(|index| index.name == name) {
         return error;
@@ -428,21 +455,62 @@ fn relabelled(value: &Value, was: &EnumType, now: &EnumType) -> Value {
 
 /// Returns whether the table need not be rebuilt: names and rules may differ, bytes and keys do not.
 fn is_alike(was: &TableSchema, now: &TableSchema, sources: &[Source]) -> bool {
-    let same = |(at, source): (usize, &Source)| matches!(source, Source::Column(from) if *from == at);
-    let indexes = |schema: &TableSchema| {
-        let columns = |index: &crate::storage::IndexSchema| {
-            let of = |column: &crate::storage::IndexColumn| {
-                (column.column, column.ty.clone(), column.nullable, column.descending, column.nulls_first)
-            };
-            let columns: Vec<_> = index.columns.iter().map(of).collect();
-            (columns, index.unique, index.nulls_not_distinct, index.looked_up)
-        };
-        schema.indexes.iter().map(columns).collect::<Vec<_>>()
-    };
     let global =
         |schema: &TableSchema| schema.entries.iter().map(|entries| entries.index).collect::<Vec<_>>();
-    was.types == now.types
-        && sources.iter().enumerate().all(same)
-        && indexes(was) == indexes(now)
-        && global(was) == global(now)
+    have_same_bytes(was, now, sources) && are_alike(&was.indexes, &now.indexes) && global(was) == global(now)
+}
+
+fn have_same_bytes(was: &TableSchema, now: &TableSchema, sources: &[Source]) -> bool {
+    let same = |(at, source): (usize, &Source)| matches!(source, Source::Column(from) if *from == at);
+    was.types == now.types && sources.iter().enumerate().all(same)
+}
+
+/// Returns whether the indexes have the same keys, whatever their names.
+fn are_alike(was: &[IndexSchema], now: &[IndexSchema]) -> bool {
+    was.len() == now.len() && was.iter().zip(now).all(|(was, now)| is_alike_index(was, now))
+}
+
+fn is_alike_index(was: &IndexSchema, now: &IndexSchema) -> bool {
+    let same = |(was, now): (&IndexColumn, &IndexColumn)| {
+        (was.column, &was.ty, was.nullable, was.descending, was.nulls_first)
+            == (now.column, &now.ty, now.nullable, now.descending, now.nulls_first)
+    };
+    was.columns.len() == now.columns.len()
+        && was.columns.iter().zip(&now.columns).all(same)
+        && (was.unique, was.nulls_not_distinct, was.looked_up)
+            == (now.unique, now.nulls_not_distinct, now.looked_up)
+}
+
+/// The index by which the table differs from what it was, if it differs by nothing else. `entries`: for each of its global keys the old
+/// entries.
+fn added_index(
+    (before, was): (&Schema, TableId),
+    now: &TableSchema,
+    sources: &[Source],
+    entries: &[Option<TableId>],
+) -> Option<AddedIndex> {
+    let old = before.table(was);
+    if !have_same_bytes(old, now, sources) || now.indexes.len() != old.indexes.len() + 1 {
+        return None;
+    }
+    let same = old.indexes.iter().zip(&now.indexes).take_while(|(was, now)| is_alike_index(was, now));
+    let index = same.count();
+    if !are_alike(&old.indexes[index..], &now.indexes[index + 1..]) {
+        return None;
+    }
+    let at = now.entries.iter().position(|one| one.index == index);
+    let mut kept = entries.to_vec();
+    if let Some(at) = at
+        && kept.remove(at).is_some()
+    {
+        return None;
+    }
+    let all = (0..old.entries.len()).map(|at| Some(entries_id(was, at)));
+    kept.into_iter().eq(all).then_some(AddedIndex { was, table: now.id, index, entries: at })
+}
+
+/// Returns whether the definition's transaction has written the table, or entries of its keys.
+fn has_written(rows: MergedRows<'_>, was: TableId) -> bool {
+    let entries = (0..rows.schema().table(was).entries.len()).map(|at| entries_id(was, at));
+    [was].into_iter().chain(entries).any(|table| rows.own.has_written(table))
 }

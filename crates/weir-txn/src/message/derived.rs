@@ -11,6 +11,7 @@ use weir_types::Value;
 
 use super::Attempt;
 use crate::placement::shard_of;
+use crate::storage::{DuplicateKey, KeyChange};
 
 /// A unique key whose columns do not say where a row lives: a unique index of a table, by its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -46,6 +47,15 @@ pub enum Derived {
     Row { at: ShardId, table: TableId, values: Vec<Value> },
     /// For the coordinator: a statement of the table is to be undone, and begins again.
     BeginAgain { table: TableId, attempt: Attempt },
+    /// At a shard that builds an index while others write: the next rows come into it, and changes of keys are derived. The key is of the
+    /// schema with the index; it need not be global, nor unique.
+    Build { at: ShardId, key: GlobalKey },
+    /// At the owner of a key that is being built: rows at `home` get it or lose it, in this order.
+    Stage { at: ShardId, key: GlobalKey, home: ShardId, changes: Vec<KeyChange> },
+    /// At the owner of a key that has been built, when all is staged: its entries are put in place.
+    Settle { at: ShardId, key: GlobalKey },
+    /// At the shard that fails the statement: a key that two rows have, of an index that is being built. The lowest one is told.
+    Duplicate { at: ShardId, key: GlobalKey, duplicate: DuplicateKey },
 }
 
 /// Change of a parent's row, which decides what its children's foreign key does to them.
@@ -76,6 +86,10 @@ impl Derived {
             | Derived::Add { key, .. }
             | Derived::Propose { key, .. }
             | Derived::Fill { key, .. }
+            | Derived::Build { key, .. }
+            | Derived::Stage { key, .. }
+            | Derived::Settle { key, .. }
+            | Derived::Duplicate { key, .. }
             | Derived::Entries { key, .. } => (key.table, key.index),
             Derived::BeginAgain { table, .. } | Derived::Copy { table, .. } | Derived::Row { table, .. } => {
                 (*table, 0)
@@ -92,7 +106,12 @@ impl Derived {
             | Derived::Add { values, .. }
             | Derived::Propose { values, .. }
             | Derived::Fill { values, .. } => values,
-            Derived::BeginAgain { .. } | Derived::Entries { .. } => &[],
+            Derived::BeginAgain { .. }
+            | Derived::Entries { .. }
+            | Derived::Build { .. }
+            | Derived::Stage { .. }
+            | Derived::Settle { .. } => &[],
+            Derived::Duplicate { duplicate, .. } => &duplicate.values,
             Derived::Copy { old, new, .. } => new.as_ref().or(old.as_ref()).map_or(&[], |values| &values[..]),
             Derived::Row { values, .. } => values,
             Derived::Children { old, .. } => old,
@@ -112,6 +131,10 @@ impl Derived {
             Derived::Children { at, .. }
             | Derived::Parent { at, .. }
             | Derived::Entries { at, .. }
+            | Derived::Build { at, .. }
+            | Derived::Stage { at, .. }
+            | Derived::Settle { at, .. }
+            | Derived::Duplicate { at, .. }
             | Derived::Row { at, .. } => smallvec![*at],
             Derived::Copy { from, .. } => (0..shards).filter(|shard| shard != from).collect(),
             Derived::BeginAgain { .. } => SmallVec::new(),
@@ -139,7 +162,22 @@ impl Derived {
             | Derived::Fill { .. }
             | Derived::Copy { .. }
             | Derived::Row { .. } => true,
+            Derived::Build { .. }
+            | Derived::Stage { .. }
+            | Derived::Settle { .. }
+            | Derived::Duplicate { .. } => true,
         }
+    }
+
+    /// Returns whether it is of an index that is built while others write.
+    pub(crate) fn is_of_build(&self) -> bool {
+        matches!(
+            self,
+            Derived::Build { .. }
+                | Derived::Stage { .. }
+                | Derived::Settle { .. }
+                | Derived::Duplicate { .. }
+        )
     }
 
     /// Those of a lower stage are done at all shards before those of a higher one begin. Children are looked for when nobody else holds the
@@ -151,10 +189,13 @@ impl Derived {
             | Derived::Propose { .. }
             | Derived::Entries { .. }
             | Derived::Fill { .. }
+            | Derived::Build { .. }
+            | Derived::Stage { .. }
             | Derived::Copy { .. } => 0,
             // The entry of the row, as it was, is gone then.
             Derived::Children { .. } | Derived::BeginAgain { .. } | Derived::Row { .. } => 1,
-            Derived::Parent { .. } => 2,
+            Derived::Settle { .. } => 1,
+            Derived::Parent { .. } | Derived::Duplicate { .. } => 2,
         }
     }
 
@@ -168,6 +209,10 @@ impl Derived {
             | Derived::Propose { .. }
             | Derived::Entries { .. }
             | Derived::Fill { .. }
+            | Derived::Build { .. }
+            | Derived::Stage { .. }
+            | Derived::Settle { .. }
+            | Derived::Duplicate { .. }
             | Derived::Row { .. }
             | Derived::BeginAgain { .. } => false,
         }
@@ -180,7 +225,11 @@ impl Derived {
             Derived::Copy { old: Some(old), new: Some(_), .. } => &old[..],
             _ => &[],
         };
-        16 + self.values().iter().chain(new).map(|value| 16 + value.content_bytes()).sum::<usize>()
+        let staged: usize = match self {
+            Derived::Stage { changes, .. } => changes.iter().map(KeyChange::bytes).sum(),
+            _ => 0,
+        };
+        16 + staged + self.values().iter().chain(new).map(|value| 16 + value.content_bytes()).sum::<usize>()
     }
 
     /// The entry that it adds or removes.

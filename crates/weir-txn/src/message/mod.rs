@@ -90,6 +90,9 @@ pub enum Callee {
     Barrier,
     /// An ad-hoc statement that begins again; only in an interactive transaction.
     Attempt(Arc<Callee>, Attempt),
+    /// Builds, on all shards, the index that the definition adds, while others write; only in an interactive transaction, before the
+    /// definition.
+    Build(Arc<Definition>),
 }
 
 impl Callee {
@@ -105,6 +108,12 @@ impl Callee {
             Callee::Derived(derived) => Some(derived),
             _ => None,
         }
+    }
+
+    /// Returns whether it is of an index that is built while others write.
+    pub(crate) fn is_of_build(&self) -> bool {
+        let derived = || self.derived().is_some_and(|all| all.iter().any(Derived::is_of_build));
+        matches!(self, Callee::Build(_)) || derived()
     }
 
     pub(crate) fn is_serializable(&self) -> bool {

@@ -111,6 +111,8 @@ pub enum Order {
     RollBackTo(usize),
     /// Changes the schema after the earlier statements. Carries the program of the new schema version, and the time zone of the session.
     Define(Arc<Definition>, Arc<Program>, SessionZone),
+    /// Builds the index that the definition adds, while others write, before the definition; nothing, if it adds none by itself.
+    Build(Arc<Definition>),
     /// Takes an advisory lock until the end of the transaction; without `waits` it may fail to get it.
     AdvisoryLock {
         key: AdvisoryKey,

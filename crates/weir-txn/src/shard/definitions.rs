@@ -11,10 +11,10 @@ use weir_types::SqlError;
 use weir_types::datetime::TransactionTime;
 
 use super::open::{Open, StepResult, Version, Versions};
-use crate::exec::definition::{self, SchemaVersion};
+use crate::exec::definition::{self, Built, SchemaVersion};
 use crate::exec::program::Program;
 use crate::faults::Faults;
-use crate::message::{Age, Begun, Callee, Definition, Reply, Request, Work};
+use crate::message::{Age, Begun, Callee, Change, Definition, Reply, Request, Work};
 use crate::shard::node::{Effects, Node};
 use crate::storage::{IndexId, LoggedRow, MergedRows, WriteSet};
 
@@ -36,6 +36,19 @@ impl Defined {
     /// Global keys without entries, by table and index, of tables that have rows.
     pub(crate) fn unfilled(&self) -> &[(TableId, IndexId)] {
         self.schema_version.tables.unfilled()
+    }
+
+    /// Returns whether it is more than the barrier (LOCK TABLE).
+    fn changes_tables(&self) -> bool {
+        match &self.definition.change {
+            Change::Schema { .. } => true,
+            Change::Truncate { tables, .. } => !tables.is_empty(),
+        }
+    }
+
+    /// Entries of a global key that were staged before the definition.
+    pub(crate) fn staged_entries(&self) -> Vec<LoggedRow> {
+        self.schema_version.tables.added_entries()
     }
 
     pub(crate) fn step(&self) -> Step {
@@ -95,7 +108,7 @@ impl<F: Faults> Node<F> {
                 return Some(request);
             }
             Request::Work { begun, .. } => {
-                let is_open = self.open.get(&txn).is_some_and(|open| !open.only_advises());
+                let is_open = self.open.get(&txn).is_some_and(|open| !open.lets_definitions_pass());
                 let has_defined = self.open.get(&holder).is_some_and(|open| open.defines() || open.excludes)
                     || self.participant.prepared().contains_key(&holder);
                 if is_open || begun.age < age && !has_defined {
@@ -121,7 +134,7 @@ impl<F: Faults> Node<F> {
             Some(barrier) if barrier.txn != txn => return Some(barrier.txn),
             _ => self.barrier = Some(Barrier { txn, age }),
         }
-        let open = self.open.iter().filter(|(_, open)| !open.only_advises()).map(|(txn, _)| txn);
+        let open = self.open.iter().filter(|(_, open)| !open.lets_definitions_pass()).map(|(txn, _)| txn);
         let mut in_flight =
             open.chain(self.participant.prepared().keys()).copied().chain(self.workers.writers());
         in_flight.find(|other| *other != txn && !self.bugs.ignores_definitions())
@@ -145,12 +158,13 @@ impl<F: Faults> Node<F> {
     }
 
     /// Applies the definition and puts the new schema version in place. Returns the part of the write set that remains uncommitted on top
-    /// of it.
+    /// of it. `built`: what has been built of it beforehand.
     pub(crate) fn define(
         &mut self,
         definition: &Arc<Definition>,
         transaction_time: TransactionTime,
         own: &WriteSet,
+        built: Option<Built>,
     ) -> Result<(Defined, WriteSet), SqlError> {
         let _watch = self.interrupts.watch(self.statement);
         let _zone = transaction_time.zone.enter();
@@ -160,6 +174,7 @@ impl<F: Faults> Node<F> {
             (&self.program, rows, &self.sequences),
             self.shard,
             transaction_time,
+            built,
         )?;
         let carried = own.carried_over(|table| schema_version.tables.becomes(table));
         let mut defined = Defined { definition: definition.clone(), transaction_time, schema_version };
@@ -185,6 +200,9 @@ impl<F: Faults> Node<F> {
     /// Commits a transaction with definitions. Only reads, and calls that write nothing, can be in flight then; they begin again.
     pub(crate) fn commit_definitions(&mut self, versions: Versions, timestamp: Timestamp) {
         let Versions { all, own } = versions;
+        if all.iter().any(|version| version.defined.changes_tables()) {
+            self.end_builds();
+        }
         for Version { mut defined, below } in all {
             // Its rows are in the rebuilt tables, or in the write set on top of them.
             drop(below);
@@ -211,7 +229,7 @@ impl<F: Faults> Node<F> {
                     self.storage.replay_logged(rows, timestamp, &*program);
                 }
                 Step::Define { definition, transaction_time } => {
-                    self.define(&definition, transaction_time, &WriteSet::default())?;
+                    self.define(&definition, transaction_time, &WriteSet::default(), None)?;
                 }
             }
         }
@@ -227,7 +245,8 @@ impl<F: Faults> Node<F> {
             match step.clone() {
                 Step::Rows(rows) => versions.own.take_logged(&mut self.storage, rows),
                 Step::Define { definition, transaction_time } => {
-                    let (defined, carried) = self.define(&definition, transaction_time, &versions.own)?;
+                    let (defined, carried) =
+                        self.define(&definition, transaction_time, &versions.own, None)?;
                     let below = std::mem::replace(&mut versions.own, carried);
                     versions.all.push(Version { defined, below });
                 }
@@ -264,6 +283,7 @@ pub(crate) fn definition_of(callee: &Callee) -> Option<&Arc<Definition>> {
         | Callee::Serializable(_)
         | Callee::Attempt(..)
         | Callee::Reads(_)
+        | Callee::Build(_)
         | Callee::Barrier => None,
     }
 }

@@ -20,7 +20,9 @@ use crate::message::{
     Attachment, Attempt, Call, Callee, Decision, Derived, ParentChange, PartsRead, Progress, QueryReads,
     ReadQuery, Reply, Request, Sibling, Work, too_large, too_much_derived,
 };
+use crate::shard::building::Build;
 use crate::shard::node::Node;
+use crate::shard::open::Open;
 use crate::storage::{Rows as _, TableSchema};
 
 /// First protocol version that knows [`Reply::Raised`].
@@ -31,6 +33,8 @@ const WAITS_BESIDES_FROM: u16 = 4;
 pub(super) const DERIVED_FROM: u16 = 6;
 /// First protocol version that knows [`Attempt`].
 pub(super) const ATTEMPTS_FROM: u16 = 8;
+/// First protocol version that knows [`Callee::Build`].
+pub(super) const BUILDS_FROM: u16 = 10;
 
 impl<F: Faults> Exposed for Node<F> {
     type Description = Description;
@@ -71,7 +75,9 @@ impl<F: Faults> Exposed for Node<F> {
             Request::Decide { txn, decision, .. } => self.refuses_decision(*txn, decision),
             Request::Apply { .. } => Some("the comparator `none`, which is for benches within a process"),
             Request::Work { txn, work, .. } => match &work.call.callee {
-                Callee::Definition(_) => self.refuses_definition(&work.call, &work.participants),
+                Callee::Definition(_) | Callee::Build(_) => {
+                    self.refuses_definition(&work.call, &work.participants)
+                }
                 Callee::AdvisoryLock { key, .. } => {
                     let is_home = *work.participants == [self.id()] && key.home(shards) == self.id();
                     (!is_home).then_some("an advisory lock that another shard knows of")
@@ -276,6 +282,7 @@ impl<F: Faults> Node<F> {
         shards: ShardId,
     ) -> Option<&'static str> {
         match *work.participants == [self.id()] && work.call.args.is_empty() {
+            true if work.call.callee.is_of_build() => self.refuses_build(txn, derived, shards),
             true => self.refuses_derived(txn, work.call.schema_version, derived, shards),
             false => Some("derived writes of other participants"),
         }
@@ -340,6 +347,28 @@ impl<F: Faults> Node<F> {
         let program = self.program_of(schema_version, Some(txn))?;
         let is_one = |one: &Derived| fits(program, one, self.id(), shards) == Some(true);
         (derived.is_empty() || !derived.iter().all(is_one)).then_some("derived writes that cannot be")
+    }
+
+    /// The key that is built is in the schema of the definition alone, which this shard has compiled when it began to build. Of what has been
+    /// forgotten or is void nothing is done.
+    fn refuses_build(&self, txn: TxnId, derived: &[Derived], shards: ShardId) -> Option<&'static str> {
+        let build = self.open.get(&txn).and_then(Open::build);
+        let is_one = |one: &Derived| match one {
+            Derived::Build { at, .. } | Derived::Settle { at, .. } => *at == self.id(),
+            Derived::Stage { at, key, home, changes } => {
+                let is_of_key = |build: &Build| {
+                    build.is_of(*key) && changes.iter().all(|change| build.takes(&change.values))
+                };
+                let is_here = *at == self.id() && *home != *at && *home < shards;
+                is_here && build.is_none_or(is_of_key)
+            }
+            Derived::Duplicate { at, key, duplicate } => {
+                *at == self.id()
+                    && build.is_none_or(|build| build.is_of(*key) && build.takes(&duplicate.values))
+            }
+            _ => false,
+        };
+        (derived.is_empty() || !derived.iter().all(is_one)).then_some("an index that cannot be built")
     }
 
     fn refuses_reads(&self, txn: TxnId, reads: &QueryReads, work: &Work) -> Option<&'static str> {
@@ -452,6 +481,10 @@ fn fits(program: &Program, one: &Derived, here: ShardId, shards: ShardId) -> Opt
         }
         Derived::Row { values, .. } => are_of(values, &schema.types.iter().collect::<Vec<_>>()),
         Derived::Entries { key, .. } => schema.entries.iter().any(|entries| entries.index == key.index),
+        Derived::Build { .. }
+        | Derived::Stage { .. }
+        | Derived::Settle { .. }
+        | Derived::Duplicate { .. } => false,
         Derived::Parent { key, .. } => {
             let types: Vec<&SqlType> = types_of(&rules.foreign_keys.get(at)?.key_columns);
             are_of(key, &types)
@@ -497,7 +530,7 @@ fn refuses_siblings(including: &[Sibling], shards: ShardId) -> Option<&'static s
 }
 
 /// Checks that a value has the type that the executor was compiled for.
-fn is_of(value: &Value, ty: &SqlType) -> bool {
+pub(super) fn is_of(value: &Value, ty: &SqlType) -> bool {
     match (ty, value) {
         (_, Value::Null) => true,
         (SqlType::Bool, Value::Bool(_))

@@ -2,6 +2,7 @@
 //!
 //! A pure state machine ([`weir_core::machine::Shard`]): no clock, no socket, no thread.
 
+mod building;
 mod definitions;
 mod exposed;
 mod hand_over;

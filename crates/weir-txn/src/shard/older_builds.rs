@@ -4,7 +4,7 @@
 use weir_core::ids::ShardId;
 use weir_types::{SqlError, SqlState};
 
-use super::exposed::{ATTEMPTS_FROM, DERIVED_FROM, keys_of_older_build};
+use super::exposed::{ATTEMPTS_FROM, BUILDS_FROM, DERIVED_FROM, keys_of_older_build};
 use crate::exec::gather::by_key::as_if_held;
 use crate::message::{Callee, Reply, Request};
 
@@ -55,6 +55,15 @@ pub(super) fn answer(request: &Request, version: u16, shard: ShardId) -> Option<
             let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
                 .with_hint("Nothing has happened. Start the node with the build of the others.");
             Some(Reply::Executed { txn: *txn, result: Err(error) })
+        }
+        // Its session makes the definition without.
+        Request::Work { txn, work, .. } if version < BUILDS_FROM && work.call.callee.is_of_build() => {
+            let message = format!(
+                "an index under traffic at a node of an older build, which speaks version {version} of the protocol"
+            );
+            let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                .with_hint("Nothing has happened. Start the node with the build of the others.");
+            Some(Reply::Refused { txn: *txn, shard, error })
         }
         Request::Work { txn, work, .. }
             if version < DERIVED_FROM && work.call.callee.derived().is_some()

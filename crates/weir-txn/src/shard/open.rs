@@ -20,6 +20,7 @@ use weir_core::participant::Transactions as _;
 use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState};
 
+use super::building::Build;
 use super::definitions::definition_of;
 use super::participant::Prepared;
 use crate::claims::{Claim, Holders, KEYS_CLAIMED_MAX};
@@ -54,6 +55,8 @@ pub(crate) struct Open {
     waiting_claims: Vec<Claim>,
     /// It keeps out all other writers.
     pub(super) excludes: bool,
+    /// The index that it builds for a definition.
+    pub(super) build: Option<Box<Build>>,
     /// Number of unique keys among its claims. From [`KEYS_CLAIMED_MAX`] on the transaction is listed in [`Claims::loading`].
     keys_claimed: usize,
     /// Number of entries of `done` that have a version, and that have a setting: most transactions have none, and no statement looks through
@@ -73,6 +76,7 @@ impl Open {
             intervals: Vec::new(),
             waiting_claims: Vec::new(),
             excludes: false,
+            build: None,
             keys_claimed: 0,
             versions: 0,
             settings: 0,
@@ -106,6 +110,17 @@ impl Open {
     /// Returns whether a deferred check is outstanding.
     fn has_pending(&self, program: &Program) -> bool {
         self.done.iter().any(|done| !done.later.is_empty()) && !self.pending(None, program).is_empty()
+    }
+
+    /// Returns whether definitions of others do not wait for it: it has done nothing but take advisory locks, or build an index.
+    pub(crate) fn lets_definitions_pass(&self) -> bool {
+        let builds = || self.build.is_some() && self.done.is_empty();
+        self.intervals.is_empty() && !self.excludes && (self.only_advises() || builds())
+    }
+
+    /// The index that it builds.
+    pub(crate) fn build(&self) -> Option<&Build> {
+        self.build.as_deref()
     }
 
     /// Returns whether it changes the schema.
@@ -229,6 +244,9 @@ impl<F: Faults> Node<F> {
         if matches!(work.call.callee, Callee::Barrier) {
             return self.on_barrier((txn, begun), work, out);
         }
+        if work.call.callee.is_of_build() {
+            return self.on_build(now_ms, (txn, begun), &work, out);
+        }
         let defines = definition_of(&work.call.callee).cloned();
         if defines.is_some()
             && let Some(holder) = self.raise_barrier(txn, begun.age)
@@ -243,7 +261,8 @@ impl<F: Faults> Node<F> {
             return self.worked(txn, open, (number, Err(pending_checks())), out);
         }
         if let Some(definition) = defines {
-            let result = self.define_within(&mut open, number, &definition, work.call.transaction_time);
+            let time = work.call.transaction_time;
+            let result = self.define_within((txn, &mut open), number, &definition, time);
             let result = result.map(|derived| StepResult { derived, ..StepResult::default() });
             return self.worked(txn, open, (number, result), out);
         }

@@ -4,6 +4,7 @@
 //! undo itself), by a reader that may ask for the state at its position (S5), or by a prepared transaction whose operations may have to
 //! be folded in before later ones (S6, S9). Otherwise the history is empty, so memory is the data plus the work in flight.
 
+mod building;
 #[cfg(test)]
 mod chance;
 mod history;
@@ -40,6 +41,7 @@ use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
+pub use building::{Batch, BatchLimits, Building, DuplicateKey, KeyChange, StagedEntries};
 use history::{Change, History, RowState};
 pub use index::Cursor;
 pub use key::{Boundary, KeyBytes, KeyRange};
@@ -49,7 +51,7 @@ pub(crate) use operation::add;
 pub use operation::{
     ColumnChange, ColumnOperation, Functions, Operation, RowFunction, RowName, RowStatement, UpdateName,
 };
-pub use remake::{Remade, Remake};
+pub use remake::{AddedIndex, Remade, Remake};
 pub use room::Room;
 pub use rows::{NoRows, RowRef, Rows, Visit};
 pub use saved::SavedRows;
@@ -484,6 +486,14 @@ impl Storage {
     /// Estimate of [`Storage::memory_bytes`] from a sample of rows.
     pub fn about_bytes(&self, table: TableId) -> usize {
         self.tables[table].about_bytes()
+    }
+
+    /// Checks that each index of each table, and of entries of global keys, has every row under its key and nothing else.
+    ///
+    /// # Errors
+    /// Names an index.
+    pub fn check_indexes(&self) -> Result<(), String> {
+        self.tables.all().try_for_each(|(table, store)| store.check_indexes(self.schema.table(table)))
     }
 
     /// Bytes of the table's values without overhead.

@@ -11,7 +11,10 @@ use weir_types::interrupt::check;
 use weir_types::{SqlError, Value};
 
 use super::Storage;
+use super::building::Building;
+use super::index::IndexTree;
 use super::layout::{Layout, Packed};
+use super::logged::LoggedRow;
 use super::schema::{IndexId, Schema, TableSchema};
 use super::table::TableStore;
 use super::write_set::MergedRows;
@@ -27,8 +30,53 @@ pub struct Remade {
     /// replaced, once the new one is in place.
     aside: BTreeMap<u32, TableStore>,
     place: Place,
+    /// Indexes that tables in `same` get.
+    added: Vec<Added>,
     /// Global keys, each by table and index, of tables with rows that have no entries for them yet.
     unfilled: Vec<(TableId, IndexId)>,
+}
+
+/// An index that an old table gets, which otherwise stays as it is.
+#[derive(Debug)]
+struct Added {
+    /// Number of the table in the new schema.
+    table: u32,
+    index: IndexId,
+    /// None while the new schema is in place: the table has it.
+    tree: Option<IndexTree>,
+    /// Position of its entries, if it is a global key.
+    entries: Option<usize>,
+    /// As `tree`.
+    store: Option<TableStore>,
+}
+
+impl Added {
+    fn exchange(&mut self, table: &mut TableStore) {
+        match self.tree.take() {
+            Some(tree) => {
+                table.indexes.insert(self.index, tree);
+                if let (Some(at), Some(store)) = (self.entries, self.store.take()) {
+                    table.entries.insert(at, store);
+                }
+            }
+            None => {
+                self.tree = Some(table.indexes.remove(self.index));
+                self.store = self.entries.map(|at| table.entries.remove(at));
+            }
+        }
+    }
+}
+
+/// An index that a definition adds to a table whose rows stay as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddedIndex {
+    /// Number of the table before, and after.
+    pub was: TableId,
+    pub table: TableId,
+    /// Position among the indexes of the table after.
+    pub index: IndexId,
+    /// Position among the entries of the table after, if it is a global key.
+    pub entries: Option<usize>,
 }
 
 /// Where the new schema's tables are, and how they came there.
@@ -56,8 +104,8 @@ pub type MakeRow<'a> = &'a mut dyn FnMut(&[Value]) -> Result<Vec<Value>, SqlErro
 impl Remade {
     /// Starts with no tables; the caller pushes all of them in order.
     pub fn new(schema: Arc<Schema>) -> Remade {
-        let (same, aside, unfilled) = (Vec::new(), BTreeMap::new(), Vec::new());
-        Remade { schema, same, aside, place: Place::Aside, unfilled }
+        let (same, aside, added, unfilled) = (Vec::new(), BTreeMap::new(), Vec::new(), Vec::new());
+        Remade { schema, same, aside, place: Place::Aside, added, unfilled }
     }
 
     /// Global keys, each by table and index, that have got no entries although their tables have rows.
@@ -94,6 +142,48 @@ impl Remade {
     fn push_store(&mut self, store: TableStore) {
         self.aside.insert(self.same.len() as u32, store);
         self.same.push(None);
+    }
+
+    /// Pushes an old table, which gets one more index. `built`: that index, over all its rows; none: it is built now. Of a global key whose
+    /// entries are staged two rows may have one key, which is told when these are put in place.
+    ///
+    /// # Errors
+    /// Two rows have the same key (23505), or the statement is interrupted.
+    pub fn push_indexed(
+        &mut self,
+        base: &Storage,
+        added: AddedIndex,
+        built: Option<Building>,
+    ) -> Result<(), SqlError> {
+        let at = self.same.len();
+        let (schema, old) = (self.schema.tables[at].clone(), &base.tables[added.was]);
+        let AddedIndex { was, table, index, entries } = added;
+        assert_eq!(table.0 as usize, at, "tables come in order");
+        let built = built.filter(|built| built.is_of(&schema, index));
+        let built = built.map_or_else(|| Building::complete(old, schema.clone(), index), Ok)?;
+        if !built.is_staged() {
+            built.check_unique(old)?;
+        }
+        let store = entries.map(|at| TableStore::new(&schema.entries[at].schema));
+        if store.is_some() && old.row_count() > 0 {
+            self.unfilled.push((table, index));
+        }
+        let tree = Some(built.into_tree());
+        self.added.push(Added { table: table.0, index, tree, entries, store });
+        self.same.push(Some(was));
+        Ok(())
+    }
+
+    /// Images of the entries of the global key that an old table gets.
+    pub fn added_entries(&self) -> Vec<LoggedRow> {
+        let mut rows = Vec::new();
+        for Added { table, entries, store, .. } in &self.added {
+            let (Some(at), Some(store)) = (entries, store) else { continue };
+            let id = entries_id(TableId(*table), *at);
+            let image = |row| Some(LoggedRow::whole(id, row, Some(store.row(row)?.into())));
+            rows.extend((0..store.slots()).filter_map(image));
+        }
+        rows
     }
 
     /// Pushes a table with the rows of an old one, each converted by `make`, in the same slots. `entries`: of each of its global keys, the
@@ -170,6 +260,23 @@ impl Storage {
 
     /// Swaps the tables in place with those in `remade`. The history from before must not be traversed in between.
     pub fn exchange(&mut self, remade: &mut Remade) {
+        let is_coming = matches!(remade.place, Place::Aside);
+        if !is_coming {
+            self.exchange_added(remade);
+        }
+        self.exchange_tables(remade);
+        if is_coming {
+            self.exchange_added(remade);
+        }
+    }
+
+    /// Gives its indexes to the tables of the new schema, which are in place, or takes them back.
+    fn exchange_added(&mut self, remade: &mut Remade) {
+        let tables = self.tables.of_tables_mut();
+        remade.added.iter_mut().for_each(|added| added.exchange(&mut tables[added.table as usize]));
+    }
+
+    fn exchange_tables(&mut self, remade: &mut Remade) {
         std::mem::swap(&mut self.schema, &mut remade.schema);
         remade.place = match remade.place {
             Place::Aside if remade.keeps_numbers(self.tables.of_tables().len()) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use weir_sql::bound::{Expr, ExprKind};
 use weir_sql::catalog::{Catalog, ColumnIndex, TableId};
-use weir_types::{SqlType, Value};
+use weir_types::{SqlError, SqlState, SqlType, Value};
 
 /// Index of an index in [`TableSchema::indexes`].
 pub type IndexId = usize;
@@ -245,6 +245,25 @@ impl TableSchema {
             has_primary_key: table.primary_key.is_some(),
             entries: Vec::new(),
         }
+    }
+
+    /// The unique violation (23505) of a row with these values, as in PostgreSQL.
+    pub fn unique_violation(&self, index: IndexId, values: &dyn Fn(ColumnIndex) -> Value) -> SqlError {
+        let index = &self.indexes[index];
+        let (mut names, mut texts) = (Vec::new(), Vec::new());
+        for column in index.columns.iter().take(index.told).filter_map(|column| column.column) {
+            names.push(self.column_names[column].as_str());
+            texts.push(match values(column) {
+                Value::Null => "null".to_string(),
+                value => weir_types::text::to_text(&value, &self.types[column]),
+            });
+        }
+        SqlError::new(
+            SqlState::UNIQUE_VIOLATION,
+            format!("duplicate key value violates unique constraint \"{}\"", index.name),
+        )
+        .with_detail(format!("Key ({})=({}) already exists.", names.join(", "), texts.join(", ")))
+        .with_constraint(index.name.clone())
     }
 
     /// Returns whether a conflict at this arbiter, or at any unique key, may be with a row of another shard.

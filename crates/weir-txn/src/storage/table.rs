@@ -2,15 +2,18 @@
 //!
 //! Independent of transactions; [`super::Storage`] records the inverse of each change.
 
-use weir_sql::catalog::ColumnIndex;
-use weir_types::{SqlError, SqlState, Value};
+use std::ops::ControlFlow;
 
+use weir_sql::catalog::ColumnIndex;
+use weir_types::{SqlError, Value};
+
+use super::building::Building;
 use super::history::RowState;
 use super::index::IndexTree;
-use super::key::KeyBytes;
+use super::key::{KeyBytes, KeyRange};
 use super::layout::{Layout, Packed, Patch};
 use super::saved::Saved;
-use super::schema::{IndexId, TableSchema};
+use super::schema::{IndexId, IndexSchema, TableSchema};
 
 #[derive(Debug)]
 pub struct TableStore {
@@ -23,6 +26,26 @@ pub struct TableStore {
     pub(super) saved: Option<Box<Saved>>,
     /// Entries of the table's global keys, as in its schema.
     pub(super) entries: Vec<TableStore>,
+    /// Indexes that are being built, which are not in its schema.
+    pub(super) building: Vec<Building>,
+}
+
+/// Key of a row in an index. `row_in_key`: the row's number, where it is part of the key.
+pub(super) fn key_of_row(
+    layout: &Layout,
+    index: &IndexSchema,
+    packed: &[u8],
+    row_in_key: Option<u32>,
+) -> KeyBytes {
+    let mut key = KeyBytes::new();
+    for column in &index.columns {
+        let at = column.column.expect("expression indexes are refused by the schema");
+        layout.push_key(&mut key, packed, at, column);
+    }
+    if let Some(row) = row_in_key {
+        key.push_array(row.to_be_bytes());
+    }
+    key
 }
 
 impl TableStore {
@@ -35,6 +58,7 @@ impl TableStore {
             live: 0,
             saved: None,
             entries: schema.entries.iter().map(|entries| TableStore::new(&entries.schema)).collect(),
+            building: Vec::new(),
         }
     }
 
@@ -48,6 +72,7 @@ impl TableStore {
             live: 0,
             saved: None,
             entries: Vec::new(),
+            building: Vec::new(),
         }
     }
 
@@ -79,15 +104,8 @@ impl TableStore {
     }
 
     pub fn key(&self, schema: &TableSchema, index: IndexId, packed: &[u8], row: u32) -> KeyBytes {
-        let mut key = KeyBytes::new();
-        for column in &schema.indexes[index].columns {
-            let at = column.column.expect("expression indexes are refused by the schema");
-            self.layout.push_key(&mut key, packed, at, column);
-        }
-        if self.indexes[index].row_in_key {
-            key.push_array(row.to_be_bytes());
-        }
-        key
+        let row_in_key = self.indexes[index].row_in_key.then_some(row);
+        key_of_row(&self.layout, &schema.indexes[index], packed, row_in_key)
     }
 
     /// Key of the row in a unique index. None: the index is not unique, or a NULL exempts the row.
@@ -201,7 +219,18 @@ impl TableStore {
     /// Replaces the contents of a slot; returns the old contents.
     fn put(&mut self, row: u32, packed: Packed) -> Packed {
         self.keep(row);
-        self.rows[row as usize].replace(packed).expect("a row that was just found")
+        let old = self.rows[row as usize].replace(packed).expect("a row that was just found");
+        if !self.building.is_empty() {
+            self.keep_building(row, Some(&old));
+        }
+        old
+    }
+
+    /// Keeps the indexes that are being built. The row is as it will be; `old`: as it was.
+    #[cold]
+    fn keep_building(&mut self, row: u32, old: Option<&[u8]>) {
+        let new = self.rows[row as usize].as_deref();
+        self.building.iter_mut().for_each(|building| building.change(&self.layout, row, (old, new)));
     }
 
     /// Frees the empty slots for which `may_be` holds.
@@ -230,6 +259,9 @@ impl TableStore {
         self.keep(row);
         self.rows[row as usize] = Some(packed);
         self.live += 1;
+        if !self.building.is_empty() {
+            self.keep_building(row, None);
+        }
         Ok(())
     }
 
@@ -250,6 +282,9 @@ impl TableStore {
             let key = self.key(schema, index, &packed, row);
             let removed = self.indexes[index].remove(&key);
             assert_eq!(removed, Some(row), "index {} of {} misses a row", index, schema.name);
+        }
+        if !self.building.is_empty() {
+            self.keep_building(row, Some(&packed));
         }
         self.live -= 1;
         if recycle {
@@ -299,7 +334,11 @@ impl TableStore {
     /// Swaps the bytes of a patch with those of the row. No indexed column may be touched.
     pub fn exchange(&mut self, row: u32, patch: &mut Patch) {
         self.keep(row);
+        let old = if self.building.is_empty() { None } else { self.rows[row as usize].clone() };
         patch.exchange(self.rows[row as usize].as_deref_mut().expect("a row that was just found"));
+        if old.is_some() {
+            self.keep_building(row, old.as_deref());
+        }
     }
 
     /// Returns whether an index contains one of these columns.
@@ -338,21 +377,34 @@ impl TableStore {
         index: IndexId,
         values: &dyn Fn(ColumnIndex) -> Value,
     ) -> SqlError {
-        let index = &schema.indexes[index];
-        let (mut names, mut texts) = (Vec::new(), Vec::new());
-        for column in index.columns.iter().take(index.told).filter_map(|column| column.column) {
-            names.push(schema.column_names[column].as_str());
-            texts.push(match values(column) {
-                Value::Null => "null".to_string(),
-                value => weir_types::text::to_text(&value, &schema.types[column]),
+        schema.unique_violation(index, values)
+    }
+
+    /// Checks that each index has every row under its key, and nothing else.
+    ///
+    /// # Errors
+    /// Names an index.
+    pub fn check_indexes(&self, schema: &TableSchema) -> Result<(), String> {
+        for (index, tree) in self.indexes.iter().enumerate() {
+            let mut found = 0;
+            let everything = KeyRange::prefix(KeyBytes::new());
+            let _ = tree.range(&everything, false, &mut |_| {
+                found += 1;
+                Ok(ControlFlow::Continue(()))
             });
+            let is_there =
+                |row: u32, packed: &Packed| tree.get(&self.key(schema, index, packed, row)) == Some(row);
+            let rows = (0..).zip(&self.rows).filter_map(|(row, packed)| Some((row, packed.as_ref()?)));
+            let missing = rows.filter(|(row, packed)| !is_there(*row, packed)).count();
+            if found != self.live || missing > 0 {
+                let name = &schema.indexes[index].name;
+                return Err(format!(
+                    "{name} of {} has {found} of {} rows, {missing} missing",
+                    schema.name, self.live
+                ));
+            }
         }
-        SqlError::new(
-            SqlState::UNIQUE_VIOLATION,
-            format!("duplicate key value violates unique constraint \"{}\"", index.name),
-        )
-        .with_detail(format!("Key ({})=({}) already exists.", names.join(", "), texts.join(", ")))
-        .with_constraint(index.name.clone())
+        Ok(())
     }
 
     /// Bytes of the values without overhead.
@@ -377,6 +429,7 @@ impl TableStore {
         self.slots_bytes()
             + rows
             + self.indexes.iter().map(|index| index.memory_bytes(usize::MAX)).sum::<usize>()
+            + self.building.iter().map(|index| index.memory_bytes(usize::MAX)).sum::<usize>()
             + self.entries.iter().map(TableStore::memory_bytes).sum::<usize>()
     }
 
@@ -390,6 +443,7 @@ impl TableStore {
         self.slots_bytes()
             + rows
             + self.indexes.iter().map(|index| index.memory_bytes(LOOKED_AT)).sum::<usize>()
+            + self.building.iter().map(|index| index.memory_bytes(LOOKED_AT)).sum::<usize>()
             + self.entries.iter().map(TableStore::about_bytes).sum::<usize>()
     }
 

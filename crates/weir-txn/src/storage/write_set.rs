@@ -374,6 +374,11 @@ impl WriteSet {
         self.table(table).is_some_and(|writes| !writes.entries.is_empty())
     }
 
+    /// Returns whether a row of the table has been written, or had been until a roll-back.
+    pub fn has_written(&self, table: TableId) -> bool {
+        self.table(table).is_some()
+    }
+
     /// Returns whether the row has been written.
     pub fn has(&self, table: TableId, row: u32) -> bool {
         self.entry(table, row).is_some()

@@ -126,6 +126,12 @@ impl<F: Faults> Run<'_, F> {
                 Derived::Entries { key, from, .. } => self.fill_entries(*key, *from)?,
                 Derived::Fill { key, values, home } => self.fill_entry(*key, values, *home)?,
                 Derived::BeginAgain { .. } => return Err(internal("a report to a coordinator".to_owned())),
+                Derived::Build { .. }
+                | Derived::Stage { .. }
+                | Derived::Settle { .. }
+                | Derived::Duplicate { .. } => {
+                    return Err(internal("an index that is built beside statements".to_owned()));
+                }
                 Derived::Parent { child, rule, key, why, .. } => {
                     self.look_for_parent_with((*child, *rule), key, *why)?;
                 }

@@ -107,6 +107,13 @@ impl Coordinator {
                 let (machine, actions) = self.open_machine(sequence);
                 machine.statement(call, shards, actions);
             }
+            Order::Build(definition) => {
+                let schema_version = definition.upon;
+                let call = Call { schema_version, ..self.call_of(now_ms, Callee::Build(definition)) };
+                let shards = (0..self.program.shards).collect();
+                let (machine, actions) = self.open_machine(sequence);
+                machine.statement(call, shards, actions);
+            }
             Order::Exclude => {
                 let call = self.call_of(now_ms, Callee::Barrier);
                 let shards = (0..self.program.shards).collect();

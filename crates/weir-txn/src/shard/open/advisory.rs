@@ -14,11 +14,11 @@ use crate::shard::node::{Effects, Node};
 
 impl Open {
     /// It has done nothing but take such locks.
-    pub(crate) fn only_advises(&self) -> bool {
+    pub(super) fn only_advises(&self) -> bool {
         let advises = |done: &Done| {
             !done.claims.is_empty() && done.claims.iter().all(|claim| matches!(claim, Claim::Advisory(_)))
         };
-        self.intervals.is_empty() && !self.excludes && !self.done.is_empty() && self.done.iter().all(advises)
+        !self.done.is_empty() && self.done.iter().all(advises)
     }
 }
 

@@ -11,6 +11,7 @@ use crate::claims::Claim;
 use crate::exec::call::{Role, Stop};
 use crate::faults::Faults;
 use crate::message::{Answers, Begun, Output, Reply, Request, Work, forgotten};
+use crate::shard::building::Build;
 use crate::shard::node::{Effects, Node};
 use crate::shard::participant::Prepared;
 use crate::storage::room::disk_full;
@@ -70,6 +71,9 @@ impl<F: Faults> Node<F> {
         if targets.any(|target| !participants.contains(target)) && !self.bugs.ends_without_carrying() {
             return internal("a transaction ends whose writes at other shards nobody has carried to them");
         }
+        if open.defines() && open.build().is_some_and(Build::is_unsettled) {
+            return internal("a transaction ends whose entries of a new key are not in place");
+        }
         None
     }
 
@@ -83,6 +87,7 @@ impl<F: Faults> Node<F> {
     ) {
         let shard = self.shard;
         let Some(mut open) = self.take_open_to_end(txn, (&participants, opened), out) else { return };
+        self.end_build(txn, &mut open);
         let timestamp = self.clock.tick(now_ms);
         let mut claims = open.take_claims();
         let holds_rows = !self.bugs.releases_at_prepare();
@@ -160,6 +165,7 @@ impl<F: Faults> Node<F> {
         out: &mut Effects,
     ) {
         let Some(mut open) = self.take_open_to_end(txn, (&participants, opened), out) else { return };
+        self.end_build(txn, &mut open);
         if participants.is_empty() && self.has_changed_nothing(&open) {
             return self.end_unchanged(now_ms, txn, open, out);
         }
@@ -209,6 +215,7 @@ impl<F: Faults> Node<F> {
     pub(crate) fn drop_open(&mut self, txn: TxnId) -> bool {
         self.lower_barrier(txn);
         let Some(mut open) = self.open.remove(&txn) else { return false };
+        self.end_build(txn, &mut open);
         let claims = match open.defines() {
             // A statement of such a transaction never runs on a worker.
             true => {

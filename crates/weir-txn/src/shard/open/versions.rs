@@ -6,8 +6,7 @@
 
 use std::sync::Arc;
 
-use weir_core::ids::Timestamp;
-use weir_sql::catalog::TableId;
+use weir_core::ids::{Timestamp, TxnId};
 use weir_types::SqlError;
 use weir_types::datetime::TransactionTime;
 
@@ -17,7 +16,7 @@ use crate::faults::Faults;
 use crate::message::{Definition, Derived, GlobalKey};
 use crate::shard::definitions::{Defined, Definitions, Step};
 use crate::shard::node::Node;
-use crate::storage::{IndexId, WriteSet};
+use crate::storage::WriteSet;
 
 /// A definition that has been made.
 #[derive(Debug)]
@@ -47,6 +46,8 @@ impl Open {
         for version in &all {
             steps.extend(note(&version.below));
             steps.push(version.defined.step());
+            let entries = version.defined.staged_entries();
+            steps.extend((!entries.is_empty()).then_some(Step::Rows(entries)));
         }
         steps.extend(note(&self.own));
         Definitions { versions: Versions { all, own: self.own }, steps }
@@ -79,7 +80,7 @@ impl<F: Faults> Node<F> {
 
     pub(super) fn define_within(
         &mut self,
-        open: &mut Open,
+        (txn, open): (TxnId, &mut Open),
         number: u32,
         definition: &Arc<Definition>,
         transaction_time: TransactionTime,
@@ -87,32 +88,33 @@ impl<F: Faults> Node<F> {
         if open.has_pending(&self.program) {
             return Err(pending_checks());
         }
+        let built = self.take_built(txn, open, definition)?;
         let mark = open.own.mark();
         self.put_versions(open);
-        let defined = self.define(definition, transaction_time, &open.own).map(|(mut defined, carried)| {
+        let defined = self.define(definition, transaction_time, &open.own, built);
+        let version = defined.map(|(mut defined, carried)| {
             self.exchange(&mut defined);
             let below = std::mem::replace(&mut open.own, carried);
-            Some(Box::new(Version { defined, below }))
+            Box::new(Version { defined, below })
         });
         self.take_versions(open);
-        let version = defined?;
-        let derived =
-            version.as_ref().map_or_else(Vec::new, |version| self.entries_to_fill(&version.defined));
-        let targets = targets_of(&derived, self.program.shards);
+        let version = version?;
+        let mut derived = self.entries_to_fill(&version.defined, open);
         open.versions += 1;
-        open.done.push(Done { number, mark, version, targets, ..Done::default() });
+        open.done.push(Done { number, mark, version: Some(version), ..Done::default() });
+        derived.extend(self.rest_of_build(txn, open)?);
+        if let Some(done) = open.done.last_mut() {
+            done.targets = targets_of(&derived, self.program.shards);
+        }
         Ok(derived)
     }
 
-    /// Requests for the entries of rows that were here before their keys.
-    fn entries_to_fill(&self, defined: &Defined) -> Vec<Derived> {
+    /// Requests for the entries of rows that were here before their keys, unless they have been staged.
+    fn entries_to_fill(&self, defined: &Defined, open: &Open) -> Vec<Derived> {
         let at = self.shard;
-        let of = |&(table, index): &(TableId, IndexId)| Derived::Entries {
-            at,
-            key: GlobalKey { table, index },
-            from: 0,
-        };
-        defined.unfilled().iter().map(of).collect()
+        let keys = defined.unfilled().iter().map(|&(table, index)| GlobalKey { table, index });
+        let unstaged = keys.filter(|key| !open.build().is_some_and(|build| build.is_of(*key)));
+        unstaged.map(|key| Derived::Entries { at, key, from: 0 }).collect()
     }
 
     /// Takes back all but the first so many statements; gives the claims of the others.
