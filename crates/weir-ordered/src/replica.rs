@@ -221,6 +221,11 @@ impl<A: Application, F: Faults> Replica<A, F> {
         std::mem::take(&mut self.records)
     }
 
+    /// The whole durable state as a record, before which a driver needs no others.
+    pub fn snapshot(&self) -> RecordOf<A> {
+        Record::State(Box::new(self.durable.clone()))
+    }
+
     /// Takes one message and runs it to completion.
     pub fn step(&mut self, now_ms: u64, from: Party, message: MessageOf<A>, out: &mut EffectsOf<A>) {
         match (from, message) {

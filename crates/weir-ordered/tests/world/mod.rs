@@ -6,6 +6,7 @@ mod host;
 mod network;
 pub mod profile;
 pub mod registers;
+pub mod strict;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,12 +21,13 @@ use weir_ordered::replica::{RecordOf, Replica};
 use weir_ordered::sequencer::Sequencer;
 
 use crate::chance::Chance;
-use checks::{History, Violation};
+use checks::History;
 use events::Event;
 use host::Host;
 use network::{Fate, Network};
 use profile::Profile;
 use registers::{Change, Registers, Snapshot, Values};
+use strict::Violation;
 
 pub type Msg = Message<Change, Values, Snapshot>;
 pub type Out = Effects<Change, Values, Snapshot>;
