@@ -69,17 +69,18 @@ impl<R: Serialize + Send + 'static> Disk<R> {
             self.held.note(records.len());
             self.writer.append(records);
         }
-        messages.into_iter().filter_map(|each| self.held.hold(each.after, (each.to, each.message)))
+        let held = &mut self.held;
+        messages.into_iter().filter_map(move |each| held.hold(each.after, (each.to, each.message)))
     }
 
     /// Returns the messages whose records have become durable. If the log has grown, a snapshot takes its place.
     ///
     /// # Errors
     /// The log cannot be written. Nothing more will become durable.
-    pub fn on_written(
+    pub fn on_written<F: FnOnce() -> R>(
         &mut self,
-        snapshot: impl FnOnce() -> R,
-    ) -> Result<impl Iterator<Item = (Party, Message)> + use<R>, LogError> {
+        snapshot: F,
+    ) -> Result<impl Iterator<Item = (Party, Message)> + use<R, F>, LogError> {
         let written = self.writer.written()?;
         if written.is_outgrown && written.snapshots == self.snapshots {
             self.snapshots += 1;

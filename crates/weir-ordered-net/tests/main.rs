@@ -7,6 +7,7 @@ mod chance;
 mod cluster;
 mod counting;
 mod damage;
+mod disk;
 mod faults;
 mod party;
 mod transport;
