@@ -68,16 +68,32 @@ impl fmt::Display for Figures {
         writeln!(f, "packets a second on one core      {:>12.0}", self.per_core_second())?;
         writeln!(f, "  of them in wall time            {:>12.0}", stamped / self.seconds)?;
         writeln!(f, "the thread's share of the core    {:>11.1}%", share(self.cpu_seconds, self.seconds))?;
-        writeln!(f, "the kernel's share of that        {:>11.1}%", share(self.kernel_seconds, self.cpu_seconds))?;
+        writeln!(
+            f,
+            "the kernel's share of that        {:>11.1}%",
+            share(self.kernel_seconds, self.cpu_seconds)
+        )?;
         writeln!(f, "packets sent for each             {:>12.2}", self.sent as f64 / stamped)?;
-        writeln!(f, "  of them arrived                 {:>11.1}%", share(self.arrived as f64, self.sent as f64))?;
+        writeln!(
+            f,
+            "  of them arrived                 {:>11.1}%",
+            share(self.arrived as f64, self.sent as f64)
+        )?;
         writeln!(
             f,
             "datagrams received, for a call    {:>12.1}",
             calls.received as f64 / calls.receive_calls.max(1) as f64
         )?;
-        writeln!(f, "packets in a datagram sent        {:>12.1}", self.sent as f64 / calls.sent.max(1) as f64)?;
-        write!(f, "packets sent in a call            {:>12.1}", self.sent as f64 / calls.send_calls.max(1) as f64)
+        writeln!(
+            f,
+            "packets in a datagram sent        {:>12.1}",
+            self.sent as f64 / calls.sent.max(1) as f64
+        )?;
+        write!(
+            f,
+            "packets sent in a call            {:>12.1}",
+            self.sent as f64 / calls.send_calls.max(1) as f64
+        )
     }
 }
 
@@ -115,7 +131,8 @@ pub fn run(load: &Load) -> Result<Figures, PartyError> {
 
 fn members(load: &Load) -> Members {
     let replicas = usize::from(load.shards) * usize::from(load.replicas);
-    let mut addresses = free_ports(replicas + 2).into_iter().map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    let mut addresses =
+        free_ports(replicas + 2).into_iter().map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
     let mut take = |count| addresses.by_ref().take(count).collect::<Vec<_>>();
     let (coordinator, sequencers, replicas) = (take(1)[0], take(1), take(replicas));
     let timeouts = Timeouts::DEFAULT;

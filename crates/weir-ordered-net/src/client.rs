@@ -40,7 +40,10 @@ impl fmt::Display for CallError {
         match self {
             CallError::Refused(why) => write!(f, "{why}"),
             CallError::Retired => {
-                write!(f, "the cluster has not heard from this client for long: the transaction is executed or not")
+                write!(
+                    f,
+                    "the cluster has not heard from this client for long: the transaction is executed or not"
+                )
             }
             CallError::Ended => write!(f, "the client has ended: the transaction is executed or not"),
         }
@@ -123,14 +126,21 @@ impl Client {
         let shards = self.members.cluster.shards;
         let is_ascending = destinations.is_sorted_by(|a, b| a < b) && !destinations.is_empty();
         if !is_ascending || destinations.last().is_some_and(|last| *last >= shards) {
-            return Err(CallError::Refused(format!("{destinations:?} are not some of {shards} shards, ascending")));
+            return Err(CallError::Refused(format!(
+                "{destinations:?} are not some of {shards} shards, ascending"
+            )));
         }
         if body.len() > OPERATION_BYTES_MAX {
             let why = format!("an operation of {} bytes, and {OPERATION_BYTES_MAX} is the most", body.len());
             return Err(CallError::Refused(why));
         }
         let (answer, answers) = channel();
-        self.ask(Request::Call(Call { destinations: destinations.into(), body: Bytes::new(body), answer, begun }))?;
+        self.ask(Request::Call(Call {
+            destinations: destinations.into(),
+            body: Bytes::new(body),
+            answer,
+            begun,
+        }))?;
         Ok(answers)
     }
 

@@ -54,7 +54,11 @@ impl<R: Serialize + Send + 'static> Disk<R> {
     ///
     /// # Errors
     /// The system has no thread.
-    pub fn start(name: String, log: Log, tell: impl Fn() + Send + Sync + 'static) -> std::io::Result<Disk<R>> {
+    pub fn start(
+        name: String,
+        log: Log,
+        tell: impl Fn() + Send + Sync + 'static,
+    ) -> std::io::Result<Disk<R>> {
         let writer = Writer::start(name, (log, true), tell)?;
         Ok(Disk { writer, held: HeldMessages::default(), snapshots: 0 })
     }

@@ -53,7 +53,9 @@ impl fmt::Display for PartyError {
             PartyError::Members(why) => write!(f, "the members of the cluster: {why}"),
             PartyError::System(error) => write!(f, "{error}"),
             PartyError::Log(error) => write!(f, "{error}"),
-            PartyError::Failed => write!(f, "an assertion of Weir failed on the thread of the party; see above"),
+            PartyError::Failed => {
+                write!(f, "an assertion of Weir failed on the thread of the party; see above")
+            }
         }
     }
 }

@@ -45,10 +45,15 @@ impl Members {
         let expected = usize::from(shards) * usize::from(replicas);
         if expected == 0 || self.replicas.len() != expected {
             let given = self.replicas.len();
-            return Err(format!("{shards} shards of {replicas} replicas have {expected} addresses, not {given}"));
+            return Err(format!(
+                "{shards} shards of {replicas} replicas have {expected} addresses, not {given}"
+            ));
         }
         if self.sequencers.is_empty() || self.sequencers.len() > 1 << PLACE_BITS {
-            return Err(format!("a cluster has 1 to 256 places of sequencers, not {}", self.sequencers.len()));
+            return Err(format!(
+                "a cluster has 1 to 256 places of sequencers, not {}",
+                self.sequencers.len()
+            ));
         }
         Ok(())
     }
@@ -57,9 +62,7 @@ impl Members {
     pub fn address(&self, party: Party) -> Option<SocketAddr> {
         match party {
             Party::Client(_) => None,
-            Party::Sequencer(id) => {
-                self.sequencers.get((id & ((1 << PLACE_BITS) - 1)) as usize).copied()
-            }
+            Party::Sequencer(id) => self.sequencers.get((id & ((1 << PLACE_BITS) - 1)) as usize).copied(),
             Party::Replica(ReplicaId { shard, number }) if number < self.cluster.replicas => {
                 let first = usize::from(shard) * usize::from(self.cluster.replicas);
                 self.replicas.get(first + usize::from(number)).copied()
@@ -120,12 +123,10 @@ mod tests {
         assert_eq!(members.check(), Ok(()));
         let port = |party| members.address(party).map(|address| address.port());
         let replica = |shard, number| Party::Replica(ReplicaId { shard, number });
-        assert_eq!([replica(0, 0), replica(1, 2), replica(1, 3), replica(2, 0)].map(port), [
-            Some(10),
-            Some(15),
-            None,
-            None
-        ]);
+        assert_eq!(
+            [replica(0, 0), replica(1, 2), replica(1, 3), replica(2, 0)].map(port),
+            [Some(10), Some(15), None, None]
+        );
         let places = [0, 1, 2].map(|place| port(Party::Sequencer(sequencer_id(place))));
         assert_eq!(places, [Some(2), Some(3), None]);
         assert_eq!(port(Party::Client(1)), None);

@@ -32,7 +32,9 @@ impl<A: ByteApplication> Machine for Replica<A> {
 
     /// A packet says where its client is.
     fn on_received(&mut self, received: &mut Received, transport: &mut Transport) {
-        if let Message::Packet(packet) | Message::SlotFound(packet) | Message::TxnFound(packet) = &received.message {
+        if let Message::Packet(packet) | Message::SlotFound(packet) | Message::TxnFound(packet) =
+            &received.message
+        {
             learn(packet, transport);
         }
     }

@@ -97,7 +97,8 @@ impl Streams {
         self.next_token += 1;
         connection.register(&self.registry, Token(token))?;
         let own = self.own;
-        frame::push(connection.outgoing(), Kind::Hello, |out| body::write(&own, out)).map_err(io::Error::other)?;
+        frame::push(connection.outgoing(), Kind::Hello, |out| body::write(&own, out))
+            .map_err(io::Error::other)?;
         let (party, dialled) = to.unzip();
         let stream = Stream { connection, party, dialled, has_hello: false, partial: Vec::new() };
         self.streams.insert(token, stream);
@@ -248,9 +249,16 @@ impl Stream {
 }
 
 /// The party that a hello names, if it is the one that was dialled.
-fn met((version, of, party): Hello, tag: u64, cluster: &Cluster, dialled: Option<Party>) -> Result<Party, Fault> {
+fn met(
+    (version, of, party): Hello,
+    tag: u64,
+    cluster: &Cluster,
+    dialled: Option<Party>,
+) -> Result<Party, Fault> {
     if version != VERSION || of != tag {
-        return Err(Fault::sense(format_args!("a party of version {version} of another cluster, or of none")));
+        return Err(Fault::sense(format_args!(
+            "a party of version {version} of another cluster, or of none"
+        )));
     }
     cluster.check_party(party).map_err(Fault::sense)?;
     match dialled {

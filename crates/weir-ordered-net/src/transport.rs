@@ -100,9 +100,11 @@ impl Transport {
     pub fn bind(members: Arc<Members>, own: Party, loss: Option<Loss>) -> io::Result<Transport> {
         let listen = match own {
             Party::Client(_) => None,
-            _ => Some(members.address(own).ok_or_else(|| {
-                io::Error::other(format!("{own:?} is not a member of the cluster"))
-            })?),
+            _ => Some(
+                members
+                    .address(own)
+                    .ok_or_else(|| io::Error::other(format!("{own:?} is not a member of the cluster")))?,
+            ),
         };
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
@@ -150,7 +152,8 @@ impl Transport {
     /// # Errors
     /// The system's.
     pub fn receive(&mut self, timeout: Duration, received: &mut Vec<Received>) -> io::Result<()> {
-        let has_more = self.streams.is_readable() || self.datagrams.as_ref().is_some_and(Datagrams::is_readable);
+        let has_more =
+            self.streams.is_readable() || self.datagrams.as_ref().is_some_and(Datagrams::is_readable);
         let timeout = if has_more { Duration::ZERO } else { timeout };
         match self.poll.poll(&mut self.events, Some(timeout)) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
@@ -292,7 +295,9 @@ fn any_port(members: &Members) -> SocketAddr {
 fn is_same_packet(a: &Message, b: &Message) -> bool {
     match (a, b) {
         (Message::Packet(a), Message::Packet(b)) => {
-            Arc::ptr_eq(&a.transaction, &b.transaction) && a.stamp == b.stamp && a.client_floor == b.client_floor
+            Arc::ptr_eq(&a.transaction, &b.transaction)
+                && a.stamp == b.stamp
+                && a.client_floor == b.client_floor
         }
         _ => false,
     }

@@ -141,7 +141,9 @@ impl Datagrams {
     /// Sends datagrams to many destinations.
     #[cfg(target_os = "linux")]
     pub fn send_single(&mut self, datagrams: &[(SocketAddr, &[u8])]) {
-        use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, addr::SocketAddrArg, sendmmsg};
+        use rustix::net::{
+            MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, addr::SocketAddrArg, sendmmsg,
+        };
 
         if let [(to, bytes)] = datagrams {
             return self.transmit(*to, bytes, 1);

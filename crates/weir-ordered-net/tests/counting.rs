@@ -35,8 +35,9 @@ fn an_independent_transaction_takes_one_round_trip() {
     call(&[0]);
     processes.wait_for_rest();
     let packets = |processes: &mut Processes| processes.look(Role::Sequencer(0)).packets_sent;
-    let replies =
-        |processes: &mut Processes| processes.wait_for_rest().values().map(|seen| seen.replies_sent).sum::<u64>();
+    let replies = |processes: &mut Processes| {
+        processes.wait_for_rest().values().map(|seen| seen.replies_sent).sum::<u64>()
+    };
     let (packets_before, replies_before) = (packets(&mut processes), replies(&mut processes));
     let before = client.counts().unwrap();
     for _ in 0..20 {

@@ -58,7 +58,8 @@ fn shared() -> Shared<Operation> {
 /// A message of every kind.
 fn messages() -> Vec<Message> {
     let answers = Answers { registration: 4, floor: 1, answers: [(1, Bytes::new(b"one"))].into() };
-    let checkpoint = Checkpoint { index: 2, application: Bytes::new(&[3; 100]), clients: [(6, answers)].into() };
+    let checkpoint =
+        Checkpoint { index: 2, application: Bytes::new(&[3; 100]), clients: [(6, answers)].into() };
     let txn = TxnId { coordinator: 1, sequence: 2 };
     let answer = Some(Bytes::new(b"answer"));
     vec![

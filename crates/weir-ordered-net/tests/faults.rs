@@ -87,7 +87,10 @@ fn killed_replicas_come_back_from_disk_and_without_one() {
     let work = workers.finish();
     assert_eq!((work.told.completed.len(), work.unknown), (400, 0));
     let seen = processes.wait_for_rest();
-    assert!(seen.iter().any(|(id, seen)| id.shard == 0 && seen.epoch > 1), "no epoch has begun for the empty disk");
+    assert!(
+        seen.iter().any(|(id, seen)| id.shard == 0 && seen.epoch > 1),
+        "no epoch has begun for the empty disk"
+    );
     check(processes, &work);
 }
 
@@ -143,7 +146,8 @@ fn large_operations_go_over_streams() {
 
 #[test]
 fn without_udp_the_cluster_works_over_tcp() {
-    let mut processes = Processes::start(Plan { network: Network::Tcp, sequencers: 2, seed: 9, ..Plan::default() });
+    let mut processes =
+        Processes::start(Plan { network: Network::Tcp, sequencers: 2, seed: 9, ..Plan::default() });
     let workers = Workers::start(&processes, Load { padding_max: 4_000, ..LOAD });
     workers.wait_for(100);
     processes.kill(replica(1, 0));

@@ -35,7 +35,13 @@ fn small_members(network: Network) -> Members {
 
 fn reply(index: u64, bytes: usize) -> Message {
     let txn = TxnId { coordinator: 7, sequence: index };
-    Message::Reply(Reply { txn, epoch: 1, view: 0, index, answer: Some(Bytes::new(&vec![index as u8; bytes])) })
+    Message::Reply(Reply {
+        txn,
+        epoch: 1,
+        view: 0,
+        index,
+        answer: Some(Bytes::new(&vec![index as u8; bytes])),
+    })
 }
 
 /// A client says where it is, then gets these replies. Returns their indices, and how many have come in datagrams.

@@ -41,9 +41,7 @@ impl Cluster {
             | Message::SlotFound(packet)
             | Message::HasTxn(packet)
             | Message::TxnFound(packet) => self.check_packet(packet),
-            Message::Reply(reply) => {
-                numbers(&[reply.txn.sequence, reply.epoch, reply.view, reply.index])
-            }
+            Message::Reply(reply) => numbers(&[reply.txn.sequence, reply.epoch, reply.view, reply.index]),
             Message::SequencerRequest { registration }
             | Message::Registered { registration }
             | Message::Retired { registration } => numbers(&[*registration]),
@@ -156,7 +154,9 @@ impl Cluster {
         numbers(&[log.base(), log.epoch_start()])?;
         numbers(&[log.end()])?;
         check(log.epoch_start() <= log.end(), "a log that ends before its epoch")?;
-        log.behind(0).filter_map(|(_, entry)| Entry::packet(entry)).try_for_each(|packet| self.check_packet(packet))
+        log.behind(0)
+            .filter_map(|(_, entry)| Entry::packet(entry))
+            .try_for_each(|packet| self.check_packet(packet))
     }
 }
 
@@ -168,13 +168,8 @@ mod tests {
     use crate::cluster::Timeouts;
     use crate::packet::Sequence;
 
-    const CLUSTER: Cluster = Cluster {
-        shards: 3,
-        replicas: 3,
-        timeouts: Timeouts::DEFAULT,
-        truncate_entries: 1,
-        aside_max: 2,
-    };
+    const CLUSTER: Cluster =
+        Cluster { shards: 3, replicas: 3, timeouts: Timeouts::DEFAULT, truncate_entries: 1, aside_max: 2 };
 
     fn packet(sequences: &[(ShardId, Sequence)], destinations: &[ShardId]) -> Message<(), (), ()> {
         let stamp = Stamp { epoch: 1, sequences: sequences.into() };
@@ -204,8 +199,10 @@ mod tests {
     #[test]
     fn a_replica_is_one_of_the_cluster() {
         let replica = |shard, number| Party::Replica(ReplicaId { shard, number });
-        assert_eq!([(2, 2), (3, 0), (0, 3)].map(|(shard, number)| CLUSTER.check_party(replica(shard, number)).is_ok()), [
-            true, false, false
-        ]);
+        assert_eq!(
+            [(2, 2), (3, 0), (0, 3)]
+                .map(|(shard, number)| CLUSTER.check_party(replica(shard, number)).is_ok()),
+            [true, false, false]
+        );
     }
 }

@@ -61,9 +61,11 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), String> {
     match command {
         Command::Run { members, place } => {
-            let text = std::fs::read_to_string(&members).map_err(|error| format!("{}: {error}", members.display()))?;
+            let text = std::fs::read_to_string(&members)
+                .map_err(|error| format!("{}: {error}", members.display()))?;
             let members: Members = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-            let running = sequencer::start(Arc::new(members), place, None).map_err(|error| error.to_string())?;
+            let running =
+                sequencer::start(Arc::new(members), place, None).map_err(|error| error.to_string())?;
             Err(running.wait().to_string())
         }
         Command::Bench { quick, shards, replicas, distributed_every, bytes } => {

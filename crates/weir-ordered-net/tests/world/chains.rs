@@ -15,7 +15,11 @@ const FACTOR: u64 = 31;
 const INVERSE: u64 = 17_256_631_552_825_064_415;
 
 /// Checks the answers to these changes. `unknown`: transactions that were begun and not answered.
-pub fn check_answers(changes: &BTreeMap<TxnId, Change>, told: &Told, unknown: usize) -> Result<(), Violation> {
+pub fn check_answers(
+    changes: &BTreeMap<TxnId, Change>,
+    told: &Told,
+    unknown: usize,
+) -> Result<(), Violation> {
     assert_eq!(FACTOR.wrapping_mul(INVERSE), 1);
     let mut writers: BTreeMap<(Register, u64), TxnId> = BTreeMap::new();
     for (txn, register, value) in values(told) {
