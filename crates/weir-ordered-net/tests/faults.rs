@@ -3,7 +3,7 @@
 use weir_ordered::cluster::ReplicaId;
 use weir_ordered_net::members::Network;
 
-use crate::cluster::{Load, Plan, Processes, Workers, check, check_told};
+use crate::cluster::{Load, Plan, Processes, Workers, check};
 use crate::party::Role;
 
 const LOAD: Load = Load { clients: 4, transactions: 100, padding_max: 100 };
@@ -180,5 +180,5 @@ fn truncated_logs_and_snapshots_carry_the_state() {
     assert_eq!((work.told.completed.len(), work.unknown), (400, 0));
     let seen = processes.wait_for_rest();
     assert!(seen.values().all(|seen| seen.base > 0), "{seen:#?}");
-    check_told(&work);
+    check(processes, &work);
 }

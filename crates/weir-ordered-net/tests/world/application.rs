@@ -1,10 +1,12 @@
 //! The registers of the simulated world, with operations and answers in bytes. Both may have padding, to be large.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::de::DeserializeOwned;
-use weir_core::ids::ShardId;
+use weir_core::ids::{ShardId, TxnId};
 use weir_kv::Bytes;
 use weir_ordered::application::Application;
-use weir_ordered::packet::{Index, Packet};
+use weir_ordered::packet::{Index, Packet, Stamp, Transaction};
 use weir_ordered::replica::log::{Entry, Log};
 use weir_ordered_net::wire::Operation;
 
@@ -35,39 +37,41 @@ pub fn values(answer: &Bytes, padding: usize) -> Values {
     values
 }
 
-/// The log as that of the registers.
-pub fn log_of_changes(log: &Log<Operation>) -> Log<Change> {
-    let mut changes = Log::default();
-    for (_, entry) in log.behind(0) {
-        changes.push(match entry {
-            Entry::NoOp => Entry::NoOp,
-            Entry::Packet(packet) => Entry::Packet(packet_of_change(packet)),
-        });
-    }
-    changes
-}
-
-fn packet_of_change(packet: &Packet<Operation>) -> Packet<Change> {
-    let from = &*packet.transaction;
-    let (changes, _): Operated = value(&from.operation.body);
-    let transaction = weir_ordered::packet::Transaction {
-        id: from.id,
-        floor: from.floor,
-        registration: from.registration,
-        destinations: from.destinations.clone(),
-        operation: Change(changes),
-    };
-    Packet { stamp: packet.stamp.clone(), client_floor: packet.client_floor, transaction: transaction.into() }
-}
-
-/// The registers of one shard.
+/// The registers of one shard, and what it has executed, in order: logs forget that.
 #[derive(Clone, Debug)]
-pub struct ByteRegisters(Registers);
+pub struct ByteRegisters {
+    registers: Registers,
+    executed: Vec<(Index, Vec<(Register, u64)>)>,
+}
 
 impl ByteRegisters {
     pub fn new(shard: ShardId) -> ByteRegisters {
-        ByteRegisters(Registers::new(shard))
+        ByteRegisters { registers: Registers::new(shard), executed: Vec::new() }
     }
+
+    /// What has been executed as a log. Each change has a number of its own, which says whose it is.
+    pub fn log(&self, txns: &BTreeMap<u64, TxnId>) -> Log<Change> {
+        let mut log = Log::default();
+        for (_, changes) in &self.executed {
+            log.push(Entry::Packet(packet(changes, txns)));
+        }
+        log
+    }
+}
+
+/// A packet with the same stamp at all its shards.
+fn packet(changes: &[(Register, u64)], txns: &BTreeMap<u64, TxnId>) -> Packet<Change> {
+    let number = changes[0].1;
+    let destinations: BTreeSet<ShardId> = changes.iter().map(|((shard, _), _)| *shard).collect();
+    let transaction = Transaction {
+        id: txns[&number],
+        floor: 0,
+        registration: 1,
+        destinations: destinations.iter().copied().collect(),
+        operation: Change(changes.to_vec()),
+    };
+    let sequences = destinations.into_iter().map(|shard| (shard, number)).collect();
+    Packet { stamp: Stamp { epoch: 1, sequences }, client_floor: 0, transaction: transaction.into() }
 }
 
 impl Application for ByteRegisters {
@@ -77,23 +81,28 @@ impl Application for ByteRegisters {
 
     fn execute(&mut self, index: Index, operation: &Operation) -> Bytes {
         let (changes, padding): Operated = value(&operation.body);
-        let values = self.0.execute(index, &Change(changes));
+        self.executed.push((index, changes.clone()));
+        let values = self.registers.execute(index, &Change(changes));
         bytes(&(values, padding))
     }
 
     fn roll_back(&mut self, to: Index) {
-        self.0.roll_back(to);
+        self.registers.roll_back(to);
+        self.executed.retain(|(index, _)| *index <= to);
     }
 
     fn forget(&mut self, up_to: Index) {
-        self.0.forget(up_to);
+        self.registers.forget(up_to);
     }
 
     fn snapshot(&self, at: Index) -> Bytes {
-        bytes(&self.0.snapshot(at))
+        let executed: Vec<_> = self.executed.iter().filter(|(index, _)| *index <= at).collect();
+        bytes(&(self.registers.snapshot(at), executed))
     }
 
     fn restore(&mut self, at: Index, snapshot: &Bytes) {
-        self.0.restore(at, &value::<Snapshot>(snapshot));
+        let (registers, executed): (Snapshot, _) = value(snapshot);
+        self.registers.restore(at, &registers);
+        self.executed = executed;
     }
 }

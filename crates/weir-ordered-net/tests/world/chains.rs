@@ -1,4 +1,4 @@
-//! Strict serializability from answers alone, for clusters whose logs are truncated.
+//! Strict serializability from answers alone, whatever replicas say.
 //!
 //! A register's new value says its old value, since what each transaction adds is known and multiplication by an odd number can be undone.
 //! So the answers give the order of the transactions at each register.
