@@ -1,7 +1,7 @@
 //! How many packets a sequencer stamps in a second on one core, over loopback, and the kernel's share of that core.
 //!
-//! Clients send a transaction in each datagram, so nothing is saved on the way in that clients of different machines would not save. Sockets
-//! in the place of replicas take and count the packets.
+//! Unless more are asked for, clients send a transaction in each datagram, so nothing is saved on the way in that clients of different machines
+//! would not save. Sockets in the place of replicas take and count the packets.
 
 use std::fmt;
 use std::io;
@@ -28,8 +28,8 @@ use crate::wire::{self, Datagram, Message, Operation};
 
 /// Datagrams that clients send in one call.
 const BATCH: usize = 64;
-/// Different transactions that clients send.
-const TRANSACTIONS: u64 = 4_096;
+/// Different datagrams that clients send.
+const DATAGRAMS: u64 = 4_096;
 /// A quarter of a second for a first epoch, and to warm up.
 const WARM_UP: Duration = Duration::from_millis(250);
 
@@ -40,6 +40,8 @@ pub struct Load {
     pub replicas: u16,
     /// Every so many transactions, one is of two shards.
     pub distributed_every: u64,
+    /// Transactions that clients send in one datagram.
+    pub per_datagram: u64,
     /// Size of an operation.
     pub bytes: usize,
     pub duration: Duration,
@@ -194,7 +196,7 @@ fn take(mut sinks: Vec<Datagrams>, members: &Members, (ends, arrived): (&AtomicB
 /// Sends transactions, each in a datagram, as fast as the system takes them.
 fn submit(load: &Load, members: &Members, ends: &AtomicBool) {
     let Ok(mut socket) = Datagrams::bind(SocketAddr::from(([127, 0, 0, 1], 0))) else { return };
-    let datagrams: Vec<Vec<u8>> = (0..TRANSACTIONS).map(|number| datagram(load, members, number)).collect();
+    let datagrams: Vec<Vec<u8>> = (0..DATAGRAMS).map(|number| datagram(load, members, number)).collect();
     let to = members.sequencers[0];
     let addressed: Vec<_> = datagrams.iter().map(|datagram| (to, &datagram[..])).collect();
     for batch in addressed.chunks(BATCH).cycle().take_while(|_| !ends.load(Ordering::Relaxed)) {
@@ -202,26 +204,32 @@ fn submit(load: &Load, members: &Members, ends: &AtomicBool) {
     }
 }
 
-/// A transaction of one shard, or of two.
+/// A datagram of a client.
 fn datagram(load: &Load, members: &Members, number: u64) -> Vec<u8> {
+    let client: CoordinatorId = number % 64;
+    let (datagram, mut bytes) = (Datagram::new(members.tag, Party::Client(client)), Vec::new());
+    datagram.begin(&mut bytes);
+    let first = number * load.per_datagram;
+    for number in first..first + load.per_datagram {
+        let mut message = Vec::new();
+        wire::encode(&Message::Submit(Arc::new(transaction(load, client, number))), &mut message);
+        Datagram::push(&message, &mut bytes);
+    }
+    datagram.seal(&mut bytes);
+    bytes
+}
+
+/// A transaction of one shard, or of two.
+fn transaction(load: &Load, coordinator: CoordinatorId, number: u64) -> Transaction<Operation> {
     let shards = u64::from(load.shards);
     let mut destinations = vec![(number % shards) as ShardId];
     if number % load.distributed_every.max(1) == 0 && shards > 1 {
         destinations.push(((number + 1) % shards) as ShardId);
         destinations.sort_unstable();
     }
-    let client: CoordinatorId = number % 64;
     let operation = Operation { reply_to: None, body: Bytes::new(&vec![7; load.bytes]) };
-    let id = TxnId { coordinator: client, sequence: number + 1 };
-    let destinations = destinations.into();
-    let transaction = Transaction { id, floor: 1, registration: 1, destinations, operation };
-    let (mut message, mut bytes) = (Vec::new(), Vec::new());
-    wire::encode(&Message::Submit(Arc::new(transaction)), &mut message);
-    let datagram = Datagram::new(members.tag, Party::Client(client));
-    datagram.begin(&mut bytes);
-    Datagram::push(&message, &mut bytes);
-    datagram.seal(&mut bytes);
-    bytes
+    let id = TxnId { coordinator, sequence: number + 1 };
+    Transaction { id, floor: 1, registration: 1, destinations: destinations.into(), operation }
 }
 
 /// What the sequencer has done by now, and the time that it has taken.

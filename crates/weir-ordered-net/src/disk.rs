@@ -67,14 +67,14 @@ impl<R: Serialize + Send + 'static> Disk<R> {
     pub fn take(
         &mut self,
         records: Vec<R>,
-        messages: Vec<Outgoing<Party, Message>>,
+        messages: impl Iterator<Item = Outgoing<Party, Message>>,
     ) -> impl Iterator<Item = (Party, Message)> {
         if !records.is_empty() {
             self.held.note(records.len());
             self.writer.append(records);
         }
         let held = &mut self.held;
-        messages.into_iter().filter_map(move |each| held.hold(each.after, (each.to, each.message)))
+        messages.filter_map(move |each| held.hold(each.after, (each.to, each.message)))
     }
 
     /// Returns the messages whose records have become durable. If the log has grown, a snapshot takes its place.

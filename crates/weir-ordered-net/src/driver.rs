@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use mio::Waker;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use weir_core::lsn::Outgoing;
 use weir_ordered::message::Party;
 use weir_server::serve::log::{Log, LogError};
 
@@ -107,7 +106,8 @@ impl<M: Machine> Running<M> {
             }
             None => None,
         };
-        let driver = Driver { machine, transport, disk, looked, begun: Instant::now(), timer_ms: 0 };
+        let out = Effects::default();
+        let driver = Driver { machine, transport, disk, looked, begun: Instant::now(), timer_ms: 0, out };
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || driver.run())?;
         Ok(Running { looks, waker, thread })
     }
@@ -154,6 +154,8 @@ struct Driver<M: Machine> {
     begun: Instant,
     /// When the timer is due.
     timer_ms: u64,
+    /// Messages of a turn.
+    out: Effects,
 }
 
 impl<M: Machine> Driver<M> {
@@ -162,16 +164,16 @@ impl<M: Machine> Driver<M> {
         loop {
             let wait_ms = self.timer_ms.saturating_sub(self.now_ms());
             self.transport.receive(Duration::from_millis(wait_ms), &mut received)?;
-            let (now_ms, mut out) = (self.now_ms(), Effects::default());
+            let now_ms = self.now_ms();
             for mut each in received.drain(..) {
                 self.machine.on_received(&mut each, &mut self.transport);
-                self.machine.step(now_ms, each.from, each.message, &mut out);
+                self.machine.step(now_ms, each.from, each.message, &mut self.out);
             }
             if now_ms >= self.timer_ms {
                 self.timer_ms = now_ms + TICK_MS;
-                self.machine.on_timer(now_ms, &mut out);
+                self.machine.on_timer(now_ms, &mut self.out);
             }
-            self.leave(out.messages)?;
+            self.leave()?;
             if !self.show() {
                 break;
             }
@@ -187,10 +189,11 @@ impl<M: Machine> Driver<M> {
     }
 
     /// Notes the records of a turn, and sends what need not wait for the disk, or need not wait any more.
-    fn leave(&mut self, messages: Vec<Outgoing<Party, Message>>) -> Result<(), PartyError> {
+    fn leave(&mut self) -> Result<(), PartyError> {
         let records = self.machine.take_records();
+        let messages = self.out.messages.drain(..);
         match &mut self.disk {
-            None => self.transport.send(messages.into_iter().map(|each| (each.to, each.message))),
+            None => self.transport.send(messages.map(|each| (each.to, each.message))),
             Some(disk) => {
                 self.transport.send(disk.take(records, messages));
                 let machine = &self.machine;

@@ -23,7 +23,7 @@ const DATAGRAMS: Token = Token(1);
 const LISTENER: Token = Token(2);
 
 /// Batches of datagrams that are received in a turn, at most.
-const TURN_BATCHES: usize = 4;
+const TURN_BATCHES: usize = 16;
 /// Addresses of clients that are kept, at most. Whoever is forgotten is known again with its next transaction.
 const CLIENTS_MAX: usize = 1 << 16;
 
@@ -276,7 +276,10 @@ impl Transport {
 }
 
 fn learn(clients: &mut FxHashMap<CoordinatorId, SocketAddr>, client: CoordinatorId, address: SocketAddr) {
-    if clients.len() >= CLIENTS_MAX && !clients.contains_key(&client) {
+    if clients.get(&client) == Some(&address) {
+        return;
+    }
+    if clients.len() >= CLIENTS_MAX {
         clients.clear();
     }
     clients.insert(client, address);

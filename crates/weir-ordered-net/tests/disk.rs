@@ -44,10 +44,10 @@ fn messages_leave_once_their_records_are_on_disk() {
     let settings = settings(directory.path().join("log"), 1 << 20);
     let (records, mut disk, told) = open(&settings);
     assert!(records.is_empty());
-    assert_eq!(disk.take(vec![10, 20], vec![message(0), message(1), message(2)]).count(), 0);
+    assert_eq!(disk.take(vec![10, 20], [message(0), message(1), message(2)].into_iter()).count(), 0);
     assert_eq!(wait(&mut disk, &told, 0), 3);
-    assert_eq!(disk.take(vec![], vec![message(2)]).count(), 1);
-    assert_eq!(disk.take(vec![30], vec![message(2), message(3)]).count(), 1);
+    assert_eq!(disk.take(vec![], [message(2)].into_iter()).count(), 1);
+    assert_eq!(disk.take(vec![30], [message(2), message(3)].into_iter()).count(), 1);
     disk.finish().unwrap();
     let (records, disk, _) = open(&settings);
     assert_eq!(records, [10, 20, 30]);
@@ -68,7 +68,7 @@ fn a_snapshot_takes_the_place_of_earlier_records() {
     let mut last = 0;
     while !has_snapshot(&settings.directory) {
         last += 1;
-        assert_eq!(disk.take(vec![last], vec![message(last)]).count(), 0);
+        assert_eq!(disk.take(vec![last], [message(last)].into_iter()).count(), 0);
         assert_eq!(wait(&mut disk, &told, SNAPSHOT + last), 1);
     }
     disk.finish().unwrap();

@@ -95,13 +95,13 @@ pub enum Message<O, R, S> {
     ViewChange {
         epoch: Epoch,
         view: View,
-        state: Shared<O>,
+        state: Box<Shared<O>>,
     },
     /// Learner to its followers.
     StartView {
         epoch: Epoch,
         view: View,
-        state: Shared<O>,
+        state: Box<Shared<O>>,
     },
 
     /// Learner to a follower, also its heartbeat: its log reaches the index; the NO-OPs are those that the follower has not acknowledged. If

@@ -30,7 +30,7 @@ pub struct Slot {
 pub struct Stamp {
     pub epoch: Epoch,
     /// Ascending by shard.
-    pub sequences: Box<[(ShardId, Sequence)]>,
+    pub sequences: Arc<[(ShardId, Sequence)]>,
 }
 
 impl Stamp {

@@ -264,10 +264,10 @@ impl<A: Application, F: Faults> Replica<A, F> {
             Message::SlotFound(packet) => self.on_packet(packet, out),
             Message::SlotDropped { slot } => self.on_dropped(now_ms, slot, out),
             Message::ViewChange { epoch, view, state } if self.is_current(epoch) => {
-                self.on_view_change(now_ms, from, view, state, out);
+                self.on_view_change(now_ms, from, view, *state, out);
             }
             Message::StartView { epoch, view, state } if self.is_current(epoch) => {
-                self.on_start_view(now_ms, view, state, out);
+                self.on_start_view(now_ms, view, *state, out);
             }
             Message::SyncPrepare { epoch, view, index, no_ops, complete_from } if self.is_current(epoch) => {
                 self.on_sync_prepare(now_ms, from, (view, index), (&no_ops, complete_from), out);

@@ -42,6 +42,9 @@ enum Command {
         /// Every so many transactions, one is of two shards
         #[arg(long, default_value_t = 10)]
         distributed_every: u64,
+        /// Transactions that clients send in one datagram
+        #[arg(long, default_value_t = 1)]
+        per_datagram: u64,
         /// Size of an operation
         #[arg(long, default_value_t = 64)]
         bytes: usize,
@@ -68,12 +71,14 @@ fn run(command: Command) -> Result<(), String> {
                 sequencer::start(Arc::new(members), place, None).map_err(|error| error.to_string())?;
             Err(running.wait().to_string())
         }
-        Command::Bench { quick, shards, replicas, distributed_every, bytes } => {
-            if shards == 0 || replicas == 0 || bytes > 1_024 {
-                return Err("a shard has a replica, and an operation here at most 1024 bytes".to_owned());
+        Command::Bench { quick, shards, replicas, distributed_every, per_datagram, bytes } => {
+            let is_small = (1..=16).contains(&per_datagram) && bytes <= 1_024 / per_datagram as usize;
+            if shards == 0 || replicas == 0 || !is_small {
+                let why = "a shard has a replica, and the operations of a datagram here are 16 at most, of 1024 bytes together";
+                return Err(why.to_owned());
             }
             let duration = Duration::from_secs(if quick { 1 } else { 5 });
-            let load = Load { shards, replicas, distributed_every, bytes, duration };
+            let load = Load { shards, replicas, distributed_every, per_datagram, bytes, duration };
             let figures = bench::run(&load).map_err(|error| error.to_string())?;
             anstream::println!("{figures}");
             let is_met = if figures.per_core_second() >= BAR { "met" } else { "missed" };

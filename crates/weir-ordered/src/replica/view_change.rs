@@ -38,7 +38,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
 
     fn send_view_change(&mut self, now_ms: u64, out: &mut EffectsOf<A>) {
         self.view_change_sent_ms = Some(now_ms);
-        let state = self.durable.shared.clone();
+        let state = Box::new(self.durable.shared.clone());
         let message = Message::ViewChange { epoch: self.durable.epoch, view: self.durable.view, state };
         out.send_to_all(self.peers(), &message, self.noted);
     }
@@ -108,7 +108,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
     }
 
     fn send_start_view(&self, to: impl Iterator<Item = ReplicaId>, out: &mut EffectsOf<A>) {
-        let state = self.durable.shared.clone();
+        let state = Box::new(self.durable.shared.clone());
         let message = Message::StartView { epoch: self.durable.epoch, view: self.durable.view, state };
         out.send_to_all(to, &message, self.noted);
     }
