@@ -223,7 +223,7 @@ fn datagram(load: &Load, members: &Members, number: u64) -> Vec<u8> {
 fn transaction(load: &Load, coordinator: CoordinatorId, number: u64) -> Transaction<Operation> {
     let shards = u64::from(load.shards);
     let mut destinations = vec![(number % shards) as ShardId];
-    if number % load.distributed_every.max(1) == 0 && shards > 1 {
+    if number.is_multiple_of(load.distributed_every.max(1)) && shards > 1 {
         destinations.push(((number + 1) % shards) as ShardId);
         destinations.sort_unstable();
     }

@@ -197,11 +197,11 @@ impl Calls {
         let wait_ms = self.timer_ms.saturating_sub(self.now_ms());
         self.transport.receive(Duration::from_millis(wait_ms), received)?;
         for Received { from, message, .. } in received.drain(..) {
-            if let Some(completed) = self.machine.step(from, message) {
-                if let Some(caller) = self.waiting.remove(&completed.txn.sequence) {
-                    // A caller that is gone needs no answer.
-                    let _ = caller.send(Ok(completed));
-                }
+            if let Some(completed) = self.machine.step(from, message)
+                && let Some(caller) = self.waiting.remove(&completed.txn.sequence)
+            {
+                // A caller that is gone needs no answer.
+                let _ = caller.send(Ok(completed));
             }
         }
         if self.machine.is_retired() {

@@ -30,7 +30,7 @@ const REGISTERS: u64 = 3;
 const REST: Duration = Duration::from_secs(120);
 
 /// A cluster to be made.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub shards: ShardId,
     pub sequencers: usize,
@@ -112,6 +112,7 @@ impl Processes {
         let lines = BufReader::new(child.stdout.take().unwrap());
         let replaced = self.processes.insert(role, Process { child, lines });
         assert!(replaced.is_none(), "{role:?} runs already");
+        println!("{role:?} begins");
     }
 
     fn directory(&self, role: Role) -> PathBuf {
@@ -124,6 +125,7 @@ impl Processes {
 
     /// Kills a party: it loses its memory, and what it has not yet written.
     pub fn kill(&mut self, role: Role) {
+        println!("{role:?} is killed");
         let mut process = self.processes.remove(&role).unwrap();
         process.child.kill().unwrap();
         process.child.wait().unwrap();
@@ -132,6 +134,7 @@ impl Processes {
     /// Removes the disk of a party that is down.
     pub fn wipe(&mut self, role: Role) {
         assert!(!self.processes.contains_key(&role));
+        println!("{role:?} loses its disk");
         std::fs::remove_dir_all(self.directory(role)).unwrap();
     }
 
@@ -259,6 +262,7 @@ impl Workers {
 
     /// Waits for so many more answers.
     pub fn wait_for(&self, answers: usize) {
+        println!("waits for {answers} answers");
         for _ in 0..answers {
             self.answers.recv_timeout(REST).expect("transactions are answered");
         }

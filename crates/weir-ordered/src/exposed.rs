@@ -181,7 +181,8 @@ mod tests {
 
     #[test]
     fn stamps_name_the_destinations_in_order() {
-        let cases: [(&[(ShardId, Sequence)], &[ShardId], bool); 7] = [
+        type Case<'a> = (&'a [(ShardId, Sequence)], &'a [ShardId], bool);
+        let cases: [Case<'_>; 7] = [
             (&[(0, 1), (2, 5)], &[0, 2], true),
             (&[(2, 5), (0, 1)], &[0, 2], false),
             (&[(0, 1)], &[0, 2], false),
