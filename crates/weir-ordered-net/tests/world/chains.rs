@@ -27,12 +27,12 @@ pub fn check_answers(
             return violation("5", format!("{txn:?} and {other:?} have left the same value in {register:?}"));
         }
     }
-    let (mut edges, mut strange) = (BTreeMap::new(), 0);
+    let (mut edges, mut strange) = (BTreeMap::<TxnId, Vec<TxnId>>::new(), 0);
     for (txn, register, value) in values(told) {
         let by = changes[&txn].0.iter().find(|(of, _)| *of == register).map_or(0, |(_, by)| *by);
         let before = value.wrapping_sub(by).wrapping_mul(INVERSE);
         match writers.get(&(register, before)) {
-            Some(writer) => drop(edges.entry(*writer).or_insert_with(Vec::new).push(txn)),
+            Some(writer) => edges.entry(*writer).or_default().push(txn),
             None => strange += usize::from(before != 0),
         }
     }
