@@ -10,6 +10,7 @@ use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 use rustc_hash::FxHashMap;
+use weir_net::connection::UNSENT_BYTES_MAX;
 use weir_net::{Connection, Fault, Kind, body, frame};
 use weir_ordered::cluster::Cluster;
 use weir_ordered::message::Party;
@@ -123,11 +124,11 @@ impl Streams {
         Some(token)
     }
 
-    /// Sends a message to a party. Returns whether it is on its way.
+    /// Sends a message to a party. Returns whether it is on its way: it is lost if much is unsent, since what comes late is repeated anyway.
     pub fn send(&mut self, to: Party, address: Option<SocketAddr>, message: &[u8]) -> bool {
         let Some(token) = self.dial(to, address) else { return false };
         let Some(stream) = self.streams.get_mut(&token) else { return false };
-        if stream.connection.is_clogged() || message.len() > MESSAGE_BYTES_MAX {
+        if stream.connection.unsent() >= UNSENT_BYTES_MAX || message.len() > MESSAGE_BYTES_MAX {
             return false;
         }
         let mut parts = message.chunks(PART_BYTES).peekable();
@@ -187,8 +188,11 @@ impl Streams {
     pub fn flush(&mut self) {
         for token in std::mem::take(&mut self.unsent) {
             let Some(stream) = self.streams.get_mut(&token) else { continue };
-            if let Err(fault) = stream.connection.flush() {
-                self.end(token, &fault);
+            match stream.connection.flush() {
+                // A connection that had too much unsent was not read to its end, and no event will say so.
+                Ok(()) if stream.connection.is_readable() => self.readable.push(token),
+                Ok(()) => {}
+                Err(fault) => self.end(token, &fault),
             }
         }
     }

@@ -88,6 +88,8 @@ pub struct Replica<A: Application, F: Faults = NoFaults> {
     /// When the replica last heard from its learner; in a view change, when that began.
     heard_ms: u64,
     view_change_sent_ms: Option<u64>,
+    /// Views that this replica has begun to change to since it last synchronized something.
+    views_begun: u32,
     /// When the learner last synchronized.
     synchronized_ms: Option<u64>,
     /// Up to which index each follower's log is that of this learner, as far as it has acknowledged.
@@ -141,6 +143,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
             view_changes: BTreeMap::new(),
             heard_ms: now_ms,
             view_change_sent_ms: None,
+            views_begun: 0,
             synchronized_ms: None,
             acknowledged: BTreeMap::new(),
             longest_end: 0,

@@ -157,18 +157,23 @@ impl World {
             self.now_ms = at_ms;
             self.happen(event)?;
             if !self.network.is_faulty && self.is_answered() {
-                let rest_ms = *rest_ms.get_or_insert(at_ms + REST_MS);
+                let rest_ms = *rest_ms.get_or_insert(at_ms + REST_MS.max(self.slow_ms()));
                 if at_ms >= rest_ms {
                     break;
                 }
             }
-            if at_ms > self.answered_ms.max(FAULTS_MS) + ANSWER_MS {
+            if at_ms > self.answered_ms.max(FAULTS_MS) + ANSWER_MS.max(self.slow_ms()) {
                 return Err(self.not_live());
             }
         }
         self.check_end()?;
         self.count_end();
         Ok(self.counts)
+    }
+
+    /// Time of many writes of a disk, one after the other.
+    fn slow_ms(&self) -> u64 {
+        20 * self.profile.disk_ms
     }
 
     fn is_answered(&self) -> bool {
