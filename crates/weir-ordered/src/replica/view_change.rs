@@ -12,7 +12,7 @@ use crate::replica::{EffectsOf, Replica, Status};
 const DOUBLINGS_MAX: u32 = 4;
 
 impl<A: Application, F: Faults> Replica<A, F> {
-    /// How many times longer than at first the replica waits. If a view cannot start in the time that replicas wait for it, because logs are long
+    /// How many times longer than at first the replica waits for a view. If a view cannot start in the time that replicas wait for it, because logs are long
     /// or disks slow, no later one could.
     fn patience(&self) -> u64 {
         1 << self.views_begun.saturating_sub(1).min(DOUBLINGS_MAX)
@@ -20,8 +20,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
 
     /// A follower whose learner is silent changes to the next view.
     pub(super) fn suspect_learner(&mut self, now_ms: u64, out: &mut EffectsOf<A>) {
-        if !self.is_learner() && now_ms >= self.heard_ms + self.cluster.timeouts.learner_ms * self.patience()
-        {
+        if !self.is_learner() && now_ms >= self.heard_ms + self.cluster.timeouts.learner_ms {
             self.begin_view_change(now_ms, self.durable.view + 1, out);
         }
     }
@@ -38,11 +37,10 @@ impl<A: Application, F: Faults> Replica<A, F> {
 
     /// Repeats the state until the view starts, and changes to the next view if it does not.
     pub(super) fn repeat_view_change(&mut self, now_ms: u64, out: &mut EffectsOf<A>) {
-        let (timeouts, patience) = (self.cluster.timeouts, self.patience());
-        let resend_ms = timeouts.resend_ms * patience;
-        if now_ms >= self.heard_ms + timeouts.view_ms * patience && !self.waits_for_decision() {
+        let timeouts = self.cluster.timeouts;
+        if now_ms >= self.heard_ms + timeouts.view_ms * self.patience() && !self.waits_for_decision() {
             self.begin_view_change(now_ms, self.durable.view + 1, out);
-        } else if self.view_change_sent_ms.is_none_or(|sent_ms| now_ms >= sent_ms + resend_ms) {
+        } else if self.view_change_sent_ms.is_none_or(|sent_ms| now_ms >= sent_ms + timeouts.resend_ms) {
             self.send_view_change(now_ms, out);
             self.try_start_view(now_ms, out);
         }
