@@ -10,7 +10,6 @@ use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 use rustc_hash::FxHashMap;
-use weir_net::connection::UNSENT_BYTES_MAX;
 use weir_net::{Connection, Fault, Kind, body, frame};
 use weir_ordered::cluster::Cluster;
 use weir_ordered::message::Party;
@@ -19,6 +18,8 @@ use crate::wire::{MESSAGE_BYTES_MAX, VERSION};
 
 /// Time between two attempts to dial an address, at least.
 pub const REDIAL_MS: u64 = 50;
+/// With so much unsent, a stream takes no more messages.
+const UNSENT_BYTES_MAX: usize = 16 << 20;
 /// Part of a message in one frame.
 const PART_BYTES: usize = 1 << 20;
 
