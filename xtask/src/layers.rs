@@ -12,8 +12,17 @@ const HEADING: &str = "## Layers of `weir-txn`";
 const SOURCES: &str = "crates/weir-txn/src/";
 
 /// Crates without the grammar: among those of the workspace they depend on each other only.
-const WITHOUT_GRAMMAR: [&str; 7] =
-    ["weir-types", "weir-observe", "weir-core", "weir-kv", "weir-net", "weir-server", "weir-baselines"];
+const WITHOUT_GRAMMAR: [&str; 9] = [
+    "weir-types",
+    "weir-observe",
+    "weir-core",
+    "weir-kv",
+    "weir-net",
+    "weir-server",
+    "weir-baselines",
+    "weir-ordered",
+    "weir-ordered-net",
+];
 
 /// Dependencies on the grammar, where there may be none.
 pub fn dependencies(root: &Path) -> Vec<String> {

@@ -131,6 +131,11 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
         }
     }
 
+    /// Returns whether the client knows a sequencer and is registered: what is begun before waits for that.
+    pub fn is_ready(&self) -> bool {
+        self.sequencer.is_some() && self.registration > 0
+    }
+
     /// Returns whether the client was thought gone. It gets no more answers: what it has in flight is executed or not, and another client,
     /// with a new id, must go on.
     pub fn is_retired(&self) -> bool {

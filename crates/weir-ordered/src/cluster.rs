@@ -1,11 +1,12 @@
 //! The members of a cluster, and what all parties agree on: quorums, learners, timeouts.
 
+use serde::{Deserialize, Serialize};
 use weir_core::ids::ShardId;
 
 use crate::packet::View;
 
 /// A replica of a shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ReplicaId {
     pub shard: ShardId,
     /// From 0, below the size of a replica group.
@@ -13,7 +14,7 @@ pub struct ReplicaId {
 }
 
 /// Members and timeouts of a cluster.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Cluster {
     pub shards: ShardId,
     /// Replicas of each shard: 2f + 1, of which f may be down.
@@ -26,7 +27,7 @@ pub struct Cluster {
 }
 
 /// How long a party waits before it does something, in milliseconds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Timeouts {
     /// From the detection of a missing packet until its replica asks its peers.
     pub gap_ms: u64,
@@ -46,18 +47,22 @@ pub struct Timeouts {
     pub client_ms: u64,
 }
 
+impl Timeouts {
+    pub const DEFAULT: Timeouts = Timeouts {
+        gap_ms: 10,
+        find_ms: 20,
+        resend_ms: 50,
+        synchronize_ms: 20,
+        learner_ms: 150,
+        view_ms: 100,
+        sequencer_ms: 150,
+        client_ms: 10_000,
+    };
+}
+
 impl Default for Timeouts {
     fn default() -> Self {
-        Timeouts {
-            gap_ms: 10,
-            find_ms: 20,
-            resend_ms: 50,
-            synchronize_ms: 20,
-            learner_ms: 150,
-            view_ms: 100,
-            sequencer_ms: 150,
-            client_ms: 10_000,
-        }
+        Timeouts::DEFAULT
     }
 }
 

@@ -10,6 +10,7 @@ mod truncation;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
 use weir_core::ids::ShardId;
 use weir_core::lsn::Lsn;
 
@@ -23,7 +24,7 @@ use members::Member;
 use truncation::Synchronized;
 
 /// One change of the durable state.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Record<O> {
     /// All participants log the packet.
     Found(Packet<O>),
@@ -54,14 +55,14 @@ impl<O> Record<O> {
 
 /// State with which the replicas of a shard start an epoch: the entries that a majority of the shard may not have synchronized. The entries
 /// before them are in a checkpoint of each majority.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Start<O> {
     pub view: View,
     pub log: Log<O>,
 }
 
 /// The state that records restore.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Durable<O> {
     members: BTreeMap<ReplicaId, Member>,
     last_registration: Registration,
@@ -158,6 +159,11 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
     /// Takes the records of the steps since the last call, in order.
     pub fn take_records(&mut self) -> Vec<Record<O>> {
         std::mem::take(&mut self.records)
+    }
+
+    /// The whole durable state as a record, before which a driver needs no others.
+    pub fn snapshot(&self) -> Record<O> {
+        Record::State(Box::new(self.durable.clone()))
     }
 
     /// Takes one message and runs it to completion.

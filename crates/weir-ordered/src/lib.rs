@@ -7,6 +7,7 @@
 pub mod application;
 pub mod client;
 pub mod cluster;
+pub mod exposed;
 pub mod failure_coordinator;
 pub mod faults;
 pub mod message;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use weir_core::ids::{CoordinatorId, TxnId};
 use weir_core::lsn::{Lsn, Outgoing};
 
@@ -18,7 +19,7 @@ pub type SequencerId = u64;
 pub type Registration = u64;
 
 /// A party that sends or receives messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Party {
     Client(CoordinatorId),
     Sequencer(SequencerId),
@@ -27,7 +28,7 @@ pub enum Party {
 }
 
 /// A message. `O` is the operation of a transaction, `R` the answer of a shard, `S` the snapshot of its state.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Message<O, R, S> {
     /// Client to sequencer: stamp it and send it on.
     Submit(Arc<Transaction<O>>),
@@ -94,13 +95,13 @@ pub enum Message<O, R, S> {
     ViewChange {
         epoch: Epoch,
         view: View,
-        state: Shared<O>,
+        state: Box<Shared<O>>,
     },
     /// Learner to its followers.
     StartView {
         epoch: Epoch,
         view: View,
-        state: Shared<O>,
+        state: Box<Shared<O>>,
     },
 
     /// Learner to a follower, also its heartbeat: its log reaches the index; the NO-OPs are those that the follower has not acknowledged. If
@@ -194,7 +195,7 @@ pub enum Message<O, R, S> {
 }
 
 /// Answer of one replica. Replies with the same epoch, view and index speak of the same entry of the same log.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reply<R> {
     pub txn: TxnId,
     pub epoch: Epoch,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use weir_core::ids::{ShardId, TxnId};
 
 use crate::message::Registration;
@@ -17,7 +18,7 @@ pub type Sequence = u64;
 pub type Index = u64;
 
 /// A place in the order of a shard. The sequencer gives it to at most one packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Slot {
     pub epoch: Epoch,
     pub shard: ShardId,
@@ -25,11 +26,11 @@ pub struct Slot {
 }
 
 /// The slots of one packet: one of each participant, all of one epoch.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Stamp {
     pub epoch: Epoch,
     /// Ascending by shard.
-    pub sequences: Box<[(ShardId, Sequence)]>,
+    pub sequences: Arc<[(ShardId, Sequence)]>,
 }
 
 impl Stamp {
@@ -48,7 +49,7 @@ impl Stamp {
 
 /// Sequences of one epoch, one of each shard, such that a packet has all its slots up to them or all behind them. The counters of the
 /// sequencer are one at any time, since it stamps all slots of a packet at once.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut(BTreeMap<ShardId, Sequence>);
 
 impl Cut {
@@ -62,6 +63,11 @@ impl Cut {
         slot.sequence <= self.at(slot.shard)
     }
 
+    /// The shards that have packets, and their sequences.
+    pub fn sequences(&self) -> impl Iterator<Item = (ShardId, Sequence)> + '_ {
+        self.0.iter().map(|(shard, sequence)| (*shard, *sequence))
+    }
+
     /// The next sequence of a shard.
     pub(crate) fn next(&mut self, shard: ShardId) -> Sequence {
         let sequence = self.0.entry(shard).or_default();
@@ -71,7 +77,7 @@ impl Cut {
 }
 
 /// An independent transaction, whole: every participant has the operation of all of them (soundness S18).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transaction<O> {
     pub id: TxnId,
     /// The client has the answers of all its transactions with a lower sequence, and sends them no more.
@@ -84,7 +90,7 @@ pub struct Transaction<O> {
 }
 
 /// A transaction with its stamp. A client that repeats a transaction causes several packets of it, each with a stamp of its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packet<O> {
     pub stamp: Stamp,
     /// No packet of a client with a lower registration comes behind this one, in the order of any shard.

@@ -88,6 +88,8 @@ pub struct Replica<A: Application, F: Faults = NoFaults> {
     /// When the replica last heard from its learner; in a view change, when that began.
     heard_ms: u64,
     view_change_sent_ms: Option<u64>,
+    /// Views that this replica has begun to change to since it last synchronized something.
+    views_begun: u32,
     /// When the learner last synchronized.
     synchronized_ms: Option<u64>,
     /// Up to which index each follower's log is that of this learner, as far as it has acknowledged.
@@ -141,6 +143,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
             view_changes: BTreeMap::new(),
             heard_ms: now_ms,
             view_change_sent_ms: None,
+            views_begun: 0,
             synchronized_ms: None,
             acknowledged: BTreeMap::new(),
             longest_end: 0,
@@ -221,6 +224,11 @@ impl<A: Application, F: Faults> Replica<A, F> {
         std::mem::take(&mut self.records)
     }
 
+    /// The whole durable state as a record, before which a driver needs no others.
+    pub fn snapshot(&self) -> RecordOf<A> {
+        Record::State(Box::new(self.durable.clone()))
+    }
+
     /// Takes one message and runs it to completion.
     pub fn step(&mut self, now_ms: u64, from: Party, message: MessageOf<A>, out: &mut EffectsOf<A>) {
         match (from, message) {
@@ -259,10 +267,10 @@ impl<A: Application, F: Faults> Replica<A, F> {
             Message::SlotFound(packet) => self.on_packet(packet, out),
             Message::SlotDropped { slot } => self.on_dropped(now_ms, slot, out),
             Message::ViewChange { epoch, view, state } if self.is_current(epoch) => {
-                self.on_view_change(now_ms, from, view, state, out);
+                self.on_view_change(now_ms, from, view, *state, out);
             }
             Message::StartView { epoch, view, state } if self.is_current(epoch) => {
-                self.on_start_view(now_ms, view, state, out);
+                self.on_start_view(now_ms, view, *state, out);
             }
             Message::SyncPrepare { epoch, view, index, no_ops, complete_from } if self.is_current(epoch) => {
                 self.on_sync_prepare(now_ms, from, (view, index), (&no_ops, complete_from), out);

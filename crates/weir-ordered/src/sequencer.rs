@@ -67,12 +67,13 @@ impl Sequencer {
             out.send(client, Message::Retired { registration });
             return;
         }
-        let destinations = transaction.destinations.clone();
-        let sequences = destinations.iter().map(|&shard| (shard, self.counters.next(shard))).collect();
+        let destinations = transaction.destinations.iter();
+        let sequences = destinations.map(|&shard| (shard, self.counters.next(shard))).collect();
         let stamp = Stamp { epoch: self.epoch, sequences };
-        let packet = Packet { stamp, client_floor: self.client_floor, transaction };
-        for &shard in &destinations {
-            out.send_to_all(self.cluster.group(shard), &Message::Packet(packet.clone()), Lsn::START);
+        let packet = Packet { stamp, client_floor: self.client_floor, transaction: transaction.clone() };
+        let message = Message::Packet(packet);
+        for &shard in &transaction.destinations {
+            out.send_to_all(self.cluster.group(shard), &message, Lsn::START);
         }
     }
 

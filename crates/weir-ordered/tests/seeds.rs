@@ -51,6 +51,14 @@ fn a_seed_gives_the_same_world_again() {
     }
 }
 
+/// A view takes longer to start than replicas wait for at first.
+#[test]
+fn slow_disks_make_views_slow_and_no_more() {
+    let slow = |_| Profile { disk_ms: 300, learner_crash_ms: 300, down_ms: 400, ..Profile::calm() };
+    let total = run(0..20, slow);
+    assert!(total.views > 20, "{total:?}");
+}
+
 #[test]
 fn groups_of_one_replica_keep_all_invariants() {
     run(0..20, |seed| Profile { replicas: 1, ..Profile::of_seed(seed) });

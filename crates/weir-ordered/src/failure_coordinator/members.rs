@@ -1,5 +1,7 @@
 //! Replicas that join: for the first time, or again with an empty disk.
 
+use serde::{Deserialize, Serialize};
+
 use crate::cluster::ReplicaId;
 use crate::failure_coordinator::{FailureCoordinator, Record};
 use crate::faults::CoordinatorFaults;
@@ -7,7 +9,7 @@ use crate::message::{Effects, Message, Party};
 use crate::packet::{Epoch, Index};
 
 /// A replica as it has joined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// Number of the disk: a later one means that the records of the last are lost.
     pub disk: u64,

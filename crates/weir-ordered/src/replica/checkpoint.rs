@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use weir_core::ids::CoordinatorId;
 
 use crate::message::Registration;
 use crate::packet::Index;
 
 /// The state after the entry with that index: of the application, and of the client table, which is a part of the executed state.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Checkpoint<R, S> {
     pub index: Index,
     pub application: S,
@@ -16,7 +17,7 @@ pub struct Checkpoint<R, S> {
 }
 
 /// Answers that a client may ask for again.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Answers<R> {
     pub registration: Registration,
     /// The client has all answers with lower sequences.

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use crate::packet::{Cut, Slot, Stamp};
 
 /// Slots of the current epoch, of any shard.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Drops {
     /// No packet with such a slot may be logged until the failure coordinator has decided.
     pub temporary: BTreeSet<Slot>,

@@ -1,9 +1,11 @@
 //! The log of a shard: packets and NO-OPs in the order of their sequences, over all epochs.
 
+use serde::{Deserialize, Serialize};
+
 use crate::packet::{Epoch, Index, Packet, Sequence, Slot, Stamp};
 
 /// Entry of a log at a slot.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Entry<O> {
     Packet(Packet<O>),
     /// The failure coordinator has dropped the packet of the slot.
@@ -25,7 +27,7 @@ impl<O> Entry<O> {
 
 /// Entries of a shard behind a base. Those of the current epoch follow `epoch_start`: the entry of sequence n has the index
 /// `epoch_start` + n.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Log<O> {
     /// Index of the last entry that is forgotten. It is before or behind `epoch_start`.
     base: Index,
@@ -48,7 +50,7 @@ impl<O: Clone> Log<O> {
 
     /// Index of the last entry.
     pub fn end(&self) -> Index {
-        self.base + self.entries.len() as Index
+        self.base.saturating_add(self.entries.len() as Index)
     }
 
     /// End of the log when the current epoch began.

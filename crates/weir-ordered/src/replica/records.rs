@@ -5,20 +5,22 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::packet::{Epoch, Index, Slot, View};
 use crate::replica::checkpoint::Checkpoint;
 use crate::replica::drops::Drops;
 use crate::replica::log::{Entry, Log};
 
 /// State that the replicas of a shard tell each other when a view changes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Shared<O> {
     pub log: Log<O>,
     pub drops: Drops,
 }
 
 /// One change of the durable state.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Record<O, R, S> {
     /// The next entry of the log.
     Appended(Entry<O>),
@@ -50,7 +52,7 @@ impl<O, R, S> Record<O, R, S> {
 }
 
 /// The state that records restore.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Durable<O, R, S> {
     /// Number of the disk. 0: it is empty.
     pub disk: u64,

@@ -83,8 +83,12 @@ impl<A: Application, F: Faults> Replica<A, F> {
         let acknowledged = self.acknowledged.entry(from.number).or_default();
         *acknowledged = index.max(*acknowledged);
         let synchronized = self.acknowledged_by_majority();
+        if synchronized == self.log().end() {
+            self.views_begun = 0;
+        }
         if synchronized > self.synchronized {
             self.synchronized = synchronized;
+            self.views_begun = 0;
             self.execution.forget(synchronized);
             let message = Message::SyncCommit { epoch: self.durable.epoch, view, index: synchronized };
             out.send_to_all(self.peers(), &message, Lsn::START);
@@ -101,7 +105,11 @@ impl<A: Application, F: Faults> Replica<A, F> {
 
     pub(super) fn on_sync_commit(&mut self, view: View, index: Index) {
         if view == self.durable.view && self.status() == Status::Normal && !self.is_learner() {
-            self.synchronized = self.synchronized.max(index.min(self.aligned));
+            let synchronized = index.min(self.aligned);
+            if synchronized > self.synchronized || synchronized == self.log().end() {
+                self.views_begun = 0;
+            }
+            self.synchronized = self.synchronized.max(synchronized);
             self.execute();
             self.execution.forget(self.synchronized);
         }

@@ -8,7 +8,16 @@ use crate::packet::{Index, View};
 use crate::replica::records::{Record, Shared};
 use crate::replica::{EffectsOf, Replica, Status};
 
+/// How often the time that a replica waits for a view may double.
+const DOUBLINGS_MAX: u32 = 4;
+
 impl<A: Application, F: Faults> Replica<A, F> {
+    /// How many times longer than at first the replica waits for a view. If a view cannot start in the time that replicas wait for it, because logs are long
+    /// or disks slow, no later one could.
+    fn patience(&self) -> u64 {
+        1 << self.views_begun.saturating_sub(1).min(DOUBLINGS_MAX)
+    }
+
     /// A follower whose learner is silent changes to the next view.
     pub(super) fn suspect_learner(&mut self, now_ms: u64, out: &mut EffectsOf<A>) {
         if !self.is_learner() && now_ms >= self.heard_ms + self.cluster.timeouts.learner_ms {
@@ -19,6 +28,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
     /// Promises to log nothing in earlier views, and tells its peers what it has.
     pub(super) fn begin_view_change(&mut self, now_ms: u64, view: View, out: &mut EffectsOf<A>) {
         self.note(Record::ViewPromised(view));
+        self.views_begun = self.views_begun.saturating_add(1);
         self.view_changes.clear();
         self.heard_ms = now_ms;
         self.send_view_change(now_ms, out);
@@ -28,7 +38,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
     /// Repeats the state until the view starts, and changes to the next view if it does not.
     pub(super) fn repeat_view_change(&mut self, now_ms: u64, out: &mut EffectsOf<A>) {
         let timeouts = self.cluster.timeouts;
-        if now_ms >= self.heard_ms + timeouts.view_ms && !self.waits_for_decision() {
+        if now_ms >= self.heard_ms + timeouts.view_ms * self.patience() && !self.waits_for_decision() {
             self.begin_view_change(now_ms, self.durable.view + 1, out);
         } else if self.view_change_sent_ms.is_none_or(|sent_ms| now_ms >= sent_ms + timeouts.resend_ms) {
             self.send_view_change(now_ms, out);
@@ -38,7 +48,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
 
     fn send_view_change(&mut self, now_ms: u64, out: &mut EffectsOf<A>) {
         self.view_change_sent_ms = Some(now_ms);
-        let state = self.durable.shared.clone();
+        let state = Box::new(self.durable.shared.clone());
         let message = Message::ViewChange { epoch: self.durable.epoch, view: self.durable.view, state };
         out.send_to_all(self.peers(), &message, self.noted);
     }
@@ -108,7 +118,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
     }
 
     fn send_start_view(&self, to: impl Iterator<Item = ReplicaId>, out: &mut EffectsOf<A>) {
-        let state = self.durable.shared.clone();
+        let state = Box::new(self.durable.shared.clone());
         let message = Message::StartView { epoch: self.durable.epoch, view: self.durable.view, state };
         out.send_to_all(to, &message, self.noted);
     }

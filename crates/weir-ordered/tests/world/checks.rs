@@ -1,9 +1,8 @@
 //! The invariants of docs/internals/ordered.md, on logs, executions and answers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use weir_core::ids::{ShardId, TxnId};
-use weir_ordered::application::Application;
 use weir_ordered::client::Completed;
 use weir_ordered::cluster::ReplicaId;
 use weir_ordered::packet::{Epoch, Index, Stamp};
@@ -11,24 +10,13 @@ use weir_ordered::replica::log::{Entry, Log};
 use weir_ordered::replica::{Replica, Status};
 
 use crate::world::registers::{Change, Registers, Values};
+use crate::world::strict::{Told, Violation, check_serializable, replay, violation};
 use crate::world::{SimReplica, World};
-
-/// A broken invariant.
-#[derive(Debug)]
-pub struct Violation {
-    pub invariant: &'static str,
-    pub text: String,
-}
-
-fn violation<T>(invariant: &'static str, text: String) -> Result<T, Violation> {
-    Err(Violation { invariant, text })
-}
 
 /// Actions of clients and replicas that have been seen.
 #[derive(Default)]
 pub struct History {
-    begun_ms: BTreeMap<TxnId, u64>,
-    completed: BTreeMap<TxnId, (u64, BTreeMap<ShardId, Values>)>,
+    told: Told,
     /// Packet of each entry that a replica has had in an epoch.
     logged: BTreeMap<(ShardId, Epoch, Index), Stamp>,
     /// Entry that some replica has executed as synchronized.
@@ -39,11 +27,11 @@ pub struct History {
 
 impl History {
     pub fn begin(&mut self, now_ms: u64, txn: TxnId) {
-        self.begun_ms.insert(txn, now_ms);
+        self.told.begun.insert(txn, now_ms);
     }
 
     pub fn complete(&mut self, now_ms: u64, completed: &Completed<Values>) {
-        self.completed.insert(completed.txn, (now_ms, completed.answers.clone()));
+        self.told.completed.insert(completed.txn, (now_ms, completed.answers.clone()));
     }
 
     /// Two logs of an epoch have the same packet at an index, or one of them has a NO-OP.
@@ -126,7 +114,7 @@ impl World {
 
     /// A majority of each participant has the transaction, or has had it, whatever crashes now.
     pub(super) fn check_completed(&self, txn: TxnId) -> Result<(), Violation> {
-        let Some((_, answers)) = self.history.completed.get(&txn) else { return Ok(()) };
+        let Some((_, answers)) = self.history.told.completed.get(&txn) else { return Ok(()) };
         for &shard in answers.keys() {
             let having = self
                 .cluster
@@ -156,24 +144,7 @@ impl World {
         for shard in 0..self.cluster.shards {
             logs.insert(shard, self.check_shard(shard)?);
         }
-        check_whole(&logs)?;
-        let answers: BTreeMap<_, _> =
-            logs.iter().map(|(shard, log)| (*shard, replay(*shard, log).1)).collect();
-        for (txn, (_, told)) in &self.history.completed {
-            for (shard, values) in told {
-                let replayed = answers[shard].get(txn);
-                if replayed.is_none() {
-                    return violation("2", format!("{txn:?} was answered, and shard {shard} has it not"));
-                }
-                if replayed != Some(values) {
-                    return violation(
-                        "5",
-                        format!("{txn:?} at {shard}: told {values:?}, replayed {replayed:?}"),
-                    );
-                }
-            }
-        }
-        self.check_order(&logs)
+        check_serializable(&logs, &self.history.told)
     }
 
     /// State of each replica of a shard at the end.
@@ -213,79 +184,8 @@ impl World {
         }
         Ok(log.clone())
     }
-
-    /// The orders of all shards and of real time have no circle.
-    fn check_order(&self, logs: &BTreeMap<ShardId, Log<Change>>) -> Result<(), Violation> {
-        let mut edges: BTreeMap<TxnId, BTreeSet<TxnId>> = BTreeMap::new();
-        for log in logs.values() {
-            let order = order(log);
-            for pair in order.windows(2) {
-                edges.entry(pair[0]).or_default().insert(pair[1]);
-            }
-        }
-        for (before, (completed_ms, _)) in &self.history.completed {
-            let later = self.history.begun_ms.iter().filter(|(_, begun_ms)| *begun_ms > completed_ms);
-            edges.entry(*before).or_default().extend(later.map(|(txn, _)| *txn));
-        }
-        match circle(&edges) {
-            Some(txn) => violation("4", format!("a circle of orders has {txn:?}")),
-            None => Ok(()),
-        }
-    }
 }
 
 fn has(log: &Log<Change>, txn: TxnId) -> bool {
     log.behind(0).any(|(_, entry)| entry.packet().is_some_and(|packet| packet.transaction.id == txn))
-}
-
-/// Each packet is in the logs of all its participants.
-fn check_whole(logs: &BTreeMap<ShardId, Log<Change>>) -> Result<(), Violation> {
-    let stamps = |log: &Log<Change>| -> BTreeSet<Stamp> {
-        log.behind(0).filter_map(|(_, entry)| entry.stamp().cloned()).collect()
-    };
-    let logged: BTreeMap<_, _> = logs.iter().map(|(shard, log)| (*shard, stamps(log))).collect();
-    for stamp in logged.values().flatten() {
-        if let Some((shard, _)) = stamp.sequences.iter().find(|(shard, _)| !logged[shard].contains(stamp)) {
-            return violation("3", format!("shard {shard} lacks {stamp:?}"));
-        }
-    }
-    Ok(())
-}
-
-/// Transactions in the order of their first packets.
-fn order(log: &Log<Change>) -> Vec<TxnId> {
-    let mut seen = BTreeSet::new();
-    let txns = log.behind(0).filter_map(|(_, entry)| entry.packet()).map(|packet| packet.transaction.id);
-    txns.filter(|txn| seen.insert(*txn)).collect()
-}
-
-/// State and answers of executing a log, each transaction once.
-fn replay(shard: ShardId, log: &Log<Change>) -> (BTreeMap<(ShardId, u8), u64>, BTreeMap<TxnId, Values>) {
-    let (mut registers, mut answers) = (Registers::new(shard), BTreeMap::new());
-    for (index, packet) in log.behind(0).filter_map(|(index, entry)| Some((index, Entry::packet(entry)?))) {
-        let transaction = &packet.transaction;
-        answers.entry(transaction.id).or_insert_with(|| registers.execute(index, &transaction.operation));
-    }
-    (registers.values, answers)
-}
-
-/// A transaction of a circle, if there is one: what is left when transactions without predecessors are taken away.
-fn circle(edges: &BTreeMap<TxnId, BTreeSet<TxnId>>) -> Option<TxnId> {
-    let mut before: BTreeMap<TxnId, usize> = edges.keys().map(|txn| (*txn, 0)).collect();
-    for txn in edges.values().flatten() {
-        *before.entry(*txn).or_default() += 1;
-    }
-    let mut free: Vec<_> = before.iter().filter(|(_, count)| **count == 0).map(|(txn, _)| *txn).collect();
-    while let Some(txn) = free.pop() {
-        before.remove(&txn);
-        for next in edges.get(&txn).into_iter().flatten() {
-            if let Some(count) = before.get_mut(next) {
-                *count -= 1;
-                if *count == 0 {
-                    free.push(*next);
-                }
-            }
-        }
-    }
-    before.into_keys().next()
 }

@@ -9,9 +9,9 @@ use weir_ordered::message::{Party, SequencerId};
 use weir_ordered::replica::Replica;
 use weir_ordered::sequencer::Sequencer;
 
-use crate::world::checks::Violation;
 use crate::world::network::Fate;
 use crate::world::registers::{Change, Register, Registers};
+use crate::world::strict::Violation;
 use crate::world::{FAULTS_MS, Msg, Out, SimClient, TICK_MS, World};
 
 /// Registers of each shard: few, so that transactions meet.

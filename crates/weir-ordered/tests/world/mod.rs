@@ -6,6 +6,7 @@ mod host;
 mod network;
 pub mod profile;
 pub mod registers;
+pub mod strict;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,12 +21,13 @@ use weir_ordered::replica::{RecordOf, Replica};
 use weir_ordered::sequencer::Sequencer;
 
 use crate::chance::Chance;
-use checks::{History, Violation};
+use checks::History;
 use events::Event;
 use host::Host;
 use network::{Fate, Network};
 use profile::Profile;
 use registers::{Change, Registers, Snapshot, Values};
+use strict::Violation;
 
 pub type Msg = Message<Change, Values, Snapshot>;
 pub type Out = Effects<Change, Values, Snapshot>;
@@ -155,18 +157,23 @@ impl World {
             self.now_ms = at_ms;
             self.happen(event)?;
             if !self.network.is_faulty && self.is_answered() {
-                let rest_ms = *rest_ms.get_or_insert(at_ms + REST_MS);
+                let rest_ms = *rest_ms.get_or_insert(at_ms + REST_MS.max(self.slow_ms()));
                 if at_ms >= rest_ms {
                     break;
                 }
             }
-            if at_ms > self.answered_ms.max(FAULTS_MS) + ANSWER_MS {
+            if at_ms > self.answered_ms.max(FAULTS_MS) + ANSWER_MS.max(self.slow_ms()) {
                 return Err(self.not_live());
             }
         }
         self.check_end()?;
         self.count_end();
         Ok(self.counts)
+    }
+
+    /// Time of many writes of a disk, one after the other.
+    fn slow_ms(&self) -> u64 {
+        20 * self.profile.disk_ms
     }
 
     fn is_answered(&self) -> bool {

@@ -12,7 +12,7 @@ mod recovery;
 mod shard_loop;
 mod take;
 mod watch;
-mod writer;
+pub mod writer;
 
 use std::any::Any;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! The thread that writes a shard's log: whatever has been noted while the disk was busy becomes durable together (group commit).
 //!
-//! The shard goes on meanwhile; what may leave when is the [`Outbox`](super::outbox::Outbox)'s.
+//! The shard goes on meanwhile; which messages may leave is decided elsewhere (`outbox.rs`; for ordered transactions `weir-ordered-net/src/disk.rs`).
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -64,14 +64,15 @@ impl<R> Desk<R> {
     }
 }
 
-pub(super) struct Writer<R> {
+/// The thread that writes a log, as seen by those who append to it.
+pub struct Writer<R> {
     desk: Arc<Desk<R>>,
     figures: Arc<LogFigures>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// The end of the log.
-pub(super) struct Written {
+pub struct Written {
     /// Position up to which the log is durable.
     pub durable: Lsn,
     /// A snapshot is due.
@@ -88,7 +89,7 @@ impl<R: Serialize + Send + 'static> Writer<R> {
     ///
     /// # Errors
     /// The system has no thread.
-    pub(super) fn start(
+    pub fn start(
         name: String,
         (log, waits_for_room): (Log, bool),
         tell: impl Fn() + Send + Sync + 'static,
@@ -115,30 +116,30 @@ impl<R: Serialize + Send + 'static> Writer<R> {
         Ok(Writer { desk, figures, thread: Some(thread) })
     }
 
-    pub(super) fn figures(&self) -> Arc<LogFigures> {
+    pub fn figures(&self) -> Arc<LogFigures> {
         self.figures.clone()
     }
 
-    pub(super) fn append(&self, records: Vec<R>) {
+    pub fn append(&self, records: Vec<R>) {
         self.desk.give(Job::Records(records));
     }
 
     /// Begins a snapshot of the earlier records; its parts come through the channel.
-    pub(super) fn begin_snapshot(&self, parts: Receiver<Option<R>>) {
+    pub fn begin_snapshot(&self, parts: Receiver<Option<R>>) {
         self.desk.give(Job::Snapshot(parts));
     }
 
-    pub(super) fn look_for_room(&self) {
+    pub fn look_for_room(&self) {
         self.desk.give(Job::LookForRoom);
     }
 
-    pub(super) fn note_down(&self) {
+    pub fn note_down(&self) {
         self.desk.give(Job::NoteDown);
     }
 
     /// # Errors
     /// Error that ended the thread: nothing more will become durable.
-    pub(super) fn written(&self) -> Result<Written, LogError> {
+    pub fn written(&self) -> Result<Written, LogError> {
         let mut state = self.desk.lock();
         match state.failed.take() {
             Some(error) => Err(error),
@@ -155,7 +156,7 @@ impl<R: Serialize + Send + 'static> Writer<R> {
     ///
     /// # Errors
     /// It cannot be written.
-    pub(super) fn finish(mut self) -> Result<(), LogError> {
+    pub fn finish(mut self) -> Result<(), LogError> {
         self.end();
         self.written().map(drop)
     }

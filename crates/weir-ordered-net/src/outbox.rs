@@ -1,0 +1,78 @@
+//! What is to be sent in datagrams: the messages of a turn, by destination.
+
+use std::net::SocketAddr;
+
+use rustc_hash::FxHashMap;
+
+use crate::wire::{DATAGRAM_BYTES, Datagram};
+
+/// Datagrams to one destination in one call, at most: the kernel takes no more than 64 KiB.
+pub const SEGMENTS_MAX: usize = 46;
+/// Buffers that are kept for destinations, at most.
+const DESTINATIONS_MAX: usize = 4_096;
+
+/// Datagrams to one destination. All but the last are `DATAGRAM_BYTES` long.
+#[derive(Debug)]
+pub struct Segments {
+    pub to: SocketAddr,
+    pub bytes: Vec<u8>,
+    /// Where the last datagram begins.
+    last: usize,
+}
+
+/// Datagrams to all destinations.
+#[derive(Debug)]
+pub struct Outbox {
+    datagram: Datagram,
+    places: FxHashMap<SocketAddr, usize>,
+    buffers: Vec<Segments>,
+    /// Places of the buffers that are not empty.
+    used: Vec<usize>,
+}
+
+impl Outbox {
+    pub fn new(datagram: Datagram) -> Outbox {
+        Outbox { datagram, places: FxHashMap::default(), buffers: Vec::new(), used: Vec::new() }
+    }
+
+    /// Adds a message that fits into a datagram. Returns whether the destination should have its datagrams before more is added.
+    pub fn push(&mut self, to: SocketAddr, message: &[u8]) -> bool {
+        let place = *self.places.entry(to).or_insert(self.buffers.len());
+        if place == self.buffers.len() {
+            self.buffers.push(Segments { to, bytes: Vec::new(), last: 0 });
+        }
+        let Segments { bytes, last, .. } = &mut self.buffers[place];
+        if bytes.is_empty() {
+            self.used.push(place);
+            *last = 0;
+            self.datagram.begin(bytes);
+        } else if Datagram::length_with(bytes.len() - *last, message) > DATAGRAM_BYTES {
+            bytes.resize(*last + DATAGRAM_BYTES, 0);
+            self.datagram.seal(&mut bytes[*last..]);
+            *last = bytes.len();
+            self.datagram.begin(bytes);
+        }
+        Datagram::push(message, bytes);
+        bytes.len() > (SEGMENTS_MAX - 1) * DATAGRAM_BYTES
+    }
+
+    /// Hands over all datagrams.
+    pub fn take(&mut self, send: impl FnOnce(&mut dyn Iterator<Item = &Segments>)) {
+        for &place in &self.used {
+            let Segments { bytes, last, .. } = &mut self.buffers[place];
+            self.datagram.seal(&mut bytes[*last..]);
+        }
+        send(&mut self.used.iter().map(|place| &self.buffers[*place]));
+        for place in self.used.drain(..) {
+            self.buffers[place].bytes.clear();
+        }
+        if self.buffers.len() > DESTINATIONS_MAX {
+            self.buffers.clear();
+            self.places.clear();
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.used.is_empty()
+    }
+}

@@ -1,0 +1,307 @@
+//! How a party sends and receives messages: small ones in datagrams, the others over streams.
+//!
+//! A message may be lost, come twice, or come late: the machines expect nothing better.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::{Events, Poll, Token, Waker};
+use rustc_hash::FxHashMap;
+use weir_core::ids::CoordinatorId;
+use weir_ordered::message::Party;
+
+use crate::members::{Members, Network};
+use crate::outbox::Outbox;
+use crate::streams::Streams;
+use crate::udp::{Calls, Datagrams};
+use crate::wire::{self, Datagram, Message, SMALL_BYTES_MAX};
+
+const WAKER: Token = Token(0);
+const DATAGRAMS: Token = Token(1);
+const LISTENER: Token = Token(2);
+
+/// Batches of datagrams that are received in a turn, at most.
+const TURN_BATCHES: usize = 16;
+/// Addresses of clients that are kept, at most. Whoever is forgotten is known again with its next transaction.
+const CLIENTS_MAX: usize = 1 << 16;
+
+/// Says of each datagram that comes whether it is lost. For tests.
+pub type Loss = Box<dyn FnMut() -> bool + Send>;
+
+/// A message that has come.
+#[derive(Debug)]
+pub struct Received {
+    pub from: Party,
+    /// Where its datagram came from. None: it came over a stream.
+    pub address: Option<SocketAddr>,
+    pub message: Message,
+}
+
+/// What a transport has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub submits_sent: u64,
+    pub packets_sent: u64,
+    pub replies_sent: u64,
+    pub others_sent: u64,
+    pub received: u64,
+    /// Messages that went over a stream.
+    pub streamed: u64,
+    /// Messages that went nowhere: the party is unknown, or its stream takes no more.
+    pub unsent: u64,
+    /// Datagrams and messages that could not be read, or were not believed.
+    pub ignored: u64,
+    /// Datagrams that a test has lost.
+    pub lost: u64,
+    pub calls: Calls,
+}
+
+impl Counts {
+    /// What has been done since then.
+    pub fn since(&self, before: &Counts) -> Counts {
+        Counts {
+            submits_sent: self.submits_sent - before.submits_sent,
+            packets_sent: self.packets_sent - before.packets_sent,
+            replies_sent: self.replies_sent - before.replies_sent,
+            others_sent: self.others_sent - before.others_sent,
+            received: self.received - before.received,
+            streamed: self.streamed - before.streamed,
+            unsent: self.unsent - before.unsent,
+            ignored: self.ignored - before.ignored,
+            lost: self.lost - before.lost,
+            calls: self.calls.since(&before.calls),
+        }
+    }
+}
+
+/// The sockets of a party.
+pub struct Transport {
+    members: Arc<Members>,
+    poll: Poll,
+    events: Events,
+    waker: Arc<Waker>,
+    datagrams: Option<Datagrams>,
+    outbox: Outbox,
+    streams: Streams,
+    clients: FxHashMap<CoordinatorId, SocketAddr>,
+    loss: Option<Loss>,
+    /// A message in bytes.
+    encoded: Vec<u8>,
+    counts: Counts,
+}
+
+impl Transport {
+    /// The transport of a party, at its address. A client takes any port.
+    ///
+    /// # Errors
+    /// The party has no address, or the system's.
+    pub fn bind(members: Arc<Members>, own: Party, loss: Option<Loss>) -> io::Result<Transport> {
+        let listen = match own {
+            Party::Client(_) => None,
+            _ => Some(
+                members
+                    .address(own)
+                    .ok_or_else(|| io::Error::other(format!("{own:?} is not a member of the cluster")))?,
+            ),
+        };
+        let poll = Poll::new()?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        let datagrams = match members.network {
+            Network::Udp => {
+                let mut datagrams = Datagrams::bind(listen.unwrap_or_else(|| any_port(&members)))?;
+                datagrams.register(poll.registry(), DATAGRAMS)?;
+                Some(datagrams)
+            }
+            Network::Tcp => None,
+        };
+        let registry = poll.registry().try_clone()?;
+        let streams = Streams::new((members.tag, own, members.cluster), registry, (listen, LISTENER))?;
+        Ok(Transport {
+            outbox: Outbox::new(Datagram::new(members.tag, own)),
+            members,
+            poll,
+            events: Events::with_capacity(256),
+            waker,
+            datagrams,
+            streams,
+            clients: FxHashMap::default(),
+            loss,
+            encoded: Vec::new(),
+            counts: Counts::default(),
+        })
+    }
+
+    pub fn members(&self) -> &Arc<Members> {
+        &self.members
+    }
+
+    /// Ends the wait of [`Transport::receive`].
+    pub fn waker(&self) -> Arc<Waker> {
+        self.waker.clone()
+    }
+
+    pub fn counts(&self) -> Counts {
+        let calls = self.datagrams.as_ref().map_or_else(Calls::default, |datagrams| datagrams.calls);
+        Counts { calls, ..self.counts }
+    }
+
+    /// Waits until something comes, for so long at most, and adds it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn receive(&mut self, timeout: Duration, received: &mut Vec<Received>) -> io::Result<()> {
+        let has_more =
+            self.streams.is_readable() || self.datagrams.as_ref().is_some_and(Datagrams::is_readable);
+        let timeout = if has_more { Duration::ZERO } else { timeout };
+        match self.poll.poll(&mut self.events, Some(timeout)) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+        for event in &self.events {
+            match event.token() {
+                WAKER => {}
+                DATAGRAMS => self.datagrams.iter_mut().for_each(Datagrams::on_readable),
+                LISTENER => self.streams.accept(),
+                _ => self.streams.on_event(event),
+            }
+        }
+        let before = received.len();
+        self.receive_datagrams(received);
+        self.receive_streams(received);
+        self.counts.received += (received.len() - before) as u64;
+        Ok(())
+    }
+
+    fn receive_datagrams(&mut self, received: &mut Vec<Received>) {
+        let Some(datagrams) = &mut self.datagrams else { return };
+        let (members, counts, clients) = (&*self.members, &mut self.counts, &mut self.clients);
+        let loss = &mut self.loss;
+        for _ in 0..TURN_BATCHES {
+            if !datagrams.is_readable() {
+                break;
+            }
+            datagrams.receive(|address, datagram| {
+                if loss.as_mut().is_some_and(|loses| loses()) {
+                    counts.lost += 1;
+                    return;
+                }
+                let Ok(opened) = wire::open(members.tag, datagram, &members.cluster) else {
+                    counts.ignored += 1;
+                    return;
+                };
+                let from = opened.from;
+                if let Party::Client(client) = from {
+                    learn(clients, client, address);
+                }
+                for message in opened {
+                    match message.and_then(|message| wire::decode(message, &members.cluster)) {
+                        Ok(message) => received.push(Received { from, address: Some(address), message }),
+                        Err(_) => counts.ignored += 1,
+                    }
+                }
+            });
+        }
+    }
+
+    fn receive_streams(&mut self, received: &mut Vec<Received>) {
+        let cluster = &self.members.cluster;
+        self.counts.ignored += self.streams.receive(|from, message| {
+            let message = wire::decode(message, cluster)?;
+            received.push(Received { from, address: None, message });
+            Ok(())
+        });
+    }
+
+    /// The client is at that address.
+    pub fn learn(&mut self, client: CoordinatorId, address: SocketAddr) {
+        learn(&mut self.clients, client, address);
+    }
+
+    /// Connects to parties that may have to send what does not fit into a datagram, unless there are connections.
+    pub fn dial(&mut self, parties: impl Iterator<Item = Party>) {
+        for party in parties {
+            self.streams.dial(party, self.members.address(party));
+        }
+    }
+
+    /// Sends messages once [`Transport::flush`] is called. Messages that are alike and follow each other are written once.
+    pub fn send(&mut self, messages: impl Iterator<Item = (Party, Message)>) {
+        let mut before: Option<Message> = None;
+        for (to, message) in messages {
+            self.count(&message);
+            if !before.as_ref().is_some_and(|before| is_same_packet(before, &message)) {
+                self.encoded.clear();
+                wire::encode(&message, &mut self.encoded);
+            }
+            self.send_encoded(to);
+            before = Some(message);
+        }
+    }
+
+    fn send_encoded(&mut self, to: Party) {
+        let address = self.members.address(to);
+        let datagrams = self.datagrams.as_mut().filter(|_| self.encoded.len() <= SMALL_BYTES_MAX);
+        let client = if let Party::Client(id) = to { self.clients.get(&id).copied() } else { None };
+        match (datagrams, address.or(client)) {
+            (Some(datagrams), Some(address)) => {
+                if self.outbox.push(address, &self.encoded) {
+                    datagrams.send(&mut self.outbox);
+                }
+            }
+            _ if self.streams.send(to, address, &self.encoded) => self.counts.streamed += 1,
+            _ => self.counts.unsent += 1,
+        }
+    }
+
+    /// Hands everything to the system.
+    pub fn flush(&mut self) {
+        if let Some(datagrams) = self.datagrams.as_mut().filter(|_| !self.outbox.is_empty()) {
+            datagrams.send(&mut self.outbox);
+        }
+        self.streams.flush();
+    }
+
+    fn count(&mut self, message: &Message) {
+        let counts = &mut self.counts;
+        let count = match message {
+            Message::Submit(_) => &mut counts.submits_sent,
+            Message::Packet(_) => &mut counts.packets_sent,
+            Message::Reply(_) => &mut counts.replies_sent,
+            _ => &mut counts.others_sent,
+        };
+        *count += 1;
+    }
+}
+
+fn learn(clients: &mut FxHashMap<CoordinatorId, SocketAddr>, client: CoordinatorId, address: SocketAddr) {
+    if clients.get(&client) == Some(&address) {
+        return;
+    }
+    if clients.len() >= CLIENTS_MAX {
+        clients.clear();
+    }
+    clients.insert(client, address);
+}
+
+/// Any port of this machine from which the members are reached.
+fn any_port(members: &Members) -> SocketAddr {
+    let ip = match members.coordinator.ip() {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    SocketAddr::new(ip, 0)
+}
+
+/// Returns whether two messages are the same packet of a sequencer, for different replicas.
+fn is_same_packet(a: &Message, b: &Message) -> bool {
+    match (a, b) {
+        (Message::Packet(a), Message::Packet(b)) => {
+            Arc::ptr_eq(&a.transaction, &b.transaction)
+                && a.stamp == b.stamp
+                && a.client_floor == b.client_floor
+        }
+        _ => false,
+    }
+}
