@@ -13,7 +13,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_bench::simulate::Simulated;
 use weir_sim::calls::{Report, Script, Setup};
-use weir_txn::exec::definition::{Defined, Description};
+use weir_txn::exec::definition::{Defined, Description, Placing};
 use weir_txn::exec::program::Program;
 use weir_txn::faults::PlantedBugs;
 use weir_txn::message::{Call, Definition, Output};
@@ -181,10 +181,14 @@ impl Builders {
     }
 
     fn definition(&mut self, program: &Arc<Program>, text: &str) -> (Arc<Definition>, Arc<Program>, String) {
-        let defined = Definition::of(program, text).or_else(|_| {
+        let defined = Definition::of(program, text, Placing::Stays).or_else(|_| {
             // What it drops is gone.
             self.names += 1;
-            Definition::of(program, &format!("CREATE VIEW w{} AS SELECT id FROM member", self.names))
+            Definition::of(
+                program,
+                &format!("CREATE VIEW w{} AS SELECT id FROM member", self.names),
+                Placing::Stays,
+            )
         });
         let Defined { definition, program, .. } = defined.unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
         let program = program.expect("the schema changes");
