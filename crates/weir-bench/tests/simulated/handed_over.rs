@@ -243,7 +243,8 @@ fn family(bugs: PlantedBugs, inserters: u64) -> Ended {
     cluster.settle();
     cluster.say(WAITER, CHILDREN_GO, &[1]);
     cluster.settle();
-    for client in inserters.clients[1..].to_vec() {
+    for at in 1..inserters.clients.len() {
+        let client = inserters.clients[at];
         inserters.insert(&mut cluster, client);
     }
     cluster.settle();
