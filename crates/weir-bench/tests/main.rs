@@ -18,6 +18,7 @@ mod simulated {
     mod for_update;
     mod foreign_keys_under_faults;
     mod global_keys_under_faults;
+    mod handed_over;
     mod hot_runs;
     mod interactive_calls;
     mod interactive_under_faults;

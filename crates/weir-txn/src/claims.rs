@@ -194,11 +194,23 @@ impl Claims {
         }
         if !self.tables.is_empty()
             && let Some(holder) = claim.table().and_then(|table| self.holder_of_table(table, txn))
+            && !self.holds(claim, txn)
             && let Err(at) = holders.binary_search(&holder)
         {
             holders.insert(at, holder);
         }
         holders
+    }
+
+    /// Returns whether the transaction holds the row, at least as strongly, or the key. Who claims the table later respects that.
+    fn holds(&self, claim: &Claim, txn: TxnId) -> bool {
+        match claim.as_row() {
+            Some((row, strength)) => {
+                let held = self.rows.get(&row).into_iter().flatten();
+                held.into_iter().any(|(holder, held)| *holder == txn && *held >= strength)
+            }
+            None => self.alone.get(claim) == Some(&txn),
+        }
     }
 
     /// Other transactions that hold the same row or key.
@@ -379,6 +391,10 @@ mod tests {
         assert_eq!(claims.against(&key, of(3))[..], [of(1)]);
         assert_eq!(claims.against(&row, of(3))[..], [of(1), of(2)]);
         assert_eq!(claims.against(&row, of(1))[..], [of(2)], "what was there before");
+        assert!(claims.against(&row, of(2)).is_empty(), "it keeps what it has");
+        let weaker = Claim::row(TableId(0), 7, LockStrength::KeyShare);
+        assert!(claims.against(&weaker, of(2)).is_empty());
+        assert_eq!(claims.against(&Claim::Row(TableId(0), 8), of(2))[..], [of(1)], "and gets no other row");
         assert!(claims.against(&other, of(3)).is_empty());
         claims.loading.push(of(4));
         assert_eq!(

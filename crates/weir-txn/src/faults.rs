@@ -33,6 +33,10 @@ faults! {
     starves,
     /// Calls that wait for a starved call sleep on when an older one takes its reservation over.
     leaves_waiters,
+    /// A request that is woken does not get the claim for which it has waited before others run.
+    hands_nothing_over,
+    /// A claim that is handed over to a request is nobody's to release.
+    keeps_handed_over,
     /// Statements of a restarted shard do not wait for transactions whose outcome it does not know.
     writes_in_doubt,
     /// A restarted shard hands out sequence values again that it has handed out before.
@@ -71,6 +75,8 @@ faults! {
     misses_prepared_children,
     /// A shard that looks for a parent does not wait for prepared transactions that insert it.
     misses_prepared_parents,
+    /// A row that does not find its parent at the owner of the key is refused at once, before the call has run.
+    asks_no_parent_again,
     /// The work of an open transaction need not exist any more after a restart of its shard.
     opens_again,
     /// A serializable transaction takes no interval lock of a range that it has read, nor of a table.

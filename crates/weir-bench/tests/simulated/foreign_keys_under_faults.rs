@@ -20,7 +20,8 @@ use weir_txn::ramp::client::Order;
 use weir_txn::storage::Rows;
 use weir_types::{SqlError, SqlState};
 
-/// Children live by their own numbers. Those of `note` refer to a key that does not say where the parent lives.
+/// Children live by their own numbers. Those of `note` refer to a key that does not say where the parent lives; those of `line`, too, and they
+/// live at the shard that owns it. `bear` inserts a parent and its children in one call.
 const SCHEMA: &str = "
 CREATE TABLE parent (id integer PRIMARY KEY, code integer NOT NULL UNIQUE);
 COMMENT ON TABLE parent IS 'weir: partition by (id)';
@@ -31,6 +32,8 @@ CREATE TABLE ward (id integer PRIMARY KEY, parent integer REFERENCES parent ON D
 COMMENT ON TABLE ward IS 'weir: partition by (id)';
 CREATE TABLE note (id integer PRIMARY KEY, code integer REFERENCES parent (code) ON DELETE CASCADE ON UPDATE CASCADE);
 COMMENT ON TABLE note IS 'weir: partition by (id)';
+CREATE TABLE line (code integer REFERENCES parent (code) ON DELETE CASCADE, n integer, PRIMARY KEY (code, n));
+COMMENT ON TABLE line IS 'weir: partition by (code)';
 CREATE PROCEDURE adopt(c integer, p integer) LANGUAGE plpgsql AS $$
 BEGIN INSERT INTO child VALUES (c, p); END $$;
 CREATE PROCEDURE guard(c integer, p integer) LANGUAGE plpgsql AS $$
@@ -39,6 +42,12 @@ CREATE PROCEDURE leave(p integer) LANGUAGE plpgsql AS $$
 BEGIN DELETE FROM parent WHERE id = p; END $$;
 CREATE PROCEDURE come(p integer) LANGUAGE plpgsql AS $$
 BEGIN INSERT INTO parent VALUES (p, p + 100); END $$;
+CREATE PROCEDURE bear(p integer, c integer) LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO parent VALUES (p, p + 100);
+    INSERT INTO note VALUES (c, p + 100);
+    INSERT INTO line VALUES (p + 100, c);
+END $$;
 ";
 
 const WORKLOAD: &str = "
@@ -64,6 +73,7 @@ const PARENT_GOES: &str = "DELETE FROM parent WHERE id = $1";
 const NOTE: &str = "INSERT INTO note VALUES ($1, $2 + 100)";
 const NOTE_GOES: &str = "DELETE FROM note WHERE id = $1";
 const KEY_CHANGES: &str = "UPDATE parent SET code = 309 - code WHERE id = $1";
+const LINE: &str = "INSERT INTO line VALUES ($1 + 100, $2)";
 const WARD: &str = "INSERT INTO ward SELECT $1, $2";
 
 #[derive(Clone, Debug)]
@@ -72,6 +82,7 @@ enum Line {
     Single(&'static str, Vec<i64>),
     /// The same, of rows of nobody else.
     Own(&'static str, Vec<i64>),
+    OwnCall(usize, Vec<i64>),
     Sql(&'static str, Vec<i64>),
     Commit,
     RollBack,
@@ -103,10 +114,13 @@ impl Families {
     fn draw_own(&mut self) -> Vec<Line> {
         self.fresh += 1;
         let p = self.fresh;
-        let goes = Line::Own(PARENT_GOES, vec![p]);
-        let children = [Line::Own(CHILD, vec![p, p]), Line::Own(NOTE, vec![p, p])];
-        let children = children.into_iter().chain([Line::Own(CHILD_GOES, vec![p]), goes]);
-        [Line::Own(PARENT, vec![p])].into_iter().chain(children).collect()
+        let own = |sql, args: &[i64]| Line::Own(sql, args.to_vec());
+        if self.below(2) == 0 {
+            let child = 20_000_000 + self.below(1_000_000_000);
+            return vec![Line::OwnCall(4, vec![p, child]), own(LINE, &[p, p]), own(PARENT_GOES, &[p])];
+        }
+        let children = [own(CHILD, &[p, p]), own(NOTE, &[p, p]), own(CHILD_GOES, &[p])];
+        [own(PARENT, &[p])].into_iter().chain(children).chain([own(PARENT_GOES, &[p])]).collect()
     }
 
     fn draw(&mut self) -> Vec<Line> {
@@ -146,7 +160,7 @@ impl Families {
 
     fn begin(&mut self, session: usize, line: Line) -> Begin {
         let order = match line {
-            Line::Call(procedure, args) => {
+            Line::Call(procedure, args) | Line::OwnCall(procedure, args) => {
                 return Begin::Call(world::call(Callee::Procedure(procedure), &args));
             }
             Line::Single(sql, args) | Line::Own(sql, args) => {
@@ -172,7 +186,8 @@ impl Script for Families {
         let (line, is_open) = (self.sessions.told(session), self.sessions.is_open(session));
         if let Err(error) = result {
             told.refused += usize::from(error.state() == SqlState::FOREIGN_KEY_VIOLATION);
-            let is_own = matches!(line, Line::Own(..)) && error.state() == SqlState::FOREIGN_KEY_VIOLATION;
+            let is_own = matches!(line, Line::Own(..) | Line::OwnCall(..))
+                && error.state() == SqlState::FOREIGN_KEY_VIOLATION;
             if is_own || ["XX000", "0A000"].contains(&error.state().as_str()) {
                 told.wrong.get_or_insert(format!("{line:?}: {}", error.message()));
             }
@@ -185,7 +200,7 @@ impl Script for Families {
             (_, Err(_)) => {
                 self.sessions.say(session, if is_open { vec![Line::RollBack] } else { Vec::new() })
             }
-            (Line::Single(..) | Line::Own(..) | Line::Call(..), Ok(_)) => told.done += 1,
+            (Line::Single(..) | Line::Own(..) | Line::Call(..) | Line::OwnCall(..), Ok(_)) => told.done += 1,
             _ => {}
         }
     }
@@ -195,19 +210,19 @@ impl Script for Families {
     }
 }
 
-fn orphans(rows: &dyn Rows, [parent, child, ward, note]: [TableId; 4]) -> Option<String> {
+fn orphans(rows: &dyn Rows, [parent, child, ward, note, line]: [TableId; 5]) -> Option<String> {
     let values =
         |table, column| -> BTreeSet<i64> { world::integers(rows, table, column).into_iter().collect() };
-    let all = [(child, 0), (ward, 0), (note, 1)];
-    all.into_iter().find_map(|(table, column)| {
-        let orphans = &values(table, 1) - &values(parent, column);
+    let all = [((child, 1), 0), ((ward, 1), 0), ((note, 1), 1), ((line, 0), 1)];
+    all.into_iter().find_map(|((table, refers), column)| {
+        let orphans = &values(table, refers) - &values(parent, column);
         (!orphans.is_empty()).then(|| format!("{table:?} refers to {orphans:?}, which are not there"))
     })
 }
 
 fn run(world: &World, seed: u64, bugs: PlantedBugs) -> (Report, Told) {
     let table = |name: &str| world.application.catalog.table_by_name(name).unwrap().id;
-    let tables = ["parent", "child", "ward", "note"].map(table);
+    let tables = ["parent", "child", "ward", "note", "line"].map(table);
     let check: Check = Arc::new(move |rows: &dyn Rows| orphans(rows, tables));
     let mut simulated =
         Simulated::new(&world.application, &world.analysis, &world.workload).with_check(check);
@@ -267,4 +282,12 @@ fn prepared_children_that_are_missed_are_caught() {
 #[test]
 fn prepared_parents_that_are_missed_are_caught() {
     check_caught("prepared parents", PlantedBugs { misses_prepared_parents: true, ..PlantedBugs::default() });
+}
+
+#[test]
+fn parents_that_are_asked_for_too_early_are_caught() {
+    check_caught(
+        "parents of the same call",
+        PlantedBugs { asks_no_parent_again: true, ..PlantedBugs::default() },
+    );
 }

@@ -195,6 +195,30 @@ impl Cluster {
     }
 }
 
+/// Returns whether a younger call waits for one that has stopped often, although nobody holds the row that it needs.
+fn gives_way(bugs: PlantedBugs) -> bool {
+    let mut cluster = Cluster::new(bugs);
+    let sweep = cluster.call(SWEEP_BOTH, [5, 6]);
+    let holders: Vec<Number> =
+        (1..=HOLDERS).map(|h| cluster.prepare(TOUCH_HOT, [4 * h, 4 * h + 3])).collect();
+    let (_, but_the_last) = holders.split_last().expect("there are some");
+    cluster.arrive(sweep);
+    but_the_last.iter().for_each(|holder| cluster.finish(*holder));
+    assert!(!cluster.is_prepared(sweep), "it waits");
+    let younger = cluster.prepare(TOUCH_HOT, [80, 79]);
+    !cluster.is_prepared(younger)
+}
+
+#[test]
+fn younger_calls_give_way_to_one_that_has_stopped_often() {
+    assert!(gives_way(PlantedBugs::default()));
+}
+
+#[test]
+fn younger_calls_that_pass_are_caught() {
+    assert!(!gives_way(PlantedBugs { starves: true, ..PlantedBugs::default() }));
+}
+
 /// Returns whether the call that waited for the younger starved one has ended.
 fn waiter_goes_on(bugs: PlantedBugs) -> bool {
     let mut cluster = Cluster::new(bugs);

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use smallvec::smallvec;
 use weir_core::ids::TxnId;
 use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState};
@@ -30,6 +31,8 @@ pub struct Worker {
     txn: TxnId,
     /// Claims that it has taken, its tables included, each once.
     taken: RefCell<Vec<Claim>>,
+    /// The claim for which the request had waited, until the run asks for one of the same table.
+    handed: RefCell<Option<Claim>>,
     /// Tables that it has claimed.
     tables: RefCell<Vec<TableId>>,
     /// By table: number of single claims that it has taken.
@@ -88,18 +91,21 @@ pub struct Start {
     pub tables: Vec<TableId>,
     /// The claims of those that were taken for this run.
     pub taken: Vec<Claim>,
+    /// The claim for which the request had waited.
+    pub handed: Option<Claim>,
     pub trusts_moment: bool,
 }
 
 impl Worker {
     pub fn new(moment: Rc<Moment>, start: Start) -> Worker {
-        let Start { claims, sequences, txn, tables, taken, trusts_moment } = start;
+        let Start { claims, sequences, txn, tables, taken, handed, trusts_moment } = start;
         Worker {
             moment,
             claims,
             sequences,
             txn,
             taken: RefCell::new(taken),
+            handed: RefCell::new(handed),
             tables: RefCell::new(tables),
             counts: RefCell::default(),
             met: RefCell::default(),
@@ -115,6 +121,17 @@ impl Worker {
     /// The claims that it has taken.
     pub fn take_claims(&self) -> Vec<Claim> {
         self.taken.take()
+    }
+
+    /// The claim for which the request had waited, if the run has not needed it: it has claimed nothing of the table.
+    pub fn take_unused(&self) -> Option<Claim> {
+        self.handed.take()
+    }
+
+    fn uses(&self, table: TableId) {
+        let is_of_table = |claim: &mut Claim| claim.table() == Some(table);
+        let used = self.handed.borrow_mut().take_if(is_of_table);
+        self.taken.borrow_mut().extend(used);
     }
 
     /// The table because of which it is stale; its result is void.
@@ -146,6 +163,7 @@ impl Worker {
     /// The holder of the table; or the run is stale: others have changed the table since the moment.
     pub fn claim_table(&self, table: TableId) -> Result<(), Stop> {
         self.settle(table)?;
+        self.uses(table);
         if self.tables.borrow().contains(&table) {
             return Ok(());
         }
@@ -158,6 +176,16 @@ impl Worker {
         self.taken.borrow_mut().push(Claim::Table(table));
         self.tables.borrow_mut().push(table);
         Ok(())
+    }
+
+    /// Checks that no other transaction has claimed a table of which rows are to be held, and then written.
+    ///
+    /// # Errors
+    /// The holder: the run waits for the table, not for one row of it after the other.
+    pub fn wait_for_table(&self, table: TableId) -> Result<(), Stop> {
+        let Some(holder) = self.claims.read().holder_of_table(table, self.txn) else { return Ok(()) };
+        *self.met.borrow_mut() = Some(Claim::Table(table));
+        Err(Stop::Held(smallvec![holder]))
     }
 
     /// Takes a claim that no other transaction's is in conflict with.
@@ -177,6 +205,7 @@ impl Worker {
         if has_changed && !self.trusts_moment {
             return Err(self.becomes_stale(table));
         }
+        self.uses(table);
         if self.tables.borrow().contains(&table) {
             return Ok(());
         }

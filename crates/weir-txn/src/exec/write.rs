@@ -662,14 +662,20 @@ impl<F: Faults> Run<'_, F> {
             if !self.fragment.storage.exists(delete.table, row) {
                 continue;
             }
-            let deleted = match delete.guarded || self.holds_rows() {
-                true => self.claim_row(delete.table, row, LockStrength::Update),
-                false => self.hold_going(delete.table, row),
-            };
-            let deleted = deleted.and_then(|()| self.delete_row(delete.table, row));
+            let claims = delete.guarded || self.holds_rows();
+            let held = self.hold_to_delete(delete.table, row, claims);
+            let deleted = held.and_then(|()| self.delete_row(delete.table, row));
             self.choosing_to_write(deleted, delete.table, rows.iter().copied())?;
         }
         Ok(rows.len() as u64)
+    }
+
+    pub(super) fn hold_to_delete(&mut self, table: TableId, row: u32, claims: bool) -> Result<(), Stop> {
+        self.wait_to_write(table)?;
+        match claims {
+            true => self.claim_row(table, row, LockStrength::Update),
+            false => self.hold_going(table, row),
+        }
     }
 
     /// Deletes a row, and the rows that go with it.

@@ -160,6 +160,7 @@ impl<F: Faults> Node<F> {
                 if open.has_worked() {
                     self.open.insert(txn, open);
                 }
+                (self.scratch.met, self.scratch.stopped_at) = (None, None);
                 return self.wait_for(writers, Request::Work { txn, begun, work }, out);
             }
             Err(error) => Err(error),

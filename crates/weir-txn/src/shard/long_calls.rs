@@ -14,6 +14,7 @@ use weir_core::participant::Transactions as _;
 use weir_sql::catalog::TableId;
 use weir_types::interrupt::{Budget, Interrupts, StatementId, pause_with};
 
+use super::hand_over::Again;
 use super::node::{Effects, Node};
 use super::open::{OpenState, role_at};
 use super::workers::{Done, Finished, Running, no_thread};
@@ -49,6 +50,8 @@ pub(super) struct EndedCall {
     /// None: lost, for its thread has panicked.
     own: Option<WriteSet>,
     claims: Vec<Claim>,
+    /// The claim for which it had waited, if it has not needed it.
+    unused: Option<Claim>,
     chosen: Option<Chosen>,
     /// The last claim that others' were in conflict with: if it has stopped at holders, at those of this one.
     met: Option<Claim>,
@@ -123,7 +126,7 @@ impl<F: Faults> LongCall<F> {
         let ended = self.ended.as_mut().expect("it ends once");
         ended.result = progress.void().map_or(result, |why| Err(Stop::Error(why.clone())));
         ended.own = Some(worker.moment().take_own());
-        ended.claims = worker.take_claims();
+        (ended.claims, ended.unused) = (worker.take_claims(), worker.take_unused());
         ended.stale = worker.stale();
         ended.met = worker.take_met();
         ended.unchanged_until = worker.moment().unchanged_until();
@@ -207,16 +210,17 @@ impl<F: Faults> Node<F> {
             true => (0..self.program.schema.tables.len()).map(|table| TableId(table as u32)).collect(),
             false => self.workers.attempts.get(&txn).map_or(Vec::new(), |attempts| attempts.tables.clone()),
         };
-        let holder = |&table: &TableId| {
-            let reader = || self.claims.readers_of_table(table, txn).first().copied();
-            self.claims.holder_of_table(table, txn).or_else(reader)
-        };
-        if let Some(holder) = tables.iter().find_map(holder) {
-            return self.wait_for(smallvec![holder], request, out);
-        }
-        let mut taken: Vec<Claim> = tables.into_iter().map(Claim::Table).collect();
-        taken.retain(|claim| self.claims.take(claim, txn));
         let memory = call.memory;
+        let handed = self.take_wanted(txn);
+        let stops = self.take_again(txn).map_or(0, |again| again.stops);
+        let taken = match self.claim_tables(txn, &tables) {
+            Ok(taken) => taken,
+            Err(holder) => {
+                self.give_up_claims(txn, handed);
+                self.again = Some(Again { txn, stops, wanted: None, was_beside: true });
+                return self.wait_for(smallvec![holder], request, out);
+            }
+        };
         let (own, state) = self.state_for_worker(&request);
         let progress = Arc::new(Progress::new(self.storage.position()));
         let mark = own.mark();
@@ -235,17 +239,18 @@ impl<F: Faults> Node<F> {
             txn,
             tables: self.claims.tables_of(txn).collect(),
             taken,
+            handed,
             trusts_moment: self.bugs.trusts_moment(),
         };
         let chosen = self.chosen.get(&txn).cloned();
         let others = self.participant.prepared().iter().filter(|(other, _)| **other != txn);
         let prepared = others.map(|(other, prepared)| (*other, prepared.writes.clone())).collect();
-        let stops = self.starvation.stops_of(txn);
         let ended = EndedCall {
             request,
             result: Err(Stop::Error(no_thread())),
             own: None,
             claims: Vec::new(),
+            unused: None,
             chosen: None,
             met: None,
             stale: None,
@@ -272,24 +277,53 @@ impl<F: Faults> Node<F> {
         self.workers.begin(txn, Running::call(progress, !read_only), Box::new(move |pace| long.run(pace)));
     }
 
+    /// Claims tables for a run that begins, all of them or none; a statement of an open transaction keeps those before the first that it
+    /// does not get.
+    ///
+    /// # Errors
+    /// Who holds it up.
+    fn claim_tables(&mut self, txn: TxnId, tables: &[TableId]) -> Result<Vec<Claim>, TxnId> {
+        let holder = |&table: &TableId| self.claims.against(&Claim::Table(table), txn).first().copied();
+        let held = tables.iter().enumerate().find_map(|(at, table)| Some((at, holder(table)?)));
+        let keeps = self.open.contains_key(&txn);
+        let count = held.map_or(tables.len(), |(at, _)| if keeps { at } else { 0 });
+        let mut taken: Vec<Claim> = tables[..count].iter().copied().map(Claim::Table).collect();
+        taken.retain(|claim| self.claims.take(claim, txn));
+        let Some((at, holder)) = held else { return Ok(taken) };
+        (self.scratch.met, self.scratch.stopped_at) = (Some(Claim::Table(tables[at])), Some(tables[at]));
+        self.give_up_claims(txn, taken);
+        Err(holder)
+    }
+
+    /// A run that has taken these claims has to wait: a statement of an open transaction keeps them, a call holds nothing.
+    fn give_up_claims(&mut self, txn: TxnId, claims: impl IntoIterator<Item = Claim>) {
+        match self.open.get_mut(&txn) {
+            Some(open) => open.keep_while_waiting(claims),
+            None => claims.into_iter().for_each(|claim| self.claims.release(&claim, txn)),
+        }
+    }
+
     /// Continues with a call that a worker has run, as with one that a step has run.
-    pub(super) fn end_call(
-        &mut self,
-        now_ms: u64,
-        running: &Running,
-        mut ended: EndedCall,
-        out: &mut Effects,
-    ) {
+    pub(super) fn end_call(&mut self, now_ms: u64, running: &Running, ended: EndedCall, out: &mut Effects) {
+        self.end_run(now_ms, running, ended, out);
+        self.again = None;
+    }
+
+    fn end_run(&mut self, now_ms: u64, running: &Running, mut ended: EndedCall, out: &mut Effects) {
         self.statement = ended.request.statement();
         let now_ms = self.time_of(now_ms, &ended.request);
         let txn = ended.request.txn();
         if ended.own.is_none() {
             self.forget_lost(txn, &ended.request);
         }
-        self.starvation.runs_again(txn, ended.stops);
+        self.again = Some(Again { txn, stops: ended.stops, wanted: None, was_beside: true });
         let result = self.outcome(&mut ended);
-        let EndedCall { request, own, claims, chosen, mark, .. } = ended;
+        let EndedCall { request, own, mut claims, unused, chosen, mark, .. } = ended;
         let is_unheard = running.is_unheard();
+        match unused {
+            Some(unused) if result.is_ok() && !is_unheard => self.release_claims(txn, vec![unused]),
+            unused => claims.extend(unused),
+        }
         self.keep_chosen(
             txn,
             chosen,
@@ -349,7 +383,14 @@ impl<F: Faults> Node<F> {
                         holders
                     }
                 };
-                Err(if holders.is_empty() { Stop::Long } else { Stop::Held(holders) })
+                match (holders.is_empty(), &mut self.again) {
+                    (false, _) => Err(Stop::Held(holders)),
+                    (true, None) => Err(Stop::Long),
+                    (true, Some(again)) => {
+                        again.wanted = self.scratch.met.take();
+                        Err(Stop::Long)
+                    }
+                }
             }
             result => result,
         };

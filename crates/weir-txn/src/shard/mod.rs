@@ -4,6 +4,7 @@
 
 mod definitions;
 mod exposed;
+mod hand_over;
 mod in_doubt;
 mod intervals;
 pub mod log;

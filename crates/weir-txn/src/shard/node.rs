@@ -30,6 +30,7 @@ use crate::faults::{Faults, NoFaults};
 use crate::message::{Age, Begun, Call, Callee, Decision, Progress, Reply, Request, schema_has_changed};
 use crate::shard::definitions::Barrier;
 use crate::shard::exposed::{ATTEMPTS_FROM, DERIVED_FROM, keys_of_older_build};
+use crate::shard::hand_over::Again;
 use crate::shard::in_doubt::InDoubt;
 use crate::shard::long_calls::role_of_prepare;
 use crate::shard::open::Open;
@@ -104,6 +105,7 @@ pub struct Node<F = NoFaults> {
     /// Further holders that a waiting statement of an open transaction needs the end of, by its transaction.
     pub(crate) waits_besides: BTreeMap<TxnId, Holders>,
     pub(super) starvation: Starvation,
+    pub(super) again: Option<Again>,
     pub(super) scratch: call::Scratch,
     pub(crate) sequences: Shared<Sequences>,
     /// The last record that has the sequences: what they have handed out until then is durable with it.
@@ -143,6 +145,7 @@ impl<F: Faults> Node<F> {
             chosen: BTreeMap::new(),
             waits_besides: BTreeMap::new(),
             starvation: Starvation::default(),
+            again: None,
             scratch: call::Scratch::default(),
             sequences: Shared::default(),
             sequences_noted: Lsn::START,

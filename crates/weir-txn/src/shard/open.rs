@@ -49,7 +49,8 @@ pub(crate) struct Open {
     pub(crate) own: WriteSet,
     /// Interval locks of a serializable transaction. Invariant: a roll-back to a savepoint releases none, for the client knows what was read.
     pub(super) intervals: Vec<Claim>,
-    /// Claims that a worker has taken for a statement that waits, or begins again, so that it does not meet the same transactions twice.
+    /// Claims of a statement that waits, or begins again: those that a worker has taken for it, and those for which it has waited
+    /// ([`super::hand_over`]). They are released if it fails.
     waiting_claims: Vec<Claim>,
     /// It keeps out all other writers.
     pub(super) excludes: bool,
@@ -81,6 +82,10 @@ impl Open {
     /// Returns whether it has answered a step or holds something, so that it must be kept while a statement waits.
     pub(super) fn has_worked(&self) -> bool {
         self.answered.0 > 0 || !self.waiting_claims.is_empty() || !self.intervals.is_empty()
+    }
+
+    pub(super) fn keep_while_waiting(&mut self, claims: impl IntoIterator<Item = Claim>) {
+        self.waiting_claims.extend(claims);
     }
 
     /// Deferred checks left by its statements; with a setting, only those that it concerns.
@@ -132,7 +137,7 @@ pub(crate) struct Done {
     later: Vec<Later>,
     /// For a batch of a statement: rows inserted or updated by ON CONFLICT DO UPDATE in this batch, and in none before it.
     upserted: Vec<(TableId, u32)>,
-    /// Shards for which it has derived writes, ascending: the coordinator has made them participants before the transaction ends.
+    /// Other shards for which it has derived writes, ascending: the coordinator has made them participants before the transaction ends.
     targets: Vec<ShardId>,
 }
 
@@ -242,6 +247,7 @@ impl<F: Faults> Node<F> {
             let result = result.map(|derived| StepResult { derived, ..StepResult::default() });
             return self.worked(txn, open, (number, result), out);
         }
+        self.hand_over_to_starved(txn, &mut open);
         let result = match self.do_step(&mut open, (txn, &work, role), timestamp) {
             Ok(done) => Ok(done),
             Err(Stop::Error(error)) => Err(error),
@@ -362,7 +368,9 @@ impl<F: Faults> Node<F> {
         let setting = work.call.callee.setting().cloned();
         open.settings += usize::from(setting.is_some());
         let derived = Derived::net(derived);
-        let (number, targets) = (work.number, targets_of(&derived, self.program.shards));
+        let (number, mut targets) = (work.number, targets_of(&derived, self.program.shards));
+        // Where there is no other participant, the end names none.
+        targets.retain(|target| *target != self.shard);
         open.done.push(Done {
             number,
             claims,

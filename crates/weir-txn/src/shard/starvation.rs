@@ -13,8 +13,8 @@ use crate::claims::Reserved;
 use crate::faults::Faults;
 use crate::message::{Age, Request};
 
-/// Number of times that a call stops at a shard before a table is reserved for it.
-const STOPS_MAX: u32 = 8;
+/// Number of times that a call stops at a shard before a table is reserved for it, and a statement before it keeps what it has waited for.
+pub(super) const STOPS_MAX: u32 = 8;
 
 #[derive(Clone, Copy, Debug)]
 struct Starved {
@@ -28,8 +28,6 @@ pub(crate) struct Starvation {
     /// The oldest call that has stopped more than [`STOPS_MAX`] times. Invariant: at the end of a step it waits for a call, or runs on a
     /// worker.
     starved: Option<Starved>,
-    /// The call that runs again within this step, or that a worker has just ended, and the number of its stops.
-    again: Option<(TxnId, u32)>,
     /// The table of which the call that runs in this step must not hold anything.
     pub(super) met: Option<Reserved>,
 }
@@ -43,16 +41,6 @@ impl Starvation {
 
     pub(super) fn is_for(&self, txn: TxnId) -> bool {
         self.starved.is_some_and(|starved| starved.reserved.txn == txn)
-    }
-
-    /// The call begins to run again.
-    pub(super) fn runs_again(&mut self, txn: TxnId, stops: u32) {
-        self.again = Some((txn, stops));
-    }
-
-    /// Number of times that the call has stopped here.
-    pub(super) fn stops_of(&mut self, txn: TxnId) -> u32 {
-        self.again.take_if(|(of, _)| *of == txn).map_or(0, |(_, stops)| stops)
     }
 }
 

@@ -3,6 +3,7 @@
 use weir_core::ids::{CoordinatorId, TxnId};
 use weir_sql::catalog::TableId;
 
+use super::hand_over::Again;
 use super::node::{Effects, Node};
 use crate::claims::{Claim, Holders};
 use crate::faults::Faults;
@@ -18,11 +19,13 @@ pub(crate) struct Waiting {
     stops: u32,
     /// The table at which it stopped last.
     table: Option<TableId>,
+    /// It stopped on a worker.
+    was_beside: bool,
 }
 
 impl From<Request> for Waiting {
     fn from(request: Request) -> Waiting {
-        Waiting { request, wants: None, stops: 0, table: None }
+        Waiting { request, wants: None, stops: 0, table: None, was_beside: false }
     }
 }
 
@@ -33,6 +36,12 @@ impl Waiting {
 
     fn age_of_call(&self) -> Option<Age> {
         age_of_call(&self.request)
+    }
+
+    /// Returns whether it waits on without a run if another transaction has what it needs. A statement that runs within a step looks again
+    /// whether it still needs it. One that runs on a worker would meet the holder later than those that come meanwhile, and queue behind them.
+    fn keeps_its_place(&self) -> bool {
+        self.was_beside || !matches!(self.request, Request::Work { .. })
     }
 }
 
@@ -56,8 +65,8 @@ pub(super) fn is_first_of_call(request: &Request) -> bool {
     }
 }
 
-/// Returns whether the statement is the first request of its transaction, which holds nothing yet: nobody waits for it.
-fn holds_nothing(work: &Work) -> bool {
+/// Returns whether the statement is the first request of its transaction, which holds nothing at other shards: nobody waits for it there.
+fn is_first_of_transaction(work: &Work) -> bool {
     // The shards of a query's reads take its locks at the same time.
     let asked_first = if work.call.callee.reads().is_some() { 1 } else { 2 };
     work.number == 1 && work.answers.is_empty() && work.participants.len() <= asked_first
@@ -71,7 +80,7 @@ impl<F: Faults> Node<F> {
     }
 
     /// Retries the requests that waited for transactions which have ended: calls in the order of their age. One that needs a claim which
-    /// another one has taken meanwhile is not run for that: it waits on, or withdraws.
+    /// another one has taken meanwhile is not run for that: it waits on, or withdraws ([`Waiting::keeps_its_place`]).
     pub(super) fn wake(&mut self, now_ms: u64, out: &mut Effects) {
         loop {
             let Some(txn) = self.ended.pop() else {
@@ -87,8 +96,10 @@ impl<F: Faults> Node<F> {
             for waiting in woken {
                 self.waits_besides.remove(&waiting.txn());
                 if let Some(waiting) = self.wait_on(waiting, out) {
-                    self.starvation.runs_again(waiting.txn(), waiting.stops);
-                    self.retry(now_ms, waiting.request, out);
+                    let (txn, Waiting { request, wants, stops, .. }) = (waiting.txn(), waiting);
+                    self.again = Some(Again { txn, stops, wanted: wants, was_beside: false });
+                    self.retry(now_ms, request, out);
+                    self.again = None;
                 }
             }
         }
@@ -102,28 +113,38 @@ impl<F: Faults> Node<F> {
         }
     }
 
-    /// Queues the call again, or withdraws it, if another transaction has the claim that it needs. Otherwise gives it back.
+    /// Queues the request again, or withdraws it, if another transaction has the claim that it needs. Otherwise gives it back.
     fn wait_on(&mut self, waiting: Waiting, out: &mut Effects) -> Option<Waiting> {
-        let Some(wants) = &waiting.wants else { return Some(waiting) };
-        let holders = self.claims.against(wants, waiting.txn());
+        let wants = waiting.wants.as_ref().filter(|_| waiting.keeps_its_place());
+        let holders = wants.map_or_else(Holders::new, |wants| self.claims.against(wants, waiting.txn()));
         if holders.is_empty() {
             return Some(waiting);
         }
-        match self.may_wait(&waiting.request, &holders) {
-            true => self.queue_call(holders[0], waiting),
-            false => self.withdraw(waiting.txn(), out),
+        match &waiting.request {
+            Request::Work { txn, work, begun } if self.withdraws((*txn, begun.age), work, &holders) => {
+                self.withdraw(waiting.txn(), out);
+            }
+            Request::Work { .. } => self.wait_with_work(holders, waiting, out),
+            request if self.may_wait(request, &holders) => self.queue_call(holders[0], waiting),
+            _ => self.withdraw(waiting.txn(), out),
         }
         None
     }
 
     /// Queues a statement of an open transaction until the first of its holders has ended.
-    pub(crate) fn wait_with_work(&mut self, mut holders: Holders, request: Request, out: &mut Effects) {
-        let (txn, holder) = (request.txn(), holders.remove(0));
+    pub(crate) fn wait_with_work(
+        &mut self,
+        mut holders: Holders,
+        waiting: impl Into<Waiting>,
+        out: &mut Effects,
+    ) {
+        let waiting = waiting.into();
+        let (txn, holder) = (waiting.txn(), holders.remove(0));
         self.waits_besides.remove(&txn);
         if !holders.is_empty() {
             self.waits_besides.insert(txn, holders);
         }
-        self.waiting.entry(holder).or_default().push(request.into());
+        self.waiting.entry(holder).or_default().push(waiting);
         self.tell_whom_it_waits_for(txn, holder, out);
     }
 
@@ -161,21 +182,21 @@ impl<F: Faults> Node<F> {
     /// Queues a call or statement that needs the end of the holders, or answers that it is withdrawn.
     pub(super) fn wait_for(&mut self, holders: Holders, request: Request, out: &mut Effects) {
         let (wants, table) = (self.scratch.met.take(), self.scratch.stopped_at.take());
+        let again = self.take_again(request.txn());
+        let (stops, was_beside) = again.map_or((1, false), |again| (again.stops + 1, again.was_beside));
+        let waiting = |request| Waiting { request, wants, stops, table, was_beside };
         match request {
-            Request::Work { txn, begun, ref work } if self.withdraws(work, &holders, begun.age) => {
+            Request::Work { txn, begun, ref work } if self.withdraws((txn, begun.age), work, &holders) => {
                 self.withdraw(txn, out);
             }
             Request::Work { .. } => {
                 self.has_done.waits += 1;
-                self.wait_with_work(holders, request, out);
+                self.wait_with_work(holders, waiting(request), out);
             }
             Request::WorkAndBind { .. } if self.bugs.waits_while_prepared() => {
                 self.wait_with_call(holders[0], request.into(), out);
             }
-            request => {
-                let stops = self.starvation.stops_of(request.txn()) + 1;
-                self.wait_or_withdraw(&holders, Waiting { request, wants, stops, table }, out);
-            }
+            request => self.wait_or_withdraw(&holders, waiting(request), out),
         }
     }
 
@@ -221,8 +242,11 @@ impl<F: Faults> Node<F> {
 
     /// Returns whether a statement of that age withdraws instead of waiting for older open transactions: where no timer runs, nobody ends
     /// circles of transactions of several coordinators. Calls withdraw from open transactions, so no prepared one waits for any of these.
-    fn withdraws(&self, work: &Work, holders: &Holders, age: Age) -> bool {
-        if self.participant.remembers || self.bugs.waits_in_circles() || holds_nothing(work) {
+    fn withdraws(&self, (txn, age): (TxnId, Age), work: &Work, holders: &Holders) -> bool {
+        // What it has taken while it waited is held, too.
+        let holds_nothing =
+            || is_first_of_transaction(work) && self.open.get(&txn).is_none_or(|open| !open.has_worked());
+        if self.participant.remembers || self.bugs.waits_in_circles() || holds_nothing() {
             return false;
         }
         holders.iter().any(|holder| self.open.get(holder).is_some_and(|open| open.age < age))

@@ -88,10 +88,7 @@ impl<F: Faults> Run<'_, F> {
                 return Err(self.is_referenced(table, reference, old_key).into());
             }
             (ForeignKeyAction::Cascade, None) => {
-                match self.holds_rows() {
-                    true => self.claim_row(reference.child, child, LockStrength::Update)?,
-                    false => self.hold_going(reference.child, child)?,
-                }
+                self.hold_to_delete(reference.child, child, self.holds_rows())?;
                 self.cascaded.push((reference.child, child));
                 return Ok(());
             }
@@ -109,6 +106,7 @@ impl<F: Faults> Run<'_, F> {
         if self.acting.contains(&(reference.child, child)) {
             return Ok(());
         }
+        self.wait_to_write(reference.child)?;
         // A transaction that changes another part of the key locks the child too.
         self.claim_row(reference.child, child, LockStrength::NoKeyUpdate)?;
         let columns = 0..self.fragment.program.schema.table(reference.child).types.len();

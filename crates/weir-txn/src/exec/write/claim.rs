@@ -63,6 +63,11 @@ impl<F: Faults> Run<'_, F> {
         }
     }
 
+    /// Stops a worker's run that is about to hold rows of a table, and then to write them, if another transaction has claimed the table.
+    pub(super) fn wait_to_write(&self, table: TableId) -> Result<(), Stop> {
+        self.fragment.claims.worker().map_or(Ok(()), |worker| worker.wait_for_table(table))
+    }
+
     #[cold]
     fn wait_for_table(&self, claims: &Claims, table: TableId) -> Result<(), Stop> {
         match claims.holder_of_table(table, self.fragment.txn) {
@@ -100,6 +105,7 @@ impl<F: Faults> Run<'_, F> {
 
     /// Holds a row that is about to be updated.
     pub(super) fn hold_row(&mut self, table: TableId, row: u32, hold: Hold) -> Result<(), Stop> {
+        self.wait_to_write(table)?;
         match hold {
             Hold::Locks => self.lock_row(table, row),
             Hold::Merges if !self.holds_rows() => Ok(()),

@@ -115,7 +115,7 @@ impl<F: Faults> Run<'_, F> {
         match self.check_parent(rule, &values)? {
             true => Ok(()),
             // The entry of a parent that another part of the call inserts comes when the call has run.
-            false if rule.by_key && self.carries() => {
+            false if rule.by_key && self.carries() && !self.fragment.bugs.asks_no_parent_again() => {
                 self.ask_for_parent(self.fragment.here, (table, at), key(), WhyParent::IsReferred);
                 Ok(())
             }

@@ -8,7 +8,7 @@ use weir_types::memory::WorkingMemory;
 
 use super::*;
 use crate::faults::PlantedBugs;
-use crate::message::{Call, GlobalKey};
+use crate::message::{Call, GlobalKey, WhyParent};
 
 const TXN: TxnId = TxnId { coordinator: 7, sequence: 1 };
 const NOW_MS: u64 = 1_000_000_000;
@@ -128,6 +128,15 @@ fn a_transaction_does_not_end_without_those_that_it_has_derived_writes_for() {
     let mut stage = Stage::new(PlantedBugs { ends_without_carrying: true, ..PlantedBugs::default() });
     stage.derive(2, vec![add(4)]);
     assert!(!is_refused(&stage.finish(&[])), "the bug");
+}
+
+/// A row that has not found its parent asks its own shard again.
+#[test]
+fn what_a_shard_has_derived_for_itself_makes_no_participant() {
+    let mut stage = Stage::new(PlantedBugs::default());
+    let (child, key, why) = (TableId(1), vec![Value::Int(3)], WhyParent::IsReferred);
+    stage.derive(2, vec![Derived::Parent { at: 0, child, rule: 0, key, why }]);
+    assert!(!is_refused(&stage.finish(&[])));
 }
 
 #[test]
