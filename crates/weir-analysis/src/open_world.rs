@@ -416,6 +416,14 @@ pub fn plan_anew(application: &Application, stays: Vec<Option<Placement>>, since
     Plan { placement, transactions }
 }
 
+/// Where the rows of a table would live if its foreign keys placed it now, the others being placed like this.
+pub fn placed_by_default(catalog: &Catalog, others: &[Option<Placement>], table: TableId) -> Placement {
+    let at = table.0 as usize;
+    let mut known = others.to_vec();
+    known[at] = None;
+    default_placement::complete(catalog, known).swap_remove(at)
+}
+
 /// Part of a plan that affects execution; the rest is explanation.
 #[derive(PartialEq, Eq)]
 struct Obeyed {

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use weir_sql::catalog::{ColumnIndex, Deferral, SequenceId, TableId};
 use weir_sql::system::Facts;
 use weir_sql::{Diagnostic, ParsedText, Truncated, Validation, foreign_keys, truncated, validations};
-use weir_txn::exec::definition::Defined;
+use weir_txn::exec::definition::{Defined, Placing};
 use weir_txn::message::{Callee, Change, Definition};
 use weir_types::datetime::SessionZone;
 use weir_types::function::double_quoted;
@@ -243,6 +243,7 @@ impl SchemaVersion {
             schema_version: self.clone(),
             validations: Vec::new(),
             notices: Vec::new(),
+            moves_if_empty: Vec::new(),
         }
     }
 
@@ -251,8 +252,30 @@ impl SchemaVersion {
     /// # Errors
     /// The text is invalid, would break something, or is not supported; with the position.
     pub fn define(&self, text: &str) -> Result<NextSchemaVersion, Unprepared> {
-        let Defined { definition, program } = Definition::of(&self.0.program, text)
+        self.define_with(text, Placing::Stays)
+    }
+
+    /// The same, for tables that have no rows and that it would place elsewhere, had they been made with it: they are placed anew.
+    ///
+    /// # Errors
+    /// As of [`SchemaVersion::define`].
+    pub fn define_anew(&self, text: &str) -> Result<NextSchemaVersion, Unprepared> {
+        self.define_with(text, Placing::Anew)
+    }
+
+    fn define_with(&self, text: &str, placing: Placing) -> Result<NextSchemaVersion, Unprepared> {
+        let defined = Definition::of(&self.0.program, text, placing)
             .map_err(|wrong| Unprepared::new(text, wrong.span, wrong.error))?;
+        let Defined { definition, may_be_placed_anew, program } = defined;
+        let any_row = |table: &TableId| {
+            let name = self.0.application.catalog.table(*table).name.split('.');
+            let name = name.map(double_quoted).collect::<Vec<_>>().join(".");
+            self.prepare(&format!("SELECT 1 FROM {name} LIMIT 1"), &[])
+        };
+        let moves_if_empty = match placing {
+            Placing::Stays => may_be_placed_anew.iter().map(any_row).collect::<Result<_, _>>()?,
+            Placing::Anew => Vec::new(),
+        };
         let schema_version =
             program.map_or_else(|| self.clone(), |program| SchemaVersion(Arc::new(Callable::new(program))));
         let emptied = match &definition.change {
@@ -272,7 +295,8 @@ impl SchemaVersion {
         let validations = asked
             .collect::<Result<_, _>>()
             .map_err(|Unprepared { error, .. }| Unprepared { error, position: 1 })?;
-        Ok(NextSchemaVersion { definition: Arc::new(definition), schema_version, validations, notices })
+        let definition = Arc::new(definition);
+        Ok(NextSchemaVersion { definition, schema_version, validations, notices, moves_if_empty })
     }
 
     /// PostgreSQL's NOTICEs of a TRUNCATE.
@@ -300,6 +324,9 @@ pub struct NextSchemaVersion {
     pub validations: Vec<(Validation, Prepared)>,
     /// Notices for the client: objects that were left unchanged, or dropped by a cascade.
     pub notices: Vec<SqlError>,
+    /// If these queries, of the schema before, return no rows, [`SchemaVersion::define_anew`] places their tables anew. Others have to be kept
+    /// from writing meanwhile ([`SchemaVersion::held`]).
+    pub moves_if_empty: Vec<Prepared>,
 }
 
 impl Prepared {

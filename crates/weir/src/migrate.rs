@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use weir_client::Client;
+use weir_client::{Client, NextSchemaVersion, SchemaVersion};
 use weir_sql::Gives;
 use weir_sql::normal::tokens;
 use weir_sql::session::{Command, statements};
@@ -405,6 +405,27 @@ fn table(was: &Stated<'_>, one: &Stated<'_>, found: &mut Vec<Difference>) -> Res
     Ok(())
 }
 
+/// Analyses a definition. Tables that get keys and have no rows are placed anew, as those of a session are.
+fn analysed(
+    client: &Client,
+    transaction: u64,
+    before: &SchemaVersion,
+    text: &str,
+) -> Result<NextSchemaVersion, String> {
+    let next = before.define(text).map_err(|wrong| told(&wrong.error))?;
+    if next.moves_if_empty.is_empty() {
+        return Ok(next);
+    }
+    client.begin_definition(transaction, &before.held()).wait().map_err(|error| error.to_string())?;
+    for query in &next.moves_if_empty {
+        let given = client.begin_within(transaction, query, &[]).wait().map_err(|error| error.to_string())?;
+        if !query.rows(given).is_empty() {
+            return Ok(next);
+        }
+    }
+    Ok(before.define_anew(text).unwrap_or(next))
+}
+
 /// Makes them in one transaction, of which all or nothing happens.
 ///
 /// # Errors
@@ -419,7 +440,7 @@ pub fn apply(client: &Client, found: &[Difference]) -> Result<(), (String, Strin
         client.schema_version().map_err(|wrong| (String::new(), wrong.error.to_string()))?;
     for text in texts {
         let defined = || -> Result<_, String> {
-            let next = schema_version.define(text).map_err(|wrong| told(&wrong.error))?;
+            let next = analysed(client, transaction, &schema_version, text)?;
             client.begin_definition(transaction, &next).wait().map_err(|error| error.to_string())?;
             for (validation, query) in &next.validations {
                 let given = client.begin_within(transaction, query, &[]).wait();

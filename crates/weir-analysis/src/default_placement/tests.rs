@@ -87,6 +87,31 @@ fn chains_follow() {
     );
 }
 
+/// As pg_dump writes them: keys behind all tables, primary ones first.
+#[test]
+fn keys_that_alter_table_adds_decide_as_those_of_create_table() {
+    check(
+        "CREATE TABLE d (id int NOT NULL, p int NOT NULL);
+         CREATE TABLE c (id int NOT NULL, p int NOT NULL, note text);
+         ALTER TABLE ONLY d ADD CONSTRAINT d_pkey PRIMARY KEY (id);
+         ALTER TABLE ONLY c ADD CONSTRAINT c_pkey PRIMARY KEY (id);
+         ALTER TABLE ONLY c ADD CONSTRAINT c_p_fkey FOREIGN KEY (p) REFERENCES p(id);
+         ALTER TABLE ONLY d ADD CONSTRAINT d_p_fkey FOREIGN KEY (p) REFERENCES p(id)",
+        "by (p), beside p by foreign key c_p_fkey",
+    );
+    // The key of the parent, and the primary key that the foreign key is in, come later than the table.
+    check(
+        "CREATE TABLE d (id int NOT NULL, p int NOT NULL);
+         CREATE TABLE c (d int NOT NULL, n int NOT NULL, q bigint NOT NULL);
+         ALTER TABLE ONLY d ADD CONSTRAINT d_pkey PRIMARY KEY (id);
+         ALTER TABLE ONLY c ADD CONSTRAINT c_pkey PRIMARY KEY (d, n);
+         ALTER TABLE ONLY c ADD CONSTRAINT c_q_fkey FOREIGN KEY (q) REFERENCES q(id);
+         ALTER TABLE ONLY c ADD CONSTRAINT c_d_fkey FOREIGN KEY (d) REFERENCES d(id);
+         ALTER TABLE ONLY d ADD CONSTRAINT d_p_fkey FOREIGN KEY (p) REFERENCES p(id)",
+        "by (d), beside the key of d by foreign key c_d_fkey",
+    );
+}
+
 #[test]
 fn others_live_by_the_whole_primary_key() {
     check("CREATE TABLE c (id int PRIMARY KEY, p int REFERENCES p)", "by (id), the primary key");

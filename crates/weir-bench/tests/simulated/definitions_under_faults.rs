@@ -12,7 +12,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_bench::simulate::{Check, Simulated};
 use weir_sim::calls::{Report, Script, Setup};
-use weir_txn::exec::definition::{Defined, Description};
+use weir_txn::exec::definition::{Defined, Description, Placing};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::PlantedBugs;
@@ -228,8 +228,8 @@ impl Definers {
             }
             Line::Sql(sql, args) => Order::Call(self.text(at, sql, args)),
             Line::Define(text) => {
-                let Defined { definition, program, .. } =
-                    Definition::of(&own.program, text).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
+                let Defined { definition, program, .. } = Definition::of(&own.program, text, Placing::Stays)
+                    .unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
                 let next = Arc::new(SchemaVersion::new(program.expect("the schema changes")));
                 self.made.push(next.clone());
                 let of = self.sessions.entry(session).or_default();

@@ -20,6 +20,13 @@ use crate::statement::{Done, Failure};
 /// Time for which a statement is bound again after schema changes: after a crash, some shards may report them later than others.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
+/// A definition, and the schema that it changes.
+struct Analysed<'t> {
+    text: &'t Arc<str>,
+    before: SchemaVersion,
+    next: NextSchemaVersion,
+}
+
 impl Session {
     /// Runs the statement of the text, in the open transaction or in one of its own.
     pub(crate) async fn define(
@@ -29,17 +36,17 @@ impl Session {
         open: Option<u64>,
     ) -> Result<Done, Failure> {
         if let Some(name) = open {
-            let next = self.next_schema_version(text).await?;
-            self.begin_and_validate(name, &next).await?;
+            let analysed = self.analyse(text).await?;
+            let next = self.begin_and_validate(name, analysed).await?;
             self.transaction.own_schema_version = Some(next.schema_version);
             return Ok(self.defined(next.notices, tag));
         }
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
-            let next = self.next_schema_version(text).await?;
+            let analysed = self.analyse(text).await?;
             let own = ByItself::begin(&self.client);
-            match self.begin_and_validate(own.name(), &next).await {
-                Ok(()) => {
+            match self.begin_and_validate(own.name(), analysed).await {
+                Ok(next) => {
                     let done = own.end(true).await;
                     self.adopt(&next.schema_version, done).await?;
                     return Ok(self.defined(next.notices, tag));
@@ -63,9 +70,17 @@ impl Session {
     }
 
     /// Defines it in the transaction of that name, and asks what no shard can tell by itself: whether assertions hold.
-    async fn begin_and_validate(&mut self, name: u64, next: &NextSchemaVersion) -> Result<(), Failure> {
+    async fn begin_and_validate(
+        &mut self,
+        name: u64,
+        Analysed { text, before, mut next }: Analysed<'_>,
+    ) -> Result<NextSchemaVersion, Failure> {
         self.limit_waits(name, self.settings.in_effect().lock_timeout).await?;
-        self.wait_for(|client| client.begin_definition(name, next)).await?;
+        if self.has_empty_tables_to_place(name, &before, &next).await? {
+            // Where that is not possible, they stay.
+            next = self.next_schema_version(&before, text, SchemaVersion::define_anew).await.unwrap_or(next);
+        }
+        self.wait_for(|client| client.begin_definition(name, &next)).await?;
         for (validation, query) in &next.validations {
             let given = self.wait_for(|client| client.begin_within(name, query, &[])).await?;
             let rows = query.rows(given);
@@ -73,16 +88,46 @@ impl Session {
                 return Err(violated(validation, query, &rows).into());
             }
         }
-        Ok(())
+        Ok(next)
+    }
+
+    /// Returns whether tables that the definition may place anew have no rows. If so, nobody else writes until the transaction ends.
+    async fn has_empty_tables_to_place(
+        &mut self,
+        name: u64,
+        before: &SchemaVersion,
+        next: &NextSchemaVersion,
+    ) -> Result<bool, Failure> {
+        if next.moves_if_empty.is_empty() {
+            return Ok(false);
+        }
+        self.wait_for(|client| client.begin_definition(name, &before.held())).await?;
+        for query in &next.moves_if_empty {
+            let given = self.wait_for(|client| client.begin_within(name, query, &[])).await?;
+            if !query.rows(given).is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn analyse<'t>(&mut self, text: &'t Arc<str>) -> Result<Analysed<'t>, Failure> {
+        let before = self.current_schema_version().await?;
+        let next = self.next_schema_version(&before, text, SchemaVersion::define).await?;
+        Ok(Analysed { text, before, next })
     }
 
     /// Analyses what the application would be.
-    async fn next_schema_version(&mut self, text: &Arc<str>) -> Result<NextSchemaVersion, Failure> {
-        let (schema_version, text, zone) =
-            (self.current_schema_version().await?, text.clone(), self.settings.zone());
+    async fn next_schema_version(
+        &mut self,
+        schema_version: &SchemaVersion,
+        text: &Arc<str>,
+        define: fn(&SchemaVersion, &str) -> Result<NextSchemaVersion, Unprepared>,
+    ) -> Result<NextSchemaVersion, Failure> {
+        let (schema_version, text, zone) = (schema_version.clone(), text.clone(), self.settings.zone());
         let define = move || {
             let _zone = zone.enter();
-            schema_version.define(&text)
+            define(&schema_version, &text)
         };
         blocking(define).await?.map_err(|wrong: Unprepared| Failure::of(wrong, ""))
     }

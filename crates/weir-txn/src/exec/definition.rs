@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
-use weir_analysis::open_world::plan_anew;
+use weir_analysis::open_world::{placed_by_default, plan_anew};
 use weir_analysis::plan::{Placement, Plan};
 use weir_core::ids::ShardId;
-use weir_sql::catalog::Table;
+use weir_sql::catalog::{Table, TableId};
 use weir_sql::{Application, Diagnostic, Matching, Sources, Span, Truncated, truncated};
 use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::{SqlError, SqlState};
@@ -134,10 +134,21 @@ impl From<Diagnostic> for Undefined {
     }
 }
 
+/// What becomes of tables that a definition gives a primary or foreign key by which they would live elsewhere, had they been made with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placing {
+    /// They stay where they are.
+    Stays,
+    /// They are placed anew. Shards refuse that of tables that have rows ([`Remaking::refuse_moves`]).
+    Anew,
+}
+
 /// A definition that has been analysed.
 #[derive(Debug)]
 pub struct Defined {
     pub definition: Definition,
+    /// Tables that [`Placing::Anew`] places anew, as the schema before has them.
+    pub may_be_placed_anew: Vec<TableId>,
     /// The program after it; none if the schema stays.
     pub program: Option<Arc<Program>>,
 }
@@ -145,23 +156,29 @@ pub struct Defined {
 /// A change of the schema whose program is not compiled yet.
 struct Analysed {
     definition: Definition,
+    may_be_placed_anew: Vec<TableId>,
     /// The application after it.
     application: Arc<Application>,
     description: Description,
 }
 
 impl Analysed {
-    fn of(program: &Program, text: &str, zone: SessionZone) -> Result<Analysed, Undefined> {
+    fn of(program: &Program, text: &str, zone: SessionZone, placing: Placing) -> Result<Analysed, Undefined> {
         let (application, description) = program.described().ok_or_else(schema_has_changed)?;
         let (after, text) = weir_sql::define_in(application, &name_of(description), text, zone)?;
-        let placement = stays(program, application, &after)?;
+        let mut placement = stays(program, application, &after)?;
+        let anew = would_live_elsewhere(program, application, &after, &placement);
+        if placing == Placing::Anew {
+            anew.iter().for_each(|(_, now)| placement[now.0 as usize] = None);
+        }
         let plan = plan_anew(&after, placement, description.began as u32);
         let upon = description.schema_version;
         let becomes = next_schema_version(upon, &text);
         let change = Change::Schema { text, plan: PlanOf::new(plan) };
         let definition = Definition { upon, becomes, change };
         let description = description.after(&definition);
-        Ok(Analysed { definition, application: Arc::new(after), description })
+        let may_be_placed_anew = anew.into_iter().map(|(was, _)| was).collect();
+        Ok(Analysed { definition, may_be_placed_anew, application: Arc::new(after), description })
     }
 }
 
@@ -170,7 +187,7 @@ impl Definition {
     ///
     /// # Errors
     /// What is wrong with it, what it would break, or that this program's schema does not change.
-    pub fn of(program: &Program, text: &str) -> Result<Defined, Undefined> {
+    pub fn of(program: &Program, text: &str, placing: Placing) -> Result<Defined, Undefined> {
         let zone = SessionZone::current();
         let _utc = SessionZone::UTC.enter();
         let (application, description) = program.described().ok_or_else(|| Undefined {
@@ -181,9 +198,10 @@ impl Definition {
         if let Some(Truncated { tables, restarts, .. }) = truncated(&application.catalog, text)? {
             let change = Change::Truncate { tables, restarts };
             let definition = Definition { upon, becomes: upon, change };
-            return Ok(Defined { definition, program: None });
+            return Ok(Defined { definition, may_be_placed_anew: Vec::new(), program: None });
         }
-        let Analysed { definition, application, description } = Analysed::of(program, text, zone)?;
+        let analysed = Analysed::of(program, text, zone, placing)?;
+        let Analysed { definition, may_be_placed_anew, application, description } = analysed;
         let file = description.files.len() - 1;
         let compiled = description.compile_with(application, program.shards, Some(program));
         let program = compiled.map_err(|wrong| {
@@ -198,7 +216,7 @@ impl Definition {
         if let Change::Schema { plan, .. } = &definition.change {
             plan.set_program(&program);
         }
-        Ok(Defined { definition, program: Some(program) })
+        Ok(Defined { definition, may_be_placed_anew, program: Some(program) })
     }
 
     /// Program after the definition; none if it does not change.
@@ -358,6 +376,33 @@ fn stays(
     after.catalog.tables.iter().map(of).collect()
 }
 
+/// Tables, by their ids before and after, that have got a primary or foreign key by which they would live elsewhere if they were made now.
+/// Neither a comment nor a procedure has placed them. `placement`: of the application after.
+fn would_live_elsewhere(
+    program: &Program,
+    before: &Application,
+    after: &Application,
+    placement: &[Option<Placement>],
+) -> Vec<(TableId, TableId)> {
+    if program.shards == 1 {
+        return Vec::new();
+    }
+    let matching = Matching::new(&before.catalog, &after.catalog);
+    let placed: Vec<Option<Placement>> = program.placement.iter().cloned().map(Some).collect();
+    let of = |now: &TableId| {
+        let (table, was) = (after.catalog.table(*now), matching.tables[now.0 as usize]?);
+        let old = before.catalog.table(was);
+        let gains = table.foreign_keys.len() > old.foreign_keys.len()
+            || table.primary_key.is_some() && old.primary_key.is_none();
+        let is_said = table.replicated || table.partition_by.is_some();
+        let is_by_default =
+            || placed_by_default(&before.catalog, &placed, was) == program.placement[was.0 as usize];
+        let moves = || Some(placed_by_default(&after.catalog, placement, *now)) != placement[now.0 as usize];
+        (gains && !is_said && is_by_default() && moves()).then_some((was, *now))
+    };
+    matching.changed.iter().filter_map(of).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -405,7 +450,8 @@ mod tests {
     /// The program after the definition; none where there is none. An error where the program that shares what is untouched differs from
     /// the one that is compiled in full.
     fn compare(program: &Program, text: &str) -> Result<Option<Arc<Program>>, String> {
-        let Ok(Analysed { application, description, .. }) = Analysed::of(program, text, SessionZone::UTC)
+        let Ok(Analysed { application, description, .. }) =
+            Analysed::of(program, text, SessionZone::UTC, Placing::Stays)
         else {
             return Ok(None);
         };

@@ -104,6 +104,64 @@ fn rows_stay_where_they_are() {
     assert!(answer(&mut driver, count).contains("1|1"), "{}", answer(&mut driver, count));
 }
 
+/// As pg_dump and migrations write them: keys behind the tables, in one transaction or each by itself. A table that has no rows is placed anew.
+#[test]
+fn keys_that_come_before_rows_place_a_table() {
+    const TABLES: &str = "
+        CREATE TABLE customer (id int NOT NULL);
+        CREATE TABLE purchase (code text UNIQUE, id int NOT NULL, customer int NOT NULL);
+        CREATE TABLE line (purchase int NOT NULL, number int NOT NULL, customer int NOT NULL);
+        CREATE TABLE said (id int PRIMARY KEY, customer int NOT NULL);
+        COMMENT ON TABLE said IS 'weir: partition by (id)';
+        CREATE TABLE full_one (id int PRIMARY KEY, customer int NOT NULL);
+    ";
+    const KEYS: &str = "
+        ALTER TABLE ONLY customer ADD CONSTRAINT customer_pkey PRIMARY KEY (id);
+        ALTER TABLE ONLY purchase ADD CONSTRAINT purchase_pkey PRIMARY KEY (id);
+        ALTER TABLE ONLY line ADD CONSTRAINT line_pkey PRIMARY KEY (purchase, number);
+        INSERT INTO customer SELECT n FROM generate_series(1, 20) n;
+        INSERT INTO full_one SELECT n, n FROM generate_series(1, 20) n;
+        ALTER TABLE ONLY purchase ADD CONSTRAINT purchase_customer_fkey FOREIGN KEY (customer) REFERENCES customer(id);
+        ALTER TABLE ONLY line ADD CONSTRAINT line_purchase_fkey FOREIGN KEY (purchase) REFERENCES purchase(id);
+        ALTER TABLE ONLY said ADD CONSTRAINT said_customer_fkey FOREIGN KEY (customer) REFERENCES customer(id);
+        ALTER TABLE ONLY full_one ADD CONSTRAINT full_customer_fkey FOREIGN KEY (customer) REFERENCES customer(id);
+    ";
+    for is_one_transaction in [false, true] {
+        let weir = Alone::start(4);
+        let mut driver = weir.driver();
+        match is_one_transaction {
+            true => driver.batch_execute(&format!("{TABLES}{KEYS}")).unwrap(),
+            false => {
+                TABLES.split(';').chain(KEYS.split(';')).for_each(|one| driver.batch_execute(one).unwrap());
+            }
+        }
+        let placed = answer(
+            &mut driver,
+            "SELECT relid::regclass::text, columns, placed FROM weir_placement ORDER BY 1",
+        );
+        for expected in [
+            "purchase|{customer}|by (customer), beside customer by foreign key purchase_customer_fkey",
+            "line|{purchase}|by (purchase), beside the key of purchase by foreign key line_purchase_fkey",
+            "said|{id}|by (id), as its comment says",
+            "full_one|{id}|by (id), the primary key",
+        ] {
+            assert!(placed.contains(expected), "{is_one_transaction}: {expected} in {placed}");
+        }
+        driver
+            .batch_execute(
+                "INSERT INTO purchase SELECT 'p' || n, n, 1 + n % 20 FROM generate_series(1, 40) n;
+                 INSERT INTO line SELECT n, 1, 1 FROM generate_series(1, 40) n",
+            )
+            .unwrap();
+        let wrong = driver.batch_execute("INSERT INTO line VALUES (99, 1, 1)").unwrap_err();
+        assert_eq!(wrong.code().map(|code| code.code()), Some("23503"));
+        let wrong = driver.batch_execute("INSERT INTO purchase VALUES ('p7', 41, 1)").unwrap_err();
+        assert_eq!(wrong.code().map(|code| code.code()), Some("23505"));
+        let joined = "SELECT count(*) FROM customer c JOIN purchase p ON p.customer = c.id JOIN line l ON l.purchase = p.id";
+        assert!(answer(&mut driver, joined).contains("40"));
+    }
+}
+
 const CONVERSATION: &str = r#"
 CREATE TABLE customer (id int PRIMARY KEY, name text NOT NULL)
 CREATE TABLE purchase (id serial PRIMARY KEY, customer int NOT NULL REFERENCES customer ON UPDATE CASCADE ON DELETE CASCADE, code text UNIQUE, total int NOT NULL DEFAULT 0)
