@@ -290,22 +290,19 @@ impl TableAccess {
         visit(cx, row)
     }
 
-    fn for_each_get(
+    /// The keys that a list gives, in their order, each once.
+    fn keys_of_list(
         &self,
         index: IndexId,
         prefix: &[CompiledExpr],
         list: &ListKeys,
         cx: &mut Cx<'_>,
-        visit: &mut dyn FnMut(&mut Cx<'_>, RowRef) -> Flow,
-    ) -> Flow {
-        let mut start = KeyBytes::new();
+    ) -> Result<Vec<KeyBytes>, SqlError> {
+        let (mut start, mut keys) = (KeyBytes::new(), Vec::new());
         if !push_keys(self.table, index, 0, prefix, &mut start, cx)? {
-            return Ok(ControlFlow::Continue(()));
+            return Ok(keys);
         }
-        let rows = cx.rows;
-        let schema = &rows.schema().table(self.table).indexes[index];
-        // Sorted and without duplicates, so that each row comes once and in key order.
-        let mut keys = Vec::new();
+        let schema = &cx.rows.schema().table(self.table).indexes[index];
         match list {
             ListKeys::Each(list) => {
                 for element in list {
@@ -329,6 +326,20 @@ impl TableAccess {
         }
         keys.sort_unstable();
         keys.dedup();
+        Ok(keys)
+    }
+
+    fn for_each_get(
+        &self,
+        index: IndexId,
+        prefix: &[CompiledExpr],
+        list: &ListKeys,
+        cx: &mut Cx<'_>,
+        visit: &mut dyn FnMut(&mut Cx<'_>, RowRef) -> Flow,
+    ) -> Flow {
+        let keys = self.keys_of_list(index, prefix, list, cx)?;
+        let rows = cx.rows;
+        let schema = &rows.schema().table(self.table).indexes[index];
         let whole_key = schema.unique && schema.columns.len() == prefix.len() + 1;
         for key in keys {
             let flow = match whole_key {
@@ -373,11 +384,37 @@ impl TableAccess {
         self.index_of_single().is_some()
     }
 
-    /// The unique key by which it looks for a row, unless no row can have it.
+    /// The unique keys by which it looks for rows, but for those that no row can have. None if it looks for some rows otherwise.
+    pub(super) fn unique_keys(&self, cx: &mut Cx<'_>) -> Result<Vec<(IndexId, KeyBytes)>, SqlError> {
+        let mut found = Vec::new();
+        for path in self.path.alternatives() {
+            match path {
+                Path::Get { index, keys } => {
+                    let mut key = KeyBytes::new();
+                    found.extend(
+                        push_keys(self.table, *index, 0, keys, &mut key, cx)?.then_some((*index, key)),
+                    );
+                }
+                Path::Gets { index, prefix, list } => {
+                    let schema = &cx.rows.schema().table(self.table).indexes[*index];
+                    if !schema.unique || schema.columns.len() != prefix.len() + 1 {
+                        return Ok(Vec::new());
+                    }
+                    let keys = self.keys_of_list(*index, prefix, list, cx)?;
+                    found.extend(keys.into_iter().map(|key| (*index, key)));
+                }
+                Path::Range(_) | Path::Scan | Path::Union(_) => return Ok(Vec::new()),
+            }
+        }
+        Ok(found)
+    }
+
+    /// The unique key of a path that has one.
     pub(super) fn unique_key(&self, cx: &mut Cx<'_>) -> Result<Option<(IndexId, KeyBytes)>, SqlError> {
-        let Path::Get { index, keys } = &self.path else { return Ok(None) };
-        let mut key = KeyBytes::new();
-        Ok(push_keys(self.table, *index, 0, keys, &mut key, cx)?.then_some((*index, key)))
+        match self.path {
+            Path::Get { .. } => Ok(self.unique_keys(cx)?.pop()),
+            _ => Ok(None),
+        }
     }
 
     /// Returns whether it finds at most one row, by constants and slots only.

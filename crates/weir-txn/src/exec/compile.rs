@@ -236,14 +236,14 @@ fn inserted_keys(
     origins: &Origins,
     procedure: &Procedure,
 ) -> Option<InsertedKeys> {
-    let mut found = None;
+    let (mut only, mut statements) = (None, 0);
+    // An INSERT of several rows has a step for each.
     each_statement(&procedure.body, &mut |statement, _| {
-        if let Statement::Insert(insert) = statement {
-            let is_owned = |index: &IndexSchema| owns_drawn(router.catalog, shards, insert, index);
-            found = InsertedKeys::of(router, schema, (origins, insert), &is_owned);
-        }
+        (only, statements) = (Some(statement), statements + 1)
     });
-    found
+    let (Some(Statement::Insert(insert)), 1) = (only, statements) else { return None };
+    let is_owned = |index: &IndexSchema| owns_drawn(router.catalog, shards, insert, index);
+    InsertedKeys::of(router, schema, (origins, insert), &is_owned)
 }
 
 /// Why a statement of the procedure cannot run by itself, which an interactive call would need; `None`: all can.

@@ -452,7 +452,7 @@ impl<F: Faults> Run<'_, F> {
                 let _ = looked?;
                 let found = found.filter(|row| self.fragment.environment.is_chosen(update.table, *row));
                 if found.is_none() {
-                    self.wait_for_absent(access)?;
+                    self.wait_for_absent(access, &[])?;
                 }
                 if let Some(row) = found {
                     let updated = self.update_row(update, row);
@@ -463,9 +463,7 @@ impl<F: Faults> Run<'_, F> {
             Matches::Access(access) => {
                 let mut rows = self.with_cx(|cx| access.collect_matches(cx))?;
                 rows.retain(|row| self.fragment.environment.is_chosen(update.table, row.row));
-                if rows.is_empty() {
-                    self.wait_for_absent(access)?;
-                }
+                self.wait_for_absent_of_list(access, rows.iter().map(|row| row.row))?;
                 // The frame contains the row examined last, whether it matched or not.
                 for &row in &rows {
                     check()?;
@@ -652,9 +650,11 @@ impl<F: Faults> Run<'_, F> {
                 self.return_row(&delete.returning)?;
             }
         }
-        if let (Matches::Access(access), true) = (&delete.rows, rows.is_empty()) {
-            self.wait_for_absent(access)?;
-            self.hold_absent(access)?;
+        if let Matches::Access(access) = &delete.rows {
+            self.wait_for_absent_of_list(access, rows.iter().copied())?;
+            if rows.is_empty() {
+                self.hold_absent(access)?;
+            }
         }
         for &row in &rows {
             check()?;

@@ -153,20 +153,35 @@ impl<F: Faults> Run<'_, F> {
         self.hold_existence(|| Claim::row(table, row, LockStrength::KeyShare))
     }
 
-    /// Waits for a prepared transaction that has inserted the row which was looked for by a unique key, or has changed it so that it fits: it may
-    /// have committed elsewhere, and its client may ask for the row.
-    pub(super) fn wait_for_absent(&mut self, access: &TableAccess) -> Result<(), Stop> {
+    /// Waits for prepared transactions that have inserted rows which were looked for by unique keys, or have changed them so that they fit: they
+    /// may have committed elsewhere, and their clients may ask for the rows. `found`: the rows that fit now.
+    pub(super) fn wait_for_absent(&mut self, access: &TableAccess, found: &[u32]) -> Result<(), Stop> {
         if self.fragment.claims.is_empty() {
             return Ok(());
         }
-        let Some((index, key)) = self.with_cx(|cx| access.unique_key(cx))? else { return Ok(()) };
-        self.wait_for_prepared_key(access.table, index, &key)?;
-        match self.fragment.storage.get(access.table, index, &key) {
-            Some(found) => {
-                let row = Claim::row(access.table, found.row, LockStrength::Update);
-                self.wait_for_those_prepared(self.claims_against(&row))
+        for (index, key) in self.with_cx(|cx| access.unique_keys(cx))? {
+            let row = self.fragment.storage.get(access.table, index, &key).map(|row| row.row);
+            if row.is_some_and(|row| found.contains(&row)) {
+                continue;
             }
-            None => Ok(()),
+            self.wait_for_prepared_key(access.table, index, &key)?;
+            if let Some(row) = row {
+                let row = Claim::row(access.table, row, LockStrength::Update);
+                self.wait_for_those_prepared(self.claims_against(&row))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same of an access that may find several rows.
+    pub(super) fn wait_for_absent_of_list(
+        &mut self,
+        access: &TableAccess,
+        found: impl Iterator<Item = u32>,
+    ) -> Result<(), Stop> {
+        match self.fragment.claims.is_empty() {
+            true => Ok(()),
+            false => self.wait_for_absent(access, &found.collect::<Vec<u32>>()),
         }
     }
 
