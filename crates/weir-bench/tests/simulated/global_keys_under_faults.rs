@@ -64,6 +64,9 @@ const UPSERT: &str = "INSERT INTO member VALUES ($1, $2, $1, NULL) ON CONFLICT (
 const UNLESS_THERE: &str = "INSERT INTO member VALUES ($1, $2, $1, NULL) ON CONFLICT (email) DO NOTHING";
 const REKEY: &str = "UPDATE member SET email = $2 WHERE email = $1";
 const VISIT_BY_KEY: &str = "UPDATE member SET visits = visits + 1 WHERE email = $1";
+const INSERT_TWO: &str = "INSERT INTO member VALUES ($1, $2, $1, NULL), ($3, $4, $3, NULL)";
+const VISIT_LISTED: &str = "UPDATE member SET visits = visits + 1 WHERE id IN ($1, $2)";
+const DELETE_LISTED: &str = "DELETE FROM member WHERE email IN ($1, $2)";
 const LOCK_BY_KEY: &str = "SELECT id FROM member WHERE email = $1 FOR UPDATE";
 const DELETE_BY_KEY: &str = "DELETE FROM member WHERE email = $1";
 
@@ -166,9 +169,9 @@ impl Members<'_> {
     fn draw(&mut self, session: usize) -> Vec<Line> {
         let (id, one, other) = (self.fresh(), 1 + self.below(12), 1 + self.below(12));
         let end = if self.below(5) == 0 { Line::RollBack } else { Line::Commit };
-        let which = self.below(19);
+        let which = self.below(20);
         let of = self.sessions.entry(session).or_default();
-        (of.alone, of.swaps) = (which < 3 || which == 11, which == 3);
+        (of.alone, of.swaps) = (which < 3 || which == 11 || which == 18, which == 3);
         match which {
             // The key is its own: it is taken, freed, and taken again by another row.
             0 | 1 => {
@@ -263,6 +266,16 @@ impl Members<'_> {
                 vec![
                     Line::Single("DELETE FROM member WHERE email = $1 AND id > $2", vec![email, 0]),
                     Line::Single(INSERT_BOTH, vec![id, email, 2_000 + email]),
+                ]
+            }
+            // Rows of several shards that have just come are found by a list of their keys.
+            18 => {
+                let (next, email) = (self.fresh(), 30_000 + id);
+                vec![
+                    Line::Counted(INSERT_TWO, vec![id, email, next, 30_000 + next], 2),
+                    Line::Counted(VISIT_LISTED, vec![id, next], 2),
+                    Line::Counted(DELETE_LISTED, vec![email, 30_000 + next], 2),
+                    Line::Counted(VISIT_LISTED, vec![id, next], 0),
                 ]
             }
             _ => vec![
@@ -452,6 +465,14 @@ fn a_row_that_need_not_be_where_it_was_seen_is_caught() {
 #[test]
 fn a_row_that_need_not_be_where_its_owner_has_said_is_caught() {
     check_caught("trusts owners", PlantedBugs { trusts_named_home: true, ..PlantedBugs::default() });
+}
+
+#[test]
+fn lists_of_keys_that_miss_rows_which_have_just_come_are_caught() {
+    check_caught(
+        "misses prepared rows",
+        PlantedBugs { misses_prepared_parents: true, ..PlantedBugs::default() },
+    );
 }
 
 #[test]

@@ -9,9 +9,8 @@ use weir_core::ids::ShardId;
 use weir_sql::catalog::TableId;
 use weir_types::Value;
 
-use super::Attempt;
+use super::{Attempt, DuplicateKey, KeyChange};
 use crate::placement::shard_of;
-use crate::storage::{DuplicateKey, KeyChange};
 
 /// A unique key whose columns do not say where a row lives: a unique index of a table, by its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

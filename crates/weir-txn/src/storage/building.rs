@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use weir_core::ids::{ShardId, TxnId};
 use weir_sql::catalog::TableId;
 use weir_types::interrupt::check;
@@ -23,6 +22,7 @@ use super::key::{KeyBytes, KeyRange};
 use super::layout::Layout;
 use super::schema::{IndexId, IndexSchema, TableSchema};
 use super::table::{TableStore, key_of_row};
+pub use crate::message::{DuplicateKey, KeyChange};
 
 #[derive(Debug)]
 pub struct Building {
@@ -37,28 +37,6 @@ pub struct Building {
     next: u32,
     /// Rows whose key has changed since it was last taken ([`Storage::take_key_changes`]), each with the key then. None: nobody takes them.
     changed: Option<BTreeMap<u32, Option<Vec<Value>>>>,
-}
-
-/// A row has got a key (`is_there`), or has it no longer.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct KeyChange {
-    pub values: Vec<Value>,
-    pub is_there: bool,
-}
-
-impl KeyChange {
-    /// Approximate size in a message, in bytes.
-    pub fn bytes(&self) -> usize {
-        16 + self.values.iter().map(|value| 16 + value.content_bytes()).sum::<usize>()
-    }
-}
-
-/// A key that two rows have: the lowest one, in the order of the index.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct DuplicateKey {
-    #[serde(with = "serde_bytes")]
-    bytes: Vec<u8>,
-    pub values: Vec<Value>,
 }
 
 /// Rows that have come into an index.
