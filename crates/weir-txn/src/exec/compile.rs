@@ -319,7 +319,10 @@ impl<'a> ProcedureCompiler<'a> {
             true => NamedRow::of(&router, schema, &origins, &procedure.body).map(Box::new),
             false => None,
         };
-        let inserted_keys = match carries && !carries_else && is_one_statement {
+        // Its only participant is the shard of the row: with parents elsewhere another shard may decide.
+        let is_at_home =
+            participants.keys.len() == 1 && !participants.everywhere && participants.unsupported.is_none();
+        let inserted_keys = match carries && !carries_else && is_one_statement && is_at_home {
             true => inserted_keys(&router, (schema, shards), &origins, procedure).map(Box::new),
             false => None,
         };

@@ -83,23 +83,17 @@ impl InsertedKeys {
         self.keys.iter().filter_map(of).collect()
     }
 
-    /// The participants of the call with the owners of its keys; `participants`: without them. The last one decides: it is the row's home.
-    pub(super) fn participants(
-        &self,
-        mut participants: Vec<ShardId>,
-        args: &[Value],
-        shards: ShardId,
-    ) -> Vec<ShardId> {
-        let owners: Vec<ShardId> =
+    /// The participants of the call with the owners of its keys. `home`: its only participant without them. The last one decides: it is the
+    /// row's home.
+    pub(super) fn participants(&self, home: ShardId, args: &[Value], shards: ShardId) -> Vec<ShardId> {
+        let mut owners: Vec<ShardId> =
             self.values(args).iter().map(|(_, values)| shard_of(values, shards)).collect();
-        let home = participants.pop().expect("a call has a participant");
-        let home = owners.first().copied().filter(|_| self.is_own && participants.is_empty()).unwrap_or(home);
-        participants.extend(owners);
-        participants.retain(|shard| *shard != home);
-        participants.sort_unstable();
-        participants.dedup();
-        participants.push(home);
-        participants
+        let home = owners.first().copied().filter(|_| self.is_own).unwrap_or(home);
+        owners.retain(|shard| *shard != home);
+        owners.sort_unstable();
+        owners.dedup();
+        owners.push(home);
+        owners
     }
 }
 
@@ -112,7 +106,8 @@ impl<F: Faults> Run<'_, F> {
         };
         let (here, shards) = (self.fragment.here, self.fragment.program.shards);
         self.named_keys = keys.values(args);
-        let participants = keys.participants(self.procedure.participants.of(args, shards), args, shards);
+        let [home] = self.procedure.participants.of(args, shards)[..] else { return Ok(()) };
+        let participants = keys.participants(home, args, shards);
         let home = *participants.last().expect("a call has a participant");
         if home == here || self.fragment.bugs.forgets_entries() {
             return Ok(());

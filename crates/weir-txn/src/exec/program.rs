@@ -823,7 +823,10 @@ impl Program {
         let owner = named_row.and_then(|row| row.owner(args, self.shards));
         let is_first = !interactive && carries && call.callee.attempt().is_none_or(Attempt::is_with_keys);
         let keys = procedure.inserted_keys.as_ref().filter(|_| is_first && call.args.len() == args.len());
-        let with_keys = keys.map(|keys| keys.participants(shards.clone(), args, self.shards));
+        let with_keys = match (keys, &shards[..]) {
+            (Some(keys), [home]) => Some(keys.participants(*home, args, self.shards)),
+            _ => None,
+        };
         let (participants, guarded) = (shards, procedure.guarded);
         Ok(Route { participants, with_keys, owner, guarded, carries, interactive, locks: false })
     }

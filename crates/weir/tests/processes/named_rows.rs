@@ -189,6 +189,31 @@ INSERT INTO item (id, place, a) VALUES (6, 1, 5)
 INSERT INTO item (id, place, a) VALUES (99999999999, 1, 6)
 SELECT * FROM item ORDER BY id
 SELECT email, phone FROM users ORDER BY email
+CREATE TABLE tag (id bigserial PRIMARY KEY, place int NOT NULL REFERENCES place, word text UNIQUE, item int UNIQUE REFERENCES item)
+COMMENT ON TABLE tag IS 'weir: partition by (id)'
+INSERT INTO tag (place, word) VALUES (1, 'a') RETURNING place, word
+INSERT INTO tag (place, word) VALUES (2, 'b') RETURNING place, word
+INSERT INTO tag (place, word) VALUES (3, 'c') RETURNING place, word
+INSERT INTO tag (place, word, item) VALUES (3, 'd', 1) RETURNING place, word
+INSERT INTO tag (place, word, item) VALUES (3, 'e', 1) RETURNING place, word
+INSERT INTO tag (place, word, item) VALUES (3, 'e', 2) RETURNING place, word
+INSERT INTO tag (place, word, item) VALUES (9, 'f', 3) RETURNING place, word
+INSERT INTO tag (place, word) VALUES (1, 'a')
+UPDATE tag SET place = 3 WHERE word = 'a' RETURNING place
+UPDATE tag SET place = 2 WHERE word = 'c' RETURNING place
+UPDATE tag SET place = 1 WHERE item = 2 RETURNING word
+DELETE FROM tag WHERE word = 'b' RETURNING place
+DELETE FROM tag WHERE word = 'd' RETURNING place
+INSERT INTO tag (place, word) VALUES (1, 'b') RETURNING place
+SELECT place, word, item FROM tag ORDER BY word
+CREATE TABLE review (id int PRIMARY KEY, tag int UNIQUE, place int NOT NULL REFERENCES place DEFERRABLE INITIALLY DEFERRED)
+COMMENT ON TABLE review IS 'weir: partition by (id)'
+INSERT INTO review VALUES (1, 1, 1) RETURNING id, tag
+INSERT INTO review VALUES (2, 2, 1) RETURNING id, tag
+INSERT INTO review VALUES (3, 3, 9) RETURNING id, tag
+UPDATE review SET place = 2 WHERE tag = 1 RETURNING id, place
+UPDATE review SET tag = 4 WHERE tag = 2 RETURNING id, tag
+DELETE FROM review WHERE tag = 4 RETURNING id, place
 "#;
 
 #[test]

@@ -75,7 +75,7 @@ impl Interactive {
     pub(super) fn begin_attempt(&mut self, attempt: Attempt, out: &mut Vec<Action>) {
         let Some(Statement { call, participants, .. }) = &self.statement else { return };
         let (call, participants) = (attempt.call(call), attempt.participants(participants));
-        (self.phase, self.kept) = (Phase::Idle, None);
+        self.phase = Phase::Idle;
         self.attempt(call, participants, out);
     }
 }
