@@ -114,7 +114,7 @@ bugs! {
 
 bugs! {
     coordinator_bugs: CoordinatorBugs;
-    tells_before_record: SAFETY, without_coordinator();
+    tells_before_record: SAFETY, worst();
     asks_one_shard: SAFETY, hard();
     counts_empty_disks: SAFETY, wiped();
     truncates_early: ["3", "liveness"], hard();
