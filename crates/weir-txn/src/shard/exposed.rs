@@ -25,6 +25,8 @@ use crate::shard::node::Node;
 use crate::shard::open::Open;
 use crate::storage::{Rows as _, TableSchema};
 
+const WITH_KEYS_WITHIN: &str = "an INSERT by itself, with its keys, within a transaction";
+
 /// First protocol version that knows [`Reply::Raised`].
 const RAISED_FROM: u16 = 3;
 /// First protocol version that knows [`Reply::WaitsBesides`].
@@ -99,11 +101,13 @@ impl<F: Faults> Exposed for Node<F> {
                     Callee::Procedure(_) | Callee::Text(_) => {
                         self.refuses_code(*txn, &work.call, &work.participants)
                     }
+                    Callee::Attempt(_, Attempt::WithKeys) => Some(WITH_KEYS_WITHIN),
                     Callee::Attempt(ref callee, _) => {
                         self.refuses_attempt(*txn, callee, (&work.call, &work.participants))
                     }
                     _ => Some("a serializable statement that is none"),
                 },
+                Callee::Attempt(_, Attempt::WithKeys) => Some(WITH_KEYS_WITHIN),
                 Callee::Attempt(callee, _) => {
                     self.refuses_attempt(*txn, callee, (&work.call, &work.participants))
                 }

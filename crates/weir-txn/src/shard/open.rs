@@ -270,7 +270,8 @@ impl<F: Faults> Node<F> {
         let result = match self.do_step(&mut open, (txn, &work, role), timestamp) {
             Ok(done) => Ok(done),
             Err(Stop::Error(error)) => Err(error),
-            Err(Stop::Elsewhere { .. }) => unreachable!("what the run has derived says so"),
+            // A run of an open transaction says it by what it derives, unless its request is of no statement.
+            Err(Stop::Elsewhere { .. }) => Err(forgotten()),
             Err(Stop::Long) => {
                 self.open.insert(txn, open);
                 return self.run_beside(Request::Work { txn, begun, work }, out);
