@@ -22,6 +22,7 @@ const WORLDS: [Chosen; 2] = [
         "bench",
         &[
             "assertions_under_faults::seeds_hold",
+            "built_indexes_under_faults::indexes_are_built_while_others_write",
             "calls_under_faults::rows_of_several_shards_come_and_go",
             "calls_under_faults::seeds_hold",
             "carried::seeds_of_both_applications",
