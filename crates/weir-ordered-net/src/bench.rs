@@ -33,7 +33,7 @@ const DATAGRAMS: u64 = 4_096;
 /// A quarter of a second for a first epoch, and to warm up.
 const WARM_UP: Duration = Duration::from_millis(250);
 
-/// What is measured.
+/// Settings of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub shards: ShardId,
@@ -47,7 +47,7 @@ pub struct Load {
     pub duration: Duration,
 }
 
-/// What was measured.
+/// Figures of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Figures {
     pub seconds: f64,
@@ -232,7 +232,7 @@ fn transaction(load: &Load, coordinator: CoordinatorId, number: u64) -> Transact
     Transaction { id, floor: 1, registration: 1, destinations: destinations.into(), operation }
 }
 
-/// What the sequencer has done by now, and the time that it has taken.
+/// Packets of the sequencer so far, and the time that they have taken.
 struct Moment {
     at: Instant,
     counts: Counts,

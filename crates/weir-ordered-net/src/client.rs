@@ -144,7 +144,7 @@ impl Client {
         Ok(answers)
     }
 
-    /// What its transport has done.
+    /// Counts of its transport.
     ///
     /// # Errors
     /// The client has ended.

@@ -1,4 +1,4 @@
-//! What is to be sent in datagrams: the messages of a turn, by destination.
+//! The messages of a turn that leave in datagrams, by destination.
 
 use std::net::SocketAddr;
 

@@ -1,6 +1,6 @@
 //! Connections between parties, for messages that do not fit into datagrams, or for all of them.
 //!
-//! What a broken connection had is lost, as datagrams are.
+//! A broken connection loses its messages, as datagrams are lost.
 
 use std::io;
 use std::net::SocketAddr;

@@ -39,7 +39,7 @@ pub struct Received {
     pub message: Message,
 }
 
-/// What a transport has done.
+/// Counts of a transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub submits_sent: u64,
@@ -59,7 +59,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// What has been done since then.
+    /// Counts since then.
     pub fn since(&self, before: &Counts) -> Counts {
         Counts {
             submits_sent: self.submits_sent - before.submits_sent,

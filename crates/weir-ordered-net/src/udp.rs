@@ -16,7 +16,7 @@ const RECEIVED_BYTES: usize = (64 << 10) + 320;
 /// Wish for the socket's buffers, which the system may lower.
 const SOCKET_BYTES: usize = 8 << 20;
 
-/// What a socket has done.
+/// Counts of datagrams and system calls of a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
     pub received: u64,

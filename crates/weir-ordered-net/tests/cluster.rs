@@ -213,7 +213,7 @@ impl Drop for Processes {
     }
 }
 
-/// What clients have done.
+/// Results of the clients.
 #[derive(Default)]
 pub struct Work {
     pub told: Told,

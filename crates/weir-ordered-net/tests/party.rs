@@ -17,7 +17,7 @@ use weir_server::serve::Durability;
 use crate::chance::Chance;
 use crate::world::application::ByteRegisters;
 
-/// What to be, as JSON.
+/// The party that the process plays, as JSON.
 pub const VARIABLE: &str = "WEIR_ORDERED_PARTY";
 /// Begins each line of the party's output that is meant for the test.
 pub const MARK: &str = "seen>";
@@ -31,7 +31,7 @@ pub enum Role {
     Replica(ReplicaId),
 }
 
-/// What a process is to be.
+/// The party that a process plays.
 #[derive(Serialize, Deserialize)]
 pub struct Order {
     pub members: Members,

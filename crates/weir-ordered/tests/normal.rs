@@ -13,22 +13,8 @@ use crate::world::profile::Profile;
 use crate::world::registers::{Change, Registers, Snapshot};
 use crate::world::{Msg, Out, World};
 
-const CLUSTER: Cluster = Cluster {
-    shards: 3,
-    replicas: 3,
-    timeouts: Timeouts {
-        gap_ms: 10,
-        find_ms: 20,
-        resend_ms: 50,
-        synchronize_ms: 20,
-        learner_ms: 150,
-        view_ms: 100,
-        sequencer_ms: 150,
-        client_ms: 10_000,
-    },
-    truncate_entries: 10,
-    aside_max: 100,
-};
+const CLUSTER: Cluster =
+    Cluster { shards: 3, replicas: 3, timeouts: Timeouts::DEFAULT, truncate_entries: 10, aside_max: 100 };
 
 type Sent = Vec<Outgoing<Party, Msg>>;
 

@@ -49,7 +49,7 @@ impl ByteRegisters {
         ByteRegisters { registers: Registers::new(shard), executed: Vec::new() }
     }
 
-    /// What has been executed as a log. Each change has a number of its own, which says whose it is.
+    /// The executed changes, as a log. Each change has a number of its own, which says whose it is.
     pub fn log(&self, txns: &BTreeMap<u64, TxnId>) -> Log<Change> {
         let mut log = Log::default();
         for (_, changes) in &self.executed {

@@ -10,7 +10,7 @@ use weir_core::ids::TxnId;
 use crate::world::registers::{Change, Register};
 use crate::world::strict::{Told, Violation, check_edges, violation};
 
-/// What multiplies a register before a number is added, and its inverse modulo 2^64.
+/// The factor that multiplies a register before a number is added, and its inverse modulo 2^64.
 const FACTOR: u64 = 31;
 const INVERSE: u64 = 17_256_631_552_825_064_415;
 

@@ -1,4 +1,4 @@
-//! What the clusters share with the simulated world of weir-ordered: its application, and its checker.
+//! The parts that the clusters share with the simulated world of weir-ordered: its application, and its checker.
 
 pub mod application;
 pub mod chains;

@@ -84,13 +84,7 @@ fn source_of(
 ) -> Option<Source> {
     let class = equalities.find(*equalities.classes.get(&column)?);
     let value = equalities.known[class]?;
-    if !is_same_key(ty, &value.ty) {
-        return None;
-    }
-    match &origins.expr(value)?[..] {
-        [source] if !source.is_elements() && *source != Source::Own => Some(source.clone()),
-        _ => None,
-    }
+    if is_same_key(ty, &value.ty) { origins.only(value) } else { None }
 }
 
 /// Returns whether equal values of the two types are the same key.

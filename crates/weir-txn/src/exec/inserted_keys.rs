@@ -53,10 +53,7 @@ impl InsertedKeys {
             if columns[column].generated.is_some() || !is_same_key(&columns[column].ty, &value.ty) {
                 return None;
             }
-            match &origins.expr(value)?[..] {
-                [source] if !source.is_elements() && *source != Source::Own => Some(source.clone()),
-                _ => None,
-            }
+            origins.only(value)
         };
         let key_of = |EntriesSchema { index, .. }: &EntriesSchema| {
             let schema = &of.indexes[*index];

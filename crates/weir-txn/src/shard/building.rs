@@ -24,7 +24,7 @@ use crate::storage::{
     AddedIndex, BatchLimits, Building, DuplicateKey, IndexColumn, KeyChange, StagedEntries,
 };
 
-/// What one step does of a build.
+/// The share of a build that one step does.
 const LIMITS: BatchLimits = BatchLimits { rows: 4_096, bytes: 256 << 10 };
 /// The same in small worlds, which are to have many steps.
 const SMALL_LIMITS: BatchLimits = BatchLimits { rows: 2, bytes: 64 };
@@ -207,7 +207,7 @@ impl<F: Faults> Node<F> {
         Ok(derived)
     }
 
-    /// What the transaction has built of this definition. Everybody else is kept out from here on.
+    /// The index that the transaction has built for this definition. Everybody else is kept out from here on.
     pub(super) fn take_built(
         &mut self,
         txn: TxnId,
@@ -231,7 +231,7 @@ impl<F: Faults> Node<F> {
         Ok(Some(Built { program: build.program.clone(), index }))
     }
 
-    /// What is left to be staged when the definition is made, and then to be put in place.
+    /// The changes that are left to be staged when the definition is made, and then to be put in place.
     pub(super) fn rest_of_build(&mut self, txn: TxnId, open: &mut Open) -> Result<Vec<Derived>, SqlError> {
         let Some(build) = open.build.as_ref().filter(|build| build.staged.is_some()) else {
             return Ok(Vec::new());

@@ -12,7 +12,7 @@ use super::starvation::STOPS_MAX;
 use crate::claims::Claim;
 use crate::faults::Faults;
 
-/// What is known of a request that runs again within this step: it has waited, or a worker has just ended its run.
+/// A request that runs again within this step: it has waited, or a worker has just ended its run.
 #[derive(Debug)]
 pub(crate) struct Again {
     pub(super) txn: TxnId,
@@ -25,7 +25,7 @@ pub(crate) struct Again {
 }
 
 impl<F: Faults> Node<F> {
-    /// What is known of the request, if it runs again.
+    /// The record of the request, if it runs again.
     pub(super) fn take_again(&mut self, txn: TxnId) -> Option<Again> {
         self.again.take_if(|again| again.txn == txn)
     }

@@ -104,6 +104,14 @@ impl Origins {
         matches!(keys, [key] if self.expr(key).as_deref() == Some(&[Source::Own]))
     }
 
+    /// The source of a value that has one, and that arguments say.
+    pub fn only(&self, expr: &Expr) -> Option<Source> {
+        match &self.expr(expr)?[..] {
+            [source] if !source.is_elements() && *source != Source::Own => Some(source.clone()),
+            _ => None,
+        }
+    }
+
     /// Sources of a value that is copied, cast, or computed from integers; `None`: it is computed otherwise, or from data.
     pub fn expr(&self, expr: &Expr) -> Option<Vec<Source>> {
         let expr = without_integer_cast(expr);
