@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Registry, Token, Waker};
@@ -101,6 +101,9 @@ struct Outgoing<S: Shard> {
     to: Vec<Saying<S>>,
 }
 
+/// Results of transactions.
+type DoneOf<S, C> = Vec<(u64, <<C as Clients<S>>::Coordinator as Coordinator>::Done)>;
+
 type Saying<S> = (Arc<dyn Nearby<S>>, <S as Shard>::Progress, Vec<<S as Shard>::Request>);
 
 impl<S: Shard> Outgoing<S> {
@@ -129,15 +132,31 @@ struct Core<S: Shard, C: Clients<S>> {
 }
 
 impl<S: Shard, C: Clients<S>> Core<S, C> {
-    /// Lets the clients go on from what has come and been done, and gives what they and their coordinator want said nearby.
-    fn take_turn(&mut self, incoming: Vec<Incoming<S>>, sink: &Weak<dyn ReplySink<S>>) -> Outgoing<S> {
-        let mut outgoing = Outgoing { from: self.coordinator, to: Vec::new() };
-        let Core { clients: Some(clients), orders, .. } = self else { return outgoing };
+    /// Takes what has come.
+    fn hear(&mut self, incoming: Vec<Incoming<S>>) {
+        let Core { clients: Some(clients), orders, .. } = self else { return };
         let now_ms = now_ms();
         for Incoming { from, epoch, replies } in incoming {
             clients.coordinator().on_epoch(from, epoch);
             replies.into_iter().for_each(|reply| clients.coordinator().on_reply(now_ms, reply, orders));
         }
+    }
+
+    /// What is to be said nearby before the results of this turn are known, and these results: a client that knows a result may ask for it
+    /// at once, so the COMMITs that belong to it have to be at their shards before. None: there are no results, or nothing is to be said.
+    fn said_before_results(&mut self) -> Option<(Outgoing<S>, DoneOf<S, C>)> {
+        if self.orders.done.is_empty() || self.orders.sends.is_empty() || !self.are_told {
+            return None;
+        }
+        self.sort_sends();
+        let outgoing = self.outgoing();
+        (!outgoing.to.is_empty()).then(|| (outgoing, std::mem::take(&mut self.orders.done)))
+    }
+
+    /// Lets the clients go on from what has been done, and gives what they and their coordinator want said nearby.
+    fn go_on(&mut self, sink: &Weak<dyn ReplySink<S>>) -> Outgoing<S> {
+        let outgoing = Outgoing { from: self.coordinator, to: Vec::new() };
+        let Core { clients: Some(clients), orders, .. } = self else { return outgoing };
         clients.go_on(orders);
         while !orders.done.is_empty() {
             clients.go_on(orders);
@@ -154,14 +173,25 @@ impl<S: Shard, C: Clients<S>> Core<S, C> {
             }
             self.far_interrupts.push((statement, error));
         }
-        for (shard, request) in orders.sends.drain(..) {
-            self.requests[usize::from(shard)].push(request);
-        }
+        self.sort_sends();
         if !self.are_told {
             self.are_told = true;
             self.nearby.iter().flatten().for_each(|shard| shard.listen(id, sink.clone()));
         }
-        outgoing.from = id;
+        self.outgoing()
+    }
+
+    /// Puts what has been ordered to what waits to be sent.
+    fn sort_sends(&mut self) {
+        for (shard, request) in self.orders.sends.drain(..) {
+            self.requests[usize::from(shard)].push(request);
+        }
+    }
+
+    /// Takes what waits for the shards of this process.
+    fn outgoing(&mut self) -> Outgoing<S> {
+        let mut outgoing = Outgoing { from: self.coordinator, to: Vec::new() };
+        let Some(clients) = &mut self.clients else { return outgoing };
         for (shard, (requests, nearby)) in self.requests.iter_mut().zip(&self.nearby).enumerate() {
             if let Some(nearby) = nearby.as_ref().filter(|_| !requests.is_empty()) {
                 let progress = clients.coordinator().progress(shard as ShardId);
@@ -176,6 +206,8 @@ impl<S: Shard, C: Clients<S>> Core<S, C> {
         !self.far_interrupts.is_empty() || self.requests.iter().any(|requests| !requests.is_empty())
     }
 }
+
+type CoreGuard<'a, S, C> = MutexGuard<'a, Core<S, C>>;
 
 /// Where the threads meet that have something for the clients.
 pub(crate) struct Mailbox<S: Shard, C: Clients<S>> {
@@ -217,13 +249,26 @@ impl<S: Shard, C: Clients<S>> Mailbox<S, C> {
         std::ptr::from_ref(self).addr()
     }
 
+    /// A turn of the thread that has the lock. Gives what is to be said nearby when the lock is free.
+    fn take_turn<'a>(&'a self, mut core: CoreGuard<'a, S, C>) -> (CoreGuard<'a, S, C>, Outgoing<S>) {
+        core.hear(self.actor.take());
+        if let Some((outgoing, done)) = core.said_before_results() {
+            drop(core);
+            outgoing.say();
+            core = self.actor.lock();
+            core.orders.done.splice(0..0, done);
+        }
+        let outgoing = core.go_on(&self.sink);
+        (core, outgoing)
+    }
+
     /// Takes turns while there is work, unless another thread does.
     pub(crate) fn take_turns(&self) {
         // A party that says something in a turn hears the answer in it.
         let Some(_presence) = Presence::at(self.place()) else { return };
         for _ in 0..TURNS_MAX {
-            let Some(mut core) = self.actor.try_lock() else { return };
-            let outgoing = core.take_turn(self.actor.take(), &self.sink);
+            let Some(core) = self.actor.try_lock() else { return };
+            let (core, outgoing) = self.take_turn(core);
             let has_letters = core.has_letters();
             drop(core);
             if has_letters {
@@ -452,8 +497,7 @@ where
 
     /// A turn of this thread, which sends what is for other processes.
     fn take_turn(&mut self, mailbox: &Mailbox<S, C>) -> Outgoing<S> {
-        let mut core = mailbox.actor.lock();
-        let outgoing = core.take_turn(mailbox.actor.take(), &mailbox.sink);
+        let (mut core, outgoing) = mailbox.take_turn(mailbox.actor.lock());
         if core.coordinator != self.coordinator {
             self.coordinator = core.coordinator;
             drop(core);
@@ -624,12 +668,107 @@ where
 #[cfg(test)]
 mod tests {
     use weir_core::ids::{Timestamp, TxnId};
+    use weir_core::lsn::Lsn;
     use weir_net::body::VERSIONS;
     use weir_net::frame;
-    use weir_txn::message::{Attachment, Request};
+    use weir_txn::message::{Attachment, Progress, Reply, Request};
     use weir_txn::shard::Node;
 
     use super::*;
+
+    type Told = Arc<Mutex<Vec<&'static str>>>;
+
+    /// Answers each reply with a COMMIT to shard 0 and a result, as the end of a transaction over several shards does.
+    struct Ends;
+
+    impl Coordinator for Ends {
+        type Request = Request;
+        type Reply = Reply;
+        type Progress = Progress;
+        type Transaction = ();
+        type Done = ();
+
+        fn id(&self) -> CoordinatorId {
+            1
+        }
+
+        fn begin(&mut self, _now_ms: u64, _tag: u64, (): (), _out: &mut Orders<Request, ()>) {}
+
+        fn on_reply(&mut self, _now_ms: u64, reply: Reply, out: &mut Orders<Request, ()>) {
+            let (txn, timestamp) = (reply.txn(), Timestamp::default());
+            out.done.push((1, ()));
+            out.sends.push((0, Request::Commit { txn, timestamp }));
+        }
+
+        fn on_timer(&mut self, _now_ms: u64, _out: &mut Orders<Request, ()>) {}
+
+        fn progress(&mut self, _shard: ShardId) -> Progress {
+            Progress { settled_below: 0, drained: 0 }
+        }
+
+        fn on_epoch(&mut self, _shard: ShardId, _epoch: u64) {}
+
+        fn is_idle(&self) -> bool {
+            true
+        }
+    }
+
+    struct Waits(Ends, Told);
+
+    impl Clients<Node> for Waits {
+        type Coordinator = Ends;
+
+        fn coordinator(&mut self) -> &mut Ends {
+            &mut self.0
+        }
+
+        fn begin(&mut self, _orders: &mut ClientOrders<Node, Self>) {}
+
+        fn go_on(&mut self, orders: &mut ClientOrders<Node, Self>) {
+            self.1.lock().unwrap().extend(orders.done.drain(..).map(|_| "result"));
+        }
+    }
+
+    struct Hears(Told);
+
+    impl Nearby<Node> for Hears {
+        fn listen(&self, _coordinator: CoordinatorId, _sink: Weak<dyn ReplySink<Node>>) {}
+
+        fn say(&self, _from: CoordinatorId, _progress: Progress, requests: Vec<Request>) {
+            self.0.lock().unwrap().extend(requests.iter().map(|_| "commit"));
+        }
+
+        fn look(&self, _look: &mut dyn FnMut(&mut Node) -> Option<Lsn>) -> bool {
+            false
+        }
+
+        fn interrupts(&self) -> Option<Arc<Interrupts>> {
+            None
+        }
+
+        fn seen(&self) -> Option<Arc<Seen>> {
+            None
+        }
+    }
+
+    /// Otherwise another session, on another thread, could ask a shard for what the COMMIT brings before it has it.
+    #[test]
+    fn results_are_known_when_their_commits_have_been_said() {
+        let told = Told::default();
+        let text = weir_net::loopback::nodes(1, 1);
+        let cluster = ClusterFile::parse("cluster.toml".as_ref(), &text).unwrap();
+        let terms = cluster.terms();
+        let neighbours: Neighbours<Node> = vec![(0, Arc::new(Hears(told.clone())))];
+        let clients = Waits(Ends, told.clone());
+        let carrier =
+            Carrier::beside((cluster, terms), clients, neighbours, Trouble::default(), Box::new(|| false));
+        let carrier = carrier.unwrap();
+        let mailbox = carrier.mailbox();
+        mailbox.take_turns();
+        let reply = |sequence| Reply::Committed { txn: TxnId { coordinator: 1, sequence }, shard: 0 };
+        mailbox.deliver(0, 1, vec![reply(1), reply(2)]);
+        assert_eq!(*told.lock().unwrap(), ["commit", "commit", "result", "result"]);
+    }
 
     #[test]
     fn requests_have_the_form_of_the_version_that_the_shard_speaks() {

@@ -52,6 +52,8 @@ pub use schema_versions::{NextSchemaVersion, Placed, SchemaVersion};
 pub use statements::Statements;
 pub use sub_statements::{Kept, SubStatement, SubStatements};
 use weir_core::nearby::Neighbours;
+#[doc(no_inline)]
+pub use weir_core::nearby::set_patient;
 pub use weir_kv::{
     Bytes, Isolation, ItemRead, Key, KeyRange, ReadSet, Stamp, Transaction, Write, relations as schema,
 };

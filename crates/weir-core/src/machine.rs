@@ -149,6 +149,10 @@ pub trait Durable: Shard {
     /// Takes the records of the steps since the last call, in order. Each message says which of them must be durable before it leaves
     /// ([`Outgoing::after`]).
     fn take_records(&mut self) -> Vec<Self::Record>;
+    /// Returns whether the record is written within microseconds.
+    fn is_small(_record: &Self::Record) -> bool {
+        true
+    }
     /// The log is durable up to this position.
     fn on_durable(&mut self, _up_to: Lsn) {}
     /// Complete state as one record; once it is durable, earlier records are not needed.

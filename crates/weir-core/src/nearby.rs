@@ -52,6 +52,19 @@ pub fn is_hurried() -> bool {
     IS_HURRIED.get()
 }
 
+thread_local! {
+    static IS_PATIENT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Marks this thread as one that has nothing to do until what it says now is answered; or no longer. It may write to the disk itself.
+pub fn set_patient(is_patient: bool) {
+    IS_PATIENT.set(is_patient);
+}
+
+pub fn is_patient() -> bool {
+    IS_PATIENT.get()
+}
+
 /// Number of times that a thread looks whether another one has ended its turn: a few microseconds.
 const TRIALS: u32 = 64;
 

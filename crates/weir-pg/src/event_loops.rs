@@ -10,6 +10,7 @@ use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
+use weir_client::set_patient;
 
 use crate::watchdog::TICK;
 
@@ -57,7 +58,9 @@ impl Busy {
             state.busy.fetch_add(1, Ordering::Relaxed);
             is_again = state.last.swap(connection, Ordering::Relaxed) == connection;
         }
-        Busy { event_loop, is_again }
+        let busy = Busy { event_loop, is_again };
+        set_patient(busy.is_only());
+        busy
     }
 
     fn is_only(&self) -> bool {
@@ -83,6 +86,7 @@ impl Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
+        set_patient(false);
         if let Some(state) = &self.event_loop {
             state.busy.fetch_sub(1, Ordering::Relaxed);
         }

@@ -17,6 +17,7 @@ use super::outbox::{Leaving, Outbox};
 use super::permits::Permits;
 use super::recovery::STACK_BYTES;
 use super::shard_loop::Inbox;
+use super::writer::WriterHere;
 use crate::embedded::now_ms;
 
 /// A shard, and what it has to say.
@@ -69,6 +70,8 @@ pub(super) struct Counter<S: Exposed> {
     seen: Arc<Seen>,
     /// For workers.
     permits: Arc<Permits>,
+    /// Writes the log of a turn whose thread has nothing else to do.
+    writer: Option<WriterHere<S::Record>>,
 }
 
 /// Work on its way to a thread. However it ends, the shard is told once it has.
@@ -190,8 +193,9 @@ where
     ) -> Counter<S> {
         let sinks = FxHashMap::default();
         let interrupts = shard.interrupts().cloned();
+        let writer = outbox.writer_here();
         let core = Core { shard, outbox, sinks, away: Leaving::default(), failed: None, is_over: false };
-        Counter { actor: Actor::new(core), own, inbox, interrupts, seen, permits }
+        Counter { actor: Actor::new(core), own, inbox, interrupts, seen, permits, writer }
     }
 
     /// Called after a turn: handles arrivals that have come meanwhile.
@@ -232,13 +236,16 @@ where
             let Some(mut core) = self.actor.try_lock() else { return };
             core.serve(self.actor.take());
             let (told, wants_thread) = (core.end_turn(), core.wants_thread());
-            let work = core.release();
+            let (work, writes_here) = (core.release(), core.outbox.take_writes_here());
             drop(core);
             self.start(work);
             if wants_thread {
                 self.inbox.wake();
             }
             told.tell();
+            if writes_here && self.writer.as_ref().is_some_and(WriterHere::write) {
+                self.actor.leave(Arrival::Written);
+            }
             if !self.actor.has_arrivals() {
                 return;
             }

@@ -9,9 +9,10 @@ use weir_core::history::Seen;
 use weir_core::ids::{CoordinatorId, Sender, ShardId};
 use weir_core::lsn::{HeldMessages, Lsn};
 use weir_core::machine::{Effects, Exposed};
+use weir_core::nearby::is_patient;
 
 use super::log::{LogError, LogFigures, Parts};
-use super::writer::{Writer, Written};
+use super::writer::{Writer, WriterHere, Written};
 
 /// Approximate size of a part of a snapshot, in bytes.
 const PART_BYTES: usize = 256 << 10;
@@ -67,6 +68,10 @@ pub(super) struct Outbox<S: Exposed> {
     /// The log accepts no further part for now.
     snapshot_waits: bool,
     is_full: bool,
+    /// The shard is the only one: nobody else's disk works while a thread writes to this one's.
+    is_alone: bool,
+    /// The thread that has this turn is to write the records.
+    writes_here: bool,
     /// Known histories of other shards; change counter and time of the last notes passed to the log.
     seen: Arc<Seen>,
     given: (u64, Instant),
@@ -124,7 +129,7 @@ where
     S: Exposed,
     S::Record: Serialize + Send + 'static,
 {
-    pub(super) fn new(writer: Option<Writer<S::Record>>, seen: Arc<Seen>) -> Outbox<S> {
+    pub(super) fn new(writer: Option<Writer<S::Record>>, is_alone: bool, seen: Arc<Seen>) -> Outbox<S> {
         Outbox {
             writer,
             effects: Effects::default(),
@@ -135,6 +140,8 @@ where
             snapshot: None,
             snapshot_waits: false,
             is_full: false,
+            is_alone,
+            writes_here: false,
             seen,
             given: (0, Instant::now()),
         }
@@ -201,7 +208,14 @@ where
     pub(super) fn write_down(&mut self, shard: &mut S) -> Result<(), LogError> {
         let Some(writer) = &self.writer else { return Ok(()) };
         if !self.records.is_empty() {
-            writer.append(std::mem::take(&mut self.records));
+            let records = std::mem::take(&mut self.records);
+            match self.is_alone && is_patient() && writer.is_quick() && records.iter().all(S::is_small) {
+                true => {
+                    writer.leave(records);
+                    self.writes_here = true;
+                }
+                false => writer.append(records),
+            }
         }
         let Written { durable, is_outgrown, snapshots, is_full } = writer.written()?;
         if durable > self.held.durable() {
@@ -233,6 +247,15 @@ where
         // The writer may have accepted a part.
         self.snapshot_waits = false;
         Ok(())
+    }
+
+    /// Returns whether the thread that has this turn is to write the records at its end ([`Outbox::writer_here`]).
+    pub(super) fn take_writes_here(&mut self) -> bool {
+        std::mem::take(&mut self.writes_here)
+    }
+
+    pub(super) fn writer_here(&self) -> Option<WriterHere<S::Record>> {
+        self.writer.as_ref().map(Writer::here)
     }
 
     /// Continues a snapshot by one part, to leave time for requests.

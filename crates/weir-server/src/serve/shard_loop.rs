@@ -164,7 +164,7 @@ where
         let link_to =
             |other: ShardId| (other != shard.id()).then(|| link(other, Token(1 + usize::from(other))));
         let (id, links) = (shard.id(), (0..shards).map(link_to).collect());
-        let outbox = Outbox::new(writer.transpose()?, seen.clone());
+        let outbox = Outbox::new(writer.transpose()?, shards == 1, seen.clone());
         let counter = Arc::new_cyclic(|own| {
             Counter::new(shard, outbox, inbox.clone(), (seen.clone(), permits), own.clone())
         });

@@ -5,9 +5,11 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tracing::{debug, info, warn};
@@ -24,6 +26,8 @@ enum Job<R> {
     HasSnapshot(Result<Option<u64>, LogError>),
     /// Retry after a full disk.
     LookForRoom,
+    /// Prepare the blocks that later writes need.
+    WriteAhead,
     /// Write notes on histories, with or without records.
     NoteDown,
 }
@@ -45,6 +49,12 @@ struct State<R> {
 struct Desk<R> {
     state: Mutex<State<R>>,
     has_jobs: Condvar,
+    /// Whoever holds it takes jobs and writes them. None: writing has failed, or is over. Invariant: jobs are taken only by who holds it, so
+    /// records are written in order; who has let go of it looks for jobs once more.
+    writing: Mutex<Option<Writing<R>>>,
+    /// The last write was so quick that a thread with other work may do the next.
+    is_quick: AtomicBool,
+    tell: Box<dyn Fn() + Send + Sync>,
 }
 
 impl<R> Desk<R> {
@@ -52,15 +62,33 @@ impl<R> Desk<R> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn lock_writing(&self) -> MutexGuard<'_, Option<Writing<R>>> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves a job. Returns whether it is the only one.
+    fn leave(&self, job: Job<R>) -> bool {
+        let mut state = self.lock();
+        state.jobs.push(job);
+        state.jobs.len() == 1
+    }
+
     fn give(&self, job: Job<R>) {
-        let is_idle = {
-            let mut state = self.lock();
-            state.jobs.push(job);
-            state.jobs.len() == 1
-        };
-        if is_idle {
+        if self.leave(job) {
             self.has_jobs.notify_one();
         }
+    }
+
+    /// Waits for jobs. Returns whether there will be more.
+    fn wait_for_jobs(&self) -> bool {
+        let mut state = self.lock();
+        while state.jobs.is_empty() {
+            if state.is_over {
+                return false;
+            }
+            state = self.has_jobs.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        true
     }
 }
 
@@ -83,6 +111,40 @@ pub struct Written {
     pub is_full: bool,
 }
 
+/// A write that takes longer is left to the thread of the log.
+const QUICK_MAX: Duration = Duration::from_micros(500);
+
+/// For a thread that has nothing to do until its records are durable: it writes them itself, and neither is woken.
+pub struct WriterHere<R>(Arc<Desk<R>>);
+
+impl<R: Serialize + Send + 'static> WriterHere<R> {
+    /// Writes the records that were left by [`Writer::leave`], unless another thread is about to. Returns whether there is news.
+    pub fn write(&self) -> bool {
+        let desk = &self.0;
+        let Ok(mut writing) = desk.writing.try_lock() else {
+            // Who holds it looks for jobs afterwards.
+            return false;
+        };
+        let of_thread = |job: &Job<R>| !matches!(job, Job::Records(_));
+        let jobs = {
+            let mut state = desk.lock();
+            match state.jobs.iter().any(of_thread) {
+                true => Vec::new(),
+                false => std::mem::take(&mut state.jobs),
+            }
+        };
+        let has_written = !jobs.is_empty() && write_once(desk, &mut writing, jobs);
+        let wants_thread = writing.as_ref().is_some_and(|writing| writing.log.wants_write_ahead());
+        drop(writing);
+        if wants_thread {
+            desk.give(Job::WriteAhead);
+        } else if !desk.lock().jobs.is_empty() {
+            desk.has_jobs.notify_one();
+        }
+        has_written
+    }
+}
+
 impl<R: Serialize + Send + 'static> Writer<R> {
     /// `waits_for_room`: if the disk is full, records are written once there is room, since the shard rejects further writes until then;
     /// otherwise a full disk is an error. `tell`: called when there is news.
@@ -103,17 +165,44 @@ impl<R: Serialize + Send + 'static> Writer<R> {
             is_full: log.is_full(),
             failed: None,
         };
-        let desk = Arc::new(Desk { state: Mutex::new(state), has_jobs: Condvar::new() });
-        let (at, figures, tell) = (desk.clone(), log.figures(), Arc::new(tell));
+        let figures = log.figures();
+        let (records, is_waiting) = (Vec::new(), false);
+        let writing = Writing { log, waits_for_room, records, is_waiting, count: 0, snapshots: 0 };
+        let desk = Arc::new(Desk {
+            state: Mutex::new(state),
+            has_jobs: Condvar::new(),
+            writing: Mutex::new(Some(writing)),
+            is_quick: AtomicBool::new(false),
+            tell: Box::new(tell),
+        });
+        let at = desk.clone();
         let thread = std::thread::Builder::new().name(name).spawn(move || {
             hurry();
-            let directory = log.directory().to_path_buf();
-            let written = catch_unwind(AssertUnwindSafe(|| write(&at, (log, waits_for_room), &tell)));
-            let failed = written.unwrap_or_else(|_| Err(unwritten(directory)));
-            at.lock().failed = failed.err();
-            tell();
+            // `tell` takes a turn of the shard, which may fail an assertion.
+            if catch_unwind(AssertUnwindSafe(|| write(&at))).is_err() {
+                let mut writing = at.lock_writing();
+                let directory = writing.as_ref().map(|at| at.log.directory().to_path_buf());
+                end(&at, &mut writing, unwritten(directory.unwrap_or_default()));
+                drop(writing);
+                (at.tell)();
+            }
         })?;
         Ok(Writer { desk, figures, thread: Some(thread) })
+    }
+
+    /// For threads that write their records themselves.
+    pub fn here(&self) -> WriterHere<R> {
+        WriterHere(self.desk.clone())
+    }
+
+    /// Returns whether a thread with other work may write.
+    pub fn is_quick(&self) -> bool {
+        self.desk.is_quick.load(Ordering::Relaxed)
+    }
+
+    /// Leaves records to be written by [`WriterHere::write`], which the caller has to call.
+    pub fn leave(&self, records: Vec<R>) {
+        self.desk.leave(Job::Records(records));
     }
 
     pub fn figures(&self) -> Arc<LogFigures> {
@@ -185,11 +274,9 @@ fn unwritten(directory: PathBuf) -> LogError {
     LogError::Io(directory, io::Error::other("an assertion of Weir failed on the thread that writes the log"))
 }
 
-/// State of the writing thread: records are written in order, and all pending ones are synced together.
-struct Writing<'d, R, T> {
-    desk: &'d Arc<Desk<R>>,
+/// What writes the log: records are written in order, and all pending ones are synced together.
+struct Writing<R> {
     log: Log,
-    tell: &'d Arc<T>,
     waits_for_room: bool,
     /// Pending records, and whether they wait for disk space; more may be added.
     records: Vec<R>,
@@ -199,7 +286,7 @@ struct Writing<'d, R, T> {
     snapshots: u64,
 }
 
-impl<R: Serialize + Send + 'static, T: Fn() + Send + Sync + 'static> Writing<'_, R, T> {
+impl<R: Serialize + Send + 'static> Writing<R> {
     /// Says whether nothing is left that waits for room.
     fn append(&mut self) -> Result<bool, LogError> {
         if self.records.is_empty() {
@@ -225,7 +312,7 @@ impl<R: Serialize + Send + 'static, T: Fn() + Send + Sync + 'static> Writing<'_,
         }
     }
 
-    fn take(&mut self, job: Job<R>) -> Result<(), LogError> {
+    fn take(&mut self, desk: &Arc<Desk<R>>, job: Job<R>) -> Result<(), LogError> {
         match job {
             Job::Records(more) => self.records.extend(more),
             Job::Snapshot(parts) => {
@@ -234,10 +321,10 @@ impl<R: Serialize + Send + 'static, T: Fn() + Send + Sync + 'static> Writing<'_,
                     self.snapshots += 1;
                     return Ok(());
                 }
-                let (tell, desk) = (self.tell.clone(), self.desk.clone());
+                let (telling, desk) = (desk.clone(), desk.clone());
                 let ended = move |ended| desk.give(Job::HasSnapshot(ended));
                 let log = self.log.directory().to_path_buf();
-                match self.log.begin_checkpoint(parts, move || tell(), ended)? {
+                match self.log.begin_checkpoint(parts, move || (telling.tell)(), ended)? {
                     true => info!(log = %log.display(), "a snapshot begins"),
                     false => {
                         warn!(log = %log.display(), "no room for a snapshot: the log is kept");
@@ -256,47 +343,140 @@ impl<R: Serialize + Send + 'static, T: Fn() + Send + Sync + 'static> Writing<'_,
                     None => info!(log = %log.display(), "a snapshot is given up: the schema has changed"),
                 }
             }
-            // It is looked for after every write.
-            Job::LookForRoom => {}
+            // Both are done after every write.
+            Job::LookForRoom | Job::WriteAhead => {}
             Job::NoteDown if self.records.is_empty() => self.log.note_down()?,
             // Notes are written with the records.
             Job::NoteDown => {}
         }
         Ok(())
     }
+
+    /// Does the jobs, and says how far the log is durable.
+    fn go_on(&mut self, desk: &Arc<Desk<R>>, jobs: Vec<Job<R>>) -> Result<(), LogError> {
+        jobs.into_iter().try_for_each(|job| self.take(desk, job))?;
+        let begun = Instant::now();
+        let is_written = self.append()?;
+        desk.is_quick.store(is_written && begun.elapsed() <= QUICK_MAX, Ordering::Relaxed);
+        // Waiting records are retried when room is looked for.
+        let has_room = self.log.look_for_room()? && is_written;
+        let mut state = desk.lock();
+        (state.durable, state.snapshots) = (self.count, self.snapshots);
+        (state.is_outgrown, state.is_full) = (self.log.is_outgrown(), !has_room);
+        Ok(())
+    }
 }
 
-fn write<R, T>(desk: &Arc<Desk<R>>, (log, waits_for_room): (Log, bool), tell: &Arc<T>) -> Result<(), LogError>
+/// Does the jobs. Returns whether there is news; an error, or a failed assertion, is news, too, and nothing is written after it.
+fn write_once<R>(desk: &Arc<Desk<R>>, writing: &mut Option<Writing<R>>, jobs: Vec<Job<R>>) -> bool
 where
     R: Serialize + Send + 'static,
-    T: Fn() + Send + Sync + 'static,
 {
-    let (records, is_waiting) = (Vec::new(), false);
-    let mut writing =
-        Writing { desk, log, tell, waits_for_room, records, is_waiting, count: 0, snapshots: 0 };
-    loop {
-        let jobs = {
-            let mut state = desk.lock();
-            while state.jobs.is_empty() {
-                if state.is_over {
-                    if writing.is_waiting {
-                        warn!("what waited for room in the log is gone: nobody has been told of it");
+    let Some(at) = writing else { return false };
+    let directory = at.log.directory().to_path_buf();
+    let written = catch_unwind(AssertUnwindSafe(|| at.go_on(desk, jobs)));
+    if let Err(error) = written.unwrap_or_else(|_| Err(unwritten(directory))) {
+        end(desk, writing, error);
+    }
+    true
+}
+
+/// Nothing more will become durable.
+fn end<R>(desk: &Desk<R>, writing: &mut Option<Writing<R>>, error: LogError) {
+    *writing = None;
+    desk.lock().failed = Some(error);
+}
+
+/// The thread of the log.
+fn write<R: Serialize + Send + 'static>(desk: &Arc<Desk<R>>) {
+    while desk.wait_for_jobs() {
+        let mut writing = desk.lock_writing();
+        let jobs = std::mem::take(&mut desk.lock().jobs);
+        if jobs.is_empty() && writing.is_some() {
+            // Another thread has written them.
+            continue;
+        }
+        let has_news = write_once(desk, &mut writing, jobs);
+        drop(writing);
+        if !has_news {
+            return;
+        }
+        (desk.tell)();
+        let mut writing = desk.lock_writing();
+        if let Some(at) = &mut *writing
+            && let Err(error) = at.log.write_ahead()
+        {
+            end(desk, &mut writing, error);
+            drop(writing);
+            return (desk.tell)();
+        }
+    }
+    let writing = desk.lock_writing().take();
+    if writing.is_some_and(|writing| writing.is_waiting) {
+        warn!("what waited for room in the log is gone: nobody has been told of it");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::super::Durability;
+    use super::super::log::Reading;
+    use super::*;
+
+    const THREADS: usize = 4;
+    const RECORDS: usize = 300;
+
+    /// Appends records, the even ones by the thread of the log, the odd ones itself.
+    fn append(writer: &Writer<(usize, usize)>, thread: usize, news: &Sender<()>) {
+        let here = writer.here();
+        for number in 0..RECORDS {
+            match number % 2 {
+                0 => writer.append(vec![(thread, number)]),
+                _ => {
+                    writer.leave(vec![(thread, number)]);
+                    if here.write() {
+                        news.send(()).unwrap();
                     }
-                    return Ok(());
                 }
-                state = desk.has_jobs.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
-            std::mem::take(&mut state.jobs)
+        }
+    }
+
+    #[test]
+    fn records_are_written_once_and_in_order_whoever_writes_them() {
+        let place = tempfile::tempdir().unwrap();
+        let open = || {
+            let mut reading = Reading::begin(place.path(), 0).unwrap();
+            let records: Vec<(usize, usize)> = reading.by_ref().collect();
+            (reading.end(Durability::Relaxed, 4 << 10).unwrap().0, records)
         };
-        jobs.into_iter().try_for_each(|job| writing.take(job))?;
-        let is_written = writing.append()?;
-        // Waiting records are retried when room is looked for.
-        let has_room = writing.log.look_for_room()? && is_written;
-        let mut state = desk.lock();
-        (state.durable, state.snapshots) = (writing.count, writing.snapshots);
-        (state.is_outgrown, state.is_full) = (writing.log.is_outgrown(), !has_room);
-        drop(state);
-        tell();
-        writing.log.write_ahead()?;
+        let (news, told) = channel();
+        let tells = news.clone();
+        let tell = move || drop(tells.send(()));
+        let writer = Writer::start("log".to_owned(), (open().0, false), tell).unwrap();
+        let begin = Barrier::new(THREADS);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (writer, begin, news) = (&writer, &begin, news.clone());
+                scope.spawn(move || {
+                    begin.wait();
+                    append(writer, thread, &news);
+                });
+            }
+            // Each record becomes durable without anything that comes later.
+            while writer.written().unwrap().durable < Lsn((THREADS * RECORDS) as u64) {
+                told.recv().unwrap();
+            }
+        });
+        writer.finish().unwrap();
+        let records = open().1;
+        assert_eq!(records.len(), THREADS * RECORDS);
+        for thread in 0..THREADS {
+            let own: Vec<usize> = records.iter().filter(|(of, _)| *of == thread).map(|(_, n)| *n).collect();
+            assert!(own.is_sorted(), "{own:?}");
+        }
     }
 }

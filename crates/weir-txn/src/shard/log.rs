@@ -113,6 +113,14 @@ fn is_unchanged(outcome: &Outcome<Option<Box<Reply>>>) -> bool {
 impl<F: Faults> Durable for Node<F> {
     type Record = Record;
 
+    fn is_small(record: &Record) -> bool {
+        match record {
+            Record::Committed(commit) => commit.steps.is_empty() && LoggedRow::are_small(&commit.rows),
+            Record::Prepared { .. } | Record::Snapshot(_) | Record::Part(_) => false,
+            Record::Started { .. } | Record::Refused { .. } | Record::Retired { .. } => true,
+        }
+    }
+
     fn take_records(&mut self) -> Vec<Record> {
         self.participant.log.take().unwrap_or_else(|| vec![self.snapshot()])
     }

@@ -111,6 +111,17 @@ enum After {
 }
 
 impl LoggedRow {
+    /// Returns whether the rows are so few and short that they are written within microseconds.
+    pub fn are_small(rows: &[LoggedRow]) -> bool {
+        const ROWS_MAX: usize = 64;
+        const BYTES_MAX: usize = 64 << 10;
+        let bytes = |row: &LoggedRow| match &row.after {
+            After::Absent => 0,
+            After::Whole(bytes) | After::Changed { middle: bytes, .. } => bytes.len(),
+        };
+        rows.len() <= ROWS_MAX && rows.iter().map(bytes).sum::<usize>() <= BYTES_MAX
+    }
+
     /// A full image, independent of the row's earlier state.
     pub(super) fn whole(table: TableId, row: u32, after: Option<Packed>) -> LoggedRow {
         let after = after.map_or(After::Absent, |packed| After::Whole(packed.into_vec()));

@@ -11,6 +11,7 @@ mod reading;
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -403,22 +404,27 @@ impl Log {
         Ok(!self.is_full)
     }
 
+    /// Where zeros are to be written before they are needed.
+    fn to_write_ahead(&self) -> Option<Range<u64>> {
+        let capacity = self.capacity.filter(|_| self.durability == Durability::Sync)?;
+        let from = self.zeroed.max(self.length);
+        let until = (from + ZEROS_BYTES / 2).min(capacity);
+        (from - self.length <= ZEROS_BYTES / 2 && from < until).then_some(from..until)
+    }
+
+    pub fn wants_write_ahead(&self) -> bool {
+        self.to_write_ahead().is_some()
+    }
+
     /// Prepares later writes to become durable quickly; never waited for.
     ///
     /// # Errors
     /// The system's, but for a full disk.
     pub fn write_ahead(&mut self) -> Result<(), LogError> {
-        let Some(capacity) = self.capacity.filter(|_| self.durability == Durability::Sync) else {
-            return Ok(());
-        };
-        let from = self.zeroed.max(self.length);
-        let until = (from + ZEROS_BYTES / 2).min(capacity);
-        if from - self.length > ZEROS_BYTES / 2 || from >= until {
-            return Ok(());
-        }
-        match write_zeros(&self.file, from, until).map_err(at(&self.path)) {
+        let Some(Range { start, end }) = self.to_write_ahead() else { return Ok(()) };
+        match write_zeros(&self.file, start, end).map_err(at(&self.path)) {
             Err(error) if !error.is_no_room() => return Err(error),
-            _ => self.zeroed = until,
+            _ => self.zeroed = end,
         }
         Ok(())
     }
