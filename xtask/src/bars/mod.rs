@@ -12,6 +12,7 @@ mod issue_24;
 mod issue_25;
 mod issue_26;
 mod issue_27;
+mod issue_28;
 mod large_schema;
 mod price_list;
 mod record;
@@ -102,6 +103,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
         .chain(issue_25::BARS)
         .chain(issue_26::BARS)
         .chain(issue_27::BARS)
+        .chain(issue_28::BARS)
         .chain(unchanged::BARS)
         .chain(figures::BARS)
         .collect();
