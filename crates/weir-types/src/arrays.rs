@@ -2,9 +2,13 @@
 
 use crate::datetime::style::IntervalStyle;
 use crate::error::{SqlError, SqlState};
+use crate::interrupt::{check, check_work};
 use crate::sql_type::SqlType;
 use crate::text::{parse_text, to_styled_text};
 use crate::value::{Array, Value};
+
+/// Elements that are compared in the time of one check.
+pub(crate) const COMPARED_PER_CHECK: usize = 16;
 
 fn malformed(text: &str, detail: &str) -> SqlError {
     SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, format!("malformed array literal: \"{text}\""))
@@ -15,6 +19,7 @@ fn malformed(text: &str, detail: &str) -> SqlError {
 pub fn parse(text: &str, element: &SqlType) -> Result<Array, SqlError> {
     let mut values = Vec::new();
     for item in split(text)? {
+        check()?;
         values.push(match item {
             Some(item) => parse_text(&item, element)?,
             None => Value::Null,
@@ -32,6 +37,7 @@ fn split(text: &str) -> Result<Vec<Option<String>>, SqlError> {
     let mut chars = body.chars().peekable();
     let mut items = Vec::new();
     loop {
+        check()?;
         let (mut item, mut quoted, mut keep) = (String::new(), false, 0);
         let end = loop {
             match chars.next() {
@@ -186,11 +192,26 @@ pub fn type_of(value: &Value) -> SqlType {
 }
 
 /// `@>`: every element of `right` is in `left`; NULLs are in nothing.
-pub fn contains(left: &Array, right: &Array) -> bool {
-    right.values.iter().all(|value| !value.is_null() && left.values.iter().any(|found| found == value))
+pub fn contains(left: &Array, right: &Array) -> Result<bool, SqlError> {
+    for value in &right.values {
+        if value.is_null() || !has(left, value)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// `&&`.
-pub fn overlaps(left: &Array, right: &Array) -> bool {
-    left.values.iter().any(|value| !value.is_null() && right.values.iter().any(|found| found == value))
+pub fn overlaps(left: &Array, right: &Array) -> Result<bool, SqlError> {
+    for value in &left.values {
+        if !value.is_null() && has(right, value)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn has(array: &Array, value: &Value) -> Result<bool, SqlError> {
+    check_work(array.values.len() / COMPARED_PER_CHECK)?;
+    Ok(array.values.iter().any(|found| found == value))
 }

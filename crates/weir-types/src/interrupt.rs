@@ -30,6 +30,9 @@ const WISHES_MAX: usize = 1_024;
 /// Number of checks that pass before the wishes are looked at.
 const CHECKS_PER_LOOK: u32 = 256;
 
+/// Looks of one piece of work: as many as a step of a shard has, so that long work is not done within one.
+const LOOKS_OF_WORK_MAX: usize = 64;
+
 /// Every statement may take so much without asking.
 const FREE_BYTES: i64 = 4 << 20;
 
@@ -296,6 +299,20 @@ pub fn check() -> Result<(), SqlError> {
     Ok(())
 }
 
+/// Like [`check`], before work that takes as long as so many pieces with a check each.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_work(pieces: usize) -> Result<(), SqlError> {
+    check()?;
+    for _ in 0..(pieces / CHECKS_PER_LOOK as usize).min(LOOKS_OF_WORK_MAX) {
+        look()?;
+    }
+    let rest = (pieces % CHECKS_PER_LOOK as usize) as u32;
+    CHECKS_LEFT.set(CHECKS_LEFT.get().saturating_sub(rest));
+    Ok(())
+}
+
 /// Bytes that this thread has allocated and not freed.
 pub fn allocated() -> i64 {
     ALLOCATED.get()
@@ -367,12 +384,28 @@ fn look() -> Result<(), SqlError> {
 /// # Errors
 /// 54000 if it is longer than a value may be, 53200 if the statement may not take so much.
 pub fn room_for(bytes: usize) -> Result<(), SqlError> {
+    room_for_more(bytes, bytes)
+}
+
+/// Checks that a value which is being made may have that many bytes, of which it has all but those that are added.
+///
+/// # Errors
+/// As [`room_for`].
+pub fn room_for_more(bytes: usize, added: usize) -> Result<(), SqlError> {
     if bytes > VALUE_BYTES_MAX {
         let message = format!("invalid memory alloc request size {bytes}");
         return Err(
             SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message).with_detail("A value has at most 1 GB.")
         );
     }
+    memory_for(added)
+}
+
+/// Checks that the statement may take that many bytes, for whatever it needs them.
+///
+/// # Errors
+/// 53200.
+pub fn memory_for(bytes: usize) -> Result<(), SqlError> {
     check()?;
     let after = ALLOCATED.get().saturating_add(bytes as i64);
     match after > MEMORY_MAX.get() {
@@ -444,6 +477,17 @@ mod tests {
         assert_eq!(ends(2_000), None);
         let _before = interrupts.watch((1, 7, 0));
         assert!(ends(1).is_some(), "a wish from before it began");
+    }
+
+    #[test]
+    fn work_counts_as_its_pieces() {
+        let interrupts = Arc::new(Interrupts::default());
+        let watch = interrupts.watch_within((1, 4, 0), Some(Budget(10)));
+        assert_eq!((0..4).find_map(|_| check_work(300).err()), None);
+        assert!(check_work(3_000).is_err());
+        assert!(watch.has_spent_its_budget());
+        drop(watch);
+        assert_eq!(check_work(usize::MAX), Ok(()), "nobody watches");
     }
 
     /// Two statements of two threads share what there is.

@@ -4,7 +4,9 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use crate::arrays::COMPARED_PER_CHECK;
 use crate::error::{SqlError, SqlState};
+use crate::interrupt::{check, check_work};
 use crate::value::Json;
 
 /// Deeper nesting is refused, so that neither reading nor printing exhausts the stack.
@@ -65,10 +67,13 @@ impl Json {
     }
 
     /// `@>`.
-    pub fn contains(&self, other: &Json) -> bool {
+    ///
+    /// # Errors
+    /// The statement is to end.
+    pub fn contains(&self, other: &Json) -> Result<bool, SqlError> {
         match (self, other) {
             (Json::Array(elements), scalar) if !matches!(scalar, Json::Array(_) | Json::Object(_)) => {
-                elements.contains(scalar)
+                Ok(elements.contains(scalar))
             }
             _ => contains_nested(self, other),
         }
@@ -87,17 +92,38 @@ impl Json {
     }
 }
 
-fn contains_nested(left: &Json, right: &Json) -> bool {
+fn contains_nested(left: &Json, right: &Json) -> Result<bool, SqlError> {
     match (left, right) {
-        (Json::Object(_), Json::Object(members)) => members
-            .iter()
-            .all(|(key, value)| left.get(key).is_some_and(|found| contains_nested(found, value))),
-        (Json::Array(left), Json::Array(right)) => {
-            right.iter().all(|value| left.iter().any(|found| contains_nested(found, value)))
+        (Json::Object(_), Json::Object(members)) => {
+            for (key, value) in members {
+                match left.get(key) {
+                    Some(found) if contains_nested(found, value)? => {}
+                    _ => return Ok(false),
+                }
+            }
+            Ok(true)
         }
-        (Json::Object(_) | Json::Array(_), _) | (_, Json::Object(_) | Json::Array(_)) => false,
-        (left, right) => left == right,
+        (Json::Array(left), Json::Array(right)) => {
+            for value in right {
+                if !any_contains(left, value)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        (Json::Object(_) | Json::Array(_), _) | (_, Json::Object(_) | Json::Array(_)) => Ok(false),
+        (left, right) => Ok(left == right),
     }
+}
+
+fn any_contains(elements: &[Json], value: &Json) -> Result<bool, SqlError> {
+    check_work(elements.len() / COMPARED_PER_CHECK)?;
+    for found in elements {
+        if contains_nested(found, value)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The place that a possibly negative index names.
@@ -308,6 +334,7 @@ impl Parser<'_> {
             return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
                 .with_hint(format!("JSON may be nested {DEPTH_MAX} levels deep.")));
         }
+        check()?;
         self.skip_space();
         match self.peek() {
             Some(b'{') => self.object(depth),

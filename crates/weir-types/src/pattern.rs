@@ -1,7 +1,11 @@
 //! LIKE, and whether a regular expression matches ([`crate::regexp`]).
 
 use crate::error::{SqlError, SqlState};
+use crate::interrupt::check;
 use crate::regexp::{self, Flags};
+
+/// Characters that are compared in the time of one check.
+const STEPS_PER_CHECK: u32 = 32;
 
 /// One element of a LIKE pattern.
 #[derive(Clone, Copy, PartialEq)]
@@ -91,7 +95,12 @@ impl LikePattern {
 fn matches(text: &[char], tokens: &[Token]) -> Result<bool, SqlError> {
     let (mut at, mut token) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
+    let mut steps = 0_u32;
     loop {
+        steps = steps.wrapping_add(1);
+        if steps.is_multiple_of(STEPS_PER_CHECK) {
+            check()?;
+        }
         match tokens.get(token) {
             Some(Token::Any) => {
                 token += 1;

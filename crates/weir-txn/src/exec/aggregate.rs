@@ -7,7 +7,7 @@ mod statistics;
 use weir_sql::bound::{Aggregate, AggregateFunction, SortOrder};
 use weir_types::compare::compare;
 use weir_types::datetime::print::timestamp_in_json;
-use weir_types::interrupt::check;
+use weir_types::interrupt::{check, room_for_more};
 use weir_types::numeric::Numeric;
 use weir_types::text::to_text;
 use weir_types::value::{Interval, Json};
@@ -325,7 +325,7 @@ impl CompiledAggregate {
             }
             State::Best(best) => self.improve(best, value),
             State::List(list) => list.push(value),
-            State::Text(text) => self.append(text, &value, second.as_ref()),
+            State::Text(text) => self.append(text, &value, second.as_ref())?,
             State::Members(_) => {}
             State::Bits(bits) => {
                 if let Value::Int(value) = value {
@@ -363,17 +363,27 @@ impl CompiledAggregate {
         }
     }
 
-    fn append(&self, text: &mut Option<String>, value: &Value, separator: Option<&Value>) {
-        let Value::Text(value) = value else { return };
+    fn append(
+        &self,
+        text: &mut Option<String>,
+        value: &Value,
+        separator: Option<&Value>,
+    ) -> Result<(), SqlError> {
+        let Value::Text(value) = value else { return Ok(()) };
         match text {
             None => *text = Some(value.to_string()),
             Some(text) => {
-                if let Some(Value::Text(separator)) = separator {
-                    text.push_str(separator);
-                }
+                let separator = match separator {
+                    Some(Value::Text(separator)) => separator.as_str(),
+                    _ => "",
+                };
+                let added = separator.len() + value.len();
+                room_for_more(text.len() + added, added)?;
+                text.push_str(separator);
                 text.push_str(value);
             }
         }
+        Ok(())
     }
 
     /// Final value over everything that was accumulated.

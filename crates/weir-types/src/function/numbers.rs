@@ -6,6 +6,7 @@ use super::arguments::{double, int, numeric, real};
 use super::{Arg, CallTypes, Function};
 use crate::cast::{fit_integer, float_overflow, float_underflow, out_of_range};
 use crate::error::{SqlError, SqlState};
+use crate::interrupt::check;
 use crate::numeric::{Numeric as Decimal, division_by_zero};
 use crate::operator::{BinaryOp, power_floats, specialise};
 use crate::sql_type::SqlType;
@@ -205,6 +206,7 @@ fn factorial(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     }
     let mut product = Decimal::ONE;
     for factor in 2..=n {
+        check()?;
         product = product.mul(&Decimal::from_i64(factor))?;
     }
     Ok(Value::Numeric(product))

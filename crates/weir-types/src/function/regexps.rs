@@ -84,7 +84,7 @@ fn texts(regex: &Regex, subject: &Subject<'_>, groups: &Groups) -> Value {
 
 fn substring(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     let (regex, _) = regex_of(&args[1], None)?;
-    let subject = Subject::new(text(&args[0])?);
+    let subject = Subject::new(text(&args[0])?)?;
     let group = usize::from(regex.groups > 0);
     let found = regex.find_at(&subject, 0)?.and_then(|groups| groups[group]);
     Ok(found.map_or(Value::Null, |of| Value::text(subject.part(of))))
@@ -110,7 +110,7 @@ fn replace(args: &[Value], numbers: Option<(usize, Option<usize>)>, flags: Optio
     };
     let (regex, everywhere) = regex_of(&args[1], flags)?;
     let nth = nth.unwrap_or(usize::from(!everywhere));
-    let subject = Subject::new(text(&args[0])?);
+    let subject = Subject::new(text(&args[0])?)?;
     let replacement = text(&args[2])?;
     let (mut out, mut copied) = (String::new(), 0);
     for (number, groups) in regex.matches(&subject, start - 1).enumerate() {
@@ -159,7 +159,7 @@ fn expand(replacement: &str, subject: &Subject<'_>, groups: &Groups, out: &mut S
 
 fn regexp_match(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     let regex = one_of(args, "regexp_match", args.get(2))?;
-    let subject = Subject::new(text(&args[0])?);
+    let subject = Subject::new(text(&args[0])?)?;
     let found = regex.find_at(&subject, 0)?;
     Ok(found.map_or(Value::Null, |groups| texts(&regex, &subject, &groups)))
 }
@@ -167,7 +167,7 @@ fn regexp_match(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
 /// An array of each match; of the first one without the flag g.
 pub(super) fn regexp_matches(args: &[Value]) -> Result<Vec<Value>, SqlError> {
     let (regex, everywhere) = regex_of(&args[1], args.get(2))?;
-    let subject = Subject::new(text(&args[0])?);
+    let subject = Subject::new(text(&args[0])?)?;
     let count = if everywhere { usize::MAX } else { 1 };
     let found = regex.matches(&subject, 0).take(count);
     found.map(|groups| Ok(texts(&regex, &subject, &groups?))).collect()
@@ -176,7 +176,7 @@ pub(super) fn regexp_matches(args: &[Value]) -> Result<Vec<Value>, SqlError> {
 /// Empty matches at the ends of the text, and at the end of another match, separate nothing.
 fn split(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     let regex = one_of(args, "regexp_split_to_array", args.get(2))?;
-    let subject = Subject::new(text(&args[0])?);
+    let subject = Subject::new(text(&args[0])?)?;
     let (mut parts, mut start, mut last) = (Vec::new(), 0, 0);
     for groups in regex.matches(&subject, 0) {
         let Some((from, to)) = groups?[0] else { continue };
@@ -193,7 +193,7 @@ fn split(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
 fn count(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     let start = at_least(args, 2, "start", 1, 1)?;
     let regex = one_of(args, "regexp_count", args.get(3))?;
-    let subject = Subject::new(text(&args[0])?);
+    let subject = Subject::new(text(&args[0])?)?;
     let count = regex.matches(&subject, start - 1).try_fold(0, |count, one| one.map(|_| count + 1))?;
     Ok(Value::Int(count))
 }
@@ -216,7 +216,7 @@ fn substr(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     let (start, nth) = (at_least(args, 2, "start", 1, 1)?, at_least(args, 3, "n", 1, 1)?);
     let group = at_least(args, 5, "subexpr", 0, 0)?;
     let regex = one_of(args, "regexp_substr", args.get(4))?;
-    let subject = Subject::new(text(&args[0])?);
+    let subject = Subject::new(text(&args[0])?)?;
     let found = nth_of(regex.matches(&subject, start - 1), nth)?;
     let found = found.and_then(|groups| groups.get(group).copied().flatten());
     Ok(found.map_or(Value::Null, |of| Value::text(subject.part(of))))
@@ -230,7 +230,7 @@ fn instr(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     }
     let group = at_least(args, 6, "subexpr", 0, 0)?;
     let regex = one_of(args, "regexp_instr", args.get(5))?;
-    let subject = Subject::new(text(&args[0])?);
+    let subject = Subject::new(text(&args[0])?)?;
     let found = nth_of(regex.matches(&subject, start - 1), nth)?;
     let found = found.and_then(|groups| groups.get(group).copied().flatten());
     Ok(Value::Int(found.map_or(0, |(from, to)| if end == 1 { to + 1 } else { from + 1 } as i64)))

@@ -1,10 +1,12 @@
 //! String functions; positions and lengths count characters.
 
+use std::collections::{HashMap, HashSet};
+
 use super::arguments::{array, int, text};
 use super::{Arg, CallTypes, Function};
 use crate::arrays::type_of;
 use crate::error::{SqlError, SqlState};
-use crate::interrupt::room_for;
+use crate::interrupt::{check, room_for, room_for_more};
 use crate::sql_type::SqlType;
 use crate::text::{parse_text, to_text};
 use crate::value::Value;
@@ -30,13 +32,13 @@ pub(super) static FUNCTIONS: &[Function] = &[
     Function::new("substring", &[Text, Int4, Int4], Text, substring),
     Function::new("substring", &[Text, Int4], Text, substring),
     Function::new("left", &[Text, Int4], Text, |a, _| {
-        let (chars, n) = (chars(&a[0])?, int(&a[1])?);
-        Ok(string_of(&chars[..from_end(n, chars.len())]))
+        let (text, n) = (text(&a[0])?, int(&a[1])?);
+        Ok(Value::text(part(text, 0..from_end(n, count(text)))))
     }),
     Function::new("right", &[Text, Int4], Text, |a, _| {
-        let (chars, n) = (chars(&a[0])?, int(&a[1])?);
-        let kept = from_end(n, chars.len());
-        Ok(string_of(&chars[chars.len() - kept..]))
+        let (text, n) = (text(&a[0])?, int(&a[1])?);
+        let len = count(text);
+        Ok(Value::text(part(text, len - from_end(n, len)..len)))
     }),
     Function::new("lpad", &[Text, Int4, Text], Text, |a, _| pad(a, true)).optional(1),
     Function::new("rpad", &[Text, Int4, Text], Text, |a, _| pad(a, false)).optional(1),
@@ -87,12 +89,20 @@ pub(super) static FUNCTIONS: &[Function] = &[
         .accepts_null(),
 ];
 
-fn chars(value: &Value) -> Result<Vec<char>, SqlError> {
-    Ok(text(value)?.chars().collect())
+/// Number of characters.
+fn count(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.chars().count() }
 }
 
-fn string_of(chars: &[char]) -> Value {
-    Value::text(chars.iter().collect::<String>())
+/// The characters with these numbers.
+fn part(text: &str, range: std::ops::Range<usize>) -> &str {
+    if text.is_ascii() {
+        return &text[range];
+    }
+    let mut bounds = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+    let start = bounds.nth(range.start).unwrap_or(text.len());
+    let end = if range.is_empty() { start } else { bounds.nth(range.len() - 1).unwrap_or(text.len()) };
+    &text[start..end]
 }
 
 fn lower(c: char) -> char {
@@ -142,9 +152,9 @@ pub(super) fn substring_range(
 }
 
 fn substring(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
-    let chars = chars(&args[0])?;
-    let count = args.get(2).map(int).transpose()?;
-    Ok(string_of(&chars[substring_range(int(&args[1])?, count, chars.len())?]))
+    let text = text(&args[0])?;
+    let wanted = args.get(2).map(int).transpose()?;
+    Ok(Value::text(part(text, substring_range(int(&args[1])?, wanted, count(text))?)))
 }
 
 /// Number of elements that `n` keeps: a negative number leaves so many out.
@@ -159,35 +169,52 @@ fn too_large() -> SqlError {
 }
 
 fn pad(args: &[Value], on_left: bool) -> Evaluated {
-    let chars = chars(&args[0])?;
+    let (whole, len) = (text(&args[0])?, count(text(&args[0])?));
     let wanted = int(&args[1])?.max(0) as usize;
     if wanted > SIZE_MAX {
         return Err(too_large());
     }
-    let fill: Vec<char> = args.get(2).map_or(Ok(" "), text)?.chars().collect();
-    if wanted <= chars.len() {
-        return Ok(string_of(&chars[..wanted]));
+    let fill = args.get(2).map_or(Ok(" "), text)?;
+    if wanted <= len {
+        return Ok(Value::text(part(whole, 0..wanted)));
     }
     if fill.is_empty() {
-        return Ok(string_of(&chars));
+        return Ok(args[0].clone());
     }
-    room_for(wanted)?;
-    let padding = fill.iter().cycle().take(wanted - chars.len());
-    let padded: String =
-        if on_left { padding.chain(&chars).collect() } else { chars.iter().chain(padding).collect() };
+    let (times, rest) = ((wanted - len) / count(fill), (wanted - len) % count(fill));
+    room_for(whole.len() + fill.len().saturating_mul(times + 1))?;
+    let mut padded = String::new();
+    if !on_left {
+        padded.push_str(whole);
+    }
+    (0..times).for_each(|_| padded.push_str(fill));
+    padded.push_str(part(fill, 0..rest));
+    if on_left {
+        padded.push_str(whole);
+    }
     Ok(Value::text(padded))
 }
 
 fn trim(args: &[Value], left: bool, right: bool) -> Evaluated {
-    let set: Vec<char> = args.get(1).map_or(Ok(" "), text)?.chars().collect();
     let mut trimmed = text(&args[0])?;
-    if left {
-        trimmed = trimmed.trim_start_matches(set.as_slice());
-    }
-    if right {
-        trimmed = trimmed.trim_end_matches(set.as_slice());
+    match args.get(1).map_or(Ok(" "), text)? {
+        " " => trimmed = trimmed_of(trimmed, left, right, |c| c == ' '),
+        set => {
+            let set: HashSet<char> = set.chars().collect();
+            trimmed = trimmed_of(trimmed, left, right, |c| set.contains(&c));
+        }
     }
     Ok(Value::text(trimmed))
+}
+
+fn trimmed_of(mut text: &str, left: bool, right: bool, is_in: impl Fn(char) -> bool) -> &str {
+    if left {
+        text = text.trim_start_matches(&is_in);
+    }
+    if right {
+        text = text.trim_end_matches(&is_in);
+    }
+    text
 }
 
 fn repeat(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
@@ -220,13 +247,17 @@ fn split_part(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     if n == 0 {
         return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "field position must not be zero"));
     }
-    let parts: Vec<&str> = match (whole, separator) {
-        ("", _) => Vec::new(),
-        (_, "") => vec![whole],
-        _ => whole.split(separator).collect(),
+    let at = (n.unsigned_abs() - 1) as usize;
+    let part = match (whole, separator) {
+        ("", _) => None,
+        (_, "") => (at == 0).then_some(whole),
+        // Places where separators overlap are found from the left.
+        _ if n > 0 => whole.split(separator).nth(at),
+        _ => {
+            let parts = whole.split(separator).count();
+            parts.checked_sub(at + 1).and_then(|at| whole.split(separator).nth(at))
+        }
     };
-    let at = if n > 0 { n - 1 } else { parts.len() as i64 + n };
-    let part = usize::try_from(at).ok().and_then(|at| parts.get(at)).copied();
     Ok(Value::text(part.unwrap_or("")))
 }
 
@@ -238,11 +269,19 @@ fn printed(value: &Value, ty: &SqlType) -> String {
     }
 }
 
+/// Appends to a value that is being made.
+fn push(joined: &mut String, separator: &str, part: &str) -> Result<(), SqlError> {
+    room_for_more(joined.len() + separator.len() + part.len(), separator.len() + part.len())?;
+    joined.push_str(separator);
+    joined.push_str(part);
+    Ok(())
+}
+
 fn concat(args: &[Value], types: &CallTypes<'_>) -> Evaluated {
     let mut joined = String::new();
     for (value, ty) in args.iter().zip(types.args) {
         if !value.is_null() {
-            joined.push_str(&printed(value, ty));
+            push(&mut joined, "", &printed(value, ty))?;
         }
     }
     Ok(Value::text(joined))
@@ -252,15 +291,12 @@ fn concat_ws(args: &[Value], types: &CallTypes<'_>) -> Evaluated {
     if args[0].is_null() {
         return Ok(Value::Null);
     }
-    let separator = text(&args[0])?;
-    let parts: Vec<String> = args
-        .iter()
-        .zip(types.args)
-        .skip(1)
-        .filter(|(value, _)| !value.is_null())
-        .map(|(value, ty)| printed(value, ty))
-        .collect();
-    Ok(Value::text(parts.join(separator)))
+    let (mut joined, mut between) = (String::new(), "");
+    for (value, ty) in args.iter().zip(types.args).skip(1).filter(|(value, _)| !value.is_null()) {
+        push(&mut joined, between, &printed(value, ty))?;
+        between = text(&args[0])?;
+    }
+    Ok(Value::text(joined))
 }
 
 fn chr(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
@@ -280,23 +316,26 @@ fn chr(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
 }
 
 fn translate(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
-    let (from, to) = (chars(&args[1])?, chars(&args[2])?);
-    let map = |c: char| match from.iter().position(|known| *known == c) {
-        None => Some(c),
-        Some(at) => to.get(at).copied(),
-    };
+    let mut known: HashMap<char, Option<char>> = HashMap::new();
+    let mut to = text(&args[2])?.chars();
+    for c in text(&args[1])?.chars() {
+        let instead = to.next();
+        known.entry(c).or_insert(instead);
+    }
+    let map = |c: char| known.get(&c).copied().unwrap_or(Some(c));
     Ok(Value::text(text(&args[0])?.chars().filter_map(map).collect::<String>()))
 }
 
 fn overlay(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
-    let (whole, new, from) = (chars(&args[0])?, chars(&args[1])?, int(&args[2])?);
-    let count = args.get(3).map_or(Ok(new.len() as i64), int)?;
+    let (whole, new, from) = (text(&args[0])?, text(&args[1])?, int(&args[2])?);
+    let (len, replaced) = (count(whole), args.get(3).map_or(Ok(count(new) as i64), int)?);
     if from <= 0 {
         return Err(SqlError::new(SqlState::SUBSTRING_ERROR, "negative substring length not allowed"));
     }
-    let before = &whole[..substring_range(1, Some(from - 1), whole.len())?.end];
-    let after = &whole[substring_range(from + count, None, whole.len())?];
-    Ok(Value::text(before.iter().chain(&new).chain(after).collect::<String>()))
+    let before = part(whole, substring_range(1, Some(from - 1), len)?);
+    let after = part(whole, substring_range(from + replaced, None, len)?);
+    room_for(before.len() + new.len() + after.len())?;
+    Ok(Value::text([before, new, after].concat()))
 }
 
 /// In quotes, doubled inside; with backslashes the `E'…'` form.
@@ -545,20 +584,24 @@ fn string_to_array(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
         return Ok(Value::Null);
     }
     let whole = text(&args[0])?;
-    let parts: Vec<String> = match &args[1] {
-        _ if whole.is_empty() => Vec::new(),
-        Value::Null => whole.chars().map(String::from).collect(),
+    let parts: Box<dyn Iterator<Item = &str>> = match &args[1] {
+        _ if whole.is_empty() => Box::new(std::iter::empty()),
+        Value::Null => Box::new(whole.char_indices().map(|(at, c)| &whole[at..at + c.len_utf8()])),
         separator => match text(separator)? {
-            "" => vec![whole.to_owned()],
-            separator => whole.split(separator).map(str::to_owned).collect(),
+            "" => Box::new(std::iter::once(whole)),
+            separator => Box::new(whole.split(separator)),
         },
     };
     let null = match args.get(2) {
         Some(Value::Text(null)) => Some(null.as_str()),
         _ => None,
     };
-    let value = |part: String| if null == Some(part.as_str()) { Value::Null } else { Value::text(part) };
-    Ok(text_array(parts.into_iter().map(value).collect()))
+    let mut values = Vec::new();
+    for part in parts {
+        check()?;
+        values.push(if null == Some(part) { Value::Null } else { Value::text(part) });
+    }
+    Ok(text_array(values))
 }
 
 fn array_to_string(args: &[Value], types: &CallTypes<'_>) -> Evaluated {
@@ -574,10 +617,14 @@ fn array_to_string(args: &[Value], types: &CallTypes<'_>) -> Evaluated {
         Some(Value::Text(null)) => Some(null.as_str()),
         _ => None,
     };
-    let item = |value: &Value| match value {
-        Value::Null => null.map(str::to_owned),
-        value => Some(printed(value, element)),
-    };
-    let items: Vec<String> = array.values.iter().filter_map(item).collect();
-    Ok(Value::text(items.join(separator)))
+    let (mut joined, mut between) = (String::new(), "");
+    for value in &array.values {
+        match (value, null) {
+            (Value::Null, None) => continue,
+            (Value::Null, Some(null)) => push(&mut joined, between, null)?,
+            (value, _) => push(&mut joined, between, &printed(value, element))?,
+        }
+        between = separator;
+    }
+    Ok(Value::text(joined))
 }

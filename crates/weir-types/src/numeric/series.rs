@@ -10,6 +10,7 @@ use super::{
     overflow, power_of_ten,
 };
 use crate::error::{SqlError, SqlState};
+use crate::interrupt::check_work;
 
 /// Natural logarithm to decimal digits.
 const LOG10_E: f64 = std::f64::consts::LOG10_E;
@@ -36,24 +37,31 @@ fn fixed((mantissa, scale): (&BigInt, i64), digits: i64) -> BigInt {
 }
 
 /// ln of a positive number, as fixed point with `digits` decimals.
-fn ln_fixed(mantissa: &BigInt, scale: i64, digits: i64) -> BigInt {
+fn ln_fixed(mantissa: &BigInt, scale: i64, digits: i64) -> Result<BigInt, SqlError> {
     let exponent = mantissa.magnitude().to_string().len() as i64 - scale;
     let working = digits + 25;
     // Normalised to [0.1, 1), so that the precision does not depend on the magnitude.
     let normal = fixed((mantissa, scale + exponent), working);
-    let mut result = ln_near_one(normal, working);
+    let mut result = ln_near_one(normal, working)?;
     if exponent != 0 {
         let tenth = power_of_ten((working - 1) as u32);
-        result -= ln_near_one(tenth, working) * exponent;
+        result -= ln_near_one(tenth, working)? * exponent;
     }
-    divide_rounded(&result, &power_of_ten(25))
+    Ok(divide_rounded(&result, &power_of_ten(25)))
 }
 
-fn ln_near_one(mut x: BigInt, digits: i64) -> BigInt {
+/// Checks before one round of a series: a multiplication and a division of numbers of so many digits.
+fn check_round(digits: i64) -> Result<(), SqlError> {
+    let words = digits as usize / 19;
+    check_work(words * words / 256)
+}
+
+fn ln_near_one(mut x: BigInt, digits: i64) -> Result<BigInt, SqlError> {
     let one = power_of_ten(digits as u32);
     let mut doublings = 0u32;
     let bound = &one / 50;
     while (&x - &one).abs() > bound {
+        check_round(digits)?;
         x = (&x * &one).sqrt();
         doublings += 1;
     }
@@ -62,15 +70,16 @@ fn ln_near_one(mut x: BigInt, digits: i64) -> BigInt {
     let square = &z * &z / &one;
     let (mut term, mut sum, mut n) = (z.clone(), z, 1u32);
     while !term.is_zero() {
+        check_round(digits)?;
         term = term * &square / &one;
         n += 2;
         sum += &term / n;
     }
-    (sum * 2) << doublings
+    Ok((sum * 2) << doublings)
 }
 
 /// `e^x` for a fixed-point `x` with `digits` decimals, as fixed point with the same decimals.
-fn exp_fixed(x: &BigInt, digits: i64, integer_digits: i64) -> BigInt {
+fn exp_fixed(x: &BigInt, digits: i64, integer_digits: i64) -> Result<BigInt, SqlError> {
     let working = digits + integer_digits.max(0) + 30;
     let one = power_of_ten(working as u32);
     let mut halvings = 0u32;
@@ -81,14 +90,16 @@ fn exp_fixed(x: &BigInt, digits: i64, integer_digits: i64) -> BigInt {
     }
     let (mut term, mut sum, mut n) = (one.clone(), one.clone(), 1u32);
     while !term.is_zero() {
+        check_round(working)?;
         term = term * &reduced / &one / n;
         sum += &term;
         n += 1;
     }
     for _ in 0..halvings {
+        check_round(working)?;
         sum = &sum * &sum / &one;
     }
-    divide_rounded(&sum, &power_of_ten((working - digits) as u32))
+    Ok(divide_rounded(&sum, &power_of_ten((working - digits) as u32)))
 }
 
 /// PostgreSQL's estimate_ln_dweight: the decimal weight of ln(x).
@@ -164,7 +175,7 @@ impl Numeric {
         }
         let digits = wanted + 10;
         let x = fixed((&mantissa, scale), digits.max(scale));
-        rounded(&exp_fixed(&x, digits.max(scale), weight as i64), digits.max(scale), wanted)
+        rounded(&exp_fixed(&x, digits.max(scale), weight as i64)?, digits.max(scale), wanted)
     }
 
     /// 2201E for zero and negative numbers.
@@ -173,7 +184,7 @@ impl Numeric {
             return Ok(self.clone());
         };
         let wanted = result_scale(MIN_SIGNIFICANT_DIGITS - ln_weight(&mantissa, scale), scale);
-        rounded(&ln_fixed(&mantissa, scale, wanted + 5), wanted + 5, wanted)
+        rounded(&ln_fixed(&mantissa, scale, wanted + 5)?, wanted + 5, wanted)
     }
 
     /// Logarithm of `self` to the given base.
@@ -190,11 +201,11 @@ impl Numeric {
         let weight = ln_weight(&x, x_scale) - ln_weight(&b, b_scale);
         let wanted = result_scale(MIN_SIGNIFICANT_DIGITS - weight, x_scale.max(b_scale));
         let digits = wanted + 40;
-        let denominator = ln_fixed(&b, b_scale, digits);
+        let denominator = ln_fixed(&b, b_scale, digits)?;
         if denominator.is_zero() {
             return Err(division_by_zero());
         }
-        let quotient = ln_fixed(&x, x_scale, digits) * power_of_ten(digits as u32) / denominator;
+        let quotient = ln_fixed(&x, x_scale, digits)? * power_of_ten(digits as u32) / denominator;
         rounded(&quotient, digits, wanted)
     }
 
@@ -237,7 +248,7 @@ impl Numeric {
             return Numeric::from_big(BigInt::zero(), MIN_SIGNIFICANT_DIGITS);
         }
         let odd = !exponent.rem(&Numeric::from_i64(2))?.is_zero();
-        let ln = ln_approximate(&base, base_scale) * exponent.to_f64();
+        let ln = ln_approximate(&base, base_scale)? * exponent.to_f64();
         if ln.abs() > 2000.0 * 3.01 && ln < 0.0 {
             return Numeric::from_big(BigInt::zero(), MAX_DISPLAY_SCALE);
         }
@@ -247,9 +258,9 @@ impl Numeric {
         }
         let wanted = result_scale(MIN_SIGNIFICANT_DIGITS - weight as i64, base_scale.max(power_scale));
         let digits = wanted + weight.max(0.0) as i64 + power.magnitude().to_string().len() as i64 + 15;
-        let ln = ln_fixed(&base.abs(), base_scale, digits);
+        let ln = ln_fixed(&base.abs(), base_scale, digits)?;
         let x = divide_rounded(&(ln * &power), &power_of_ten(power_scale as u32));
-        let result = exp_fixed(&x, digits, weight as i64);
+        let result = exp_fixed(&x, digits, weight as i64)?;
         let result = if base.is_negative() && odd { -result } else { result };
         rounded(&result, digits, wanted)
     }
@@ -295,9 +306,9 @@ fn negative_root() -> SqlError {
     )
 }
 
-fn ln_approximate(mantissa: &BigInt, scale: i64) -> f64 {
-    let fixed = ln_fixed(&mantissa.abs(), scale, 20);
-    fixed.to_f64().unwrap_or(0.0) / 1e20
+fn ln_approximate(mantissa: &BigInt, scale: i64) -> Result<f64, SqlError> {
+    let fixed = ln_fixed(&mantissa.abs(), scale, 20)?;
+    Ok(fixed.to_f64().unwrap_or(0.0) / 1e20)
 }
 
 fn integer_power(base: &BigInt, base_scale: i64, n: i32, wanted: i64) -> Result<Numeric, SqlError> {
@@ -307,7 +318,7 @@ fn integer_power(base: &BigInt, base_scale: i64, n: i32, wanted: i64) -> Result<
     if base.is_zero() {
         return Numeric::from_big(BigInt::zero(), wanted);
     }
-    let weight = ln_approximate(base, base_scale) * f64::from(n) * LOG10_E;
+    let weight = ln_approximate(base, base_scale)? * f64::from(n) * LOG10_E;
     if weight > MAX_INTEGER_DIGITS as f64 {
         return Err(overflow());
     }

@@ -9,6 +9,9 @@ use num_traits::{Signed, Zero};
 use super::{BigNumeric, MAX_INTEGER_DIGITS, MAX_SCALE, Numeric, overflow, power_of_ten};
 use crate::error::{SqlError, SqlState};
 
+/// An exponent beyond it moves each digit of a text out of what a number has.
+const EXPONENT_MAX: i64 = 2_000_000_000;
+
 #[cold]
 fn invalid(text: &str) -> SqlError {
     SqlError::new(
@@ -67,22 +70,23 @@ fn from_digits(negative: bool, integer: &str, fraction: &str, exponent: i64) -> 
         return Ok(Numeric::Small { scale: fraction.len() as u8, mantissa });
     }
     let all = format!("{integer}{fraction}");
-    let mut mantissa: BigInt = all.parse().map_err(|_| invalid(&all))?;
+    let scale = fraction.len() as i64 - exponent.clamp(-EXPONENT_MAX, EXPONENT_MAX);
+    // Digits behind the first that is rounded away. Reading a number takes time with the square of its length.
+    let behind = (scale - MAX_SCALE - 1).clamp(0, all.len() as i64);
+    let scale = (scale - behind).min(MAX_SCALE + 1);
+    let digits = all[..all.len() - behind as usize].trim_start_matches('0');
+    if digits.is_empty() {
+        return Numeric::from_big(BigInt::zero(), scale.clamp(0, MAX_SCALE));
+    }
+    if digits.len() as i64 - scale > MAX_INTEGER_DIGITS {
+        return Err(overflow());
+    }
+    let mut mantissa: BigInt = digits.parse().map_err(|_| invalid(digits))?;
     if negative {
         mantissa = -mantissa;
     }
-    let scale = fraction.len() as i64 - exponent.clamp(-1_000_000, 1_000_000);
     if scale >= 0 {
-        if scale > MAX_SCALE + all.len() as i64 + 10 {
-            return Numeric::from_big(BigInt::zero(), MAX_SCALE);
-        }
         return Numeric::from_big(mantissa, scale);
-    }
-    if -scale > MAX_INTEGER_DIGITS && !mantissa.is_zero() {
-        return Err(overflow());
-    }
-    if mantissa.is_zero() {
-        return Ok(Numeric::ZERO);
     }
     Numeric::from_big(mantissa * power_of_ten(-scale as u32), 0)
 }

@@ -567,8 +567,8 @@ pub(crate) fn array_prepend(left: &Value, right: &Value) -> Result<Value, SqlErr
 
 fn contains(left: &Value, right: &Value) -> Result<Value, SqlError> {
     match (left, right) {
-        (Value::Jsonb(left), Value::Jsonb(right)) => Ok(Value::Bool(left.contains(right))),
-        (Value::Array(left), Value::Array(right)) => Ok(Value::Bool(arrays::contains(left, right))),
+        (Value::Jsonb(left), Value::Jsonb(right)) => left.contains(right).map(Value::Bool),
+        (Value::Array(left), Value::Array(right)) => arrays::contains(left, right).map(Value::Bool),
         _ => others(left, right),
     }
 }
@@ -579,7 +579,7 @@ fn contained_by(left: &Value, right: &Value) -> Result<Value, SqlError> {
 
 fn overlaps(left: &Value, right: &Value) -> Result<Value, SqlError> {
     match (left, right) {
-        (Value::Array(left), Value::Array(right)) => Ok(Value::Bool(arrays::overlaps(left, right))),
+        (Value::Array(left), Value::Array(right)) => arrays::overlaps(left, right).map(Value::Bool),
         _ => others(left, right),
     }
 }

@@ -1,7 +1,8 @@
 //! Operators of jsonb: concatenation, deletion and access by key or position.
 
+use std::collections::HashSet;
+
 use super::evaluate::others;
-use crate::compare::equal;
 use crate::error::{SqlError, SqlState};
 use crate::json;
 use crate::value::{Json, Value};
@@ -29,11 +30,18 @@ pub(super) fn json_concat(left: &Value, right: &Value) -> Result<Value, SqlError
 pub(super) fn json_delete(left: &Value, right: &Value) -> Result<Value, SqlError> {
     let Value::Jsonb(json) = left else { return others(left, right) };
     let scalar = || Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "cannot delete from scalar"));
-    let is_key = |key: &str| match right {
-        Value::Text(text) => text.as_str() == key,
-        Value::Array(keys) => keys.values.iter().any(|value| equal(value, &Value::text(key))),
-        _ => false,
+    let named = match right {
+        Value::Array(keys) => &keys.values[..],
+        one => std::slice::from_ref(one),
     };
+    let keys: HashSet<&str> = named
+        .iter()
+        .filter_map(|key| match key {
+            Value::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    let is_key = |key: &str| keys.contains(key);
     Ok(Value::jsonb(match (&**json, right) {
         (_, Value::Null | Value::Deferred) => return others(left, right),
         (Json::Object(_), Value::Int(_)) => {

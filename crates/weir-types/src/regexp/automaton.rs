@@ -3,9 +3,13 @@
 use super::parse::too_complex;
 use super::{Assert, Ast, Item, Set};
 use crate::error::SqlError;
+use crate::interrupt::check_work;
 
 /// More states would be too slow to be of use.
 const STATES_MAX: usize = 20_000;
+
+/// States that are gone through in the time of one check.
+const STATES_PER_CHECK: usize = 16;
 
 #[derive(Debug)]
 enum State {
@@ -38,8 +42,12 @@ fn size(ast: &Ast) -> usize {
 }
 
 impl Automaton {
-    pub(super) fn check_size(ast: &Ast) -> Result<(), SqlError> {
-        if size(ast) > STATES_MAX { Err(too_complex()) } else { Ok(()) }
+    /// Number of its states, about.
+    pub(super) fn check_size(ast: &Ast) -> Result<usize, SqlError> {
+        match size(ast) {
+            size if size > STATES_MAX => Err(too_complex()),
+            size => Ok(size),
+        }
     }
 
     pub(super) fn new(ast: &Ast, insensitive: bool) -> Automaton {
@@ -90,39 +98,55 @@ impl Automaton {
     }
 
     /// The last place, up to `limit`, where a match that begins there may end.
-    pub(super) fn longest(&self, text: &[char], begin: usize, limit: usize) -> Option<usize> {
+    ///
+    /// # Errors
+    /// The statement is to end.
+    pub(super) fn longest(&self, text: &[char], begin: usize, limit: usize) -> Result<Option<usize>, SqlError> {
         let mut last = None;
         self.run(text, (begin, limit), false, &mut |end| {
             last = Some(end);
             false
-        });
-        last
+        })?;
+        Ok(last)
     }
 
     /// The first place from `min` up to `max`.
-    pub(super) fn shortest(&self, text: &[char], begin: usize, min: usize, max: usize) -> Option<usize> {
+    pub(super) fn shortest(&self, text: &[char], begin: usize, min: usize, max: usize) -> Result<Option<usize>, SqlError> {
         let mut first = None;
         self.run(text, (begin, max), false, &mut |end| {
             if end >= min {
                 first = Some(end);
             }
             first.is_some()
-        });
-        first
+        })?;
+        Ok(first)
     }
 
-    pub(super) fn matches(&self, text: &[char], (begin, end): (usize, usize)) -> bool {
-        self.shortest(text, begin, end, end) == Some(end)
+    pub(super) fn matches(&self, text: &[char], (begin, end): (usize, usize)) -> Result<bool, SqlError> {
+        Ok(self.shortest(text, begin, end, end)? == Some(end))
+    }
+
+    /// Whether a match begins at that place or behind it.
+    ///
+    /// # Errors
+    /// The statement is to end.
+    pub(super) fn occurs(&self, text: &[char], start: usize) -> Result<bool, SqlError> {
+        let mut found = false;
+        self.run(text, (start, text.len()), true, &mut |_| {
+            found = true;
+            true
+        })?;
+        Ok(found)
     }
 
     /// Whether anything that ends there matches.
-    fn ends_at(&self, text: &[char], end: usize) -> bool {
+    fn ends_at(&self, text: &[char], end: usize) -> Result<bool, SqlError> {
         let mut found = false;
         self.run(text, (0, end), true, &mut |at| {
             found |= at == end;
             found
-        });
-        found
+        })?;
+        Ok(found)
     }
 
     /// Says every place where a match may end, until that is enough. `anywhere`: it may begin at each place.
@@ -132,7 +156,7 @@ impl Automaton {
         (begin, limit): (usize, usize),
         anywhere: bool,
         ends: &mut dyn FnMut(usize) -> bool,
-    ) {
+    ) -> Result<(), SqlError> {
         let mut marks = vec![usize::MAX; self.states.len()];
         let (mut now, mut next) = (Vec::new(), Vec::new());
         let mut todo = vec![self.start];
@@ -140,13 +164,14 @@ impl Automaton {
             if anywhere && at > begin {
                 todo.push(self.start);
             }
-            let matched = self.close(text, at, &mut todo, &mut marks, &mut now);
+            let matched = self.close(text, at, &mut todo, &mut marks, &mut now)?;
             if matched && ends(at) {
-                return;
+                return Ok(());
             }
             if at == limit || now.is_empty() && !anywhere {
-                return;
+                return Ok(());
             }
+            check_work(now.len() / STATES_PER_CHECK)?;
             for &state in &now {
                 if let State::Set(set, to) = &self.states[state]
                     && set.has(text[at], self.insensitive)
@@ -157,6 +182,7 @@ impl Automaton {
             now.clear();
             std::mem::swap(&mut todo, &mut next);
         }
+        Ok(())
     }
 
     /// All states that are reached without a character; whether the end is among them.
@@ -167,7 +193,7 @@ impl Automaton {
         todo: &mut Vec<usize>,
         marks: &mut [usize],
         now: &mut Vec<usize>,
-    ) -> bool {
+    ) -> Result<bool, SqlError> {
         let mut matched = false;
         while let Some(state) = todo.pop() {
             if std::mem::replace(&mut marks[state], at) == at {
@@ -181,8 +207,8 @@ impl Automaton {
                 State::Assert(..) => {}
                 State::Look { ahead, negated, of, next } => {
                     let found = match ahead {
-                        true => of.shortest(text, at, at, text.len()).is_some(),
-                        false => of.ends_at(text, at),
+                        true => of.shortest(text, at, at, text.len())?.is_some(),
+                        false => of.ends_at(text, at)?,
                     };
                     if found != *negated {
                         todo.push(*next);
@@ -190,7 +216,7 @@ impl Automaton {
                 }
             }
         }
-        matched
+        Ok(matched)
     }
 }
 

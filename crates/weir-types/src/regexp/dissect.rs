@@ -69,7 +69,7 @@ impl Part {
             Kind::Concat(parts) => concat(parts, text, (begin, end), groups)?,
             Kind::Alternatives(list) => {
                 for one in list {
-                    if one.automaton().matches(text, (begin, end))
+                    if one.automaton().matches(text, (begin, end))?
                         && one.dissect(text, (begin, end), groups)?
                     {
                         return Ok(true);
@@ -131,11 +131,11 @@ fn concat(
     loop {
         check()?;
         let middle = match shorter {
-            true => left.automaton().shortest(text, begin, limit, end),
-            false => left.automaton().longest(text, begin, limit),
+            true => left.automaton().shortest(text, begin, limit, end)?,
+            false => left.automaton().longest(text, begin, limit)?,
         };
         let Some(middle) = middle else { return Ok(false) };
-        if right.automaton().matches(text, (middle, end)) {
+        if right.automaton().matches(text, (middle, end))? {
             if left.dissect(text, (begin, middle), groups)? && right.dissect(text, (middle, end), groups)? {
                 return Ok(true);
             }
@@ -201,7 +201,7 @@ impl Search<'_> {
             check()?;
             let start = ends[ends.len() - 1];
             let k = ends.len();
-            let found = inner.automaton().longest(text, start, limit);
+            let found = inner.automaton().longest(text, start, limit)?;
             let mut last = k - 1;
             if let Some(at) = found {
                 ends.push(at);
@@ -251,7 +251,7 @@ impl Search<'_> {
             if k >= max {
                 limit = end;
             }
-            let found = inner.automaton().shortest(text, start, limit, end);
+            let found = inner.automaton().shortest(text, start, limit, end)?;
             let mut last = k - 1;
             if let Some(at) = found {
                 ends.push(at);

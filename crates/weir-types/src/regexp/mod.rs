@@ -13,10 +13,13 @@ use std::rc::Rc;
 
 use self::automaton::Automaton;
 use crate::error::{SqlError, SqlState};
-use crate::interrupt::check;
+use crate::interrupt::{check, memory_for};
 
 /// Number of compiled expressions that a thread keeps.
 const CACHED_MAX: usize = 32;
+
+/// Product of characters and states up to which a text is searched without a check.
+const FINDER_WORK_MAX: usize = 1 << 28;
 
 /// Options, as letters give them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -260,6 +263,8 @@ pub struct Regex {
     pub groups: usize,
     insensitive: bool,
     refers: bool,
+    /// States of its automaton, about.
+    size: usize,
     /// Finds where a match begins, if there is one; none: it cannot tell.
     finder: OnceCell<Option<regex::Regex>>,
 }
@@ -268,24 +273,33 @@ pub struct Regex {
 pub struct Subject<'t> {
     text: &'t str,
     pub chars: Vec<char>,
+    /// The byte at which each character begins; none if each has one byte.
+    begins: Vec<u32>,
 }
 
 impl<'t> Subject<'t> {
-    pub fn new(text: &'t str) -> Subject<'t> {
-        Subject { text, chars: text.chars().collect() }
+    /// # Errors
+    /// The statement may not take so much memory.
+    pub fn new(text: &'t str) -> Result<Subject<'t>, SqlError> {
+        memory_for(text.len() * size_of::<char>())?;
+        let begins = match text.is_ascii() {
+            true => Vec::new(),
+            false => text.char_indices().map(|(at, _)| at as u32).collect(),
+        };
+        Ok(Subject { text, chars: text.chars().collect(), begins })
     }
 
     fn byte_of(&self, at: usize) -> usize {
-        match self.text.len() == self.chars.len() {
+        match self.begins.is_empty() {
             true => at,
-            false => self.chars[..at].iter().map(|c| c.len_utf8()).sum(),
+            false => self.begins.get(at).map_or(self.text.len(), |begin| *begin as usize),
         }
     }
 
     fn char_at(&self, byte: usize) -> usize {
-        match self.text.len() == self.chars.len() {
+        match self.begins.is_empty() {
             true => byte,
-            false => self.text[..byte].chars().count(),
+            false => self.begins.partition_point(|begin| (*begin as usize) < byte),
         }
     }
 
@@ -319,10 +333,10 @@ impl Regex {
     fn new(pattern: &str, flags: Flags) -> Result<Regex, SqlError> {
         let parsed = parse::parse(pattern, flags)?;
         let insensitive = parsed.flags.insensitive;
-        Automaton::check_size(&parsed.tree.ast)?;
+        let size = Automaton::check_size(&parsed.tree.ast)?;
         let (groups, refers) = (parsed.groups, parsed.refers);
         let whole = dissect::Part::new(parsed.tree, insensitive);
-        Ok(Regex { whole, groups, insensitive, refers, finder: OnceCell::new() })
+        Ok(Regex { whole, groups, insensitive, refers, size, finder: OnceCell::new() })
     }
 
     fn finder(&self) -> Option<&regex::Regex> {
@@ -340,9 +354,15 @@ impl Regex {
     /// The statement is to end.
     pub fn is_match(&self, text: &str) -> Result<bool, SqlError> {
         match self.finder() {
-            Some(finder) => Ok(finder.is_match(text)),
-            None => Ok(self.find_at(&Subject::new(text), 0)?.is_some()),
+            Some(finder) if !self.is_too_long(text) => Ok(finder.is_match(text)),
+            Some(_) => self.whole.automaton().occurs(&Subject::new(text)?.chars, 0),
+            None => Ok(self.find_at(&Subject::new(text)?, 0)?.is_some()),
         }
+    }
+
+    /// Whether the finder, which makes no checks, could need long: at worst it goes through all states at each character.
+    fn is_too_long(&self, text: &str) -> bool {
+        text.len().saturating_mul(self.size) > FINDER_WORK_MAX
     }
 
     /// The first match that begins at or behind a character.
@@ -352,7 +372,11 @@ impl Regex {
     pub fn find_at(&self, subject: &Subject<'_>, start: usize) -> Result<Option<Groups>, SqlError> {
         let text = &subject.chars[..];
         let (mut first, mut last) = (start, text.len());
-        if let Some(finder) = self.finder() {
+        if self.is_too_long(subject.text) {
+            if !self.refers && !self.whole.automaton().occurs(text, start)? {
+                return Ok(None);
+            }
+        } else if let Some(finder) = self.finder() {
             let Some(found) = finder.find_at(subject.text, subject.byte_of(start)) else { return Ok(None) };
             (first, last) = (subject.char_at(found.start()), subject.char_at(found.start()));
         }
@@ -371,8 +395,8 @@ impl Regex {
         loop {
             check()?;
             let end = match shorter {
-                true => automaton.shortest(text, begin, limit, text.len()),
-                false => automaton.longest(text, begin, limit),
+                true => automaton.shortest(text, begin, limit, text.len())?,
+                false => automaton.longest(text, begin, limit)?,
             };
             let Some(end) = end else { return Ok(None) };
             let mut groups: Groups = vec![None; self.groups + 1];
