@@ -30,6 +30,16 @@ fn leaderless() -> Profile {
     Profile { leader_crash_ms: 60, crash_ms: 100, down_ms: 300, client_crash_ms: 0, ..Profile::hard() }
 }
 
+/// Messages are lost, so that replicas differ in what they have, and leaders die.
+fn ragged() -> Profile {
+    Profile { lost: 200, disk_ms: 5, ..leaderless() }
+}
+
+/// Leaders are cut off, and clients still reach them.
+fn islands() -> Profile {
+    Profile { partition_ms: 80, crash_ms: 0, leader_crash_ms: 0, client_crash_ms: 0, ..Profile::hard() }
+}
+
 macro_rules! bugs {
     ($protocol:ident: $($name:ident: $profile:expr;)*) => {
         $(#[test] fn $name() {
@@ -41,7 +51,7 @@ macro_rules! bugs {
 bugs! {
     LockStore:
     commits_alone: leaderless();
-    starts_with_own_log: leaderless();
+    starts_with_own_log: ragged();
     releases_at_prepare: Profile::calm();
     forgets_prepared: leaderless();
     terminates_alone: Profile::hard();
@@ -50,8 +60,8 @@ bugs! {
 
 bugs! {
     Granola:
-    ignores_leases: leaderless();
+    ignores_leases: Profile { skew_ms: 100, ..islands() };
     executes_before_votes: Profile::calm();
-    proposes_unresolved: leaderless();
-    votes_early: leaderless();
+    proposes_unresolved: Profile { skew_ms: 200, ..leaderless() };
+    votes_early: ragged();
 }

@@ -56,6 +56,12 @@ fn seeds_of_granola_hold() {
     hold(Granola { faults: NoFaults }, |profile| profile);
 }
 
+/// Granola's timestamps are of clocks. If they differ, it is serializable, and as strict as they are.
+#[test]
+fn granola_is_serializable_whatever_clocks_say() {
+    run(Granola { faults: NoFaults }, 0..40, |seed| Profile { skew_ms: 100, ..Profile::of_seed(seed) });
+}
+
 #[test]
 fn seeds_of_ordered_and_ordered_global_hold() {
     let independent = |profile| Profile { general: 0, ..profile };

@@ -9,6 +9,7 @@ use weir_core::ids::{CoordinatorId, ShardId, TxnId};
 use weir_core::lsn::{Lsn, Outgoing};
 use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::message::Party;
+use weir_ordered::packet::Index;
 
 use super::operation::{Answer, Key, Operation, Value};
 
@@ -37,7 +38,7 @@ impl<M> Effects<M> {
 }
 
 /// A replica of a shard.
-pub trait Server: Sized {
+pub trait Server: Sized + Debug {
     type Message: Clone + Debug;
     /// A change of its durable state.
     type Record: Clone + Debug;
@@ -49,8 +50,8 @@ pub trait Server: Sized {
     fn take_records(&mut self) -> Vec<Self::Record>;
     /// Whether it has the part of a leader now. A driver that looks for one to stop asks so.
     fn is_leader(&self) -> bool;
-    /// Whether it serves, and holds nothing of a transaction.
-    fn is_at_rest(&self) -> bool;
+    /// Length of its log, if it serves, has executed everything, and holds nothing of a transaction.
+    fn at_rest(&self) -> Option<Index>;
     /// All values but 0.
     fn values(&self) -> BTreeMap<Key, Value>;
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use weir_core::ids::{CoordinatorId, ShardId, TxnId};
 use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::message::Party;
+use weir_ordered::packet::Index;
 
 use super::machine::{self, Completed, Effects};
 use super::operation::{Answer, Key, Operation, Placement, Reads, Registers, Value};
@@ -61,8 +62,8 @@ impl machine::Server for Server {
         true
     }
 
-    fn is_at_rest(&self) -> bool {
-        true
+    fn at_rest(&self) -> Option<Index> {
+        Some(0)
     }
 
     fn values(&self) -> BTreeMap<Key, Value> {

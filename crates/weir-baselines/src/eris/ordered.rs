@@ -10,7 +10,7 @@ use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::failure_coordinator::{self, FailureCoordinator};
 use weir_ordered::faults::NoFaults;
 use weir_ordered::message::{Effects as OrderedEffects, Message as OrderedMessage, Party, SequencerId};
-use weir_ordered::packet::Transaction;
+use weir_ordered::packet::{Index, Transaction};
 use weir_ordered::replica::log::Entry;
 use weir_ordered::replica::{RecordOf, Replica, Status};
 use weir_ordered::sequencer::Sequencer;
@@ -39,6 +39,7 @@ pub enum Record {
 const SEQUENCER: SequencerId = 1;
 
 /// A party that is no client.
+#[derive(Debug)]
 pub enum Server {
     Replica { replica: Box<Replica<Registers>>, placement: Placement },
     Sequencer { sequencer: Sequencer, all: Option<Box<[ShardId]>> },
@@ -115,10 +116,10 @@ impl machine::Server for Server {
         matches!(self, Server::Replica { replica, .. } if replica.is_learner())
     }
 
-    fn is_at_rest(&self) -> bool {
-        let Server::Replica { replica, .. } = self else { return true };
+    fn at_rest(&self) -> Option<Index> {
+        let Server::Replica { replica, .. } = self else { return Some(0) };
         let end = replica.log().end();
-        replica.status() == Status::Normal && replica.synchronized() == end && replica.executed() == end
+        (replica.status() == Status::Normal && replica.executed() == end).then_some(end)
     }
 
     fn values(&self) -> Snapshot {

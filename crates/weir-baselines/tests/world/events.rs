@@ -125,6 +125,7 @@ impl<P: Checked> World<P> {
                 let share = self.chance.pick(&[150, 300, 500]);
                 let all: Vec<_> = self.cluster.all_replicas().collect();
                 self.island = all.into_iter().filter(|_| self.chance.per_mille(share)).collect();
+                self.is_remote = self.chance.per_mille(300);
                 let heal_ms = self.chance.between(20, 600);
                 self.schedule(heal_ms, Event::Heal);
                 self.schedule_fault(profile.partition_ms, Event::Partition);
@@ -134,7 +135,7 @@ impl<P: Checked> World<P> {
     }
 
     fn deliver(&mut self, from: Party, to: Party, message: MessageOf<P>) {
-        let now_ms = self.now_ms;
+        let now_ms = self.time_of(to);
         match to {
             Party::Client(id) => {
                 let mut completed = None;
@@ -156,7 +157,7 @@ impl<P: Checked> World<P> {
     }
 
     fn on_timer(&mut self, party: Party) {
-        let now_ms = self.now_ms;
+        let now_ms = self.time_of(party);
         match party {
             Party::Client(id) => self.step_client(id, |client, out| client.on_timer(now_ms, out)),
             _ => self.step_server(party, |server, out| server.on_timer(now_ms, out)),
@@ -228,7 +229,7 @@ impl<P: Checked> World<P> {
 
     /// Only replicas crash: what becomes of sequencers and failure coordinators is shown by the world of ordered transactions.
     fn restart(&mut self, party: Party) {
-        let (now_ms, cluster, protocol) = (self.now_ms, self.cluster, self.protocol);
+        let (now_ms, cluster, protocol) = (self.time_of(party), self.cluster, self.protocol);
         let (Party::Replica(id), Some(host)) = (party, self.servers.get_mut(&party)) else { return };
         host.restart(|start, disk| protocol.server(now_ms, id, cluster, start, disk));
     }

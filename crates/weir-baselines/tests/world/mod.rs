@@ -81,6 +81,10 @@ pub struct World<P: Checked> {
     is_faulty: bool,
     /// Replicas that are cut off from all others outside of this set.
     island: BTreeSet<ReplicaId>,
+    /// Whether clients do not reach the island, either.
+    is_remote: bool,
+    /// How far the clock of each server is ahead.
+    ahead_ms: BTreeMap<Party, u64>,
     servers: BTreeMap<Party, Host<P::Server>>,
     /// With the number of transactions that each has yet to begin.
     clients: BTreeMap<CoordinatorId, (P::Client, u32)>,
@@ -116,6 +120,8 @@ impl<P: Checked> World<P> {
             next_event: 0,
             is_faulty: true,
             island: BTreeSet::new(),
+            is_remote: false,
+            ahead_ms: BTreeMap::new(),
             servers: cluster.all_replicas().map(server).chain(services).collect(),
             clients: (1..=profile.clients).map(client).collect(),
             next_client: profile.clients + 1,
@@ -123,6 +129,9 @@ impl<P: Checked> World<P> {
             answered_ms: 0,
             counts: Counts::default(),
         };
+        for party in world.servers.keys() {
+            world.ahead_ms.insert(*party, world.chance.below(profile.skew_ms + 1));
+        }
         world.begin();
         world
     }
@@ -138,6 +147,11 @@ impl<P: Checked> World<P> {
             if at_ms > self.answered_ms.max(FAULTS_MS) + ANSWER_MS.max(20 * self.profile.disk_ms) {
                 let answered = self.counts.answered;
                 let what = if self.is_answered() { "servers do not come to rest" } else { "not all is answered" };
+                if std::env::var("WEIR_DEBUG").is_ok() {
+                    for (party, host) in &self.servers {
+                        eprintln!("{party:?} {:#?}", host.machine);
+                    }
+                }
                 return violation("liveness", format!("{what}; {answered} are answered"));
             }
         }
@@ -150,7 +164,15 @@ impl<P: Checked> World<P> {
     }
 
     fn is_at_rest(&self) -> bool {
-        self.servers.values().all(|host| host.machine.as_ref().is_some_and(Server::is_at_rest) && host.is_durable())
+        let at_rest = |party: &Party| {
+            let host = self.servers.get(party).filter(|host| host.is_durable())?;
+            host.machine.as_ref().and_then(Server::at_rest)
+        };
+        (0..self.cluster.shards).all(|shard| {
+            let mut group = self.cluster.group(shard).map(|id| at_rest(&Party::Replica(id)));
+            let first = group.next().flatten();
+            first.is_some() && group.all(|each| each == first)
+        })
     }
 
     fn check_end(&self) -> Result<(), Violation> {
@@ -170,12 +192,18 @@ impl<P: Checked> World<P> {
             }
             histories.insert(shard, of_shard.unwrap_or_default());
         }
-        self.history.check(&histories, &values, self.cluster)
+        // Clocks that differ may order transactions otherwise than they have happened.
+        self.history.check(&histories, &values, self.cluster, self.profile.skew_ms == 0)
     }
 
     fn history_of(&self, id: ReplicaId, disk: &[RecordOf<P>]) -> Vec<(TxnId, Operation)> {
         let observed = self.history.observed(id.shard);
         if observed.is_empty() { P::history(id, self.cluster, disk) } else { observed.to_vec() }
+    }
+
+    /// What a party takes for the time.
+    fn time_of(&self, party: Party) -> u64 {
+        self.now_ms + self.ahead_ms.get(&party).copied().unwrap_or(0)
     }
 
     fn step_server(&mut self, party: Party, step: impl FnOnce(&mut P::Server, &mut Effects<MessageOf<P>>)) {
@@ -219,7 +247,9 @@ impl<P: Checked> World<P> {
             return vec![delay_ms];
         }
         let is_in = |party| matches!(party, Party::Replica(id) if self.island.contains(&id));
-        if is_in(from) != is_in(to) || chance.per_mille(profile.lost) {
+        let is_client = matches!((from, to), (Party::Client(_), _) | (_, Party::Client(_)));
+        let is_cut = is_in(from) != is_in(to) && (self.is_remote || !is_client);
+        if is_cut || chance.per_mille(profile.lost) {
             return Vec::new();
         }
         let late_ms = if chance.per_mille(profile.late) { chance.between(5, 300) } else { 0 };

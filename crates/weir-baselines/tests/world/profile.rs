@@ -27,6 +27,8 @@ pub struct Profile {
     pub down_ms: u64,
     /// Longest time that a disk takes.
     pub disk_ms: u64,
+    /// Largest difference between the clocks of servers.
+    pub skew_ms: u64,
 }
 
 impl Profile {
@@ -48,6 +50,7 @@ impl Profile {
             partition_ms: 0,
             down_ms: 1,
             disk_ms: 2,
+            skew_ms: 0,
         }
     }
 
@@ -92,6 +95,7 @@ impl Profile {
             partition_ms,
             down_ms: chance.pick(&[20, 100, 400]),
             disk_ms: chance.pick(&[1, 3, 30]),
+            skew_ms: 0,
         }
     }
 }

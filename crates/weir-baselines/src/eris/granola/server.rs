@@ -97,7 +97,7 @@ impl<F: Faults> Server<F> {
     }
 
     fn on_request(&mut self, now_ms: u64, request: &Arc<Request>, out: &mut Out) {
-        if self.state.is_answered(request.txn) {
+        if self.is_forgotten(request.txn) {
             return;
         }
         match self.state.txn(request.txn).map(|state| &state.phase) {
@@ -165,6 +165,11 @@ impl<F: Faults> Server<F> {
         self.vr.lsn_of(self.vr.commit())
     }
 
+    /// Whether all participants have executed it for good, and the client has its answers. A client may have them of an earlier leader.
+    fn is_forgotten(&self, txn: TxnId) -> bool {
+        self.state.is_answered(txn) && self.state.txn(txn).is_none()
+    }
+
     /// The final timestamp is the highest proposal, once all are known.
     fn final_of(&self, txn: TxnId) -> Option<Timestamp> {
         let state = self.state.txn(txn)?;
@@ -203,7 +208,7 @@ impl<F: Faults> Server<F> {
     }
 
     fn on_vote(&mut self, shard: ShardId, txn: TxnId, proposal: Timestamp, out: &mut Out, now_ms: u64) {
-        if !self.vr.is_leader() || self.state.is_answered(txn) {
+        if !self.vr.is_leader() || self.is_forgotten(txn) {
             return;
         }
         self.highest_vote = self.highest_vote.max(proposal);
@@ -230,7 +235,7 @@ impl<F: Faults> Server<F> {
 
     fn on_ask(&mut self, now_ms: u64, from: ReplicaId, view: View, request: &Arc<Request>, out: &mut Out) {
         let txn = request.txn;
-        if !self.vr.has_lease(now_ms) || self.state.is_answered(txn) && self.state.txn(txn).is_none() {
+        if !self.vr.has_lease(now_ms) || self.is_forgotten(txn) {
             return;
         }
         let to = Party::Replica(from);
@@ -250,7 +255,7 @@ impl<F: Faults> Server<F> {
     fn on_reads(&mut self, now_ms: u64, shard: ShardId, txn: TxnId, reads: Reads, out: &mut Out) {
         let is_executed =
             self.state.txn(txn).is_some_and(|state| matches!(state.phase, Phase::Executed { .. }));
-        if self.vr.is_leader() && !self.state.is_answered(txn) && !is_executed {
+        if self.vr.is_leader() && !self.is_forgotten(txn) && !is_executed {
             self.reads.entry(txn).or_default().insert(shard, reads);
             self.try_reads(now_ms, txn, out);
         }
@@ -428,6 +433,9 @@ impl<F: Faults> machine::Server for Server<F> {
     type Record = Record;
 
     fn step(&mut self, now_ms: u64, from: Party, message: Message, out: &mut Out) {
+        if self.vr.is_leader() && self.led_view.is_none() {
+            self.settle(now_ms, out);
+        }
         match (from, message) {
             (Party::Replica(id), Message::Replication(message)) => self.vr.step(now_ms, id, message, out),
             (_, Message::Request(_) | Message::Ask { .. }) if !self.vr.is_leader() => {
@@ -474,13 +482,11 @@ impl<F: Faults> machine::Server for Server<F> {
         self.vr.is_leader()
     }
 
-    fn is_at_rest(&self) -> bool {
+    fn at_rest(&self) -> Option<Index> {
         let end = self.vr.log().end();
         let is_executed = |state: &TxnState| matches!(state.phase, Phase::Executed { .. });
-        self.vr.is_normal()
-            && self.state.executed() == end
-            && self.vr.commit() == end
-            && self.state.txns().all(|(_, state)| is_executed(state))
+        let is_over = self.state.executed() == end && self.state.txns().all(|(_, state)| is_executed(state));
+        (self.vr.is_normal() && is_over && self.vr.commit() == end).then_some(end)
     }
 
     fn values(&self) -> BTreeMap<Key, Value> {

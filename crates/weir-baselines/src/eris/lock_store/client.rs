@@ -16,7 +16,7 @@ use super::{Age, Message, Request};
 /// The longest time between two sendings, in intervals of other messages.
 const RESEND_INTERVALS_MAX: u64 = 8;
 /// How often the longest pause before the next attempt doubles.
-const DOUBLINGS_MAX: u32 = 5;
+const DOUBLINGS_MAX: u32 = 6;
 
 /// A client.
 #[derive(Clone, Debug)]

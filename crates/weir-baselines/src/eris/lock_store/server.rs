@@ -17,7 +17,7 @@ use super::state::{Phase, State, TxnState};
 use super::{Age, Entry, Message, Record, Request, Vote};
 
 /// A prepared transaction whose client says nothing for so many intervals between repetitions is finished by its participants.
-const SILENT_INTERVALS: u64 = 6;
+const SILENT_INTERVALS: u64 = 20;
 
 /// A replica of a shard.
 #[derive(Clone, Debug)]
@@ -321,6 +321,9 @@ impl<F: Faults> machine::Server for Server<F> {
     type Record = Record;
 
     fn step(&mut self, now_ms: u64, from: Party, message: Message, out: &mut Out) {
+        if self.vr.is_leader() && self.led_view.is_none() {
+            self.settle(now_ms, out);
+        }
         match (from, message) {
             (Party::Replica(id), Message::Replication(message)) => self.vr.step(now_ms, id, message, out),
             (Party::Client(_), Message::Request { view, request }) => self.on_request(from, view, &request, out),
@@ -352,9 +355,10 @@ impl<F: Faults> machine::Server for Server<F> {
         self.vr.is_leader()
     }
 
-    fn is_at_rest(&self) -> bool {
+    fn at_rest(&self) -> Option<Index> {
         let end = self.vr.log().end();
-        self.vr.is_normal() && self.state.executed() == end && self.vr.commit() == end && self.state.prepared().count() == 0
+        let is_executed = self.state.executed() == end && self.vr.commit() == end;
+        (self.vr.is_normal() && is_executed && self.state.prepared().count() == 0).then_some(end)
     }
 
     fn values(&self) -> BTreeMap<Key, Value> {

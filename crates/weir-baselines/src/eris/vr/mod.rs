@@ -20,6 +20,9 @@ use log::Log;
 /// Entries of one message to a follower that lacks some, at most.
 const ENTRIES_MAX: usize = 200;
 
+/// Messages that a follower keeps because those before them are on their way, at most.
+const EARLY_MAX: usize = 1_000;
+
 #[derive(Clone, Debug)]
 pub enum Message<E> {
     /// Leader to follower, also its heartbeat: the entries behind `after`. A majority has the log up to `commit`, all replicas up to `stable`.
@@ -80,6 +83,8 @@ pub struct Vr<E, F> {
     view_change_sent_ms: u64,
     /// Views begun since something was committed.
     views_begun: u32,
+    /// Entries that have come before those before them, by the index that they follow.
+    early: BTreeMap<Index, Vec<E>>,
     /// Index behind which entries have been replaced since the owner last asked.
     replaced: Option<Index>,
     stable: Index,
@@ -117,6 +122,7 @@ impl<E: Clone, F: Faults> Vr<E, F> {
             view_changes: BTreeMap::new(),
             view_change_sent_ms: now_ms,
             views_begun: 0,
+            early: BTreeMap::new(),
             replaced: None,
             stable: 0,
         };
@@ -343,9 +349,10 @@ impl<E: Clone, F: Faults> Vr<E, F> {
         self.heard_ms = now_ms;
         let end = self.log.end();
         let is_new = after + entries.len() as Index > end;
-        if after <= end {
-            entries.into_iter().skip((end - after) as usize).for_each(|entry| self.note(Record::Appended(entry)));
+        if after <= end || self.early.len() < EARLY_MAX {
+            self.early.insert(after, entries);
         }
+        self.append_early();
         let committed = commit.min(self.log.end());
         if committed > self.commit {
             (self.commit, self.views_begun) = (committed, 0);
@@ -356,6 +363,15 @@ impl<E: Clone, F: Faults> Vr<E, F> {
         let is_heartbeat = !is_new && after == self.log.end();
         if !is_heartbeat || self.stable < self.log.end() || self.lease_ms.is_some() {
             out.send_after(Party::Replica(from), message.into(), self.noted);
+        }
+    }
+
+    /// Appends what follows the log.
+    fn append_early(&mut self) {
+        while let Some(early) = self.early.first_entry().filter(|early| *early.key() <= self.log.end()) {
+            let (after, entries) = early.remove_entry();
+            let known = (self.log.end() - after) as usize;
+            entries.into_iter().skip(known).for_each(|entry| self.note(Record::Appended(entry)));
         }
     }
 

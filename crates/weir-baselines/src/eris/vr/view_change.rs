@@ -133,6 +133,7 @@ impl<E: Clone, F: Faults> Vr<E, F> {
         self.replaced = Some(self.replaced.unwrap_or(self.commit).min(self.commit));
         self.commit = self.commit.max(commit.min(self.log.end()));
         self.heard_ms = now_ms;
+        self.early.clear();
         self.view_changes.clear();
         self.acknowledged.clear();
         self.answered_ms.clear();
