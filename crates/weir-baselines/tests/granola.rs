@@ -59,6 +59,7 @@ fn coordinated_transactions_take_another_round() {
 #[test]
 fn contention_aborts_nothing() {
     let profile = Profile { keys: 4, clients: 20, transactions: 100, general: 0, ..Profile::calm() };
-    let counts = World::new(Granola { faults: NoFaults }, 1, profile).run().unwrap_or_else(|each| panic!("{each:?}"));
+    let counts =
+        World::new(Granola { faults: NoFaults }, 1, profile).run().unwrap_or_else(|each| panic!("{each:?}"));
     assert_eq!((counts.answered, counts.aborts), (2_000, 0));
 }

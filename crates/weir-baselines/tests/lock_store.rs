@@ -36,7 +36,9 @@ impl<F: Faults> Checked for LockStore<F> {
         for (index, entry) in log.iter().enumerate() {
             match entry {
                 Entry::Executed(request) => history.push((index, request)),
-                Entry::Prepared(request) => _ = prepared.insert((request.txn, request.attempt), (index, request)),
+                Entry::Prepared(request) => {
+                    _ = prepared.insert((request.txn, request.attempt), (index, request))
+                }
                 Entry::Finished { txn, attempt, commit: Some(_) } => {
                     history.extend(prepared.remove(&(*txn, *attempt)));
                 }
@@ -83,7 +85,10 @@ fn general_transactions_cost_the_same() {
 fn contention_aborts() {
     let aborts = |keys| {
         let profile = Profile { keys, clients: 10, transactions: 50, general: 0, ..Profile::calm() };
-        World::new(LockStore { faults: NoFaults }, 1, profile).run().unwrap_or_else(|violation| panic!("{violation:?}")).aborts
+        World::new(LockStore { faults: NoFaults }, 1, profile)
+            .run()
+            .unwrap_or_else(|violation| panic!("{violation:?}"))
+            .aborts
     };
     let (few, many) = (aborts(4), aborts(1_000));
     assert!(few > 300 && many < few / 10, "{few} aborts with 4 keys, {many} with 1,000");

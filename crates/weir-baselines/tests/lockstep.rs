@@ -46,7 +46,8 @@ impl<P: Checked> Lockstep<P> {
 
     fn send(&mut self, from: Party, out: Effects<MessageOf<P>>) {
         self.messages += out.messages.len() as u32;
-        self.under_way.extend(out.messages.into_iter().map(|Outgoing { to, message, .. }| (from, to, message)));
+        self.under_way
+            .extend(out.messages.into_iter().map(|Outgoing { to, message, .. }| (from, to, message)));
     }
 
     /// Runs one transaction alone.

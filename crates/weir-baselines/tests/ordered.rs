@@ -28,9 +28,9 @@ impl Checked for Ordered {
 
 /// Messages of an answered transaction in a calm cluster.
 fn messages(is_global: bool, shards: u16) -> f64 {
-    let profile =
-        Profile { shards, general: 0, keys: 64, transactions: 100, clients: 10, ..Profile::calm() };
-    let counts = World::new(Ordered { is_global }, 1, profile).run().unwrap_or_else(|each| panic!("{each:?}"));
+    let profile = Profile { shards, general: 0, keys: 64, transactions: 100, clients: 10, ..Profile::calm() };
+    let counts =
+        World::new(Ordered { is_global }, 1, profile).run().unwrap_or_else(|each| panic!("{each:?}"));
     counts.messages as f64 / counts.answered as f64
 }
 

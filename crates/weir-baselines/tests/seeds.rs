@@ -25,7 +25,12 @@ pub fn run<P: Checked>(protocol: P, few: Range<u64>, profile: impl Fn(u64) -> Pr
         match World::new(protocol, seed, profile(seed)).run() {
             Ok(counts) => total.add(&counts),
             Err(violation) => {
-                println!("{} seed {seed}: invariant {}: {}", protocol.name(), violation.invariant, violation.text);
+                println!(
+                    "{} seed {seed}: invariant {}: {}",
+                    protocol.name(),
+                    violation.invariant,
+                    violation.text
+                );
                 broken += 1;
             }
         }
@@ -42,7 +47,8 @@ fn hold<P: Checked>(protocol: P, change: impl Fn(Profile) -> Profile) {
     let hard = run(protocol, 0..20, |_| change(Profile::hard()));
     let mixed = run(protocol, 0..100, |seed| change(Profile::of_seed(seed)));
     assert!(hard.crashes > 100 && hard.replaced > 20 && mixed.crashes > 100, "no faults: {hard:?} {mixed:?}");
-    let again = |seed| World::new(protocol, seed, change(Profile::hard())).run().map_err(|violation| violation.text);
+    let again =
+        |seed| World::new(protocol, seed, change(Profile::hard())).run().map_err(|violation| violation.text);
     assert_eq!(again(1), again(1));
 }
 

@@ -20,11 +20,24 @@ pub struct NtUr;
 #[derive(Clone, Debug)]
 pub enum Message {
     /// Client to shard: what do others need of its keys?
-    Read { txn: TxnId, operation: Operation },
-    Reads { txn: TxnId, reads: Reads },
+    Read {
+        txn: TxnId,
+        operation: Operation,
+    },
+    Reads {
+        txn: TxnId,
+        reads: Reads,
+    },
     /// Client to shard: execute your part, with these values of others.
-    Execute { txn: TxnId, operation: Operation, reads: Reads },
-    Executed { txn: TxnId, answer: Answer },
+    Execute {
+        txn: TxnId,
+        operation: Operation,
+        reads: Reads,
+    },
+    Executed {
+        txn: TxnId,
+        answer: Answer,
+    },
 }
 
 /// A shard.
@@ -134,7 +147,13 @@ impl machine::Client for Client {
         txn
     }
 
-    fn step(&mut self, now_ms: u64, from: Party, message: Message, out: &mut Effects<Message>) -> Option<Completed> {
+    fn step(
+        &mut self,
+        now_ms: u64,
+        from: Party,
+        message: Message,
+        out: &mut Effects<Message>,
+    ) -> Option<Completed> {
         let Party::Replica(ReplicaId { shard, .. }) = from else { return None };
         match message {
             Message::Reads { txn, reads } => {

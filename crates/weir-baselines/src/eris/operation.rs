@@ -79,7 +79,10 @@ impl Operation {
         let operation = Operation(actions.into());
         let mut keys: Vec<_> = operation.accesses().map(|(key, _)| key).collect();
         keys.sort_unstable();
-        assert!(!keys.is_empty() && keys.is_sorted_by(|a, b| a < b), "an operation without keys, or with one twice");
+        assert!(
+            !keys.is_empty() && keys.is_sorted_by(|a, b| a < b),
+            "an operation without keys, or with one twice"
+        );
         operation
     }
 
@@ -170,7 +173,11 @@ impl Registers {
     pub fn part(&self, operation: &Operation, reads: &[(Key, Value)]) -> Part {
         let foreign = |key| reads.iter().find(|(of, _)| *of == key).map_or(0, |(_, value)| *value);
         let is_own = |key| self.placement.shard_of(key) == self.shard;
-        operation.part(self.shard, self.placement, |key| if is_own(key) { self.read(key) } else { foreign(key) })
+        operation.part(
+            self.shard,
+            self.placement,
+            |key| if is_own(key) { self.read(key) } else { foreign(key) },
+        )
     }
 
     pub fn write(&mut self, index: Index, writes: &[(Key, Value)]) {

@@ -72,7 +72,9 @@ impl Server {
             return true;
         };
         let packet = replica.log().get(reply.index).and_then(Entry::packet);
-        packet.is_none_or(|packet| packet.transaction.operation.participants(*placement).contains(&replica.id().shard))
+        packet.is_none_or(|packet| {
+            packet.transaction.operation.participants(*placement).contains(&replica.id().shard)
+        })
     }
 }
 
@@ -213,7 +215,9 @@ impl machine::Protocol for Ordered {
                     Record::Replica(_) => None,
                 });
                 let records: Vec<_> = records.collect();
-                Some(Server::Coordinator(Box::new(FailureCoordinator::new(now_ms, cluster, NoFaults, &records))))
+                Some(Server::Coordinator(Box::new(FailureCoordinator::new(
+                    now_ms, cluster, NoFaults, &records,
+                ))))
             }
             Party::Client(_) | Party::Replica(_) => None,
         }

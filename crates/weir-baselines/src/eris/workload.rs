@@ -86,7 +86,10 @@ impl Generator {
             let second = self.key_elsewhere(first);
             return match self.workload.kind {
                 Kind::Crmw => Operation::new([Action::Swap(first, second)]),
-                _ => Operation::new([Action::Modify(first, self.value()), Action::Modify(second, self.value())]),
+                _ => Operation::new([
+                    Action::Modify(first, self.value()),
+                    Action::Modify(second, self.value()),
+                ]),
             };
         }
         let reads = self.chance.next_u64() % 2 == 0;
@@ -148,7 +151,8 @@ fn cumulated(keys: u64, exponent: f64) -> std::sync::Arc<[f64]> {
 mod unit_tests {
     use super::*;
 
-    const WORKLOAD: Workload = Workload { kind: Kind::Mrmw, keys: 1_000, shards: 4, distributed: 0.2, zipf: 0.0 };
+    const WORKLOAD: Workload =
+        Workload { kind: Kind::Mrmw, keys: 1_000, shards: 4, distributed: 0.2, zipf: 0.0 };
 
     fn drawn(workload: Workload, count: usize) -> Vec<Operation> {
         let mut generator = Generator::new(workload, 7);
@@ -165,7 +169,8 @@ mod unit_tests {
     #[test]
     fn the_share_of_distributed_transactions_is_kept() {
         let placement = Placement { shards: 4 };
-        for (kind, distributed) in [(Kind::Mrmw, 0.2), (Kind::Crmw, 0.7), (Kind::Srw, 0.5), (Kind::Mrmw, 1.0)] {
+        for (kind, distributed) in [(Kind::Mrmw, 0.2), (Kind::Crmw, 0.7), (Kind::Srw, 0.5), (Kind::Mrmw, 1.0)]
+        {
             for zipf in [0.0, 0.5, 1.2] {
                 let drawn = drawn(Workload { kind, distributed, zipf, ..WORKLOAD }, 4_000);
                 let over_two = drawn.iter().filter(|each| each.participants(placement).len() == 2).count();

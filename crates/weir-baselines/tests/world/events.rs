@@ -107,7 +107,8 @@ impl<P: Checked> World<P> {
             }
             Event::LeaderCrash => {
                 let is_leader = |machine: &Option<P::Server>| machine.as_ref().is_some_and(Server::is_leader);
-                let leaders = self.servers.iter().filter(|(_, host)| is_leader(&host.machine)).map(|(id, _)| *id);
+                let leaders =
+                    self.servers.iter().filter(|(_, host)| is_leader(&host.machine)).map(|(id, _)| *id);
                 let leaders: Vec<_> = leaders.collect();
                 if !leaders.is_empty() {
                     let victim = self.chance.pick(&leaders);
@@ -205,7 +206,8 @@ impl<P: Checked> World<P> {
     fn operation(&mut self) -> Operation {
         let chance = &mut self.chance;
         let mut keys: Vec<u64> = (0..self.profile.keys).collect();
-        let mut key = |chance: &mut crate::chance::Chance| keys.swap_remove(chance.below(keys.len() as u64) as usize);
+        let mut key =
+            |chance: &mut crate::chance::Chance| keys.swap_remove(chance.below(keys.len() as u64) as usize);
         let mut actions = Vec::new();
         if chance.per_mille(self.profile.general) {
             actions.push(Action::Swap(key(chance), key(chance)));

@@ -62,8 +62,10 @@ impl History {
             self.check_answers(txn, &operations[&txn], &mut model, placement)?;
         }
         for (id, values) in values {
-            let is_own = |(key, value): &(&Key, &Value)| placement.shard_of(**key) == id.shard && **value != 0;
-            let expected: BTreeMap<_, _> = model.iter().filter(is_own).map(|(key, value)| (*key, *value)).collect();
+            let is_own =
+                |(key, value): &(&Key, &Value)| placement.shard_of(**key) == id.shard && **value != 0;
+            let expected: BTreeMap<_, _> =
+                model.iter().filter(is_own).map(|(key, value)| (*key, *value)).collect();
             if *values != expected {
                 return violation("5", format!("{id:?} has {values:?}, replayed {expected:?}"));
             }
@@ -113,7 +115,10 @@ impl History {
             model.extend(part.writes);
             let told = self.answers.get(&txn).map(|answers| answers.get(&shard));
             if told.is_some_and(|told| told != Some(&part.answer)) {
-                return violation("5", format!("{txn:?} at {shard}: told {told:?}, replayed {:?}", part.answer));
+                return violation(
+                    "5",
+                    format!("{txn:?} at {shard}: told {told:?}, replayed {:?}", part.answer),
+                );
             }
         }
         Ok(())

@@ -1,9 +1,9 @@
 //! A server with a disk: what it has recorded, what is durable of that, and the messages that wait for it.
 
+use crate::chance::Chance;
 use weir_baselines::eris::machine::Server;
 use weir_core::lsn::{HeldMessages, Lsn, Outgoing};
 use weir_ordered::message::Party;
-use crate::chance::Chance;
 
 type Leaving<S> = Vec<(Party, <S as Server>::Message)>;
 

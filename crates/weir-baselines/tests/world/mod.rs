@@ -14,13 +14,13 @@ pub mod strict;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::chance::Chance;
 use weir_baselines::eris::machine::{Client, Effects, Protocol, Server};
 use weir_baselines::eris::operation::Operation;
 use weir_core::ids::{CoordinatorId, TxnId};
 use weir_core::lsn::Outgoing;
 use weir_ordered::cluster::{Cluster, ReplicaId, Timeouts};
 use weir_ordered::message::Party;
-use crate::chance::Chance;
 
 use events::Event;
 use history::History;
@@ -146,12 +146,8 @@ impl<P: Checked> World<P> {
             }
             if at_ms > self.answered_ms.max(FAULTS_MS) + ANSWER_MS.max(20 * self.profile.disk_ms) {
                 let answered = self.counts.answered;
-                let what = if self.is_answered() { "servers do not come to rest" } else { "not all is answered" };
-                if std::env::var("WEIR_DEBUG").is_ok() {
-                    for (party, host) in &self.servers {
-                        eprintln!("{party:?} {:#?}", host.machine);
-                    }
-                }
+                let what =
+                    if self.is_answered() { "servers do not come to rest" } else { "not all is answered" };
                 return violation("liveness", format!("{what}; {answered} are answered"));
             }
         }
@@ -221,7 +217,11 @@ impl<P: Checked> World<P> {
         }
     }
 
-    fn step_client(&mut self, id: CoordinatorId, step: impl FnOnce(&mut P::Client, &mut Effects<MessageOf<P>>)) {
+    fn step_client(
+        &mut self,
+        id: CoordinatorId,
+        step: impl FnOnce(&mut P::Client, &mut Effects<MessageOf<P>>),
+    ) {
         let mut out = Effects::default();
         let Some((client, _)) = self.clients.get_mut(&id) else { return };
         step(client, &mut out);

@@ -1,7 +1,7 @@
 //! How hard a world is: drawn from its seed, so that seeds differ in kind.
 
-use weir_core::ids::ShardId;
 use crate::chance::Chance;
+use weir_core::ids::ShardId;
 
 /// Events of a world, and how often each happens. Shares are per mille.
 #[derive(Clone, Copy, Debug)]

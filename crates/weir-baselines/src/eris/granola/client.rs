@@ -76,7 +76,8 @@ impl Client {
 
     fn on_reply(&mut self, shard: ShardId, txn: TxnId, at: Timestamp, answer: Answer) -> Option<Completed> {
         self.seen = self.seen.max(at);
-        let in_flight = self.in_flight.get_mut(&txn.sequence).filter(|each| each.participants.contains(&shard))?;
+        let in_flight =
+            self.in_flight.get_mut(&txn.sequence).filter(|each| each.participants.contains(&shard))?;
         in_flight.answers.entry(shard).or_insert(answer);
         if in_flight.answers.len() < in_flight.participants.len() {
             return None;

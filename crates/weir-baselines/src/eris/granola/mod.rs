@@ -40,19 +40,39 @@ pub struct Request {
 pub enum Message {
     /// Client to the leader of each participant.
     Request(Arc<Request>),
-    Reply { txn: TxnId, at: Timestamp, answer: Answer },
+    Reply {
+        txn: TxnId,
+        at: Timestamp,
+        answer: Answer,
+    },
     /// Replica to client, or to the leader of another shard: the sender is in that view.
-    NewView { view: View },
+    NewView {
+        view: View,
+    },
     /// Leader to leaders of other participants: the timestamp that its shard proposes, for good.
-    Vote { txn: TxnId, proposal: Timestamp },
+    Vote {
+        txn: TxnId,
+        proposal: Timestamp,
+    },
     /// Leader to the replicas of other participants: it lacks a vote or reads. `view` is its own.
-    Ask { view: View, request: Arc<Request> },
+    Ask {
+        view: View,
+        request: Arc<Request>,
+    },
     /// Leader to leader: when the question came, it had not voted.
-    NotVoted { txn: TxnId, view: View },
+    NotVoted {
+        txn: TxnId,
+        view: View,
+    },
     /// Leader to leaders of other participants: what a coordinated transaction has read in its turn.
-    Reads { txn: TxnId, reads: Reads },
+    Reads {
+        txn: TxnId,
+        reads: Reads,
+    },
     /// Leader to the replicas of other shards: it will never ask again about transactions up to that timestamp.
-    Stable { at: Timestamp },
+    Stable {
+        at: Timestamp,
+    },
     Replication(vr::Message<Entry>),
 }
 
@@ -85,7 +105,14 @@ impl<F: Faults> machine::Protocol for Granola<F> {
         "granola"
     }
 
-    fn server(self, now_ms: u64, id: ReplicaId, cluster: Cluster, start: u64, records: &[Record]) -> Server<F> {
+    fn server(
+        self,
+        now_ms: u64,
+        id: ReplicaId,
+        cluster: Cluster,
+        start: u64,
+        records: &[Record],
+    ) -> Server<F> {
         Server::new(now_ms, id, cluster, self.faults, start, records)
     }
 

@@ -59,7 +59,14 @@ pub struct Server<F> {
 type Out = Effects<Message>;
 
 impl<F: Faults> Server<F> {
-    pub fn new(now_ms: u64, id: ReplicaId, cluster: Cluster, faults: F, start: u64, records: &[Record]) -> Self {
+    pub fn new(
+        now_ms: u64,
+        id: ReplicaId,
+        cluster: Cluster,
+        faults: F,
+        start: u64,
+        records: &[Record],
+    ) -> Self {
         let placement = Placement { shards: cluster.shards };
         let vr = Vr::new(now_ms, id, cluster, faults, start, records.iter().cloned());
         Server {
@@ -155,9 +162,15 @@ impl<F: Faults> Server<F> {
 
     /// Tells the other participants what a coordinated transaction has read. It is the same whoever leads, so it waits for nothing.
     fn tell_reads(&mut self, txn: TxnId, out: &mut Out) {
-        let Some(TxnState { request, phase: Phase::Reading { reads }, .. }) = self.state.txn(txn) else { return };
+        let Some(TxnState { request, phase: Phase::Reading { reads }, .. }) = self.state.txn(txn) else {
+            return;
+        };
         for shard in self.others(request) {
-            out.send_after(self.leader_of(shard), Message::Reads { txn, reads: reads.clone() }, self.committed_lsn());
+            out.send_after(
+                self.leader_of(shard),
+                Message::Reads { txn, reads: reads.clone() },
+                self.committed_lsn(),
+            );
         }
     }
 
@@ -239,7 +252,8 @@ impl<F: Faults> Server<F> {
             return;
         }
         let to = Party::Replica(from);
-        let Some(TxnState { proposal, proposed, phase, request: known }) = self.state.txn(txn).cloned() else {
+        let Some(TxnState { proposal, proposed, phase, request: known }) = self.state.txn(txn).cloned()
+        else {
             out.send_after(to, Message::NotVoted { txn, view }, self.committed_lsn());
             self.on_request(now_ms, request, out);
             return;
@@ -263,7 +277,9 @@ impl<F: Faults> Server<F> {
 
     /// Executes a coordinated transaction that has had its turn once all participants have told what they have read.
     fn try_reads(&mut self, now_ms: u64, txn: TxnId, out: &mut Out) {
-        let Some(TxnState { request, phase: Phase::Reading { .. }, .. }) = self.state.txn(txn) else { return };
+        let Some(TxnState { request, phase: Phase::Reading { .. }, .. }) = self.state.txn(txn) else {
+            return;
+        };
         let Some(reads) = self.reads.get(&txn) else { return };
         if self.others(request).iter().all(|shard| reads.contains_key(shard)) {
             let reads = self.reads.remove(&txn).unwrap_or_default().into_values().flatten().collect();
@@ -273,7 +289,8 @@ impl<F: Faults> Server<F> {
 
     /// Answers the client: the order of a leader that cannot have been replaced is that of its successors, too.
     fn tell_client(&mut self, now_ms: u64, txn: TxnId, out: &mut Out) {
-        let Some(TxnState { phase: Phase::Executed { at, answer, index, .. }, .. }) = self.state.txn(txn) else {
+        let Some(TxnState { phase: Phase::Executed { at, answer, index, .. }, .. }) = self.state.txn(txn)
+        else {
             return;
         };
         let is_committed = *index <= self.vr.commit();
@@ -342,7 +359,9 @@ impl<F: Faults> Server<F> {
         let is_over = |txn: &TxnId, state: &TxnState| {
             let Phase::Executed { at, index, .. } = &state.phase else { return false };
             let is_below = |shard: &ShardId| self.stable.get(shard).is_some_and(|stable| at < stable);
-            self.state.is_answered(*txn) && *index <= commit && self.others(&state.request).iter().all(is_below)
+            self.state.is_answered(*txn)
+                && *index <= commit
+                && self.others(&state.request).iter().all(is_below)
         };
         let over = self.state.txns().filter(|(txn, state)| is_over(txn, state)).map(|(txn, _)| *txn);
         let over: Vec<_> = over.collect();
@@ -419,7 +438,9 @@ impl<F: Faults> Server<F> {
                     self.asked_ms.insert(*txn, 0);
                 }
                 Phase::Reading { .. } => reading.push(*txn),
-                Phase::Executed { at, index, .. } if *index > commit => _ = self.uncommitted.insert(*index, *at),
+                Phase::Executed { at, index, .. } if *index > commit => {
+                    _ = self.uncommitted.insert(*index, *at)
+                }
                 Phase::Queued | Phase::Executed { .. } => {}
             }
         }
@@ -442,7 +463,9 @@ impl<F: Faults> machine::Server for Server<F> {
                 out.send(from, Message::NewView { view: self.vr.view() });
             }
             (Party::Client(_), Message::Request(request)) => self.on_request(now_ms, &request, out),
-            (Party::Replica(id), Message::Ask { view, request }) => self.on_ask(now_ms, id, view, &request, out),
+            (Party::Replica(id), Message::Ask { view, request }) => {
+                self.on_ask(now_ms, id, view, &request, out)
+            }
             (Party::Replica(id), Message::Vote { txn, proposal }) => {
                 self.on_vote(id.shard, txn, proposal, out, now_ms);
             }

@@ -29,9 +29,16 @@ pub enum Phase {
     /// It has had its turn, and waits for a coordinated one before it.
     Queued,
     /// A coordinated one that has read, and waits for the reads of others.
-    Reading { reads: Reads },
+    Reading {
+        reads: Reads,
+    },
     /// `index`: of the entry with which it was executed.
-    Executed { at: Timestamp, answer: Answer, reads: Reads, index: Index },
+    Executed {
+        at: Timestamp,
+        answer: Answer,
+        reads: Reads,
+        index: Index,
+    },
 }
 
 /// What an entry has made of transactions.
@@ -154,15 +161,19 @@ impl State {
         for (at, txn) in queued {
             let Some(TxnState { request, phase, .. }) = self.txns.get(&txn) else { continue };
             let accesses: Vec<_> = request.operation.accesses_at(self.shard, self.placement).collect();
-            let is_blocked = accesses.iter().any(|(key, access)| {
-                written.contains(key) || *access == Access::Write && read.contains(key)
-            });
+            let is_blocked = accesses
+                .iter()
+                .any(|(key, access)| written.contains(key) || *access == Access::Write && read.contains(key));
             let is_reading = matches!(phase, Phase::Reading { .. });
             if !is_blocked && !is_reading && at >= from && self.run(txn, at, None, progress) {
                 continue;
             }
             for (key, access) in accesses {
-                if access == Access::Write { written.insert(key) } else { read.insert(key) };
+                if access == Access::Write {
+                    written.insert(key)
+                } else {
+                    read.insert(key)
+                };
             }
         }
     }

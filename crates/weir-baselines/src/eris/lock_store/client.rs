@@ -104,7 +104,8 @@ impl<F: Faults> Client<F> {
     fn send_unanswered(&mut self, sequence: u64, is_to_all: bool, out: &mut Out) {
         let Some(in_flight) = self.in_flight.get(&sequence) else { return };
         let participants = in_flight.participants.iter().copied();
-        let unanswered: Vec<_> = participants.filter(|shard| !in_flight.prepared.contains_key(shard)).collect();
+        let unanswered: Vec<_> =
+            participants.filter(|shard| !in_flight.prepared.contains_key(shard)).collect();
         unanswered.into_iter().for_each(|shard| self.send(sequence, shard, is_to_all, out));
     }
 
@@ -116,12 +117,23 @@ impl<F: Faults> Client<F> {
         let is_waiting = |each: &InFlight| {
             !each.is_pausing && each.participants.contains(&shard) && !each.prepared.contains_key(&shard)
         };
-        let waiting: Vec<_> =
-            self.in_flight.iter().filter(|(_, each)| is_waiting(each)).map(|(sequence, _)| *sequence).collect();
+        let waiting: Vec<_> = self
+            .in_flight
+            .iter()
+            .filter(|(_, each)| is_waiting(each))
+            .map(|(sequence, _)| *sequence)
+            .collect();
         waiting.into_iter().for_each(|sequence| self.send(sequence, shard, false, out));
     }
 
-    fn on_refused(&mut self, now_ms: u64, shard: ShardId, (sequence, attempt): (u64, u32), view: View, out: &mut Out) {
+    fn on_refused(
+        &mut self,
+        now_ms: u64,
+        shard: ShardId,
+        (sequence, attempt): (u64, u32),
+        view: View,
+        out: &mut Out,
+    ) {
         let Some(in_flight) = self.in_flight.get_mut(&sequence) else { return };
         let is_of_latest = in_flight.sent_to.get(&shard) == Some(&view) || self.faults.counts_old_refusals();
         if in_flight.request.attempt != attempt || in_flight.is_pausing || !is_of_latest {
@@ -164,7 +176,8 @@ impl<F: Faults> Client<F> {
         }
         let operation = &in_flight.request.operation;
         let is_independent = operation.is_independent(self.placement);
-        let read = |key: Key| -> Value { reads.iter().find(|(of, _)| *of == key).map_or(0, |(_, value)| *value) };
+        let read =
+            |key: Key| -> Value { reads.iter().find(|(of, _)| *of == key).map_or(0, |(_, value)| *value) };
         let answers = in_flight.prepared.into_iter().map(|(shard, (answer, _))| {
             (shard, if is_independent { answer } else { operation.part(shard, self.placement, read).answer })
         });
@@ -201,7 +214,11 @@ impl<F: Faults> Client<F> {
 }
 
 fn decision(finishing: &Finishing) -> Message {
-    Message::Decision { age: finishing.age, attempt: finishing.attempt, commit: Some(finishing.reads.clone()) }
+    Message::Decision {
+        age: finishing.age,
+        attempt: finishing.attempt,
+        commit: Some(finishing.reads.clone()),
+    }
 }
 
 /// Pause after an aborted attempt. Transactions that have met pause differently.
@@ -267,8 +284,11 @@ impl<F: Faults> machine::Client for Client<F> {
         let mut due = Vec::new();
         for (sequence, each) in self.in_flight.iter_mut().filter(|(_, each)| now_ms >= each.due_ms) {
             let is_first = std::mem::replace(&mut each.is_pausing, false);
-            each.interval_ms =
-                if is_first { resend_ms } else { (2 * each.interval_ms).min(RESEND_INTERVALS_MAX * resend_ms) };
+            each.interval_ms = if is_first {
+                resend_ms
+            } else {
+                (2 * each.interval_ms).min(RESEND_INTERVALS_MAX * resend_ms)
+            };
             each.due_ms = now_ms + each.interval_ms;
             due.push((*sequence, !is_first));
         }

@@ -82,7 +82,9 @@ impl Locks {
         accesses.iter().flat_map(move |(key, access)| {
             let ages = self.waiters.get(key).into_iter().flatten();
             ages.copied().filter(move |age| {
-                let Some(waiter) = self.waiting.get(age).filter(|waiter| !waiter.is_single) else { return false };
+                let Some(waiter) = self.waiting.get(age).filter(|waiter| !waiter.is_single) else {
+                    return false;
+                };
                 waiter.accesses.iter().any(|(of, wanted)| of == key && conflicts(*wanted, *access))
             })
         })
@@ -94,7 +96,8 @@ impl Locks {
         for (key, access) in &accesses {
             self.holders.entry(*key).or_default().push((age, *access));
         }
-        let younger: BTreeSet<_> = self.conflicting_waiters(&accesses).filter(|waiter| *waiter > age).collect();
+        let younger: BTreeSet<_> =
+            self.conflicting_waiters(&accesses).filter(|waiter| *waiter > age).collect();
         self.held.insert(request.txn, (age, accesses));
         younger.into_iter().filter_map(|age| self.leave(age)).collect()
     }

@@ -61,20 +61,48 @@ pub enum Vote {
 #[derive(Clone, Debug)]
 pub enum Message {
     /// Client to leader. The leader serves requests that name its own view.
-    Request { view: View, request: Arc<Request> },
+    Request {
+        view: View,
+        request: Arc<Request>,
+    },
     /// Leader to client. `answer` is empty if it follows from the reads of all participants.
-    Prepared { txn: TxnId, attempt: u32, answer: Answer, reads: Reads },
-    Committed { txn: TxnId, answer: Answer, reads: Reads },
-    Refused { txn: TxnId, attempt: u32, view: View },
+    Prepared {
+        txn: TxnId,
+        attempt: u32,
+        answer: Answer,
+        reads: Reads,
+    },
+    Committed {
+        txn: TxnId,
+        answer: Answer,
+        reads: Reads,
+    },
+    Refused {
+        txn: TxnId,
+        attempt: u32,
+        view: View,
+    },
     /// Replica to client: the sender is in that view.
-    NewView { view: View },
+    NewView {
+        view: View,
+    },
     /// Client to leader: commit, with what all participants have read, or abort.
-    Decision { age: Age, attempt: u32, commit: Option<Reads> },
+    Decision {
+        age: Age,
+        attempt: u32,
+        commit: Option<Reads>,
+    },
     /// Leader to client: it has committed.
-    Finished { txn: TxnId },
+    Finished {
+        txn: TxnId,
+    },
     /// Leader to the replicas of other participants: it is prepared, and does not hear of the client.
     Query(Arc<Request>),
-    Vote { txn: TxnId, attempt: u32, vote: Vote },
+    Vote {
+        txn: TxnId,
+        attempt: u32,
+        vote: Vote,
+    },
     Replication(vr::Message<Entry>),
 }
 
@@ -91,7 +119,11 @@ pub enum Entry {
     Executed(Arc<Request>),
     Prepared(Arc<Request>),
     /// A prepared attempt is over. `commit`: what all participants have read; none: it is aborted.
-    Finished { txn: TxnId, attempt: u32, commit: Option<Reads> },
+    Finished {
+        txn: TxnId,
+        attempt: u32,
+        commit: Option<Reads>,
+    },
     /// This attempt will never be prepared.
     Refused(Arc<Request>),
 }
@@ -106,7 +138,14 @@ impl<F: Faults> machine::Protocol for LockStore<F> {
         "lock-store"
     }
 
-    fn server(self, now_ms: u64, id: ReplicaId, cluster: Cluster, start: u64, records: &[Record]) -> Server<F> {
+    fn server(
+        self,
+        now_ms: u64,
+        id: ReplicaId,
+        cluster: Cluster,
+        start: u64,
+        records: &[Record],
+    ) -> Server<F> {
         Server::new(now_ms, id, cluster, self.faults, start, records)
     }
 

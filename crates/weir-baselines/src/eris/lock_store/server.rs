@@ -43,7 +43,14 @@ pub struct Server<F> {
 type Out = Effects<Message>;
 
 impl<F: Faults> Server<F> {
-    pub fn new(now_ms: u64, id: ReplicaId, cluster: Cluster, faults: F, start: u64, records: &[Record]) -> Self {
+    pub fn new(
+        now_ms: u64,
+        id: ReplicaId,
+        cluster: Cluster,
+        faults: F,
+        start: u64,
+        records: &[Record],
+    ) -> Self {
         let placement = Placement { shards: cluster.shards };
         Server {
             id,
@@ -130,7 +137,9 @@ impl<F: Faults> Server<F> {
         match entry {
             Entry::Executed(request) => {
                 self.refused.remove(&request.txn);
-                if let Some(TxnState { phase: Phase::Committed { answer, .. }, .. }) = self.state.txn(request.txn) {
+                if let Some(TxnState { phase: Phase::Committed { answer, .. }, .. }) =
+                    self.state.txn(request.txn)
+                {
                     let message =
                         Message::Committed { txn: request.txn, answer: answer.clone(), reads: Vec::new() };
                     self.tell(index, Party::Client(request.txn.coordinator), message, out);
@@ -190,7 +199,9 @@ impl<F: Faults> Server<F> {
             Some((prepared, Phase::Prepared { .. })) if prepared == attempt => {
                 self.finish(txn, attempt, commit, out);
             }
-            _ if !is_commit && self.locks.waiting_attempt(age) == Some(attempt) => self.locks.stop_waiting(age),
+            _ if !is_commit && self.locks.waiting_attempt(age) == Some(attempt) => {
+                self.locks.stop_waiting(age)
+            }
             _ => {}
         }
         let committed = self.state.txn(txn).filter(|state| matches!(state.phase, Phase::Committed { .. }));
@@ -209,8 +220,12 @@ impl<F: Faults> Server<F> {
         let (txn, attempt) = (request.txn, request.attempt);
         let known = self.state.txn(txn).cloned();
         let (index, vote) = match known {
-            Some(TxnState { phase: Phase::Committed { reads, .. }, index, .. }) => (index, Vote::Prepared(reads)),
-            Some(TxnState { attempt: known, index, phase: Phase::Prepared { reads, .. } }) if known == attempt => {
+            Some(TxnState { phase: Phase::Committed { reads, .. }, index, .. }) => {
+                (index, Vote::Prepared(reads))
+            }
+            Some(TxnState { attempt: known, index, phase: Phase::Prepared { reads, .. } })
+                if known == attempt =>
+            {
                 (index, Vote::Prepared(reads))
             }
             Some(TxnState { attempt: known, index, phase }) if known >= attempt => {
@@ -326,7 +341,9 @@ impl<F: Faults> machine::Server for Server<F> {
         }
         match (from, message) {
             (Party::Replica(id), Message::Replication(message)) => self.vr.step(now_ms, id, message, out),
-            (Party::Client(_), Message::Request { view, request }) => self.on_request(from, view, &request, out),
+            (Party::Client(_), Message::Request { view, request }) => {
+                self.on_request(from, view, &request, out)
+            }
             (Party::Client(_), Message::Decision { age, attempt, commit }) => {
                 self.on_decision(from, (age, attempt), commit, out);
             }

@@ -20,8 +20,15 @@ pub struct TxnState {
 
 #[derive(Clone, Debug)]
 pub enum Phase {
-    Prepared { request: Arc<Request>, answer: Answer, reads: Reads },
-    Committed { answer: Answer, reads: Reads },
+    Prepared {
+        request: Arc<Request>,
+        answer: Answer,
+        reads: Reads,
+    },
+    Committed {
+        answer: Answer,
+        reads: Reads,
+    },
     /// The attempt is aborted, or will never be prepared.
     Refused,
 }
@@ -72,13 +79,20 @@ impl State {
                 self.note_floor(request);
                 let part = self.registers.part(&request.operation, &[]);
                 self.registers.write(self.executed, &part.writes);
-                self.set(request.txn, request.attempt, Phase::Committed { answer: part.answer, reads: Vec::new() });
+                self.set(
+                    request.txn,
+                    request.attempt,
+                    Phase::Committed { answer: part.answer, reads: Vec::new() },
+                );
             }
             Entry::Prepared(request) => {
                 self.note_floor(request);
                 let is_independent = request.operation.is_independent(self.placement);
-                let answer =
-                    if is_independent { self.registers.part(&request.operation, &[]).answer } else { Vec::new() };
+                let answer = if is_independent {
+                    self.registers.part(&request.operation, &[]).answer
+                } else {
+                    Vec::new()
+                };
                 let reads = self.registers.export(&request.operation);
                 let phase = Phase::Prepared { request: request.clone(), answer, reads };
                 self.set(request.txn, request.attempt, phase);
@@ -125,7 +139,8 @@ impl State {
         let from = TxnId { coordinator: client, sequence: 0 };
         let over: Vec<_> = self.txns.range(from..TxnId { sequence: request.floor, ..from }).collect();
         let is_over = |state: &TxnState| !matches!(state.phase, Phase::Prepared { .. });
-        let over: Vec<_> = over.into_iter().filter(|(_, state)| is_over(state)).map(|(txn, _)| *txn).collect();
+        let over: Vec<_> =
+            over.into_iter().filter(|(_, state)| is_over(state)).map(|(txn, _)| *txn).collect();
         over.iter().for_each(|txn| self.txns.remove(self.executed, txn));
     }
 

@@ -121,7 +121,11 @@ impl<E: Clone, F: Faults> Vr<E, F> {
         if view == self.view && self.is_normal() {
             self.heard_ms = now_ms;
             let end = self.log.end();
-            out.send_after(Party::Replica(from), Message::PrepareOk { view, end, sent_ms: 0 }.into(), self.noted);
+            out.send_after(
+                Party::Replica(from),
+                Message::PrepareOk { view, end, sent_ms: 0 }.into(),
+                self.noted,
+            );
         }
     }
 
