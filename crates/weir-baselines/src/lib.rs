@@ -1,4 +1,4 @@
-//! The comparators of ramp.txt §5.1, as state machines of the shape that RAMP over items has
+//! The comparators of eris.txt §8 are in [`eris`]. The others are those of ramp.txt §5.1, as state machines of the shape that RAMP over items has
 //! (`weir_core::machine`), over the same items: one driver runs all.
 //!
 //! Pure: no clock, no socket, no thread, no chance of its own. Nothing here is for production; a comparator
@@ -33,6 +33,7 @@
 //!   latest; a read that comes too late for them begins again.
 
 pub mod e_pci;
+pub mod eris;
 pub mod faults;
 pub mod lock_manager;
 pub mod locking;

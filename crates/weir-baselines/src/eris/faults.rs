@@ -1,0 +1,29 @@
+//! Bugs that tests plant in the comparators of eris.txt §8 (docs/decisions/0014-faults-are-a-type.md).
+
+pub use weir_core::faults::NoFaults;
+use weir_core::faults::faults;
+
+faults! {
+    /// The faults of a comparator: of its servers and clients.
+    Faults, PlantedBugs:
+    /// Viewstamped Replication: the leader takes its own log for that of a majority.
+    commits_alone,
+    /// Viewstamped Replication: a new leader starts with its own log.
+    starts_with_own_log,
+    /// Lock-Store: locks are given back when the transaction is prepared.
+    releases_at_prepare,
+    /// Lock-Store: a new leader does not lock what prepared transactions have locked.
+    forgets_prepared,
+    /// Lock-Store: a participant that does not hear of the client commits without asking the others.
+    terminates_alone,
+    /// Lock-Store: a client takes the refusal of an earlier view for one of the view that it has sent the attempt to.
+    counts_old_refusals,
+    /// Granola: a leader that others may have replaced tells what is not committed.
+    ignores_leases,
+    /// Granola: a transaction is executed with the timestamp that this shard proposes, before all participants have voted.
+    executes_before_votes,
+    /// Granola: a new leader proposes timestamps before it knows those that its predecessor may have executed.
+    proposes_unresolved,
+    /// Granola: a vote leaves before the proposal is replicated.
+    votes_early,
+}

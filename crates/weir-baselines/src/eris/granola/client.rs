@@ -1,0 +1,133 @@
+//! The client: sends a transaction to all its participants, and waits for their answers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weir_core::ids::{CoordinatorId, ShardId, Timestamp, TxnId};
+use weir_ordered::cluster::{Cluster, ReplicaId};
+use weir_ordered::message::Party;
+use weir_ordered::packet::View;
+
+use super::super::machine::{self, Completed, Effects};
+use super::super::operation::{Answer, Operation, Placement};
+use super::{Message, Request};
+
+/// The longest time between two sendings, in intervals of other messages.
+const RESEND_INTERVALS_MAX: u64 = 8;
+
+/// A client.
+#[derive(Clone, Debug)]
+pub struct Client {
+    id: CoordinatorId,
+    cluster: Cluster,
+    next_sequence: u64,
+    /// Highest timestamp that it has heard of.
+    seen: Timestamp,
+    views: BTreeMap<ShardId, View>,
+    in_flight: BTreeMap<u64, InFlight>,
+}
+
+#[derive(Clone, Debug)]
+struct InFlight {
+    request: Arc<Request>,
+    participants: Vec<ShardId>,
+    answers: BTreeMap<ShardId, Answer>,
+    due_ms: u64,
+    interval_ms: u64,
+}
+
+impl InFlight {
+    fn unanswered(&self) -> Vec<ShardId> {
+        let participants = self.participants.iter().copied();
+        participants.filter(|shard| !self.answers.contains_key(shard)).collect()
+    }
+}
+
+type Out = Effects<Message>;
+
+impl Client {
+    pub fn new(id: CoordinatorId, cluster: Cluster) -> Client {
+        Client {
+            id,
+            cluster,
+            next_sequence: 1,
+            seen: Timestamp::default(),
+            views: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+        }
+    }
+
+    fn leader(&self, shard: ShardId) -> Party {
+        let view = self.views.get(&shard).copied().unwrap_or(0);
+        Party::Replica(self.cluster.learner(shard, view))
+    }
+
+    fn on_new_view(&mut self, shard: ShardId, view: View, out: &mut Out) {
+        let known = self.views.entry(shard).or_default();
+        if view <= *known {
+            return;
+        }
+        *known = view;
+        let leader = self.leader(shard);
+        for in_flight in self.in_flight.values().filter(|each| each.unanswered().contains(&shard)) {
+            out.send(leader, Message::Request(in_flight.request.clone()));
+        }
+    }
+
+    fn on_reply(&mut self, shard: ShardId, txn: TxnId, at: Timestamp, answer: Answer) -> Option<Completed> {
+        self.seen = self.seen.max(at);
+        let in_flight =
+            self.in_flight.get_mut(&txn.sequence).filter(|each| each.participants.contains(&shard))?;
+        in_flight.answers.entry(shard).or_insert(answer);
+        if in_flight.answers.len() < in_flight.participants.len() {
+            return None;
+        }
+        let answers = self.in_flight.remove(&txn.sequence)?.answers;
+        Some(Completed { txn, answers, aborts: 0 })
+    }
+}
+
+impl machine::Client for Client {
+    type Message = Message;
+
+    fn begin(&mut self, now_ms: u64, operation: Operation, out: &mut Out) -> TxnId {
+        let txn = TxnId { coordinator: self.id, sequence: self.next_sequence };
+        self.next_sequence += 1;
+        let floor = self.in_flight.keys().next().copied().unwrap_or(txn.sequence);
+        let participants = operation.participants(Placement { shards: self.cluster.shards });
+        let request = Arc::new(Request { txn, floor, seen: self.seen, operation });
+        for shard in &participants {
+            out.send(self.leader(*shard), Message::Request(request.clone()));
+        }
+        let interval_ms = self.cluster.timeouts.resend_ms;
+        let due_ms = now_ms + interval_ms;
+        let in_flight = InFlight { request, participants, answers: BTreeMap::new(), due_ms, interval_ms };
+        self.in_flight.insert(txn.sequence, in_flight);
+        txn
+    }
+
+    fn step(&mut self, _now_ms: u64, from: Party, message: Message, out: &mut Out) -> Option<Completed> {
+        let Party::Replica(ReplicaId { shard, .. }) = from else { return None };
+        match message {
+            Message::Reply { txn, at, answer } => return self.on_reply(shard, txn, at, answer),
+            Message::NewView { view } => self.on_new_view(shard, view, out),
+            _ => {}
+        }
+        None
+    }
+
+    fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
+        let resend_ms = self.cluster.timeouts.resend_ms;
+        for in_flight in self.in_flight.values_mut().filter(|each| now_ms >= each.due_ms) {
+            in_flight.interval_ms = (2 * in_flight.interval_ms).min(RESEND_INTERVALS_MAX * resend_ms);
+            in_flight.due_ms = now_ms + in_flight.interval_ms;
+            for replica in in_flight.unanswered().into_iter().flat_map(|shard| self.cluster.group(shard)) {
+                out.send(Party::Replica(replica), Message::Request(in_flight.request.clone()));
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+}

@@ -1,0 +1,88 @@
+//! A map whose changes are undone back to an index of a log.
+
+use std::collections::BTreeMap;
+
+use weir_ordered::packet::Index;
+
+/// A map, and what its entries were before the changes that may be undone.
+#[derive(Clone, Debug)]
+pub struct Journal<K, V> {
+    entries: BTreeMap<K, V>,
+    /// Ascending by index.
+    undo: Vec<(Index, K, Option<V>)>,
+}
+
+impl<K, V> Default for Journal<K, V> {
+    fn default() -> Self {
+        Journal { entries: BTreeMap::new(), undo: Vec::new() }
+    }
+}
+
+impl<K: Clone + Ord, V: Clone> Journal<K, V> {
+    pub fn get(&self, key: &K) -> Option<&V> {
+        self.entries.get(key)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.entries.iter()
+    }
+
+    pub fn range(&self, range: impl std::ops::RangeBounds<K>) -> impl Iterator<Item = (&K, &V)> {
+        self.entries.range(range)
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The entry with that index of the log sets the value. Indices ascend.
+    pub fn insert(&mut self, index: Index, key: K, value: V) {
+        let before = self.entries.insert(key.clone(), value);
+        self.undo.push((index, key, before));
+    }
+
+    pub fn remove(&mut self, index: Index, key: &K) {
+        if let Some(before) = self.entries.remove(key) {
+            self.undo.push((index, key.clone(), Some(before)));
+        }
+    }
+
+    /// Undoes the changes of all entries behind that index.
+    pub fn roll_back(&mut self, to: Index) {
+        while let Some((_, key, before)) = self.undo.pop_if(|(index, ..)| *index > to) {
+            match before {
+                Some(before) => self.entries.insert(key, before),
+                None => self.entries.remove(&key),
+            };
+        }
+    }
+
+    /// Changes up to that index will never be undone.
+    pub fn forget(&mut self, up_to: Index) {
+        let forgotten = self.undo.partition_point(|(index, ..)| *index <= up_to);
+        self.undo.drain(..forgotten);
+    }
+}
+
+#[cfg(test)]
+mod unit_tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_undone_back_to_an_index() {
+        let mut journal = Journal::default();
+        journal.insert(1, 'a', 1);
+        journal.insert(2, 'a', 2);
+        journal.insert(2, 'b', 2);
+        journal.remove(3, &'a');
+        journal.roll_back(2);
+        assert_eq!((journal.get(&'a'), journal.get(&'b')), (Some(&2), Some(&2)));
+        journal.forget(1);
+        journal.roll_back(0);
+        assert_eq!((journal.get(&'a'), journal.get(&'b'), journal.len()), (Some(&1), None, 1));
+    }
+}

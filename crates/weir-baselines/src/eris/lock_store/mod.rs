@@ -1,0 +1,155 @@
+//! Lock-Store (eris.txt §8): two-phase commit, strict two-phase locking, every shard replicated by Viewstamped Replication
+//! (docs/internals/ordered-baselines.md).
+//!
+//! A transaction is committed once all its participants have replicated that they are prepared. The client coordinates; participants finish
+//! what it has left.
+
+mod client;
+mod locks;
+mod server;
+mod state;
+
+use std::sync::Arc;
+
+use weir_core::ids::{CoordinatorId, TxnId};
+use weir_ordered::cluster::{Cluster, ReplicaId};
+use weir_ordered::packet::View;
+
+use super::faults::{Faults, NoFaults};
+use super::machine;
+use super::operation::{Answer, Operation, Reads};
+use super::vr;
+pub use client::Client;
+pub use server::Server;
+
+/// Lock-Store.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LockStore<F = NoFaults> {
+    pub faults: F,
+}
+
+/// The older of two transactions is the lesser.
+pub type Age = (u64, TxnId);
+
+/// One attempt at a transaction.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub txn: TxnId,
+    /// From 0. An attempt follows only an aborted one.
+    pub attempt: u32,
+    /// When the client began its first attempt, by its clock.
+    pub begun_ms: u64,
+    /// The client's transactions with lower sequences are over at all their participants.
+    pub floor: u64,
+    pub operation: Operation,
+}
+
+impl Request {
+    pub fn age(&self) -> Age {
+        (self.begun_ms, self.txn)
+    }
+}
+
+/// Answer of a participant to another one.
+#[derive(Clone, Debug)]
+pub enum Vote {
+    /// Prepared or committed. With what the other participants need of its keys.
+    Prepared(Reads),
+    Refused,
+}
+
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// Client to leader. The leader serves requests that name its own view.
+    Request {
+        view: View,
+        request: Arc<Request>,
+    },
+    /// Leader to client. `answer` is empty if it follows from the reads of all participants.
+    Prepared {
+        txn: TxnId,
+        attempt: u32,
+        answer: Answer,
+        reads: Reads,
+    },
+    Committed {
+        txn: TxnId,
+        answer: Answer,
+        reads: Reads,
+    },
+    Refused {
+        txn: TxnId,
+        attempt: u32,
+        view: View,
+    },
+    /// Replica to client: the sender is in that view.
+    NewView {
+        view: View,
+    },
+    /// Client to leader: commit, with what all participants have read, or abort.
+    Decision {
+        age: Age,
+        attempt: u32,
+        commit: Option<Reads>,
+    },
+    /// Leader to client: it has committed.
+    Finished {
+        txn: TxnId,
+    },
+    /// Leader to the replicas of other participants: it is prepared, and does not hear of the client.
+    Query(Arc<Request>),
+    Vote {
+        txn: TxnId,
+        attempt: u32,
+        vote: Vote,
+    },
+    Replication(vr::Message<Entry>),
+}
+
+impl From<vr::Message<Entry>> for Message {
+    fn from(message: vr::Message<Entry>) -> Message {
+        Message::Replication(message)
+    }
+}
+
+/// An entry of a shard's log.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    /// A transaction of this shard alone.
+    Executed(Arc<Request>),
+    Prepared(Arc<Request>),
+    /// A prepared attempt is over. `commit`: what all participants have read; none: it is aborted.
+    Finished {
+        txn: TxnId,
+        attempt: u32,
+        commit: Option<Reads>,
+    },
+    /// This attempt will never be prepared.
+    Refused(Arc<Request>),
+}
+
+pub type Record = vr::Record<Entry>;
+
+impl<F: Faults> machine::Protocol for LockStore<F> {
+    type Server = Server<F>;
+    type Client = Client<F>;
+
+    fn name(self) -> &'static str {
+        "lock-store"
+    }
+
+    fn server(
+        self,
+        now_ms: u64,
+        id: ReplicaId,
+        cluster: Cluster,
+        start: u64,
+        records: &[Record],
+    ) -> Server<F> {
+        Server::new(now_ms, id, cluster, self.faults, start, records)
+    }
+
+    fn client(self, id: CoordinatorId, cluster: Cluster) -> Client<F> {
+        Client::new(id, cluster, self.faults)
+    }
+}

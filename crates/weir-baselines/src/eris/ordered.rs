@@ -1,0 +1,230 @@
+//! Weir's own ordered transactions in the frame of the comparators, and Eris-OUM (eris.txt §5.1, §8.1): the same machines with one sequence for
+//! everybody, so that every replica of every shard receives every packet, and skips what is not its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weir_core::ids::{CoordinatorId, ShardId, TxnId};
+use weir_ordered::client;
+use weir_ordered::cluster::{Cluster, ReplicaId};
+use weir_ordered::failure_coordinator::{self, FailureCoordinator};
+use weir_ordered::faults::NoFaults;
+use weir_ordered::message::{Effects as OrderedEffects, Message as OrderedMessage, Party, SequencerId};
+use weir_ordered::packet::{Index, Transaction};
+use weir_ordered::replica::log::Entry;
+use weir_ordered::replica::{RecordOf, Replica, Status};
+use weir_ordered::sequencer::Sequencer;
+
+use super::machine::{self, Completed, Effects};
+use super::operation::{Answer, Key, Operation, Placement, Registers, Value};
+
+/// Ordered transactions: independent ones only.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ordered {
+    /// One sequence for all shards.
+    pub is_global: bool,
+}
+
+type Snapshot = BTreeMap<Key, Value>;
+pub type Message = OrderedMessage<Operation, Answer, Snapshot>;
+type Out = OrderedEffects<Operation, Answer, Snapshot>;
+
+#[derive(Clone, Debug)]
+pub enum Record {
+    Replica(Box<RecordOf<Registers>>),
+    Coordinator(Box<failure_coordinator::Record<Operation>>),
+}
+
+/// The only sequencer: in this frame none dies.
+const SEQUENCER: SequencerId = 1;
+
+/// A party that is no client.
+#[derive(Debug)]
+pub enum Server {
+    Replica { replica: Box<Replica<Registers>>, placement: Placement },
+    Sequencer { sequencer: Sequencer, all: Option<Box<[ShardId]>> },
+    Coordinator(Box<FailureCoordinator<Operation>>),
+}
+
+impl Server {
+    fn run(&mut self, now_ms: u64, input: Option<(Party, Message)>, effects: &mut Effects<Message>) {
+        let mut out = Out::default();
+        match (&mut *self, input) {
+            (Server::Replica { replica, .. }, Some((from, message))) => {
+                replica.step(now_ms, from, message, &mut out);
+            }
+            (Server::Replica { replica, .. }, None) => replica.on_timer(now_ms, &mut out),
+            (Server::Sequencer { sequencer, all }, Some((_, message))) => {
+                sequencer.step(to_all(message, all.as_deref()), &mut out);
+            }
+            (Server::Sequencer { sequencer, .. }, None) => sequencer.on_timer(now_ms, &mut out),
+            (Server::Coordinator(coordinator), Some((from, message))) => {
+                coordinator.step(now_ms, from, message, &mut out);
+            }
+            (Server::Coordinator(coordinator), None) => coordinator.on_timer(now_ms, &mut out),
+        }
+        effects.messages.extend(out.messages.into_iter().filter(|each| self.is_own(&each.message)));
+    }
+
+    /// Whether a reply is of a participant: others have the packet in their logs only.
+    fn is_own(&self, message: &Message) -> bool {
+        let (Server::Replica { replica, placement }, OrderedMessage::Reply(reply)) = (self, message) else {
+            return true;
+        };
+        let packet = replica.log().get(reply.index).and_then(Entry::packet);
+        packet.is_none_or(|packet| {
+            packet.transaction.operation.participants(*placement).contains(&replica.id().shard)
+        })
+    }
+}
+
+/// A transaction for one sequence of all shards is stamped for all of them.
+fn to_all(message: Message, all: Option<&[ShardId]>) -> Message {
+    match (message, all) {
+        (OrderedMessage::Submit(transaction), Some(all)) => {
+            let transaction = Transaction { destinations: all.into(), ..Transaction::clone(&transaction) };
+            OrderedMessage::Submit(Arc::new(transaction))
+        }
+        (message, _) => message,
+    }
+}
+
+impl machine::Server for Server {
+    type Message = Message;
+    type Record = Record;
+
+    fn step(&mut self, now_ms: u64, from: Party, message: Message, out: &mut Effects<Message>) {
+        self.run(now_ms, Some((from, message)), out);
+    }
+
+    fn on_timer(&mut self, now_ms: u64, out: &mut Effects<Message>) {
+        self.run(now_ms, None, out);
+    }
+
+    fn take_records(&mut self) -> Vec<Record> {
+        match self {
+            Server::Replica { replica, .. } => {
+                replica.take_records().into_iter().map(|record| Record::Replica(Box::new(record))).collect()
+            }
+            Server::Coordinator(coordinator) => {
+                let records = coordinator.take_records().into_iter();
+                records.map(|record| Record::Coordinator(Box::new(record))).collect()
+            }
+            Server::Sequencer { .. } => Vec::new(),
+        }
+    }
+
+    fn is_leader(&self) -> bool {
+        matches!(self, Server::Replica { replica, .. } if replica.is_learner())
+    }
+
+    fn at_rest(&self) -> Option<Index> {
+        let Server::Replica { replica, .. } = self else { return Some(0) };
+        let end = replica.log().end();
+        (replica.status() == Status::Normal && replica.executed() == end).then_some(end)
+    }
+
+    fn values(&self) -> Snapshot {
+        match self {
+            Server::Replica { replica, .. } => replica.application().values(),
+            _ => Snapshot::new(),
+        }
+    }
+}
+
+/// The records of a replica among those of a disk.
+pub fn records_of_replica(records: &[Record]) -> Vec<RecordOf<Registers>> {
+    let of_replica = records.iter().filter_map(|record| match record {
+        Record::Replica(record) => Some(RecordOf::<Registers>::clone(record)),
+        Record::Coordinator(_) => None,
+    });
+    of_replica.collect()
+}
+
+/// A client.
+pub struct Client {
+    client: client::Client<Operation, Answer>,
+    placement: Placement,
+}
+
+impl machine::Client for Client {
+    type Message = Message;
+
+    /// # Panics
+    /// The operation is not independent.
+    fn begin(&mut self, now_ms: u64, operation: Operation, effects: &mut Effects<Message>) -> TxnId {
+        assert!(operation.is_independent(self.placement), "an ordered transaction is independent");
+        let mut out = Out::default();
+        let participants = operation.participants(self.placement).into();
+        let txn = self.client.begin(now_ms, participants, operation, &mut out);
+        effects.messages.extend(out.messages);
+        txn
+    }
+
+    fn step(
+        &mut self,
+        _now_ms: u64,
+        from: Party,
+        message: Message,
+        _out: &mut Effects<Message>,
+    ) -> Option<Completed> {
+        let client::Completed { txn, answers } = self.client.step(from, message)?;
+        Some(Completed { txn, answers, aborts: 0 })
+    }
+
+    fn on_timer(&mut self, now_ms: u64, effects: &mut Effects<Message>) {
+        let mut out = Out::default();
+        self.client.on_timer(now_ms, &mut out);
+        effects.messages.extend(out.messages);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.client.is_idle()
+    }
+}
+
+impl machine::Protocol for Ordered {
+    type Server = Server;
+    type Client = Client;
+
+    fn name(self) -> &'static str {
+        if self.is_global { "ordered-global" } else { "ordered" }
+    }
+
+    fn server(self, now_ms: u64, id: ReplicaId, cluster: Cluster, start: u64, records: &[Record]) -> Server {
+        let placement = Placement { shards: cluster.shards };
+        let records = records_of_replica(records);
+        let registers = Registers::new(id.shard, placement);
+        let replica = Replica::new(now_ms, id, cluster, NoFaults, registers, (start, &records));
+        Server::Replica { replica: Box::new(replica), placement }
+    }
+
+    fn services(self, _cluster: Cluster) -> Vec<Party> {
+        vec![Party::Sequencer(SEQUENCER), Party::FailureCoordinator]
+    }
+
+    fn service(self, now_ms: u64, party: Party, cluster: Cluster, records: &[Record]) -> Option<Server> {
+        match party {
+            Party::Sequencer(id) => {
+                let all = self.is_global.then(|| (0..cluster.shards).collect());
+                Some(Server::Sequencer { sequencer: Sequencer::new(id, cluster), all })
+            }
+            Party::FailureCoordinator => {
+                let records = records.iter().filter_map(|record| match record {
+                    Record::Coordinator(record) => Some(failure_coordinator::Record::clone(record)),
+                    Record::Replica(_) => None,
+                });
+                let records: Vec<_> = records.collect();
+                Some(Server::Coordinator(Box::new(FailureCoordinator::new(
+                    now_ms, cluster, NoFaults, &records,
+                ))))
+            }
+            Party::Client(_) | Party::Replica(_) => None,
+        }
+    }
+
+    fn client(self, id: CoordinatorId, cluster: Cluster) -> Client {
+        let placement = Placement { shards: cluster.shards };
+        Client { client: client::Client::new(id, cluster, NoFaults), placement }
+    }
+}

@@ -1,0 +1,44 @@
+//! Ordered transactions in the frame of the comparators, and Eris-OUM beside them (eris.txt §5.1, §8.1).
+
+use weir_baselines::eris::operation::{Operation, Registers};
+use weir_baselines::eris::ordered::{Ordered, Record, records_of_replica};
+use weir_core::ids::TxnId;
+use weir_ordered::cluster::{Cluster, ReplicaId};
+use weir_ordered::faults::NoFaults;
+use weir_ordered::replica::Replica;
+
+use crate::world::profile::Profile;
+use crate::world::{Checked, World};
+
+impl Checked for Ordered {
+    /// The log, each transaction once, without those of other shards.
+    fn history(id: ReplicaId, cluster: Cluster, records: &[Record]) -> Vec<(TxnId, Operation)> {
+        let placement = weir_baselines::eris::operation::Placement { shards: cluster.shards };
+        let records = records_of_replica(records);
+        let replica: Replica<Registers> =
+            Replica::new(0, id, cluster, NoFaults, Registers::new(id.shard, placement), (1, &records));
+        let mut seen = std::collections::BTreeSet::new();
+        let packets = replica.log().behind(0).filter_map(|(_, entry)| entry.packet());
+        let transactions = packets.map(|packet| &packet.transaction);
+        let own = transactions.filter(|each| each.operation.participants(placement).contains(&id.shard));
+        let first = own.filter(|each| seen.insert(each.id));
+        first.map(|each| (each.id, each.operation.clone())).collect()
+    }
+}
+
+/// Messages of an answered transaction in a calm cluster.
+fn messages(is_global: bool, shards: u16) -> f64 {
+    let profile = Profile { shards, general: 0, keys: 64, transactions: 100, clients: 10, ..Profile::calm() };
+    let counts =
+        World::new(Ordered { is_global }, 1, profile).run().unwrap_or_else(|each| panic!("{each:?}"));
+    counts.messages as f64 / counts.answered as f64
+}
+
+/// §5.1: total global sequencing "requires every server to receive every message involving any shard in the system".
+#[test]
+fn one_sequence_for_all_sends_everything_to_everybody() {
+    let (few, many) = (messages(true, 2) - messages(false, 2), messages(true, 16) - messages(false, 16));
+    // A transaction has up to two participants; 3 replicas of each of the others receive it, too.
+    assert!(few > 0.5 && few < 3.0, "{few} messages more");
+    assert!(many > 40.0, "{many} messages more");
+}

@@ -1,0 +1,67 @@
+//! Bugs that the checks must catch: each in a world that is hard where the bug is.
+
+use weir_baselines::eris::faults::PlantedBugs;
+use weir_baselines::eris::granola::Granola;
+use weir_baselines::eris::lock_store::LockStore;
+
+use crate::world::profile::Profile;
+use crate::world::{Checked, World};
+
+/// Invariants of which a bug may break any first.
+const SAFETY: [&str; 5] = ["2", "3", "4", "5", "6"];
+
+/// Seeds that a bug may need until it is caught.
+const SEEDS: u64 = 300;
+
+/// Runs seeds until one breaks an invariant, which must be one of these.
+pub fn caught<P: Checked>(protocol: P, profile: Profile) {
+    for seed in 0..SEEDS {
+        if let Err(violation) = World::new(protocol, seed, profile).run() {
+            println!("seed {seed}: invariant {}: {}", violation.invariant, violation.text);
+            assert!(SAFETY.contains(&violation.invariant), "{violation:?}");
+            return;
+        }
+    }
+    panic!("not caught in {SEEDS} seeds");
+}
+
+/// Leaders die all the time.
+fn leaderless() -> Profile {
+    Profile { leader_crash_ms: 60, crash_ms: 100, down_ms: 300, client_crash_ms: 0, ..Profile::hard() }
+}
+
+/// Messages are lost, so that replicas differ in what they have, and leaders die.
+fn ragged() -> Profile {
+    Profile { lost: 200, disk_ms: 5, ..leaderless() }
+}
+
+/// Leaders are cut off, and clients still reach them.
+fn islands() -> Profile {
+    Profile { partition_ms: 80, crash_ms: 0, leader_crash_ms: 0, client_crash_ms: 0, ..Profile::hard() }
+}
+
+macro_rules! bugs {
+    ($protocol:ident: $($name:ident: $profile:expr;)*) => {
+        $(#[test] fn $name() {
+            caught($protocol { faults: PlantedBugs { $name: true, ..Default::default() } }, $profile);
+        })*
+    };
+}
+
+bugs! {
+    LockStore:
+    commits_alone: leaderless();
+    starts_with_own_log: ragged();
+    releases_at_prepare: Profile::calm();
+    forgets_prepared: leaderless();
+    terminates_alone: Profile::hard();
+    counts_old_refusals: Profile { late: 200, transactions: 60, clients: 6, ..leaderless() };
+}
+
+bugs! {
+    Granola:
+    ignores_leases: Profile { skew_ms: 100, ..islands() };
+    executes_before_votes: Profile::calm();
+    proposes_unresolved: Profile { skew_ms: 200, ..leaderless() };
+    votes_early: ragged();
+}
