@@ -24,7 +24,6 @@ use crate::exec::program::Program;
 use crate::faults::Faults;
 use crate::message::{ReadQuery, Reply, Sibling, schema_has_changed};
 use crate::shard::node::{Effects, Node};
-use crate::storage::Leftovers;
 use crate::storage::moment::{Changed, Moment, MomentParts, Progress};
 use crate::stream::{Batch, Row, RowQueue};
 
@@ -226,7 +225,7 @@ impl Workers {
     }
 
     /// Drops something large beside the shard's steps.
-    pub(crate) fn drop_beside(&mut self, leftovers: Leftovers) {
+    pub(crate) fn drop_beside(&mut self, leftovers: impl Send + 'static) {
         self.of_commits.push(Box::new(move |_| drop(leftovers)));
     }
 

@@ -148,7 +148,10 @@ impl TableStore {
     /// Returns whether the slot has a hidden row, or a hidden row has one of the unique keys.
     pub(super) fn meets_hidden(&self, schema: &TableSchema, row: u32, packed: Option<&[u8]>) -> bool {
         let Some(hidden) = &self.hidden else { return false };
-        let owner = |index, packed: &[u8]| self.indexes[index].get(&self.unique_key(schema, index, packed)?);
+        let owner = |index: IndexId, packed: &[u8]| {
+            let key = self.unique_key(schema, index, packed)?;
+            self.indexes[index].get(&key)
+        };
         let has_key = |packed: &[u8]| {
             (0..self.indexes.len()).any(|index| owner(index, packed).is_some_and(|row| hidden.has(row)))
         };

@@ -205,7 +205,11 @@ impl<F: Faults> Node<F> {
         } else {
             let is_read = !self.readers.is_empty() && !participants.is_empty();
             let writes = is_read.then(|| open.take_writes().into());
+            let is_large = large.is_some();
             let unlogged = self.apply_committed(open.own, large, &[], timestamp);
+            if is_large {
+                self.workers.drop_beside(open.done);
+            }
             let committed = self.unsettled(timestamp, participants, (begin, writes));
             self.note_commit((txn, timestamp), (unlogged, Vec::new()), committed, &reply);
         }

@@ -76,7 +76,7 @@ impl WriteSet {
         most: usize,
     ) -> (Option<(TableId, &[Entry])>, Option<(usize, usize)>) {
         let Some((id, writes)) = self.tables.get(table) else { return (None, None) };
-        let end = writes.entries.len().min(at + most);
+        let end = writes.entries.len().min(at.saturating_add(most));
         let next = if end < writes.entries.len() { (table, end) } else { (table + 1, 0) };
         (Some((*id, &writes.entries[at..end])), (next.0 < self.tables.len()).then_some(next))
     }

@@ -342,8 +342,10 @@ fn a_write_set_is_put_into_the_tables_ahead() {
             }
             if writes_others && chance.below(3) == 0 {
                 others += 1;
-                let values = [Value::Int(1_000 + others), Value::Int(others)];
-                [&mut base, &mut twin, &mut still].map(|all| all.insert(TABLES[1], &values, at(150)).expect("a new key"));
+                let values = [Value::Int(5_000 + others), Value::Int(others)];
+                for all in [&mut base, &mut twin, &mut still] {
+                    all.insert(TABLES[1], &values, at(150)).expect("a new key");
+                }
             }
             let back = base.history_begins() + chance.below(1 + others) as u64;
             if !base.meets_hidden(back) {
@@ -380,7 +382,7 @@ fn a_write_set_is_put_into_the_tables_ahead() {
         check_alike(seed, &base, &twin, &mut chance);
         reached[3] += usize::from(base.position() > shown && shown > before);
         base.forget(base.position());
-        assert_eq!(base.take_forgotten().is_some(), false, "seed {seed}: it has been done again change by change");
+        assert!(base.take_forgotten().is_none(), "seed {seed}: it has been done again change by change");
         fill_up(&mut base, seed);
     }
     assert!(seeds < 100 || reached.iter().all(|count| *count > 10), "{reached:?}");
