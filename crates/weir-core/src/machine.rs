@@ -162,6 +162,10 @@ pub trait Durable: Shard {
     fn snapshot_part(&mut self, _is_first: bool, _bytes: usize) -> Option<(Self::Record, bool)> {
         Some((self.snapshot(), false))
     }
+    /// Returns whether a snapshot in parts may begin; if not, it may later.
+    fn may_snapshot(&self) -> bool {
+        true
+    }
     /// Abandons the snapshot in parts.
     fn end_snapshot(&mut self) {}
     /// Whether the shard rejects writes when the disk is full, so that its pending records can wait.

@@ -29,6 +29,7 @@ impl Payload for Items {
     type LoggedCommit = LoggedCommit;
     type Snapshot = Snapshot;
     type SnapshotPart = NoPart;
+    type LoggedRows = NoPart;
 
     /// An answer is a clock, and [`Committed`] has it.
     const REMEMBERS_COMMITS: bool = false;
@@ -110,6 +111,10 @@ impl<F: Faults> Participates for Partition<F> {
     fn restore_snapshot(&mut self, snapshot: Snapshot) -> Result<(), Infallible> {
         self.restore(snapshot);
         Ok(())
+    }
+
+    fn restore_rows(&mut self, _: TxnId, rows: NoPart) {
+        match rows {}
     }
 
     fn restore_part(&mut self, part: NoPart) {

@@ -389,6 +389,7 @@ where
                     (now_us, 4, shard).hash(&mut self.hash);
                     let ready = disk.end_sync();
                     self.tell_durable(shard);
+                    self.start_workers(shard);
                     ready.into_iter().for_each(|message| self.transmit(shard, message));
                     self.sync(shard);
                 }
@@ -444,7 +445,7 @@ where
         disk.append(at.take_records());
         // A part at a time: a shard goes on while it is written.
         let is_first = !disk.wants_part();
-        if !is_first || every > 0 && disk.length() > every {
+        if !is_first || every > 0 && disk.length() > every && at.may_snapshot() {
             match at.snapshot_part(is_first, PART_BYTES) {
                 Some((part, has_more)) => disk.add_part(part, has_more),
                 None => disk.give_up_snapshot(),

@@ -107,6 +107,16 @@ faults! {
     builds_unkept,
     /// The owners of a key that is being built are not told of changes of rows that they have been told of.
     stages_no_changes,
+    /// No bug: a write set is large from its second write on, and is committed a row at a time.
+    small_commits,
+    /// Rows of a commit in progress are seen.
+    shows_ahead,
+    /// A transaction gives its claims up when its commit in slices begins.
+    releases_ahead,
+    /// A restarted shard counts rows whose commit is not in its log.
+    recovery_counts_unfinished,
+    /// A restarted shard forgets the rows that were logged ahead of a commit.
+    recovery_forgets_rows,
     /// Readers see uncommitted writes of an open transaction.
     shows_uncommitted,
     /// Deferred foreign keys are not checked at the end of their transaction.

@@ -20,6 +20,7 @@ use weir_txn::message::{Callee, Output};
 use weir_txn::ramp::Begin;
 use weir_txn::ramp::client::Order;
 use weir_txn::storage::Rows;
+use weir_types::interrupt::Budget;
 use weir_types::{SqlError, Value};
 
 const SCHEMA: &str = "
@@ -590,4 +591,34 @@ fn a_long_statement_that_trusts_its_moment_is_caught() {
 #[test]
 fn a_long_statement_that_leaves_writes_is_caught() {
     check_caught("what it leaves", PlantedBugs { keeps_unfinished: true, ..PlantedBugs::default() });
+}
+
+/// Every commit of two rows or more takes several steps.
+fn in_slices(seed: u64, bugs: PlantedBugs) -> Setup<PlantedBugs> {
+    let bugs = PlantedBugs { small_commits: true, ..bugs };
+    let step_budget = Some(if seed.is_multiple_of(3) { Budget(0) } else { Budget(u32::MAX) });
+    Setup { bugs, step_budget, calls: 240, ..Setup::new(seed) }
+}
+
+#[test]
+fn commits_in_slices_keep_what_they_have_told() {
+    let bank = Bank::open();
+    let mut committed = 0;
+    for seed in world::seeds(0..16) {
+        let (report, told) = bank.run_as(in_slices(seed, PlantedBugs::default()), true);
+        println!("seed {seed}: {report} {told:?}");
+        assert_eq!((&report.failure, &told.wrong), (&None, &None), "seed {seed}: {report}");
+        committed += told.committed;
+    }
+    world::check_reached(committed > 100, &committed);
+}
+
+#[test]
+fn commits_that_give_their_claims_up_before_they_are_whole_are_caught() {
+    let bank = Bank::open();
+    let bugs = PlantedBugs { releases_ahead: true, ..PlantedBugs::default() };
+    world::check_caught("claims of a commit in slices", 300, |seed| {
+        let (report, told) = bank.run_as(in_slices(seed, bugs), true);
+        told.wrong.or(report.failure.map(|failure| format!("{failure:?}")))
+    });
 }

@@ -13,12 +13,14 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_bench::simulate::{Check, Simulated};
 use weir_sim::calls::{Report, Script, Setup};
+use weir_sim::network::Faults;
 use weir_txn::exec::gather::Gather;
 use weir_txn::faults::PlantedBugs;
 use weir_txn::message::{Callee, Output};
 use weir_txn::ramp::Begin;
 use weir_txn::ramp::client::Order;
 use weir_txn::storage::Rows;
+use weir_types::interrupt::Budget;
 use weir_types::{SqlError, SqlState, Value};
 
 const SCHEMA: &str = "
@@ -178,7 +180,8 @@ impl Script for Loaders {
     }
 }
 
-fn run(world: &World, seed: u64, bugs: PlantedBugs) -> (Report, Told) {
+fn run(world: &World, setup: Setup<PlantedBugs>) -> (Report, Told) {
+    let seed = setup.seed;
     let item = world.application.catalog.table_by_name("item").unwrap().id;
     let told = Arc::new(Mutex::new(Told::default()));
     let heard = told.clone();
@@ -203,7 +206,6 @@ fn run(world: &World, seed: u64, bugs: PlantedBugs) -> (Report, Told) {
         loads: 0,
         told: told.clone(),
     };
-    let setup = Setup { bugs, calls: 240, ..Setup::new(seed) };
     world::run(&mut simulated, ("loads", setup), &told, script)
 }
 
@@ -213,7 +215,7 @@ fn loads_are_there_whole_or_not_at_all() {
     let mut all = Told::default();
     // 156: a read within a transaction comes again, late, after its COMMIT.
     for seed in world::seeds(140..164) {
-        let (report, told) = run(&world, seed, PlantedBugs::default());
+        let (report, told) = run(&world, setup(seed, PlantedBugs::default()));
         println!("seed {seed}: {report} {told:?}");
         assert_eq!((report.failure, told.wrong), (None, None), "seed {seed}");
         all.committed += told.committed;
@@ -230,7 +232,71 @@ fn readers_that_see_what_is_not_committed_are_caught() {
     let world = World::of(SCHEMA, WORKLOAD);
     let bugs = PlantedBugs { shows_uncommitted: true, ..PlantedBugs::default() };
     world::check_caught("what is not committed", 100, |seed| {
-        let (report, told) = run(&world, seed, bugs);
+        let (report, told) = run(&world, setup(seed, bugs));
         told.wrong.or(report.failure.map(|failure| format!("{failure:?}")))
     });
+}
+
+fn setup(seed: u64, bugs: PlantedBugs) -> Setup<PlantedBugs> {
+    Setup { bugs, calls: 240, ..Setup::new(seed) }
+}
+
+/// Every load commits a row at a time. Shards are there again soon after a crash, so that many loads are under way when the next one comes.
+fn in_slices(seed: u64, bugs: PlantedBugs) -> Setup<PlantedBugs> {
+    let faults = Faults {
+        delay_us_max: 2_000,
+        loss_per_mille: 10,
+        duplicate_per_mille: 50,
+        mishap_every_us: 100_000,
+        shard_down_us_max: 20_000,
+        sync_us_max: 3_000,
+        snapshot_every: 30,
+        tail_survives: seed % 4 == 1,
+        ..Faults::default()
+    };
+    let faults = (seed % 2 == 1).then_some(faults);
+    let step_budget = Some(if seed.is_multiple_of(3) { Budget(0) } else { Budget(u32::MAX) });
+    let bugs = PlantedBugs { small_commits: true, ..bugs };
+    Setup { faults, step_budget, ..setup(seed, bugs) }
+}
+
+#[test]
+fn loads_that_commit_in_slices_are_there_whole_or_not_at_all() {
+    let world = World::of(SCHEMA, WORKLOAD);
+    let (mut all, mut restarts) = (Told::default(), 0);
+    for seed in world::seeds(0..24) {
+        let (report, told) = run(&world, in_slices(seed, PlantedBugs::default()));
+        println!("seed {seed}: {report} {told:?}");
+        assert_eq!((report.failure, told.wrong), (None, None), "seed {seed}");
+        all.committed += told.committed;
+        all.refused += told.refused;
+        all.reads += told.reads;
+        all.own_reads += told.own_reads;
+        restarts += report.restarts;
+    }
+    let is_enough = all.committed > 100 && all.refused > 50 && all.reads > 200 && all.own_reads > 50;
+    world::check_reached(is_enough && restarts > 20, &(all, restarts));
+}
+
+fn check_caught(name: &str, bugs: PlantedBugs) {
+    let world = World::of(SCHEMA, WORKLOAD);
+    world::check_caught(name, 300, |seed| {
+        let (report, told) = run(&world, in_slices(seed, bugs));
+        told.wrong.or(report.failure.map(|failure| format!("{failure:?}")))
+    });
+}
+
+#[test]
+fn half_a_commit_that_is_seen_is_caught() {
+    check_caught("half a commit", PlantedBugs { shows_ahead: true, ..PlantedBugs::default() });
+}
+
+#[test]
+fn half_a_commit_that_a_crash_leaves_is_caught() {
+    check_caught("rows without a commit", PlantedBugs { recovery_counts_unfinished: true, ..PlantedBugs::default() });
+}
+
+#[test]
+fn a_commit_whose_rows_a_crash_loses_is_caught() {
+    check_caught("a commit without rows", PlantedBugs { recovery_forgets_rows: true, ..PlantedBugs::default() });
 }

@@ -72,6 +72,8 @@ pub trait Payload: Clone + Copy + Debug + Default + Send + 'static {
     /// Complete state of a shard.
     type Snapshot: Stored;
     type SnapshotPart: Stored;
+    /// Rows that are logged ahead of the commit of their transaction.
+    type LoggedRows: Stored;
 
     /// Repeated requests of committed transactions are recognised by the outcome table, which has an answer for each, or by one bit in
     /// [`Readers`], which has none. With bits the table holds only what has been refused, or terminated by shards.
@@ -139,6 +141,10 @@ impl<P: Payload> Participant<P> {
 
     pub fn prepared(&self) -> &P::PreparedMap {
         &self.prepared
+    }
+
+    pub fn prepared_mut(&mut self) -> &mut P::PreparedMap {
+        &mut self.prepared
     }
 
     pub fn committed(&self) -> &P::CommittedMap {

@@ -27,6 +27,8 @@ pub enum Record<P: Payload> {
     Snapshot(Box<P::Snapshot>),
     /// A part of the preceding snapshot, which was written without it.
     Part(P::SnapshotPart),
+    /// Rows of a transaction ahead of its commit. They count with that record, which follows in the same run of the shard, or not at all.
+    Rows { txn: TxnId, rows: P::LoggedRows },
 }
 
 /// Records noted since the driver has last taken some. A shard without a log builds no records.

@@ -64,6 +64,10 @@ pub trait Participates: Sized {
         snapshot: <Self::Payload as Payload>::Snapshot,
     ) -> Result<(), Self::Unreadable>;
     fn restore_part(&mut self, part: <Self::Payload as Payload>::SnapshotPart);
+    /// Keeps rows until the record of their transaction's commit.
+    fn restore_rows(&mut self, txn: TxnId, rows: <Self::Payload as Payload>::LoggedRows);
+    /// Drops the rows of a transaction whose commit does not follow; none: of all.
+    fn drop_rows(&mut self, _txn: Option<TxnId>) {}
 
     /// Fate reported to another participant; none: the transaction is unknown, so this shard promises never to prepare it. Overridden by
     /// planted bugs only.
@@ -154,7 +158,10 @@ pub trait Transactions: Participates {
     /// The payload cannot read its part of the record.
     fn replay(&mut self, record: RecordOf<Self>) -> Result<(), Self::Unreadable> {
         match record {
-            Record::Started { incarnation } => self.participant_mut().incarnation = incarnation,
+            Record::Started { incarnation } => {
+                self.drop_rows(None);
+                self.participant_mut().incarnation = incarnation;
+            }
             Record::Prepared { txn, prepared } => {
                 self.participant_mut().readers.know(txn.coordinator);
                 let prepared = self.restore_prepared(txn, prepared)?;
@@ -162,6 +169,7 @@ pub trait Transactions: Participates {
             }
             Record::Committed(commit) => self.restore_commit(commit)?,
             Record::Refused { txn, answer } => {
+                self.drop_rows(Some(txn));
                 if let Some(prepared) = self.release(txn) {
                     self.discard(txn, prepared);
                 }
@@ -171,6 +179,7 @@ pub trait Transactions: Participates {
             Record::Retired { coordinator } => self.participant_mut().forget_coordinator(coordinator),
             Record::Snapshot(snapshot) => self.restore_snapshot(*snapshot)?,
             Record::Part(part) => self.restore_part(part),
+            Record::Rows { txn, rows } => self.restore_rows(txn, rows),
         }
         Ok(())
     }

@@ -222,7 +222,7 @@ where
             shard.on_durable(durable);
             self.leaving.extend(self.held.on_durable(durable));
         }
-        if is_outgrown && self.snapshots == snapshots {
+        if is_outgrown && self.snapshots == snapshots && shard.may_snapshot() {
             self.snapshots += 1;
             let (parts, taken) = Parts::new();
             writer.begin_snapshot(taken);

@@ -76,7 +76,7 @@ impl<F: Faults> Node<F> {
         let others = self.open.iter().filter(|(other, _)| **other != txn);
         // A worker has the write set of its transaction.
         let has_written = |(other, open): &(&TxnId, &Open)| {
-            self.workers.calls(**other) || open.writes_in(&self.storage, read)
+            self.workers.runs_for(**other) || open.writes_in(&self.storage, read)
         };
         writers.extend(others.filter(has_written).map(|(other, _)| *other));
         if !self.bugs.intervals_pass_prepared() {

@@ -15,6 +15,7 @@ use weir_sql::catalog::TableId;
 use weir_types::interrupt::{Budget, Interrupts, StatementId, pause_with};
 
 use super::hand_over::Again;
+use super::large_commits::{EndedRun, Kind, LargeCommit};
 use super::node::{Effects, Node};
 use super::open::{OpenState, role_at};
 use super::workers::{Done, Finished, Running, no_thread};
@@ -435,14 +436,34 @@ impl<F: Faults> Node<F> {
             return self.prepared(txn, begun.age, participants, (ran, own), timestamp, out);
         }
         let timestamp = self.clock.tick(if read_only { 0 } else { now_ms });
-        let at = (timestamp, self.storage.position());
+        if matches!(request, Request::Execute { .. }) && read_only {
+            self.storage.discard_write_set(own);
+            self.release_claims(txn, claims);
+            return self.has_read(txn, ran, self.noted(), out);
+        }
+        let run = EndedRun { request, ran, own, claims };
+        match self.is_large(&run.own) && run.ran.answers.error.is_none() {
+            true => self.begin_large(txn, timestamp, Kind::Run(Box::new(run))),
+            false => self.end_committed_run(run, timestamp, None, out),
+        }
+    }
+
+    /// Commits a call that a worker has run. `large`: its write set is in the tables.
+    pub(super) fn end_committed_run(
+        &mut self,
+        EndedRun { request, ran, own, claims }: EndedRun,
+        timestamp: Timestamp,
+        large: Option<LargeCommit>,
+        out: &mut Effects,
+    ) {
+        let txn = request.txn();
+        let mut at = (timestamp, self.storage.position());
         match ran.answers.error.is_some() {
             true => self.storage.discard_write_set(own),
-            false => self.storage.apply_write_set(own, &[], timestamp),
+            false => at.1 = self.apply_committed(own, large, &[], timestamp),
         }
         self.release_claims(txn, claims);
         match request {
-            Request::Execute { .. } if read_only => self.has_read(txn, ran, self.noted(), out),
             Request::Execute { .. } => self.executed(txn, ran, at, out),
             Request::Decide { decision, .. } => self.decided(txn, ran, decision.participants, at, out),
             Request::Apply { .. } => self.applied(txn, ran, at, out),
@@ -464,7 +485,9 @@ impl<F: Faults> Node<F> {
         | Request::Finish { .. }
         | Request::Commit { .. } = request
         {
-            self.workers.abandon(txn);
+            if !self.workers.commits(txn) {
+                self.workers.abandon(txn);
+            }
             self.waiting.entry(txn).or_default().push(request.into());
         }
         None

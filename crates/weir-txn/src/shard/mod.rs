@@ -8,6 +8,7 @@ mod exposed;
 mod hand_over;
 mod in_doubt;
 mod intervals;
+mod large_commits;
 pub mod log;
 mod long_calls;
 mod node;

@@ -4,7 +4,7 @@
 //! the server and the simulator all drive this same [`Node::step`].
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -32,6 +32,7 @@ use crate::message::{
 use crate::shard::definitions::Barrier;
 use crate::shard::hand_over::Again;
 use crate::shard::in_doubt::InDoubt;
+use crate::shard::large_commits::{self, LargeCommit};
 use crate::shard::long_calls::role_of_prepare;
 use crate::shard::older_builds;
 use crate::shard::open::Open;
@@ -41,7 +42,7 @@ use crate::shard::starvation::Starvation;
 use crate::shard::waiting::{Waiting, is_first_of_call};
 use crate::shard::workers::Workers;
 use crate::storage::shared::Shared;
-use crate::storage::{Storage, Workspace, Write, WriteSet};
+use crate::storage::{LoggedRow, Storage, Workspace, Write, WriteSet};
 
 /// Where a run puts its writes.
 pub(crate) enum Target<'a> {
@@ -74,6 +75,10 @@ pub struct Node<F = NoFaults> {
     pub(crate) workers: Workers,
     /// Transactions that ended in this step; requests that wait for them are retried by [`Node::wake`].
     pub(crate) ended: Vec<TxnId>,
+    /// Commits of large write sets that are in progress, in their order.
+    pub(crate) large: VecDeque<LargeCommit>,
+    /// During recovery: rows whose commit may follow.
+    pub(crate) unfinished: BTreeMap<TxnId, Vec<LoggedRow>>,
     /// Interactive transactions that have worked on this shard and have not ended.
     pub(crate) open: BTreeMap<TxnId, Open>,
     /// Set while a transaction changes the schema: other writers wait for it or withdraw.
@@ -122,6 +127,8 @@ impl<F: Faults> Node<F> {
             snapshots: Snapshots::default(),
             workers: Workers::default(),
             ended: Vec::new(),
+            large: VecDeque::new(),
+            unfinished: BTreeMap::new(),
             open: BTreeMap::new(),
             barrier: None,
             in_doubt: InDoubt::default(),
@@ -246,6 +253,11 @@ impl<F: Faults> Shard for Node<F> {
         if !silent.is_empty() {
             // If such a coordinator still lives, its reads are answered with a retry.
             self.readers.retain(|read, _| !silent.contains(&read.coordinator));
+            if !self.large.is_empty() {
+                self.complete_those_of(&silent, out);
+                // Repeated requests that wait for these are answered, not withdrawn.
+                self.wake(now_ms, out);
+            }
             self.withdraw_what_waits_of(&silent, out);
             self.drop_open_of(&silent);
             self.workers.drop_those_of(&silent);
@@ -277,6 +289,9 @@ impl<F: Faults> Node<F> {
         self.storage.begin_step();
         match from {
             Sender::Shard(peer) => {
+                if !self.large.is_empty() {
+                    self.complete_for_peer(&request, out);
+                }
                 let words = self.on_peer(peer, &request);
                 self.send_words(words, out);
             }
@@ -348,6 +363,9 @@ impl<F: Faults> Node<F> {
             },
             false => request,
         };
+        if !self.large.is_empty() {
+            self.complete_before(&request, out);
+        }
         self.starvation.meet(&request);
         match request {
             Request::Execute { txn, begun, call, incarnation } => {
@@ -358,10 +376,7 @@ impl<F: Faults> Node<F> {
             }
             Request::Decide { txn, begun, decision } => self.on_decide(now_ms, txn, begun, decision, out),
             Request::Apply { txn, begun, call } => self.on_apply(now_ms, txn, begun, call, out),
-            Request::Commit { txn, timestamp } => {
-                self.commit(txn, timestamp);
-                self.reply(txn, Reply::Committed { txn, shard: self.shard }, out);
-            }
+            Request::Commit { txn, timestamp } => self.on_commit(txn, timestamp, out),
             Request::Abort { txn } => {
                 // Its waiting request must not start the transaction again.
                 self.stop_waiting(txn);
@@ -408,6 +423,19 @@ impl<F: Faults> Node<F> {
             // Only shards send these to each other; a coordinator's are ignored.
             Request::Ask { .. } | Request::Tell { .. } => {}
         }
+    }
+
+    fn on_commit(&mut self, txn: TxnId, timestamp: Timestamp, out: &mut Effects) {
+        let own = self.participant.prepared().get(&txn).and_then(|prepared| {
+            // Others' changes of its rows are possible where it does not hold them.
+            prepared.own.as_ref().filter(|_| prepared.holds_rows && prepared.definitions.is_none())
+        });
+        if own.is_some_and(|own| self.is_large(own)) && !self.bugs.no_guards() {
+            self.clock.observe(timestamp);
+            return self.begin_large(txn, timestamp, large_commits::Kind::Prepared);
+        }
+        self.commit(txn, timestamp);
+        self.reply(txn, Reply::Committed { txn, shard: self.shard }, out);
     }
 
     /// Answers a repeated request as the first time, and drops one that must not take effect any more. Returns whether it did either.
@@ -856,6 +884,9 @@ impl<F: Faults> Node<F> {
             [readers, snapshots, workers, self.participant.oldest_prepare()].into_iter().flatten().min();
         let needed = oldest.unwrap_or(self.storage.position());
         self.storage.forget(needed);
+        if let Some(leftovers) = self.storage.take_forgotten() {
+            self.workers.drop_beside(leftovers);
+        }
     }
 
     /// Highest clock that this shard has issued or seen.

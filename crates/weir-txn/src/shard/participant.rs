@@ -22,7 +22,7 @@ use crate::claims::Claim;
 use crate::faults::Faults;
 use crate::message::{Age, Answers, Reply, Request, Sibling};
 use crate::shard::node::Node;
-use crate::storage::{SavedRows, Write, WriteSet};
+use crate::storage::{LoggedRow, SavedRows, Write, WriteSet};
 
 /// Transactions of SQL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +41,7 @@ impl Payload for Sql {
     type LoggedCommit = Box<LoggedCommit>;
     type Snapshot = Snapshot;
     type SnapshotPart = Box<SavedRows>;
+    type LoggedRows = Vec<LoggedRow>;
 
     /// The answer of a call is its result, which only the table has.
     const REMEMBERS_COMMITS: bool = true;
@@ -181,9 +182,8 @@ impl<F: Faults> Participates for Node<F> {
             self.commit_definitions(definitions.versions, timestamp);
         }
         self.lower_barrier(txn);
-        let begin = self.storage.position();
-        self.apply_prepared(&mut prepared, timestamp);
-        let record = self.logged_commit((txn, timestamp), (begin, Vec::new()), None, None);
+        let unlogged = self.apply_prepared(txn, &mut prepared, timestamp);
+        let record = self.logged_commit((txn, timestamp), (unlogged, Vec::new()), None, None);
         let writes = (!self.readers.is_empty()).then_some(prepared.writes);
         let (participants, position) = (prepared.participants, self.storage.position());
         self.ended.push(txn);
@@ -192,6 +192,7 @@ impl<F: Faults> Participates for Node<F> {
     }
 
     fn discard(&mut self, txn: TxnId, prepared: Prepared) {
+        self.undo_large(txn);
         self.unpin(&prepared.pins);
         self.storage.discard_write_set(prepared.own.unwrap_or_default());
         if let Some(definitions) = prepared.definitions {
@@ -224,6 +225,20 @@ impl<F: Faults> Participates for Node<F> {
         self.storage.restore_saved(*rows);
     }
 
+    fn restore_rows(&mut self, txn: TxnId, rows: Vec<LoggedRow>) {
+        self.unfinished.entry(txn).or_default().extend(rows);
+    }
+
+    fn drop_rows(&mut self, txn: Option<TxnId>) {
+        if self.bugs.recovery_counts_unfinished() {
+            return self.count_unfinished();
+        }
+        match txn {
+            Some(txn) => drop(self.unfinished.remove(&txn)),
+            None => self.unfinished.clear(),
+        }
+    }
+
     fn fate_for(&self, txn: TxnId, asked: Fate) -> Option<Fate> {
         match (self.participant.fate(txn), asked) {
             (None, Fate::Prepared { clock }) if self.bugs.unknown_means_committed() => {
@@ -239,8 +254,10 @@ impl<F: Faults> Participates for Node<F> {
 }
 
 impl<F: Faults> Node<F> {
-    /// Makes a prepared transaction's operations visible.
-    fn apply_prepared(&mut self, prepared: &mut Prepared, timestamp: Timestamp) {
+    /// Makes a prepared transaction's operations visible. Returns the position behind which are the changes that are not in the log.
+    fn apply_prepared(&mut self, txn: TxnId, prepared: &mut Prepared, timestamp: Timestamp) -> Position {
+        let begin = self.storage.position();
+        let large = if self.large.is_empty() { None } else { self.take_large(txn) };
         let touched: Vec<(TableId, u32)> = prepared
             .pins
             .iter()
@@ -250,18 +267,20 @@ impl<F: Faults> Node<F> {
         self.unpin(&prepared.pins);
         match prepared.own.take() {
             Some(own) if !self.bugs.no_guards() => {
-                self.storage.apply_write_set(own, &touched, timestamp);
+                let unlogged = self.apply_committed(own, large, &touched, timestamp);
                 let folded =
                     |write: &&Write| write.row.is_some_and(|row| touched.contains(&(write.table, row)));
                 for Write { table, row, operation } in prepared.writes.iter().filter(folded) {
                     self.storage.apply(*table, *row, operation, timestamp, prepared.at);
                 }
+                unlogged
             }
             own => {
                 // A transaction without claims may have lost a key to another one, and after a restart only its operations are known:
                 // they are applied one by one.
                 self.storage.discard_write_set(own.unwrap_or_default());
                 self.replay_writes(&prepared.writes, timestamp, prepared.at);
+                begin
             }
         }
     }

@@ -96,6 +96,14 @@ impl Snapshots {
         self.snapshots.values().filter_map(needs).min()
     }
 
+    /// Position of a snapshot, and whether transactions are missing there.
+    pub(crate) fn kept_at(&self, snapshot: TxnId) -> Option<(Position, bool)> {
+        match self.snapshots.get(&snapshot)? {
+            Snapshot::Kept(kept) => Some((kept.position, !kept.missing.is_empty())),
+            Snapshot::Gone(_) => None,
+        }
+    }
+
     /// Position of the newest snapshot that is kept.
     fn newest(&self) -> Option<Position> {
         let position = |snapshot: &Snapshot| match snapshot {

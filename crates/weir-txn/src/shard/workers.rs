@@ -64,6 +64,8 @@ enum Kind {
     /// A call or statement that writes nothing.
     ReadOnlyCall,
     Call,
+    /// A commit in slices.
+    Commit,
 }
 
 #[derive(Debug)]
@@ -85,7 +87,7 @@ impl Running {
     }
 
     pub(super) fn is_read_only(&self) -> bool {
-        self.kind != Kind::Call
+        matches!(self.kind, Kind::Read | Kind::ReadOnlyCall)
     }
 
     fn end_unheard(&mut self) {
@@ -107,6 +109,20 @@ struct Said {
 pub(super) enum Finished {
     Read { answer: Answer, result: Result<Found, SqlError> },
     Call(Box<EndedCall>),
+    /// The next slice of the transaction's commit is due.
+    Slice(TxnId),
+}
+
+/// A work without work: when it ends, the next slice of a commit is due.
+struct NextSlice {
+    txn: TxnId,
+    done: Done,
+}
+
+impl Drop for NextSlice {
+    fn drop(&mut self) {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).push(Finished::Slice(self.txn));
+    }
 }
 
 pub(super) type Done = Arc<Mutex<Vec<Finished>>>;
@@ -117,6 +133,8 @@ pub(crate) struct Workers {
     budget: Option<Budget>,
     /// Work that the driver has not been given yet.
     queued: VecDeque<Work>,
+    /// Work of commits. It takes no time, and is not counted.
+    of_commits: Vec<Work>,
     /// Work that the driver has and that has not finished.
     handed_out: usize,
     running: BTreeMap<TxnId, Running>,
@@ -170,14 +188,45 @@ impl Workers {
         self.running.values().any(|running| running.kind != Kind::Read)
     }
 
-    /// Returns whether a call or statement of the transaction runs on a worker.
+    /// Returns whether a call or statement of the transaction runs on a worker, or it commits in slices.
     pub(crate) fn calls(&self, txn: TxnId) -> bool {
         self.running.get(&txn).is_some_and(|running| running.kind != Kind::Read)
     }
 
-    /// Transactions whose calls or statements run on workers and may write.
+    /// Returns whether a worker has the write set of the transaction.
+    pub(crate) fn runs_for(&self, txn: TxnId) -> bool {
+        self.calls(txn) && !self.commits(txn)
+    }
+
+    /// Returns whether the transaction commits in slices.
+    pub(crate) fn commits(&self, txn: TxnId) -> bool {
+        self.running.get(&txn).is_some_and(|running| running.kind == Kind::Commit)
+    }
+
+    /// Transactions whose calls or statements run on workers and may write, or that commit in slices.
     pub(crate) fn writers(&self) -> impl Iterator<Item = TxnId> {
-        self.running.iter().filter(|(_, running)| running.kind == Kind::Call).map(|(txn, _)| *txn)
+        self.running.iter().filter(|(_, running)| !running.is_read_only()).map(|(txn, _)| *txn)
+    }
+
+    pub(super) fn begin_commit(&mut self, txn: TxnId) {
+        // It needs no history.
+        let progress = Arc::new(Progress::new(Position::MAX));
+        self.running.insert(txn, Running { progress, is_unheard: false, kind: Kind::Commit });
+    }
+
+    pub(super) fn end_commit(&mut self, txn: TxnId) {
+        self.running.remove(&txn);
+    }
+
+    /// The driver is to come back for the next slice of the transaction's commit.
+    pub(super) fn come_back(&mut self, txn: TxnId) {
+        let next = NextSlice { txn, done: self.done.clone() };
+        self.of_commits.push(Box::new(move |_| drop(next)));
+    }
+
+    /// Drops something large beside the shard's steps.
+    pub(crate) fn drop_beside(&mut self, leftovers: impl Send + 'static) {
+        self.of_commits.push(Box::new(move |_| drop(leftovers)));
     }
 
     /// Ends the call of the transaction; nobody waits for its answer.
@@ -192,14 +241,15 @@ impl Workers {
 
     /// Work for the driver, as much as may run at once.
     pub(crate) fn take(&mut self) -> Vec<Work> {
+        let of_commits = std::mem::take(&mut self.of_commits);
         if self.queued.is_empty() {
-            return Vec::new();
+            return of_commits;
         }
         let resting = self.running.values().filter(|running| running.progress.rests_for_reader()).count();
         let counted = self.handed_out.saturating_sub(resting.min(RESTING_MAX));
         let count = self.queued.len().min(WORKERS_MAX.saturating_sub(counted));
         self.handed_out += count;
-        self.queued.drain(..count).collect()
+        of_commits.into_iter().chain(self.queued.drain(..count)).collect()
     }
 
     /// Ends all that run, for the tables are another schema's from now on. None of them writes: a definition waits for those that do.
@@ -448,11 +498,15 @@ impl<F: Faults> Node<F> {
 
     pub(crate) fn answer_finished(&mut self, now_ms: u64, out: &mut Effects) {
         for finished in self.workers.finished() {
-            self.workers.handed_out -= 1;
             let txn = match &finished {
                 Finished::Read { answer, .. } => answer.read,
                 Finished::Call(ended) => ended.txn(),
+                Finished::Slice(txn) => {
+                    self.on_slice(*txn, out);
+                    continue;
+                }
             };
+            self.workers.handed_out -= 1;
             let Some(running) = self.workers.running.remove(&txn) else { continue };
             match finished {
                 Finished::Read { answer, result } if !running.is_unheard => {
@@ -460,6 +514,7 @@ impl<F: Faults> Node<F> {
                 }
                 Finished::Read { .. } => {}
                 Finished::Call(ended) => self.end_call(now_ms, &running, *ended, out),
+                Finished::Slice(_) => unreachable!("it has been handled"),
             }
         }
     }

@@ -88,7 +88,7 @@ impl Building {
         let mut building = Building { txn: None, schema, index, tree, duplicates, next, changed: None };
         for row in 0..store.slots() {
             check()?;
-            if let Some(packed) = store.row(row) {
+            if let Some(packed) = store.physical(row) {
                 building.add(&store.layout, row, packed);
             }
         }
@@ -199,7 +199,8 @@ impl Building {
     fn duplicate(&self, store: &TableStore) -> Option<DuplicateKey> {
         let (bytes, rows) = self.duplicates.first_key_value()?;
         let row = *rows.first().expect("no list is empty");
-        let values = self.index().values(&|column| store.value(row, column));
+        let packed = store.physical(row).expect("an index has rows of its table");
+        let values = self.index().values(&|column| store.layout.read(packed, column));
         Some(DuplicateKey { bytes: bytes.to_vec(), values })
     }
 
@@ -229,7 +230,7 @@ impl TableStore {
         let end = self.slots().min(from.saturating_add(limits.rows));
         let (mut row, mut bytes, mut keys) = (from, 0, Vec::new());
         while row < end && bytes < limits.bytes {
-            if let Some(packed) = self.row(row) {
+            if let Some(packed) = self.physical(row) {
                 building.add(&self.layout, row, packed);
                 let is_taken = building.changed.is_some();
                 if let Some(values) = building.values(&self.layout, packed).filter(|_| is_taken) {
@@ -250,7 +251,7 @@ impl TableStore {
         let building = self.building.iter().find(|one| one.txn == Some(txn)).expect("it has just been found");
         let mut changes = Vec::with_capacity(2 * changed.len());
         for (row, was) in changed {
-            let is = self.row(row).and_then(|packed| building.values(&self.layout, packed));
+            let is = self.physical(row).and_then(|packed| building.values(&self.layout, packed));
             if was != is {
                 changes.extend(was.map(|values| KeyChange { values, is_there: false }));
                 changes.extend(is.map(|values| KeyChange { values, is_there: true }));

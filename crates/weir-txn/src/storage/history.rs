@@ -43,7 +43,29 @@ pub struct ChangeRef<'h> {
 pub struct History {
     begin: Position,
     /// In order, without gaps, from `begin` on.
-    runs: VecDeque<Run>,
+    runs: VecDeque<Part>,
+    /// Batches that have been forgotten: who drops them need not be the shard.
+    forgotten: Vec<Batch>,
+}
+
+/// Consecutive changes.
+#[derive(Debug)]
+enum Part {
+    Run(Run),
+    /// The positions of its runs count from `begin`.
+    Batch {
+        begin: Position,
+        batch: Batch,
+    },
+}
+
+/// Changes of one commit, collected before it becomes part of the history.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// In order, without gaps, from position 0 on.
+    runs: Vec<Run>,
+    /// Approximate size.
+    bytes: usize,
 }
 
 /// Consecutive changes.
@@ -81,6 +103,74 @@ impl Run {
             && (first.table, first.timestamp) == (change.table, change.timestamp)
             && first.row.checked_add(at) == Some(change.row)
     }
+
+    /// Removes its last change; not its only one.
+    fn pop(&mut self) -> Change {
+        self.count -= 1;
+        let Change { table, row, timestamp, .. } = self.first;
+        Change { table, row: row + self.count, before: RowState::Absent, operation: None, timestamp }
+    }
+
+    fn bytes(&self) -> usize {
+        let before = match &self.first.before {
+            RowState::Row(row) => row.len(),
+            RowState::Absent | RowState::Patched(_) => 0,
+        };
+        size_of::<Run>() + before
+    }
+}
+
+impl Batch {
+    fn end(&self) -> Position {
+        self.runs.last().map_or(0, Run::end)
+    }
+
+    pub fn push(&mut self, change: Change) {
+        match self.runs.last_mut() {
+            Some(last) if last.goes_on_with(&change) => last.count += 1,
+            _ => {
+                let run = Run { begin: self.end(), first: change, count: 1 };
+                self.bytes += run.bytes();
+                self.runs.push(run);
+            }
+        }
+    }
+
+    /// Removes the last change.
+    pub fn pop(&mut self) -> Option<Change> {
+        let last = self.runs.last_mut()?;
+        match last.count {
+            1 => self.runs.pop().map(|run| run.first),
+            _ => Some(last.pop()),
+        }
+    }
+}
+
+impl Part {
+    fn end(&self) -> Position {
+        match self {
+            Part::Run(run) => run.end(),
+            Part::Batch { begin, batch } => begin + batch.end(),
+        }
+    }
+
+    /// Its changes at or after `position`.
+    fn since(&self, position: Position) -> impl Iterator<Item = ChangeRef<'_>> {
+        let (base, runs) = match self {
+            Part::Run(run) => (0, std::slice::from_ref(run)),
+            Part::Batch { begin, batch } => (*begin, &batch.runs[..]),
+        };
+        let position = position.saturating_sub(base);
+        let from = runs.partition_point(|run| run.end() <= position);
+        runs[from..].iter().flat_map(move |run| run.since(position))
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Part::Run(run) => run.bytes(),
+            Part::Batch { batch, .. } => batch.bytes,
+        }
+    }
 }
 
 impl History {
@@ -89,7 +179,7 @@ impl History {
     }
 
     pub fn end(&self) -> Position {
-        self.runs.back().map_or(self.begin, Run::end)
+        self.runs.back().map_or(self.begin, Part::end)
     }
 
     /// Changes since `position`, in order.
@@ -101,49 +191,70 @@ impl History {
     /// Approximate size of the changes since `position`.
     pub fn bytes(&self, position: Position) -> usize {
         let from = self.runs.partition_point(|run| run.end() <= position);
-        let before = |run: &Run| match &run.first.before {
-            RowState::Row(row) => row.len(),
-            RowState::Absent | RowState::Patched(_) => 0,
-        };
-        self.runs.range(from..).map(|run| size_of::<Run>() + before(run)).sum()
+        self.runs.range(from..).map(Part::bytes).sum()
     }
 
     pub fn push(&mut self, change: Change) {
         match self.runs.back_mut() {
-            Some(last) if last.goes_on_with(&change) => last.count += 1,
-            _ => self.runs.push_back(Run { begin: self.end(), first: change, count: 1 }),
+            Some(Part::Run(last)) if last.goes_on_with(&change) => last.count += 1,
+            _ => {
+                let run = Run { begin: self.end(), first: change, count: 1 };
+                self.runs.push_back(Part::Run(run));
+            }
+        }
+    }
+
+    /// Appends the changes of a batch at once.
+    pub fn append(&mut self, batch: Batch) {
+        if !batch.runs.is_empty() {
+            let begin = self.end();
+            self.runs.push_back(Part::Batch { begin, batch });
         }
     }
 
     pub fn pop(&mut self) -> Option<Change> {
-        let last = self.runs.back_mut()?;
-        if last.count == 1 {
-            return self.runs.pop_back().map(|run| run.first);
+        match self.runs.back_mut()? {
+            Part::Run(last) if last.count > 1 => Some(last.pop()),
+            Part::Run(_) => match self.runs.pop_back() {
+                Some(Part::Run(run)) => Some(run.first),
+                _ => unreachable!("it is a run"),
+            },
+            Part::Batch { batch, .. } => {
+                let change = batch.pop();
+                if batch.runs.is_empty() {
+                    self.runs.pop_back();
+                }
+                change
+            }
         }
-        last.count -= 1;
-        let Change { table, row, timestamp, .. } = last.first;
-        let row = row + last.count;
-        Some(Change { table, row, before: RowState::Absent, operation: None, timestamp })
     }
 
+    /// Drops the changes before `position`. A batch goes as a whole, once it is before `position`: nobody asks for a state within a commit.
     pub fn forget(&mut self, position: Position) {
-        if position >= self.end() {
-            self.begin = self.end();
-            self.runs.clear();
-        }
         while self.begin < position {
-            let first = self.runs.front_mut().expect("runs have no gaps");
-            if first.end() <= position {
-                self.begin = first.end();
-                self.runs.pop_front();
-                continue;
+            match self.runs.front_mut() {
+                None => return,
+                Some(first) if first.end() <= position => {
+                    self.begin = first.end();
+                    if let Some(Part::Batch { batch, .. }) = self.runs.pop_front() {
+                        self.forgotten.push(batch);
+                    }
+                }
+                Some(Part::Batch { .. }) => return,
+                Some(Part::Run(first)) => {
+                    let forgotten = (position - first.begin) as u32;
+                    first.begin = position;
+                    first.first.row += forgotten;
+                    first.count -= forgotten;
+                    self.begin = position;
+                }
             }
-            let forgotten = (position - first.begin) as u32;
-            first.begin = position;
-            first.first.row += forgotten;
-            first.count -= forgotten;
-            self.begin = position;
         }
+    }
+
+    /// Takes the batches that have been forgotten.
+    pub fn take_forgotten(&mut self) -> Vec<Batch> {
+        std::mem::take(&mut self.forgotten)
     }
 
     /// The row with `operation` folded in at its place among the changes since `prepared_at`.

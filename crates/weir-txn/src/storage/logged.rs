@@ -128,6 +128,11 @@ impl LoggedRow {
         LoggedRow { table, row, after, operations: Vec::new() }
     }
 
+    /// Image of a row that was there before.
+    pub(super) fn changed(table: TableId, row: u32, before: &[u8], after: &[u8]) -> LoggedRow {
+        LoggedRow { table, row, after: After::of(Some(before), Some(after)), operations: Vec::new() }
+    }
+
     /// Row after the change; `before`: the row before it.
     pub(super) fn after(self, before: Option<&[u8]>) -> Option<Packed> {
         self.after.apply(before)

@@ -7,6 +7,7 @@
 mod building;
 #[cfg(test)]
 mod chance;
+mod hidden;
 mod history;
 mod index;
 pub mod key;
@@ -62,7 +63,7 @@ use unsynced::Unsynced;
 use weir_core::ids::{Position, Timestamp};
 pub use workspace::Workspace;
 pub use write::Write;
-pub use write_set::{Mark, MergedRows, WriteSet};
+pub use write_set::{Ahead, Leftovers, Mark, MergedRows, WriteSet};
 
 use weir_core::lsn::Lsn;
 
@@ -330,7 +331,7 @@ impl Storage {
         const CACHE_LINE_BYTES: usize = 64;
         let row = |(table, index, key): &(TableId, IndexId, KeyBytes)| {
             let store = &self.tables[*table];
-            store.indexes[*index].get(key).map(|row| (store, row))
+            store.get(*index, key).map(|row| (store, row))
         };
         let rows: SmallVec<[(&TableStore, u32); 64]> = keys.iter().filter_map(row).collect();
         let touch = |(store, row): &(&TableStore, u32)| {
@@ -443,6 +444,11 @@ impl Storage {
         }
     }
 
+    /// Records that all that is looked for in these tables depends on `record`, which is not durable yet.
+    pub fn note_tables_unsynced(&mut self, tables: impl IntoIterator<Item = TableId>, record: Lsn) {
+        tables.into_iter().for_each(|table| self.unsynced.note_table(record.0, table));
+    }
+
     /// Records that `record`, not durable yet, has changed more than rows.
     pub fn note_all_unsynced(&mut self, record: Lsn) {
         self.unsynced.note_all(record.0);
@@ -476,6 +482,12 @@ impl Storage {
     /// Number of rows of each table.
     pub fn row_counts(&self) -> impl Iterator<Item = usize> {
         self.tables.of_tables().iter().map(TableStore::row_count)
+    }
+
+    /// Number of rows of a table, those that are hidden included.
+    #[cfg(test)]
+    pub fn physical_rows(&self, table: TableId) -> usize {
+        (0..self.slots(table)).filter(|row| self.tables[table].physical(*row).is_some()).count()
     }
 
     /// Bytes of the table's rows and indexes.
@@ -532,7 +544,7 @@ impl Rows for Storage {
 
     fn get(&self, table: TableId, index: IndexId, key: &KeyBytes) -> Option<RowRef> {
         self.unsynced.look_at(table);
-        let row = self.tables[table].indexes[index].get(key)?;
+        let row = self.tables[table].get(index, key)?;
         self.unsynced.find(table, row);
         Some(RowRef { shard: 0, row })
     }
@@ -546,7 +558,7 @@ impl Rows for Storage {
         visit: Visit<'_>,
     ) -> Result<ControlFlow<()>, SqlError> {
         self.unsynced.look_at(table);
-        self.tables[table].indexes[index].range(range, reverse, &mut |row| {
+        self.tables[table].range(index, range, reverse, &mut |row| {
             self.unsynced.find(table, row);
             visit(RowRef { shard: 0, row })
         })
@@ -561,7 +573,7 @@ impl Rows for Storage {
         visit: Visit<'_>,
     ) -> Result<ControlFlow<()>, SqlError> {
         self.unsynced.look_at(table);
-        self.tables[table].indexes[index].range_ahead(range, cursor, &mut |row| {
+        self.tables[table].range_ahead(index, range, cursor, &mut |row| {
             self.unsynced.find(table, row);
             visit(RowRef { shard: 0, row })
         })

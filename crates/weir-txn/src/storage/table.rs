@@ -8,6 +8,7 @@ use weir_sql::catalog::ColumnIndex;
 use weir_types::{SqlError, Value};
 
 use super::building::Building;
+use super::hidden::Hidden;
 use super::history::RowState;
 use super::index::IndexTree;
 use super::key::{KeyBytes, KeyRange};
@@ -26,8 +27,11 @@ pub struct TableStore {
     pub(super) saved: Option<Box<Saved>>,
     /// Entries of the table's global keys, as in its schema.
     pub(super) entries: Vec<TableStore>,
-    /// Indexes that are being built, which are not in its schema.
+    /// Indexes that are being built, which are not in its schema. They have the rows of the physical state.
     pub(super) building: Vec<Building>,
+    /// Rows of a commit in progress, which nobody sees. `row`, `value`, `get`, `range` and `row_count` give what is seen; what changes rows
+    /// or indexes works on the physical state.
+    pub(super) hidden: Option<Box<Hidden>>,
 }
 
 /// Key of a row in an index. `row_in_key`: the row's number, where it is part of the key.
@@ -59,6 +63,7 @@ impl TableStore {
             saved: None,
             entries: schema.entries.iter().map(|entries| TableStore::new(&entries.schema)).collect(),
             building: Vec::new(),
+            hidden: None,
         }
     }
 
@@ -73,15 +78,26 @@ impl TableStore {
             saved: None,
             entries: Vec::new(),
             building: Vec::new(),
+            hidden: None,
         }
     }
 
+    #[inline]
     pub fn row(&self, row: u32) -> Option<&[u8]> {
+        match &self.hidden {
+            None => self.physical(row),
+            Some(hidden) => self.seen(hidden, row),
+        }
+    }
+
+    /// The row of the slot, seen or not.
+    #[inline]
+    pub(super) fn physical(&self, row: u32) -> Option<&[u8]> {
         self.rows.get(row as usize)?.as_deref()
     }
 
     pub fn value(&self, row: u32, column: ColumnIndex) -> Value {
-        self.layout.read(self.rows[row as usize].as_deref().expect("a row that was just found"), column)
+        self.layout.read(self.row(row).expect("a row that was just found"), column)
     }
 
     /// Saves the state of a row that is about to change, for a copy in progress.
@@ -95,7 +111,7 @@ impl TableStore {
 
     /// Number of rows.
     pub fn row_count(&self) -> usize {
-        self.live
+        self.live - self.hidden_rows()
     }
 
     /// One past the highest slot in use: the end of a scan.
@@ -155,7 +171,7 @@ impl TableStore {
 
     /// Returns whether the slot is empty and not reserved.
     pub fn is_free(&self, row: u32) -> bool {
-        self.row(row).is_none() && self.free.contains(&row)
+        self.physical(row).is_none() && self.free.contains(&row)
     }
 
     /// Frees a reserved slot.
@@ -217,7 +233,7 @@ impl TableStore {
     }
 
     /// Replaces the contents of a slot; returns the old contents.
-    fn put(&mut self, row: u32, packed: Packed) -> Packed {
+    pub(super) fn put(&mut self, row: u32, packed: Packed) -> Packed {
         self.keep(row);
         let old = self.rows[row as usize].replace(packed).expect("a row that was just found");
         if !self.building.is_empty() {
@@ -239,7 +255,7 @@ impl TableStore {
         self.free = empty.filter(|&row| may_be(row)).collect();
     }
 
-    fn place(&mut self, schema: &TableSchema, row: u32, packed: Packed) -> Result<(), IndexId> {
+    pub(super) fn place(&mut self, schema: &TableSchema, row: u32, packed: Packed) -> Result<(), IndexId> {
         assert!(self.rows[row as usize].is_none(), "slot {row} of {} is taken", schema.name);
         for index in 0..self.indexes.len() {
             let key = self.key(schema, index, &packed, row);
@@ -415,12 +431,15 @@ impl TableStore {
     /// Hash of all rows: a sum, so that their order does not matter.
     pub fn fingerprint(&self) -> u64 {
         // FNV-1a of each row, without its timestamp.
-        let hash = |row: &Packed| {
+        let hash = |row: &[u8]| {
             row[8..].iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
                 (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
             })
         };
-        self.rows.iter().flatten().map(hash).fold(0, u64::wrapping_add)
+        match self.hidden {
+            None => self.rows.iter().flatten().map(|row| hash(row)).fold(0, u64::wrapping_add),
+            Some(_) => (0..self.slots()).filter_map(|row| self.row(row)).map(hash).fold(0, u64::wrapping_add),
+        }
     }
 
     /// Bytes of rows (with their allocations), indexes and entries.

@@ -5,6 +5,7 @@
 //!
 //! Inserted rows reserve slots in their tables from the start until the transaction ends, so the name of a row never changes.
 
+mod ahead;
 mod apply;
 mod merged;
 
@@ -16,6 +17,7 @@ use weir_core::ids::Timestamp;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
+pub use ahead::{Ahead, Leftovers};
 pub use merged::MergedRows;
 
 use super::Storage;
@@ -321,7 +323,7 @@ impl TableWrites {
         row: u32,
     ) -> bool {
         let has = |packed: &[u8]| store.unique_key(schema, index, packed).is_some_and(|own| own == *key);
-        if let Some(there) = store.indexes[index].get(key).filter(|there| *there != row) {
+        if let Some(there) = store.get(index, key).filter(|there| *there != row) {
             match self.get(there) {
                 None => return true,
                 Some(entry) if entry.after.as_deref().is_some_and(has) => return true,

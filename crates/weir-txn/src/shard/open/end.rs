@@ -12,6 +12,7 @@ use crate::exec::call::{Role, Stop};
 use crate::faults::Faults;
 use crate::message::{Answers, Begun, Output, Reply, Request, Work, forgotten};
 use crate::shard::building::Build;
+use crate::shard::large_commits::{Kind, LargeCommit};
 use crate::shard::node::{Effects, Node};
 use crate::shard::participant::Prepared;
 use crate::storage::room::disk_full;
@@ -169,9 +170,29 @@ impl<F: Faults> Node<F> {
         if participants.is_empty() && self.has_changed_nothing(&open) {
             return self.end_unchanged(now_ms, txn, open, out);
         }
-        self.has_done.commits += 1;
         self.clock.observe(above);
         let timestamp = self.clock.tick(now_ms);
+        if self.is_large(&open.own) && !open.defines() {
+            if self.bugs.releases_ahead() {
+                let claims = open.take_claims();
+                self.release_open(txn, claims);
+            }
+            self.open.insert(txn, open);
+            return self.begin_large(txn, timestamp, Kind::Open { participants });
+        }
+        self.end_open((txn, open), participants, timestamp, None, out);
+    }
+
+    /// Commits it. `large`: its write set is in the tables.
+    pub(in crate::shard) fn end_open(
+        &mut self,
+        (txn, mut open): (TxnId, Open),
+        participants: Arc<[ShardId]>,
+        timestamp: Timestamp,
+        large: Option<LargeCommit>,
+        out: &mut Effects,
+    ) {
+        self.has_done.commits += 1;
         let reply = Reply::Decided { txn, output: Output::default(), timestamp };
         let (begin, claims) = (self.storage.position(), open.take_claims());
         if open.defines() {
@@ -184,9 +205,13 @@ impl<F: Faults> Node<F> {
         } else {
             let is_read = !self.readers.is_empty() && !participants.is_empty();
             let writes = is_read.then(|| open.take_writes().into());
-            self.storage.apply_write_set(open.own, &[], timestamp);
+            let is_large = large.is_some();
+            let unlogged = self.apply_committed(open.own, large, &[], timestamp);
+            if is_large {
+                self.workers.drop_beside(open.done);
+            }
             let committed = self.unsettled(timestamp, participants, (begin, writes));
-            self.note_commit((txn, timestamp), (begin, Vec::new()), committed, &reply);
+            self.note_commit((txn, timestamp), (unlogged, Vec::new()), committed, &reply);
         }
         self.lower_barrier(txn);
         self.release_open(txn, claims);
@@ -214,6 +239,7 @@ impl<F: Faults> Node<F> {
     /// Forgets an open transaction; says whether there was one.
     pub(crate) fn drop_open(&mut self, txn: TxnId) -> bool {
         self.lower_barrier(txn);
+        self.undo_large(txn);
         let Some(mut open) = self.open.remove(&txn) else { return false };
         self.end_build(txn, &mut open);
         let claims = match open.defines() {

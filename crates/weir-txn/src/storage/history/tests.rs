@@ -3,7 +3,7 @@
 use weir_core::ids::{Position, Timestamp};
 use weir_sql::catalog::TableId;
 
-use super::{Change, ChangeRef, History, RowState};
+use super::{Batch, Change, ChangeRef, History, RowState};
 use crate::storage::chance::Chance;
 
 /// Identity of a change in the comparison.
@@ -15,6 +15,8 @@ struct Twins {
     plain: Vec<Told>,
     /// Number of changes that were forgotten.
     begin: usize,
+    /// Positions of batches: each as its first change and the end.
+    batches: Vec<(usize, usize)>,
 }
 
 impl Twins {
@@ -31,6 +33,25 @@ impl Twins {
         }
     }
 
+    /// The same changes as those of a few writes, as one batch.
+    fn append(&mut self, chance: &mut Chance) {
+        let begin = self.plain.len();
+        let (mut other, mut batch) = (Twins::default(), Batch::default());
+        (0..chance.below(4)).for_each(|_| other.push(chance));
+        let undone = chance.below(3).min(other.plain.len() as i64) as usize;
+        for (table, row, is_new, clock) in other.plain {
+            let before = if is_new { RowState::Absent } else { RowState::Row([0].into()) };
+            let timestamp = Timestamp { clock, ..Timestamp::default() };
+            batch.push(Change { table, row, before, operation: None, timestamp });
+            self.plain.push((table, row, is_new, clock));
+        }
+        (0..undone).for_each(|_| assert_eq!(batch.pop().map(|one| one.row), self.plain.pop().map(|one| one.1)));
+        self.history.append(batch);
+        if self.plain.len() > begin {
+            self.batches.push((begin, self.plain.len()));
+        }
+    }
+
     fn pop(&mut self) {
         let popped = if self.plain.len() > self.begin { self.history.pop() } else { return };
         let told = popped.map(|change| {
@@ -38,11 +59,19 @@ impl Twins {
             (table, row, matches!(before, RowState::Absent), timestamp.clock)
         });
         assert_eq!(told, self.plain.pop());
+        let end = self.plain.len();
+        self.batches.retain_mut(|(begin, until)| {
+            *until = end.min(*until);
+            *begin < *until
+        });
     }
 
     fn forget(&mut self, count: i64) {
-        self.begin = self.plain.len().min(self.begin + count as usize);
-        self.history.forget(self.begin as Position);
+        let position = self.plain.len().min(self.begin + count as usize);
+        self.history.forget(position as Position);
+        // A batch goes as a whole.
+        let within = self.batches.iter().find(|(begin, end)| (begin + 1..*end).contains(&position));
+        self.begin = within.map_or(position, |(begin, _)| *begin);
     }
 
     fn compare(&self) {
@@ -64,8 +93,9 @@ fn a_history_has_its_changes() {
     for seed in 0..400 {
         let (mut chance, mut twins) = (Chance(seed), Twins::default());
         for _ in 0..40 {
-            match chance.below(8) {
-                0..4 => twins.push(&mut chance),
+            match chance.below(9) {
+                0..3 => twins.push(&mut chance),
+                3 | 8 => twins.append(&mut chance),
                 4..6 => (0..chance.below(8)).for_each(|_| twins.pop()),
                 _ => twins.forget(chance.below(8)),
             }

@@ -13,7 +13,7 @@ use crate::storage::layout::{Layout, Packed};
 use crate::storage::logged::LoggedRow;
 
 /// As of that time.
-fn dated(mut packed: Packed, timestamp: Timestamp) -> Packed {
+pub(super) fn dated(mut packed: Packed, timestamp: Timestamp) -> Packed {
     Layout::set_timestamp(&mut packed, timestamp.clock);
     packed
 }
@@ -25,7 +25,15 @@ impl Storage {
     /// All that goes or changes a unique key goes first, so that no key is there twice on the way, nor on the way back.
     pub fn apply_write_set(&mut self, own: WriteSet, folded: &[(TableId, u32)], timestamp: Timestamp) {
         let entries = |(table, writes): (_, Arc<TableWrites>)| (table, Arc::unwrap_or_clone(writes).entries);
-        let mut tables: Vec<(TableId, Vec<Entry>)> = own.tables.into_iter().map(entries).collect();
+        self.apply_entries(own.tables.into_iter().map(entries).collect(), folded, timestamp);
+    }
+
+    pub(super) fn apply_entries(
+        &mut self,
+        mut tables: Vec<(TableId, Vec<Entry>)>,
+        folded: &[(TableId, u32)],
+        timestamp: Timestamp,
+    ) {
         for (table, entries) in &mut tables {
             entries.iter_mut().for_each(|entry| self.take_away(*table, entry, folded, timestamp));
         }

@@ -311,3 +311,91 @@ fn keys_change_places() {
     base.replay(undone);
     assert_eq!(names(&base)[..2], [Some(Value::text("b")), Some(Value::text("a"))]);
 }
+
+/// A write set that goes into the tables slice by slice is seen by nobody before it is shown, and is then what it is when it is applied at
+/// once; what is logged of it makes the same rows. Others write rows beside it, and go back.
+#[test]
+fn a_write_set_is_put_into_the_tables_ahead() {
+    let seeds = std::env::var("WEIR_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(400);
+    let mut reached = [0; 4];
+    for seed in 0..seeds {
+        let mut chance = Chance(seed);
+        let (mut base, mut twin) = twins(&mut Chance(seed));
+        let (mut still, mut recovered) = twins(&mut Chance(seed));
+        let mut own = WriteSet::default();
+        for _ in 0..chance.below(90) {
+            let write = Write::by_chance(&mut chance);
+            let beside = write.run(&mut Workspace::beside(&mut base, &mut own), at(100));
+            assert_eq!(beside, write.run(&mut Workspace::in_place(&mut twin), at(100)), "seed {seed}");
+        }
+        let (mut ahead, mut logged, mut others) = (Ahead::default(), Vec::new(), 0);
+        let writes_others = chance.below(2) == 0;
+        loop {
+            let has_more = base.apply_ahead(&own, &mut ahead, at(200), 1 + chance.below(4) as usize);
+            logged.append(&mut ahead.take_logged());
+            assert_eq!(TABLES.map(|table| base.fingerprint(table)), TABLES.map(|table| still.fingerprint(table)));
+            check_alike(seed, &base, &still, &mut chance);
+            check_alike(seed, &MergedRows { base: &base, own: &own }, &twin, &mut chance);
+            base.check_indexes().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+            if !has_more {
+                break;
+            }
+            if writes_others && chance.below(3) == 0 {
+                others += 1;
+                let values = [Value::Int(5_000 + others), Value::Int(others)];
+                for all in [&mut base, &mut twin, &mut still] {
+                    all.insert(TABLES[1], &values, at(150)).expect("a new key");
+                }
+            }
+            let back = base.history_begins() + chance.below(1 + others) as u64;
+            if !base.meets_hidden(back) {
+                let undone = base.rewind(back);
+                base.check_indexes().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+                base.replay(undone);
+                reached[0] += usize::from(others > 0);
+            }
+        }
+        if chance.below(4) == 0 {
+            base.undo_ahead(ahead);
+            base.discard_write_set(own);
+            check_alike(seed, &base, &still, &mut chance);
+            base.check_indexes().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+            fill_up(&mut base, seed);
+            reached[1] += 1;
+            continue;
+        }
+        let before = base.position();
+        let hidden = logged.len();
+        let (shown, _) = base.show_ahead(own, ahead, &[], at(200));
+        assert_eq!(shown - before, hidden as u64, "seed {seed}: all at once");
+        logged.append(&mut base.logged_since(shown));
+        check_alike(seed, &base, &twin, &mut chance);
+        base.check_indexes().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        if others == 0 {
+            recovered.replay_logged(logged, at(200), &NoFunctions);
+            check_alike(seed, &recovered, &twin, &mut chance);
+            reached[2] += 1;
+        }
+        let undone = base.rewind(before);
+        check_alike(seed, &base, &still, &mut chance);
+        base.replay(undone);
+        check_alike(seed, &base, &twin, &mut chance);
+        reached[3] += usize::from(base.position() > shown && shown > before);
+        base.forget(base.position());
+        assert!(base.take_forgotten().is_none(), "seed {seed}: it has been done again change by change");
+        fill_up(&mut base, seed);
+    }
+    assert!(seeds < 100 || reached.iter().all(|count| *count > 10), "{reached:?}");
+}
+
+struct NoFunctions;
+
+impl crate::storage::Functions for NoFunctions {
+    fn function(&self, _: u32, _: &crate::storage::RowName) -> Arc<dyn crate::storage::RowFunction> {
+        unreachable!("no operation is logged")
+    }
+
+    fn statement(&self, _: &crate::storage::RowName) -> Arc<dyn crate::storage::RowStatement> {
+        unreachable!("no operation is logged")
+    }
+}
