@@ -9,6 +9,7 @@ use weir_kv::Bytes;
 use weir_net::loopback::free_ports;
 use weir_ordered::cluster::{Cluster, ReplicaId, Timeouts};
 use weir_ordered::message::{Party, Reply};
+use weir_ordered::packet::Outcome;
 use weir_ordered_net::Members;
 use weir_ordered_net::members::Network;
 use weir_ordered_net::transport::{Received, Transport};
@@ -40,7 +41,7 @@ fn reply(index: u64, bytes: usize) -> Message {
         epoch: 1,
         view: 0,
         index,
-        answer: Some(Bytes::new(&vec![index as u8; bytes])),
+        answer: Some(Outcome::Executed(Bytes::new(&vec![index as u8; bytes]))),
     })
 }
 
