@@ -344,20 +344,21 @@ impl Worker {
         let reads = Change(change.0.iter().map(|(register, _)| (*register, READ_TO_WRITE)).collect());
         let read = client.begin_general(destinations, &operation(&reads, padding));
         let dies = self.chance.per_mille(50);
-        let mut work = self.work.lock().unwrap();
         let read = match read {
-            Ok(completed) => completed,
-            Err(CallError::Retired | CallError::Ended) => return false,
+            Ok(read) if read.is_aborted => {
+                self.work.lock().unwrap().aborted += 1;
+                return true;
+            }
+            Ok(read) if !dies => read,
+            Ok(_) | Err(CallError::Retired | CallError::Ended) => {
+                self.work.lock().unwrap().abandoned += 1;
+                return false;
+            }
             Err(error) => panic!("{error}"),
         };
-        if dies {
-            work.abandoned += 1;
-            return false;
-        }
-        drop(work);
         let concluded = client.conclude(read.txn, true, &operation(&change, padding));
         let completed_at = self.now();
-        work = self.work.lock().unwrap();
+        let mut work = self.work.lock().unwrap();
         match concluded {
             Ok(concluded) if concluded.is_aborted => work.aborted += 1,
             Ok(concluded) => {

@@ -62,7 +62,7 @@ fn exchange(members: Members, sizes: &[usize]) -> (Vec<u64>, usize) {
     let indices = received.into_iter().map(|each| match each.message {
         Message::Reply(reply) => {
             let bytes = sizes[reply.index as usize - 1];
-            assert_eq!(reply.answer, Some(Bytes::new(&vec![reply.index as u8; bytes])));
+            assert_eq!(reply.answer, Some(Outcome::Executed(Bytes::new(&vec![reply.index as u8; bytes]))));
             reply.index
         }
         other => panic!("{other:?}"),
