@@ -16,7 +16,7 @@ use weir_kv::Bytes;
 use weir_net::loopback::free_ports;
 use weir_ordered::cluster::{Cluster, Timeouts};
 use weir_ordered::message::Party;
-use weir_ordered::packet::Transaction;
+use weir_ordered::packet::{Part, Transaction};
 use weir_ordered::sequencer::Sequencer;
 
 use crate::driver::{PartyError, Running};
@@ -229,7 +229,14 @@ fn transaction(load: &Load, coordinator: CoordinatorId, number: u64) -> Transact
     }
     let operation = Operation { reply_to: None, body: Bytes::new(&vec![7; load.bytes]) };
     let id = TxnId { coordinator, sequence: number + 1 };
-    Transaction { id, floor: 1, registration: 1, destinations: destinations.into(), operation }
+    Transaction {
+        id,
+        floor: 1,
+        registration: 1,
+        destinations: destinations.into(),
+        part: Part::Independent,
+        operation,
+    }
 }
 
 /// Packets of the sequencer so far, and the time that they have taken.

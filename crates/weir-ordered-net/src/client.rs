@@ -33,6 +33,10 @@ pub enum CallError {
     Retired,
     /// The client has ended. The transaction is executed or not.
     Ended,
+    /// No general transaction of this client with that id has all its answers and is not concluded. Nothing has happened.
+    NotOpen(TxnId),
+    /// The application does not answer reads outside of transactions.
+    NoReads,
 }
 
 impl fmt::Display for CallError {
@@ -46,6 +50,13 @@ impl fmt::Display for CallError {
                 )
             }
             CallError::Ended => write!(f, "the client has ended: the transaction is executed or not"),
+            CallError::NotOpen(TxnId { sequence, .. }) => {
+                write!(
+                    f,
+                    "general transaction {sequence} is not open: it has not all its answers, or is concluded"
+                )
+            }
+            CallError::NoReads => write!(f, "the application does not answer reads outside of transactions"),
         }
     }
 }
@@ -56,15 +67,24 @@ impl std::error::Error for CallError {}
 pub type Completed = client::Completed<Bytes>;
 
 struct Call {
-    destinations: Box<[ShardId]>,
+    kind: Kind,
     body: Bytes,
     answer: Sender<Result<Completed, CallError>>,
     /// Hears the id before the transaction is sent.
     begun: Option<Sender<TxnId>>,
 }
 
+enum Kind {
+    Independent(Box<[ShardId]>),
+    Preliminary(Box<[ShardId]>),
+    /// Of that general transaction, and whether it commits.
+    Conclusory(TxnId, bool),
+}
+
 enum Request {
     Call(Call),
+    /// A read of a shard outside of transactions.
+    Read(ShardId, Bytes, Sender<Result<Bytes, CallError>>),
     Counts(Sender<Counts>),
 }
 
@@ -92,6 +112,7 @@ impl Client {
             transport,
             requested,
             waiting: BTreeMap::new(),
+            reading: BTreeMap::new(),
             begun: Instant::now(),
             timer_ms: 0,
             dialled_ms: None,
@@ -123,6 +144,45 @@ impl Client {
         body: &[u8],
         begun: Option<Sender<TxnId>>,
     ) -> Result<Receiver<Result<Completed, CallError>>, CallError> {
+        self.check_destinations(destinations)?;
+        self.start_call(Kind::Independent(destinations.into()), body, begun)
+    }
+
+    /// Begins a general transaction, whose preliminary part is executed at these shards, ascending, and waits for their answers. It holds
+    /// locks until [`Client::conclude`], or until replicas think that this client is gone.
+    ///
+    /// # Errors
+    /// There is no answer; why.
+    pub fn begin_general(&self, destinations: &[ShardId], body: &[u8]) -> Result<Completed, CallError> {
+        self.check_destinations(destinations)?;
+        self.start_call(Kind::Preliminary(destinations.into()), body, None)?
+            .recv()
+            .unwrap_or(Err(CallError::Ended))
+    }
+
+    /// Concludes a general transaction: the operation is executed if it commits and is not aborted, which the answer says.
+    ///
+    /// # Errors
+    /// There is no answer; why.
+    pub fn conclude(&self, general: TxnId, commits: bool, body: &[u8]) -> Result<Completed, CallError> {
+        self.start_call(Kind::Conclusory(general, commits), body, None)?
+            .recv()
+            .unwrap_or(Err(CallError::Ended))
+    }
+
+    /// Reads what a shard has executed, outside of any transaction: what a general transaction will lock may depend on it.
+    ///
+    /// # Errors
+    /// There is no answer; why.
+    pub fn reconnoitre(&self, shard: ShardId, body: &[u8]) -> Result<Bytes, CallError> {
+        self.check_destinations(&[shard])?;
+        check_size(body)?;
+        let (answer, answers) = channel();
+        self.ask(Request::Read(shard, Bytes::new(body), answer))?;
+        answers.recv().unwrap_or(Err(CallError::Ended))
+    }
+
+    fn check_destinations(&self, destinations: &[ShardId]) -> Result<(), CallError> {
         let shards = self.members.cluster.shards;
         let is_ascending = destinations.is_sorted_by(|a, b| a < b) && !destinations.is_empty();
         if !is_ascending || destinations.last().is_some_and(|last| *last >= shards) {
@@ -130,17 +190,18 @@ impl Client {
                 "{destinations:?} are not some of {shards} shards, ascending"
             )));
         }
-        if body.len() > OPERATION_BYTES_MAX {
-            let why = format!("an operation of {} bytes, and {OPERATION_BYTES_MAX} is the most", body.len());
-            return Err(CallError::Refused(why));
-        }
+        Ok(())
+    }
+
+    fn start_call(
+        &self,
+        kind: Kind,
+        body: &[u8],
+        begun: Option<Sender<TxnId>>,
+    ) -> Result<Receiver<Result<Completed, CallError>>, CallError> {
+        check_size(body)?;
         let (answer, answers) = channel();
-        self.ask(Request::Call(Call {
-            destinations: destinations.into(),
-            body: Bytes::new(body),
-            answer,
-            begun,
-        }))?;
+        self.ask(Request::Call(Call { kind, body: Bytes::new(body), answer, begun }))?;
         Ok(answers)
     }
 
@@ -159,6 +220,14 @@ impl Client {
         requests.send(request).map_err(|_| CallError::Ended)?;
         self.waker.wake().map_err(|_| CallError::Ended)
     }
+}
+
+fn check_size(body: &[u8]) -> Result<(), CallError> {
+    if body.len() > OPERATION_BYTES_MAX {
+        let why = format!("an operation of {} bytes, and {OPERATION_BYTES_MAX} is the most", body.len());
+        return Err(CallError::Refused(why));
+    }
+    Ok(())
 }
 
 impl Drop for Client {
@@ -180,6 +249,8 @@ struct Calls {
     requested: Receiver<Request>,
     /// Callers, by the sequence of the transaction.
     waiting: BTreeMap<u64, Sender<Result<Completed, CallError>>>,
+    /// Those who read outside of transactions, by the number of the read.
+    reading: BTreeMap<u64, Sender<Result<Bytes, CallError>>>,
     begun: Instant,
     timer_ms: u64,
     dialled_ms: Option<u64>,
@@ -202,6 +273,12 @@ impl Calls {
             {
                 // A caller that is gone needs no answer.
                 let _ = caller.send(Ok(completed));
+            }
+        }
+        for (number, answer) in self.machine.take_reconnoitred() {
+            if let Some(reader) = self.reading.remove(&number) {
+                // A reader that is gone needs no answer.
+                let _ = reader.send(answer.ok_or(CallError::NoReads));
             }
         }
         if self.machine.is_retired() {
@@ -229,14 +306,11 @@ impl Calls {
     fn take_requests(&mut self, now_ms: u64, out: &mut Effects) -> bool {
         while self.machine.is_ready() {
             match self.requested.try_recv() {
-                Ok(Request::Call(call)) => {
-                    let operation = Operation { reply_to: None, body: call.body };
-                    let txn = self.machine.begin(now_ms, call.destinations, operation, out);
-                    if let Some(begun) = call.begun {
-                        // Whoever has asked may be gone.
-                        let _ = begun.send(txn);
-                    }
-                    self.waiting.insert(txn.sequence, call.answer);
+                Ok(Request::Call(call)) => self.begin_call(now_ms, call, out),
+                Ok(Request::Read(shard, body, answer)) => {
+                    let operation = Operation { reply_to: None, body };
+                    let number = self.machine.reconnoitre(now_ms, shard, operation, out);
+                    self.reading.insert(number, answer);
                 }
                 // Whoever has asked may be gone.
                 Ok(Request::Counts(counts)) => drop(counts.send(self.transport.counts())),
@@ -245,6 +319,28 @@ impl Calls {
             }
         }
         true
+    }
+
+    fn begin_call(&mut self, now_ms: u64, call: Call, out: &mut Effects) {
+        let operation = Operation { reply_to: None, body: call.body };
+        let txn = match call.kind {
+            Kind::Independent(destinations) => self.machine.begin(now_ms, destinations, operation, out),
+            Kind::Preliminary(destinations) => {
+                self.machine.begin_general(now_ms, destinations, operation, out)
+            }
+            Kind::Conclusory(general, commits) => {
+                match self.machine.conclude(now_ms, general, (commits, operation), out) {
+                    Some(txn) => txn,
+                    // A caller that is gone needs no answer.
+                    None => return drop(call.answer.send(Err(CallError::NotOpen(general)))),
+                }
+            }
+        };
+        if let Some(begun) = call.begun {
+            // Whoever has asked may be gone.
+            let _ = begun.send(txn);
+        }
+        self.waiting.insert(txn.sequence, call.answer);
     }
 
     /// Replicas cannot dial clients, and their answers may not fit into a datagram.

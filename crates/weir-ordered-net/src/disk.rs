@@ -1,6 +1,8 @@
 //! The disk of a party: its log, and the messages that wait for it.
 
-use std::path::PathBuf;
+use std::fs::{DirEntry, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,6 +18,10 @@ use crate::wire::Message;
 /// Shard of the log of a failure coordinator, which has none.
 pub const COORDINATOR_LOG: ShardId = ShardId::MAX;
 
+/// Version of the records in a log, which its file [`RECORDS_FILE`] says.
+const RECORDS_VERSION: &str = "2";
+const RECORDS_FILE: &str = "records-version";
+
 /// Where a party keeps its log, and how.
 #[derive(Clone, Debug)]
 pub struct DiskSettings {
@@ -29,8 +35,9 @@ impl DiskSettings {
     /// Reads the durable records. `shard`: of the log, so that a party never takes the log of another.
     ///
     /// # Errors
-    /// The log is damaged where it was durable, or of another shard; or the system's.
+    /// The log is damaged where it was durable, of another shard, or of another version; or the system's.
     pub fn read<R: Serialize + DeserializeOwned>(&self, shard: ShardId) -> Result<(Vec<R>, Log), LogError> {
+        self.check_version()?;
         let mut reading = Reading::begin(&self.directory, shard)?;
         let records = reading.by_ref().collect();
         let (log, torn) = reading.end(self.durability, self.snapshot_after)?;
@@ -38,6 +45,40 @@ impl DiskSettings {
             tracing::warn!(bytes = torn, log = %self.directory.display(), "cut off the end of the log, which was never durable");
         }
         Ok((records, log))
+    }
+
+    /// Says the version of a log before it begins, and refuses one of another version.
+    fn check_version(&self) -> Result<(), LogError> {
+        let file = self.directory.join(RECORDS_FILE);
+        let system = |error| LogError::Io(file.clone(), error);
+        let version = match std::fs::read_to_string(&file) {
+            Ok(version) if !(version.is_empty() && self.is_empty()) => version,
+            Ok(_) => return self.begin_version(&file).map_err(system),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.is_empty() => {
+                return self.begin_version(&file).map_err(system);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => "1".to_owned(),
+            Err(error) => return Err(system(error)),
+        };
+        if version == RECORDS_VERSION {
+            return Ok(());
+        }
+        let why = format!("its records are of version {version}, and {RECORDS_VERSION} is read");
+        Err(LogError::Damaged { file, offset: 0, why, is_snapshot: false })
+    }
+
+    fn begin_version(&self, file: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(&self.directory)?;
+        let mut begun = File::create(file)?;
+        begun.write_all(RECORDS_VERSION.as_bytes())?;
+        begun.sync_all()?;
+        File::open(&self.directory)?.sync_all()
+    }
+
+    /// Returns whether no log is in the directory.
+    fn is_empty(&self) -> bool {
+        let is_version = |file: io::Result<DirEntry>| file.is_ok_and(|file| file.file_name() == RECORDS_FILE);
+        std::fs::read_dir(&self.directory).map_or(true, |mut files| files.all(is_version))
     }
 }
 

@@ -7,7 +7,7 @@ use weir_ordered::application::Application;
 use weir_ordered::cluster::ReplicaId;
 use weir_ordered::faults::NoFaults;
 use weir_ordered::message::Party;
-use weir_ordered::packet::Packet;
+use weir_ordered::packet::{Packet, Part};
 use weir_ordered::replica::{RecordOf, Replica};
 
 use crate::disk::DiskSettings;
@@ -58,6 +58,10 @@ impl<A: ByteApplication> Machine for Replica<A> {
 
 fn learn(packet: &Packet<Operation>, transport: &mut Transport) {
     let transaction = &packet.transaction;
+    // An abort comes from a replica, and nobody answers it.
+    if transaction.part == Part::ReplicaAbort {
+        return;
+    }
     if let Some(address) = transaction.operation.reply_to {
         transport.learn(transaction.id.coordinator, address);
     }

@@ -13,9 +13,11 @@ use crate::wire::{Effects, Message};
 impl Machine for Sequencer {
     type Record = ();
 
-    /// Replies go to where the transaction has come from.
+    /// Replies go to where the transaction has come from, unless that is a replica, which aborts it.
     fn on_received(&mut self, received: &mut Received, _: &mut Transport) {
-        if let (Message::Submit(transaction), Some(address)) = (&mut received.message, received.address) {
+        if let (Party::Client(_), Message::Submit(transaction), Some(address)) =
+            (received.from, &mut received.message, received.address)
+        {
             Arc::make_mut(transaction).operation.reply_to = Some(address);
         }
     }

@@ -30,7 +30,7 @@ pub const DATAGRAM_BYTES: usize = 1_400;
 pub const MESSAGE_BYTES_MAX: usize = 256 << 20;
 
 const MAGIC: [u8; 2] = *b"WO";
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Magic, version, a zero, checksum.
 const HEAD_BYTES: usize = 8;
 const LENGTH_BYTES: usize = 2;

@@ -18,6 +18,7 @@ const PATIENT: Timeouts = Timeouts {
     view_ms: 60_000,
     sequencer_ms: 60_000,
     client_ms: 60_000,
+    general_ms: 60_000,
 };
 
 #[test]

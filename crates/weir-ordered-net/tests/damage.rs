@@ -6,10 +6,12 @@ use std::sync::Arc;
 use weir_core::ids::TxnId;
 use weir_kv::Bytes;
 use weir_ordered::cluster::{Cluster, ReplicaId, Timeouts};
+use weir_ordered::footprint::{Access, Footprint};
 use weir_ordered::message::{Party, Reply};
-use weir_ordered::packet::{Cut, Packet, Slot, Stamp, Transaction};
+use weir_ordered::packet::{Cut, Outcome, Packet, Part, Slot, Stamp, Transaction};
 use weir_ordered::replica::Drops;
-use weir_ordered::replica::checkpoint::{Answers, Checkpoint};
+use weir_ordered::replica::checkpoint::{Answers, Checkpoint, Progress};
+use weir_ordered::replica::locks::{Claim, Locks};
 use weir_ordered::replica::log::{Entry, Log};
 use weir_ordered::replica::records::Shared;
 use weir_ordered_net::wire::{self, DATAGRAM_BYTES, Datagram, Message, Operation, SMALL_BYTES_MAX};
@@ -25,7 +27,9 @@ fn transaction() -> Arc<Transaction<Operation>> {
     let reply_to = Some("[2001:db8::7]:5432".parse().unwrap());
     let operation = Operation { reply_to, body: Bytes::new(&[9; 50]) };
     let id = TxnId { coordinator: u64::MAX, sequence: 1 << 50 };
-    Arc::new(Transaction { id, floor: 1 << 49, registration: 8, destinations: (0..300).collect(), operation })
+    let part = Part::Conclusory { preliminary: 1 << 48, commits: true };
+    let destinations = (0..300).collect();
+    Arc::new(Transaction { id, floor: 1 << 49, registration: 8, destinations, part, operation })
 }
 
 fn packet() -> Packet<Operation> {
@@ -55,13 +59,38 @@ fn shared() -> Shared<Operation> {
     Shared { log: log(), drops }
 }
 
+/// With answers of every kind, locks that are held, and transactions that wait.
+fn checkpoint() -> Checkpoint<Operation, Bytes, Bytes> {
+    let done = |outcome| Progress::Done { at: 2, outcome };
+    let answers = [
+        (1, done(Outcome::Executed(Bytes::new(b"one")))),
+        (2, done(Outcome::Aborted)),
+        (3, Progress::Waiting),
+    ];
+    let claim = |part, footprint| {
+        let transaction = Transaction { part, ..(*transaction()).clone() };
+        Claim { transaction: Arc::new(transaction), footprint }
+    };
+    let items = Footprint::of([(5..=1 << 63, Access::Read), (7..=7, Access::Write)]);
+    let mut locks = Locks::default();
+    locks.take(claim(Part::Preliminary, items));
+    locks.queue(1, claim(Part::Independent, Footprint::Everything));
+    locks.queue(2, claim(Part::ReplicaAbort, Footprint::nothing()));
+    Checkpoint {
+        index: 2,
+        application: Bytes::new(&[3; 100]),
+        clients: [(6, Answers { registration: 4, floor: 1, answers: answers.into() })].into(),
+        client_floor: 3,
+        locks,
+    }
+}
+
 /// A message of every kind.
 fn messages() -> Vec<Message> {
-    let answers = Answers { registration: 4, floor: 1, answers: [(1, Bytes::new(b"one"))].into() };
-    let checkpoint =
-        Checkpoint { index: 2, application: Bytes::new(&[3; 100]), clients: [(6, answers)].into() };
     let txn = TxnId { coordinator: 1, sequence: 2 };
-    let answer = Some(Bytes::new(b"answer"));
+    let outcome = Outcome::Executed(Bytes::new(b"answer"));
+    let answer = Some(outcome.clone());
+    let operation = transaction().operation.clone();
     vec![
         Message::Submit(transaction()),
         Message::Packet(packet()),
@@ -97,7 +126,10 @@ fn messages() -> Vec<Message> {
         Message::Stable { epoch: 3, cut: cut() },
         Message::Truncated { epoch: 3, index: 4 },
         Message::StateRequest { index: 4 },
-        Message::State { epoch: 3, checkpoint: Arc::new(checkpoint), log: log() },
+        Message::State { epoch: 3, checkpoint: Arc::new(checkpoint()), log: log() },
+        Message::Settled { txn, outcome },
+        Message::Reconnaissance { number: 7, operation },
+        Message::Reconnoitred { number: 7, answer: Some(Bytes::new(b"read")) },
     ]
 }
 

@@ -86,3 +86,20 @@ fn the_log_of_another_shard_is_refused() {
     open(&settings).1.finish().unwrap();
     assert!(settings.read::<u64>(4).is_err_and(|error| error.to_string().contains("shard 3")));
 }
+
+/// What the records of another version mean, nobody can say.
+#[test]
+fn a_log_of_another_version_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = settings(directory.path().join("log"), 1 << 20);
+    open(&settings).1.finish().unwrap();
+    let version = settings.directory.join("records-version");
+    std::fs::write(&version, "3").unwrap();
+    assert!(settings.read::<u64>(3).is_err_and(|error| error.to_string().contains("version 3")));
+    std::fs::remove_file(&version).unwrap();
+    assert!(settings.read::<u64>(3).is_err_and(|error| error.to_string().contains("version 1")));
+    std::fs::remove_dir_all(&settings.directory).unwrap();
+    std::fs::create_dir(&settings.directory).unwrap();
+    std::fs::write(&version, "").unwrap();
+    open(&settings).1.finish().unwrap();
+}

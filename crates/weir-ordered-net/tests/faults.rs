@@ -5,14 +5,14 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use weir_ordered::cluster::ReplicaId;
+use weir_ordered::cluster::{ReplicaId, Timeouts};
 use weir_ordered_net::members::Network;
 
 use crate::chance::Chance;
-use crate::cluster::{Load, Plan, Processes, Workers, check};
+use crate::cluster::{Load, Plan, Processes, Work, Workers, check};
 use crate::party::Role;
 
-const LOAD: Load = Load { clients: 4, transactions: 100, padding_max: 100 };
+const LOAD: Load = Load { clients: 4, transactions: 100, padding_max: 100, general: 0 };
 
 fn replica(shard: u16, number: u16) -> Role {
     Role::Replica(ReplicaId { shard, number })
@@ -132,11 +132,36 @@ fn a_killed_coordinator_comes_back_with_its_decisions() {
     check(processes, &work);
 }
 
+/// General transactions beside independent ones, whose clients die between their parts, while replicas and sequencers are killed.
+#[test]
+fn general_transactions_end_whoever_dies() {
+    let timeouts = Timeouts { general_ms: 400, ..Plan::default().timeouts };
+    let plan = Plan { sequencers: 2, timeouts, truncate_entries: 40, lost: 5, seed: 11, ..Plan::default() };
+    let mut processes = Processes::start(plan);
+    let workers = Workers::start(&processes, Load { general: 500, ..LOAD });
+    for (shard, number) in [(0, 0), (1, 0), (0, 1)] {
+        workers.wait_for(60);
+        processes.kill(replica(shard, number));
+        let killed = busiest(&mut processes);
+        processes.kill(killed);
+        workers.wait_for(20);
+        processes.begin(replica(shard, number));
+        processes.begin(killed);
+    }
+    let work = workers.finish();
+    let Work { committed, abandoned, aborted, .. } = work;
+    println!("{committed} committed, {abandoned} abandoned, {aborted} aborted");
+    assert_eq!((work.told.completed.len() + abandoned + aborted, work.unknown), (400, 0));
+    assert!(committed > 50 && abandoned > 0);
+    check(processes, &work);
+}
+
 /// Operations and answers that fit into no datagram, and a replica that gets them all by state transfer.
 #[test]
 fn large_operations_go_over_streams() {
     let mut processes = Processes::start(Plan { seed: 8, ..Plan::default() });
-    let workers = Workers::start(&processes, Load { clients: 3, transactions: 40, padding_max: 20_000 });
+    let workers =
+        Workers::start(&processes, Load { clients: 3, transactions: 40, padding_max: 20_000, general: 0 });
     workers.wait_for(40);
     processes.kill(replica(0, 1));
     processes.wipe(replica(0, 1));
@@ -197,12 +222,13 @@ fn faults_of_seeds() {
             truncate_entries: chance.pick(&[5, 40, 1_000]),
             snapshot_after: chance.pick(&[4 << 10, 64 << 10, 64 << 20]),
             lost: chance.pick(&[0, 5, 30]),
+            timeouts: Timeouts { general_ms: chance.pick(&[400, 2_000]), ..Plan::default().timeouts },
             seed,
             ..Plan::default()
         };
-        let padding_max = chance.pick(&[10, 500, 5_000]);
+        let (padding_max, general) = (chance.pick(&[10, 500, 5_000]), chance.pick(&[0, 300]));
         let mut processes = Processes::start(plan);
-        let workers = Workers::start(&processes, Load { transactions: 150, padding_max, ..LOAD });
+        let workers = Workers::start(&processes, Load { transactions: 150, padding_max, general, ..LOAD });
         let mut empty = BTreeSet::new();
         for _ in 0..8 {
             workers.wait_for(chance.between(5, 40) as usize);
@@ -211,7 +237,8 @@ fn faults_of_seeds() {
         }
         let work = workers.finish();
         println!("seed {seed}: {plan:?}, epoch {}", processes.look(Role::Coordinator).epoch);
-        assert_eq!((work.told.completed.len(), work.unknown), (600, 0));
+        let ended = work.told.completed.len() + work.abandoned + work.aborted;
+        assert_eq!((ended, work.unknown), (600, 0));
         check(processes, &work);
     }
 }

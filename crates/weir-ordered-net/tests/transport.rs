@@ -9,6 +9,7 @@ use weir_kv::Bytes;
 use weir_net::loopback::free_ports;
 use weir_ordered::cluster::{Cluster, ReplicaId, Timeouts};
 use weir_ordered::message::{Party, Reply};
+use weir_ordered::packet::Outcome;
 use weir_ordered_net::Members;
 use weir_ordered_net::members::Network;
 use weir_ordered_net::transport::{Received, Transport};
@@ -40,7 +41,7 @@ fn reply(index: u64, bytes: usize) -> Message {
         epoch: 1,
         view: 0,
         index,
-        answer: Some(Bytes::new(&vec![index as u8; bytes])),
+        answer: Some(Outcome::Executed(Bytes::new(&vec![index as u8; bytes]))),
     })
 }
 
@@ -61,7 +62,7 @@ fn exchange(members: Members, sizes: &[usize]) -> (Vec<u64>, usize) {
     let indices = received.into_iter().map(|each| match each.message {
         Message::Reply(reply) => {
             let bytes = sizes[reply.index as usize - 1];
-            assert_eq!(reply.answer, Some(Bytes::new(&vec![reply.index as u8; bytes])));
+            assert_eq!(reply.answer, Some(Outcome::Executed(Bytes::new(&vec![reply.index as u8; bytes]))));
             reply.index
         }
         other => panic!("{other:?}"),

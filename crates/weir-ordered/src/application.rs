@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 
+use crate::footprint::Footprint;
 use crate::packet::Index;
 
 /// The state of one shard. Execution is deterministic: equal operations in equal order give equal answers and equal states.
@@ -12,8 +13,18 @@ pub trait Application {
     /// A copy of the state that later operations do not change.
     type Snapshot: Clone + Debug;
 
-    /// Executes the operation of the entry with that index. Indices ascend; some are left out.
+    /// Executes an operation as a part of the entry with that index. Indices do not descend: a transaction that has waited for locks is executed
+    /// with the index of the entry that has let go of them.
     fn execute(&mut self, index: Index, operation: &Self::Operation) -> Self::Answer;
+    /// What the operation reads and writes at this shard: a function of the operation alone. The conclusory part of a general transaction keeps
+    /// within the footprint of its preliminary part.
+    fn footprint(&self, _operation: &Self::Operation) -> Footprint {
+        Footprint::Everything
+    }
+    /// A read of the state as it is, outside of any transaction. None: the application has no such reads.
+    fn reconnoitre(&self, _operation: &Self::Operation) -> Option<Self::Answer> {
+        None
+    }
     /// Undoes the operations of all entries behind that index. It is never below what was forgotten.
     fn roll_back(&mut self, to: Index);
     /// Entries up to that index will never be rolled back.

@@ -1,5 +1,7 @@
 //! The client: submits transactions, and knows when each participant has answered for good (eris.txt §6.2).
 
+mod general;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,10 +10,11 @@ use weir_core::ids::{CoordinatorId, ShardId, TxnId};
 use crate::cluster::{Cluster, ReplicaId};
 use crate::faults::{ClientFaults, NoFaults};
 use crate::message::{Effects, Message, Party, Registration, Reply, SequencerId};
-use crate::packet::{Epoch, Index, Transaction, View};
+use crate::packet::{Epoch, Index, Outcome, Part, Transaction, View};
+use general::Reads;
 
 /// The longest time between two sendings of a transaction, in intervals of other messages.
-const RESEND_INTERVALS_MAX: u64 = 8;
+pub(crate) const RESEND_INTERVALS_MAX: u64 = 8;
 
 /// A client and its transactions.
 #[derive(Clone, Debug)]
@@ -26,6 +29,9 @@ pub struct Client<O, R, F: ClientFaults = NoFaults> {
     registration: Registration,
     is_retired: bool,
     in_flight: BTreeMap<u64, InFlight<O, R>>,
+    /// Destinations of general transactions that are not concluded, by the sequence of the preliminary part.
+    open: BTreeMap<u64, Box<[ShardId]>>,
+    reads: Reads<O, R>,
 }
 
 #[derive(Clone, Debug)]
@@ -36,17 +42,20 @@ struct InFlight<O, R> {
     interval_ms: u64,
     /// Replies of participants that have no quorum yet.
     replies: BTreeMap<ShardId, Replies<R>>,
-    answers: BTreeMap<ShardId, R>,
+    outcomes: BTreeMap<ShardId, Outcome<R>>,
 }
 
 /// Replies of one shard by what they must agree on, and by replica.
-type Replies<R> = BTreeMap<(Epoch, View, Index), BTreeMap<u16, Option<R>>>;
+type Replies<R> = BTreeMap<(Epoch, View, Index), BTreeMap<u16, Option<Outcome<R>>>>;
 
 /// A transaction that all participants have answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completed<R> {
     pub txn: TxnId,
+    /// None at a participant that has not executed it, because the transaction is aborted.
     pub answers: BTreeMap<ShardId, R>,
+    /// Whether this was a part of a general transaction that is aborted: it has changed nothing, and is concluded.
+    pub is_aborted: bool,
 }
 
 impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
@@ -61,14 +70,26 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
             registration: 0,
             is_retired: false,
             in_flight: BTreeMap::new(),
+            open: BTreeMap::new(),
+            reads: Reads::default(),
         }
     }
 
-    /// Begins a transaction on these shards: ascending, each once, at least one.
+    /// Begins an independent transaction on these shards: ascending, each once, at least one.
     pub fn begin<S: Clone>(
         &mut self,
         now_ms: u64,
         destinations: Box<[ShardId]>,
+        operation: O,
+        out: &mut Effects<O, R, S>,
+    ) -> TxnId {
+        self.begin_part(now_ms, (destinations, Part::Independent), operation, out)
+    }
+
+    fn begin_part<S: Clone>(
+        &mut self,
+        now_ms: u64,
+        (destinations, part): (Box<[ShardId]>, Part),
         operation: O,
         out: &mut Effects<O, R, S>,
     ) -> TxnId {
@@ -77,14 +98,14 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
         self.next_sequence += 1;
         let floor = self.in_flight.keys().next().copied().unwrap_or(id.sequence);
         let registration = self.registration;
-        let transaction = Arc::new(Transaction { id, floor, registration, destinations, operation });
+        let transaction = Arc::new(Transaction { id, floor, registration, destinations, part, operation });
         let interval_ms = self.cluster.timeouts.resend_ms;
         let in_flight = InFlight {
             transaction,
             resend_at_ms: now_ms + interval_ms,
             interval_ms,
             replies: BTreeMap::new(),
-            answers: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
         };
         self.submit(&in_flight.transaction, out);
         self.in_flight.insert(id.sequence, in_flight);
@@ -94,6 +115,13 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
     pub fn step<S>(&mut self, from: Party, message: Message<O, R, S>) -> Option<Completed<R>> {
         match (from, message) {
             (Party::Replica(replica), Message::Reply(reply)) => self.on_reply(replica, reply),
+            (Party::Replica(replica), Message::Settled { txn, outcome }) => {
+                self.on_outcome(replica.shard, txn, outcome)
+            }
+            (Party::Replica(_), Message::Reconnoitred { number, answer }) => {
+                self.reads.on_answer(number, answer);
+                None
+            }
             (_, Message::Registered { registration }) => {
                 if self.registration == 0 {
                     self.registration = registration;
@@ -122,6 +150,7 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
             late.push(in_flight.transaction.clone());
         }
         late.iter().for_each(|transaction| self.submit(transaction, out));
+        self.reads.repeat(now_ms, &self.cluster, out);
         let is_lost = self.sequencer.is_none() || self.registration == 0 || !late.is_empty();
         let interval_ms = if is_lost { resend_ms } else { self.cluster.timeouts.client_ms / 4 };
         if self.sequencer_asked_ms.is_none_or(|asked_ms| now_ms >= asked_ms + interval_ms) {
@@ -143,7 +172,7 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
     }
 
     pub fn is_idle(&self) -> bool {
-        self.in_flight.is_empty()
+        self.in_flight.is_empty() && self.open.is_empty()
     }
 
     fn submit<S: Clone>(&self, transaction: &Arc<Transaction<O>>, out: &mut Effects<O, R, S>) {
@@ -160,31 +189,48 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
     fn on_reply(&mut self, from: ReplicaId, reply: Reply<R>) -> Option<Completed<R>> {
         let in_flight = self.in_flight.get_mut(&reply.txn.sequence)?;
         let is_participant = in_flight.transaction.destinations.contains(&from.shard);
-        if reply.txn.coordinator != self.id || !is_participant || in_flight.answers.contains_key(&from.shard)
-        {
+        let is_known = in_flight.outcomes.contains_key(&from.shard);
+        if reply.txn.coordinator != self.id || !is_participant || is_known {
             return None;
         }
+        self.reads.note_view(from.shard, (reply.epoch, reply.view));
         let replies = in_flight.replies.entry(from.shard).or_default();
         let key = (reply.epoch, reply.view, reply.index);
-        replies.entry(key).or_default().insert(from.number, reply.answer);
-        let answer = answer(&self.cluster, self.faults, replies, key)?;
-        in_flight.replies.remove(&from.shard);
-        in_flight.answers.insert(from.shard, answer);
-        if in_flight.answers.len() < in_flight.transaction.destinations.len() {
+        let of_replica = replies.entry(key).or_default().entry(from.number).or_default();
+        *of_replica = reply.answer.or(of_replica.take());
+        let outcome = outcome(&self.cluster, self.faults, replies, key)?;
+        self.on_outcome(from.shard, reply.txn, outcome)
+    }
+
+    /// A participant has answered for good. All participants of a transaction are aborted, or none is.
+    fn on_outcome(&mut self, shard: ShardId, txn: TxnId, outcome: Outcome<R>) -> Option<Completed<R>> {
+        let in_flight = self.in_flight.get_mut(&txn.sequence)?;
+        if txn.coordinator != self.id || !in_flight.transaction.destinations.contains(&shard) {
             return None;
         }
-        let answers = self.in_flight.remove(&reply.txn.sequence)?.answers;
-        Some(Completed { txn: reply.txn, answers })
+        in_flight.replies.remove(&shard);
+        in_flight.outcomes.insert(shard, outcome);
+        if in_flight.outcomes.len() < in_flight.transaction.destinations.len() {
+            return None;
+        }
+        let outcomes = self.in_flight.remove(&txn.sequence)?.outcomes;
+        let is_aborted = outcomes.values().any(|outcome| outcome.is_aborted());
+        if is_aborted {
+            self.open.remove(&txn.sequence);
+        }
+        let executed =
+            outcomes.into_iter().filter_map(|(shard, outcome)| Some((shard, outcome.into_answer()?)));
+        Some(Completed { txn, answers: executed.collect(), is_aborted })
     }
 }
 
 /// Returns the learner's answer if the replies with that key are a view-consistent quorum.
-fn answer<R: Clone, F: ClientFaults>(
+fn outcome<R: Clone, F: ClientFaults>(
     cluster: &Cluster,
     faults: F,
     replies: &Replies<R>,
     key: (Epoch, View, Index),
-) -> Option<R> {
+) -> Option<Outcome<R>> {
     let alike = replies.get(&key)?;
     let learner = cluster.learner(0, key.1).number;
     if faults.quorum_without_learner() && alike.len() >= cluster.majority() {

@@ -45,6 +45,8 @@ pub struct Timeouts {
     pub sequencer_ms: u64,
     /// A client that is silent for so long is gone.
     pub client_ms: u64,
+    /// A general transaction that holds locks for so long is aborted: its client is thought gone.
+    pub general_ms: u64,
 }
 
 impl Timeouts {
@@ -57,6 +59,7 @@ impl Timeouts {
         view_ms: 100,
         sequencer_ms: 150,
         client_ms: 10_000,
+        general_ms: 2_000,
     };
 }
 

@@ -5,8 +5,9 @@ use weir_core::ids::{ShardId, TxnId};
 
 use crate::cluster::{Cluster, ReplicaId};
 use crate::message::{Message, Party};
-use crate::packet::{Cut, Packet, Slot, Stamp, Transaction};
+use crate::packet::{Cut, Index, Packet, Part, Slot, Stamp, Transaction};
 use crate::replica::Drops;
+use crate::replica::locks::Locks;
 use crate::replica::log::{Entry, Log};
 
 /// Largest number in a message that names no party: so no sum of two overflows.
@@ -95,7 +96,12 @@ impl Cluster {
                 numbers(&[*epoch, checkpoint.index])?;
                 self.check_log(log)?;
                 let is_of_index = log.end() == checkpoint.index && log.base() <= checkpoint.index;
-                check(is_of_index, "a log that does not end with its checkpoint")
+                check(is_of_index, "a log that does not end with its checkpoint")?;
+                self.check_locks(&checkpoint.locks, checkpoint.index)
+            }
+            Message::Settled { txn, .. } => numbers(&[txn.sequence]),
+            Message::Reconnaissance { number, .. } | Message::Reconnoitred { number, .. } => {
+                numbers(&[*number])
             }
         }
     }
@@ -122,8 +128,11 @@ impl Cluster {
     }
 
     fn check_transaction<O>(&self, transaction: &Transaction<O>) -> Checked {
-        let Transaction { id: TxnId { sequence, .. }, floor, registration, destinations, .. } = transaction;
+        let Transaction { id: TxnId { sequence, .. }, floor, registration, destinations, part, .. } =
+            transaction;
         numbers(&[*sequence, *floor, *registration])?;
+        let is_early = matches!(part, Part::Conclusory { preliminary, .. } if preliminary >= sequence);
+        check(!is_early, "a conclusory part before its preliminary part")?;
         check(floor <= sequence, "a transaction below its own floor")?;
         let is_ascending = destinations.is_sorted_by(|a, b| a < b);
         check(is_ascending && !destinations.is_empty(), "destinations that do not ascend")?;
@@ -136,6 +145,14 @@ impl Cluster {
         self.check_transaction(&packet.transaction)?;
         let stamped = packet.stamp.sequences.iter().map(|(shard, _)| shard);
         check(stamped.eq(packet.transaction.destinations.iter()), "a stamp for other shards")
+    }
+
+    fn check_locks<O>(&self, locks: &Locks<O>, index: Index) -> Checked {
+        locks.claims().try_for_each(|(waits, claim)| {
+            check(waits.is_none_or(|at| at <= index), "a transaction that waits before its turn")?;
+            check(claim.footprint.is_sorted(), "a footprint whose items do not ascend")?;
+            self.check_transaction(&claim.transaction)
+        })
     }
 
     fn check_cut(&self, cut: &Cut) -> Checked {
@@ -174,8 +191,15 @@ mod tests {
     fn packet(sequences: &[(ShardId, Sequence)], destinations: &[ShardId]) -> Message<(), (), ()> {
         let stamp = Stamp { epoch: 1, sequences: sequences.into() };
         let id = TxnId { coordinator: u64::MAX, sequence: 4 };
-        let transaction =
-            Transaction { id, floor: 4, registration: 1, destinations: destinations.into(), operation: () };
+        let part = Part::Independent;
+        let transaction = Transaction {
+            id,
+            floor: 4,
+            registration: 1,
+            destinations: destinations.into(),
+            part,
+            operation: (),
+        };
         Message::Packet(Packet { stamp, client_floor: 0, transaction: Arc::new(transaction) })
     }
 

@@ -127,6 +127,11 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
     pub fn new(now_ms: u64, cluster: Cluster, faults: F, records: &[Record<O>]) -> Self {
         let mut durable = Durable::default();
         records.iter().for_each(|record| durable.apply(record));
+        FailureCoordinator::with(now_ms, cluster, faults, durable)
+    }
+
+    /// A failure coordinator that goes on with that state.
+    pub(crate) fn with(now_ms: u64, cluster: Cluster, faults: F, durable: Durable<O>) -> Self {
         FailureCoordinator {
             cluster,
             faults,
@@ -267,7 +272,7 @@ impl<O> Default for Durable<O> {
 }
 
 impl<O: Clone> Durable<O> {
-    fn apply(&mut self, record: &Record<O>) {
+    pub(crate) fn apply(&mut self, record: &Record<O>) {
         match record {
             Record::Found(packet) => {
                 self.found.extend(packet.stamp.slots().map(|slot| (slot, packet.clone())));

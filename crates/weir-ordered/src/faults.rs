@@ -34,6 +34,18 @@ faults! {
     snapshots_executed,
     /// A follower acknowledges entries without the NO-OPs of its learner.
     synchronizes_blindly,
+    /// A general transaction holds no locks once its preliminary part is answered.
+    lets_go_early,
+    /// An independent transaction does not wait for locks.
+    passes_locks,
+    /// A transaction does not wait for what waits before it.
+    passes_waiting,
+    /// The conclusory part of a transaction that a replica has aborted is executed.
+    commits_aborted,
+    /// A checkpoint lacks the lock table.
+    snapshots_without_locks,
+    /// A transaction that has waited is answered before a majority has the entry that has set it free.
+    settles_early,
 }
 
 faults! {

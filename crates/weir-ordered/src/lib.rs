@@ -1,4 +1,4 @@
-//! Ordered transactions: the Eris protocol (eris.txt §5–§6) as pure state machines (docs/internals/ordered.md).
+//! Ordered transactions: the Eris protocol (eris.txt §5–§7) as pure state machines (docs/internals/ordered.md).
 //!
 //! A sequencer gives independent transactions one order, replicas keep it, clients wait for a view-consistent quorum of each shard, and a
 //! failure coordinator decides what becomes of lost messages and of sequencers. Time and messages are arguments; messages and records are
@@ -10,6 +10,7 @@ pub mod cluster;
 pub mod exposed;
 pub mod failure_coordinator;
 pub mod faults;
+pub mod footprint;
 pub mod message;
 pub mod packet;
 pub mod replica;

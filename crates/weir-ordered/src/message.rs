@@ -7,7 +7,7 @@ use weir_core::ids::{CoordinatorId, TxnId};
 use weir_core::lsn::{Lsn, Outgoing};
 
 use crate::cluster::ReplicaId;
-use crate::packet::{Cut, Epoch, Index, Packet, Sequence, Slot, Transaction, View};
+use crate::packet::{Cut, Epoch, Index, Outcome, Packet, Sequence, Slot, Transaction, View};
 use crate::replica::checkpoint::Checkpoint;
 use crate::replica::log::Log;
 use crate::replica::records::Shared;
@@ -30,7 +30,7 @@ pub enum Party {
 /// A message. `O` is the operation of a transaction, `R` the answer of a shard, `S` the snapshot of its state.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Message<O, R, S> {
-    /// Client to sequencer: stamp it and send it on.
+    /// Client to sequencer: stamp it and send it on. Replica to sequencer: the same of an abort.
     Submit(Arc<Transaction<O>>),
     /// Sequencer to all replicas of all participants.
     Packet(Packet<O>),
@@ -189,8 +189,24 @@ pub enum Message<O, R, S> {
     /// The state of the shard, and the entries before it that other shards may need. The sender is in that epoch.
     State {
         epoch: Epoch,
-        checkpoint: Arc<Checkpoint<R, S>>,
+        checkpoint: Arc<Checkpoint<O, R, S>>,
         log: Log<O>,
+    },
+
+    /// Learner to client: a majority has the log up to where the transaction, which had waited for locks, was executed.
+    Settled {
+        txn: TxnId,
+        outcome: Outcome<R>,
+    },
+    /// Client to a replica: a read of what that has executed, in no order and without locks.
+    Reconnaissance {
+        number: u64,
+        operation: O,
+    },
+    /// Replica to client. None: its application cannot answer.
+    Reconnoitred {
+        number: u64,
+        answer: Option<R>,
     },
 }
 
@@ -201,8 +217,8 @@ pub struct Reply<R> {
     pub epoch: Epoch,
     pub view: View,
     pub index: Index,
-    /// Only the learner has one.
-    pub answer: Option<R>,
+    /// Only the learner has one, and only if it follows from the log up to the index: not while the transaction waits for locks.
+    pub answer: Option<Outcome<R>>,
 }
 
 /// Messages that a step sends.

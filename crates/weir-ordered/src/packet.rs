@@ -76,7 +76,24 @@ impl Cut {
     }
 }
 
-/// An independent transaction, whole: every participant has the operation of all of them (soundness S18).
+/// The part that a packet plays: that of a whole transaction, or one of a general transaction (eris.txt §7.1). All parts of a general
+/// transaction have the same destinations, and its id is that of its preliminary part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Part {
+    /// An independent transaction.
+    #[default]
+    Independent,
+    /// It is executed, and holds locks on its footprint until the transaction is concluded.
+    Preliminary,
+    /// It ends the general transaction of the same client whose preliminary part has that sequence. It is executed if it commits, and if the
+    /// transaction is not aborted.
+    Conclusory { preliminary: u64, commits: bool },
+    /// A replica aborts the general transaction with the id of this packet, unless it is concluded (eris.txt §7.2). It is never executed, and
+    /// its operation is that of the preliminary part.
+    ReplicaAbort,
+}
+
+/// A transaction, whole: every participant has the operation of all of them (soundness S18).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transaction<O> {
     pub id: TxnId,
@@ -86,7 +103,41 @@ pub struct Transaction<O> {
     pub registration: Registration,
     /// The shards that execute it: ascending, each once, at least one.
     pub destinations: Box<[ShardId]>,
+    pub part: Part,
     pub operation: O,
+}
+
+impl<O> Transaction<O> {
+    /// The general transaction of which this is a part.
+    pub fn general(&self) -> Option<TxnId> {
+        match self.part {
+            Part::Independent => None,
+            Part::Preliminary | Part::ReplicaAbort => Some(self.id),
+            Part::Conclusory { preliminary, .. } => Some(TxnId { sequence: preliminary, ..self.id }),
+        }
+    }
+}
+
+/// What a participant has done with a transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome<R> {
+    Executed(R),
+    /// The conclusory part of a general transaction that does not commit, or comes after an abort; the preliminary part that was aborted while
+    /// it waited.
+    Aborted,
+}
+
+impl<R> Outcome<R> {
+    pub fn into_answer(self) -> Option<R> {
+        match self {
+            Outcome::Executed(answer) => Some(answer),
+            Outcome::Aborted => None,
+        }
+    }
+
+    pub fn is_aborted(&self) -> bool {
+        matches!(self, Outcome::Aborted)
+    }
 }
 
 /// A transaction with its stamp. A client that repeats a transaction causes several packets of it, each with a stamp of its own.

@@ -4,7 +4,9 @@ pub mod checkpoint;
 mod drops;
 mod epoch_change;
 mod execution;
+mod general;
 mod join;
+pub mod locks;
 pub mod log;
 mod lost_packets;
 mod normal;
@@ -16,12 +18,13 @@ mod view_change;
 
 use std::collections::BTreeMap;
 
+use weir_core::ids::TxnId;
 use weir_core::lsn::Lsn;
 
 use crate::application::Application;
 use crate::cluster::{Cluster, ReplicaId};
 use crate::faults::{Faults, NoFaults};
-use crate::message::{Effects, Message, Party};
+use crate::message::{Effects, Message, Party, SequencerId};
 use crate::packet::{Epoch, Index, Packet, Sequence, View};
 use checkpoint::Checkpoint;
 use execution::Execution;
@@ -46,7 +49,8 @@ pub type RecordOf<A> =
 pub type DurableOf<A> =
     Durable<<A as Application>::Operation, <A as Application>::Answer, <A as Application>::Snapshot>;
 /// Checkpoint of a shard.
-pub type CheckpointOf<A> = Checkpoint<<A as Application>::Answer, <A as Application>::Snapshot>;
+pub type CheckpointOf<A> =
+    Checkpoint<<A as Application>::Operation, <A as Application>::Answer, <A as Application>::Snapshot>;
 
 /// Phase of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +111,14 @@ pub struct Replica<A: Application, F: Faults = NoFaults> {
     wanted_state: Option<WantedState>,
     /// The start of the epoch for which that state is.
     pending_start: Option<PendingStart<A::Operation>>,
+    /// The sequencer of the current epoch, as far as the replica has heard of it.
+    sequencer: Option<SequencerId>,
+    /// When each general transaction is aborted next, apart for those that hold locks and those that wait.
+    abort_at_ms: BTreeMap<(TxnId, bool), u64>,
+    /// Up to this index the learner has asked its followers in this view what they have.
+    prepared: Index,
+    /// What the learner has asked, in this view, about entries that this follower lacked then: up to where.
+    asked_for: Option<(View, Index)>,
 }
 
 impl<A: Application, F: Faults> Replica<A, F> {
@@ -151,6 +163,10 @@ impl<A: Application, F: Faults> Replica<A, F> {
             reported_ms: None,
             wanted_state: None,
             pending_start: None,
+            sequencer: None,
+            abort_at_ms: BTreeMap::new(),
+            prepared: 0,
+            asked_for: None,
         };
         if let Some(checkpoint) = &replica.durable.checkpoint {
             replica.execution.restore(checkpoint);
@@ -187,6 +203,12 @@ impl<A: Application, F: Faults> Replica<A, F> {
     /// Clients in the client table.
     pub fn clients(&self) -> usize {
         self.execution.clients()
+    }
+
+    /// General transactions that hold locks, and transactions that wait for them.
+    pub fn locked(&self) -> (usize, usize) {
+        let locks = self.execution.locks();
+        (locks.held().count(), locks.waiting())
     }
 
     /// Packets that are kept aside.
@@ -233,8 +255,12 @@ impl<A: Application, F: Faults> Replica<A, F> {
     pub fn step(&mut self, now_ms: u64, from: Party, message: MessageOf<A>, out: &mut EffectsOf<A>) {
         match (from, message) {
             (Party::Sequencer(_), Message::Packet(packet)) => self.on_packet(packet, out),
-            (Party::Sequencer(_), Message::SequencerAlive { epoch, counters, .. }) => {
+            (Party::Sequencer(sequencer), Message::SequencerAlive { epoch, counters, .. }) => {
+                self.note_sequencer(epoch, sequencer);
                 self.on_counters(epoch, &counters);
+            }
+            (Party::Client(client), Message::Reconnaissance { number, operation }) => {
+                self.on_reconnaissance(client, (number, &operation), out);
             }
             (Party::FailureCoordinator, message) => self.on_decision(now_ms, message, out),
             (Party::Replica(from), message) if from.shard == self.id.shard => {
@@ -252,6 +278,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
                 self.synchronize(now_ms, out);
                 self.suspect_learner(now_ms, out);
                 self.report_synchronized(now_ms, out);
+                self.abort_abandoned(now_ms, out);
             }
             Status::ViewChange => self.repeat_view_change(now_ms, out),
             Status::EpochChange => {}

@@ -8,7 +8,7 @@ use weir_core::lsn::Lsn;
 
 use crate::cluster::Cluster;
 use crate::message::{Effects, Message, Party, Registration, SequencerId};
-use crate::packet::{Cut, Epoch, Packet, Stamp, Transaction};
+use crate::packet::{Cut, Epoch, Packet, Part, Stamp, Transaction};
 
 /// A sequencer.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ impl Sequencer {
         out: &mut Effects<O, R, S>,
     ) {
         let registration = transaction.registration;
-        if registration < self.client_floor {
+        if registration < self.client_floor && transaction.part != Part::ReplicaAbort {
             let client = Party::Client(transaction.id.coordinator);
             out.send(client, Message::Retired { registration });
             return;

@@ -40,9 +40,17 @@ fn with_epochs() -> Profile {
 #[test]
 fn without_a_bug_nothing_is_caught() {
     let of_five = Profile { replicas: 5, ..hard() };
-    for profile in
-        [hard(), with_epochs(), ragged(), islands(), without_coordinator(), worst(), wiped(), of_five]
-    {
+    for profile in [
+        hard(),
+        with_epochs(),
+        ragged(),
+        islands(),
+        without_coordinator(),
+        worst(),
+        wiped(),
+        of_five,
+        general(),
+    ] {
         crate::seeds::run(0..4, |_| profile);
     }
 }
@@ -85,6 +93,11 @@ fn wiped() -> Profile {
     Profile { wiped: 500, patchy: 300, aside_max: 8, ..with_epochs() }
 }
 
+/// Many transactions are general, and clients die between their parts.
+fn general() -> Profile {
+    Profile { general: 500, client_crash_ms: 150, client_ms: 400, general_ms: 100, ..hard() }
+}
+
 macro_rules! bugs {
     ($field:ident: $bugs:ident; $($name:ident: $invariants:expr, $profile:expr;)*) => {
         $(#[test] fn $name() {
@@ -110,6 +123,12 @@ bugs! {
     forgets_clients: ["5"], hard();
     snapshots_without_clients: ["5", "6"], hard();
     snapshots_executed: ["5", "6"], Profile { truncate_entries: 1, ..hard() };
+    lets_go_early: ["5"], general();
+    passes_locks: ["5"], general();
+    passes_waiting: ["4", "5"], general();
+    commits_aborted: ["5"], Profile { think_ms: 200, ..general() };
+    snapshots_without_locks: ["5", "6", "liveness"], general();
+    settles_early: ["2", "5"], Profile { general: 700, ..ragged() };
 }
 
 bugs! {

@@ -41,6 +41,10 @@ fn seeds_keep_all_invariants() {
         total.checkpoints > 0 && total.transfers > 0 && total.wiped > 0 && total.retired > 0,
         "nothing is truncated: {total:?}"
     );
+    assert!(
+        total.committed > 0 && total.aborted > 0 && total.settled > 0 && total.aborts > 0,
+        "no general transactions: {total:?}"
+    );
 }
 
 #[test]

@@ -6,11 +6,12 @@ use serde::de::DeserializeOwned;
 use weir_core::ids::{ShardId, TxnId};
 use weir_kv::Bytes;
 use weir_ordered::application::Application;
-use weir_ordered::packet::{Index, Packet, Stamp, Transaction};
+use weir_ordered::footprint::Footprint;
+use weir_ordered::packet::{Index, Packet, Part, Stamp, Transaction};
 use weir_ordered::replica::log::{Entry, Log};
 use weir_ordered_net::wire::Operation;
 
-use crate::world::registers::{Change, Register, Registers, Snapshot, Values};
+use crate::world::registers::{Change, Register, Registers, Snapshot, Values, is_read};
 
 /// Registers, how much each changes, and padding.
 type Operated = (Vec<(Register, u64)>, Bytes);
@@ -37,7 +38,7 @@ pub fn values(answer: &Bytes, padding: usize) -> Values {
     values
 }
 
-/// The registers of one shard, and what it has executed, in order: logs forget that.
+/// The registers of one shard, and what has changed them, in order: logs forget that.
 #[derive(Clone, Debug)]
 pub struct ByteRegisters {
     registers: Registers,
@@ -68,6 +69,7 @@ fn packet(changes: &[(Register, u64)], txns: &BTreeMap<u64, TxnId>) -> Packet<Ch
         floor: 0,
         registration: 1,
         destinations: destinations.iter().copied().collect(),
+        part: Part::Independent,
         operation: Change(changes.to_vec()),
     };
     let sequences = destinations.into_iter().map(|shard| (shard, number)).collect();
@@ -81,9 +83,21 @@ impl Application for ByteRegisters {
 
     fn execute(&mut self, index: Index, operation: &Operation) -> Bytes {
         let (changes, padding): Operated = value(&operation.body);
-        self.executed.push((index, changes.clone()));
+        if !changes.iter().all(|(_, by)| is_read(*by)) {
+            self.executed.push((index, changes.clone()));
+        }
         let values = self.registers.execute(index, &Change(changes));
         bytes(&(values, padding))
+    }
+
+    fn footprint(&self, operation: &Operation) -> Footprint {
+        self.registers.footprint(&Change(value::<Operated>(&operation.body).0))
+    }
+
+    fn reconnoitre(&self, operation: &Operation) -> Option<Bytes> {
+        let (changes, padding): Operated = value(&operation.body);
+        let values = self.registers.reconnoitre(&Change(changes))?;
+        Some(bytes(&(values, padding)))
     }
 
     fn roll_back(&mut self, to: Index) {

@@ -169,12 +169,13 @@ mod tests {
     use weir_core::ids::{ShardId, TxnId};
 
     use super::*;
-    use crate::packet::Transaction;
+    use crate::packet::{Part, Transaction};
 
     fn entry(epoch: Epoch, sequences: &[(ShardId, Sequence)]) -> Entry<()> {
         let id = TxnId { coordinator: 1, sequence: 1 };
+        let part = Part::Independent;
         let transaction =
-            Transaction { id, floor: 1, registration: 1, destinations: [0].into(), operation: () };
+            Transaction { id, floor: 1, registration: 1, destinations: [0].into(), part, operation: () };
         let stamp = Stamp { epoch, sequences: sequences.into() };
         Entry::Packet(Packet { stamp, client_floor: 0, transaction: Arc::new(transaction) })
     }

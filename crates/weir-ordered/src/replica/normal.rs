@@ -3,7 +3,7 @@
 use crate::application::Application;
 use crate::faults::Faults;
 use crate::message::{Message, Party, Reply};
-use crate::packet::{Cut, Epoch, Index, Packet, Sequence, Slot};
+use crate::packet::{Cut, Epoch, Index, Packet, Part, Sequence, Slot};
 use crate::replica::drops::Fate;
 use crate::replica::log::Entry;
 use crate::replica::{EffectsOf, Replica, Status};
@@ -64,10 +64,13 @@ impl<A: Application, F: Faults> Replica<A, F> {
             && let Some(entry) = self.next_entry()
         {
             self.aside.remove(&(self.durable.epoch, self.log().next_sequence()));
+            entry.packet().into_iter().for_each(|packet| self.note_repeated(&packet.transaction));
             self.note(Record::Appended(entry));
             self.execute();
             self.reply(self.log().end(), out);
         }
+        self.acknowledge_late(out);
+        self.hurry(out);
     }
 
     /// The slot that comes next.
@@ -100,10 +103,20 @@ impl<A: Application, F: Faults> Replica<A, F> {
         if self.status() != Status::Normal {
             return;
         }
+        if packet.transaction.part == Part::ReplicaAbort {
+            return;
+        }
         let txn = packet.transaction.id;
-        let answer = if self.is_learner() { self.execution.answer(txn).cloned() } else { None };
+        let outcome = if self.is_learner() { self.execution.outcome(txn) } else { None };
+        let (answer, late) = match outcome {
+            Some((at, outcome)) if at > index => (None, Some((at, outcome.clone()))),
+            outcome => (outcome.map(|(_, outcome)| outcome.clone()), None),
+        };
         let reply = Reply { txn, epoch: self.durable.epoch, view: self.durable.view, index, answer };
         let after = if self.faults.answers_early() { Lsn::START } else { self.noted };
         out.send_after(Party::Client(txn.coordinator), Message::Reply(reply), after);
+        if let Some((_, outcome)) = late.filter(|(at, _)| *at <= self.settled()) {
+            out.send_after(Party::Client(txn.coordinator), Message::Settled { txn, outcome }, self.noted);
+        }
     }
 }

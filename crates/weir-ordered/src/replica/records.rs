@@ -59,7 +59,7 @@ pub struct Durable<O, R, S> {
     /// Whether the replica takes part: it may make promises.
     pub is_joined: bool,
     /// The state from which a restart executes the log. None: that before the first entry. Its index is not before the base of the log.
-    pub checkpoint: Option<Arc<Checkpoint<R, S>>>,
+    pub checkpoint: Option<Arc<Checkpoint<O, R, S>>>,
     /// Up to this index the log is that of the shard for good. It is not before the index of the checkpoint.
     pub synchronized: Index,
     pub shared: Shared<O>,

@@ -17,12 +17,18 @@ impl<A: Application, F: Faults> Replica<A, F> {
             return;
         }
         self.synchronized_ms = Some(now_ms);
-        for peer in self.peers() {
-            out.send_after(Party::Replica(peer), self.sync_prepare(peer), self.noted);
-        }
+        self.prepare(out);
         let (epoch, view) = (self.durable.epoch, self.durable.view);
         let commit = Message::SyncCommit { epoch, view, index: self.synchronized };
         out.send_to_all(self.peers(), &commit, Lsn::START);
+    }
+
+    /// Asks the followers what they have of the log.
+    pub(super) fn prepare(&mut self, out: &mut EffectsOf<A>) {
+        self.prepared = self.log().end();
+        for peer in self.peers() {
+            out.send_after(Party::Replica(peer), self.sync_prepare(peer), self.noted);
+        }
     }
 
     /// Tells a follower the NO-OPs that it may not have: those behind the start of the view which it has not acknowledged.
@@ -63,9 +69,27 @@ impl<A: Application, F: Faults> Replica<A, F> {
         if self.aligned < complete_from {
             self.want_state(complete_from);
         } else if self.log().end() >= index {
-            self.aligned = self.aligned.max(index);
-            let message = Message::SyncAck { epoch: self.durable.epoch, view, index, end: self.log().end() };
-            out.send_after(Party::Replica(from), message, self.noted);
+            self.acknowledge(from, index, out);
+        } else {
+            self.asked_for = Some((view, index));
+        }
+    }
+
+    /// The log is that of the learner up to the index.
+    fn acknowledge(&mut self, learner: ReplicaId, index: Index, out: &mut EffectsOf<A>) {
+        self.aligned = self.aligned.max(index);
+        let (epoch, view, end) = (self.durable.epoch, self.durable.view, self.log().end());
+        out.send_after(Party::Replica(learner), Message::SyncAck { epoch, view, index, end }, self.noted);
+    }
+
+    /// Acknowledges what the learner has asked for in this view, once the entries that this follower lacked have come.
+    pub(super) fn acknowledge_late(&mut self, out: &mut EffectsOf<A>) {
+        let Some((view, index)) = self.asked_for.filter(|(_, index)| self.log().end() >= *index) else {
+            return;
+        };
+        self.asked_for = None;
+        if view == self.durable.view && self.status() == Status::Normal {
+            self.acknowledge(self.cluster.learner(self.id.shard, view), index, out);
         }
     }
 
@@ -89,6 +113,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
         if synchronized > self.synchronized {
             self.synchronized = synchronized;
             self.views_begun = 0;
+            self.settle(out);
             self.execution.forget(synchronized);
             let message = Message::SyncCommit { epoch: self.durable.epoch, view, index: synchronized };
             out.send_to_all(self.peers(), &message, Lsn::START);

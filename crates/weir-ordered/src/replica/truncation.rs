@@ -9,6 +9,7 @@ use crate::application::Application;
 use crate::faults::Faults;
 use crate::message::{Message, Party};
 use crate::packet::{Cut, Epoch, Index};
+use crate::replica::locks::Locks;
 use crate::replica::records::Record;
 use crate::replica::{CheckpointOf, EffectsOf, Replica, Status};
 
@@ -65,6 +66,9 @@ impl<A: Application, F: Faults> Replica<A, F> {
         }
         if self.faults.snapshots_without_clients() {
             checkpoint.clients.clear();
+        }
+        if self.faults.snapshots_without_locks() {
+            checkpoint.locks = Locks::default();
         }
         checkpoint
     }

@@ -164,6 +164,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
         self.synchronized_ms = None;
         self.aligned = self.log().end();
         self.longest_end = 0;
+        (self.prepared, self.asked_for) = (0, None);
         self.execute();
         self.advance(out);
     }

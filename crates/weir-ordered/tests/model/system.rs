@@ -33,6 +33,7 @@ const TIMEOUTS: Timeouts = Timeouts {
     view_ms: NEVER_MS,
     sequencer_ms: SUSPECT_MS - 1,
     client_ms: NEVER_MS,
+    general_ms: NEVER_MS,
 };
 
 const SEQUENCER: u64 = 1;

@@ -31,7 +31,11 @@ impl History {
     }
 
     pub fn complete(&mut self, now_ms: u64, completed: &Completed<Values>) {
-        self.told.completed.insert(completed.txn, (now_ms, completed.answers.clone()));
+        if completed.is_aborted {
+            self.told.aborted.insert(completed.txn);
+        } else {
+            self.told.completed.insert(completed.txn, (now_ms, completed.answers.clone()));
+        }
     }
 
     /// Two logs of an epoch have the same packet at an index, or one of them has a NO-OP.
@@ -167,7 +171,7 @@ impl World {
             return violation("liveness", format!("shard {shard} is down"));
         };
         let log = &self.history.whole(shard, learner.log());
-        let (state, _) = replay(shard, log);
+        let (state, _) = replay(shard, log)?;
         for replica in &group {
             let id = replica.id();
             let same = replica.log().common_prefix(log);
@@ -177,6 +181,10 @@ impl World {
             }
             if replica.executed() != log.end() {
                 return violation("liveness", format!("{id:?} lags{}", self.group_text(shard)));
+            }
+            if replica.locked() != (0, 0) {
+                let text = format!("{id:?} has locks and waiting transactions: {:?}", replica.locked());
+                return violation("liveness", text);
             }
             if replica.application().values != state {
                 return violation("5", format!("{id:?} has executed something else than its log"));

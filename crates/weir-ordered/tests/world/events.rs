@@ -1,8 +1,8 @@
 //! Events of a world, and their effects.
 
-use weir_core::ids::{CoordinatorId, ShardId};
+use weir_core::ids::{CoordinatorId, ShardId, TxnId};
 use weir_core::lsn::Lsn;
-use weir_ordered::client::Client;
+use weir_ordered::client::{Client, Completed};
 use weir_ordered::cluster::ReplicaId;
 use weir_ordered::failure_coordinator::FailureCoordinator;
 use weir_ordered::message::{Party, SequencerId};
@@ -10,7 +10,7 @@ use weir_ordered::replica::Replica;
 use weir_ordered::sequencer::Sequencer;
 
 use crate::world::network::Fate;
-use crate::world::registers::{Change, Register, Registers};
+use crate::world::registers::{Change, READ, READ_TO_WRITE, Register, Registers, Values};
 use crate::world::strict::Violation;
 use crate::world::{FAULTS_MS, Msg, Out, SimClient, TICK_MS, World};
 
@@ -31,6 +31,8 @@ pub enum Event {
     Durable(Party, u64, Lsn),
     /// A client begins a transaction.
     Begin(CoordinatorId),
+    /// A client has seen the answers to a preliminary part, and adds that number.
+    Conclude(TxnId, u64),
     /// Some replica, or a whole group, crashes, and again later.
     Crash,
     /// The learner of some shard crashes, and again later.
@@ -113,6 +115,7 @@ impl World {
             Event::Timer(party) => self.on_timer(party)?,
             Event::Durable(party, start, up_to) => self.on_durable(party, start, up_to),
             Event::Begin(client) => self.begin_transaction(client),
+            Event::Conclude(general, number) => self.conclude(general, number),
             Event::Crash => {
                 self.crash_some();
                 self.schedule_fault(profile.crash_ms, Event::Crash);
@@ -157,16 +160,46 @@ impl World {
             Party::Client(id) => {
                 let Some((client, _)) = self.clients.get_mut(&id) else { return Ok(()) };
                 if let Some(completed) = client.step(from, message) {
-                    self.counts.answered += 1;
-                    self.answered_ms = now_ms;
-                    self.history.complete(now_ms, &completed);
-                    self.check_completed(completed.txn)?;
+                    self.on_completed(&completed)?;
                 } else if client.is_retired() {
                     self.replace_client(id);
                 }
             }
         }
         Ok(())
+    }
+
+    fn on_completed(&mut self, completed: &Completed<Values>) -> Result<(), Violation> {
+        self.counts.answered += 1;
+        self.answered_ms = self.now_ms;
+        self.history.complete(self.now_ms, completed);
+        self.check_completed(completed.txn)?;
+        if completed.is_aborted {
+            self.generals.remove(&completed.txn);
+            self.counts.aborted += 1;
+        } else if self.generals.contains_key(&completed.txn) {
+            let read = completed.answers.values().flatten().map(|(_, value)| *value);
+            let number = read.fold(1, |number: u64, value| number.wrapping_mul(37).wrapping_add(value));
+            let after_ms = self.chance.between(0, self.profile.think_ms);
+            self.schedule(after_ms, Event::Conclude(completed.txn, number));
+        }
+        Ok(())
+    }
+
+    /// What is added follows from all that was read, at all shards.
+    fn conclude(&mut self, general: TxnId, number: u64) {
+        let Some((registers, commits)) = self.generals.remove(&general) else { return };
+        let by = (number % (1 << 40)).max(1);
+        let change = Change(registers.into_iter().map(|register| (register, by)).collect());
+        let (now_ms, mut begun) = (self.now_ms, None);
+        self.step_client(general.coordinator, |client, out| {
+            begun = client.conclude(now_ms, general, (commits, change), out);
+        });
+        if let Some(txn) = begun {
+            self.counts.committed += u64::from(commits);
+            self.history.begin(now_ms, txn);
+            self.answered_ms = now_ms;
+        }
     }
 
     fn on_timer(&mut self, party: Party) -> Result<(), Violation> {
@@ -230,7 +263,11 @@ impl World {
         let mut register =
             || -> Register { (chance.below(shards) as ShardId, chance.below(REGISTERS) as u8) };
         let registers = vec![register(), register()];
-        self.begin_on(id, registers);
+        if self.chance.per_mille(self.profile.general) {
+            self.begin_general(id, registers);
+        } else {
+            self.begin_on(id, registers);
+        }
         let Some((_, left)) = self.clients.get_mut(&id) else { return };
         *left -= 1;
         if *left > 0 {
@@ -238,21 +275,40 @@ impl World {
         }
     }
 
-    fn begin_on(&mut self, id: CoordinatorId, mut registers: Vec<Register>) {
-        registers.sort_unstable();
-        registers.dedup();
-        let mut destinations: Vec<_> = registers.iter().map(|(shard, _)| *shard).collect();
-        destinations.dedup();
-        let number = self.chance.between(1, 1 << 40);
-        let change = Change(registers.into_iter().map(|register| (register, number)).collect());
-        let now_ms = self.now_ms;
+    fn begin_on(&mut self, id: CoordinatorId, registers: Vec<Register>) {
+        let (registers, destinations) = sorted(registers);
+        let (number, reads) = (self.chance.between(1, 1 << 40), self.chance.per_mille(200));
+        let by = |place| if reads && place == 0 { READ } else { number };
+        let changes = registers.into_iter().enumerate().map(|(place, register)| (register, by(place)));
+        let (now_ms, change) = (self.now_ms, Change(changes.collect()));
         let mut begun = None;
         self.step_client(id, |client, out| {
             begun = Some(client.begin(now_ms, destinations.into(), change, out));
         });
+        self.note_begun(begun);
+    }
+
+    /// Begins a general transaction that reads these registers, and will write some of them.
+    fn begin_general(&mut self, id: CoordinatorId, registers: Vec<Register>) {
+        let (registers, destinations) = sorted(registers);
+        let writes = if self.chance.per_mille(300) { 1 } else { registers.len() };
+        let by = |place| if place < writes { READ_TO_WRITE } else { READ };
+        let reads = registers.iter().enumerate().map(|(place, register)| (*register, by(place)));
+        let (now_ms, reads) = (self.now_ms, Change(reads.collect()));
+        let mut begun = None;
+        self.step_client(id, |client, out| {
+            begun = Some(client.begin_general(now_ms, destinations.into(), reads, out));
+        });
+        self.note_begun(begun);
+        let commits = self.chance.per_mille(900);
+        let written = registers[..writes].to_vec();
+        self.generals.extend(begun.map(|txn| (txn, (written, commits))));
+    }
+
+    fn note_begun(&mut self, begun: Option<TxnId>) {
         if let Some(txn) = begun {
-            self.history.begin(now_ms, txn);
-            self.answered_ms = now_ms;
+            self.history.begin(self.now_ms, txn);
+            self.answered_ms = self.now_ms;
         }
     }
 
@@ -356,4 +412,13 @@ impl World {
         ids.into_iter().for_each(|id| self.restart(Party::Replica(id)));
         self.restart(Party::FailureCoordinator);
     }
+}
+
+/// Registers in order, each once, and their shards.
+fn sorted(mut registers: Vec<Register>) -> (Vec<Register>, Vec<ShardId>) {
+    registers.sort_unstable();
+    registers.dedup();
+    let mut destinations: Vec<_> = registers.iter().map(|(shard, _)| *shard).collect();
+    destinations.dedup();
+    (registers, destinations)
 }

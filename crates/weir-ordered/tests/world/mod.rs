@@ -10,7 +10,7 @@ pub mod strict;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_core::ids::CoordinatorId;
+use weir_core::ids::{CoordinatorId, TxnId};
 use weir_ordered::client::Client;
 use weir_ordered::cluster::{Cluster, ReplicaId, Timeouts};
 use weir_ordered::failure_coordinator::{self, FailureCoordinator};
@@ -26,7 +26,7 @@ use events::Event;
 use host::Host;
 use network::{Fate, Network};
 use profile::Profile;
-use registers::{Change, Registers, Snapshot, Values};
+use registers::{Change, Register, Registers, Snapshot, Values};
 use strict::Violation;
 
 pub type Msg = Message<Change, Values, Snapshot>;
@@ -50,6 +50,12 @@ const REST_MS: u64 = 1_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub answered: u64,
+    /// General transactions that clients were to commit, those that ended without, and answers that came late, since transactions had waited.
+    pub committed: u64,
+    pub aborted: u64,
+    pub settled: u64,
+    /// Aborts that replicas have sent.
+    pub aborts: u64,
     pub messages: u64,
     pub dropped: u64,
     pub found: u64,
@@ -71,6 +77,10 @@ pub struct Counts {
 impl Counts {
     pub fn add(&mut self, other: &Counts) {
         self.answered += other.answered;
+        self.committed += other.committed;
+        self.aborted += other.aborted;
+        self.settled += other.settled;
+        self.aborts += other.aborts;
         self.messages += other.messages;
         self.dropped += other.dropped;
         self.found += other.found;
@@ -105,6 +115,8 @@ pub struct World {
     /// Replicas that have lost their disks, and have not started an epoch since.
     empty: BTreeSet<ReplicaId>,
     history: History,
+    /// What general transactions change once they are concluded, and whether they commit.
+    generals: BTreeMap<TxnId, (Vec<Register>, bool)>,
     /// When something was last begun or answered.
     answered_ms: u64,
     counts: Counts,
@@ -115,7 +127,11 @@ impl World {
         let cluster = Cluster {
             shards: profile.shards,
             replicas: profile.replicas,
-            timeouts: Timeouts { client_ms: profile.client_ms, ..Timeouts::default() },
+            timeouts: Timeouts {
+                client_ms: profile.client_ms,
+                general_ms: profile.general_ms,
+                ..Timeouts::default()
+            },
             aside_max: profile.aside_max,
             truncate_entries: profile.truncate_entries,
         };
@@ -143,6 +159,7 @@ impl World {
             next_client: profile.clients + 1,
             empty: BTreeSet::new(),
             history: History::default(),
+            generals: BTreeMap::new(),
             answered_ms: 0,
             counts: Counts::default(),
         };
@@ -156,7 +173,7 @@ impl World {
         while let Some(((at_ms, _), event)) = self.events.pop_first() {
             self.now_ms = at_ms;
             self.happen(event)?;
-            if !self.network.is_faulty && self.is_answered() {
+            if !self.network.is_faulty && self.is_answered() && self.is_free() {
                 let rest_ms = *rest_ms.get_or_insert(at_ms + REST_MS.max(self.slow_ms()));
                 if at_ms >= rest_ms {
                     break;
@@ -180,6 +197,12 @@ impl World {
         self.clients.values().all(|(client, left)| *left == 0 && client.is_idle())
     }
 
+    /// No replica has locks, and none has transactions that wait for them.
+    fn is_free(&self) -> bool {
+        let mut replicas = self.replicas.values().filter_map(|host| host.machine.as_ref());
+        replicas.all(|replica| replica.locked() == (0, 0))
+    }
+
     fn not_live(&self) -> Violation {
         let mut text = String::from("not all transactions are answered:");
         for host in self.replicas.values() {
@@ -188,6 +211,7 @@ impl World {
             let place = (replica.epoch(), replica.view());
             text +=
                 &format!("\n{:?}: {status:?} {place:?}, {end} entries, {:?}", replica.id(), replica.drops());
+            text += &format!(", locks and waiting transactions: {:?}", replica.locked());
         }
         Violation { invariant: "liveness", text }
     }
@@ -232,8 +256,14 @@ impl World {
         let (leaving, written) = host.take(records, out.messages);
         let start = host.start;
         noted.iter().for_each(|record| self.count_record(record));
-        let is_state = |(_, message): &&(Party, Msg)| matches!(message, Message::State { .. });
-        self.counts.transfers += leaving.iter().filter(is_state).count() as u64;
+        for (_, message) in &leaving {
+            match message {
+                Message::State { .. } => self.counts.transfers += 1,
+                Message::Settled { .. } => self.counts.settled += 1,
+                Message::Submit(_) => self.counts.aborts += 1,
+                _ => {}
+            }
+        }
         self.send(Party::Replica(id), leaving, &Fate::default());
         if let Some(up_to) = written {
             self.write(Party::Replica(id), start, up_to);

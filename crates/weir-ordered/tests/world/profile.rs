@@ -18,6 +18,12 @@ pub struct Profile {
     pub aside_max: u64,
     /// `Timeouts::client_ms`.
     pub client_ms: u64,
+    /// `Timeouts::general_ms`.
+    pub general_ms: u64,
+    /// A transaction is general, not independent.
+    pub general: u32,
+    /// Longest time of a client between the two parts of a general transaction.
+    pub think_ms: u64,
     /// Any message is lost, comes twice, or comes late.
     pub lost: u32,
     pub doubled: u32,
@@ -58,6 +64,9 @@ impl Profile {
             truncate_entries: 4,
             aside_max: 100,
             client_ms: 2_000,
+            general_ms: 300,
+            general: 0,
+            think_ms: 20,
             lost: 0,
             doubled: 0,
             late: 0,
@@ -97,6 +106,9 @@ impl Profile {
             aside_max: chance.pick(&[8, 16, 100]),
             client_ms: chance.pick(&[200, 600, 2_000]),
             client_crash_ms: chance.pick(&[0, 100, 400]),
+            general: chance.pick(&[0, 200, 500]),
+            general_ms: chance.pick(&[60, 150, 400]),
+            think_ms: chance.pick(&[5, 20, 100]),
             lost: shares[0],
             doubled: shares[1],
             late: shares[2],

@@ -4,18 +4,29 @@ use std::collections::BTreeMap;
 
 use weir_core::ids::ShardId;
 use weir_ordered::application::Application;
+use weir_ordered::footprint::{Access, Footprint};
 use weir_ordered::packet::Index;
 
 pub type Register = (ShardId, u8);
 
-/// Changes these registers by these numbers.
+/// In the place of a number: the register is read.
+pub const READ: u64 = 0;
+/// The register is read, and will be written by the conclusory part of the transaction.
+pub const READ_TO_WRITE: u64 = u64::MAX;
+
+/// Changes these registers by these numbers, or reads them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change(pub Vec<(Register, u64)>);
 
-/// Registers of the shard that a transaction has changed, with their new values.
+/// Registers of the shard that a transaction has changed or read, with their new values.
 pub type Values = Vec<(Register, u64)>;
 
 pub type Snapshot = BTreeMap<Register, u64>;
+
+/// Returns whether a number stands for a read.
+pub fn is_read(by: u64) -> bool {
+    by == READ || by == READ_TO_WRITE
+}
 
 /// The registers of one shard.
 #[derive(Clone, Debug)]
@@ -42,12 +53,28 @@ impl Application for Registers {
     fn execute(&mut self, index: Index, Change(changes): &Change) -> Values {
         let mut answer = Vec::new();
         for &(register, by) in changes.iter().filter(|((shard, _), _)| *shard == self.shard) {
+            if is_read(by) {
+                answer.push((register, self.values.get(&register).copied().unwrap_or_default()));
+                continue;
+            }
             let value = self.values.entry(register).or_default();
             self.undo.push((index, register, *value));
             *value = value.wrapping_mul(31).wrapping_add(by);
             answer.push((register, *value));
         }
         answer
+    }
+
+    fn footprint(&self, Change(changes): &Change) -> Footprint {
+        let own = changes.iter().filter(|((shard, _), _)| *shard == self.shard);
+        let access = |by| if by == READ { Access::Read } else { Access::Write };
+        let item = |register: u8| u64::from(register)..=u64::from(register);
+        Footprint::of(own.map(|((_, register), by)| (item(*register), access(*by))))
+    }
+
+    fn reconnoitre(&self, Change(changes): &Change) -> Option<Values> {
+        let read = |register: &Register| self.values.get(register).copied().unwrap_or_default();
+        Some(changes.iter().map(|(register, _)| (*register, read(register))).collect())
     }
 
     fn roll_back(&mut self, to: Index) {

@@ -1,10 +1,12 @@
 //! Strict serializability, on the whole logs of all shards and on what clients were told (invariants 2 to 5 of docs/internals/ordered.md).
+//!
+//! The replay knows no locks: it executes each log serially, and a general transaction as a whole where its preliminary part is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_core::ids::{ShardId, TxnId};
 use weir_ordered::application::Application;
-use weir_ordered::packet::Stamp;
+use weir_ordered::packet::{Part, Stamp, Transaction};
 use weir_ordered::replica::log::{Entry, Log};
 
 use crate::world::registers::{Change, Register, Registers, Values};
@@ -26,6 +28,8 @@ pub struct Told {
     pub begun: BTreeMap<TxnId, u64>,
     /// With the time of the answer.
     pub completed: BTreeMap<TxnId, (u64, BTreeMap<ShardId, Values>)>,
+    /// Parts of general transactions that were told that these are aborted.
+    pub aborted: BTreeSet<TxnId>,
 }
 
 impl Told {
@@ -47,11 +51,30 @@ impl Told {
     }
 }
 
-/// Every answer is that of executing the logs, each transaction is in the logs of all its participants or of none, and the orders of all
-/// shards and of real time have no circle. The logs are those of a cluster at rest, from the first entry.
+/// The answers are those of the logs, and the orders of all shards and of real time have no circle. The logs are those of a cluster at rest,
+/// from the first entry.
 pub fn check_serializable(logs: &BTreeMap<ShardId, Log<Change>>, told: &Told) -> Result<(), Violation> {
+    check_executed(logs, told)?;
+    check_order(logs, told)
+}
+
+/// Every answer is that of executing the logs, and each transaction is in the logs of all its participants or of none.
+pub fn check_executed(logs: &BTreeMap<ShardId, Log<Change>>, told: &Told) -> Result<(), Violation> {
     check_whole(logs)?;
-    let answers: BTreeMap<_, _> = logs.iter().map(|(shard, log)| (*shard, replay(*shard, log).1)).collect();
+    let mut answers = BTreeMap::new();
+    for (shard, log) in logs {
+        let mut committed = committed(log)?.into_iter();
+        let is_told = |(general, last): &(TxnId, &Transaction<Change>)| {
+            told.aborted.contains(general) || told.aborted.contains(&last.id)
+        };
+        if let Some((general, _)) = committed.find(is_told) {
+            return violation(
+                "5",
+                format!("{general:?} was told to be aborted, and shard {shard} commits it"),
+            );
+        }
+        answers.insert(*shard, replay(*shard, log)?.1);
+    }
     for (txn, (_, told)) in &told.completed {
         for (shard, values) in told {
             let replayed = answers[shard].get(txn);
@@ -63,7 +86,7 @@ pub fn check_serializable(logs: &BTreeMap<ShardId, Log<Change>>, told: &Told) ->
             }
         }
     }
-    check_order(logs, told)
+    Ok(())
 }
 
 /// The orders of all shards and of real time have no circle.
@@ -103,21 +126,56 @@ fn check_whole(logs: &BTreeMap<ShardId, Log<Change>>) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Transactions in the order of their first packets.
+/// Transactions in the order of their first packets. A general transaction is where its preliminary part is.
 fn order(log: &Log<Change>) -> Vec<TxnId> {
-    let mut seen = BTreeSet::new();
-    let txns = log.behind(0).filter_map(|(_, entry)| entry.packet()).map(|packet| packet.transaction.id);
-    txns.filter(|txn| seen.insert(*txn)).collect()
+    let is_last = |part| matches!(part, Part::Conclusory { .. } | Part::ReplicaAbort);
+    let whole = first_parts(log).filter(|(_, transaction)| !is_last(transaction.part));
+    whole.map(|(_, transaction)| transaction.id).collect()
 }
 
-/// State and answers of executing a log, each transaction once.
-pub fn replay(shard: ShardId, log: &Log<Change>) -> (BTreeMap<Register, u64>, BTreeMap<TxnId, Values>) {
-    let (mut registers, mut answers) = (Registers::new(shard), BTreeMap::new());
-    for (index, packet) in log.behind(0).filter_map(|(index, entry)| Some((index, Entry::packet(entry)?))) {
-        let transaction = &packet.transaction;
-        answers.entry(transaction.id).or_insert_with(|| registers.execute(index, &transaction.operation));
+/// The first instance of each transaction, and each abort of a replica, with their indices.
+fn first_parts(log: &Log<Change>) -> impl Iterator<Item = (u64, &Transaction<Change>)> {
+    let mut seen = BTreeSet::new();
+    let packets = log.behind(0).filter_map(|(index, entry)| Some((index, Entry::packet(entry)?)));
+    let transactions = packets.map(|(index, packet)| (index, &*packet.transaction));
+    transactions.filter(move |(_, each)| each.part == Part::ReplicaAbort || seen.insert(each.id))
+}
+
+/// The conclusory parts that commit, by their general transactions: the first end of each decides.
+fn committed(log: &Log<Change>) -> Result<BTreeMap<TxnId, &Transaction<Change>>, Violation> {
+    let (mut open, mut committed) = (BTreeSet::new(), BTreeMap::new());
+    for (_, transaction) in first_parts(log) {
+        let Some(general) = transaction.general() else { continue };
+        if transaction.part == Part::Preliminary {
+            open.insert(general);
+        } else if open.remove(&general) && matches!(transaction.part, Part::Conclusory { commits: true, .. })
+        {
+            committed.insert(general, transaction);
+        }
     }
-    (registers.values, answers)
+    match open.pop_first() {
+        Some(general) => violation("liveness", format!("{general:?} is not concluded")),
+        None => Ok(committed),
+    }
+}
+
+/// Registers, and what each transaction has been answered.
+type Replayed = (BTreeMap<Register, u64>, BTreeMap<TxnId, Values>);
+
+/// State and answers of executing a log serially, each transaction once.
+pub fn replay(shard: ShardId, log: &Log<Change>) -> Result<Replayed, Violation> {
+    let (mut registers, mut answers) = (Registers::new(shard), BTreeMap::new());
+    let committed = committed(log)?;
+    for (index, transaction) in first_parts(log) {
+        if !matches!(transaction.part, Part::Independent | Part::Preliminary) {
+            continue;
+        }
+        let last = committed.get(&transaction.id).copied();
+        for part in std::iter::once(transaction).chain(last) {
+            answers.insert(part.id, registers.execute(index, &part.operation));
+        }
+    }
+    Ok((registers.values, answers))
 }
 
 /// A transaction of a circle, if there is one: what is left when transactions without predecessors are taken away.
