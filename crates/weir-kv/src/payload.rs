@@ -29,6 +29,7 @@ impl Payload for Items {
     type LoggedCommit = LoggedCommit;
     type Snapshot = Snapshot;
     type SnapshotPart = NoPart;
+    type Ordered = NoPart;
 
     /// An answer is a clock, and [`Committed`] has it.
     const REMEMBERS_COMMITS: bool = false;

@@ -27,6 +27,8 @@ pub enum Record<P: Payload> {
     Snapshot(Box<P::Snapshot>),
     /// A part of the preceding snapshot, which was written without it.
     Part(P::SnapshotPart),
+    /// Of ordered transactions.
+    Ordered(P::Ordered),
 }
 
 /// Records noted since the driver has last taken some. A shard without a log builds no records.

@@ -68,6 +68,7 @@ impl Payload for Sums {
     type LoggedCommit = (TxnId, u64);
     type Snapshot = ();
     type SnapshotPart = ();
+    type Ordered = ();
 
     const REMEMBERS_COMMITS: bool = true;
 
@@ -138,6 +139,10 @@ impl Participates for Shard {
     }
 
     fn restore_part(&mut self, (): ()) {}
+
+    fn restore_ordered(&mut self, (): ()) -> Result<(), Infallible> {
+        Ok(())
+    }
 }
 
 impl Shard {

@@ -64,6 +64,17 @@ pub trait Participates: Sized {
         snapshot: <Self::Payload as Payload>::Snapshot,
     ) -> Result<(), Self::Unreadable>;
     fn restore_part(&mut self, part: <Self::Payload as Payload>::SnapshotPart);
+    /// Repeats what a record of ordered transactions says.
+    fn restore_ordered(
+        &mut self,
+        ordered: <Self::Payload as Payload>::Ordered,
+    ) -> Result<(), Self::Unreadable>;
+
+    /// Returns whether the shard itself finds out when all participants have committed this transaction, which is committed here: it was
+    /// never prepared anywhere, so the words of termination say nothing about it.
+    fn settles_itself(&self, _txn: TxnId) -> bool {
+        false
+    }
 
     /// Fate reported to another participant; none: the transaction is unknown, so this shard promises never to prepare it. Overridden by
     /// planted bugs only.
@@ -171,6 +182,7 @@ pub trait Transactions: Participates {
             Record::Retired { coordinator } => self.participant_mut().forget_coordinator(coordinator),
             Record::Snapshot(snapshot) => self.restore_snapshot(*snapshot)?,
             Record::Part(part) => self.restore_part(part),
+            Record::Ordered(ordered) => self.restore_ordered(ordered)?,
         }
         Ok(())
     }

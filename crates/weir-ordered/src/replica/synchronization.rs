@@ -17,6 +17,11 @@ impl<A: Application, F: Faults> Replica<A, F> {
             return;
         }
         self.synchronized_ms = Some(now_ms);
+        if self.cluster.majority() == 1 {
+            // The learner alone is a majority.
+            self.synchronized = self.log().end();
+            self.execution.forget(self.synchronized);
+        }
         for peer in self.peers() {
             out.send_after(Party::Replica(peer), self.sync_prepare(peer), self.noted);
         }

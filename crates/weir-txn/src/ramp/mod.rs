@@ -4,9 +4,10 @@
 //! writes become visible together; readers never wait for writers; writers wait only at their guards.
 //! A transaction never aborts because of an ordinary write of another one.
 
-pub mod client;
+mod client;
 pub mod coordinator;
 pub mod interactive;
+pub mod ordered_call;
 pub mod reader;
 pub mod trace;
 mod waits;

@@ -284,6 +284,7 @@ pub(crate) fn definition_of(callee: &Callee) -> Option<&Arc<Definition>> {
         | Callee::Attempt(..)
         | Callee::Reads(_)
         | Callee::Build(_)
+        | Callee::Enter
         | Callee::Barrier => None,
     }
 }

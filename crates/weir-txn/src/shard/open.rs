@@ -241,6 +241,9 @@ impl<F: Faults> Node<F> {
         if let Some(asked) = work.call.callee.reads().cloned() {
             return self.on_reads((txn, begun), work, &asked, out);
         }
+        if matches!(work.call.callee, Callee::Enter) {
+            return self.on_enter(now_ms, (txn, begun), work, out);
+        }
         if matches!(work.call.callee, Callee::Barrier) {
             return self.on_barrier((txn, begun), work, out);
         }
