@@ -117,6 +117,10 @@ impl<F: Faults> Participates for Partition<F> {
         match part {}
     }
 
+    fn restore_ordered(&mut self, none: NoPart) -> Result<(), Infallible> {
+        match none {}
+    }
+
     fn fate_for(&self, txn: TxnId, asked: Fate) -> Option<Fate> {
         match asked {
             Fate::Prepared { clock } if self.fate(txn).is_none() && self.bugs.newer_means_committed() => {

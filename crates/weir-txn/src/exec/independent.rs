@@ -11,7 +11,7 @@ use weir_sql::bound::{
     BinaryOp, Distinct, Expr, ExprKind, FromItem, Insert, InsertSource, Into, IntoTarget, ParameterMode, Procedure,
     ProcedureKind, Query, QueryBody, Statement, Step, StepKind, Update, VariableId,
 };
-use weir_sql::catalog::{Column, ColumnIndex, Table};
+use weir_sql::catalog::{Column, ColumnIndex, IndexKey, Table};
 use weir_types::{SqlType, Value};
 
 use super::program::Participants;
@@ -157,8 +157,10 @@ impl Check<'_> {
     fn is_total_insert(&self, insert: &Insert) -> bool {
         let table = self.catalog().table(insert.table);
         let InsertSource::Values(rows) = &insert.source else { return false };
-        let is_unkeyed =
-            table.primary_key.is_none() && table.unique_keys.is_empty() && table.foreign_keys.is_empty();
+        let is_unkeyed = table.primary_key.is_none()
+            && table.unique_keys.is_empty()
+            && table.foreign_keys.is_empty()
+            && !table.indexes.iter().any(|index| index.unique);
         let is_row = |row: &Vec<Expr>| {
             let all = || insert.columns.iter().zip(row).chain(insert.defaults.iter().map(|(at, value)| (at, value)));
             all().all(|(column, value)| {
@@ -239,7 +241,14 @@ impl Check<'_> {
 fn is_indexed(table: &Table, column: ColumnIndex) -> bool {
     let keys = table.primary_key.iter().chain(&table.unique_keys);
     keys.flat_map(|key| &key.columns).any(|one| *one == column)
-        || table.indexes.iter().any(|index| index.columns.iter().any(|one| one.column == column))
+        || table.indexes.iter().any(|index| {
+            let is_other = |key: &IndexKey| match key.expr.kind {
+                ExprKind::Column { column: of, .. } => of != column,
+                // An expression over whatever columns.
+                _ => false,
+            };
+            index.predicate.is_some() || !index.keys.iter().all(is_other)
+        })
 }
 
 fn is_short(ty: &SqlType) -> bool {

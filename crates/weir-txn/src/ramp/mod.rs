@@ -4,7 +4,7 @@
 //! writes become visible together; readers never wait for writers; writers wait only at their guards.
 //! A transaction never aborts because of an ordinary write of another one.
 
-mod client;
+pub mod client;
 pub mod coordinator;
 pub mod interactive;
 pub mod ordered_call;

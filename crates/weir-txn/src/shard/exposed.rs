@@ -295,7 +295,10 @@ impl<F: Faults> Node<F> {
         let (Sender::Coordinator(coordinator), txn) = (from, message.txn()) else { return None };
         let of_call = || {
             let (call, participants) = message.call()?;
+            let is_of_now = call.schema_version == self.program.schema_version;
+            let is_other = || is_of_now && !self.program.orders(call);
             self.refuses_call(txn, call, participants)
+                .or_else(|| is_other().then_some("a call that is no independent transaction"))
         };
         refuses_from(Sender::Coordinator(coordinator), false, Some(txn), &self.participant.readers)
             .or_else(of_call)

@@ -64,7 +64,9 @@ impl Coordinator {
         out: &mut Orders<Request, Event>,
     ) {
         let Route { mut participants, with_keys, owner, guarded, carries, ordered, interactive, .. } = route;
-        if ordered {
+        // Without timers nobody begins an epoch: such a cluster orders by locks.
+        let interactive = interactive || ordered && !self.resends;
+        if ordered && self.resends {
             return self.begin_ordered(now_ms, tag, (call, participants), (age, retries), out);
         }
         // Parts of the comparator do not undo what they have done.

@@ -59,7 +59,7 @@ impl Coordinator {
             return out.done.push((tag, Event::Answered(Err(error.clone()))));
         }
         if self.must_enter(sequence, &order) {
-            return self.begin_to_enter((now_ms, tag), sequence, order, out);
+            return self.begin_to_enter(now_ms, sequence, order, out);
         }
         let Some(Flight::Open { machine, .. }) = self.flights.get_mut(sequence) else {
             unreachable!("an open transaction is under way")
@@ -197,12 +197,12 @@ impl Coordinator {
     /// the schema.
     fn must_enter(&mut self, sequence: u64, order: &Order) -> bool {
         let program = self.latest_program(sequence);
-        let is_ordered = program.is_ordered || self.program.is_ordered;
+        let (is_ordered, resends) = (program.is_ordered || self.program.is_ordered, self.resends);
         let Some(Flight::Open { machine, entrance: Entrance::Outside, .. }) = self.flights.get_mut(sequence)
         else {
             return false;
         };
-        if !is_ordered || program.shards == 1 {
+        if !is_ordered || program.shards == 1 || !resends {
             return false;
         }
         let is_serializable = machine.is_serializable();
@@ -213,6 +213,8 @@ impl Coordinator {
             }
             Order::Read(gather, _) => is_serializable && gather.reads_tables(),
             Order::LockingRead(gather, _) => gather.reads_tables(),
+            // The lock of calls that begin again is taken inside.
+            Order::AdvisoryLock { .. } => is_serializable,
             Order::Define(..) | Order::Exclude => true,
             _ => false,
         }
@@ -221,7 +223,7 @@ impl Coordinator {
     /// Asks for a place; the order follows.
     fn begin_to_enter(
         &mut self,
-        (now_ms, tag): (u64, u64),
+        now_ms: u64,
         sequence: u64,
         order: Order,
         out: &mut Orders<Request, Event>,

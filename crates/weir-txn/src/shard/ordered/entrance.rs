@@ -4,7 +4,7 @@
 //! Who holds nothing yet may wait for its place. Who holds something already is refused where the next call waits (40001): that call may wait
 //! for it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use weir_core::ids::{CoordinatorId, ShardId, TxnId};
@@ -42,7 +42,7 @@ impl<F: Faults> Node<F> {
         if ordering.entered.contains_key(&txn) || self.bugs.enters_at_once() {
             return self.admit(request, out);
         }
-        if is_late(&request) && ordering.next().is_some() {
+        if is_late(&self.open, &request) && ordering.next().is_some() {
             return self.refuse_entrance(request, out);
         }
         // A shard that has restarted, or was thought to be late, asks for a place itself.
@@ -93,7 +93,8 @@ impl<F: Faults> Node<F> {
         if let Some(ordering) = &mut self.ordering {
             ordering.entered.insert(txn, true);
         }
-        let open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, self.shard, begun.age));
+        let mut open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, self.shard, begun.age));
+        open.has_entered = true;
         self.worked(txn, open, (work.number, Ok(StepResult::default())), out);
     }
 
@@ -105,8 +106,9 @@ impl<F: Faults> Node<F> {
 
     /// The next call waits: it may wait for one of those that have worked before they ask for their places.
     pub(super) fn refuse_late_entrances(&mut self, out: &mut Effects) {
-        let Some(ordering) = &mut self.ordering else { return };
-        let late: Vec<(TxnId, Request)> = ordering.entering.extract_if(.., |_, one| is_late(one)).collect();
+        let (Some(ordering), open) = (&mut self.ordering, &self.open) else { return };
+        let late: Vec<(TxnId, Request)> =
+            ordering.entering.extract_if(.., |_, one| is_late(open, one)).collect();
         late.into_iter().for_each(|(_, request)| self.refuse_entrance(request, out));
     }
 
@@ -150,9 +152,10 @@ impl<F: Faults> Node<F> {
     }
 }
 
-/// Returns whether the transaction has worked before, and may hold something.
-fn is_late(request: &Request) -> bool {
-    matches!(request, Request::Work { work, .. } if work.number > 1)
+/// Returns whether the transaction has worked before, and may hold something. One that builds an index holds nothing.
+fn is_late(open: &BTreeMap<TxnId, Open>, request: &Request) -> bool {
+    let Request::Work { txn, work, .. } = request else { return false };
+    work.number > 1 && open.get(txn).is_none_or(|open| open.build().is_none())
 }
 
 fn out_of_order() -> SqlError {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use weir_core::ids::{CoordinatorId, ShardId, Timestamp, TxnId};
 use weir_core::lsn::Lsn;
-use weir_core::participant::{Applied, Transactions as _};
+use weir_core::participant::Applied;
 use weir_ordered::application::Application;
 use weir_ordered::packet::Index;
 use weir_types::SqlError;
