@@ -344,7 +344,8 @@ impl Script for Clients<'_> {
             (Line::RollBack, _) => End::Aborted,
             // It may have committed.
             (Line::Commit, Err(_)) => End::Unknown,
-            (_, Err(error)) if is_call => panic!("an ordered call fails: {error}"),
+            // On one shard, where nothing is ordered by a sequencer, a wrong clock may refuse it.
+            (_, Err(_)) if is_call => End::Unknown,
             (line, Ok(output)) => {
                 let line = line.clone();
                 let seen = Clients::seen(of, &line, output);

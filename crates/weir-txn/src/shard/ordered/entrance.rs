@@ -80,6 +80,8 @@ impl<F: Faults> Node<F> {
         if self.is_over(txn) {
             return;
         }
+        // The shard may never hear of its coordinator: then its silence is noticed, too.
+        self.participant.readers.know(txn.coordinator);
         let Some(ordering) = &mut self.ordering else { return };
         ordering.entered.entry(txn).or_insert(false);
         if let Some(request) = ordering.entering.remove(&txn) {

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use weir_core::clock::CLOCK_AHEAD_MS_MAX;
 use weir_core::ids::{CoordinatorId, ShardId, Timestamp, TxnId};
 use weir_core::lsn::Lsn;
 use weir_core::participant::Applied;
@@ -117,8 +118,9 @@ impl<F: Faults> Node<F> {
                 true
             }
             Ordered::Call { call, participants } => {
+                let at_ms = self.time_in_order(now_ms, operation.begun.at_ms);
                 !self.is_held_up(now_ms, call)
-                    && self.run_in_order(now_ms, (Some(index), operation.txn), (call, participants), out)
+                    && self.run_in_order(at_ms, (Some(index), operation.txn), (call, participants), out)
             }
         };
         match is_done {
@@ -133,6 +135,14 @@ impl<F: Faults> Node<F> {
             false => self.refuse_late_entrances(out),
         }
         is_done
+    }
+
+    /// Physical time of a call's timestamp: that of a shard whose clock is far ahead stays within the bound of the coordinator's (S9).
+    fn time_in_order(&self, now_ms: u64, begun_ms: u64) -> u64 {
+        match self.participant.remembers {
+            true => now_ms.min(begun_ms.saturating_add(CLOCK_AHEAD_MS_MAX)),
+            false => now_ms,
+        }
     }
 
     /// Returns whether something stands before the next call.
