@@ -25,6 +25,7 @@ mod simulated {
     mod interactive_under_faults;
     mod loads_under_faults;
     mod planted_bugs;
+    mod ordered_under_faults;
     mod price_list;
     mod random_assertions;
     mod scale;

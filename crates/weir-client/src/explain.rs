@@ -175,7 +175,12 @@ impl Prepared {
             (round_trips, messages) = (round_trips + 1, messages + 2);
             at_owners += "; the owner of the unique key that names the row is asked first, and says where the row is: one round trip less if it is there";
         }
-        if let (Admission::Interactive(why), true) = (&runs.admission, others > 0) {
+        let is_ordered = program.orders(&call);
+        if is_ordered {
+            // To the sequencer, from there to each participant, and an answer of each.
+            (round_trips, messages) = (1, 1 + 2 * (others + 1));
+        }
+        if let (Admission::Interactive(why), true) = (&runs.admission, others > 0 && !is_ordered) {
             // The snapshot of its reads, the statements, and the COMMIT if it writes.
             let statements = program.statements_of(&call.callee)? as u32;
             round_trips = 1 + statements + 2 * u32::from(!runs.read_only);

@@ -273,6 +273,9 @@ pub trait Terminates: Participates {
         let mut left: Vec<TxnId> = all.filter(|txn| new.contains(&txn.coordinator)).collect();
         left.sort_unstable();
         for txn in left {
+            if self.settles_itself(txn) {
+                continue;
+            }
             let own = self.own_id();
             let others = self.others(txn);
             if others.is_empty() {
@@ -336,7 +339,10 @@ pub trait Terminates: Participates {
     fn on_word(&mut self, peer: ShardId, word: Word, out: &mut Words) {
         let (Word::Ask { txn, fate } | Word::Tell { txn, fate }) = word;
         // A transaction prepared here may be prepared everywhere, so the message may decide it.
-        if !self.participant_mut().inquiries.of.contains_key(&txn) && self.participant().is_unsettled(txn) {
+        if !self.participant_mut().inquiries.of.contains_key(&txn)
+            && self.participant().is_unsettled(txn)
+            && !self.settles_itself(txn)
+        {
             let (others, own, age_ms) =
                 (self.others(txn), self.own_id(), self.participant().readers.age_ms());
             self.participant_mut().inquiries.begin(txn, &others, own, age_ms);

@@ -71,7 +71,7 @@ impl From<participant::Record<Items>> for Record {
             Of::Refused { txn, answer: () } => Record::Aborted { txn },
             Of::Retired { coordinator } => Record::Retired { coordinator },
             Of::Snapshot(snapshot) => Record::Snapshot(snapshot),
-            Of::Part(none) | Of::Rows { rows: none, .. } => match none {},
+            Of::Part(none) | Of::Rows { rows: none, .. } | Of::Ordered(none) => match none {},
         }
     }
 }

@@ -30,6 +30,7 @@ impl Payload for Items {
     type Snapshot = Snapshot;
     type SnapshotPart = NoPart;
     type LoggedRows = NoPart;
+    type Ordered = NoPart;
 
     /// An answer is a clock, and [`Committed`] has it.
     const REMEMBERS_COMMITS: bool = false;
@@ -119,6 +120,10 @@ impl<F: Faults> Participates for Partition<F> {
 
     fn restore_part(&mut self, part: NoPart) {
         match part {}
+    }
+
+    fn restore_ordered(&mut self, none: NoPart) -> Result<(), Infallible> {
+        match none {}
     }
 
     fn fate_for(&self, txn: TxnId, asked: Fate) -> Option<Fate> {

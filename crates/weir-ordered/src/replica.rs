@@ -224,6 +224,11 @@ impl<A: Application, F: Faults> Replica<A, F> {
         self.execution.application()
     }
 
+    /// For bookkeeping of the application that executes nothing.
+    pub fn application_mut(&mut self) -> &mut A {
+        self.execution.application_mut()
+    }
+
     pub fn status(&self) -> Status {
         let Durable { epoch, epoch_promised, is_view_started, is_joined, .. } = self.durable;
         if !is_joined {

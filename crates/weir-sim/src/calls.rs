@@ -19,7 +19,7 @@ use weir_txn::exec::program::Program;
 use weir_txn::faults::{Faults as ShardFaults, NoFaults};
 use weir_txn::message::{Call, Callee, Output};
 use weir_txn::ramp::{Begin, Coordinator, Event, FetchedRead, Protocol};
-use weir_txn::shard::{Node, Record};
+use weir_txn::shard::{Node, Record, is_whole};
 use weir_txn::storage::view::WholeView;
 use weir_txn::storage::{Rows, Storage};
 use weir_types::SqlError;
@@ -263,7 +263,7 @@ fn start<F: ShardFaults>(
     timeouts: Timeouts,
 ) -> Node<F> {
     // A log that begins with a snapshot has everything.
-    let has_all = matches!(records.first(), Some(Record::Snapshot(_)));
+    let has_all = records.first().is_some_and(is_whole);
     let loaded = (!has_all).then(|| job.population[usize::from(shard)].clone());
     Node::recover(shard, job.program.clone(), bugs, timeouts, loaded.into_iter().chain(records))
 }

@@ -147,6 +147,18 @@ faults! {
     runs_late_requests,
     /// Messages are sent between the cuts of a snapshot.
     holds_nothing_back,
+    /// An ordered call is executed when it arrives, although one before it is missing.
+    delivers_out_of_order,
+    /// Packets of an earlier epoch are delivered in the places of those of this one.
+    delivers_across_epochs,
+    /// Ordered calls do not wait for locks and for transactions that have entered before them.
+    passes_locks_in_order,
+    /// The answer to an ordered call leaves before its records are durable.
+    answers_order_early,
+    /// A transaction under locks does not take its place in the order.
+    enters_at_once,
+    /// Readers of an ordered call that is not executed here yet do not wait for it.
+    reads_past_order,
     /// A shard that still keeps a snapshot reports that one's position for the next cut, not its own.
     cut_is_stale,
 }

@@ -39,6 +39,7 @@ const WORLDS: [Chosen; 2] = [
             "interactive_under_faults::what_has_been_told",
             "loads_under_faults::loads_are_there",
             "loads_under_faults::loads_that_commit_in_slices",
+            "ordered_under_faults::all_is_strictly_serializable",
             "random_assertions::checks_of_changes",
             "serializable_under_faults::all_is_strictly_serializable",
             "snapshots_under_faults::a_snapshot_is_one_state",

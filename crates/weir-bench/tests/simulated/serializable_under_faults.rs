@@ -5,7 +5,7 @@
 //! of groups come and do not go, so a reader that misses one has read before it came. The graph of these dependencies, and of who had ended
 //! before who began, must have no circle.
 
-mod history;
+pub mod history;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

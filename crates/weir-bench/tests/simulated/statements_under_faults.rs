@@ -168,6 +168,7 @@ impl Sent {
                     | Callee::Attempt(..)
                     | Callee::Reads(_)
                     | Callee::Build(_)
+                    | Callee::Enter
                     | Callee::Barrier => 2,
                 };
                 let args: Vec<i64> = (0..arguments).map(|_| 1 + small(9)).collect();

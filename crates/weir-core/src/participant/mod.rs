@@ -74,6 +74,8 @@ pub trait Payload: Clone + Copy + Debug + Default + Send + 'static {
     type SnapshotPart: Stored;
     /// Rows that are logged ahead of the commit of their transaction.
     type LoggedRows: Stored;
+    /// Records of ordered transactions (docs/internals/ordered-calls.md); an empty type where there are none.
+    type Ordered: Stored;
 
     /// Repeated requests of committed transactions are recognised by the outcome table, which has an answer for each, or by one bit in
     /// [`Readers`], which has none. With bits the table holds only what has been refused, or terminated by shards.
@@ -276,7 +278,7 @@ impl<P: Payload> Participant<P> {
     }
 
     /// Marks a transaction as committed by all participants, which its coordinator may not know yet.
-    pub(crate) fn settle(&mut self, txn: TxnId) {
+    pub fn settle(&mut self, txn: TxnId) {
         let Some(committed) = self.committed.get_mut(txn) else { return };
         let clock = committed.clock();
         let is_new = self.draining.settle(self.readers.epoch(), txn, Some(committed));

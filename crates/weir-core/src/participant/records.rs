@@ -29,6 +29,8 @@ pub enum Record<P: Payload> {
     Part(P::SnapshotPart),
     /// Rows of a transaction ahead of its commit. They count with that record, which follows in the same run of the shard, or not at all.
     Rows { txn: TxnId, rows: P::LoggedRows },
+    /// Of ordered transactions.
+    Ordered(P::Ordered),
 }
 
 /// Records noted since the driver has last taken some. A shard without a log builds no records.

@@ -69,6 +69,7 @@ impl Payload for Sums {
     type Snapshot = ();
     type SnapshotPart = ();
     type LoggedRows = ();
+    type Ordered = ();
 
     const REMEMBERS_COMMITS: bool = true;
 
@@ -141,6 +142,10 @@ impl Participates for Shard {
     fn restore_part(&mut self, (): ()) {}
 
     fn restore_rows(&mut self, _: TxnId, (): ()) {}
+
+    fn restore_ordered(&mut self, (): ()) -> Result<(), Infallible> {
+        Ok(())
+    }
 }
 
 impl Shard {

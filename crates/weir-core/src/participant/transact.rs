@@ -68,6 +68,17 @@ pub trait Participates: Sized {
     fn restore_rows(&mut self, txn: TxnId, rows: <Self::Payload as Payload>::LoggedRows);
     /// Drops the rows of a transaction whose commit does not follow; none: of all.
     fn drop_rows(&mut self, _txn: Option<TxnId>) {}
+    /// Repeats what a record of ordered transactions says.
+    fn restore_ordered(
+        &mut self,
+        ordered: <Self::Payload as Payload>::Ordered,
+    ) -> Result<(), Self::Unreadable>;
+
+    /// Returns whether the shard itself finds out when all participants have committed this transaction, which is committed here: it was
+    /// never prepared anywhere, so the words of termination say nothing about it.
+    fn settles_itself(&self, _txn: TxnId) -> bool {
+        false
+    }
 
     /// Fate reported to another participant; none: the transaction is unknown, so this shard promises never to prepare it. Overridden by
     /// planted bugs only.
@@ -180,6 +191,7 @@ pub trait Transactions: Participates {
             Record::Snapshot(snapshot) => self.restore_snapshot(*snapshot)?,
             Record::Part(part) => self.restore_part(part),
             Record::Rows { txn, rows } => self.restore_rows(txn, rows),
+            Record::Ordered(ordered) => self.restore_ordered(ordered)?,
         }
         Ok(())
     }

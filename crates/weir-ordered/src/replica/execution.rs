@@ -60,6 +60,10 @@ impl<A: Application> Execution<A> {
         &self.locks
     }
 
+    pub fn application_mut(&mut self) -> &mut A {
+        &mut self.application
+    }
+
     /// Index of the last entry that is executed.
     pub fn executed(&self) -> Index {
         self.executed

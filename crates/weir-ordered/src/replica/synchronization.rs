@@ -17,6 +17,11 @@ impl<A: Application, F: Faults> Replica<A, F> {
             return;
         }
         self.synchronized_ms = Some(now_ms);
+        if self.cluster.majority() == 1 {
+            // The learner alone is a majority.
+            self.synchronized = self.log().end();
+            self.execution.forget(self.synchronized);
+        }
         self.prepare(out);
         let (epoch, view) = (self.durable.epoch, self.durable.view);
         let commit = Message::SyncCommit { epoch, view, index: self.synchronized };

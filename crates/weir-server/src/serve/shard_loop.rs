@@ -492,7 +492,10 @@ where
             link.on_time(now, registry);
             tell_news(self.id, other as ShardId, link);
             let Some(open) = link.open().filter(|open| !open.is_clogged()) else { continue };
-            let pushed = match open.version() >= COMPARES_FROM {
+            let version = open.version();
+            // What it does not know would end the link.
+            waiting.retain(|request| S::refused_by(request, version, other as ShardId).is_none());
+            let pushed = match version >= COMPARES_FROM {
                 true => {
                     let told = self.seen.told(self.id);
                     body::push_frames(open.outgoing(), Kind::Peer, &told, waiting, usize::MAX)

@@ -160,6 +160,8 @@ pub fn runs(application: &Application, plan: &Plan) -> Vec<Runs> {
         let refused = wrong.into_iter().chain(wrong_on_several).next();
         let program = several.as_ref().ok();
         let interactive = program.and_then(|program| match &program.procedures[procedure].admission {
+            // One message to each shard, in the order of the sequencer.
+            Admission::Interactive(_) if program.procedures[procedure].independent.is_ok() => None,
             Admission::Interactive(why) => Some(why.clone()),
             Admission::UnderLocks(locking) => Some(locking.why.clone()),
             _ => None,

@@ -6,6 +6,7 @@
 //! continue is detected and refused by name.
 
 mod answers;
+mod combine;
 mod loops;
 mod values;
 
@@ -19,6 +20,7 @@ use weir_types::interrupt::check;
 use weir_types::{Notice, Notices, SqlError, SqlState, Value};
 
 pub(super) use self::answers::rows_for;
+pub(crate) use self::combine::combined;
 use self::loops::after_body;
 pub(super) use self::loops::range_bounds;
 pub(super) use self::values::{assert_failure, assign_element, assigned, raised};
@@ -46,6 +48,8 @@ pub enum Role<'a> {
     Whole,
     /// A participant that is not the last: it runs its [`super::slice`] of the procedure.
     Part,
+    /// A participant of an independent transaction: all of them run the whole procedure, each its own statements, and commit at once.
+    InOrder,
     /// Prepares although it is the only participant (the planted bug "no guards").
     Unguarded,
     /// The last participant; carries the answers of the others, which have all prepared.
@@ -62,6 +66,11 @@ impl<'a> Role<'a> {
     /// Returns whether the run will wait for its COMMIT.
     pub(super) fn is_prepared(self) -> bool {
         matches!(self, Role::Part | Role::Unguarded)
+    }
+
+    /// Returns whether what its statements give is for others.
+    fn answers(self) -> bool {
+        self.is_prepared() || matches!(self, Role::InOrder)
     }
 }
 
@@ -469,7 +478,7 @@ impl<'a, F: Faults> Run<'a, F> {
     /// Turns the error of a part into an answer, after those of the earlier statements.
     fn keep_error(&mut self, result: Result<Vec<Value>, Stop>) -> Result<Vec<Value>, Stop> {
         match (result, self.fragment.role) {
-            (Err(Stop::Error(error)), Role::Part) => {
+            (Err(Stop::Error(error)), Role::Part | Role::InOrder) => {
                 self.ran.answers.error = Some(error);
                 Ok(Vec::new())
             }

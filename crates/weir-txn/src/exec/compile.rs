@@ -24,6 +24,7 @@ use super::first_rows::{CompiledFirstRows, FirstRows};
 use super::flow::Participation;
 use super::foreseen::{foretold, is_of_one_message, owns_drawn};
 use super::gathered::{CompiledMerge, PartSource, of_rows};
+use super::independent;
 use super::inserted_keys::InsertedKeys;
 use super::plpgsql::Isolation;
 use super::plpgsql::code::{Code, Owner, ProcedureStatement};
@@ -83,7 +84,10 @@ pub fn program(
     let with = touched.tables_with(parts);
     let is_locked =
         |one: &CompiledProcedure| one.in_order && matches!(one.admission, Admission::Interactive(_));
+    let is_ordered = |one: &CompiledProcedure| one.in_order && one.independent.is_ok() && !one.carries;
+    let needs_several = procedures.iter().any(|one| is_locked(one) && is_ordered(one));
     Ok(Program {
+        is_ordered: shards > 1 && needs_several,
         orders_by_locks: procedures.iter().any(is_locked),
         schema: Arc::new(schema),
         shards,
@@ -390,6 +394,16 @@ impl<'a> ProcedureCompiler<'a> {
             (Some(_), Admission::Runs) => Admission::Interactive(LOCKS_FIRST_ROWS.to_owned()),
             (_, admission) => admission,
         };
+        let independent = match transaction.filter(|_| in_order && text.is_none() && read.is_none()) {
+            Some(plan) => independent::check(&router, procedure, plan, &participants),
+            None => Err(String::new()),
+        };
+        let admission = match (admission, &independent) {
+            (Admission::Interactive(kept), Err(why)) if in_order && !why.is_empty() => {
+                Admission::Interactive(format!("{kept}; it is no independent transaction: {why}"))
+            }
+            (admission, _) => admission,
+        };
         let admission = with_checks(admission, transaction);
         let compiled = CompiledProcedure {
             name: procedure.name.clone(),
@@ -425,6 +439,7 @@ impl<'a> ProcedureCompiler<'a> {
             inserted_keys,
             isolation,
             in_order,
+            independent,
             carries,
             meets_actions,
         };

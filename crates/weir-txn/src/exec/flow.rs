@@ -92,7 +92,15 @@ impl<'a> Participation<'a> {
             None => self.refuse("its parts on different shards need each other's data"),
         }
         let met = Vec::new();
-        Participants { keys: self.keys, everywhere: self.everywhere, unsupported: self.unsupported, met }
+        let is_own_alone = |(group, needs): (usize, &Groups)| needs.iter().all(|need| *need == group);
+        let is_independent = self.needs.iter().enumerate().all(is_own_alone);
+        Participants {
+            is_independent,
+            keys: self.keys, 
+            everywhere: self.everywhere,
+            unsupported: self.unsupported,
+            met,
+        }
     }
 
     fn refuse(&mut self, why: impl Into<String>) {

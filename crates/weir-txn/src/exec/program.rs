@@ -22,6 +22,7 @@ use super::first_rows::CompiledFirstRows;
 use super::foreseen::arbitrates_globally;
 use super::gather::Gather;
 use super::gathered::CompiledMerge;
+use super::independent;
 use super::inserted_keys::InsertedKeys;
 use super::plpgsql::Isolation;
 use super::plpgsql::code::Code;
@@ -57,6 +58,9 @@ pub struct Program {
     /// Some procedure whose plan is `ordered` or `general` needs several shards. So all of them run under locks: one that runs in order on its shard
     /// reads past what others have prepared there.
     pub orders_by_locks: bool,
+    /// Some of these are independent transactions over several shards. So calls of such procedures run in the order of a sequencer, and what runs
+    /// under locks takes a place in it (docs/internals/ordered-calls.md).
+    pub is_ordered: bool,
     /// Some foreign key is deferrable.
     pub defers: bool,
     /// Application and description that it was compiled from; none: its schema cannot change.
@@ -106,6 +110,8 @@ pub struct CompiledProcedure {
     /// Its plan is `ordered` or `general`. It runs to completion on one shard, which orders it; so it is not allowed in an interactive
     /// transaction.
     pub in_order: bool,
+    /// Its calls over several shards are independent transactions; else why not.
+    pub independent: Result<(), String>,
     /// It may derive writes for other shards: it runs as a transaction of one statement, whose coordinator carries them.
     pub carries: bool,
     /// Its statements could meet children of other shards which a foreign-key action of it is about to change: actions there are refused.
@@ -130,7 +136,8 @@ impl CompiledProcedure {
     /// A procedure without statements.
     pub(super) fn nothing(name: &str) -> Box<CompiledProcedure> {
         let (keys, met) = (Vec::new(), Vec::new());
-        let participants = Participants { keys, everywhere: true, unsupported: None, met };
+        let participants =
+            Participants { keys, everywhere: true, unsupported: None, is_independent: false, met };
         Box::new(CompiledProcedure {
             name: name.to_owned(),
             inputs: Vec::new(),
@@ -155,6 +162,7 @@ impl CompiledProcedure {
             inserted_keys: None,
             isolation: Isolation::Snapshot,
             in_order: false,
+            independent: Err(String::new()),
             carries: false,
             meets_actions: false,
         })
@@ -228,6 +236,8 @@ pub struct Participants {
     pub everywhere: bool,
     /// Reason why calls over several shards cannot be run by merging or RAMP.
     pub unsupported: Option<String>,
+    /// No statement uses what a statement with another key has found.
+    pub is_independent: bool,
     /// Errors with which calls over several shards are refused if they meet certain rows ([`super::foreseen`]).
     pub met: Vec<SqlError>,
 }
@@ -568,6 +578,7 @@ impl Program {
             texts: Some(Box::new(self.texts.as_ref()?.share())),
             schema_version: self.schema_version,
             orders_by_locks: self.orders_by_locks,
+            is_ordered: self.is_ordered,
             defers: self.defers,
             described: Some(self.described.clone()?),
             closed: self.closed.clone(),
@@ -738,6 +749,7 @@ impl Program {
             | Callee::SetSequence { .. }
             | Callee::Reads(_)
             | Callee::Build(_)
+            | Callee::Enter
             | Callee::Barrier => {
                 let message = "it runs in a transaction of several statements";
                 Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
@@ -811,7 +823,14 @@ impl Program {
         let shards = procedure.participants.of(args, self.shards);
         procedure.admission.check(shards.len())?;
         let carries = procedure.carries && self.shards > 1;
+        let is_locked = matches!(procedure.admission, Admission::UnderLocks(_));
+        let ordered = self.is_ordered
+            && procedure.in_order
+            && matches!(call.callee, Callee::Procedure(_))
+            && !(is_locked || carries)
+            && (shards.len() == 1 || procedure.independent.is_ok() && independent::takes(args));
         let interactive = match (&procedure.admission, &call.callee) {
+            _ if ordered => false,
             // A statement of a transaction that has its locks.
             (_, Callee::Serializable(_)) => false,
             (Admission::UnderLocks(_), _) => true,
@@ -828,7 +847,7 @@ impl Program {
             _ => None,
         };
         let (participants, guarded) = (shards, procedure.guarded);
-        Ok(Route { participants, with_keys, owner, guarded, carries, interactive, locks: false })
+        Ok(Route { participants, with_keys, owner, guarded, carries, ordered, interactive, locks: false })
     }
 
     /// How a call is to run in an interactive transaction; one that is serializable orders all that it runs.
@@ -837,10 +856,16 @@ impl Program {
     /// As [`Program::participants`].
     pub(crate) fn route_within(&self, call: &Call, is_serializable: bool) -> Result<Route, SqlError> {
         let mut route = self.route(call)?;
+        route.interactive |= std::mem::take(&mut route.ordered);
         if let Callee::Procedure(procedure) = &call.callee {
             route.locks = self.procedures[*procedure].in_order && !is_serializable;
         }
         Ok(route)
+    }
+
+    /// Returns whether the call is an independent transaction, in the order of the sequencer.
+    pub fn orders(&self, call: &Call) -> bool {
+        self.route(call).is_ok_and(|route| route.ordered)
     }
 
     /// Procedures that are refused whatever their arguments, with the error.
@@ -867,6 +892,8 @@ pub(crate) struct Route {
     pub guarded: bool,
     /// [`CompiledProcedure::carries`], on several shards.
     pub carries: bool,
+    /// It is an independent transaction, in the order of the sequencer.
+    pub ordered: bool,
     /// The coordinator runs the statements of the call in one transaction.
     pub interactive: bool,
     /// It takes interval locks of what it reads, though its transaction is not serializable.
@@ -881,6 +908,7 @@ impl Route {
             owner: None,
             guarded: false,
             carries: false,
+            ordered: false,
             interactive: false,
             locks: false,
         }

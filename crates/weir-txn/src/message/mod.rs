@@ -7,6 +7,7 @@ mod changed;
 mod definition;
 mod derived;
 mod keys;
+mod ordered;
 mod query_reads;
 mod refusal;
 mod sequence_value;
@@ -35,6 +36,7 @@ pub use changed::{Changed, Check};
 pub use definition::{Change, Definition, PlanOf};
 pub use derived::{Derived, GlobalKey, ParentChange, WhyParent};
 pub use keys::{DuplicateKey, KeyChange};
+pub use ordered::{HOME, Operation, Ordered, OrderedMessage, Pending, Protocol};
 pub use query_reads::QueryReads;
 pub use refusal::{forgotten, forgotten_snapshot, schema_has_changed};
 pub(crate) use refusal::{too_large, too_much_derived};
@@ -95,6 +97,9 @@ pub enum Callee {
     /// Builds, on all shards, the index that the definition adds, while others write; only in an interactive transaction, before the
     /// definition.
     Build(Arc<Definition>),
+    /// Takes the transaction's place in the order of ordered calls, on all shards: those behind it wait until it has ended; only in an
+    /// interactive transaction.
+    Enter,
 }
 
 impl Callee {
@@ -384,6 +389,8 @@ pub enum Request {
         /// Of the transaction, as in `Bind`.
         participants: Arc<[ShardId]>,
     },
+    /// Of ordered calls.
+    Ordered(Box<OrderedMessage>),
 }
 
 /// One shard's share of one statement.
@@ -426,6 +433,7 @@ impl Request {
             | Request::Bind { txn, .. }
             | Request::WorkAndBind { txn, .. }
             | Request::Finish { txn, .. } => *txn,
+            Request::Ordered(message) => message.txn(),
         }
     }
 
@@ -443,6 +451,7 @@ impl Request {
             Request::Prepare { call, .. } | Request::Apply { call, .. } => Some(call),
             Request::Decide { decision, .. } => Some(&decision.call),
             Request::Work { work, .. } | Request::WorkAndBind { work, .. } => Some(&work.call),
+            Request::Ordered(message) => message.call().map(|(call, _)| call),
             _ => None,
         }
     }
@@ -695,6 +704,12 @@ pub enum Reply {
         changed: Changed,
         reply: Box<Reply>,
     },
+    /// What a participant of an ordered call has executed: what its statements gave, or the error that each participant comes to by itself.
+    InOrder {
+        txn: TxnId,
+        shard: ShardId,
+        answers: Answers,
+    },
 }
 
 impl Reply {
@@ -789,6 +804,7 @@ impl Reply {
             | Reply::WaitsBesides { txn, .. }
             | Reply::ReadRows { read: txn, .. }
             | Reply::ReadStreams { read: txn, .. }
+            | Reply::InOrder { txn, .. }
             | Reply::ReadAgain { read: txn, .. } => *txn,
             Reply::Raised { reply, .. } | Reply::Derived { reply, .. } | Reply::Changed { reply, .. } => {
                 reply.txn()

@@ -7,6 +7,7 @@ mod alone;
 mod at_snapshot;
 mod calls;
 mod fetched;
+mod in_order;
 mod interactive_call;
 mod look_up;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use weir_types::{SqlError, Value};
 
 use super::coordinator::{Action, Transaction, gave_up};
 use super::interactive::{Interactive, deadlock};
+use super::ordered_call::OrderedCall;
 use super::reader::{Read, ReadAction, Within};
 use super::trace::{Trace, Traces};
 use super::waits::Waits;
@@ -198,6 +200,18 @@ enum Flight {
         programs: Vec<Arc<Program>>,
         /// The query that follows the statement in progress, which takes the locks for it.
         next: Option<(Arc<Gather>, Vec<Value>)>,
+        entrance: Entrance,
+        sent: Sent,
+    },
+    /// An ordered call.
+    Ordered {
+        tag: u64,
+        machine: OrderedCall,
+        /// Program of the schema version that it is bound to.
+        program: Arc<Program>,
+        /// Taken when it begins again as an interactive call.
+        call: Option<Call>,
+        attempt: (Age, u32),
         sent: Sent,
     },
     /// A call that may derive writes for other shards: a transaction of one statement.
@@ -210,6 +224,16 @@ enum Flight {
         retries: u32,
         sent: Sent,
     },
+}
+
+/// Whether an open transaction has a place in the order of ordered calls.
+#[derive(Debug, Default)]
+enum Entrance {
+    #[default]
+    Outside,
+    /// It asks for its place; the order that follows.
+    Enters(Box<Order>),
+    Inside,
 }
 
 type EndedRead = (u64, Read, Arc<Gather>, Vec<Value>, Option<Within>, Arc<Program>, Asks);
@@ -346,6 +370,9 @@ impl Coordinator {
             Flight::Alone { tag: of, machine, .. } if *of == tag && machine.is_unanswered() => {
                 Some(machine.txn())
             }
+            Flight::Ordered { tag: of, machine, .. } if *of == tag && machine.is_unanswered() => {
+                Some(machine.txn())
+            }
             _ => None,
         })
     }
@@ -372,6 +399,9 @@ impl Coordinator {
             Flight::Alone { tag: of, machine, .. } if *of == tag && machine.is_unanswered() => {
                 Some(machine.awaited())
             }
+            Flight::Ordered { tag: of, machine, .. } if *of == tag && machine.is_unanswered() => {
+                Some(machine.awaited())
+            }
             _ => None,
         })
     }
@@ -384,6 +414,10 @@ impl Coordinator {
         }
         if let Some(is_over) = self.give_up_interactive(now_ms, tag, out) {
             return is_over;
+        }
+        if let Some(ordered) = self.ordered_of(tag) {
+            ordered.give_up();
+            return false;
         }
         let of = |flight: &Flight| match flight {
             Flight::Open { tag: of, .. } => *of == tag,
@@ -422,12 +456,16 @@ impl Coordinator {
             self.resting.remove(at);
             return out.done.push((tag, Event::Answered(Err(error))));
         }
+        if self.cancel_ordered(tag, &error, out) {
+            return;
+        }
         let is_meant = |flight: &Flight| match flight {
             Flight::Transaction { tag: of, machine, .. } => *of == tag && machine.is_unanswered(),
             Flight::Alone { tag: of, machine, .. } => *of == tag && machine.is_unanswered(),
             Flight::Read { tag: of, .. }
             | Flight::Open { tag: of, .. }
             | Flight::Snapshot { tag: of, .. } => *of == tag,
+            Flight::Ordered { .. } => false,
         };
         let meant: Vec<u64> = self
             .flights
@@ -466,7 +504,7 @@ impl Coordinator {
                     out.interrupts.push(((self.id, sequence, 0), error.clone()));
                     self.give_up_snapshot(sequence, &error, out);
                 }
-                None => {}
+                Some(Flight::Ordered { .. }) | None => {}
             }
         }
     }
@@ -779,6 +817,7 @@ impl Coordinator {
                     self.end_reads_of(txn, &error, out);
                 }
             }
+            Some(Flight::Ordered { .. }) => self.on_ordered_reply(now_ms, sequence, reply, out),
             // It has ended, or has been begun anew.
             None => {}
         }
@@ -791,6 +830,11 @@ impl Coordinator {
                 Flight::Transaction { machine, sent, .. } => {
                     if sent.repeats(now_ms) {
                         machine.set_time(now_ms);
+                        machine.send(&mut self.actions);
+                    }
+                }
+                Flight::Ordered { machine, sent, .. } => {
+                    if sent.repeats(now_ms) {
                         machine.send(&mut self.actions);
                     }
                 }

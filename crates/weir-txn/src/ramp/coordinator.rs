@@ -268,6 +268,7 @@ impl Transaction {
             | Reply::WaitsBesides { .. }
             | Reply::Raised { .. }
             | Reply::Derived { .. }
+            | Reply::InOrder { .. }
             | Reply::Changed { .. } => {}
             Reply::ReadRows { .. } | Reply::ReadStreams { .. } | Reply::ReadAgain { .. } => {
                 unreachable!("a transaction that writes sends no READ")

@@ -7,6 +7,7 @@
 pub mod client;
 pub mod coordinator;
 pub mod interactive;
+pub mod ordered_call;
 pub mod reader;
 pub mod trace;
 mod waits;

@@ -103,8 +103,10 @@ impl<F: Faults> Node<F> {
             | Request::WorkAndBind { .. } => {
                 self.answer(txn, Reply::Busy { txn, shard }, out);
             }
-            // Advisory locks are independent of tables.
-            Request::Work { work, .. } if matches!(work.call.callee, Callee::AdvisoryLock { .. }) => {
+            // Advisory locks are independent of tables, and so are places in the order.
+            Request::Work { work, .. }
+                if matches!(work.call.callee, Callee::AdvisoryLock { .. } | Callee::Enter) =>
+            {
                 return Some(request);
             }
             Request::Work { begun, .. } => {
@@ -284,6 +286,7 @@ pub(crate) fn definition_of(callee: &Callee) -> Option<&Arc<Definition>> {
         | Callee::Attempt(..)
         | Callee::Reads(_)
         | Callee::Build(_)
+        | Callee::Enter
         | Callee::Barrier => None,
     }
 }

@@ -17,7 +17,7 @@ use crate::exec::definition::Description;
 use crate::exec::program::Program;
 use crate::faults::Faults;
 use crate::message::{
-    Attachment, Attempt, Call, Callee, Decision, Derived, ParentChange, PartsRead, Progress, QueryReads,
+    Answers, Attachment, Attempt, Call, Callee, Decision, Derived, OrderedMessage, ParentChange, PartsRead, Progress, QueryReads,
     ReadQuery, Reply, Request, Sibling, Work, too_large, too_much_derived,
 };
 use crate::shard::building::Build;
@@ -55,6 +55,9 @@ impl<F: Faults> Exposed for Node<F> {
     }
 
     fn refuses_request(&self, from: Sender, request: &Request, shards: ShardId) -> Option<&'static str> {
+        if let Request::Ordered(message) = request {
+            return self.refuses_ordered(from, message, shards);
+        }
         let is_word = request.word().is_some();
         if let Some(why) = refuses_from(from, is_word, Some(request.txn()), &self.participant.readers) {
             return Some(why);
@@ -112,7 +115,7 @@ impl<F: Faults> Exposed for Node<F> {
                     self.refuses_attempt(*txn, callee, (&work.call, &work.participants))
                 }
                 Callee::Reads(reads) => self.refuses_reads(*txn, reads, work),
-                Callee::Barrier => {
+                Callee::Barrier | Callee::Enter => {
                     let is_for_all = (0..shards).eq(work.participants.iter().copied());
                     (!is_for_all).then_some("a barrier that is not for all shards")
                 }
@@ -149,7 +152,8 @@ impl<F: Faults> Exposed for Node<F> {
             | Request::Tell { .. }
             | Request::OpenSnapshot { .. }
             | Request::SnapshotIsRead { .. }
-            | Request::EndSnapshot { .. } => None,
+            | Request::EndSnapshot { .. }
+            | Request::Ordered(_) => None,
         }
     }
 
@@ -180,6 +184,10 @@ impl<F: Faults> Exposed for Node<F> {
                 Some(Reply::Refused { txn: *txn, shard: *shard, error: too_large(false) })
             }
             Reply::Worked { result: Ok(_), .. } => Some(failed(reply.clone(), too_large(false))),
+            Reply::InOrder { txn, shard, .. } => {
+                let answers = Answers { error: Some(too_large(true)), ..Answers::default() };
+                Some(Reply::InOrder { txn: *txn, shard: *shard, answers })
+            }
             Reply::Derived { reply, .. } => Some(failed((**reply).clone(), too_much_derived())),
             Reply::Changed { reply, .. } => Some(failed((**reply).clone(), too_large(false))),
             Reply::Decided { txn, timestamp, .. } => {
@@ -272,6 +280,28 @@ impl<F: Faults> Node<F> {
             Some(begun_ms) => now_ms.min(begun_ms.saturating_add(CLOCK_AHEAD_MS_MAX)),
             None => now_ms,
         }
+    }
+
+    /// A message of ordered calls: its sender speaks for a party of its own, and what a coordinator submits is a call of the program.
+    fn refuses_ordered(
+        &self,
+        from: Sender,
+        message: &OrderedMessage,
+        shards: ShardId,
+    ) -> Option<&'static str> {
+        if let Some(why) = message.refused(from, shards) {
+            return Some(why);
+        }
+        let (Sender::Coordinator(coordinator), txn) = (from, message.txn()) else { return None };
+        let of_call = || {
+            let (call, participants) = message.call()?;
+            let is_of_now = call.schema_version == self.program.schema_version;
+            let is_other = || is_of_now && !self.program.orders(call);
+            self.refuses_call(txn, call, participants)
+                .or_else(|| is_other().then_some("a call that is no independent transaction"))
+        };
+        refuses_from(Sender::Coordinator(coordinator), false, Some(txn), &self.participant.readers)
+            .or_else(of_call)
     }
 
     fn refuses_bind(&self, participants: &[ShardId], shards: ShardId) -> Option<&'static str> {

@@ -18,6 +18,7 @@ use weir_types::{SqlError, SqlState, Value};
 
 use super::definitions::Step;
 use super::in_doubt::InDoubt;
+use super::ordered::OrderedRecord;
 use super::participant::{Prepared, Sql, Unsettled};
 use crate::claims::{Claim, Claims};
 use crate::exec::definition::Description;
@@ -31,6 +32,15 @@ use crate::storage::{Image, LoggedOperation, LoggedRow, Rows as _, Storage, Writ
 
 /// One record of a shard's log.
 pub type Record = participant::Record<Sql>;
+
+/// Returns whether the record replaces all earlier ones.
+pub fn is_whole(record: &Record) -> bool {
+    match record {
+        Record::Snapshot(_) => true,
+        Record::Ordered(ordered) => matches!(**ordered, OrderedRecord::Snapshot(_)),
+        _ => false,
+    }
+}
 
 /// A prepare: the transaction's operations, its claims and its coordinator's answer, kept until COMMIT.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -199,7 +209,7 @@ impl<F: Faults> Node<F> {
             |(txn, prepared): (&TxnId, &Prepared)| (*txn, before(prepared.at), LoggedPrepared::of(prepared));
         let unsettled =
             |(txn, one): (&TxnId, &Unsettled)| (*txn, one.timestamp, one.participants.clone(), one.settled);
-        Record::Snapshot(Box::new(Snapshot {
+        self.with_ordering(Box::new(Snapshot {
             incarnation: of.incarnation,
             clock: self.clock.last(),
             image,
@@ -268,6 +278,7 @@ impl<F: Faults> Node<F> {
             node.participant.outcomes.lose(|_| true);
         }
         node.participant.start();
+        node.order_again();
         node.in_doubt = InDoubt::of(&node.participant);
         node.forget();
         node.has_new_description = true;

@@ -18,6 +18,7 @@ use super::hand_over::Again;
 use super::large_commits::{EndedRun, Kind, LargeCommit};
 use super::node::{Effects, Node};
 use super::open::{OpenState, role_at};
+use super::ordered::IN_ORDER;
 use super::workers::{Done, Finished, Running, no_thread};
 use crate::claims::{Claim, Reserved};
 use crate::exec::call::{self, Fragment, OpenStatement, Ran, Role, Scratch, Stop};
@@ -190,6 +191,9 @@ impl<F> Drop for LongCall<F> {
 impl<F: Faults> Node<F> {
     /// Budget of a call within a step; none: it runs to its end.
     pub(super) fn budget_of(&self, txn: TxnId, call: &Call) -> Option<Budget> {
+        if self.statement == IN_ORDER {
+            return None;
+        }
         let budget = self.workers.budget()?;
         let is_load = call.args.len() > ARGUMENTS_MAX || self.claims.loading.contains(&txn);
         // Only this transaction knows its schema version.

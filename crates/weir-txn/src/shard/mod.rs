@@ -14,6 +14,7 @@ mod long_calls;
 mod node;
 mod older_builds;
 mod open;
+pub mod ordered;
 pub mod participant;
 mod reads;
 mod repetitions;
@@ -22,5 +23,5 @@ mod starvation;
 mod waiting;
 mod workers;
 
-pub use log::Record;
+pub use log::{Record, is_whole};
 pub use node::{Effects, Node};

@@ -36,6 +36,7 @@ use crate::shard::large_commits::{self, LargeCommit};
 use crate::shard::long_calls::role_of_prepare;
 use crate::shard::older_builds;
 use crate::shard::open::Open;
+use crate::shard::ordered::{Ordering, Replayed};
 use crate::shard::participant::{Prepared, Sql};
 use crate::shard::snapshot::Snapshots;
 use crate::shard::starvation::Starvation;
@@ -97,6 +98,10 @@ pub struct Node<F = NoFaults> {
     pub(crate) waits_besides: BTreeMap<TxnId, Holders>,
     pub(super) starvation: Starvation,
     pub(super) again: Option<Again>,
+    /// Ordered calls; none before the first program that has some.
+    pub(super) ordering: Option<Box<Ordering>>,
+    /// What has been read of ordered calls in the log.
+    pub(super) replayed: Option<Box<Replayed>>,
     pub(super) scratch: call::Scratch,
     pub(crate) sequences: Shared<Sequences>,
     /// The last record that has the sequences: what they have handed out until then is durable with it.
@@ -139,6 +144,8 @@ impl<F: Faults> Node<F> {
             waits_besides: BTreeMap::new(),
             starvation: Starvation::default(),
             again: None,
+            ordering: None,
+            replayed: None,
             scratch: call::Scratch::default(),
             sequences: Shared::default(),
             sequences_noted: Lsn::START,
@@ -260,12 +267,14 @@ impl<F: Faults> Shard for Node<F> {
             }
             self.withdraw_what_waits_of(&silent, out);
             self.drop_open_of(&silent);
+            self.drop_entrances_of(&silent);
             self.workers.drop_those_of(&silent);
         }
         self.expire(now_ms);
         let words = self.finish_the_silent();
         self.send_words(words, out);
         self.end_doubts(now_ms);
+        self.on_ordering_timer(now_ms, out);
         self.wake(now_ms, out);
         self.forget();
         self.hold_back(sent, out);
@@ -280,6 +289,7 @@ impl<F: Faults> Shard for Node<F> {
             && self.waiting.is_empty()
             && self.open.is_empty()
             && !self.workers.has_any()
+            && self.ordering.as_ref().is_none_or(|ordering| ordering.is_idle())
     }
 }
 
@@ -287,15 +297,16 @@ impl<F: Faults> Node<F> {
     fn take_step(&mut self, now_ms: u64, from: Sender, request: Request, out: &mut Effects) {
         let sent = (out.replies.len(), out.peers.len());
         self.storage.begin_step();
-        match from {
-            Sender::Shard(peer) => {
+        match (from, request) {
+            (from, Request::Ordered(message)) => self.on_ordered(now_ms, from, *message, out),
+            (Sender::Shard(peer), request) => {
                 if !self.large.is_empty() {
                     self.complete_for_peer(&request, out);
                 }
                 let words = self.on_peer(peer, &request);
                 self.send_words(words, out);
             }
-            Sender::Coordinator(_) => self.on_request(now_ms, request, out),
+            (Sender::Coordinator(_), request) => self.on_request(now_ms, request, out),
         }
         self.wake(now_ms, out);
         self.forget();
@@ -356,6 +367,7 @@ impl<F: Faults> Node<F> {
     /// Handles a request that no barrier stops.
     fn on_passed(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
         let now_ms = self.time_of(now_ms, &request);
+        let Some(request) = self.behind_what_it_has_seen(request) else { return };
         let request = match self.workers.has_any() {
             true => match self.waits_for_own_worker(request) {
                 Some(request) => request,
@@ -420,8 +432,8 @@ impl<F: Faults> Node<F> {
             Request::ReadSnapshot { read, snapshot, query } => self.on_read_kept(read, snapshot, &query, out),
             Request::SnapshotIsRead { snapshot } => self.on_still_read(snapshot),
             Request::EndSnapshot { snapshot } => self.on_end_snapshot(snapshot, out),
-            // Only shards send these to each other; a coordinator's are ignored.
-            Request::Ask { .. } | Request::Tell { .. } => {}
+            // Only shards send words to each other; a coordinator's are ignored. Those of ordered calls have been taken before.
+            Request::Ask { .. } | Request::Tell { .. } | Request::Ordered(_) => {}
         }
     }
 

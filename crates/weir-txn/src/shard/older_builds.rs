@@ -25,6 +25,9 @@ const ENTRIES_FROM: u16 = 9;
 /// First protocol version that knows [`Attempt::ByKey`].
 const BY_KEY_FROM: u16 = 10;
 
+/// First protocol version with ordered calls.
+const ORDERED_FROM: u16 = 11;
+
 /// The answer to a request that a shard which speaks that version does not know; none: it knows it.
 pub(super) fn answer(request: &Request, version: u16, shard: ShardId) -> Option<Reply> {
     if version < ZONES_FROM && !request.zone().is_utc() {
@@ -93,6 +96,15 @@ pub(super) fn answer(request: &Request, version: u16, shard: ShardId) -> Option<
                 .with_hint("Nothing has happened. Start the node with the build of the others.");
             Some(Reply::Refused { txn: *txn, shard, error })
         }
+        Request::Work { txn, work, .. }
+            if version < ORDERED_FROM && matches!(work.call.callee, Callee::Enter) =>
+        {
+            Some(Reply::Refused { txn: *txn, shard, error: ordered_at_older_build(version) })
+        }
+        Request::Ordered(message) if version < ORDERED_FROM => {
+            let error = ordered_at_older_build(version);
+            Some(Reply::Executed { txn: message.txn(), result: Err(error) })
+        }
         // All shards are asked instead, as if a transaction held the key.
         Request::Read { read, query, .. } if version < ENTRIES_FROM && query.reads_entries() => {
             Some(Reply::ReadRows {
@@ -125,4 +137,12 @@ pub(super) fn answer(request: &Request, version: u16, shard: ShardId) -> Option<
         }
         _ => None,
     }
+}
+
+fn ordered_at_older_build(version: u16) -> SqlError {
+    let message = format!(
+        "an ordered call at a node of an older build, which speaks version {version} of the protocol"
+    );
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+        .with_hint("Nothing has happened. Start the node with the build of the others.")
 }

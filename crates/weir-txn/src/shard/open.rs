@@ -55,6 +55,8 @@ pub(crate) struct Open {
     waiting_claims: Vec<Claim>,
     /// It keeps out all other writers.
     pub(super) excludes: bool,
+    /// It has a place in the order of ordered calls.
+    pub(super) has_entered: bool,
     /// The index that it builds for a definition.
     pub(super) build: Option<Box<Build>>,
     /// Number of unique keys among its claims. From [`KEYS_CLAIMED_MAX`] on the transaction is listed in [`Claims::loading`].
@@ -76,6 +78,7 @@ impl Open {
             intervals: Vec::new(),
             waiting_claims: Vec::new(),
             excludes: false,
+            has_entered: false,
             build: None,
             keys_claimed: 0,
             versions: 0,
@@ -114,7 +117,8 @@ impl Open {
 
     /// Returns whether definitions of others do not wait for it: it has done nothing but take advisory locks, or build an index.
     pub(crate) fn lets_definitions_pass(&self) -> bool {
-        let builds = || self.build.is_some() && self.done.is_empty();
+        let has_done_nothing = || self.done.is_empty() && self.waiting_claims.is_empty();
+        let builds = || (self.build.is_some() || self.has_entered) && has_done_nothing();
         self.intervals.is_empty() && !self.excludes && (self.only_advises() || builds())
     }
 
@@ -240,6 +244,9 @@ impl<F: Faults> Node<F> {
         }
         if let Some(asked) = work.call.callee.reads().cloned() {
             return self.on_reads((txn, begun), work, &asked, out);
+        }
+        if matches!(work.call.callee, Callee::Enter) {
+            return self.on_enter(now_ms, (txn, begun), work, out);
         }
         if matches!(work.call.callee, Callee::Barrier) {
             return self.on_barrier((txn, begun), work, out);

@@ -18,6 +18,7 @@ use weir_types::SqlError;
 
 use super::definitions::Definitions;
 use super::log::{LoggedCommit, Prepare, Snapshot};
+use super::ordered::OrderedRecord;
 use crate::claims::Claim;
 use crate::faults::Faults;
 use crate::message::{Age, Answers, Reply, Request, Sibling};
@@ -42,6 +43,7 @@ impl Payload for Sql {
     type Snapshot = Snapshot;
     type SnapshotPart = Box<SavedRows>;
     type LoggedRows = Vec<LoggedRow>;
+    type Ordered = Box<OrderedRecord>;
 
     /// The answer of a call is its result, which only the table has.
     const REMEMBERS_COMMITS: bool = true;
@@ -100,6 +102,8 @@ pub struct Unsettled {
     pub writes: Option<Arc<[Write]>>,
     /// All participants have committed it.
     pub settled: bool,
+    /// It is an ordered call: another participant that does not know it has yet to execute it.
+    pub is_in_order: bool,
 }
 
 impl Unsettled {
@@ -110,7 +114,8 @@ impl Unsettled {
         prepared_at: Position,
         writes: Option<Arc<[Write]>>,
     ) -> Unsettled {
-        Unsettled { timestamp, participants, position, prepared_at, writes, settled: false }
+        let (settled, is_in_order) = (false, false);
+        Unsettled { timestamp, participants, position, prepared_at, writes, settled, is_in_order }
     }
 }
 
@@ -237,6 +242,14 @@ impl<F: Faults> Participates for Node<F> {
             Some(txn) => drop(self.unfinished.remove(&txn)),
             None => self.unfinished.clear(),
         }
+    }
+
+    fn restore_ordered(&mut self, record: Box<OrderedRecord>) -> Result<(), SqlError> {
+        self.replay_ordered(*record)
+    }
+
+    fn settles_itself(&self, txn: TxnId) -> bool {
+        self.participant.committed().get(&txn).is_some_and(|one| one.is_in_order)
     }
 
     fn fate_for(&self, txn: TxnId, asked: Fate) -> Option<Fate> {

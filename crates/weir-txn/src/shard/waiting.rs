@@ -77,6 +77,15 @@ impl<F: Faults> Node<F> {
         self.waiting.values_mut().for_each(|requests| requests.retain(|one| one.txn() != txn));
         self.waits_besides.remove(&txn);
         self.chosen.remove(&txn);
+        self.stop_entering(txn);
+    }
+
+    /// A read waits until the ordered call is executed here.
+    pub(super) fn wait_for_execution(&mut self, call: TxnId, request: Request) {
+        let waiting = self.waiting.entry(call).or_default();
+        if waiting.iter().all(|one| one.txn() != request.txn()) {
+            waiting.push(request.into());
+        }
     }
 
     /// Retries the requests that waited for transactions which have ended: calls in the order of their age. One that needs a claim which
@@ -84,11 +93,12 @@ impl<F: Faults> Node<F> {
     pub(super) fn wake(&mut self, now_ms: u64, out: &mut Effects) {
         loop {
             let Some(txn) = self.ended.pop() else {
-                if self.ends_starvation() {
+                if self.ends_starvation() || self.execute_in_order(now_ms, out) {
                     continue;
                 }
                 break;
             };
+            self.execute_behind(now_ms, txn, out);
             let mut woken = self.waiting.remove(&txn).unwrap_or_default();
             if woken.iter().all(|waiting| waiting.age_of_call().is_some()) {
                 woken.sort_by_key(Waiting::age_of_call);

@@ -24,7 +24,7 @@ impl<'a, F: Faults> Run<'a, F> {
             CompiledRoute::By { keys, .. } => self.place_of(keys),
             CompiledRoute::Own { .. } => Ok(match self.fragment.role {
                 Role::Part => Place::Elsewhere(self.fragment.here),
-                Role::Whole | Role::Unguarded | Role::Last(_) => Place::Here,
+                Role::InOrder | Role::Whole | Role::Unguarded | Role::Last(_) => Place::Here,
             }),
         }
     }
@@ -83,7 +83,7 @@ impl<'a, F: Faults> Run<'a, F> {
             }
             count += self.results_of_others(to)?;
         }
-        let part = self.fragment.role.is_prepared() && place != Place::Anywhere;
+        let part = self.fragment.role.answers() && place != Place::Anywhere;
         if let Destination::Variables(into) = to {
             count = rows_for(into, self.returned.rows)?;
         }
@@ -96,7 +96,7 @@ impl<'a, F: Faults> Run<'a, F> {
         match to {
             Destination::Nowhere => Ok(()),
             Destination::Variables(into) => self.assign_first(into, part),
-            Destination::Caller { .. } if matches!(self.fragment.role, Role::Part) => {
+            Destination::Caller { .. } if matches!(self.fragment.role, Role::Part | Role::InOrder) => {
                 self.ran.answers.values.append(&mut self.returned.values);
                 Ok(())
             }
@@ -175,7 +175,7 @@ impl<'a, F: Faults> Run<'a, F> {
     /// The next `width` values of what that shard's statements gave; `None` while only it knows.
     pub(super) fn answer_of(&mut self, shard: ShardId, width: usize) -> Result<Option<&'a [Value]>, Stop> {
         let answers = match self.fragment.role {
-            Role::Part => return Ok(None),
+            Role::Part | Role::InOrder => return Ok(None),
             Role::Whole | Role::Unguarded => {
                 return Err(internal(format!(
                     "shard {} was sent a call that needs shard {shard}",

@@ -361,7 +361,7 @@ impl<F: Faults> Run<'_, F> {
         value: &dyn Fn(ColumnIndex) -> Value,
     ) -> SmallVec<[Claim; 2]> {
         let holds =
-            self.stays_open() || self.fragment.keep_writes && !matches!(self.fragment.role, Role::Last(_));
+            self.stays_open() || self.fragment.keep_writes && !matches!(self.fragment.role, Role::Last(_) | Role::InOrder);
         if !holds && self.nobody_holds() {
             return SmallVec::new();
         }

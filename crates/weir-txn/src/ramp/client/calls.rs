@@ -63,7 +63,12 @@ impl Coordinator {
         (age, retries): (Age, u32),
         out: &mut Orders<Request, Event>,
     ) {
-        let Route { mut participants, with_keys, owner, guarded, carries, interactive, .. } = route;
+        let Route { mut participants, with_keys, owner, guarded, carries, ordered, interactive, .. } = route;
+        // Without timers nobody begins an epoch: such a cluster orders by locks.
+        let interactive = interactive || ordered && !self.resends;
+        if ordered && self.resends {
+            return self.begin_ordered(now_ms, tag, (call, participants), (age, retries), out);
+        }
         // Parts of the comparator do not undo what they have done.
         let with_keys = with_keys.filter(|_| self.protocol == Protocol::RampFast);
         if interactive {

@@ -6,7 +6,7 @@ use weir_core::clock::transaction_time;
 use weir_core::ids::TxnId;
 use weir_core::machine::{Orders, Sent};
 
-use super::{Coordinator, Event, Flight, Order, Resting, is_procedure};
+use super::{Coordinator, Entrance, Event, Flight, Order, Resting, is_procedure};
 use crate::exec::call::needs_interactive_call;
 use crate::exec::gather::Gather;
 use crate::exec::program::{Program, Route};
@@ -42,7 +42,8 @@ impl Coordinator {
                 let begun = Begun { age, at_ms: now_ms };
                 let machine = Interactive::begin(txn, begun, self.links());
                 let (programs, next, sent) = (Vec::new(), None, Sent::at(now_ms));
-                self.flights.begin(Flight::Open { tag, name, machine, programs, next, sent });
+                let entrance = Entrance::Outside;
+                self.flights.begin(Flight::Open { tag, name, machine, programs, next, entrance, sent });
                 self.open.insert(name, sequence);
                 sequence
             }
@@ -57,6 +58,12 @@ impl Coordinator {
         if let Some(error) = machine.failed().filter(|_| !is_end) {
             return out.done.push((tag, Event::Answered(Err(error.clone()))));
         }
+        if self.must_enter(sequence, &order) {
+            return self.begin_to_enter(now_ms, sequence, order, out);
+        }
+        let Some(Flight::Open { machine, .. }) = self.flights.get_mut(sequence) else {
+            unreachable!("an open transaction is under way")
+        };
         match order {
             Order::Call(call) => {
                 let program =
@@ -186,6 +193,51 @@ impl Coordinator {
         self.perform_open(now_ms, sequence, out);
     }
 
+    /// Returns whether the order needs a place among ordered calls, and the transaction has none: it locks what they may read or write, or changes
+    /// the schema.
+    fn must_enter(&mut self, sequence: u64, order: &Order) -> bool {
+        let program = self.latest_program(sequence);
+        let (is_ordered, resends) = (program.is_ordered || self.program.is_ordered, self.resends);
+        let Some(Flight::Open { machine, entrance: Entrance::Outside, .. }) = self.flights.get_mut(sequence)
+        else {
+            return false;
+        };
+        if !is_ordered || program.shards == 1 || !resends {
+            return false;
+        }
+        let is_serializable = machine.is_serializable();
+        match order {
+            Order::Call(call) => {
+                let is_in_order = || program.callee(&call.callee).is_ok_and(|callee| callee.in_order);
+                is_serializable || call.callee.is_serializable() || is_in_order()
+            }
+            Order::Read(gather, _) => is_serializable && gather.reads_tables(),
+            Order::LockingRead(gather, _) => gather.reads_tables(),
+            // The lock of calls that begin again is taken inside.
+            Order::AdvisoryLock { .. } => is_serializable,
+            Order::Define(..) | Order::Exclude => true,
+            _ => false,
+        }
+    }
+
+    /// Asks for a place; the order follows.
+    fn begin_to_enter(
+        &mut self,
+        now_ms: u64,
+        sequence: u64,
+        order: Order,
+        out: &mut Orders<Request, Event>,
+    ) {
+        let call = self.call_of(now_ms, Callee::Enter);
+        let shards = (0..self.program.shards).collect();
+        if let Some(Flight::Open { entrance, .. }) = self.flights.get_mut(sequence) {
+            *entrance = Entrance::Enters(Box::new(order));
+        }
+        let (machine, actions) = self.open_machine(sequence);
+        machine.statement(call, shards, actions);
+        self.perform_open(now_ms, sequence, out);
+    }
+
     /// Returns whether an open transaction has that name.
     pub(super) fn has_open(&self, name: u64) -> bool {
         self.open.contains_key(&name)
@@ -272,7 +324,19 @@ impl Coordinator {
             _ => false,
         };
         let may_be_interactive = is_alone(self.flights.get_mut(sequence));
+        let mut entered = None;
         for action in std::mem::take(&mut self.actions) {
+            if let (Some(Flight::Open { tag, name, entrance, .. }), Action::Answer(result)) =
+                (self.flights.get_mut(sequence), &action)
+                && matches!(entrance, Entrance::Enters(_))
+            {
+                let now = if result.is_ok() { Entrance::Inside } else { Entrance::Outside };
+                let then = std::mem::replace(entrance, now);
+                if let (Entrance::Enters(order), Ok(_)) = (then, result) {
+                    entered = Some((*tag, *name, *order));
+                    continue;
+                }
+            }
             if let (Some(Flight::Open { tag, next, .. }), Action::Answer(result)) =
                 (self.flights.get_mut(sequence), &action)
                 && let Some(next) = next.take()
@@ -323,6 +387,9 @@ impl Coordinator {
         if let Some((tag, call, (age, retries))) = interactive {
             // It was no attempt of an interactive call.
             self.begin_interactive(now_ms, tag, (call, self.program.clone(), None), (age, retries - 1), out);
+        }
+        if let Some((tag, name, order)) = entered {
+            return self.within(now_ms, tag, name, order, out);
         }
         if let Some((tag, (gather, values))) = read {
             let (machine, _) = self.open_machine(sequence);

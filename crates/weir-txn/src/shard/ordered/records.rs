@@ -1,0 +1,120 @@
+//! The log of ordered calls: records of the replica and of the failure coordinator, and of what is executed.
+//!
+//! All are in the shard's log. A crash keeps a prefix of it, so an operation whose execution is durable was delivered durably before.
+
+use serde::{Deserialize, Serialize};
+use weir_core::ids::TxnId;
+use weir_core::participant::Participates as _;
+use weir_ordered::failure_coordinator;
+use weir_ordered::packet::Index;
+use weir_ordered::replica::RecordOf;
+use weir_types::SqlError;
+
+use super::execution::Deliveries;
+use crate::faults::Faults;
+use crate::message::{Operation, Reply};
+use crate::shard::log::{LoggedCommit, Record, Snapshot};
+use crate::shard::node::Node;
+
+/// One record of ordered calls.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum OrderedRecord {
+    Replica(Box<RecordOf<Deliveries>>),
+    FailureCoordinator(Box<failure_coordinator::Record<Operation>>),
+    /// The call at that index is executed, and has changed something.
+    Committed { index: Index, txn: TxnId, commit: Box<LoggedCommit> },
+    /// The call at that index is executed, and has changed nothing; with its answer.
+    Unchanged { index: Index, txn: TxnId, reply: Box<Reply> },
+    /// Replaces all earlier records.
+    Snapshot(Box<(Snapshot, Whole)>),
+}
+
+/// The state of ordered calls in a snapshot.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Whole {
+    replica: RecordOf<Deliveries>,
+    home: Option<failure_coordinator::Record<Operation>>,
+    executed: Index,
+    /// Calls that other participants may not have executed.
+    unsettled: Vec<TxnId>,
+}
+
+/// What has been read of a log.
+#[derive(Debug, Default)]
+pub(crate) struct Replayed {
+    pub(super) replica: Vec<RecordOf<Deliveries>>,
+    pub(super) home: Vec<failure_coordinator::Record<Operation>>,
+    pub(super) executed: Index,
+}
+
+impl<F: Faults> Node<F> {
+    /// Notes the records of the parties that live here.
+    pub(super) fn note_ordering(&mut self) {
+        let Some(ordering) = &mut self.ordering else { return };
+        let log = &mut self.participant.log;
+        for record in ordering.replica.take_records() {
+            log.push(Record::Ordered(Box::new(OrderedRecord::Replica(Box::new(record)))));
+        }
+        let Some(home) = &mut ordering.home else { return };
+        for record in home.coordinator.take_records() {
+            log.push(Record::Ordered(Box::new(OrderedRecord::FailureCoordinator(Box::new(record)))));
+        }
+    }
+
+    pub(in crate::shard) fn replay_ordered(&mut self, record: OrderedRecord) -> Result<(), SqlError> {
+        match record {
+            OrderedRecord::Replica(record) => self.replayed().replica.push(*record),
+            OrderedRecord::FailureCoordinator(record) => self.replayed().home.push(*record),
+            OrderedRecord::Committed { index, txn, commit } => {
+                self.replayed().executed = index;
+                self.restore_commit(commit)?;
+                if let Some(unsettled) = self.participant.committed_mut().get_mut(&txn) {
+                    unsettled.is_in_order = true;
+                }
+            }
+            OrderedRecord::Unchanged { index, txn, reply } => {
+                self.replayed().executed = index;
+                self.participant.note_unchanged(txn, Some(reply));
+            }
+            OrderedRecord::Snapshot(snapshot) => {
+                let (snapshot, Whole { replica, home, executed, unsettled }) = *snapshot;
+                self.restore(snapshot)?;
+                let (replica, home) = (vec![replica], home.into_iter().collect());
+                self.replayed = Some(Box::new(Replayed { replica, home, executed }));
+                for txn in unsettled {
+                    if let Some(one) = self.participant.committed_mut().get_mut(&txn) {
+                        one.is_in_order = true;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn replayed(&mut self) -> &mut Replayed {
+        self.replayed.get_or_insert_default()
+    }
+
+    /// Goes on where the log ends.
+    pub(in crate::shard) fn order_again(&mut self) {
+        let Some(replayed) = self.replayed.take() else { return };
+        self.order_after(&replayed);
+        let in_doubt = self.participant.prepared().keys().copied().collect();
+        if let Some(ordering) = &mut self.ordering {
+            ordering.in_doubt = in_doubt;
+        }
+    }
+
+    /// The snapshot as a record, with the state of ordered calls if there is one.
+    pub(in crate::shard) fn with_ordering(&self, snapshot: Box<Snapshot>) -> Record {
+        let Some(ordering) = &self.ordering else { return Record::Snapshot(snapshot) };
+        let in_order = self.participant.committed().iter().filter(|(_, one)| one.is_in_order);
+        let whole = Whole {
+            replica: ordering.replica.snapshot(),
+            home: ordering.home.as_ref().map(|home| home.coordinator.snapshot()),
+            executed: ordering.replica.application().executed(),
+            unsettled: in_order.map(|(txn, _)| *txn).collect(),
+        };
+        Record::Ordered(Box::new(OrderedRecord::Snapshot(Box::new((*snapshot, whole)))))
+    }
+}
