@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_core::ids::{ShardId, TxnId};
 use weir_core::round::Waiting;
 use weir_ordered::message::{Message, Party};
-use weir_ordered::packet::Transaction;
+use weir_ordered::packet::{Part, Transaction};
 use weir_types::SqlError;
 
 use super::coordinator::Action;
@@ -45,6 +45,7 @@ impl OrderedCall {
             floor,
             registration: REGISTRATION,
             destinations: destinations.into(),
+            part: Part::Independent,
             operation: Operation { txn, begun, what },
         });
         let waiting = Waiting::from(&participants[..]);

@@ -126,7 +126,11 @@ impl<F: Faults> Durable for Node<F> {
     fn is_small(record: &Record) -> bool {
         match record {
             Record::Committed(commit) => commit.steps.is_empty() && LoggedRow::are_small(&commit.rows),
-            Record::Prepared { .. } | Record::Snapshot(_) | Record::Part(_) => false,
+            Record::Prepared { .. }
+            | Record::Snapshot(_)
+            | Record::Part(_)
+            | Record::Rows { .. }
+            | Record::Ordered(_) => false,
             Record::Started { .. } | Record::Refused { .. } | Record::Retired { .. } => true,
         }
     }

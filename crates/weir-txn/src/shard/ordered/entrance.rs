@@ -10,7 +10,7 @@ use std::sync::Arc;
 use weir_core::ids::{CoordinatorId, ShardId, TxnId};
 use weir_core::lsn::Lsn;
 use weir_ordered::message::{Message, Party};
-use weir_ordered::packet::Transaction;
+use weir_ordered::packet::{Part, Transaction};
 use weir_types::{SqlError, SqlState};
 
 use super::REGISTRATION;
@@ -62,6 +62,7 @@ impl<F: Faults> Node<F> {
             floor: sequence,
             registration: REGISTRATION,
             destinations: (0..self.program.shards).collect(),
+            part: Part::Independent,
             operation: Operation { txn, begun, what: Ordered::Enter },
         };
         let message = Message::Submit(Arc::new(transaction));
