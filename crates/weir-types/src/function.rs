@@ -20,10 +20,11 @@ mod times;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use crate::arrays::COMPARED_PER_CHECK;
 use crate::error::SqlError;
-use crate::interrupt::check;
+use crate::interrupt::{BYTES_PER_CHECK, check_work};
 use crate::sql_type::SqlType;
-use crate::value::Value;
+use crate::value::{Json, Value};
 
 pub use resolve::{Resolved, resolve};
 pub use strings::{double_quoted, quote_identifier, quote_literal};
@@ -107,8 +108,23 @@ impl Function {
         if args.iter().any(Value::is_deferred) {
             return Ok(Value::Deferred);
         }
-        check()?;
+        check_work(args.iter().map(work_on).sum())?;
         (self.eval)(args, types)
+    }
+}
+
+/// A function goes through its arguments at least once: how many checks that takes.
+fn work_on(arg: &Value) -> usize {
+    match arg {
+        Value::Text(text) => text.len() / BYTES_PER_CHECK,
+        Value::Bytea(bytes) => bytes.len() / BYTES_PER_CHECK,
+        Value::Array(array) => array.values.len() / COMPARED_PER_CHECK,
+        Value::Jsonb(json) => match &**json {
+            Json::Array(elements) => elements.len() / COMPARED_PER_CHECK,
+            Json::Object(members) => members.len() / COMPARED_PER_CHECK,
+            _ => 0,
+        },
+        _ => 0,
     }
 }
 

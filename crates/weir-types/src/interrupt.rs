@@ -30,6 +30,9 @@ const WISHES_MAX: usize = 1_024;
 /// Number of checks that pass before the wishes are looked at.
 const CHECKS_PER_LOOK: u32 = 256;
 
+/// Bytes that are written or read in the time of one check.
+pub(crate) const BYTES_PER_CHECK: usize = 1_024;
+
 /// Looks of one piece of work: as many as a step of a shard has, so that long work is not done within one.
 const LOOKS_OF_WORK_MAX: usize = 64;
 
@@ -406,7 +409,7 @@ pub fn room_for_more(bytes: usize, added: usize) -> Result<(), SqlError> {
 /// # Errors
 /// 53200.
 pub fn memory_for(bytes: usize) -> Result<(), SqlError> {
-    check()?;
+    check_work(bytes / BYTES_PER_CHECK)?;
     let after = ALLOCATED.get().saturating_add(bytes as i64);
     match after > MEMORY_MAX.get() {
         true => WATCHED.with_borrow_mut(|watched| match watched {

@@ -42,7 +42,8 @@ fn numbers(count: i64, sign: i64) -> String {
 
 #[test]
 fn comparing_all_with_all_is_stopped() {
-    let array = |sign| parse_text(&format!("{{{}}}", numbers(30_000, sign)), &SqlType::array_of(SqlType::Int4));
+    let array =
+        |sign| parse_text(&format!("{{{}}}", numbers(30_000, sign)), &SqlType::array_of(SqlType::Int4));
     let (left, right) = (array(1).unwrap(), array(-1).unwrap());
     let ty = SqlType::array_of(SqlType::Int4);
     assert!(is_stopped(|| operator(BinaryOp::Overlaps, &left, &right, &ty)));
@@ -67,9 +68,9 @@ fn numbers_of_many_digits_are_stopped_or_refused() {
     let digits = "9".repeat(10_000);
     let number: Numeric = digits.parse().unwrap();
     assert!(is_stopped(|| number.power(&"1.3".parse()?)));
-    assert!(!is_stopped(|| "9".repeat(30_000_000).parse::<Numeric>()));
+    assert!(!is_stopped(|| "9".repeat(3_000_000).parse::<Numeric>()));
     assert_eq!(
-        format!("0.{}", "3".repeat(30_000_000)).parse::<Numeric>().unwrap(),
+        format!("0.{}", "3".repeat(3_000_000)).parse::<Numeric>().unwrap(),
         format!("0.{}", "3".repeat(16_383)).parse().unwrap()
     );
     assert_eq!("1e-16384".parse::<Numeric>().unwrap(), Numeric::ZERO);
@@ -110,8 +111,10 @@ fn sets_of_characters_are_looked_up() {
 fn parts_of_texts_are_cut_by_characters() {
     let int = |n| Value::Int(n);
     let ask = |name: &str, args: &[Value]| {
-        let types: Vec<SqlType> =
-            args.iter().map(|one| if matches!(one, Value::Int(_)) { SqlType::Int4 } else { SqlType::Text }).collect();
+        let types: Vec<SqlType> = args
+            .iter()
+            .map(|one| if matches!(one, Value::Int(_)) { SqlType::Int4 } else { SqlType::Text })
+            .collect();
         match call(name, args, &types, &SqlType::Text) {
             Ok(Value::Text(text)) => text.to_string(),
             other => format!("{other:?}"),

@@ -82,6 +82,7 @@ mod processes {
     mod shop;
     mod side_by_side;
     mod spilling;
+    mod statement_moments;
     mod streams;
     mod transactions_like_postgres;
     mod under_locks;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use memchr::{memchr2, memchr3};
+use weir_types::interrupt::VALUE_BYTES_MAX;
 use weir_types::{SqlError, SqlState};
 
 use super::options::{Format, Options};
@@ -35,9 +36,20 @@ pub struct Records {
     at: usize,
     number: u64,
     ends: Option<LineEnd>,
+    /// How far the record that is not whole yet has been read.
+    scanned: Option<Scanned>,
     /// `\.` has come, or nothing more will.
     is_over: bool,
     is_last: bool,
+}
+
+/// Part of a record that is not read again when more of it comes.
+#[derive(Clone, Copy, Debug)]
+struct Scanned {
+    at: usize,
+    lines: u64,
+    in_quote: bool,
+    was_escape: bool,
 }
 
 fn bad(message: &str) -> SqlError {
@@ -54,6 +66,7 @@ impl Records {
             at: 0,
             number: 0,
             ends: None,
+            scanned: None,
             is_over: false,
             is_last: false,
         }
@@ -61,6 +74,9 @@ impl Records {
 
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.at);
+        if let Some(scanned) = &mut self.scanned {
+            scanned.at -= self.at;
+        }
         self.at = 0;
         if !self.is_over {
             self.buffer.extend_from_slice(bytes);
@@ -99,7 +115,9 @@ impl Records {
     /// Where the record ends, where the next begins, and how many lines it takes.
     fn scan(&mut self) -> Result<Option<(usize, usize, u64)>, SqlError> {
         let bytes = &self.buffer;
-        let (mut at, mut lines, mut in_quote, mut was_escape) = (self.at, 1, false, false);
+        let begun = Scanned { at: self.at, lines: 1, in_quote: false, was_escape: false };
+        let Scanned { mut at, mut lines, mut in_quote, mut was_escape } =
+            self.scanned.take().unwrap_or(begun);
         while at < bytes.len() {
             let byte = bytes[at];
             if self.is_csv {
@@ -131,6 +149,7 @@ impl Records {
                 b'\r' => {
                     let follows = bytes.get(at + 1).copied();
                     if follows.is_none() && !self.is_last {
+                        self.scanned = Some(Scanned { at, lines, in_quote, was_escape });
                         return Ok(None);
                     }
                     return self.carriage_return(at, lines, follows == Some(b'\n')).map(Some);
@@ -138,8 +157,14 @@ impl Records {
                 _ => at += 1,
             }
         }
+        if bytes.len() - self.at > VALUE_BYTES_MAX {
+            let message = "a record of COPY has more than 1 GB";
+            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
+        }
         // An unterminated CSV quote is reported when the fields are parsed.
-        Ok(self.is_last.then_some((bytes.len(), bytes.len(), lines)))
+        let last = self.is_last.then_some((bytes.len(), bytes.len(), lines));
+        self.scanned = Some(Scanned { at, lines, in_quote, was_escape });
+        Ok(last)
     }
 
     fn newline(&mut self, at: usize, lines: u64) -> Result<(usize, usize, u64), SqlError> {
@@ -338,6 +363,26 @@ mod tests {
             let expected: Vec<Vec<Option<String>>> =
                 expected.iter().map(|row| row.iter().map(|one| one.map(str::to_owned)).collect()).collect();
             assert_eq!(seen, expected, "{data:?} in pieces of {size}");
+        }
+    }
+
+    /// A long line comes in many messages.
+    #[test]
+    fn what_is_not_whole_is_read_once() {
+        for format in ["text", "csv"] {
+            let option = ("format".to_owned(), CopyOption::Text(format.to_owned()));
+            let mut records = Records::new(&Options::of(&[option], true).unwrap());
+            for piece in 1..=3 {
+                records.push(&[b'a'; 100]);
+                assert!(records.next().unwrap().is_none());
+                assert_eq!(records.scanned.map(|scanned| scanned.at), Some(100 * piece), "{format}");
+            }
+            records.push(b"b\nc\nd");
+            let mut lines = 0;
+            while let Some(record) = records.next().unwrap() {
+                lines += record.line.len();
+            }
+            assert_eq!(lines, 302, "{format}");
         }
     }
 

@@ -238,6 +238,7 @@ impl Foreseen<'_> {
         let asks = |(at, rule): (usize, &ForeignKeyRule)| {
             let is_looked_up =
                 matches!(insert.source, InsertSource::Values(_)) && rule.is_looked_up_with_values();
+            let is_looked_up = is_looked_up && insert.on_conflict.is_none();
             rule.is_distant() && is_set(rule) && !is_looked_up && !self.router.proven.holds(insert, at)
         };
         self.foretold.carries |= rules.iter().enumerate().any(asks);
@@ -384,7 +385,9 @@ impl Foreseen<'_> {
         }
         match (action, change) {
             (ForeignKeyAction::Cascade, Change::Goes) => self.change(reference.child, Change::Goes),
-            (ForeignKeyAction::Cascade | ForeignKeyAction::SetNull, _) => {
+            (ForeignKeyAction::Cascade | ForeignKeyAction::SetNull | ForeignKeyAction::SetDefault, _) => {
+                let rule = &self.rules[reference.child.0 as usize].foreign_keys[reference.rule];
+                self.foretold.carries |= action == ForeignKeyAction::SetDefault && rule.is_distant();
                 self.change(reference.child, Change::Gets(reference.columns.iter().copied().collect()));
             }
             _ => {}

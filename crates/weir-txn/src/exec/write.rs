@@ -140,6 +140,8 @@ pub struct CompiledUpdate {
     pub captures: Option<Vec<Slot>>,
     /// Some assigned column has constraints other than its type.
     pub checked: bool,
+    /// The new values of one row may depend on what the statement has done to another one: they are worked out before the first is written.
+    pub sees_writes: bool,
     pub slots: usize,
     pub cells: usize,
 }
@@ -191,6 +193,13 @@ pub enum AssignmentKind {
         columns: Arc<[(ColumnIndex, Slot)]>,
         variables: Vec<Slot>,
     },
+}
+
+/// What an UPDATE assigns to one row.
+struct NewValues {
+    /// Held by [`Hold::Escrow`].
+    escrow: bool,
+    changes: SmallVec<[(ColumnIndex, Value); 6]>,
 }
 
 #[cold]
@@ -464,6 +473,11 @@ impl<F: Faults> Run<'_, F> {
                 let mut rows = self.with_cx(|cx| access.collect_matches(cx))?;
                 rows.retain(|row| self.fragment.environment.is_chosen(update.table, row.row));
                 self.wait_for_absent_of_list(access, rows.iter().map(|row| row.row))?;
+                if update.sees_writes && rows.len() > 1 {
+                    let count = rows.len() as u64;
+                    let rows = rows.into_iter().map(|row| (row.row, None)).collect();
+                    return self.update_when_all_are_known(update, rows).map(|()| count);
+                }
                 // The frame contains the row examined last, whether it matched or not.
                 for &row in &rows {
                     check()?;
@@ -475,6 +489,11 @@ impl<F: Faults> Run<'_, F> {
             }
             Matches::Join(query) => {
                 let rows = self.join_matches(update.table, query)?;
+                if update.sees_writes && rows.len() > 1 {
+                    let count = rows.len() as u64;
+                    let rows = rows.into_iter().map(|(row, frame)| (row, Some(frame))).collect();
+                    return self.update_when_all_are_known(update, rows).map(|()| count);
+                }
                 for (row, frame) in &rows {
                     check()?;
                     self.frame.values.clone_from(frame);
@@ -514,13 +533,61 @@ impl<F: Faults> Run<'_, F> {
         })
     }
 
+    /// Updates rows when the new values of all are known. `rows`: with the frame of a join, or none, and then the row is loaded.
+    fn update_when_all_are_known(
+        &mut self,
+        update: &Arc<CompiledUpdate>,
+        rows: Vec<(u32, Option<Vec<Value>>)>,
+    ) -> Result<(), Stop> {
+        let all: Vec<u32> = rows.iter().map(|(row, _)| *row).collect();
+        let mut known = Vec::with_capacity(rows.len());
+        for (row, frame) in rows {
+            check()?;
+            match (frame, &update.rows) {
+                (Some(frame), _) => self.frame.values = frame,
+                (None, Matches::Access(access)) => {
+                    self.with_cx(|cx| access.load(RowRef { shard: 0, row }, cx));
+                }
+                (None, Matches::Join(_)) => {}
+            }
+            let held = self.new_values(update, row);
+            let new = self.choosing_to_write(held, update.table, all.iter().copied())?;
+            known.push((row, new, self.frame.values.clone()));
+        }
+        for (row, new, frame) in known {
+            check()?;
+            if let Matches::Access(access) = &update.rows {
+                self.with_cx(|cx| access.load(RowRef { shard: 0, row }, cx));
+            }
+            self.frame.values = frame;
+            let updated = self.put_new_values(update, row, new);
+            self.choosing_to_write(updated, update.table, all.iter().copied())?;
+        }
+        Ok(())
+    }
+
     /// Updates a row whose columns are in the frame.
     fn update_row(&mut self, update: &Arc<CompiledUpdate>, row: u32) -> Result<(), Stop> {
+        let new = self.new_values(update, row)?;
+        self.put_new_values(update, row, new)
+    }
+
+    /// Holds the row, and works out its new values.
+    fn new_values(&mut self, update: &CompiledUpdate, row: u32) -> Result<NewValues, Stop> {
         let escrow = self.hold_for_update(update, row)?;
         let mut changes: SmallVec<[(ColumnIndex, Value); 6]> = SmallVec::new();
         for assignment in &update.assignments {
             changes.push((assignment.column, self.eval(&assignment.value)?));
         }
+        Ok(NewValues { escrow, changes })
+    }
+
+    fn put_new_values(
+        &mut self,
+        update: &Arc<CompiledUpdate>,
+        row: u32,
+        NewValues { escrow, changes }: NewValues,
+    ) -> Result<(), Stop> {
         let wanted = self.fragment.keep_writes || self.fragment.storage.wants_operation(update.table, row);
         let operation = if wanted { Some(self.operation(update, &changes)?) } else { None };
         self.write_update(update.table, row, &changes, operation, update.checked)?;

@@ -101,7 +101,12 @@ impl Automaton {
     ///
     /// # Errors
     /// The statement is to end.
-    pub(super) fn longest(&self, text: &[char], begin: usize, limit: usize) -> Result<Option<usize>, SqlError> {
+    pub(super) fn longest(
+        &self,
+        text: &[char],
+        begin: usize,
+        limit: usize,
+    ) -> Result<Option<usize>, SqlError> {
         let mut last = None;
         self.run(text, (begin, limit), false, &mut |end| {
             last = Some(end);
@@ -111,7 +116,13 @@ impl Automaton {
     }
 
     /// The first place from `min` up to `max`.
-    pub(super) fn shortest(&self, text: &[char], begin: usize, min: usize, max: usize) -> Result<Option<usize>, SqlError> {
+    pub(super) fn shortest(
+        &self,
+        text: &[char],
+        begin: usize,
+        min: usize,
+        max: usize,
+    ) -> Result<Option<usize>, SqlError> {
         let mut first = None;
         self.run(text, (begin, max), false, &mut |end| {
             if end >= min {

@@ -371,3 +371,47 @@ fn cascades_wait_for_who_holds_a_child() {
         assert_eq!(answer(&mut one, "SELECT count(*) FROM c"), "0 (1)");
     }
 }
+
+/// Checks and actions come when the statement has changed all of its rows; a row that is not inserted needs no parent.
+const WHOLE_STATEMENTS: &str = r#"
+CREATE TABLE node (id int PRIMARY KEY, up int REFERENCES node ON DELETE RESTRICT ON UPDATE RESTRICT)
+INSERT INTO node VALUES (1, 1), (2, 1), (3, 2)
+DELETE FROM node WHERE id = 2
+UPDATE node SET id = 12 WHERE id = 2
+UPDATE node SET id = id + 10, up = up + 10
+DELETE FROM node WHERE id > 11
+DELETE FROM node
+CREATE TABLE place (id int PRIMARY KEY)
+CREATE TABLE item (id int PRIMARY KEY, place int DEFAULT 2 REFERENCES place ON DELETE SET DEFAULT ON UPDATE SET DEFAULT, n int)
+CREATE TABLE cell (a int, b int DEFAULT 9, item int REFERENCES item ON DELETE SET DEFAULT, place int REFERENCES place, PRIMARY KEY (a, b))
+INSERT INTO place SELECT n FROM generate_series(1, 9) n
+INSERT INTO item SELECT n, n FROM generate_series(1, 9) n
+INSERT INTO cell SELECT n, n, n, n FROM generate_series(1, 4) n
+DELETE FROM place WHERE id = 5
+DELETE FROM place WHERE id = 2
+UPDATE place SET id = 60 WHERE id = 6
+DELETE FROM place WHERE id > 6
+SELECT id, place FROM item ORDER BY id
+DELETE FROM item WHERE id < 3
+SELECT a, b, item FROM cell ORDER BY a
+ALTER TABLE item ALTER place SET DEFAULT 77
+DELETE FROM place WHERE id = 3
+UPDATE item SET place = NULL
+DELETE FROM cell WHERE place = 3
+DELETE FROM place WHERE id = 3
+INSERT INTO cell VALUES (4, 4, 99, 99) ON CONFLICT (a, b) DO NOTHING
+INSERT INTO cell VALUES (4, 4, 99, 99) ON CONFLICT (a, b) DO UPDATE SET place = 1 RETURNING place
+INSERT INTO cell VALUES (4, 4, 99, 99) ON CONFLICT (a, b) DO UPDATE SET place = excluded.place
+INSERT INTO cell VALUES (5, 5, 99, 99) ON CONFLICT (a, b) DO NOTHING
+INSERT INTO cell VALUES (6, 6, 4, 1), (6, 6, 4, 99) ON CONFLICT (a, b) DO NOTHING
+INSERT INTO item VALUES (20, 1), (20, 99) ON CONFLICT (id) DO NOTHING
+BEGIN
+INSERT INTO cell VALUES (6, 6, 4, 99) ON CONFLICT DO NOTHING
+COMMIT
+SELECT a, b, item, place FROM cell ORDER BY a
+"#;
+
+#[test]
+fn foreign_keys_are_those_of_the_whole_statement() {
+    compare(WHOLE_STATEMENTS);
+}

@@ -12,7 +12,7 @@ use crate::exec::slots::Slot;
 use crate::exec::walk;
 use crate::exec::write::{
     Assignment, AssignmentKind, CompiledConflict, CompiledDelete, CompiledInsert, CompiledSource,
-    CompiledUpdate, ConflictUpdate, DistantParent, Hold, Matches,
+    CompiledUpdate, ConflictUpdate, DistantParent, Hold, Matches, Reference,
 };
 use crate::storage::UpdateName;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl<'a> ProcedureCompiler<'a> {
             if !compiled.is_distant()
                 || !compiled.is_looked_up_with_values()
                 // A row that is not inserted needs no parent.
-                || may_begin_again
+                || insert.on_conflict.is_some()
                 || !self.router.is_partitioned(insert.table)
                 || self.router.proven.holds(insert, rule)
             {
@@ -188,7 +188,10 @@ impl<'a> ProcedureCompiler<'a> {
             || rules.checks.iter().any(|check| check.columns.iter().any(|(column, _)| assigned(column)))
             || rules.foreign_keys.iter().any(|key| key.key_columns.iter().any(assigned))
             || rules.referenced_by.iter().any(|key| key.parent_columns.iter().any(assigned));
+        let acts = |key: &Reference| !key.on_update.refuses() && key.parent_columns.iter().any(assigned);
+        let asks = update.assignments.iter().any(|(_, value)| walk::has_subquery(value));
         Ok(CompiledUpdate {
+            sees_writes: asks || rules.referenced_by.iter().any(acts),
             name: self.update_name(),
             table: update.table,
             rows,

@@ -15,6 +15,7 @@ use weir_sql::catalog::{ColumnIndex, ForeignKey, ForeignKeyAction, Table, TableI
 use super::touched::Parts;
 use super::unsupported;
 use std::collections::BTreeSet;
+use weir_types::Value;
 
 /// The global keys of a table over several shards: unique indexes of its storage whose columns do not say where a row lives. A key is unique
 /// without more if rows with the same key live on one shard, or if all values are generated, of which no two shards have the same
@@ -136,6 +137,14 @@ pub(super) fn check_indexes(table: &Table) -> Result<(), CompileError> {
     check_computed(table)
 }
 
+fn default_of(schema: &Schema, column: &weir_sql::catalog::Column) -> Result<CompiledExpr, CompileError> {
+    let Some(default) = &column.default else { return Ok(CompiledExpr::Constant(Value::Null)) };
+    let mut slots = SlotAllocator::new(0);
+    slots.begin_expr(default);
+    let expr = CompiledExpr::compile(default, &mut Compiler::new(schema, &mut slots));
+    expr.map_err(|error| CompileError { span: column.span, error })
+}
+
 /// `children`: each child with the index of its foreign key.
 pub(super) fn table_rules(
     Parts { catalog, placement, closed, .. }: Parts<'_>,
@@ -166,6 +175,10 @@ pub(super) fn table_rules(
             index.columns.len() >= key.columns.len()
                 && index.columns.iter().zip(&key.columns).all(|(have, want)| have.column == Some(*want))
         };
+        let sets_default = [key.on_delete, key.on_update].contains(&ForeignKeyAction::SetDefault);
+        let set = if sets_default { &key.columns[..] } else { &[] };
+        let defaults = set.iter().map(|&column| default_of(schema, &catalog.table(child).columns[column]));
+        let defaults = defaults.collect::<Result<_, _>>()?;
         rules.referenced_by.push(Reference {
             child,
             name: key.name.clone(),
@@ -173,6 +186,7 @@ pub(super) fn table_rules(
             parent_columns: key.parent_columns.clone(),
             on_delete: key.on_delete,
             on_update: key.on_update,
+            defaults,
             child_index: schema.table(child).indexes.iter().position(starts),
             together: lives_together(placement, child, key),
             children: children_of(placement, child, key),

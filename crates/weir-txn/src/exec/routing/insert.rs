@@ -135,6 +135,10 @@ impl Router<'_> {
     /// Parents of inserted rows that are placed by a partition key and not read by the call itself: foreign key, row, key of the parent.
     pub fn parents<'i>(&self, insert: &'i Insert) -> Vec<(&ForeignKey, &'i [Expr], Vec<Expr>)> {
         let InsertSource::Values(rows) = &insert.source else { return Vec::new() };
+        // A row that is not inserted needs no parent: those of the others are asked for when they are known.
+        if insert.on_conflict.is_some() {
+            return Vec::new();
+        }
         let keys = self.catalog.table(insert.table).foreign_keys.iter().enumerate();
         let looked_up = keys.filter(|&(at, _)| !self.proven.holds(insert, at));
         let pairs = looked_up.flat_map(|(_, key)| rows.iter().map(move |row| (key, row.as_slice())));

@@ -49,8 +49,10 @@ impl<F: Faults> Run<'_, F> {
             self.check_action(reference, &change)?;
             self.claim_row(table, row, LockStrength::Update)?;
             let action = if new.is_some() { reference.on_update } else { reference.on_delete };
-            let is_late = action == ForeignKeyAction::NoAction;
-            if is_late && self.waits(reference.deferral, &reference.name) {
+            let waits = action == ForeignKeyAction::NoAction;
+            // The statement may still remove or change children of its own table.
+            let is_late = waits || action == ForeignKeyAction::Restrict && reference.child == table;
+            if waits && self.waits(reference.deferral, &reference.name) {
                 self.later.push(Later::Parent { table, reference: at, key: old_key, is_asked: false });
                 continue;
             }
@@ -95,12 +97,8 @@ impl<F: Faults> Run<'_, F> {
             (ForeignKeyAction::Cascade, Some(new)) => assign(new.to_vec()),
             (ForeignKeyAction::SetNull, _) => assign(vec![Value::Null; reference.columns.len()]),
             (ForeignKeyAction::SetDefault, _) => {
-                return Err(SqlError::new(
-                    SqlState::FEATURE_NOT_SUPPORTED,
-                    "SET DEFAULT on a foreign key is not supported",
-                )
-                .with_hint("SET NULL, CASCADE and RESTRICT work.")
-                .into());
+                let defaults = reference.defaults.iter().map(|default| self.eval(default));
+                assign(defaults.collect::<Result<_, _>>()?)
             }
         };
         if self.acting.contains(&(reference.child, child)) {
@@ -112,7 +110,10 @@ impl<F: Faults> Run<'_, F> {
         let columns = 0..self.fragment.program.schema.table(reference.child).types.len();
         let new: Vec<Value> =
             columns.map(|column| self.changed(reference.child, child, &changes, column)).collect();
-        self.note_move(reference.child, child, &new)?;
+        if !self.note_move(reference.child, child, &new)? && action == ForeignKeyAction::SetDefault {
+            let (table, row, rule) = (reference.child, child, reference.rule);
+            self.unmet.push(Later::Child { table, row, rule });
+        }
         self.acting.push((reference.child, child));
         self.on_parent_change(reference.child, child, Some(&new))?;
         self.acting.pop();

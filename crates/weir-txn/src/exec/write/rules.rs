@@ -66,6 +66,8 @@ pub struct Reference {
     pub parent_columns: Vec<ColumnIndex>,
     pub on_delete: ForeignKeyAction,
     pub on_update: ForeignKeyAction,
+    /// Defaults of the columns, for SET DEFAULT.
+    pub defaults: Vec<CompiledExpr>,
     /// An index of the child that begins with the columns, in their order.
     pub child_index: Option<IndexId>,
     pub together: bool,

@@ -3,7 +3,7 @@
 use weir_core::ids::{ShardId, TxnId};
 use weir_core::machine::{Orders, Sent};
 
-use super::{Coordinator, Event, Flight, RETRIES_MAX};
+use super::{Coordinator, Event, Flight, RETRIES_AT_ONCE, RETRIES_MAX};
 use crate::message::{Age, Begun, Call, Request, Setting};
 use crate::ramp::interactive::{Alone, Interactive};
 
@@ -24,7 +24,7 @@ impl Coordinator {
         let txn = TxnId { coordinator: self.id, sequence };
         let look = self.program.defers.then(|| self.constraints(now_ms, Setting::end()));
         // Where nothing is sent again, shards withdraw from statements instead of telling whom these wait for.
-        let retries_max = if self.resends { AGAIN_MAX } else { RETRIES_MAX };
+        let retries_max = if self.resends { AGAIN_MAX + RETRIES_AT_ONCE } else { RETRIES_MAX };
         let machine = Interactive::begin_alone(
             (txn, Begun { age, at_ms: now_ms }, self.links()),
             (call.clone(), participants, owner),

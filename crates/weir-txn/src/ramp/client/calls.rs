@@ -4,9 +4,9 @@
 use weir_core::ids::{ShardId, TxnId};
 use weir_core::machine::{Orders, Sent};
 
-use super::{Coordinator, Event, Flight, Protocol};
+use super::{Coordinator, Event, Flight, Protocol, RETRIES_AT_ONCE, is_procedure};
 use crate::exec::program::Route;
-use crate::message::{Age, Attempt, Begun, Call, Request};
+use crate::message::{Age, Attempt, Begun, Call, Callee, Request};
 use crate::ramp::coordinator::Transaction;
 use crate::ramp::own_statement;
 
@@ -83,6 +83,10 @@ impl Coordinator {
         if carries && with_keys.is_none() {
             return self.begin_alone(now_ms, tag, (call, participants, owner), (age, retries), out);
         }
+        // It withdraws from each holder that it meets, and others come again and again: a transaction waits.
+        if retries >= RETRIES_AT_ONCE && participants.len() > 1 && self.resends && self.may_wait(&call) {
+            return self.begin_alone(now_ms, tag, (call, participants, owner), (age, retries), out);
+        }
         let sequence = self.flights.next();
         let txn = TxnId { coordinator: self.id, sequence };
         // Only guards, rows that are elsewhere, and keys that are held, make a call begin anew.
@@ -120,5 +124,12 @@ impl Coordinator {
             waits: None,
         });
         self.perform(now_ms, sequence, out);
+    }
+
+    /// Whether the call may be a transaction of one statement, though it derives nothing: a statement of a client.
+    fn may_wait(&self, call: &Call) -> bool {
+        self.protocol == Protocol::RampFast
+            && matches!(call.callee, Callee::Text(_))
+            && !is_procedure(Some(call))
     }
 }
