@@ -32,6 +32,10 @@
 //!   versions go as soon as no read that the coordinators know of can want them, after five seconds at the
 //!   latest; a read that comes too late for them begins again.
 
+#[cfg(test)]
+#[path = "../../weir-sim/src/chance.rs"]
+#[allow(dead_code, reason = "the simulator uses all of it")]
+mod chance;
 pub mod e_pci;
 pub mod eris;
 pub mod faults;

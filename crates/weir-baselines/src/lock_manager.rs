@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn never_two_writers_and_never_a_free_lock_with_waiters() {
         for seed in 0..200 {
-            let mut random = weir_sim::chance::Chance::from_seed(seed);
+            let mut random = crate::chance::Chance::from_seed(seed);
             let mut locks = LockManager::new(NoFaults);
             let keys = ["a", "b"].map(Key::from);
             let mut model: [Vec<(u32, Mode, bool)>; 2] = Default::default();

@@ -4,6 +4,7 @@
 //! `WEIR_SEEDS=0..2000 cargo test -p weir-baselines --test main seeds` tries more seeds.
 
 #[path = "../../weir-sim/src/chance.rs"]
+#[allow(dead_code, reason = "the simulator uses all of it")]
 mod chance;
 mod granola;
 mod lock_store;

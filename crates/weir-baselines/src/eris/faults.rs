@@ -16,8 +16,6 @@ faults! {
     forgets_prepared,
     /// Lock-Store: a participant that does not hear of the client commits without asking the others.
     terminates_alone,
-    /// Lock-Store: a client takes the refusal of an earlier view for one of the view that it has sent the attempt to.
-    counts_old_refusals,
     /// Granola: a leader that others may have replaced tells what is not committed.
     ignores_leases,
     /// Granola: a transaction is executed with the timestamp that this shard proposes, before all participants have voted.

@@ -7,8 +7,8 @@ use weir_core::machine::Outgoing;
 use weir_core::machine::{Effects, Orders, Shard};
 use weir_kv::{Done, ItemCoordinator, Transaction};
 
+use crate::chance::Chance;
 use crate::{Comparator, Counts, Drive};
-use weir_sim::chance::Chance;
 
 /// Configuration of a run.
 #[derive(Clone)]

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 
 use weir_kv::{Done, Key, KeyRange, ReadSet, Transaction, Write, shard_of};
 
+use crate::chance::Chance;
 use crate::faults::PlantedBugs;
 use crate::locking::ReadLocks;
 use crate::{Cluster, Protocol, by_name};
 use checks::{fractured, invariant_values_were_written, is_strictly_serializable};
 use driver::{History, Plan};
-use weir_sim::chance::Chance;
 
 const SHARDS: u16 = 3;
 const COORDINATORS: u64 = 3;

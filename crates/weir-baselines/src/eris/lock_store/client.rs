@@ -8,7 +8,6 @@ use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::message::Party;
 use weir_ordered::packet::View;
 
-use super::super::faults::Faults;
 use super::super::machine::{self, Completed, Effects};
 use super::super::operation::{Answer, Key, Operation, Placement, Reads, Value};
 use super::{Age, Message, Request};
@@ -20,11 +19,10 @@ const DOUBLINGS_MAX: u32 = 6;
 
 /// A client.
 #[derive(Clone, Debug)]
-pub struct Client<F> {
+pub struct Client {
     id: CoordinatorId,
     cluster: Cluster,
     placement: Placement,
-    faults: F,
     next_sequence: u64,
     /// Latest view of each shard that it has heard of.
     views: BTreeMap<ShardId, View>,
@@ -58,13 +56,12 @@ struct Finishing {
 
 type Out = Effects<Message>;
 
-impl<F: Faults> Client<F> {
-    pub fn new(id: CoordinatorId, cluster: Cluster, faults: F) -> Self {
+impl Client {
+    pub fn new(id: CoordinatorId, cluster: Cluster) -> Self {
         Client {
             id,
             cluster,
             placement: Placement { shards: cluster.shards },
-            faults,
             next_sequence: 1,
             views: BTreeMap::new(),
             in_flight: BTreeMap::new(),
@@ -135,7 +132,7 @@ impl<F: Faults> Client<F> {
         out: &mut Out,
     ) {
         let Some(in_flight) = self.in_flight.get_mut(&sequence) else { return };
-        let is_of_latest = in_flight.sent_to.get(&shard) == Some(&view) || self.faults.counts_old_refusals();
+        let is_of_latest = in_flight.sent_to.get(&shard) == Some(&view);
         if in_flight.request.attempt != attempt || in_flight.is_pausing || !is_of_latest {
             return;
         }
@@ -228,7 +225,7 @@ fn pause_ms(txn: TxnId, attempt: u32) -> u64 {
     1 + (mixed >> 32) % (1 << attempt.min(DOUBLINGS_MAX))
 }
 
-impl<F: Faults> machine::Client for Client<F> {
+impl machine::Client for Client {
     type Message = Message;
 
     fn begin(&mut self, now_ms: u64, operation: Operation, out: &mut Out) -> TxnId {

@@ -132,7 +132,7 @@ pub type Record = vr::Record<Entry>;
 
 impl<F: Faults> machine::Protocol for LockStore<F> {
     type Server = Server<F>;
-    type Client = Client<F>;
+    type Client = Client;
 
     fn name(self) -> &'static str {
         "lock-store"
@@ -149,7 +149,7 @@ impl<F: Faults> machine::Protocol for LockStore<F> {
         Server::new(now_ms, id, cluster, self.faults, start, records)
     }
 
-    fn client(self, id: CoordinatorId, cluster: Cluster) -> Client<F> {
-        Client::new(id, cluster, self.faults)
+    fn client(self, id: CoordinatorId, cluster: Cluster) -> Client {
+        Client::new(id, cluster)
     }
 }
