@@ -24,8 +24,8 @@ mod simulated {
     mod interactive_calls;
     mod interactive_under_faults;
     mod loads_under_faults;
-    mod planted_bugs;
     mod ordered_under_faults;
+    mod planted_bugs;
     mod price_list;
     mod random_assertions;
     mod scale;

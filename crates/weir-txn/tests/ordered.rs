@@ -238,7 +238,8 @@ fn why_not(body: &str) -> String {
 /// S2: an error that one shard alone would see keeps a procedure under locks.
 #[test]
 fn what_may_fail_at_one_shard_alone_is_no_independent_transaction() {
-    let both = |update: &str| format!("UPDATE t SET {update} WHERE id = a; UPDATE t SET {update} WHERE id = b;");
+    let both =
+        |update: &str| format!("UPDATE t SET {update} WHERE id = a; UPDATE t SET {update} WHERE id = b;");
     assert_eq!(why_not(&both("n = k")), "");
     assert_eq!(why_not(&both("s = w, n = k")), "");
     for refused in ["n = n + k", "n = n / k", "u = k", "id = k", "v = w", "n = w::integer"] {

@@ -81,7 +81,8 @@ t = \"uniform(1, 9)\"
 ";
 
 /// Twins that differ: those from 1 to 4 and their others, which `pair` changes together.
-const UNLIKE: &str = "SELECT a.id FROM twin a JOIN twin b ON b.id = a.other WHERE a.id < 5 AND a.value <> b.value";
+const UNLIKE: &str =
+    "SELECT a.id FROM twin a JOIN twin b ON b.id = a.other WHERE a.id < 5 AND a.value <> b.value";
 
 const SET: &str = "UPDATE reg SET value = $2 WHERE id = $1";
 const ADD: &str = "INSERT INTO item VALUES ($1, $2)";
@@ -334,7 +335,9 @@ impl Script for Clients<'_> {
                 told.readers += 1;
                 let half = result.as_ref().ok().filter(|output| !output.rows.is_empty());
                 if let Some(output) = half {
-                    told.half.get_or_insert_with(|| format!("a reader has seen half of a call: {:?}", output.rows));
+                    told.half.get_or_insert_with(|| {
+                        format!("a reader has seen half of a call: {:?}", output.rows)
+                    });
                 }
                 told.history.end(tag, End::Aborted);
                 *of = Session::default();
@@ -380,7 +383,9 @@ fn all_is_strictly_serializable() {
     for seed in world::seeds(0..32) {
         let (report, told) = store.run(Setup { calls: 300, ..Setup::new(seed) });
         let Told { ordered, locked, serialization_failures, .. } = told;
-        println!("seed {seed}: {report} ordered {ordered}, under locks {locked}, 40001 {serialization_failures}");
+        println!(
+            "seed {seed}: {report} ordered {ordered}, under locks {locked}, 40001 {serialization_failures}"
+        );
         assert_eq!(report.failure, None, "seed {seed}: {report}");
         all.ordered += ordered;
         all.locked += locked;

@@ -96,7 +96,7 @@ impl<'a> Participation<'a> {
         let is_independent = self.needs.iter().enumerate().all(is_own_alone);
         Participants {
             is_independent,
-            keys: self.keys, 
+            keys: self.keys,
             everywhere: self.everywhere,
             unsupported: self.unsupported,
             met,

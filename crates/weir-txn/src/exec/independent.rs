@@ -8,8 +8,8 @@
 use weir_analysis::plan::{Mechanism, TransactionPlan};
 use weir_sql::Catalog;
 use weir_sql::bound::{
-    BinaryOp, Distinct, Expr, ExprKind, FromItem, Insert, InsertSource, Into, IntoTarget, ParameterMode, Procedure,
-    ProcedureKind, Query, QueryBody, Statement, Step, StepKind, Update, VariableId,
+    BinaryOp, Distinct, Expr, ExprKind, FromItem, Insert, InsertSource, Into, IntoTarget, ParameterMode,
+    Procedure, ProcedureKind, Query, QueryBody, Statement, Step, StepKind, Update, VariableId,
 };
 use weir_sql::catalog::{Column, ColumnIndex, IndexKey, Table};
 use weir_types::{SqlType, Value};
@@ -89,7 +89,9 @@ impl Check<'_> {
     /// A value that is computed once all shards have answered: of a call that writes it must be there already.
     fn computed(&self, value: &Expr, fits: bool, what: &str) -> Result<(), String> {
         if walk::has_subquery(value) || walk::is_volatile(value) {
-            return Err("a query within an expression, or a value that is another one at each shard".to_owned());
+            return Err(
+                "a query within an expression, or a value that is another one at each shard".to_owned()
+            );
         }
         let is_there = matches!(value.kind, ExprKind::Variable(_) | ExprKind::Literal(_)) && fits;
         (is_there || !self.writes).then_some(()).ok_or_else(|| what.to_owned())
@@ -119,7 +121,9 @@ impl Check<'_> {
                 self.is_total_insert(insert),
                 "an INSERT that may fail (a key, a check), which only the shard of the row would see",
             ),
-            Statement::Delete(_) => Err("a DELETE, of which only the shard with the row knows who refers to it".to_owned()),
+            Statement::Delete(_) => {
+                Err("a DELETE, of which only the shard with the row knows who refers to it".to_owned())
+            }
         }
     }
 
@@ -162,7 +166,9 @@ impl Check<'_> {
             && table.foreign_keys.is_empty()
             && !table.indexes.iter().any(|index| index.unique);
         let is_row = |row: &Vec<Expr>| {
-            let all = || insert.columns.iter().zip(row).chain(insert.defaults.iter().map(|(at, value)| (at, value)));
+            let all = || {
+                insert.columns.iter().zip(row).chain(insert.defaults.iter().map(|(at, value)| (at, value)))
+            };
             all().all(|(column, value)| {
                 self.is_given(table, *column, value)
                     && (!is_indexed(table, *column) || is_short(&table.columns[*column].ty))
@@ -179,13 +185,19 @@ impl Check<'_> {
     fn is_simple(&self, table: &Table) -> bool {
         let has_trigger = self.catalog().triggers.iter().any(|trigger| trigger.table == table.id);
         let is_computed = |column: &Column| column.generated.is_some() || column.is_hidden;
-        !has_trigger && table.exclusions.is_empty() && table.checks.is_empty() && !table.columns.iter().any(is_computed)
+        !has_trigger
+            && table.exclusions.is_empty()
+            && table.checks.is_empty()
+            && !table.columns.iter().any(is_computed)
     }
 
     /// Returns whether the column is part of a key, refers to rows or is referred to, or says where the row lives.
     fn is_used(&self, table: &Table, column: ColumnIndex) -> bool {
         let is_parent = |child: &Table| {
-            child.foreign_keys.iter().any(|key| key.parent == table.id && key.parent_columns.contains(&column))
+            child
+                .foreign_keys
+                .iter()
+                .any(|key| key.parent == table.id && key.parent_columns.contains(&column))
         };
         is_indexed(table, column)
             || table.foreign_keys.iter().any(|key| key.columns.contains(&column))
@@ -231,7 +243,9 @@ impl Check<'_> {
             .any(|parameter| parameter.variable == variable && parameter.mode == ParameterMode::In);
         let is_assigned = self.procedure.body.iter().any(|step| match &step.kind {
             StepKind::Assign { variable: target, .. } => *target == variable,
-            StepKind::Sql { into: Some(into), .. } => into.targets.iter().any(|target| target.variable == variable),
+            StepKind::Sql { into: Some(into), .. } => {
+                into.targets.iter().any(|target| target.variable == variable)
+            }
             _ => false,
         });
         is_input && !is_assigned

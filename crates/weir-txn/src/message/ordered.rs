@@ -43,11 +43,17 @@ pub enum OrderedMessage {
         message: Protocol,
     },
     /// A coordinator asks for the answer to its call once more.
-    Repeat { txn: TxnId },
+    Repeat {
+        txn: TxnId,
+    },
     /// A participant asks another one whether it has executed the call, whose coordinator is silent.
-    HasExecuted { txn: TxnId },
+    HasExecuted {
+        txn: TxnId,
+    },
     /// Reply to `HasExecuted`, once it has.
-    Executed { txn: TxnId },
+    Executed {
+        txn: TxnId,
+    },
 }
 
 impl OrderedMessage {
@@ -79,15 +85,11 @@ impl OrderedMessage {
     pub(crate) fn refused(&self, from: Sender, shards: ShardId) -> Option<&'static str> {
         let OrderedMessage::Protocol { from: party, message, .. } = self else {
             let is_of_shard = !matches!(self, OrderedMessage::Repeat { .. });
-            return (is_of_shard != matches!(from, Sender::Shard(_))).then_some("a message of another kind of party");
+            return (is_of_shard != matches!(from, Sender::Shard(_)))
+                .then_some("a message of another kind of party");
         };
-        let cluster = Cluster {
-            shards,
-            replicas: 1,
-            timeouts: Timeouts::DEFAULT,
-            truncate_entries: 1,
-            aside_max: 2,
-        };
+        let cluster =
+            Cluster { shards, replicas: 1, timeouts: Timeouts::DEFAULT, truncate_entries: 1, aside_max: 2 };
         let is_of_sender = match (from, *party) {
             (Sender::Coordinator(coordinator), Party::Client(client)) => {
                 client == coordinator && matches!(message, Message::Submit(_))
@@ -109,7 +111,9 @@ impl OrderedMessage {
 
     /// What a coordinator submits is its own call, for these participants.
     fn refused_operation(&self, from: Sender) -> Option<&'static str> {
-        let OrderedMessage::Protocol { message: Message::Submit(transaction), .. } = self else { return None };
+        let OrderedMessage::Protocol { message: Message::Submit(transaction), .. } = self else {
+            return None;
+        };
         let Sender::Coordinator(_) = from else { return None };
         let Ordered::Call { participants, .. } = &transaction.operation.what else {
             return Some("a place in the order that a coordinator asks for");

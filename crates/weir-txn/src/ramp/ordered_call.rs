@@ -12,7 +12,9 @@ use weir_types::SqlError;
 use super::coordinator::Action;
 use crate::exec::call::combined;
 use crate::exec::program::Program;
-use crate::message::{Answers, Begun, Call, HOME, Operation, Ordered, OrderedMessage, Output, Reply, Request};
+use crate::message::{
+    Answers, Begun, Call, HOME, Operation, Ordered, OrderedMessage, Output, Reply, Request,
+};
 
 /// Registration of all coordinators: shards forget them by themselves.
 const REGISTRATION: u64 = 1;

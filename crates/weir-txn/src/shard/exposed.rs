@@ -17,8 +17,8 @@ use crate::exec::definition::Description;
 use crate::exec::program::Program;
 use crate::faults::Faults;
 use crate::message::{
-    Answers, Attachment, Attempt, Call, Callee, Decision, Derived, OrderedMessage, ParentChange, PartsRead, Progress, QueryReads,
-    ReadQuery, Reply, Request, Sibling, Work, too_large, too_much_derived,
+    Answers, Attachment, Attempt, Call, Callee, Decision, Derived, OrderedMessage, ParentChange, PartsRead,
+    Progress, QueryReads, ReadQuery, Reply, Request, Sibling, Work, too_large, too_much_derived,
 };
 use crate::shard::building::Build;
 use crate::shard::node::Node;

@@ -196,12 +196,7 @@ impl<F: Faults> Node<F> {
     }
 
     /// Gives messages to their parties, and what these send to theirs.
-    fn carry(
-        &mut self,
-        now_ms: u64,
-        mut messages: VecDeque<(Party, Party, Protocol)>,
-        out: &mut Effects,
-    ) {
+    fn carry(&mut self, now_ms: u64, mut messages: VecDeque<(Party, Party, Protocol)>, out: &mut Effects) {
         let age_ms = self.participant.readers.age_ms();
         while let Some((from, to, message)) = messages.pop_front() {
             let message = self.spoil(now_ms, to, message, out);
@@ -254,7 +249,8 @@ impl<F: Faults> Node<F> {
         if self.bugs.delivers_across_epochs() && packet.stamp.epoch < epoch {
             packet.stamp.epoch = epoch;
         }
-        if self.bugs.delivers_out_of_order() && matches!(to, Party::Replica(_)) && packet.stamp.epoch == epoch {
+        if self.bugs.delivers_out_of_order() && matches!(to, Party::Replica(_)) && packet.stamp.epoch == epoch
+        {
             let operation = packet.transaction.operation.clone();
             self.execute_at_once(now_ms, operation, out);
         }

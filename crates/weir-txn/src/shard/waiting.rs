@@ -270,6 +270,10 @@ impl<F: Faults> Node<F> {
         self.waiting.retain(|_, requests| !requests.is_empty());
         for waiting in withdrawn {
             let txn = waiting.txn();
+            // A coordinator that lives reads again.
+            if waiting.request.reads() {
+                continue;
+            }
             self.chosen.remove(&txn);
             self.answer(txn, Reply::Busy { txn, shard: self.shard }, out);
         }

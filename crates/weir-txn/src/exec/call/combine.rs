@@ -36,9 +36,11 @@ pub(crate) fn combined(
         program,
         procedure: &procedure,
         storage: Workspace::in_place(&mut storage),
-        environment: sequences
-            .environment(program, NOWHERE, call.transaction_time)
-            .of_transaction(program, (claims, txn), None),
+        environment: sequences.environment(program, NOWHERE, call.transaction_time).of_transaction(
+            program,
+            (claims, txn),
+            None,
+        ),
         claims,
         loading: Vec::new(),
         here: NOWHERE,

@@ -360,8 +360,8 @@ impl<F: Faults> Run<'_, F> {
         is_meant: &dyn Fn(&IndexSchema) -> bool,
         value: &dyn Fn(ColumnIndex) -> Value,
     ) -> SmallVec<[Claim; 2]> {
-        let holds =
-            self.stays_open() || self.fragment.keep_writes && !matches!(self.fragment.role, Role::Last(_) | Role::InOrder);
+        let holds = self.stays_open()
+            || self.fragment.keep_writes && !matches!(self.fragment.role, Role::Last(_) | Role::InOrder);
         if !holds && self.nobody_holds() {
             return SmallVec::new();
         }

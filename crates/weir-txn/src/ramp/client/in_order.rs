@@ -78,7 +78,9 @@ impl Coordinator {
     /// The ordered call under that tag, if somebody waits for it.
     pub(super) fn ordered_of(&mut self, tag: u64) -> Option<&mut OrderedCall> {
         self.flights.iter_mut().find_map(|(_, flight)| match flight {
-            Flight::Ordered { tag: of, machine, .. } if *of == tag && machine.is_unanswered() => Some(machine),
+            Flight::Ordered { tag: of, machine, .. } if *of == tag && machine.is_unanswered() => {
+                Some(machine)
+            }
             _ => None,
         })
     }

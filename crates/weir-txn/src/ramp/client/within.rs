@@ -221,13 +221,7 @@ impl Coordinator {
     }
 
     /// Asks for a place; the order follows.
-    fn begin_to_enter(
-        &mut self,
-        now_ms: u64,
-        sequence: u64,
-        order: Order,
-        out: &mut Orders<Request, Event>,
-    ) {
+    fn begin_to_enter(&mut self, now_ms: u64, sequence: u64, order: Order, out: &mut Orders<Request, Event>) {
         let call = self.call_of(now_ms, Callee::Enter);
         let shards = (0..self.program.shards).collect();
         if let Some(Flight::Open { entrance, .. }) = self.flights.get_mut(sequence) {

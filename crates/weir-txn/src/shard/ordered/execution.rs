@@ -18,7 +18,8 @@ use super::OrderedRecord;
 use crate::exec::call::{Ran, Role, Stop};
 use crate::faults::Faults;
 use crate::message::{
-    Answers, Call, Operation, Ordered, OrderedMessage, Output, Pending, Reply, Request, Sibling, schema_has_changed,
+    Answers, Call, Operation, Ordered, OrderedMessage, Output, Pending, Reply, Request, Sibling,
+    schema_has_changed,
 };
 use crate::shard::log::Record;
 use crate::shard::node::{Effects, Node, Target};

@@ -22,9 +22,17 @@ pub enum OrderedRecord {
     Replica(Box<RecordOf<Deliveries>>),
     FailureCoordinator(Box<failure_coordinator::Record<Operation>>),
     /// The call at that index is executed, and has changed something.
-    Committed { index: Index, txn: TxnId, commit: Box<LoggedCommit> },
+    Committed {
+        index: Index,
+        txn: TxnId,
+        commit: Box<LoggedCommit>,
+    },
     /// The call at that index is executed, and has changed nothing; with its answer.
-    Unchanged { index: Index, txn: TxnId, reply: Box<Reply> },
+    Unchanged {
+        index: Index,
+        txn: TxnId,
+        reply: Box<Reply>,
+    },
     /// Replaces all earlier records.
     Snapshot(Box<(Snapshot, Whole)>),
 }
