@@ -168,7 +168,7 @@ impl machine::Client for Client {
         message: Message,
         _out: &mut Effects<Message>,
     ) -> Option<Completed> {
-        let client::Completed { txn, answers } = self.client.step(from, message)?;
+        let client::Completed { txn, answers, .. } = self.client.step(from, message)?;
         Some(Completed { txn, answers, aborts: 0 })
     }
 
