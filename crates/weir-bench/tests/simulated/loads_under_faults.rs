@@ -293,10 +293,16 @@ fn half_a_commit_that_is_seen_is_caught() {
 
 #[test]
 fn half_a_commit_that_a_crash_leaves_is_caught() {
-    check_caught("rows without a commit", PlantedBugs { recovery_counts_unfinished: true, ..PlantedBugs::default() });
+    check_caught(
+        "rows without a commit",
+        PlantedBugs { recovery_counts_unfinished: true, ..PlantedBugs::default() },
+    );
 }
 
 #[test]
 fn a_commit_whose_rows_a_crash_loses_is_caught() {
-    check_caught("a commit without rows", PlantedBugs { recovery_forgets_rows: true, ..PlantedBugs::default() });
+    check_caught(
+        "a commit without rows",
+        PlantedBugs { recovery_forgets_rows: true, ..PlantedBugs::default() },
+    );
 }

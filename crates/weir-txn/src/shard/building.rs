@@ -199,7 +199,9 @@ impl<F: Faults> Node<F> {
             }
         }
         let mut derived = build.take_untold(at, limits.bytes);
-        if build.next.is_some() || !build.untold.is_empty() {
+        // Rows of a commit in progress are in the index. That two have one key is told when it is known that they are there.
+        let may_not_count = !defines && !self.large.is_empty();
+        if build.next.is_some() || !build.untold.is_empty() || may_not_count {
             derived.push(Derived::Build { at, key: build.key() });
         } else if !defines && build.staged.is_none() {
             derived.extend(self.storage.built_duplicate(was, txn).map(|duplicate| build.report(duplicate)));

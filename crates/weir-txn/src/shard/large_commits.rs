@@ -280,7 +280,8 @@ impl<F: Faults> Node<F> {
     #[cold]
     pub(super) fn complete_before(&mut self, request: &Request, out: &mut Effects) {
         match request {
-            Request::ReadAt { position, including, .. } | Request::KeepSnapshot { position, including, .. } => {
+            Request::ReadAt { position, including, .. }
+            | Request::KeepSnapshot { position, including, .. } => {
                 self.complete_for_reader(*position, !including.is_empty(), out);
             }
             Request::ReadSnapshot { snapshot, .. } => {

@@ -107,7 +107,10 @@ struct Said {
 /// The result of a worker's statement, on its way to the shard.
 #[derive(Debug)]
 pub(super) enum Finished {
-    Read { answer: Answer, result: Result<Found, SqlError> },
+    Read {
+        answer: Answer,
+        result: Result<Found, SqlError>,
+    },
     Call(Box<EndedCall>),
     /// The next slice of the transaction's commit is due.
     Slice(TxnId),

@@ -45,7 +45,8 @@ impl Twins {
             batch.push(Change { table, row, before, operation: None, timestamp });
             self.plain.push((table, row, is_new, clock));
         }
-        (0..undone).for_each(|_| assert_eq!(batch.pop().map(|one| one.row), self.plain.pop().map(|one| one.1)));
+        (0..undone)
+            .for_each(|_| assert_eq!(batch.pop().map(|one| one.row), self.plain.pop().map(|one| one.1)));
         self.history.append(batch);
         if self.plain.len() > begin {
             self.batches.push((begin, self.plain.len()));

@@ -7,8 +7,8 @@ use weir_sql::catalog::TableId;
 use super::apply::dated;
 use super::{Entry, WriteSet};
 use crate::storage::Storage;
-use crate::storage::history::{Batch, Change, RowState};
 use crate::storage::hidden::Hidden;
+use crate::storage::history::{Batch, Change, RowState};
 use crate::storage::layout::Packed;
 use crate::storage::logged::LoggedRow;
 
@@ -93,7 +93,9 @@ impl Storage {
         most: usize,
     ) -> bool {
         let (slice, next) = own.entries_from(ahead.next, most);
-        for (table, entry) in slice.into_iter().flat_map(|(table, entries)| entries.iter().map(move |one| (table, one))) {
+        for (table, entry) in
+            slice.into_iter().flat_map(|(table, entries)| entries.iter().map(move |one| (table, one)))
+        {
             if !self.put_ahead(table, entry, ahead, timestamp) {
                 ahead.leave(table, entry);
             }

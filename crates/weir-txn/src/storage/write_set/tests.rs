@@ -333,7 +333,10 @@ fn a_write_set_is_put_into_the_tables_ahead() {
         loop {
             let has_more = base.apply_ahead(&own, &mut ahead, at(200), 1 + chance.below(4) as usize);
             logged.append(&mut ahead.take_logged());
-            assert_eq!(TABLES.map(|table| base.fingerprint(table)), TABLES.map(|table| still.fingerprint(table)));
+            assert_eq!(
+                TABLES.map(|table| base.fingerprint(table)),
+                TABLES.map(|table| still.fingerprint(table))
+            );
             check_alike(seed, &base, &still, &mut chance);
             check_alike(seed, &MergedRows { base: &base, own: &own }, &twin, &mut chance);
             base.check_indexes().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
