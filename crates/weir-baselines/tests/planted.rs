@@ -61,6 +61,5 @@ bugs! {
     Granola:
     ignores_leases: Profile { skew_ms: 100, ..islands() };
     executes_before_votes: Profile::calm();
-    proposes_unresolved: Profile { skew_ms: 1_000, lost: 250, general: 0, clients: 8, ..leaderless() };
     votes_early: ragged();
 }

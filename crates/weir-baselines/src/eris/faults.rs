@@ -20,8 +20,6 @@ faults! {
     ignores_leases,
     /// Granola: a transaction is executed with the timestamp that this shard proposes, before all participants have voted.
     executes_before_votes,
-    /// Granola: a new leader proposes timestamps before it knows those that its predecessor may have executed.
-    proposes_unresolved,
     /// Granola: a vote leaves before the proposal is replicated.
     votes_early,
 }

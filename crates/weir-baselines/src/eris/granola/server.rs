@@ -110,7 +110,7 @@ impl<F: Faults> Server<F> {
         match self.state.txn(request.txn).map(|state| &state.phase) {
             Some(Phase::Executed { .. }) => self.tell_client(now_ms, request.txn, out),
             Some(_) => {}
-            None if self.unresolved.is_empty() || self.faults.proposes_unresolved() => {
+            None if self.unresolved.is_empty() => {
                 self.propose_timestamp(now_ms, request, out);
             }
             None => _ = self.waiting.insert(request.txn, request.clone()),
