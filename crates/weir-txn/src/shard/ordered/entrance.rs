@@ -78,7 +78,8 @@ impl<F: Faults> Node<F> {
 
     /// The turn of a transaction has come.
     pub(super) fn enter(&mut self, txn: TxnId, out: &mut Effects) {
-        if self.is_over(txn) {
+        // A retired coordinator begins nothing here any more.
+        if self.is_over(txn) || self.participant.outcomes.is_retired(txn.coordinator) {
             return;
         }
         // The shard may never hear of its coordinator: then its silence is noticed, too.
@@ -149,6 +150,8 @@ impl<F: Faults> Node<F> {
             .filter(|(txn, has_worked)| is_of_them(txn) && !**has_worked)
             .map(|(txn, _)| *txn)
             .collect();
+        // At once: the refusal is forgotten as soon as the coordinator is retired.
+        ordering.entered.retain(|txn, _| !unheard.contains(txn));
         for txn in unheard {
             self.note_refusal(txn, None);
         }
