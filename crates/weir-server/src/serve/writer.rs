@@ -455,7 +455,9 @@ mod tests {
         };
         let (news, told) = channel();
         let tells = news.clone();
-        let tell = move || drop(tells.send(()));
+        let tell = move || {
+            let _ = tells.send(());
+        };
         let writer = Writer::start("log".to_owned(), (open().0, false), tell).unwrap();
         let begin = Barrier::new(THREADS);
         std::thread::scope(|scope| {
