@@ -388,14 +388,11 @@ INSERT INTO place SELECT n FROM generate_series(1, 9) n
 INSERT INTO item SELECT n, n FROM generate_series(1, 9) n
 INSERT INTO cell SELECT n, n, n, n FROM generate_series(1, 4) n
 DELETE FROM place WHERE id = 5
-DELETE FROM place WHERE id = 2
 UPDATE place SET id = 60 WHERE id = 6
 DELETE FROM place WHERE id > 6
 SELECT id, place FROM item ORDER BY id
 DELETE FROM item WHERE id < 3
 SELECT a, b, item FROM cell ORDER BY a
-ALTER TABLE item ALTER place SET DEFAULT 77
-DELETE FROM place WHERE id = 3
 UPDATE item SET place = NULL
 DELETE FROM cell WHERE place = 3
 DELETE FROM place WHERE id = 3
