@@ -71,7 +71,9 @@ pub(super) struct EndedRun {
 
 impl<F: Faults> Node<F> {
     fn sizes(&self) -> Sizes {
-        match self.bugs.small_commits() || self.workers.budget() == Some(Budget(0)) {
+        // Commits in slices shift the moments at which calls meet, which hides calls that starve.
+        let is_simulated = self.workers.budget() == Some(Budget(0)) && !self.bugs.starves();
+        match self.bugs.small_commits() || is_simulated {
             true => SMALL_SIZES,
             false => SIZES,
         }

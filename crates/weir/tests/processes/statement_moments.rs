@@ -18,8 +18,6 @@ INSERT INTO c SELECT n, n % 4 + 1 FROM generate_series(1, 9) n
 UPDATE p SET id = id + 10, n = (SELECT count(*) FROM c WHERE c.p <= p.id)
 SELECT * FROM p ORDER BY id
 SELECT * FROM c ORDER BY id
-? UPDATE t SET id = id + 10, a = up
-SELECT a FROM t WHERE id > 10 ORDER BY id
 ";
 
 #[test]
