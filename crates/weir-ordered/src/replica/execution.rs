@@ -15,6 +15,8 @@ use crate::replica::checkpoint::{Answers, Checkpoint, Progress};
 use crate::replica::locks::{self, Claim, Locks};
 use crate::replica::log::Entry;
 
+type UndoOf<A> = Undo<<A as Application>::Operation, <A as Application>::Answer>;
+
 /// The state after the execution of a prefix of the log.
 #[derive(Clone, Debug)]
 pub struct Execution<A: Application> {
@@ -25,7 +27,7 @@ pub struct Execution<A: Application> {
     /// The highest floor of registrations that a packet has had: the client table has no client below it.
     client_floor: Registration,
     /// Changes of the client table and of the lock table, ascending by the entries that have made them.
-    undo: Vec<(Index, Undo<A::Operation, A::Answer>)>,
+    undo: Vec<(Index, UndoOf<A>)>,
     /// Transactions that had waited, ascending by the entries with which they were executed.
     late: Vec<(Index, TxnId)>,
 }

@@ -342,7 +342,7 @@ fn scripted() -> (Coordinator, Orders<Request, Event>) {
 fn an_attempt_keeps_its_age_and_the_last_one_says_why() {
     let (mut coordinator, mut orders) = scripted();
     let first = ages(&mut coordinator);
-    for attempt in 0..=8 {
+    for attempt in 0..=16 {
         assert_eq!((ages(&mut coordinator), orders.done.len()), (first.clone(), 0), "attempt {attempt}");
         let txn = coordinator.txn_of(7).unwrap();
         let reply = Reply::Refused { txn, shard: 0, error: forgotten() };
