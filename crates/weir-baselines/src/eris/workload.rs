@@ -77,7 +77,7 @@ impl Generator {
     }
 
     /// The next transaction.
-    pub fn next(&mut self) -> Operation {
+    pub fn draw(&mut self) -> Operation {
         let is_distributed = self.workload.kind != Kind::Srw
             && self.workload.shards > 1
             && self.share() < self.workload.distributed;
@@ -92,7 +92,7 @@ impl Generator {
                 ]),
             };
         }
-        let reads = self.chance.next_u64() % 2 == 0;
+        let reads = self.chance.next_u64().is_multiple_of(2);
         let action = match self.workload.kind {
             Kind::Crmw => Action::Read(first),
             _ if reads => Action::Read(first),
@@ -156,14 +156,14 @@ mod unit_tests {
 
     fn drawn(workload: Workload, count: usize) -> Vec<Operation> {
         let mut generator = Generator::new(workload, 7);
-        (0..count).map(|_| generator.next()).collect()
+        (0..count).map(|_| generator.draw()).collect()
     }
 
     #[test]
     fn a_seed_gives_the_same_transactions_again() {
         assert_eq!(drawn(WORKLOAD, 100), drawn(WORKLOAD, 100));
         let mut other = Generator::new(WORKLOAD, 7).with_seed(8);
-        assert_ne!(drawn(WORKLOAD, 1)[0], other.next());
+        assert_ne!(drawn(WORKLOAD, 1)[0], other.draw());
     }
 
     #[test]
