@@ -14,7 +14,7 @@ pub type Key = u64;
 /// Absent keys have the value 0.
 pub type Value = u64;
 
-/// What an operation does with one or two keys.
+/// Effect of an operation on one or two keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Read(Key),
@@ -54,7 +54,7 @@ impl Placement {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation(Arc<[Action]>);
 
-/// What one shard does for an operation.
+/// Share of one shard in an operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
     pub answer: Answer,

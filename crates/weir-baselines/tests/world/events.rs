@@ -169,7 +169,7 @@ impl<P: Checked> World<P> {
         }
     }
 
-    /// Nobody gets the answers to transactions that the client has in flight.
+    /// The answers to transactions that the client has in flight are lost.
     fn replace_client(&mut self, id: CoordinatorId) {
         let Some((_, left)) = self.clients.remove(&id) else { return };
         let next = self.next_client;

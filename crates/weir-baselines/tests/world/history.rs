@@ -1,4 +1,4 @@
-//! What clients were told and what shards have executed, and the checks of both (docs/internals/ordered-baselines.md, invariants).
+//! Answers to clients and executions of shards, and the checks of both (docs/internals/ordered-baselines.md, invariants).
 
 use std::collections::{BTreeMap, BTreeSet};
 

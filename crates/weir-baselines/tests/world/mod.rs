@@ -38,7 +38,7 @@ pub const FAULTS_MS: u64 = 2_000;
 /// Without faults, something must be answered in so long a time until everything is, and then all must come to rest.
 const ANSWER_MS: u64 = 4_000;
 
-/// What a comparator's shard has executed, in an order that has all accesses of a key in theirs.
+/// Executions of a comparator's shard, in an order that has all accesses of a key in theirs.
 pub trait Checked: Protocol {
     /// From the records of one of its replicas.
     fn history(id: ReplicaId, cluster: Cluster, records: &[RecordOf<Self>]) -> Vec<(TxnId, Operation)>;
@@ -197,7 +197,7 @@ impl<P: Checked> World<P> {
         if observed.is_empty() { P::history(id, self.cluster, disk) } else { observed.to_vec() }
     }
 
-    /// What a party takes for the time.
+    /// The time by a party's clock.
     fn time_of(&self, party: Party) -> u64 {
         self.now_ms + self.ahead_ms.get(&party).copied().unwrap_or(0)
     }

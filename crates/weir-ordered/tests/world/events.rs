@@ -239,7 +239,7 @@ impl World {
         self.send(party, leaving, &Fate::default());
     }
 
-    /// Nobody gets the answers to transactions that the client has in flight. A client with a new id begins the transactions that are left.
+    /// The answers to transactions that the client has in flight are lost. A client with a new id begins the transactions that are left.
     fn replace_client(&mut self, id: CoordinatorId) {
         let Some((_, left)) = self.clients.remove(&id) else { return };
         let next = self.next_client;

@@ -89,7 +89,7 @@ pub enum Entry {
     Proposed(Arc<Request>, Timestamp),
     /// The transaction has its turn: all with lower timestamps have had it.
     Final { txn: TxnId, at: Timestamp },
-    /// What the other participants of a coordinated transaction have read.
+    /// Reads of the other participants of a coordinated transaction.
     Reads { txn: TxnId, reads: Reads },
     /// Transactions that no participant will ask about, and whose clients have their answers.
     Forgotten(Vec<TxnId>),

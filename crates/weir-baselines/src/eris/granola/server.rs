@@ -45,7 +45,7 @@ pub struct Server<F> {
     /// Requests that wait until nothing is unresolved.
     waiting: BTreeMap<TxnId, Arc<Request>>,
     asked_ms: BTreeMap<TxnId, u64>,
-    /// What is sent once the entry is committed.
+    /// Messages that are sent once the entry is committed.
     held: BTreeMap<Index, Vec<(Party, Message)>>,
     /// Executed transactions whose answers wait for a lease.
     untold: Vec<TxnId>,

@@ -41,7 +41,7 @@ pub enum Phase {
     },
 }
 
-/// What an entry has made of transactions.
+/// Changes of transactions that an entry has made.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     pub executed: Vec<TxnId>,

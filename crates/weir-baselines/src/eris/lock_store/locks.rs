@@ -36,7 +36,7 @@ pub struct Locks {
     holders: BTreeMap<Key, Vec<(Age, Access)>>,
     held: BTreeMap<TxnId, (Age, Accesses)>,
     waiting: BTreeMap<Age, Waiter>,
-    /// Who waits for a key.
+    /// Transactions that wait for a key.
     waiters: BTreeMap<Key, BTreeSet<Age>>,
 }
 

@@ -33,7 +33,7 @@ pub struct Server<F> {
     locks: Locks,
     /// Attempts refused in this view, but for those in the state.
     refused: BTreeMap<TxnId, u32>,
-    /// What is sent once the entry is committed.
+    /// Messages that are sent once the entry is committed.
     held: BTreeMap<Index, Vec<(Party, Message)>>,
     /// Prepared transactions: when they were prepared here, or others were last asked about them.
     asked_ms: BTreeMap<TxnId, u64>,

@@ -180,7 +180,7 @@ impl<E: Clone, F: Faults> Vr<E, F> {
         self.commit
     }
 
-    /// What depends on the log up to that index leaves once the own records are durable up to the position.
+    /// Messages that depend on the log up to that index leave once the own records are durable up to the position.
     pub fn lsn_of(&self, index: Index) -> Lsn {
         let (lsn, from) = self.origin;
         lsn.plus(index.saturating_sub(from) as usize)
