@@ -24,10 +24,8 @@ enum Job<R> {
     Snapshot(Receiver<Option<R>>),
     /// A snapshot has been written, or has failed.
     HasSnapshot(Result<Option<u64>, LogError>),
-    /// Retry after a full disk.
-    LookForRoom,
-    /// Prepare the blocks that later writes need.
-    WriteAhead,
+    /// Look for room, and prepare the blocks that later writes need, as after every write.
+    LookAhead,
     /// Write notes on histories, with or without records.
     NoteDown,
 }
@@ -137,7 +135,7 @@ impl<R: Serialize + Send + 'static> WriterHere<R> {
         let wants_thread = writing.as_ref().is_some_and(|writing| writing.log.wants_write_ahead());
         drop(writing);
         if wants_thread {
-            desk.give(Job::WriteAhead);
+            desk.give(Job::LookAhead);
         } else if !desk.lock().jobs.is_empty() {
             desk.has_jobs.notify_one();
         }
@@ -219,7 +217,7 @@ impl<R: Serialize + Send + 'static> Writer<R> {
     }
 
     pub fn look_for_room(&self) {
-        self.desk.give(Job::LookForRoom);
+        self.desk.give(Job::LookAhead);
     }
 
     pub fn note_down(&self) {
@@ -343,8 +341,8 @@ impl<R: Serialize + Send + 'static> Writing<R> {
                     None => info!(log = %log.display(), "a snapshot is given up: the schema has changed"),
                 }
             }
-            // Both are done after every write.
-            Job::LookForRoom | Job::WriteAhead => {}
+            // It is done after every write.
+            Job::LookAhead => {}
             Job::NoteDown if self.records.is_empty() => self.log.note_down()?,
             // Notes are written with the records.
             Job::NoteDown => {}
