@@ -184,11 +184,9 @@ impl<F: Faults> Node<F> {
                 self.carry(now_ms, VecDeque::from([(from, to, message)]), out);
             }
             (OrderedMessage::Repeat { txn }, _) => self.answer_in_order_again(txn, out),
-            (OrderedMessage::HasExecuted { txn }, Sender::Shard(peer)) => {
-                if self.is_over(txn) {
-                    let executed = OrderedMessage::Executed { txn };
-                    out.ask(peer, Request::Ordered(Box::new(executed)), self.noted());
-                }
+            (OrderedMessage::HasExecuted { txn }, Sender::Shard(peer)) if self.is_over(txn) => {
+                let executed = OrderedMessage::Executed { txn };
+                out.ask(peer, Request::Ordered(Box::new(executed)), self.noted());
             }
             (OrderedMessage::Executed { txn }, Sender::Shard(peer)) => self.on_executed_at(peer, txn),
             _ => {}

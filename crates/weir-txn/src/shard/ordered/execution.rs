@@ -24,7 +24,6 @@ use crate::message::{
 use crate::shard::log::Record;
 use crate::shard::node::{Effects, Node, Target};
 use crate::shard::participant::Unsettled;
-use crate::storage::room::Room;
 
 /// An ordered call has no name by which it could be interrupted: its other participants execute it.
 pub(in crate::shard) const IN_ORDER: StatementId = (0, u64::MAX, 0);
@@ -248,7 +247,7 @@ impl<F: Faults> Node<F> {
         keep: bool,
     ) -> Result<Ran, Stop> {
         let statement = std::mem::replace(&mut self.statement, IN_ORDER);
-        let room = std::mem::replace(&mut self.storage.room, Room::default());
+        let room = std::mem::take(&mut self.storage.room);
         let met = self.starvation.met.take();
         let result = self.run(txn, call, role, timestamp, keep, Target::InPlace);
         (self.scratch.met, self.scratch.stopped_at) = (None, None);

@@ -33,7 +33,7 @@ pub struct Ahead {
 #[derive(Debug, Default)]
 pub struct Leftovers {
     _own: WriteSet,
-    _hidden: Vec<Box<Hidden>>,
+    _hidden: Vec<Hidden>,
     _history: Vec<Batch>,
 }
 
@@ -68,13 +68,15 @@ impl Ahead {
     }
 }
 
+/// Entries of one table that follow each other in a write set.
+type Slice<'a> = (TableId, &'a [Entry]);
+
+/// A table of a write set, by position, and one of its entries.
+type Place = (usize, usize);
+
 impl WriteSet {
     /// The entries from a place on, at most so many, and the next place; none: there are no more.
-    fn entries_from(
-        &self,
-        (table, at): (usize, usize),
-        most: usize,
-    ) -> (Option<(TableId, &[Entry])>, Option<(usize, usize)>) {
+    fn entries_from(&self, (table, at): Place, most: usize) -> (Option<Slice<'_>>, Option<Place>) {
         let Some((id, writes)) = self.tables.get(table) else { return (None, None) };
         let end = writes.entries.len().min(at.saturating_add(most));
         let next = if end < writes.entries.len() { (table, end) } else { (table + 1, 0) };
@@ -159,7 +161,8 @@ impl Storage {
         timestamp: Timestamp,
     ) -> (Position, Leftovers) {
         let Ahead { left, batch, tables, .. } = ahead;
-        let hidden = tables.iter().filter_map(|table| self.tables[*table].hidden.take()).collect();
+        let hidden =
+            tables.iter().filter_map(|table| self.tables[*table].hidden.take().map(|one| *one)).collect();
         self.history.append(batch);
         let shown = self.history.end();
         self.apply_entries(left, folded, timestamp);
