@@ -64,7 +64,6 @@ fn slow_disks_make_views_slow_and_no_more() {
 }
 
 #[test]
-#[ignore = "seed 14 breaks invariant 6: with one replica what is not durable yet counts as synchronized (docs/internals/ordered-calls.md, Left)"]
 fn groups_of_one_replica_keep_all_invariants() {
     run(0..20, |seed| Profile { replicas: 1, ..Profile::of_seed(seed) });
 }

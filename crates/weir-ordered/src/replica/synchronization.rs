@@ -18,9 +18,8 @@ impl<A: Application, F: Faults> Replica<A, F> {
         }
         self.synchronized_ms = Some(now_ms);
         if self.cluster.majority() == 1 {
-            // The learner alone is a majority.
-            self.synchronized = self.log().end();
-            self.execution.forget(self.synchronized);
+            // The learner alone is a majority, once its log is durable.
+            self.acknowledge(self.id, self.log().end(), out);
         }
         self.prepare(out);
         let (epoch, view) = (self.durable.epoch, self.durable.view);
@@ -125,12 +124,12 @@ impl<A: Application, F: Faults> Replica<A, F> {
         }
     }
 
-    /// Highest index that f followers have acknowledged; with the learner, whose log goes that far, they are a majority.
+    /// Highest index that f followers have acknowledged; with the learner, whose log goes that far, they are a majority. Without followers the
+    /// learner acknowledges to itself.
     fn acknowledged_by_majority(&self) -> Index {
         let mut acknowledged: Vec<_> = self.acknowledged.values().copied().collect();
         acknowledged.sort_unstable_by(|a, b| b.cmp(a));
-        let followers = self.cluster.majority() - 1;
-        followers.checked_sub(1).and_then(|last| acknowledged.get(last)).copied().unwrap_or(0)
+        acknowledged.get(self.cluster.majority().saturating_sub(2)).copied().unwrap_or(0)
     }
 
     pub(super) fn on_sync_commit(&mut self, view: View, index: Index) {
