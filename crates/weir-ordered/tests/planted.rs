@@ -11,7 +11,7 @@ use crate::world::profile::Profile;
 const SAFETY: [&str; 6] = ["1", "2", "3", "4", "5", "6"];
 
 /// Seeds that a bug may need until it is caught.
-const SEEDS: u64 = 3_000;
+const SEEDS: u64 = 1_000;
 
 /// Packets are late and lost, and replicas crash.
 fn hard() -> Profile {

@@ -138,16 +138,20 @@ impl<A: Application, F: Faults> Replica<A, F> {
         }
     }
 
-    /// The packet is logged in its turn.
+    /// The packet is logged in its turn. A decision that is known changes nothing: acting on it again would ask for the others again, and
+    /// each answer would do so, too.
     pub(super) fn on_found(&mut self, now_ms: u64, packet: Packet<A::Operation>, out: &mut EffectsOf<A>) {
         if !self.is_current(packet.stamp.epoch) {
             return;
         }
-        if !self.faults.forgets_undrops() && !self.knows_found(&packet) {
+        let is_new = !self.knows_found(&packet) && !self.faults.forgets_undrops();
+        if is_new {
             self.note(Record::Found(packet.stamp.slots().collect()));
         }
         self.on_packet(packet, out);
-        self.on_decided(now_ms, out);
+        if is_new {
+            self.on_decided(now_ms, out);
+        }
     }
 
     fn knows_found(&self, packet: &Packet<A::Operation>) -> bool {

@@ -45,6 +45,8 @@ const FAULTS_MS: u64 = 2_000;
 const ANSWER_MS: u64 = 2_500;
 /// Time without faults, after the last answer, in which all replicas become alike.
 const REST_MS: u64 = 1_000;
+/// More messages than any run needs. Parties that answer each other without end send more.
+const MESSAGES_MAX: u64 = 3_000_000;
 
 /// Result of a run of a world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -181,6 +183,10 @@ impl World {
             }
             if at_ms > self.answered_ms.max(FAULTS_MS) + ANSWER_MS.max(self.slow_ms()) {
                 return Err(self.not_live());
+            }
+            if self.counts.messages > MESSAGES_MAX {
+                let text = format!("{MESSAGES_MAX} messages, and no end");
+                return Err(Violation { invariant: "liveness", text });
             }
         }
         self.check_end()?;
