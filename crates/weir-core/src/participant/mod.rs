@@ -20,7 +20,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use map::TxnMap;
-pub use outcomes::{Outcome, OutcomeTable};
+pub use outcomes::{Outcome, OutcomeTable, OverOfRetired};
 pub use records::{Record, RecordLog};
 pub use transact::{Applied, Participates, Transactions};
 
@@ -357,8 +357,8 @@ impl<P: Payload> Participant<P> {
 
     /// Rejects everything of the coordinator from now on. It has no unfinished transactions, so its commits were settled.
     pub(crate) fn forget_coordinator(&mut self, coordinator: CoordinatorId) {
+        self.outcomes.retire(coordinator, self.readers.below(coordinator));
         self.readers.forget(coordinator);
-        self.outcomes.retire(coordinator);
         let of_it = self.committed.iter_mut().filter(|(txn, _)| txn.coordinator == coordinator);
         of_it.for_each(|(_, one)| *one.settled() = true);
     }

@@ -26,11 +26,22 @@ pub struct OutcomeTable<A> {
     of: BTreeMap<TxnId, Outcome<A>>,
     /// Coordinators that were silent for too long: nothing of theirs is accepted any more.
     retired: BTreeSet<CoordinatorId>,
+    /// What was over when coordinators were retired; none: it is not kept.
+    over: Option<BTreeMap<CoordinatorId, OverOfRetired>>,
+}
+
+/// Transactions of a coordinator that were over when it was retired.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OverOfRetired {
+    /// Its watermark.
+    below: u64,
+    /// Above the watermark: those that had outcomes.
+    above: BTreeSet<u64>,
 }
 
 impl<A> Default for OutcomeTable<A> {
     fn default() -> Self {
-        OutcomeTable { of: BTreeMap::new(), retired: BTreeSet::new() }
+        OutcomeTable { of: BTreeMap::new(), retired: BTreeSet::new(), over: None }
     }
 }
 
@@ -82,10 +93,32 @@ impl<A> OutcomeTable<A> {
         }
     }
 
-    /// Retires a coordinator.
-    pub fn retire(&mut self, coordinator: CoordinatorId) {
-        self.forget(TxnId { coordinator, sequence: 0 }..TxnId { coordinator, sequence: u64::MAX });
+    /// Retires a coordinator. `below`: its watermark.
+    pub fn retire(&mut self, coordinator: CoordinatorId, below: u64) {
+        let all = TxnId { coordinator, sequence: 0 }..TxnId { coordinator, sequence: u64::MAX };
+        if let Some(over) = &mut self.over {
+            let above = self.of.range(all.clone()).map(|(txn, _)| txn.sequence).collect();
+            over.insert(coordinator, OverOfRetired { below, above });
+        }
+        self.forget(all);
         self.retired.insert(coordinator);
+    }
+
+    /// Keeps, from now on and for good, which transactions of retired coordinators are over. `before`: those of an earlier start.
+    pub fn keep_over(&mut self, before: impl IntoIterator<Item = (CoordinatorId, OverOfRetired)>) {
+        self.over.get_or_insert_default().extend(before);
+    }
+
+    /// Returns whether the transaction has an outcome, or was over when its coordinator was retired.
+    pub fn is_over(&self, TxnId { coordinator, sequence }: TxnId) -> bool {
+        let was_over = |of: &OverOfRetired| sequence < of.below || of.above.contains(&sequence);
+        self.of.contains_key(&TxnId { coordinator, sequence })
+            || self.over.as_ref().and_then(|over| over.get(&coordinator)).is_some_and(was_over)
+    }
+
+    /// What was over when coordinators were retired, as far as it is kept.
+    pub fn over_of_retired(&self) -> impl Iterator<Item = (CoordinatorId, OverOfRetired)> {
+        self.over.iter().flatten().map(|(coordinator, over)| (*coordinator, over.clone()))
     }
 
     #[inline]
@@ -138,6 +171,25 @@ mod tests {
         assert_eq!(table.committed().count(), 10);
     }
 
+    /// What is over stays over, and what has not come may still come.
+    #[test]
+    fn what_was_over_of_a_retired_coordinator_is_kept_on_demand() {
+        let mut table = OutcomeTable::default();
+        table.commit(of(1, 5), 1, ());
+        table.retire(1, 3);
+        assert!(!table.is_over(of(1, 2)) && !table.is_over(of(1, 5)));
+        table.keep_over([]);
+        table.commit(of(2, 5), 1, ());
+        table.refuse(of(2, 7), ());
+        table.retire(2, 3);
+        let over: Vec<bool> = [2, 3, 5, 6, 7].map(|sequence| table.is_over(of(2, sequence))).into();
+        assert_eq!(over, [true, false, true, false, true]);
+        assert!(table.is_empty());
+        let mut restored = OutcomeTable::<()>::default();
+        restored.keep_over(table.over_of_retired());
+        assert!(restored.is_over(of(2, 5)) && !restored.is_over(of(2, 6)));
+    }
+
     #[test]
     fn a_retired_coordinator_leaves_its_name_alone() {
         let mut table = OutcomeTable::default();
@@ -145,7 +197,7 @@ mod tests {
             table.refuse(of(coordinator, 0), ());
             table.commit(of(coordinator, 7), 70, ());
         }
-        table.retire(2);
+        table.retire(2, 0);
         assert_eq!(table.iter().map(|(txn, _)| txn.coordinator).collect::<Vec<_>>(), [1, 1, 3, 3]);
         assert!(table.is_retired(2) && !table.is_retired(1));
     }

@@ -162,6 +162,7 @@ impl<F: Faults> Node<F> {
     }
 
     fn order_after(&mut self, replayed: &Replayed) {
+        self.participant.outcomes.keep_over([]);
         let start = self.participant.incarnation.max(1);
         let of = (self.shard, self.program.shards);
         self.ordering = Some(Box::new(Ordering::new(of, start, replayed)));

@@ -125,7 +125,7 @@ impl<F: Faults> Node<F> {
         let mut entered = std::mem::take(&mut ordering.entered);
         entered.retain(|txn, has_worked| match has_worked {
             true => self.open.contains_key(txn) || self.participant.prepared().contains_key(txn),
-            false => !self.is_over(*txn),
+            false => !self.is_over(*txn) && !self.participant.outcomes.is_retired(txn.coordinator),
         });
         if let Some(ordering) = &mut self.ordering {
             ordering.entered = entered;

@@ -271,14 +271,10 @@ impl<F: Faults> Node<F> {
         }
     }
 
-    /// Returns whether nothing of the transaction is to come here.
+    /// Returns whether nothing of the transaction is to come here. A call of a retired coordinator may come: it has its place in the order.
     pub(super) fn is_over(&self, txn: TxnId) -> bool {
-        let TxnId { coordinator, sequence } = txn;
         let of = &self.participant;
-        of.outcomes.get(txn).is_some()
-            || of.readers.is_below(coordinator, sequence)
-            || of.outcomes.is_retired(coordinator)
-                && self.ordering.as_ref().is_none_or(|ordering| ordering.next().is_none())
+        of.outcomes.is_over(txn) || of.readers.is_below(txn.coordinator, txn.sequence)
     }
 
     /// A call that a reader has seen at another shard and that is not executed here yet.

@@ -3,8 +3,8 @@
 //! All are in the shard's log. A crash keeps a prefix of it, so an operation whose execution is durable was delivered durably before.
 
 use serde::{Deserialize, Serialize};
-use weir_core::ids::TxnId;
-use weir_core::participant::Participates as _;
+use weir_core::ids::{CoordinatorId, TxnId};
+use weir_core::participant::{OverOfRetired, Participates as _};
 use weir_ordered::failure_coordinator;
 use weir_ordered::packet::Index;
 use weir_ordered::replica::RecordOf;
@@ -45,6 +45,8 @@ pub struct Whole {
     executed: Index,
     /// Calls that other participants may not have executed.
     unsettled: Vec<TxnId>,
+    /// Transactions that were over at this shard when their coordinators were retired.
+    over: Vec<(CoordinatorId, OverOfRetired)>,
 }
 
 /// What has been read of a log.
@@ -85,8 +87,9 @@ impl<F: Faults> Node<F> {
                 self.participant.note_unchanged(txn, Some(reply));
             }
             OrderedRecord::Snapshot(snapshot) => {
-                let (snapshot, Whole { replica, home, executed, unsettled }) = *snapshot;
+                let (snapshot, Whole { replica, home, executed, unsettled, over }) = *snapshot;
                 self.restore(snapshot)?;
+                self.participant.outcomes.keep_over(over);
                 let (replica, home) = (vec![replica], home.into_iter().collect());
                 self.replayed = Some(Box::new(Replayed { replica, home, executed }));
                 for txn in unsettled {
@@ -100,6 +103,7 @@ impl<F: Faults> Node<F> {
     }
 
     fn replayed(&mut self) -> &mut Replayed {
+        self.participant.outcomes.keep_over([]);
         self.replayed.get_or_insert_default()
     }
 
@@ -122,6 +126,7 @@ impl<F: Faults> Node<F> {
             home: ordering.home.as_ref().map(|home| home.coordinator.snapshot()),
             executed: ordering.replica.application().executed(),
             unsettled: in_order.map(|(txn, _)| *txn).collect(),
+            over: self.participant.outcomes.over_of_retired().collect(),
         };
         Record::Ordered(Box::new(OrderedRecord::Snapshot(Box::new((*snapshot, whole)))))
     }
