@@ -84,8 +84,10 @@ impl<F: Faults> Node<F> {
         }
         // The shard may never hear of its coordinator: then its silence is noticed, too.
         self.participant.readers.know(txn.coordinator);
+        // A shard that has restarted may come to the place of what it has prepared before.
+        let has_worked = self.participant.prepared().contains_key(&txn);
         let Some(ordering) = &mut self.ordering else { return };
-        ordering.entered.entry(txn).or_insert(false);
+        *ordering.entered.entry(txn).or_default() |= has_worked;
         if let Some(request) = ordering.entering.remove(&txn) {
             self.admit(request, out);
         }
