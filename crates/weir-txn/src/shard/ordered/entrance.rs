@@ -118,19 +118,21 @@ impl<F: Faults> Node<F> {
         late.into_iter().for_each(|(_, request)| self.refuse_entrance(request, out));
     }
 
-    /// Forgets those that have ended.
+    /// Forgets those that have ended, here or before they have entered: a repeated request may have been refused for its clock.
     pub(super) fn forget_entered(&mut self) {
         let Some(ordering) = &mut self.ordering else { return };
-        if ordering.entered.is_empty() {
+        if ordering.entered.is_empty() && ordering.entering.is_empty() {
             return;
         }
-        let mut entered = std::mem::take(&mut ordering.entered);
+        let (mut entered, mut entering) =
+            (std::mem::take(&mut ordering.entered), std::mem::take(&mut ordering.entering));
         entered.retain(|txn, has_worked| match has_worked {
             true => self.open.contains_key(txn) || self.participant.prepared().contains_key(txn),
             false => !self.is_over(*txn) && !self.participant.outcomes.is_retired(txn.coordinator),
         });
+        entering.retain(|txn, _| !self.is_over(*txn));
         if let Some(ordering) = &mut self.ordering {
-            ordering.entered = entered;
+            (ordering.entered, ordering.entering) = (entered, entering);
         }
     }
 
