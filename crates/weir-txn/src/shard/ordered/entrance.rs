@@ -13,9 +13,10 @@ use weir_ordered::message::{Message, Party};
 use weir_ordered::packet::{Part, Transaction};
 use weir_types::{SqlError, SqlState};
 
-use super::REGISTRATION;
+use super::{OrderedRecord, REGISTRATION};
 use crate::faults::Faults;
 use crate::message::{Begun, HOME, Operation, Ordered, OrderedMessage, Request, Work};
+use crate::shard::log::Record;
 use crate::shard::node::{Effects, Node};
 use crate::shard::open::{Open, StepResult};
 
@@ -87,6 +88,9 @@ impl<F: Faults> Node<F> {
         // A shard that has restarted may come to the place of what it has prepared before.
         let has_worked = self.participant.prepared().contains_key(&txn);
         let Some(ordering) = &mut self.ordering else { return };
+        if !ordering.entered.contains_key(&txn) {
+            self.participant.log.push(Record::Ordered(Box::new(OrderedRecord::Entered(txn))));
+        }
         *ordering.entered.entry(txn).or_default() |= has_worked;
         if let Some(request) = ordering.entering.remove(&txn) {
             self.admit(request, out);
@@ -126,13 +130,17 @@ impl<F: Faults> Node<F> {
         }
         let (mut entered, mut entering) =
             (std::mem::take(&mut ordering.entered), std::mem::take(&mut ordering.entering));
-        entered.retain(|txn, has_worked| match has_worked {
-            true => self.open.contains_key(txn) || self.participant.prepared().contains_key(txn),
-            false => !self.is_over(*txn) && !self.participant.outcomes.is_retired(txn.coordinator),
-        });
+        let has_left = |txn: &TxnId, has_worked: &mut bool| match has_worked {
+            true => !self.open.contains_key(txn) && !self.participant.prepared().contains_key(txn),
+            false => self.is_over(*txn) || self.participant.outcomes.is_retired(txn.coordinator),
+        };
+        let left: Vec<TxnId> = entered.extract_if(.., has_left).map(|(txn, _)| txn).collect();
         entering.retain(|txn, _| !self.is_over(*txn));
         if let Some(ordering) = &mut self.ordering {
             (ordering.entered, ordering.entering) = (entered, entering);
+        }
+        if !left.is_empty() {
+            self.participant.log.push(Record::Ordered(Box::new(OrderedRecord::Left(left))));
         }
     }
 

@@ -2,6 +2,8 @@
 //!
 //! All are in the shard's log. A crash keeps a prefix of it, so an operation whose execution is durable was delivered durably before.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use weir_core::ids::{CoordinatorId, TxnId};
 use weir_core::participant::{OverOfRetired, Participates as _};
@@ -33,6 +35,11 @@ pub enum OrderedRecord {
         txn: TxnId,
         reply: Box<Reply>,
     },
+    /// The turn of a transaction that runs under locks has come. Its place survives a restart: with another one, behind calls that its first
+    /// place holds up at other shards, all would wait for each other.
+    Entered(TxnId),
+    /// These have ended.
+    Left(Vec<TxnId>),
     /// Replaces all earlier records.
     Snapshot(Box<(Snapshot, Whole)>),
 }
@@ -47,6 +54,8 @@ pub struct Whole {
     unsettled: Vec<TxnId>,
     /// Transactions that were over at this shard when their coordinators were retired.
     over: Vec<(CoordinatorId, OverOfRetired)>,
+    /// Transactions under locks that have entered and not ended.
+    entered: Vec<TxnId>,
 }
 
 /// What has been read of a log.
@@ -55,6 +64,7 @@ pub(crate) struct Replayed {
     pub(super) replica: Vec<RecordOf<Deliveries>>,
     pub(super) home: Vec<failure_coordinator::Record<Operation>>,
     pub(super) executed: Index,
+    entered: BTreeSet<TxnId>,
 }
 
 impl<F: Faults> Node<F> {
@@ -86,12 +96,26 @@ impl<F: Faults> Node<F> {
                 self.replayed().executed = index;
                 self.participant.note_unchanged(txn, Some(reply));
             }
+            OrderedRecord::Entered(txn) => {
+                self.replayed().entered.insert(txn);
+            }
+            OrderedRecord::Left(txns) => {
+                let entered = &mut self.replayed().entered;
+                txns.iter().for_each(|txn| {
+                    entered.remove(txn);
+                });
+            }
             OrderedRecord::Snapshot(snapshot) => {
-                let (snapshot, Whole { replica, home, executed, unsettled, over }) = *snapshot;
+                let (snapshot, Whole { replica, home, executed, unsettled, over, entered }) = *snapshot;
                 self.restore(snapshot)?;
                 self.participant.outcomes.keep_over(over);
                 let (replica, home) = (vec![replica], home.into_iter().collect());
-                self.replayed = Some(Box::new(Replayed { replica, home, executed }));
+                self.replayed = Some(Box::new(Replayed {
+                    replica,
+                    home,
+                    executed,
+                    entered: entered.into_iter().collect(),
+                }));
                 for txn in unsettled {
                     if let Some(one) = self.participant.committed_mut().get_mut(&txn) {
                         one.is_in_order = true;
@@ -111,9 +135,14 @@ impl<F: Faults> Node<F> {
     pub(in crate::shard) fn order_again(&mut self) {
         let Some(replayed) = self.replayed.take() else { return };
         self.order_after(&replayed);
-        let in_doubt = self.participant.prepared().keys().copied().collect();
+        for txn in &replayed.entered {
+            self.participant.readers.know(txn.coordinator);
+        }
+        let prepared = self.participant.prepared();
         if let Some(ordering) = &mut self.ordering {
-            ordering.in_doubt = in_doubt;
+            ordering.in_doubt = prepared.keys().copied().collect();
+            ordering.entered =
+                replayed.entered.iter().map(|txn| (*txn, prepared.contains_key(txn))).collect();
         }
     }
 
@@ -127,6 +156,7 @@ impl<F: Faults> Node<F> {
             executed: ordering.replica.application().executed(),
             unsettled: in_order.map(|(txn, _)| *txn).collect(),
             over: self.participant.outcomes.over_of_retired().collect(),
+            entered: ordering.entered.keys().copied().collect(),
         };
         Record::Ordered(Box::new(OrderedRecord::Snapshot(Box::new((*snapshot, whole)))))
     }
