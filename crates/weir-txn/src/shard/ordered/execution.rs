@@ -264,9 +264,13 @@ impl<F: Faults> Node<F> {
         }
     }
 
+    /// Answers a coordinator that asks again: as the first time, or that it is retired. Its call may be executed all the same.
     pub(super) fn answer_in_order_again(&mut self, txn: TxnId, out: &mut Effects) {
-        let outcome = self.participant.outcomes.get(txn);
-        if let Some(reply) = outcome.and_then(|outcome| outcome.answer.as_deref()).cloned() {
+        let outcomes = &self.participant.outcomes;
+        let answer = outcomes.get(txn).and_then(|outcome| outcome.answer.as_deref()).cloned();
+        let is_retired = outcomes.is_retired(txn.coordinator);
+        let retired = Reply::Retired { txn, shard: self.shard };
+        if let Some(reply) = answer.or_else(|| is_retired.then_some(retired)) {
             self.reply(txn, reply.spoken(), out);
         }
     }
