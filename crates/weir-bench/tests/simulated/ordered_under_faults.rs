@@ -380,7 +380,7 @@ impl Script for Clients<'_> {
 fn all_is_strictly_serializable() {
     let store = Store::open();
     let mut all = Told::default();
-    for seed in world::seeds(0..32) {
+    for seed in world::seeds(0..100) {
         let (report, told) = store.run(Setup { calls: 300, ..Setup::new(seed) });
         let Told { ordered, locked, serialization_failures, .. } = told;
         println!(

@@ -100,9 +100,7 @@ impl Description {
             let error = unfit("its plan is another application's");
             return Err(CompileError { span: Span::default(), error });
         }
-        let mut program = Program::compile_open(&application, &self.plan, shards, self.began, upon)?;
-        // Servers run all of them under locks until the world of ordered calls holds (docs/internals/ordered-calls.md, "Left").
-        program.is_ordered = false;
+        let program = Program::compile_open(&application, &self.plan, shards, self.began, upon)?;
         Ok(program.with_description(application, Arc::new(self)))
     }
 }

@@ -626,7 +626,7 @@ impl Interactive {
             return self.fail_for_good(gave_up(), out);
         }
         match &mut self.phase {
-            Phase::Parts { call, .. } if call.callee.reads().is_some() => self.end_statement(out),
+            Phase::Parts { call, .. } if has_no_last(call) => self.end_statement(out),
             Phase::Parts { call, participants, answers, .. } => {
                 let (call, participants) = (call.clone(), participants.clone());
                 self.phase = Phase::Last { call, participants, answers: std::mem::take(answers) };
@@ -691,10 +691,16 @@ impl Interactive {
     }
 }
 
-/// Participants that are asked at the same time: all but the last, which is sent their answers. The reads of a query have no answers.
+/// Returns whether no participant needs the answers of the others. A transaction that enters has its place at all shards at once, so all must
+/// hear of its end.
+fn has_no_last(call: &Call) -> bool {
+    call.callee.reads().is_some() || matches!(call.callee, Callee::Enter)
+}
+
+/// Participants that are asked at the same time: all, or all but the last, which is sent their answers.
 fn asked_first<'p>(call: &Call, participants: &'p [ShardId]) -> &'p [ShardId] {
     let (_, others) = participants.split_last().expect("a statement has a participant");
-    if call.callee.reads().is_some() { participants } else { others }
+    if has_no_last(call) { participants } else { others }
 }
 
 fn is_ending(phase: &Phase) -> bool {
