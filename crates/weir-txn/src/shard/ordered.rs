@@ -238,6 +238,7 @@ impl<F: Faults> Node<F> {
             self.post(sender, effects, &mut own, out);
         }
         self.carry(now_ms, own, out);
+        self.know_who_waits();
         self.ask_who_has_executed(out);
     }
 

@@ -83,8 +83,6 @@ impl<F: Faults> Node<F> {
         if self.is_over(txn) || self.participant.outcomes.is_retired(txn.coordinator) {
             return;
         }
-        // The shard may never hear of its coordinator: then its silence is noticed, too.
-        self.participant.readers.know(txn.coordinator);
         // A shard that has restarted may come to the place of what it has prepared before.
         let has_worked = self.participant.prepared().contains_key(&txn);
         let Some(ordering) = &mut self.ordering else { return };
@@ -106,6 +104,19 @@ impl<F: Faults> Node<F> {
         let mut open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, self.shard, begun.age));
         open.has_entered = true;
         self.worked(txn, open, (work.number, Ok(StepResult::default())), out);
+    }
+
+    /// Notices the silence of coordinators whose operations wait for their turn, though the shard may never have heard of them. Were it only
+    /// noticed at their turn, each dead one would hold up all behind it for that time.
+    pub(super) fn know_who_waits(&mut self) {
+        let Some(ordering) = &self.ordering else { return };
+        let of = &mut self.participant;
+        let waiting = ordering.replica.application().pending().chain(ordering.entered.keys().copied());
+        for TxnId { coordinator, .. } in waiting {
+            if !of.outcomes.is_retired(coordinator) {
+                of.readers.know(coordinator);
+            }
+        }
     }
 
     fn refuse_entrance(&mut self, request: Request, out: &mut Effects) {

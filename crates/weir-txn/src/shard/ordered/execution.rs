@@ -49,6 +49,11 @@ impl Deliveries {
         self.pending.first_key_value().map(|(index, operation)| (*index, operation.clone()))
     }
 
+    /// Transactions whose operations are not executed yet.
+    pub(super) fn pending(&self) -> impl Iterator<Item = TxnId> {
+        self.pending.values().map(|operation| operation.txn)
+    }
+
     /// The operation at that index is executed.
     fn pass(&mut self, index: Index) {
         assert!(index > self.executed, "operations are executed in order");

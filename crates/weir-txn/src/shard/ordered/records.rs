@@ -135,9 +135,6 @@ impl<F: Faults> Node<F> {
     pub(in crate::shard) fn order_again(&mut self) {
         let Some(replayed) = self.replayed.take() else { return };
         self.order_after(&replayed);
-        for txn in &replayed.entered {
-            self.participant.readers.know(txn.coordinator);
-        }
         let prepared = self.participant.prepared();
         if let Some(ordering) = &mut self.ordering {
             ordering.in_doubt = prepared.keys().copied().collect();
