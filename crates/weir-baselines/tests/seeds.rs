@@ -6,6 +6,7 @@ use weir_baselines::eris::faults::NoFaults;
 use weir_baselines::eris::granola::Granola;
 use weir_baselines::eris::lock_store::LockStore;
 use weir_baselines::eris::ordered::Ordered;
+use weir_baselines::eris::tapir::Tapir;
 
 use crate::world::profile::Profile;
 use crate::world::{Checked, Counts, World};
@@ -66,6 +67,11 @@ fn seeds_of_granola_hold() {
 #[test]
 fn granola_is_serializable_whatever_clocks_say() {
     run(Granola { faults: NoFaults }, 0..40, |seed| Profile { skew_ms: 100, ..Profile::of_seed(seed) });
+}
+
+#[test]
+fn seeds_of_tapir_hold() {
+    hold(Tapir { faults: NoFaults }, |profile| profile);
 }
 
 #[test]
