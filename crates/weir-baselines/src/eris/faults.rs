@@ -24,6 +24,8 @@ faults! {
     votes_early,
     /// TAPIR: the client takes the votes of a majority for those of a fast quorum.
     fast_path_by_majority,
+    /// TAPIR: the client proposes a refusal although votes that are missing could make a fast quorum.
+    refuses_beside_fast_quorum,
     /// TAPIR: votes of different views count together.
     mixes_record_views,
     /// TAPIR: a replica validates against committed transactions only.

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use weir_core::ids::{CoordinatorId, ShardId, TxnId};
 use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::message::Party;
+use weir_ordered::packet::View;
 
 use super::super::faults::Faults;
 use super::super::machine::{self, Completed, Effects};
 use super::super::operation::{Action, Key, Operation, Placement, Value};
 use super::super::retry::{Resend, pause_ms};
 use super::tally::{Quorums, Tally};
-use super::{AttemptId, COUNTER_BITS, Message, Request, Timestamp, Vote};
+use super::{AttemptId, COUNTER_BITS, Message, Request, Timestamp, Verdict, Vote};
 
 /// The client waits for a fast quorum this part of an interval between repetitions, and then takes the slow path.
 const FAST_PARTS: u64 = 5;
@@ -57,7 +58,7 @@ enum Phase<F> {
         sent_ms: u64,
         tallies: BTreeMap<ShardId, Tally<F>>,
         /// Shards that are asked to accept a verdict, with the view.
-        proposed: BTreeMap<ShardId, (u64, super::Verdict)>,
+        proposed: BTreeMap<ShardId, (View, Verdict)>,
     },
     /// Committed, and answered once the clock has reached the timestamp.
     Waiting { request: Arc<Request> },
@@ -126,12 +127,14 @@ impl<F: Faults> Client<F> {
         }
     }
 
-    /// Asks one replica of each shard for what is missing, and another one the next time.
+    /// Asks one replica of each shard for what is missing, and another one the next time: one that is behind has old values until it hears of
+    /// the new ones.
     fn send_reads(&mut self, sequence: u64, out: &mut Out) {
         let id = self.id;
         let Some(in_flight) = self.in_flight.get_mut(&sequence) else { return };
         let Phase::Reading { values, rounds } = &mut in_flight.phase else { return };
-        let number = (id + sequence + *rounds) % u64::from(self.cluster.replicas);
+        let number =
+            (id + sequence + u64::from(in_flight.attempt) + *rounds) % u64::from(self.cluster.replicas);
         *rounds += 1;
         let mut missing: BTreeMap<ShardId, Vec<Key>> = BTreeMap::new();
         for key in keys_read(&in_flight.operation).into_iter().filter(|key| !values.contains_key(key)) {
@@ -355,10 +358,9 @@ impl<F: Faults> Client<F> {
                     for replica in self.cluster.group(*shard) {
                         out.send(Party::Replica(replica), Message::Prepare(request.clone()));
                     }
-                    if let Some(proposal) =
-                        proposed.get(shard).filter(|(view, _)| Some(*view) == tally.view())
-                    {
-                        send_finalize(self.cluster, *shard, request, *proposal, out);
+                    match proposed.get(shard).filter(|(view, _)| Some(*view) == tally.view()) {
+                        Some(proposal) => send_finalize(self.cluster, *shard, request, *proposal, out),
+                        None => send_query(self.cluster, *shard, request, tally.unclear(), out),
                     }
                 }
             }
@@ -385,11 +387,26 @@ impl<F: Faults> Client<F> {
     }
 }
 
+/// Asks for a view change if votes decide nothing, and no verdict may be proposed.
+fn send_query(
+    cluster: Cluster,
+    shard: ShardId,
+    request: &Arc<Request>,
+    unclear_in: Option<View>,
+    out: &mut Out,
+) {
+    if unclear_in.is_some() {
+        for replica in cluster.group(shard) {
+            out.send(Party::Replica(replica), Message::Query { request: request.clone(), unclear_in });
+        }
+    }
+}
+
 fn send_finalize(
     cluster: Cluster,
     shard: ShardId,
     request: &Arc<Request>,
-    (view, verdict): (u64, super::Verdict),
+    (view, verdict): (View, Verdict),
     out: &mut Out,
 ) {
     for replica in cluster.group(shard) {

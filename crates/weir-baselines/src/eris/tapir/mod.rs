@@ -124,7 +124,8 @@ pub enum Message {
     },
     /// Client to replicas: the floor of its transactions.
     Floor(u64),
-    /// Backup coordinator to all replicas of all participants. `unclear_in`: their votes of that view decide nothing, so a view change must.
+    /// Backup coordinator to all replicas of undecided participants. `unclear_in`: their votes of that view decide nothing, so a view change
+    /// must; a client asks for that, too.
     Query {
         request: Arc<Request>,
         unclear_in: Option<View>,

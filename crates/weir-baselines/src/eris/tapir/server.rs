@@ -184,6 +184,9 @@ impl<F: Faults> machine::Server for Server<F> {
             (Party::Client(_), Message::Decide { request, commits }) => {
                 self.on_decide(from, &request, commits, out);
             }
+            (Party::Client(_), Message::Query { request, unclear_in }) => {
+                self.on_query(now_ms, from, &request, unclear_in, out);
+            }
             (Party::Client(client), Message::Floor(floor)) => self.on_floor(client, floor),
             (Party::Replica(id), message) => self.on_message_of_replica(now_ms, id, message, out),
             _ => {}

@@ -108,12 +108,14 @@ impl<F: Faults> Tally<F> {
         if voted < self.quorums.majority() || self.current().any(|vote| vote.is_final) {
             return None;
         }
+        let is_fast_possible = prepared + missing >= self.quorums.fast();
         if prepared >= self.quorums.majority() {
-            return (is_late || prepared + missing < self.quorums.fast())
-                .then_some((view, Verdict::Prepared));
+            return (is_late || !is_fast_possible).then_some((view, Verdict::Prepared));
         }
+        // Replicas that have not voted yet must not make a fast quorum beside a refusal: backup coordinators count that.
+        let may_refuse = !is_fast_possible || is_late && self.faults.refuses_beside_fast_quorum();
         let refused = Verdict::Refused { retry_above: self.retry_above() };
-        (is_late || missing == 0).then_some((view, refused))
+        (may_refuse && (is_late || missing == 0)).then_some((view, refused))
     }
 
     /// A timestamp above which all that have refused would have prepared it.
