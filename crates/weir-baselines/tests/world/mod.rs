@@ -32,6 +32,7 @@ use strict::{Violation, violation};
 
 pub type MessageOf<P> = <<P as Protocol>::Server as Server>::Message;
 pub type RecordOf<P> = <<P as Protocol>::Server as Server>::Record;
+type HostOf<P> = Host<<P as Protocol>::Server, RecordOf<P>, MessageOf<P>>;
 
 /// Interval of all timers.
 const TICK_MS: u64 = 5;
@@ -87,7 +88,7 @@ pub struct World<P: Checked> {
     is_remote: bool,
     /// How far the clock of each party that is no client is ahead.
     ahead_ms: BTreeMap<Party, u64>,
-    servers: BTreeMap<Party, Host<P::Server, RecordOf<P>, MessageOf<P>>>,
+    servers: BTreeMap<Party, HostOf<P>>,
     /// With the number of transactions that each has yet to begin.
     clients: BTreeMap<CoordinatorId, (P::Client, u32)>,
     next_client: CoordinatorId,
