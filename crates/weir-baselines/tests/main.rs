@@ -13,4 +13,5 @@ mod nt_ur;
 mod ordered;
 mod planted;
 mod seeds;
+mod tapir;
 mod world;

@@ -1,9 +1,11 @@
 //! Bugs that the checks must catch: each in a world that is hard where the bug is.
 
-use weir_baselines::eris::faults::PlantedBugs;
+use weir_baselines::eris::faults::{NoFaults, PlantedBugs};
 use weir_baselines::eris::granola::Granola;
 use weir_baselines::eris::lock_store::LockStore;
+use weir_baselines::eris::tapir::Tapir;
 
+use crate::seeds::run;
 use crate::world::profile::Profile;
 use crate::world::{Checked, World};
 
@@ -62,4 +64,35 @@ bugs! {
     ignores_leases: Profile { skew_ms: 100, ..islands() };
     executes_before_votes: Profile::calm();
     votes_early: ragged();
+}
+
+/// Clients die, and much of what they have sent is lost.
+fn clientless() -> Profile {
+    Profile { lost: 250, client_crash_ms: 40, clients: 6, keys: 4, ..Profile::hard() }
+}
+
+/// Many clients write the same keys.
+fn crowded() -> Profile {
+    Profile { clients: 5, keys: 4, ..Profile::hard() }
+}
+
+bugs! {
+    Tapir:
+    fast_path_by_majority: clientless();
+    refuses_beside_fast_quorum: Profile { replicas: 5, ..clientless() };
+    mixes_record_views: clientless();
+    ignores_prepared: Profile::calm();
+    skips_read_validation: Profile::calm();
+    forgets_committed_reads: crowded();
+    merges_without_results: clientless();
+    votes_before_record: Profile { disk_ms: 40, ..leaderless() };
+    aborts_alone: Profile::hard();
+}
+
+/// Without bugs these worlds hold, so it is the bug that is caught in each.
+#[test]
+fn worlds_of_tapir_s_bugs_hold_without_them() {
+    for profile in [crowded(), Profile { disk_ms: 40, ..leaderless() }, clientless()] {
+        run(Tapir { faults: NoFaults }, 0..3, |_| profile);
+    }
 }

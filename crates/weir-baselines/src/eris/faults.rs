@@ -22,4 +22,22 @@ faults! {
     executes_before_votes,
     /// Granola: a vote leaves before the proposal is replicated.
     votes_early,
+    /// TAPIR: the client takes the votes of a majority for those of a fast quorum.
+    fast_path_by_majority,
+    /// TAPIR: the client proposes a refusal although votes that are missing could make a fast quorum.
+    refuses_beside_fast_quorum,
+    /// TAPIR: votes of different views count together.
+    mixes_record_views,
+    /// TAPIR: a replica validates against committed transactions only.
+    ignores_prepared,
+    /// TAPIR: what a transaction has read may be replaced before it is prepared.
+    skips_read_validation,
+    /// TAPIR: a write may have a timestamp below that of a committed read of what it replaces.
+    forgets_committed_reads,
+    /// TAPIR: the merged record of a view change drops verdicts that a fast quorum may have decided.
+    merges_without_results,
+    /// TAPIR: a vote leaves before its record is durable.
+    votes_before_record,
+    /// TAPIR: a backup coordinator aborts without asking anybody.
+    aborts_alone,
 }

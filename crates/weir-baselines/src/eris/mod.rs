@@ -6,6 +6,8 @@
 //! |---|---|---|
 //! | `nt-ur` | none | none |
 //! | `lock-store` | two-phase commit, strict two-phase locking | Viewstamped Replication |
+//! | `granola` | timestamps on which participants vote | Viewstamped Replication |
+//! | `tapir` | optimistic, by timestamps of clients | Inconsistent Replication |
 
 pub mod faults;
 pub mod granola;
@@ -15,5 +17,7 @@ pub mod machine;
 pub mod nt_ur;
 pub mod operation;
 pub mod ordered;
+pub mod retry;
+pub mod tapir;
 pub mod vr;
 pub mod workload;

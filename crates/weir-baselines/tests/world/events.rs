@@ -144,8 +144,8 @@ impl<P: Checked> World<P> {
                 if let Some(completed) = completed {
                     self.counts.answered += 1;
                     self.counts.aborts += u64::from(completed.aborts);
-                    self.answered_ms = now_ms;
-                    self.history.complete(now_ms, completed);
+                    self.answered_ms = self.now_ms;
+                    self.history.complete(self.now_ms, completed);
                 }
             }
             _ => {
@@ -188,12 +188,12 @@ impl<P: Checked> World<P> {
             return;
         }
         let operation = self.operation();
-        let now_ms = self.now_ms;
+        let client_ms = self.time_of(Party::Client(id));
         let mut begun = None;
-        self.step_client(id, |client, out| begun = Some(client.begin(now_ms, operation.clone(), out)));
+        self.step_client(id, |client, out| begun = Some(client.begin(client_ms, operation.clone(), out)));
         if let Some(txn) = begun {
-            self.history.begin(now_ms, txn);
-            self.answered_ms = now_ms;
+            self.history.begin(self.now_ms, txn);
+            self.answered_ms = self.now_ms;
         }
         let Some((_, left)) = self.clients.get_mut(&id) else { return };
         *left -= 1;

@@ -3,6 +3,8 @@
 
 mod events;
 mod history;
+#[path = "../../../weir-ordered/tests/world/host.rs"]
+#[allow(dead_code, reason = "the world of ordered transactions uses all of it")]
 mod host;
 pub mod profile;
 #[path = "../../../weir-ordered/tests/world/registers.rs"]
@@ -30,6 +32,7 @@ use strict::{Violation, violation};
 
 pub type MessageOf<P> = <<P as Protocol>::Server as Server>::Message;
 pub type RecordOf<P> = <<P as Protocol>::Server as Server>::Record;
+type HostOf<P> = Host<<P as Protocol>::Server, RecordOf<P>, MessageOf<P>>;
 
 /// Interval of all timers.
 const TICK_MS: u64 = 5;
@@ -83,9 +86,9 @@ pub struct World<P: Checked> {
     island: BTreeSet<ReplicaId>,
     /// Whether clients do not reach the island, either.
     is_remote: bool,
-    /// How far the clock of each server is ahead.
+    /// How far the clock of each party that is no client is ahead.
     ahead_ms: BTreeMap<Party, u64>,
-    servers: BTreeMap<Party, Host<P::Server>>,
+    servers: BTreeMap<Party, HostOf<P>>,
     /// With the number of transactions that each has yet to begin.
     clients: BTreeMap<CoordinatorId, (P::Client, u32)>,
     next_client: CoordinatorId,
@@ -106,8 +109,8 @@ impl<P: Checked> World<P> {
             truncate_entries: u64::MAX / 8,
         };
         let cluster = Cluster { replicas: protocol.replicas(cluster), ..cluster };
-        let server = |id| (Party::Replica(id), Host::new(protocol.server(0, id, cluster, 1, &[])));
-        let service = |party| Some((party, Host::new(protocol.service(0, party, cluster, &[])?)));
+        let server = |id| (Party::Replica(id), Host::new(protocol.server(0, id, cluster, 1, &[]), None));
+        let service = |party| Some((party, Host::new(protocol.service(0, party, cluster, &[])?, None)));
         let services = protocol.services(cluster).into_iter().filter_map(service);
         let client = |id| (id, (protocol.client(id, cluster), profile.transactions));
         let mut world = World {
@@ -179,7 +182,7 @@ impl<P: Checked> World<P> {
             for id in self.cluster.group(shard) {
                 let host = &self.servers[&Party::Replica(id)];
                 let Some(server) = &host.machine else { continue };
-                let history = self.history_of(id, host.disk());
+                let history = self.history_of(id, host.durable());
                 if of_shard.as_ref().is_some_and(|before| !self.history.is_same(before, &history)) {
                     return violation("6", format!("{id:?} has executed something else than its peers"));
                 }
@@ -199,7 +202,12 @@ impl<P: Checked> World<P> {
 
     /// The time by a party's clock.
     fn time_of(&self, party: Party) -> u64 {
-        self.now_ms + self.ahead_ms.get(&party).copied().unwrap_or(0)
+        let ahead_ms = match party {
+            // Clients come and go, so their clocks follow from their names.
+            Party::Client(id) => id.wrapping_mul(37) % (self.profile.skew_ms + 1),
+            _ => self.ahead_ms.get(&party).copied().unwrap_or(0),
+        };
+        self.now_ms + ahead_ms
     }
 
     fn step_server(&mut self, party: Party, step: impl FnOnce(&mut P::Server, &mut Effects<MessageOf<P>>)) {

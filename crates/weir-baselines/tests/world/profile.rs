@@ -27,7 +27,7 @@ pub struct Profile {
     pub down_ms: u64,
     /// Longest time that a disk takes.
     pub disk_ms: u64,
-    /// Largest difference between the clocks of servers.
+    /// Largest difference between clocks.
     pub skew_ms: u64,
 }
 

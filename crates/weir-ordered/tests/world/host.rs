@@ -1,13 +1,12 @@
-//! A process with a disk: what it has noted, what is durable of that, and the messages that wait for it.
+//! A process with a disk: what it has noted, what is durable of that, and the messages that wait for it. The world of comparators uses it, too.
 
 use weir_core::lsn::{HeldMessages, Lsn, Outgoing};
 use weir_ordered::message::Party;
 
 use crate::chance::Chance;
-use crate::world::Msg;
 
 /// A machine, its disk, and its messages that wait for the disk.
-pub struct Host<M, R> {
+pub struct Host<M, R, G> {
     /// None: it is down.
     pub machine: Option<M>,
     /// How often it has started. Events of an earlier start mean nothing.
@@ -16,13 +15,13 @@ pub struct Host<M, R> {
     /// How many records were on the disk at the start, and how many it has forgotten since then.
     base: usize,
     forgotten: usize,
-    /// Whether a restart needs no record before that one.
-    is_complete: fn(&R) -> bool,
-    held: HeldMessages<(Party, Msg)>,
+    /// Whether a restart needs no record before that one. None: it needs all.
+    is_complete: Option<fn(&R) -> bool>,
+    held: HeldMessages<(Party, G)>,
 }
 
-impl<M, R> Host<M, R> {
-    pub fn new(machine: M, is_complete: fn(&R) -> bool) -> Self {
+impl<M, R, G> Host<M, R, G> {
+    pub fn new(machine: M, is_complete: Option<fn(&R) -> bool>) -> Self {
         let machine = Some(machine);
         Host {
             machine,
@@ -40,6 +39,10 @@ impl<M, R> Host<M, R> {
         &self.disk[..self.length(self.held.durable())]
     }
 
+    pub fn is_durable(&self) -> bool {
+        self.held.is_durable()
+    }
+
     /// Length of the disk at that position.
     fn length(&self, position: Lsn) -> usize {
         self.base + position.0 as usize - self.forgotten
@@ -47,7 +50,8 @@ impl<M, R> Host<M, R> {
 
     /// Forgets what a restart does not need.
     fn compact(&mut self) {
-        let last = self.durable().iter().rposition(self.is_complete).unwrap_or(0);
+        let Some(is_complete) = self.is_complete else { return };
+        let last = self.durable().iter().rposition(is_complete).unwrap_or(0);
         self.disk.drain(..last);
         self.forgotten += last;
     }
@@ -57,8 +61,8 @@ impl<M, R> Host<M, R> {
     pub fn take(
         &mut self,
         records: Vec<R>,
-        messages: Vec<Outgoing<Party, Msg>>,
-    ) -> (Vec<(Party, Msg)>, Option<Lsn>) {
+        messages: Vec<Outgoing<Party, G>>,
+    ) -> (Vec<(Party, G)>, Option<Lsn>) {
         let writes = !records.is_empty();
         self.held.note(records.len());
         self.disk.extend(records);
@@ -69,7 +73,7 @@ impl<M, R> Host<M, R> {
     }
 
     /// The disk has written everything up to that position.
-    pub fn on_durable(&mut self, start: u64, up_to: Lsn) -> Vec<(Party, Msg)> {
+    pub fn on_durable(&mut self, start: u64, up_to: Lsn) -> Vec<(Party, G)> {
         if start != self.start || self.machine.is_none() || up_to <= self.held.durable() {
             return Vec::new();
         }

@@ -2,6 +2,7 @@
 
 pub mod checks;
 mod events;
+#[allow(dead_code, reason = "the world of comparators uses all of it")]
 mod host;
 mod network;
 pub mod profile;
@@ -33,9 +34,9 @@ pub type Msg = Message<Change, Values, Snapshot>;
 pub type Out = Effects<Change, Values, Snapshot>;
 pub type SimReplica = Replica<Registers, PlantedBugs>;
 pub type SimClient = Client<Change, Values, ClientBugs>;
-type ReplicaHost = Host<SimReplica, RecordOf<Registers>>;
+type ReplicaHost = Host<SimReplica, RecordOf<Registers>, Msg>;
 pub type SimCoordinator = FailureCoordinator<Change, CoordinatorBugs>;
-type CoordinatorHost = Host<SimCoordinator, failure_coordinator::Record<Change>>;
+type CoordinatorHost = Host<SimCoordinator, failure_coordinator::Record<Change>, Msg>;
 
 /// Interval of all timers.
 const TICK_MS: u64 = 5;
@@ -139,7 +140,7 @@ impl World {
         };
         let replica = |id: ReplicaId| {
             let replica = Replica::new(0, id, cluster, profile.bugs, Registers::new(id.shard), (1, &[]));
-            (id, Host::new(replica, Record::is_complete))
+            (id, Host::new(replica, Some(Record::is_complete)))
         };
         let client = |id| (id, (Client::new(id, cluster, profile.client_bugs), profile.transactions));
         let mut world = World {
@@ -153,7 +154,7 @@ impl World {
             replicas: cluster.all_replicas().map(replica).collect(),
             coordinator: Host::new(
                 FailureCoordinator::new(0, cluster, profile.coordinator_bugs, &[]),
-                failure_coordinator::Record::is_complete,
+                Some(failure_coordinator::Record::is_complete),
             ),
             sequencers: BTreeMap::new(),
             next_sequencer: 1,

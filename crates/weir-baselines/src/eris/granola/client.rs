@@ -10,10 +10,8 @@ use weir_ordered::packet::View;
 
 use super::super::machine::{self, Completed, Effects};
 use super::super::operation::{Answer, Operation, Placement};
+use super::super::retry::Resend;
 use super::{Message, Request};
-
-/// The longest time between two sendings, in intervals of other messages.
-const RESEND_INTERVALS_MAX: u64 = 8;
 
 /// A client.
 #[derive(Clone, Debug)]
@@ -32,8 +30,7 @@ struct InFlight {
     request: Arc<Request>,
     participants: Vec<ShardId>,
     answers: BTreeMap<ShardId, Answer>,
-    due_ms: u64,
-    interval_ms: u64,
+    resend: Resend,
 }
 
 impl InFlight {
@@ -99,9 +96,8 @@ impl machine::Client for Client {
         for shard in &participants {
             out.send(self.leader(*shard), Message::Request(request.clone()));
         }
-        let interval_ms = self.cluster.timeouts.resend_ms;
-        let due_ms = now_ms + interval_ms;
-        let in_flight = InFlight { request, participants, answers: BTreeMap::new(), due_ms, interval_ms };
+        let resend = Resend::sent(now_ms, self.cluster.timeouts.resend_ms);
+        let in_flight = InFlight { request, participants, answers: BTreeMap::new(), resend };
         self.in_flight.insert(txn.sequence, in_flight);
         txn
     }
@@ -118,9 +114,10 @@ impl machine::Client for Client {
 
     fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
         let resend_ms = self.cluster.timeouts.resend_ms;
-        for in_flight in self.in_flight.values_mut().filter(|each| now_ms >= each.due_ms) {
-            in_flight.interval_ms = (2 * in_flight.interval_ms).min(RESEND_INTERVALS_MAX * resend_ms);
-            in_flight.due_ms = now_ms + in_flight.interval_ms;
+        for in_flight in self.in_flight.values_mut() {
+            if !in_flight.resend.is_due(now_ms, resend_ms) {
+                continue;
+            }
             for replica in in_flight.unanswered().into_iter().flat_map(|shard| self.cluster.group(shard)) {
                 out.send(Party::Replica(replica), Message::Request(in_flight.request.clone()));
             }

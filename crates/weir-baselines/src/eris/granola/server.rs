@@ -12,6 +12,7 @@ use super::super::faults::Faults;
 use super::super::machine::{self, Effects};
 use super::super::operation::{Key, Placement, Reads, Value};
 use super::super::vr::Vr;
+use super::super::vr::leader::Leader;
 use super::state::{Phase, Progress, State, TxnState};
 use super::{Entry, Message, Record, Request};
 
@@ -32,7 +33,7 @@ pub struct Server<F> {
     /// Views of other shards, as far as it has heard.
     views: BTreeMap<ShardId, View>,
     /// The rest is the leader's, and begins anew with each view.
-    led_view: Option<View>,
+    leader: Leader<Message>,
     /// Transactions that have not had their turns, by their final timestamps, or by the proposals of this shard while votes are missing.
     pending: BTreeMap<Timestamp, TxnId>,
     /// Votes of other participants of transactions that have not had their turns, or are not known here yet.
@@ -44,9 +45,6 @@ pub struct Server<F> {
     unresolved: BTreeMap<TxnId, BTreeSet<ShardId>>,
     /// Requests that wait until nothing is unresolved.
     waiting: BTreeMap<TxnId, Arc<Request>>,
-    asked_ms: BTreeMap<TxnId, u64>,
-    /// Messages that are sent once the entry is committed.
-    held: BTreeMap<Index, Vec<(Party, Message)>>,
     /// Executed transactions whose answers wait for a lease.
     untold: Vec<TxnId>,
     /// Entries with which transactions had their turns or were executed, which are not committed.
@@ -77,15 +75,13 @@ impl<F: Faults> Server<F> {
             vr: vr.with_lease(cluster.timeouts.learner_ms),
             state: State::new(id.shard, placement),
             views: BTreeMap::new(),
-            led_view: None,
+            leader: Leader::default(),
             pending: BTreeMap::new(),
             votes: BTreeMap::new(),
             reads: BTreeMap::new(),
             highest_vote: Timestamp::default(),
             unresolved: BTreeMap::new(),
             waiting: BTreeMap::new(),
-            asked_ms: BTreeMap::new(),
-            held: BTreeMap::new(),
             untold: Vec::new(),
             uncommitted: BTreeMap::new(),
             stable: BTreeMap::new(),
@@ -125,7 +121,7 @@ impl<F: Faults> Server<F> {
         let txn = request.txn;
         self.propose(now_ms, Entry::Proposed(request.clone(), proposal), out);
         self.pending.insert(proposal, txn);
-        self.asked_ms.insert(txn, now_ms);
+        self.leader.note_asked(txn, now_ms);
         let index = self.state.executed();
         for shard in self.others(request) {
             let (leader, vote) = (self.leader_of(shard), Message::Vote { txn, proposal });
@@ -151,7 +147,7 @@ impl<F: Faults> Server<F> {
                 let first = self.uncommitted.get(&index).copied().unwrap_or(*at).min(*at);
                 self.uncommitted.insert(index, first);
             }
-            self.asked_ms.remove(&txn);
+            self.leader.forget(txn);
             self.tell_client(now_ms, txn, out);
         }
         for txn in reading {
@@ -302,13 +298,8 @@ impl<F: Faults> Server<F> {
         out.send_after(Party::Client(txn.coordinator), message, self.committed_lsn());
     }
 
-    /// Sends what depends on the entry with that index once it is committed.
     fn tell(&mut self, index: Index, to: Party, message: Message, out: &mut Out) {
-        if index <= self.vr.commit() {
-            out.send_after(to, message, self.vr.lsn_of(index));
-        } else {
-            self.held.entry(index).or_default().push((to, message));
-        }
+        self.leader.tell(&self.vr, index, to, message, out);
     }
 
     /// Asks other participants for the votes and reads that are missing.
@@ -323,11 +314,9 @@ impl<F: Faults> Server<F> {
                 Phase::Queued | Phase::Executed { .. } => false,
             };
             let missing: Vec<_> = self.others(&request).into_iter().filter(is_missing).collect();
-            let asked_ms = self.asked_ms.entry(txn).or_insert(now_ms);
-            if missing.is_empty() || now_ms < *asked_ms + resend_ms {
+            if missing.is_empty() || !self.leader.is_due(txn, now_ms, resend_ms) {
                 continue;
             }
-            *asked_ms = now_ms;
             let message = Message::Ask { view: self.vr.view(), request };
             for replica in missing.into_iter().flat_map(|shard| self.cluster.group(shard)) {
                 out.send(Party::Replica(replica), message.clone());
@@ -381,9 +370,8 @@ impl<F: Faults> Server<F> {
             let Some(entry) = self.vr.log().get(self.state.executed() + 1) else { break };
             self.state.execute(entry);
         }
-        let led_view = self.vr.is_leader().then(|| self.vr.view());
-        if led_view != self.led_view {
-            self.begin_view(now_ms, led_view, out);
+        if self.leader.changes(&self.vr) {
+            self.begin_view(now_ms, out);
         }
         // A group of one replica commits what it sends, and then may go on.
         loop {
@@ -400,30 +388,22 @@ impl<F: Faults> Server<F> {
         self.state.forget(commit);
         self.vr.forget(self.state.executed());
         self.uncommitted = self.uncommitted.split_off(&(commit + 1));
-        let still_held = self.held.split_off(&(commit + 1));
-        for (index, messages) in std::mem::replace(&mut self.held, still_held) {
-            for (to, message) in messages {
-                out.send_after(to, message, self.vr.lsn_of(index));
-            }
-        }
+        self.leader.release(&self.vr, out);
         for txn in std::mem::take(&mut self.untold) {
             self.tell_client(now_ms, txn, out);
         }
     }
 
     /// Forgets what it knew as a leader. A new leader first asks about all transactions that its predecessor may have executed.
-    fn begin_view(&mut self, now_ms: u64, led_view: Option<View>, out: &mut Out) {
-        self.led_view = led_view;
+    fn begin_view(&mut self, now_ms: u64, out: &mut Out) {
         self.pending.clear();
         self.votes.clear();
         self.reads.clear();
         self.unresolved.clear();
         self.waiting.clear();
-        self.asked_ms.clear();
-        self.held.clear();
         self.untold.clear();
         self.uncommitted.clear();
-        if led_view.is_none() {
+        if self.leader.view().is_none() {
             return;
         }
         let (commit, mut reading) = (self.vr.commit(), Vec::new());
@@ -435,7 +415,7 @@ impl<F: Faults> Server<F> {
                     if !others.is_empty() {
                         self.unresolved.insert(*txn, others);
                     }
-                    self.asked_ms.insert(*txn, 0);
+                    self.leader.note_asked(*txn, 0);
                 }
                 Phase::Reading { .. } => reading.push(*txn),
                 Phase::Executed { at, index, .. } if *index > commit => {
@@ -454,7 +434,7 @@ impl<F: Faults> machine::Server for Server<F> {
     type Record = Record;
 
     fn step(&mut self, now_ms: u64, from: Party, message: Message, out: &mut Out) {
-        if self.vr.is_leader() && self.led_view.is_none() {
+        if self.vr.is_leader() && self.leader.view().is_none() {
             self.settle(now_ms, out);
         }
         match (from, message) {
@@ -490,7 +470,7 @@ impl<F: Faults> machine::Server for Server<F> {
 
     fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
         self.vr.on_timer(now_ms, out);
-        if self.vr.is_leader() && self.led_view == Some(self.vr.view()) {
+        if self.vr.is_leader() && self.leader.view() == Some(self.vr.view()) {
             self.ask(now_ms, out);
             self.tell_stable(now_ms, out);
         }
@@ -506,10 +486,9 @@ impl<F: Faults> machine::Server for Server<F> {
     }
 
     fn at_rest(&self) -> Option<Index> {
-        let end = self.vr.log().end();
         let is_executed = |state: &TxnState| matches!(state.phase, Phase::Executed { .. });
-        let is_over = self.state.executed() == end && self.state.txns().all(|(_, state)| is_executed(state));
-        (self.vr.is_normal() && is_over && self.vr.commit() == end).then_some(end)
+        let is_over = self.state.txns().all(|(_, state)| is_executed(state));
+        self.vr.at_rest(self.state.executed()).filter(|_| is_over)
     }
 
     fn values(&self) -> BTreeMap<Key, Value> {

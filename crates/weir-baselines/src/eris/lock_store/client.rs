@@ -10,12 +10,8 @@ use weir_ordered::packet::View;
 
 use super::super::machine::{self, Completed, Effects};
 use super::super::operation::{Answer, Key, Operation, Placement, Reads, Value};
+use super::super::retry::{Resend, pause_ms};
 use super::{Age, Message, Request};
-
-/// The longest time between two sendings, in intervals of other messages.
-const RESEND_INTERVALS_MAX: u64 = 8;
-/// How often the longest pause before the next attempt doubles.
-const DOUBLINGS_MAX: u32 = 6;
 
 /// A client.
 #[derive(Clone, Debug)]
@@ -39,9 +35,8 @@ struct InFlight {
     sent_to: BTreeMap<ShardId, View>,
     prepared: BTreeMap<ShardId, (Answer, Reads)>,
     /// When the attempt begins, if it has not; else when it is repeated.
-    due_ms: u64,
+    resend: Resend,
     is_pausing: bool,
-    interval_ms: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -50,8 +45,7 @@ struct Finishing {
     attempt: u32,
     reads: Reads,
     unaware: BTreeSet<ShardId>,
-    due_ms: u64,
-    interval_ms: u64,
+    resend: Resend,
 }
 
 type Out = Effects<Message>;
@@ -142,7 +136,8 @@ impl Client {
         in_flight.prepared.clear();
         in_flight.sent_to.clear();
         in_flight.is_pausing = true;
-        in_flight.due_ms = now_ms + pause_ms(age.1, attempt);
+        let begins_ms = now_ms + pause_ms(age.1, attempt);
+        in_flight.resend = Resend::after_pause(begins_ms, self.cluster.timeouts.resend_ms);
         let others = in_flight.participants.iter().copied().filter(|other| *other != shard);
         for other in others.collect::<Vec<_>>() {
             out.send(self.leader(other), Message::Decision { age, attempt, commit: None });
@@ -183,14 +178,12 @@ impl Client {
     }
 
     fn begin_finishing(&mut self, now_ms: u64, in_flight: &InFlight, reads: &Reads, out: &mut Out) {
-        let interval_ms = self.cluster.timeouts.resend_ms;
         let finishing = Finishing {
             age: in_flight.request.age(),
             attempt: in_flight.request.attempt,
             reads: reads.clone(),
             unaware: in_flight.participants.iter().copied().collect(),
-            due_ms: now_ms + interval_ms,
-            interval_ms,
+            resend: Resend::sent(now_ms, self.cluster.timeouts.resend_ms),
         };
         for shard in &in_flight.participants {
             out.send(self.leader(*shard), decision(&finishing));
@@ -199,10 +192,11 @@ impl Client {
     }
 
     fn repeat_decisions(&mut self, now_ms: u64, out: &mut Out) {
-        for finishing in self.finishing.values_mut().filter(|each| now_ms >= each.due_ms) {
-            finishing.interval_ms =
-                (2 * finishing.interval_ms).min(RESEND_INTERVALS_MAX * self.cluster.timeouts.resend_ms);
-            finishing.due_ms = now_ms + finishing.interval_ms;
+        let resend_ms = self.cluster.timeouts.resend_ms;
+        for finishing in self.finishing.values_mut() {
+            if !finishing.resend.is_due(now_ms, resend_ms) {
+                continue;
+            }
             for replica in finishing.unaware.iter().flat_map(|shard| self.cluster.group(*shard)) {
                 out.send(Party::Replica(replica), decision(finishing));
             }
@@ -218,13 +212,6 @@ fn decision(finishing: &Finishing) -> Message {
     }
 }
 
-/// Pause after an aborted attempt. Transactions that have met pause differently.
-fn pause_ms(txn: TxnId, attempt: u32) -> u64 {
-    let mixed = (txn.coordinator ^ txn.sequence.rotate_left(20) ^ u64::from(attempt).rotate_left(40))
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    1 + (mixed >> 32) % (1 << attempt.min(DOUBLINGS_MAX))
-}
-
 impl machine::Client for Client {
     type Message = Message;
 
@@ -233,15 +220,13 @@ impl machine::Client for Client {
         let floor = self.floor();
         self.next_sequence += 1;
         let participants = operation.participants(self.placement);
-        let interval_ms = self.cluster.timeouts.resend_ms;
         let in_flight = InFlight {
             request: Arc::new(Request { txn, attempt: 0, begun_ms: now_ms, floor, operation }),
             participants,
             sent_to: BTreeMap::new(),
             prepared: BTreeMap::new(),
-            due_ms: now_ms + interval_ms,
+            resend: Resend::sent(now_ms, self.cluster.timeouts.resend_ms),
             is_pausing: false,
-            interval_ms,
         };
         self.in_flight.insert(txn.sequence, in_flight);
         self.send_unanswered(txn.sequence, false, out);
@@ -279,15 +264,11 @@ impl machine::Client for Client {
     fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
         let resend_ms = self.cluster.timeouts.resend_ms;
         let mut due = Vec::new();
-        for (sequence, each) in self.in_flight.iter_mut().filter(|(_, each)| now_ms >= each.due_ms) {
-            let is_first = std::mem::replace(&mut each.is_pausing, false);
-            each.interval_ms = if is_first {
-                resend_ms
-            } else {
-                (2 * each.interval_ms).min(RESEND_INTERVALS_MAX * resend_ms)
-            };
-            each.due_ms = now_ms + each.interval_ms;
-            due.push((*sequence, !is_first));
+        for (sequence, each) in &mut self.in_flight {
+            if each.resend.is_due(now_ms, resend_ms) {
+                let is_first = std::mem::replace(&mut each.is_pausing, false);
+                due.push((*sequence, !is_first));
+            }
         }
         due.into_iter().for_each(|(sequence, is_to_all)| self.send_unanswered(sequence, is_to_all, out));
         self.repeat_decisions(now_ms, out);

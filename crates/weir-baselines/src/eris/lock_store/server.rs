@@ -12,6 +12,7 @@ use super::super::faults::Faults;
 use super::super::machine::{self, Effects};
 use super::super::operation::{Key, Placement, Reads, Value};
 use super::super::vr::Vr;
+use super::super::vr::leader::Leader;
 use super::locks::{Admission, Locks};
 use super::state::{Phase, State, TxnState};
 use super::{Age, Entry, Message, Record, Request, Vote};
@@ -29,14 +30,10 @@ pub struct Server<F> {
     vr: Vr<Entry, F>,
     state: State,
     /// The rest is the leader's, and begins anew with each view.
-    led_view: Option<View>,
+    leader: Leader<Message>,
     locks: Locks,
     /// Attempts refused in this view, but for those in the state.
     refused: BTreeMap<TxnId, u32>,
-    /// Messages that are sent once the entry is committed.
-    held: BTreeMap<Index, Vec<(Party, Message)>>,
-    /// Prepared transactions: when they were prepared here, or others were last asked about them.
-    asked_ms: BTreeMap<TxnId, u64>,
     votes: BTreeMap<TxnId, BTreeMap<ShardId, Reads>>,
 }
 
@@ -59,11 +56,9 @@ impl<F: Faults> Server<F> {
             faults,
             vr: Vr::new(now_ms, id, cluster, faults, start, records.iter().cloned()),
             state: State::new(id.shard, placement),
-            led_view: None,
+            leader: Leader::default(),
             locks: Locks::default(),
             refused: BTreeMap::new(),
-            held: BTreeMap::new(),
-            asked_ms: BTreeMap::new(),
             votes: BTreeMap::new(),
         }
     }
@@ -147,7 +142,7 @@ impl<F: Faults> Server<F> {
             }
             Entry::Prepared(request) => self.on_prepared(index, &request, out),
             Entry::Finished { txn, .. } => {
-                self.asked_ms.remove(&txn);
+                self.leader.forget(txn);
                 self.votes.remove(&txn);
                 for woken in self.locks.release(txn) {
                     self.admit(&woken, out);
@@ -180,13 +175,8 @@ impl<F: Faults> Server<F> {
         self.propose(Entry::Finished { txn, attempt, commit }, out);
     }
 
-    /// Sends what depends on the entry with that index once it is committed.
     fn tell(&mut self, index: Index, to: Party, message: Message, out: &mut Out) {
-        if index <= self.vr.commit() {
-            out.send_after(to, message, self.vr.lsn_of(index));
-        } else {
-            self.held.entry(index).or_default().push((to, message));
-        }
+        self.leader.tell(&self.vr, index, to, message, out);
     }
 
     fn on_decision(&mut self, from: Party, (age, attempt): (Age, u32), commit: Option<Reads>, out: &mut Out) {
@@ -273,11 +263,9 @@ impl<F: Faults> Server<F> {
         let silent_ms = SILENT_INTERVALS * self.cluster.timeouts.resend_ms;
         let prepared: Vec<_> = self.state.prepared().cloned().collect();
         for request in prepared {
-            let asked_ms = self.asked_ms.entry(request.txn).or_insert(now_ms);
-            if now_ms < *asked_ms + silent_ms {
+            if !self.leader.is_due(request.txn, now_ms, silent_ms) {
                 continue;
             }
-            *asked_ms = now_ms;
             if self.faults.terminates_alone() {
                 self.finish(request.txn, request.attempt, Some(Vec::new()), out);
                 continue;
@@ -300,31 +288,22 @@ impl<F: Faults> Server<F> {
             let Some(entry) = self.vr.log().get(self.state.executed() + 1) else { break };
             self.state.execute(entry);
         }
-        let led_view = self.vr.is_leader().then(|| self.vr.view());
-        if led_view != self.led_view {
-            self.begin_view(led_view, out);
+        if self.leader.changes(&self.vr) {
+            self.begin_view(out);
         }
         self.vr.flush(now_ms, out);
         let commit = self.vr.commit();
         self.state.forget(commit);
         self.vr.forget(self.state.executed());
-        let still_held = self.held.split_off(&(commit + 1));
-        for (index, messages) in std::mem::replace(&mut self.held, still_held) {
-            for (to, message) in messages {
-                out.send_after(to, message, self.vr.lsn_of(index));
-            }
-        }
+        self.leader.release(&self.vr, out);
     }
 
     /// Forgets what it knew as a leader. A new leader holds the locks of all prepared transactions.
-    fn begin_view(&mut self, led_view: Option<View>, out: &mut Out) {
-        self.led_view = led_view;
+    fn begin_view(&mut self, out: &mut Out) {
         self.locks.clear();
         self.refused.clear();
-        self.held.clear();
-        self.asked_ms.clear();
         self.votes.clear();
-        if led_view.is_some() && !self.faults.forgets_prepared() {
+        if self.leader.view().is_some() && !self.faults.forgets_prepared() {
             let prepared: Vec<_> = self.state.prepared().cloned().collect();
             prepared.iter().for_each(|request| self.lock(request, out));
         }
@@ -336,7 +315,7 @@ impl<F: Faults> machine::Server for Server<F> {
     type Record = Record;
 
     fn step(&mut self, now_ms: u64, from: Party, message: Message, out: &mut Out) {
-        if self.vr.is_leader() && self.led_view.is_none() {
+        if self.vr.is_leader() && self.leader.view().is_none() {
             self.settle(now_ms, out);
         }
         match (from, message) {
@@ -358,7 +337,7 @@ impl<F: Faults> machine::Server for Server<F> {
 
     fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
         self.vr.on_timer(now_ms, out);
-        if self.vr.is_leader() && self.led_view == Some(self.vr.view()) {
+        if self.vr.is_leader() && self.leader.view() == Some(self.vr.view()) {
             self.ask_about_silent(now_ms, out);
         }
         self.settle(now_ms, out);
@@ -373,9 +352,7 @@ impl<F: Faults> machine::Server for Server<F> {
     }
 
     fn at_rest(&self) -> Option<Index> {
-        let end = self.vr.log().end();
-        let is_executed = self.state.executed() == end && self.vr.commit() == end;
-        (self.vr.is_normal() && is_executed && self.state.prepared().count() == 0).then_some(end)
+        self.vr.at_rest(self.state.executed()).filter(|_| self.state.prepared().count() == 0)
     }
 
     fn values(&self) -> BTreeMap<Key, Value> {

@@ -3,6 +3,7 @@
 //! The owner proposes entries at the leader, asks after each step up to which index the log is committed, and executes. What it tells others
 //! waits for [`Vr::committed_lsn`]. No IO, no clock.
 
+pub mod leader;
 pub mod log;
 mod view_change;
 
@@ -178,6 +179,12 @@ impl<E: Clone, F: Faults> Vr<E, F> {
 
     pub fn commit(&self) -> Index {
         self.commit
+    }
+
+    /// Length of the log, if the replica serves and the log is committed and executed as a whole.
+    pub fn at_rest(&self, executed: Index) -> Option<Index> {
+        let end = self.log.end();
+        (self.is_normal() && self.commit == end && executed == end).then_some(end)
     }
 
     /// Messages that depend on the log up to that index leave once the own records are durable up to the position.
