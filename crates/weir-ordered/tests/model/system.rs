@@ -32,6 +32,7 @@ const TIMEOUTS: Timeouts = Timeouts {
     learner_ms: SUSPECT_MS,
     view_ms: NEVER_MS,
     sequencer_ms: SUSPECT_MS - 1,
+    leader_ms: NEVER_MS,
     client_ms: NEVER_MS,
     general_ms: NEVER_MS,
 };
