@@ -250,6 +250,7 @@ impl System {
                 self.sequencer.change(|each| each.step(message, &mut out));
                 self.send(envelope.to, out);
             }
+            Party::CoordinatorNode(_) => {}
         }
     }
 
