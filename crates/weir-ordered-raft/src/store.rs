@@ -17,7 +17,7 @@ pub enum Record {
     State(Box<State>),
 }
 
-/// What a node has promised, and what it knows to be committed.
+/// The promise of a node, and how far it knows the log to be committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HardState {
     pub term: u64,

@@ -41,7 +41,7 @@ struct Nodes {
     /// Nodes that neither hear other nodes nor are heard by them.
     cut_off: BTreeSet<u8>,
     queue: VecDeque<(u8, u8, Msg)>,
-    /// What clients and replicas have been told.
+    /// Messages to clients and replicas.
     told: Vec<(Party, Msg)>,
 }
 
@@ -234,7 +234,7 @@ fn another_node_goes_on_with_everything_that_was_committed() {
     assert_eq!(nodes.register(9), [3]);
 }
 
-/// What a leader has decided alone is told to nobody, and another node decides it anew.
+/// A decision of a leader alone is told to nobody, and another node decides anew.
 #[test]
 fn a_leader_without_a_majority_answers_nothing_and_steps_down() {
     let mut nodes = Nodes::start(3);

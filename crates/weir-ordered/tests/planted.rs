@@ -126,7 +126,7 @@ bugs! {
     bugs: PlantedBugs;
     skips_temporary_drops: SAFETY, hard();
     delivers_across_epochs: SAFETY, with_epochs();
-    forgets_undrops: ["liveness"], Profile { clients: 3, ..hard() };
+    forgets_undrops: ["liveness"], hard();
     forgets_promises: SAFETY, hard();
     answers_early: ["2"], hard();
     keeps_executed: ["5", "6"], islands();
