@@ -136,11 +136,11 @@ fn members(load: &Load) -> Members {
     let mut addresses =
         free_ports(replicas + 2).into_iter().map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
     let mut take = |count| addresses.by_ref().take(count).collect::<Vec<_>>();
-    let (coordinator, sequencers, replicas) = (take(1)[0], take(1), take(replicas));
+    let (coordinators, sequencers, replicas) = (take(1), take(1), take(replicas));
     let timeouts = Timeouts::DEFAULT;
     let Load { shards, replicas: of_shard, .. } = *load;
     let cluster = Cluster { shards, replicas: of_shard, timeouts, truncate_entries: 1, aside_max: 2 };
-    Members { cluster, tag: 0xbe7c, network: Network::Udp, coordinator, sequencers, replicas }
+    Members { cluster, tag: 0xbe7c, network: Network::Udp, coordinators, sequencers, replicas }
 }
 
 /// Gives the sequencer an epoch, as the failure coordinator would.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weir_core::ids::ShardId;
-use weir_core::lsn::{HeldMessages, Outgoing};
+use weir_core::lsn::{HeldMessages, Lsn, Outgoing};
 use weir_ordered::message::Party;
 use weir_server::serve::Durability;
 use weir_server::serve::log::{Log, LogError, Parts, Reading};
@@ -19,7 +19,7 @@ use crate::wire::Message;
 pub const COORDINATOR_LOG: ShardId = ShardId::MAX;
 
 /// Version of the records in a log, which its file [`RECORDS_FILE`] says.
-const RECORDS_VERSION: &str = "2";
+const RECORDS_VERSION: &str = "3";
 const RECORDS_FILE: &str = "records-version";
 
 /// Where a party keeps its log, and how.
@@ -136,6 +136,11 @@ impl<R: Serialize + Send + 'static> Disk<R> {
             }
         }
         Ok(self.held.on_durable(written.durable.max(self.held.durable())))
+    }
+
+    /// Position up to which the records are durable.
+    pub fn durable(&self) -> Lsn {
+        self.held.durable()
     }
 
     /// Returns whether everything is durable.

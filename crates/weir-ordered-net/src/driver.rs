@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use mio::Waker;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use weir_core::lsn::Lsn;
 use weir_ordered::message::Party;
 use weir_server::serve::log::{Log, LogError};
 
@@ -28,6 +29,8 @@ pub trait Machine: Send + 'static {
     fn on_received(&mut self, _received: &mut Received, _transport: &mut Transport) {}
     fn step(&mut self, now_ms: u64, from: Party, message: Message, out: &mut Effects);
     fn on_timer(&mut self, now_ms: u64, out: &mut Effects);
+    /// The records up to that position are durable.
+    fn on_durable(&mut self, _now_ms: u64, _up_to: Lsn, _out: &mut Effects) {}
     /// The records of the steps since the last call.
     fn take_records(&mut self) -> Vec<Self::Record>;
     /// The whole durable state, before which no record is needed. None: it has no durable state.
@@ -107,7 +110,8 @@ impl<M: Machine> Running<M> {
             None => None,
         };
         let out = Effects::default();
-        let driver = Driver { machine, transport, disk, looked, begun: Instant::now(), timer_ms: 0, out };
+        let (begun, durable) = (Instant::now(), Lsn::START);
+        let driver = Driver { machine, transport, disk, looked, begun, timer_ms: 0, durable, out };
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || driver.run())?;
         Ok(Running { looks, waker, thread })
     }
@@ -154,6 +158,8 @@ struct Driver<M: Machine> {
     begun: Instant,
     /// When the timer is due.
     timer_ms: u64,
+    /// Up to where the machine knows that its records are durable.
+    durable: Lsn,
     /// Messages of a turn.
     out: Effects,
 }
@@ -173,7 +179,7 @@ impl<M: Machine> Driver<M> {
                 self.timer_ms = now_ms + TICK_MS;
                 self.machine.on_timer(now_ms, &mut self.out);
             }
-            self.leave()?;
+            self.leave(now_ms)?;
             if !self.show() {
                 break;
             }
@@ -189,17 +195,24 @@ impl<M: Machine> Driver<M> {
     }
 
     /// Notes the records of a turn, and sends what need not wait for the disk, or need not wait any more.
-    fn leave(&mut self) -> Result<(), PartyError> {
-        let records = self.machine.take_records();
-        let messages = self.out.messages.drain(..);
-        match &mut self.disk {
-            None => self.transport.send(messages.map(|each| (each.to, each.message))),
-            Some(disk) => {
-                self.transport.send(disk.take(records, messages));
-                let machine = &self.machine;
-                let snapshot = || machine.snapshot().expect("a machine with a disk has a durable state");
-                self.transport.send(disk.on_written(snapshot)?);
+    fn leave(&mut self, now_ms: u64) -> Result<(), PartyError> {
+        loop {
+            let records = self.machine.take_records();
+            let messages = self.out.messages.drain(..);
+            let Some(disk) = &mut self.disk else {
+                self.transport.send(messages.map(|each| (each.to, each.message)));
+                break;
+            };
+            self.transport.send(disk.take(records, messages));
+            let machine = &self.machine;
+            let snapshot = || machine.snapshot().expect("a machine with a disk has a durable state");
+            self.transport.send(disk.on_written(snapshot)?);
+            let durable = disk.durable();
+            if durable == self.durable {
+                break;
             }
+            self.durable = durable;
+            self.machine.on_durable(now_ms, durable, &mut self.out);
         }
         self.transport.flush();
         Ok(())

@@ -10,6 +10,8 @@ use weir_ordered::message::{Party, SequencerId};
 
 /// Low bits of a sequencer's id that say at which place it runs.
 const PLACE_BITS: u32 = 8;
+/// Nodes of the failure coordinator, at most: more would only make it slower.
+const COORDINATORS_MAX: usize = 9;
 
 /// How messages travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +32,8 @@ pub struct Members {
     pub tag: u64,
     #[serde(default)]
     pub network: Network,
-    pub coordinator: SocketAddr,
+    /// Nodes of the failure coordinator, by number: one, or three, of which one may be down.
+    pub coordinators: Vec<SocketAddr>,
     /// Places where a sequencer may run: 256 at most.
     pub sequencers: Vec<SocketAddr>,
     /// Those of shard 0, by number, then those of the next shard.
@@ -55,10 +58,17 @@ impl Members {
                 self.sequencers.len()
             ));
         }
+        if self.coordinators.is_empty() || self.coordinators.len() > COORDINATORS_MAX {
+            return Err(format!(
+                "a failure coordinator has 1 to {COORDINATORS_MAX} nodes, not {}",
+                self.coordinators.len()
+            ));
+        }
         Ok(())
     }
 
-    /// Where a party is. None: a client, which has no fixed address, or a party that the cluster has not.
+    /// Where a party is. None: a client, which has no fixed address, the failure coordinator, which is where one of its nodes leads, or a party
+    /// that the cluster has not.
     pub fn address(&self, party: Party) -> Option<SocketAddr> {
         match party {
             Party::Client(_) => None,
@@ -68,7 +78,8 @@ impl Members {
                 self.replicas.get(first + usize::from(number)).copied()
             }
             Party::Replica(_) => None,
-            Party::FailureCoordinator => Some(self.coordinator),
+            Party::FailureCoordinator => None,
+            Party::CoordinatorNode(number) => self.coordinators.get(usize::from(number)).copied(),
         }
     }
 }
@@ -111,7 +122,7 @@ mod tests {
             },
             tag: 7,
             network: Network::Udp,
-            coordinator: address(1),
+            coordinators: vec![address(1)],
             sequencers: vec![address(2), address(3)],
             replicas: (10..16).map(address).collect(),
         }
@@ -129,7 +140,8 @@ mod tests {
         );
         let places = [0, 1, 2].map(|place| port(Party::Sequencer(sequencer_id(place))));
         assert_eq!(places, [Some(2), Some(3), None]);
-        assert_eq!(port(Party::Client(1)), None);
+        assert_eq!([0, 1].map(|number| port(Party::CoordinatorNode(number))), [Some(1), None]);
+        assert_eq!([Party::Client(1), Party::FailureCoordinator].map(port), [None, None]);
     }
 
     #[test]

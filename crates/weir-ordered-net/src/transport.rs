@@ -4,8 +4,9 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token, Waker};
 use rustc_hash::FxHashMap;
@@ -26,6 +27,9 @@ const LISTENER: Token = Token(2);
 const TURN_BATCHES: usize = 16;
 /// Addresses of clients that are kept, at most. Whoever is forgotten is known again with its next transaction.
 const CLIENTS_MAX: usize = 1 << 16;
+
+/// A party that has heard from the failure coordinator's leading node within so long a time tells no other node.
+const LEADER_MS: u64 = 500;
 
 /// Says of each datagram that comes whether it is lost. For tests.
 pub type Loss = Box<dyn FnMut() -> bool + Send>;
@@ -78,7 +82,10 @@ impl Counts {
 
 /// The sockets of a party.
 pub struct Transport {
+    own: Party,
     members: Arc<Members>,
+    /// The node of the failure coordinator that was last heard, and when. Only a node that leads speaks.
+    leader: Option<(u8, Instant)>,
     poll: Poll,
     events: Events,
     waker: Arc<Waker>,
@@ -119,8 +126,10 @@ impl Transport {
         let registry = poll.registry().try_clone()?;
         let streams = Streams::new((members.tag, own, members.cluster), registry, (listen, LISTENER))?;
         Ok(Transport {
+            own,
             outbox: Outbox::new(Datagram::new(members.tag, own)),
             members,
+            leader: None,
             poll,
             events: Events::with_capacity(256),
             waker,
@@ -170,6 +179,7 @@ impl Transport {
         let before = received.len();
         self.receive_datagrams(received);
         self.receive_streams(received);
+        received[before..].iter_mut().for_each(|each| self.note_leader(each));
         self.counts.received += (received.len() - before) as u64;
         Ok(())
     }
@@ -214,6 +224,25 @@ impl Transport {
         });
     }
 
+    /// What a node of the failure coordinator says is said by the failure coordinator, except to another node.
+    fn note_leader(&mut self, received: &mut Received) {
+        if let (Party::CoordinatorNode(number), false) =
+            (received.from, matches!(self.own, Party::CoordinatorNode(_)))
+        {
+            self.leader = Some((number, Instant::now()));
+            received.from = Party::FailureCoordinator;
+        }
+    }
+
+    /// The nodes of the failure coordinator that a message must go to: the one that leads, or all.
+    fn coordinators(&self) -> Range<u8> {
+        let is_fresh = |(_, heard): &(u8, Instant)| heard.elapsed() < Duration::from_millis(LEADER_MS);
+        match self.leader.filter(is_fresh) {
+            Some((number, _)) => number..number + 1,
+            None => 0..self.members.coordinators.len() as u8,
+        }
+    }
+
     /// The client is at that address.
     pub fn learn(&mut self, client: CoordinatorId, address: SocketAddr) {
         learn(&mut self.clients, client, address);
@@ -235,7 +264,12 @@ impl Transport {
                 self.encoded.clear();
                 wire::encode(&message, &mut self.encoded);
             }
-            self.send_encoded(to);
+            match to {
+                Party::FailureCoordinator => {
+                    self.coordinators().for_each(|number| self.send_encoded(Party::CoordinatorNode(number)));
+                }
+                _ => self.send_encoded(to),
+            }
             before = Some(message);
         }
     }
@@ -287,10 +321,8 @@ fn learn(clients: &mut FxHashMap<CoordinatorId, SocketAddr>, client: Coordinator
 
 /// Any port of this machine from which the members are reached.
 fn any_port(members: &Members) -> SocketAddr {
-    let ip = match members.coordinator.ip() {
-        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-    };
+    let is_v6 = members.coordinators.first().is_some_and(SocketAddr::is_ipv6);
+    let ip: IpAddr = if is_v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
     SocketAddr::new(ip, 0)
 }
 

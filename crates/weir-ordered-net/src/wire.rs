@@ -9,7 +9,7 @@ use weir_kv::Bytes;
 use weir_net::{Fault, Kind, body};
 use weir_ordered::cluster::Cluster;
 use weir_ordered::message::{self, Party};
-use weir_ordered::{failure_coordinator, replica};
+use weir_ordered::replica;
 
 /// Operation of a transaction, which only the application reads, and where its replies go.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct Operation {
 pub type Message = message::Message<Operation, Bytes, Bytes>;
 pub type Effects = message::Effects<Operation, Bytes, Bytes>;
 pub type ReplicaRecord = replica::records::Record<Operation, Bytes, Bytes>;
-pub type CoordinatorRecord = failure_coordinator::Record<Operation>;
+pub type CoordinatorNode = weir_ordered_raft::CoordinatorNode<Operation, Bytes, Bytes>;
 
 /// Length of a datagram, at most: it fits into an Ethernet frame, also within a tunnel.
 pub const DATAGRAM_BYTES: usize = 1_400;
@@ -30,7 +30,7 @@ pub const DATAGRAM_BYTES: usize = 1_400;
 pub const MESSAGE_BYTES_MAX: usize = 256 << 20;
 
 const MAGIC: [u8; 2] = *b"WO";
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 /// Magic, version, a zero, checksum.
 const HEAD_BYTES: usize = 8;
 const LENGTH_BYTES: usize = 2;

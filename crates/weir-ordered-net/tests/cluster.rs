@@ -34,6 +34,8 @@ const REST: Duration = Duration::from_secs(120);
 pub struct Plan {
     pub shards: ShardId,
     pub sequencers: usize,
+    /// Nodes of the failure coordinator.
+    pub coordinators: usize,
     pub network: Network,
     pub timeouts: Timeouts,
     pub truncate_entries: u64,
@@ -49,6 +51,7 @@ impl Default for Plan {
         Plan {
             shards: 2,
             sequencers: 1,
+            coordinators: 3,
             network: Network::Udp,
             timeouts: Timeouts { client_ms: 60_000, ..Timeouts::DEFAULT },
             truncate_entries: u64::MAX / 8,
@@ -78,7 +81,7 @@ impl Processes {
     pub fn start(plan: Plan) -> Processes {
         let Plan { shards, timeouts, truncate_entries, .. } = plan;
         let cluster = Cluster { shards, replicas: 3, timeouts, truncate_entries, aside_max: 1_000 };
-        let members = Arc::new(members(cluster, plan.network, plan.sequencers));
+        let members = Arc::new(members(cluster, plan.network, (plan.coordinators, plan.sequencers)));
         let data = tempfile::tempdir().unwrap();
         let mut processes = Processes { members, plan, data, processes: BTreeMap::new(), starts: 0 };
         processes.roles().into_iter().for_each(|role| processes.begin(role));
@@ -88,7 +91,29 @@ impl Processes {
     pub fn roles(&self) -> Vec<Role> {
         let sequencers = (0..self.plan.sequencers).map(|place| Role::Sequencer(place as u8));
         let replicas = self.members.cluster.all_replicas().map(Role::Replica);
-        [Role::Coordinator].into_iter().chain(sequencers).chain(replicas).collect()
+        self.coordinators().into_iter().chain(sequencers).chain(replicas).collect()
+    }
+
+    pub fn coordinators(&self) -> Vec<Role> {
+        (0..self.plan.coordinators).map(|number| Role::Coordinator(number as u8)).collect()
+    }
+
+    /// The epoch, as a node of the failure coordinator knows it.
+    pub fn epoch(&mut self) -> u64 {
+        self.coordinators().into_iter().map(|role| self.look(role).epoch).max().unwrap()
+    }
+
+    /// The node of the failure coordinator that leads, once one does.
+    pub fn leading(&mut self) -> Role {
+        let begun = Instant::now();
+        loop {
+            let up: Vec<_> =
+                self.coordinators().into_iter().filter(|role| self.processes.contains_key(role)).collect();
+            if let Some(role) = up.into_iter().find(|role| self.look(*role).is_normal) {
+                return role;
+            }
+            assert!(begun.elapsed() < REST, "no node leads");
+        }
     }
 
     /// Starts a party with what is on its disk.
@@ -117,7 +142,7 @@ impl Processes {
 
     fn directory(&self, role: Role) -> PathBuf {
         self.data.path().join(match role {
-            Role::Coordinator => "coordinator".to_owned(),
+            Role::Coordinator(number) => format!("coordinator-{number}"),
             Role::Sequencer(place) => format!("sequencer-{place}"),
             Role::Replica(ReplicaId { shard, number }) => format!("replica-{shard}-{number}"),
         })

@@ -17,13 +17,14 @@ const PATIENT: Timeouts = Timeouts {
     learner_ms: 60_000,
     view_ms: 60_000,
     sequencer_ms: 60_000,
+    leader_ms: 60_000,
     client_ms: 60_000,
     general_ms: 60_000,
 };
 
 #[test]
 fn an_independent_transaction_takes_one_round_trip() {
-    let mut processes = Processes::start(Plan { timeouts: PATIENT, ..Plan::default() });
+    let mut processes = Processes::start(Plan { timeouts: PATIENT, coordinators: 1, ..Plan::default() });
     let client = Client::start(processes.members.clone(), None).unwrap();
     let call = |destinations: &[u16]| {
         let change = Change(destinations.iter().map(|shard| ((*shard, 0), 1)).collect());

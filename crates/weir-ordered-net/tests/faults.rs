@@ -29,7 +29,7 @@ fn without_faults_everything_is_answered_in_one_epoch() {
     let mut processes = Processes::start(Plan::default());
     let work = Workers::start(&processes, LOAD).finish();
     assert_eq!((work.told.completed.len(), work.unknown), (400, 0));
-    assert_eq!(processes.look(Role::Coordinator).epoch, 1);
+    assert_eq!(processes.epoch(), 1);
     check(processes, &work);
 }
 
@@ -58,7 +58,7 @@ fn killed_sequencers_are_replaced() {
     }
     let work = workers.finish();
     assert_eq!((work.told.completed.len(), work.unknown), (400, 0));
-    assert!(processes.look(Role::Coordinator).epoch >= 4);
+    assert!(processes.epoch() >= 4);
     check(processes, &work);
 }
 
@@ -71,7 +71,7 @@ fn a_sequencer_that_starts_again_is_another_one() {
     restart(&mut processes, &[Role::Sequencer(0)]);
     let work = workers.finish();
     assert_eq!((work.told.completed.len(), work.unknown), (240, 0));
-    assert!(processes.look(Role::Coordinator).epoch >= 2);
+    assert!(processes.epoch() >= 2);
     check(processes, &work);
 }
 
@@ -119,16 +119,37 @@ fn a_killed_coordinator_comes_back_with_its_decisions() {
     let mut processes = Processes::start(Plan { sequencers: 2, lost: 20, seed: 7, ..Plan::default() });
     let workers = Workers::start(&processes, LOAD);
     workers.wait_for(80);
-    restart(&mut processes, &[Role::Coordinator]);
+    let all = processes.coordinators();
+    restart(&mut processes, &all);
     workers.wait_for(80);
     let killed = busiest(&mut processes);
-    processes.kill(Role::Coordinator);
+    all.iter().for_each(|role| processes.kill(*role));
     processes.kill(killed);
-    processes.begin(Role::Coordinator);
+    all.iter().for_each(|role| processes.begin(*role));
     let work = workers.finish();
     assert_eq!((work.told.completed.len(), work.unknown), (400, 0));
-    assert!(processes.look(Role::Coordinator).epoch >= 2);
+    assert!(processes.epoch() >= 2);
     processes.begin(killed);
+    check(processes, &work);
+}
+
+/// The node of the failure coordinator that leads is killed again and again, with a sequencer, which another node replaces meanwhile.
+#[test]
+fn a_killed_leader_of_the_failure_coordinator_is_replaced() {
+    let mut processes = Processes::start(Plan { sequencers: 2, lost: 5, seed: 12, ..Plan::default() });
+    let workers = Workers::start(&processes, LOAD);
+    for epoch in 2..5 {
+        workers.wait_for(60);
+        let (leader, sequencer) = (processes.leading(), busiest(&mut processes));
+        processes.kill(leader);
+        processes.kill(sequencer);
+        workers.wait_for(20);
+        processes.begin(leader);
+        processes.begin(sequencer);
+        assert!(processes.epoch() >= epoch);
+    }
+    let work = workers.finish();
+    assert_eq!((work.told.completed.len(), work.unknown), (400, 0));
     check(processes, &work);
 }
 
@@ -236,7 +257,7 @@ fn faults_of_seeds() {
             fail_some(&mut processes, &mut chance, &mut empty, &mut || workers.wait_for(few));
         }
         let work = workers.finish();
-        println!("seed {seed}: {plan:?}, epoch {}", processes.look(Role::Coordinator).epoch);
+        println!("seed {seed}: {plan:?}, epoch {}", processes.epoch());
         let ended = work.told.completed.len() + work.abandoned + work.aborted;
         assert_eq!((ended, work.unknown), (600, 0));
         check(processes, &work);
@@ -280,7 +301,10 @@ fn fail_some(
             wait();
             processes.begin(killed);
         }
-        5 => restart(processes, &[Role::Coordinator]),
+        5 => {
+            let leader = processes.leading();
+            restart(processes, &[leader]);
+        }
         6 => {
             let shard = replicas.into_iter().filter(|id| id.shard == victim.shard);
             restart(processes, &shard.map(Role::Replica).collect::<Vec<_>>());

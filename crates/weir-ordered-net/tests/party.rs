@@ -25,7 +25,8 @@ pub const MARK: &str = "seen>";
 /// A party of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Role {
-    Coordinator,
+    /// The node of that number.
+    Coordinator(u8),
     /// At that place.
     Sequencer(u8),
     Replica(ReplicaId),
@@ -95,9 +96,13 @@ fn process() {
     let disk = disk(order.directory, order.snapshot_after);
     let loss = loss(order.lost, order.seed);
     match order.role {
-        Role::Coordinator => {
-            let running = coordinator::start(members, &disk, loss).unwrap();
-            obey(running, |machine| Seen { epoch: machine.epoch(), ..Seen::default() })
+        Role::Coordinator(number) => {
+            let running = coordinator::start(members, number, &disk, loss).unwrap();
+            obey(running, |machine| Seen {
+                epoch: machine.applied().epoch(),
+                is_normal: machine.leading().is_some(),
+                ..Seen::default()
+            })
         }
         Role::Sequencer(place) => obey(sequencer::start(members, place, loss).unwrap(), |_| Seen::default()),
         Role::Replica(id) => {

@@ -18,20 +18,20 @@ use weir_ordered_net::wire::Message;
 const REPLICA: Party = Party::Replica(ReplicaId { shard: 0, number: 0 });
 const CLIENT: Party = Party::Client(7);
 
-pub fn members(cluster: Cluster, network: Network, sequencers: usize) -> Members {
+pub fn members(cluster: Cluster, network: Network, (coordinators, sequencers): (usize, usize)) -> Members {
     let replicas = usize::from(cluster.shards) * usize::from(cluster.replicas);
-    let ports = free_ports(1 + sequencers + replicas);
+    let ports = free_ports(coordinators + sequencers + replicas);
     let mut addresses = ports.into_iter().map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
     let tag = u64::from(std::process::id());
-    let coordinator = addresses.next().unwrap();
+    let coordinators = addresses.by_ref().take(coordinators).collect();
     let sequencers = addresses.by_ref().take(sequencers).collect();
-    Members { cluster, tag, network, coordinator, sequencers, replicas: addresses.collect() }
+    Members { cluster, tag, network, coordinators, sequencers, replicas: addresses.collect() }
 }
 
 fn small_members(network: Network) -> Members {
     let cluster =
         Cluster { shards: 1, replicas: 1, timeouts: Timeouts::DEFAULT, truncate_entries: 1, aside_max: 2 };
-    members(cluster, network, 1)
+    members(cluster, network, (1, 1))
 }
 
 fn reply(index: u64, bytes: usize) -> Message {

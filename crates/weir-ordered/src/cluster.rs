@@ -43,6 +43,8 @@ pub struct Timeouts {
     pub view_ms: u64,
     /// A sequencer that is silent for so long is suspected.
     pub sequencer_ms: u64,
+    /// A node that leads the failure coordinator and is silent for so long is suspected by the other nodes.
+    pub leader_ms: u64,
     /// A client that is silent for so long is gone.
     pub client_ms: u64,
     /// A general transaction that holds locks for so long is aborted: its client is thought gone.
@@ -58,6 +60,7 @@ impl Timeouts {
         learner_ms: 150,
         view_ms: 100,
         sequencer_ms: 150,
+        leader_ms: 150,
         client_ms: 10_000,
         general_ms: 2_000,
     };

@@ -6,6 +6,7 @@ use weir_core::ids::{ShardId, TxnId};
 use crate::cluster::{Cluster, ReplicaId};
 use crate::message::{Message, Party};
 use crate::packet::{Cut, Index, Packet, Part, Slot, Stamp, Transaction};
+use crate::raft_message::RaftMessage;
 use crate::replica::Drops;
 use crate::replica::locks::Locks;
 use crate::replica::log::{Entry, Log};
@@ -23,13 +24,27 @@ fn numbers(numbers: &[u64]) -> Checked {
     check(numbers.iter().all(|number| *number <= NUMBER_MAX), "a number beyond all")
 }
 
+/// Entries follow each other, behind the index of their message.
+fn check_raft(message: &RaftMessage) -> Checked {
+    let RaftMessage { from, to, term, log_term, index, commit, commit_term, reject_hint, .. } = message;
+    numbers(&[*from, *to, *term, *log_term, *index, *commit, *commit_term, *reject_hint])?;
+    message.entries.iter().try_for_each(|entry| numbers(&[entry.term]))?;
+    message.snapshot.iter().try_for_each(|snapshot| numbers(&[snapshot.term, snapshot.index]))?;
+    let follow =
+        message.entries.iter().map(|entry| entry.index).eq((index + 1..).take(message.entries.len()));
+    check(follow, "entries that do not follow each other")
+}
+
 impl Cluster {
     /// # Errors
     /// The sender is no party of this cluster.
     pub fn check_party(&self, party: Party) -> Checked {
         match party {
             Party::Replica(id) => self.check_replica(id),
-            Party::Client(_) | Party::Sequencer(_) | Party::FailureCoordinator => Ok(()),
+            Party::Client(_)
+            | Party::Sequencer(_)
+            | Party::FailureCoordinator
+            | Party::CoordinatorNode(_) => Ok(()),
         }
     }
 
@@ -103,6 +118,7 @@ impl Cluster {
             Message::Reconnaissance { number, .. } | Message::Reconnoitred { number, .. } => {
                 numbers(&[*number])
             }
+            Message::Raft(message) => check_raft(message),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The failure coordinator: decides what becomes of lost packets, and begins epochs (eris.txt §6.3, §6.5).
 //!
-//! One durable process. It tells a decision once the record is durable, and keeps it until the epoch ends.
+//! It tells a decision once the record is durable, and keeps it until the epoch ends. Its records are those of one process, or are replicated:
+//! then the machine runs on the node that leads (weir-ordered-raft).
 
 mod clients;
 mod epochs;
@@ -131,7 +132,7 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
     }
 
     /// A failure coordinator that goes on with that state.
-    pub(crate) fn with(now_ms: u64, cluster: Cluster, faults: F, durable: Durable<O>) -> Self {
+    pub fn with(now_ms: u64, cluster: Cluster, faults: F, durable: Durable<O>) -> Self {
         FailureCoordinator {
             cluster,
             faults,
@@ -271,8 +272,17 @@ impl<O> Default for Durable<O> {
     }
 }
 
+impl<O> Durable<O> {
+    /// The latest epoch whose start is decided.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+}
+
 impl<O: Clone> Durable<O> {
-    pub(crate) fn apply(&mut self, record: &Record<O>) {
+    /// # Panics
+    /// The record contradicts an earlier one.
+    pub fn apply(&mut self, record: &Record<O>) {
         match record {
             Record::Found(packet) => {
                 self.found.extend(packet.stamp.slots().map(|slot| (slot, packet.clone())));

@@ -63,6 +63,10 @@ faults! {
     drops_without_learner,
     /// An epoch starts with what each shard has itself, not with what its transactions' other participants have.
     starts_shards_apart,
+    /// A node that has lost its lead goes on as the failure coordinator, and takes entries of later leaders for its own.
+    answers_after_lead,
+    /// The failure coordinator starts on a node as soon as that leads, before it knows everything that was committed.
+    starts_before_first_entry,
 }
 
 faults! {

@@ -13,5 +13,6 @@ pub mod faults;
 pub mod footprint;
 pub mod message;
 pub mod packet;
+pub mod raft_message;
 pub mod replica;
 pub mod sequencer;

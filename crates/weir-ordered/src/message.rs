@@ -8,6 +8,7 @@ use weir_core::lsn::{Lsn, Outgoing};
 
 use crate::cluster::ReplicaId;
 use crate::packet::{Cut, Epoch, Index, Outcome, Packet, Sequence, Slot, Transaction, View};
+use crate::raft_message::RaftMessage;
 use crate::replica::checkpoint::Checkpoint;
 use crate::replica::log::Log;
 use crate::replica::records::Shared;
@@ -25,6 +26,9 @@ pub enum Party {
     Sequencer(SequencerId),
     Replica(ReplicaId),
     FailureCoordinator,
+    /// A node of the failure coordinator, by its number. Only nodes address each other so: to everybody else the node that leads is the
+    /// failure coordinator.
+    CoordinatorNode(u8),
 }
 
 /// A message. `O` is the operation of a transaction, `R` the answer of a shard, `S` the snapshot of its state.
@@ -208,6 +212,9 @@ pub enum Message<O, R, S> {
         number: u64,
         answer: Option<R>,
     },
+
+    /// Between the nodes of the failure coordinator.
+    Raft(Box<RaftMessage>),
 }
 
 /// Answer of one replica. Replies with the same epoch, view and index speak of the same entry of the same log.

@@ -105,7 +105,7 @@ impl Small {
                         replica.step(1, from, each.message, &mut out);
                     }
                     Party::Client(_) => self.completed.extend(self.client.step(from, each.message)),
-                    Party::FailureCoordinator => {}
+                    Party::FailureCoordinator | Party::CoordinatorNode(_) => {}
                 }
                 on_way.extend(out.messages.into_iter().map(|sent| (each.to, sent)));
             }

@@ -48,6 +48,7 @@ fn without_a_bug_nothing_is_caught() {
         ragged(),
         islands(),
         without_coordinator(),
+        replaced_leaders(),
         worst(),
         wiped(),
         of_five,
@@ -88,6 +89,13 @@ fn islands() -> Profile {
 /// The failure coordinator crashes, too.
 fn without_coordinator() -> Profile {
     Profile { coordinator_crash_ms: 40, patchy: 300, ..hard() }
+}
+
+/// Three nodes run the failure coordinator, and are cut off from each other while lost packets and dead sequencers give them something to
+/// decide.
+fn replaced_leaders() -> Profile {
+    let calm = Profile { crash_ms: 0, learner_crash_ms: 0, late_to_all: 50, ..hard() };
+    Profile { coordinators: 3, entries_max: 8, partition_ms: 350, sequencer_ms: 100, patchy: 300, ..calm }
 }
 
 /// Everything fails, often and at once.
@@ -140,12 +148,14 @@ bugs! {
 
 bugs! {
     coordinator_bugs: CoordinatorBugs;
-    tells_before_record: SAFETY, worst();
+    tells_before_record: SAFETY, replaced_leaders();
     asks_one_shard: SAFETY, hard();
     counts_empty_disks: SAFETY, wiped();
     truncates_early: ["3", "liveness"], hard();
     drops_without_learner: SAFETY, islands();
     starts_shards_apart: SAFETY, with_epochs();
+    answers_after_lead: SAFETY, replaced_leaders();
+    starts_before_first_entry: SAFETY, replaced_leaders();
 }
 
 bugs! {

@@ -42,6 +42,10 @@ fn seeds_keep_all_invariants() {
         "nothing is truncated: {total:?}"
     );
     assert!(
+        total.leaders > 60 && total.snapshots > 0,
+        "no node of the failure coordinator is replaced: {total:?}"
+    );
+    assert!(
         total.committed > 0 && total.aborted > 0 && total.settled > 0 && total.aborts > 0,
         "no general transactions: {total:?}"
     );
@@ -66,4 +70,19 @@ fn slow_disks_make_views_slow_and_no_more() {
 #[test]
 fn groups_of_one_replica_keep_all_invariants() {
     run(0..20, |seed| Profile { replicas: 1, ..Profile::of_seed(seed) });
+}
+
+/// Nodes of the failure coordinator crash often, mostly the one that leads, and their logs are short.
+#[test]
+fn failure_coordinators_of_three_nodes_keep_all_invariants() {
+    let total = run(0..60, |seed| {
+        let coordinator_crash_ms = 100 + seed % 5 * 100;
+        Profile { coordinators: 3, coordinator_crash_ms, entries_max: 8, ..Profile::of_seed(seed) }
+    });
+    assert!(total.leaders > 150 && total.snapshots > 150, "{total:?}");
+}
+
+#[test]
+fn failure_coordinators_of_one_node_keep_all_invariants() {
+    run(0..20, |seed| Profile { coordinators: 1, coordinator_crash_ms: 300, ..Profile::of_seed(seed) });
 }

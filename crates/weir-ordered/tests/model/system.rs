@@ -32,6 +32,7 @@ const TIMEOUTS: Timeouts = Timeouts {
     learner_ms: SUSPECT_MS,
     view_ms: NEVER_MS,
     sequencer_ms: SUSPECT_MS - 1,
+    leader_ms: NEVER_MS,
     client_ms: NEVER_MS,
     general_ms: NEVER_MS,
 };
@@ -249,6 +250,7 @@ impl System {
                 self.sequencer.change(|each| each.step(message, &mut out));
                 self.send(envelope.to, out);
             }
+            Party::CoordinatorNode(_) => {}
         }
     }
 

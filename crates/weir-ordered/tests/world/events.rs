@@ -4,15 +4,15 @@ use weir_core::ids::{CoordinatorId, ShardId, TxnId};
 use weir_core::lsn::Lsn;
 use weir_ordered::client::{Client, Completed};
 use weir_ordered::cluster::ReplicaId;
-use weir_ordered::failure_coordinator::FailureCoordinator;
 use weir_ordered::message::{Party, SequencerId};
 use weir_ordered::replica::Replica;
 use weir_ordered::sequencer::Sequencer;
+use weir_ordered_raft::CoordinatorNode;
 
 use crate::world::network::Fate;
 use crate::world::registers::{Change, READ, READ_TO_WRITE, Register, Registers, Values};
 use crate::world::strict::Violation;
-use crate::world::{FAULTS_MS, Msg, Out, SimClient, TICK_MS, World};
+use crate::world::{FAULTS_MS, Msg, NodeHost, Out, SimClient, TICK_MS, World};
 
 /// Registers of each shard: few, so that transactions meet.
 const REGISTERS: u64 = 3;
@@ -66,7 +66,7 @@ impl World {
         (0..SEQUENCERS).for_each(|_| self.start_sequencer());
         let replicas: Vec<_> = self.replicas.keys().copied().map(Party::Replica).collect();
         let clients: Vec<_> = self.clients.keys().copied().collect();
-        for party in replicas.into_iter().chain([Party::FailureCoordinator]) {
+        for party in replicas.into_iter().chain(self.node_parties()) {
             self.schedule_timer(party);
         }
         for client in clients {
@@ -127,8 +127,7 @@ impl World {
                 self.schedule_fault(profile.learner_crash_ms, Event::LearnerCrash);
             }
             Event::CoordinatorCrash => {
-                self.coordinator.crash(&mut self.chance);
-                self.schedule_restart(Party::FailureCoordinator);
+                self.crash_node();
                 self.schedule_fault(profile.coordinator_crash_ms, Event::CoordinatorCrash);
             }
             Event::SequencerFault => {
@@ -151,10 +150,16 @@ impl World {
 
     fn deliver(&mut self, from: Party, to: Party, message: Msg) -> Result<(), Violation> {
         let now_ms = self.now_ms;
+        let from = match (from, to) {
+            (Party::CoordinatorNode(_), Party::CoordinatorNode(_)) => from,
+            (Party::CoordinatorNode(_), _) => Party::FailureCoordinator,
+            _ => from,
+        };
         match to {
+            Party::FailureCoordinator => {}
             Party::Replica(id) => self.step_replica(id, |each, out| each.step(now_ms, from, message, out))?,
-            Party::FailureCoordinator => {
-                self.step_coordinator(|each, out| each.step(now_ms, from, message, out))
+            Party::CoordinatorNode(number) => {
+                self.step_node(number, |each, out| each.step(now_ms, from, message, out));
             }
             Party::Sequencer(id) => self.step_sequencer(id, |each, out| each.step(message, out)),
             Party::Client(id) => {
@@ -206,7 +211,10 @@ impl World {
         let now_ms = self.now_ms;
         match party {
             Party::Replica(id) => self.step_replica(id, |each, out| each.on_timer(now_ms, out))?,
-            Party::FailureCoordinator => self.step_coordinator(|each, out| each.on_timer(now_ms, out)),
+            Party::CoordinatorNode(number) => {
+                self.step_node(number, |each, out| each.on_timer(now_ms, out));
+            }
+            Party::FailureCoordinator => {}
             Party::Sequencer(id) => self.step_sequencer(id, |each, out| each.on_timer(now_ms, out)),
             Party::Client(id) => self.step_client(id, |client, out| client.on_timer(now_ms, out)),
         }
@@ -234,9 +242,17 @@ impl World {
             Party::Replica(id) => {
                 self.replicas.get_mut(&id).map(|host| host.on_durable(start, up_to)).unwrap_or_default()
             }
-            _ => self.coordinator.on_durable(start, up_to),
+            Party::CoordinatorNode(number) => {
+                self.nodes.get_mut(&number).map(|host| host.on_durable(start, up_to)).unwrap_or_default()
+            }
+            _ => Vec::new(),
         };
         self.send(party, leaving, &Fate::default());
+        if let Party::CoordinatorNode(number) = party {
+            let now_ms = self.now_ms;
+            let up_to = self.nodes.get(&number).map(|host| host.durable_position()).unwrap_or_default();
+            self.step_node(number, |each, out| each.on_durable(now_ms, up_to, out));
+        }
     }
 
     /// The answers to transactions that the client has in flight are lost. A client with a new id begins the transactions that are left.
@@ -349,6 +365,20 @@ impl World {
         }
     }
 
+    /// Half of the time it is the node that leads which crashes.
+    fn crash_node(&mut self) {
+        let leads = |host: &NodeHost| host.machine.as_ref().is_some_and(|node| node.leading().is_some());
+        let leading: Vec<_> =
+            self.nodes.iter().filter(|(_, host)| leads(host)).map(|(number, _)| *number).collect();
+        let all: Vec<_> = self.nodes.keys().copied().collect();
+        let is_leading = !leading.is_empty() && self.chance.per_mille(500);
+        let victim = self.chance.pick(if is_leading { &leading } else { &all });
+        if let Some(host) = self.nodes.get_mut(&victim) {
+            host.crash(&mut self.chance);
+        }
+        self.schedule_restart(Party::CoordinatorNode(victim));
+    }
+
     fn schedule_restart(&mut self, party: Party) {
         let after_ms = self.chance.between(1, self.profile.down_ms);
         self.schedule(after_ms, Event::Restart(party));
@@ -363,12 +393,13 @@ impl World {
                     Replica::new(now_ms, id, cluster, bugs, Registers::new(id.shard), (start, disk))
                 });
             }
-            Party::FailureCoordinator => {
-                let bugs = self.profile.coordinator_bugs;
-                self.coordinator.restart(|_, disk| FailureCoordinator::new(now_ms, cluster, bugs, disk));
+            Party::CoordinatorNode(number) => {
+                let (settings, bugs) = (self.profile.settings(number), self.profile.coordinator_bugs);
+                let Some(host) = self.nodes.get_mut(&number) else { return };
+                host.restart(|_, disk| CoordinatorNode::new(now_ms, settings, cluster, bugs, disk));
             }
             Party::Sequencer(_) => self.start_sequencer(),
-            Party::Client(_) => {}
+            Party::Client(_) | Party::FailureCoordinator => {}
         }
     }
 
@@ -394,10 +425,10 @@ impl World {
         self.schedule_restart(Party::Sequencer(victim));
     }
 
-    /// Cuts off some replicas, the failure coordinator, or both.
+    /// Cuts off some replicas and nodes of the failure coordinator.
     fn partition(&mut self) {
-        let parties: Vec<_> =
-            self.replicas.keys().copied().map(Party::Replica).chain([Party::FailureCoordinator]).collect();
+        let replicas = self.replicas.keys().copied().map(Party::Replica);
+        let parties: Vec<_> = replicas.chain(self.node_parties()).collect();
         let share = self.chance.pick(&[150, 300, 500]);
         self.network.island = parties.into_iter().filter(|_| self.chance.per_mille(share)).collect();
         self.network.is_remote = self.chance.per_mille(300);
@@ -410,7 +441,7 @@ impl World {
         self.network = Default::default();
         let ids: Vec<_> = self.replicas.keys().copied().collect();
         ids.into_iter().for_each(|id| self.restart(Party::Replica(id)));
-        self.restart(Party::FailureCoordinator);
+        self.node_parties().into_iter().for_each(|node| self.restart(node));
     }
 }
 

@@ -82,6 +82,11 @@ impl<M, R, G> Host<M, R, G> {
         leaving
     }
 
+    /// Position up to which the records of this start are durable.
+    pub fn durable_position(&self) -> Lsn {
+        self.held.durable()
+    }
+
     /// Loses its memory, and some of what was not durable.
     pub fn crash(&mut self, chance: &mut Chance) {
         if self.machine.take().is_some() {

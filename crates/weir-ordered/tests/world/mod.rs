@@ -20,6 +20,7 @@ use weir_ordered::message::{Effects, Message, Party, SequencerId};
 use weir_ordered::replica::records::Record;
 use weir_ordered::replica::{RecordOf, Replica};
 use weir_ordered::sequencer::Sequencer;
+use weir_ordered_raft::CoordinatorNode;
 
 use crate::chance::Chance;
 use checks::History;
@@ -36,7 +37,8 @@ pub type SimReplica = Replica<Registers, PlantedBugs>;
 pub type SimClient = Client<Change, Values, ClientBugs>;
 type ReplicaHost = Host<SimReplica, RecordOf<Registers>, Msg>;
 pub type SimCoordinator = FailureCoordinator<Change, CoordinatorBugs>;
-type CoordinatorHost = Host<SimCoordinator, failure_coordinator::Record<Change>, Msg>;
+pub type SimNode = CoordinatorNode<Change, Values, Snapshot, CoordinatorBugs>;
+type NodeHost = Host<SimNode, weir_ordered_raft::Record, Msg>;
 
 /// Interval of all timers.
 const TICK_MS: u64 = 5;
@@ -64,6 +66,9 @@ pub struct Counts {
     pub found: u64,
     pub views: u64,
     pub epochs: u64,
+    /// How often the failure coordinator has started on a node, and how often a node has taken or written a snapshot.
+    pub leaders: u64,
+    pub snapshots: u64,
     /// Checkpoints that replicas have noted, and states that they have told peers.
     pub checkpoints: u64,
     pub transfers: u64,
@@ -89,6 +94,8 @@ impl Counts {
         self.found += other.found;
         self.views += other.views;
         self.epochs += other.epochs;
+        self.leaders += other.leaders;
+        self.snapshots += other.snapshots;
         self.checkpoints += other.checkpoints;
         self.transfers += other.transfers;
         self.wiped += other.wiped;
@@ -109,7 +116,8 @@ pub struct World {
     next_event: u64,
     network: Network,
     replicas: BTreeMap<ReplicaId, ReplicaHost>,
-    coordinator: CoordinatorHost,
+    /// The nodes of the failure coordinator.
+    nodes: BTreeMap<u8, NodeHost>,
     sequencers: BTreeMap<SequencerId, Sequencer>,
     next_sequencer: SequencerId,
     /// With the number of transactions that each has yet to begin.
@@ -142,6 +150,11 @@ impl World {
             let replica = Replica::new(0, id, cluster, profile.bugs, Registers::new(id.shard), (1, &[]));
             (id, Host::new(replica, Some(Record::is_complete)))
         };
+        let node = |number| {
+            let node =
+                CoordinatorNode::new(0, profile.settings(number), cluster, profile.coordinator_bugs, &[]);
+            (number, Host::new(node, Some(weir_ordered_raft::Record::is_complete)))
+        };
         let client = |id| (id, (Client::new(id, cluster, profile.client_bugs), profile.transactions));
         let mut world = World {
             profile,
@@ -152,10 +165,7 @@ impl World {
             next_event: 0,
             network: Network { is_faulty: true, ..Network::default() },
             replicas: cluster.all_replicas().map(replica).collect(),
-            coordinator: Host::new(
-                FailureCoordinator::new(0, cluster, profile.coordinator_bugs, &[]),
-                Some(failure_coordinator::Record::is_complete),
-            ),
+            nodes: (0..profile.coordinators).map(node).collect(),
             sequencers: BTreeMap::new(),
             next_sequencer: 1,
             clients: (1..=profile.clients).map(client).collect(),
@@ -278,16 +288,36 @@ impl World {
         self.check_step(id)
     }
 
-    fn step_coordinator(&mut self, step: impl FnOnce(&mut SimCoordinator, &mut Out)) {
+    fn step_node(&mut self, number: u8, step: impl FnOnce(&mut SimNode, &mut Out)) {
         let mut out = Out::default();
-        let Some(coordinator) = &mut self.coordinator.machine else { return };
-        step(coordinator, &mut out);
-        let records = coordinator.take_records();
-        records.iter().for_each(|record| self.count_decision(record));
-        let (leaving, written) = self.coordinator.take(records, out.messages);
-        self.send(Party::FailureCoordinator, leaving, &Fate::default());
+        let Some(host) = self.nodes.get_mut(&number) else { return };
+        let Some(node) = &mut host.machine else { return };
+        let led = node.leading().is_some();
+        step(node, &mut out);
+        let leads = node.leading().is_some();
+        let records = node.take_records();
+        let noted = records.clone();
+        let (leaving, written) = host.take(records, out.messages);
+        let start = host.start;
+        self.counts.leaders += u64::from(!led && leads);
+        noted.iter().for_each(|record| self.count_node_record(record, leads));
+        self.send(Party::CoordinatorNode(number), leaving, &Fate::default());
         if let Some(up_to) = written {
-            self.write(Party::FailureCoordinator, self.coordinator.start, up_to);
+            self.write(Party::CoordinatorNode(number), start, up_to);
+        }
+    }
+
+    /// Decisions are counted at the node that proposes them.
+    fn count_node_record(&mut self, record: &weir_ordered_raft::Record, leads: bool) {
+        match record {
+            weir_ordered_raft::Record::Entries(entries) if leads => {
+                for entry in entries.iter().filter(|entry| !entry.data.is_empty()) {
+                    let records: Vec<_> = postcard::from_bytes(&entry.data).unwrap();
+                    records.iter().for_each(|record| self.count_decision(record));
+                }
+            }
+            weir_ordered_raft::Record::State(_) => self.counts.snapshots += 1,
+            _ => {}
         }
     }
 
@@ -302,12 +332,24 @@ impl World {
 
     fn send(&mut self, from: Party, messages: Vec<(Party, Msg)>, fate: &Fate) {
         self.counts.messages += messages.len() as u64;
-        for (to, message) in messages {
+        let nodes = self.node_parties();
+        let addressed = |(to, message): (Party, Msg)| -> Vec<(Party, Msg)> {
+            // Only the node that leads takes what the failure coordinator is told.
+            match to {
+                Party::FailureCoordinator => nodes.iter().map(|node| (*node, message.clone())).collect(),
+                _ => vec![(to, message)],
+            }
+        };
+        for (to, message) in messages.into_iter().flat_map(addressed) {
             let delays = self.network.delays((from, to), &message, fate, &self.profile, &mut self.chance);
             for delay_ms in delays {
                 let message = message.clone();
                 self.schedule(delay_ms, Event::Deliver { from, to, message: Box::new(message) });
             }
         }
+    }
+
+    fn node_parties(&self) -> Vec<Party> {
+        self.nodes.keys().copied().map(Party::CoordinatorNode).collect()
     }
 }

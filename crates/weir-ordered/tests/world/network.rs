@@ -72,8 +72,8 @@ impl Network {
     }
 
     fn is_cut(&self, from: Party, to: Party) -> bool {
-        let is_muted = matches!((from, to), (Party::Sequencer(id), Party::FailureCoordinator) if self.muted.contains(&id));
-        let is_inner = |party: Party| matches!(party, Party::Replica(_) | Party::FailureCoordinator);
+        let is_muted = matches!((from, to), (Party::Sequencer(id), Party::CoordinatorNode(_)) if self.muted.contains(&id));
+        let is_inner = |party: Party| matches!(party, Party::Replica(_) | Party::CoordinatorNode(_));
         let crosses = self.island.contains(&from) != self.island.contains(&to);
         is_muted || crosses && (self.is_remote || is_inner(from) && is_inner(to))
     }

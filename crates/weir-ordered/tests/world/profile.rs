@@ -2,6 +2,7 @@
 
 use weir_core::ids::ShardId;
 use weir_ordered::faults::{ClientBugs, CoordinatorBugs, PlantedBugs};
+use weir_ordered_raft::Settings;
 
 use crate::chance::Chance;
 
@@ -10,6 +11,10 @@ use crate::chance::Chance;
 pub struct Profile {
     pub shards: ShardId,
     pub replicas: u16,
+    /// Nodes of the failure coordinator: a minority of them may be down.
+    pub coordinators: u8,
+    /// `Settings::entries_max` of a node.
+    pub entries_max: usize,
     pub clients: u64,
     pub transactions: u32,
     /// `Cluster::truncate_entries`.
@@ -40,6 +45,7 @@ pub struct Profile {
     pub learner_crash_ms: u64,
     /// The disk of a crashed replica is lost.
     pub wiped: u32,
+    /// A node of the failure coordinator, often the one that leads.
     pub coordinator_crash_ms: u64,
     pub sequencer_ms: u64,
     pub client_crash_ms: u64,
@@ -59,6 +65,8 @@ impl Profile {
         Profile {
             shards: 2,
             replicas: 3,
+            coordinators: 1,
+            entries_max: 512,
             clients: 3,
             transactions: 30,
             truncate_entries: 4,
@@ -87,6 +95,10 @@ impl Profile {
             coordinator_bugs: CoordinatorBugs::default(),
             client_bugs: ClientBugs::default(),
         }
+    }
+
+    pub fn settings(&self, number: u8) -> Settings {
+        Settings { entries_max: self.entries_max, ..Settings::new(number, self.coordinators) }
     }
 
     /// Some faults, each with some chance.
@@ -124,6 +136,8 @@ impl Profile {
             partition_ms,
             down_ms: chance.pick(&[20, 100, 400]),
             disk_ms: chance.pick(&[1, 3, 30]),
+            coordinators: chance.pick(&[1, 3, 3]),
+            entries_max: chance.pick(&[4, 16, 512]),
             ..Profile::calm()
         }
     }

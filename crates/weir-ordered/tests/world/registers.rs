@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use weir_core::ids::ShardId;
 use weir_ordered::application::Application;
 use weir_ordered::footprint::{Access, Footprint};
@@ -15,7 +16,7 @@ pub const READ: u64 = 0;
 pub const READ_TO_WRITE: u64 = u64::MAX;
 
 /// Changes these registers by these numbers, or reads them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change(pub Vec<(Register, u64)>);
 
 /// Registers of the shard that a transaction has changed or read, with their new values.

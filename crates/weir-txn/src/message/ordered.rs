@@ -101,6 +101,7 @@ impl OrderedMessage {
             }
             (Sender::Shard(shard), Party::Replica(id)) => id.shard == shard,
             (Sender::Shard(shard), Party::Sequencer(_) | Party::FailureCoordinator) => shard == HOME,
+            (Sender::Shard(_), Party::CoordinatorNode(_)) => false,
         };
         let checked = || cluster.check_party(*party).and_then(|()| cluster.check_message(message));
         match is_of_sender {

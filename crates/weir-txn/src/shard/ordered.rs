@@ -148,7 +148,7 @@ impl Ordering {
 fn shard_of(party: Party) -> Option<ShardId> {
     match party {
         Party::Replica(id) => Some(id.shard),
-        Party::Sequencer(_) | Party::FailureCoordinator => Some(HOME),
+        Party::Sequencer(_) | Party::FailureCoordinator | Party::CoordinatorNode(_) => Some(HOME),
         Party::Client(_) => None,
     }
 }
