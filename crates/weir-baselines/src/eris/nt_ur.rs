@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use weir_core::ids::{CoordinatorId, ShardId, TxnId};
 use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::message::Party;
@@ -17,7 +18,7 @@ use super::operation::{Answer, Key, Operation, Placement, Reads, Registers, Valu
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NtUr;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Message {
     /// Client to shard: what do others need of its keys?
     Read {
@@ -173,7 +174,7 @@ impl machine::Client for Client {
                     return None;
                 }
                 let answers = self.in_flight.remove(&txn.sequence)?.answers;
-                Some(Completed { txn, answers, aborts: 0 })
+                Some(Completed { txn, begun: txn, answers, aborts: 0 })
             }
             Message::Read { .. } | Message::Execute { .. } => None,
         }

@@ -9,6 +9,7 @@ mod state;
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use weir_core::ids::{CoordinatorId, Timestamp, TxnId};
 use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::packet::View;
@@ -26,7 +27,7 @@ pub struct Granola<F = NoFaults> {
     pub faults: F,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Request {
     pub txn: TxnId,
     /// The client has the answers of all its transactions with lower sequences.
@@ -36,7 +37,7 @@ pub struct Request {
     pub operation: Operation,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Message {
     /// Client to the leader of each participant.
     Request(Arc<Request>),
@@ -83,7 +84,7 @@ impl From<vr::Message<Entry>> for Message {
 }
 
 /// An entry of a shard's log.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Entry {
     /// The shard proposes a timestamp.
     Proposed(Arc<Request>, Timestamp),

@@ -11,6 +11,7 @@ mod state;
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use weir_core::ids::{CoordinatorId, TxnId};
 use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::packet::View;
@@ -32,7 +33,7 @@ pub struct LockStore<F = NoFaults> {
 pub type Age = (u64, TxnId);
 
 /// One attempt at a transaction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Request {
     pub txn: TxnId,
     /// From 0. An attempt follows only an aborted one.
@@ -51,14 +52,14 @@ impl Request {
 }
 
 /// Answer of a participant to another one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Vote {
     /// Prepared or committed. With what the other participants need of its keys.
     Prepared(Reads),
     Refused,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Message {
     /// Client to leader. The leader serves requests that name its own view.
     Request {
@@ -113,7 +114,7 @@ impl From<vr::Message<Entry>> for Message {
 }
 
 /// An entry of a shard's log.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Entry {
     /// A transaction of this shard alone.
     Executed(Arc<Request>),
