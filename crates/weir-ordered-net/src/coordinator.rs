@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_core::lsn::Outgoing;
 use weir_ordered::failure_coordinator::FailureCoordinator;
 use weir_ordered::faults::NoFaults;
 use weir_ordered::message::Party;
@@ -10,17 +11,18 @@ use crate::disk::{COORDINATOR_LOG, DiskSettings};
 use crate::driver::{Machine, PartyError, Running};
 use crate::members::Members;
 use crate::transport::{Loss, Transport};
-use crate::wire::{CoordinatorRecord, Effects, Message, Operation};
+use crate::wire::{self, CoordinatorRecord, Message, Operation};
 
 impl Machine for FailureCoordinator<Operation> {
+    type Message = Message;
     type Record = CoordinatorRecord;
 
-    fn step(&mut self, now_ms: u64, from: Party, message: Message, out: &mut Effects) {
-        FailureCoordinator::step(self, now_ms, from, message, out);
+    fn step(&mut self, now_ms: u64, from: Party, message: Message, out: &mut Vec<Outgoing<Party, Message>>) {
+        wire::with_effects(out, |out| FailureCoordinator::step(self, now_ms, from, message, out));
     }
 
-    fn on_timer(&mut self, now_ms: u64, out: &mut Effects) {
-        FailureCoordinator::on_timer(self, now_ms, out);
+    fn on_timer(&mut self, now_ms: u64, out: &mut Vec<Outgoing<Party, Message>>) {
+        wire::with_effects(out, |out| FailureCoordinator::on_timer(self, now_ms, out));
     }
 
     fn take_records(&mut self) -> Vec<CoordinatorRecord> {

@@ -5,6 +5,7 @@
 //! results. Nothing here has a clock, a socket, a thread or randomness of its own.
 
 pub mod application;
+pub mod carried;
 pub mod client;
 pub mod cluster;
 pub mod exposed;

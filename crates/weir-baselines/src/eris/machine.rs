@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weir_core::ids::{CoordinatorId, ShardId, TxnId};
 use weir_core::lsn::{Lsn, Outgoing};
+use weir_ordered::carried::Carried;
 use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::message::Party;
 use weir_ordered::packet::Index;
@@ -41,7 +42,7 @@ impl<M> Effects<M> {
 
 /// A replica of a shard.
 pub trait Server: Sized + Debug + Send + 'static {
-    type Message: Clone + Debug + Serialize + DeserializeOwned + Send + 'static;
+    type Message: Carried + Clone + Debug;
     /// A change of its durable state.
     type Record: Clone + Debug + Serialize + DeserializeOwned + Send + 'static;
 
@@ -72,7 +73,7 @@ pub struct Completed {
 
 /// A client. It repeats what is aborted until it commits.
 pub trait Client: Send + 'static {
-    type Message: Clone + Debug;
+    type Message: Carried + Clone + Debug;
 
     fn begin(&mut self, now_ms: u64, operation: Operation, out: &mut Effects<Self::Message>) -> TxnId;
     fn step(

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use weir_core::ids::{CoordinatorId, ShardId, TxnId};
+use weir_ordered::carried::Carried;
 use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::message::Party;
 use weir_ordered::packet::Index;
@@ -40,6 +41,8 @@ pub enum Message {
         answer: Answer,
     },
 }
+
+impl Carried for Message {}
 
 /// A shard.
 #[derive(Clone, Debug)]

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use weir_core::ids::{CoordinatorId, Timestamp, TxnId};
+use weir_ordered::carried::Carried;
 use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::packet::View;
 
@@ -76,6 +77,8 @@ pub enum Message {
     },
     Replication(vr::Message<Entry>),
 }
+
+impl Carried for Message {}
 
 impl From<vr::Message<Entry>> for Message {
     fn from(message: vr::Message<Entry>) -> Message {
