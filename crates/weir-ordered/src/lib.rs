@@ -11,6 +11,7 @@ pub mod cluster;
 pub mod exposed;
 pub mod failure_coordinator;
 pub mod faults;
+pub mod few;
 pub mod footprint;
 pub mod message;
 pub mod packet;

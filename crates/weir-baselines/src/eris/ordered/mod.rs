@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use weir_core::ids::{CoordinatorId, ShardId};
+use weir_core::ids::CoordinatorId;
 use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::failure_coordinator::{self, FailureCoordinator};
 use weir_ordered::faults::NoFaults;
 use weir_ordered::message::{Effects as OrderedEffects, Message as OrderedMessage, Party, SequencerId};
-use weir_ordered::packet::{Index, Transaction};
+use weir_ordered::packet::{Index, Shards, Transaction};
 use weir_ordered::replica::log::Entry;
 use weir_ordered::replica::{RecordOf, Replica, Status};
 use weir_ordered::sequencer::Sequencer;
@@ -47,7 +47,7 @@ const SEQUENCER: SequencerId = 1;
 #[derive(Debug)]
 pub enum Server {
     Replica { replica: Box<Replica<Registers>>, placement: Placement, is_global: bool },
-    Sequencer { sequencer: Sequencer, all: Option<Box<[ShardId]>> },
+    Sequencer { sequencer: Sequencer, all: Option<Shards> },
     Coordinator(Box<FailureCoordinator<Work>>),
 }
 
@@ -68,7 +68,7 @@ impl Server {
             }
             (Server::Replica { replica, .. }, None) => replica.on_timer(now_ms, out),
             (Server::Sequencer { sequencer, all }, Some((_, message))) => {
-                sequencer.step(to_all(message, all.as_deref()), out);
+                sequencer.step(to_all(message, all.as_ref()), out);
             }
             (Server::Sequencer { sequencer, .. }, None) => sequencer.on_timer(now_ms, out),
             (Server::Coordinator(coordinator), Some((from, message))) => {
@@ -100,10 +100,10 @@ fn with_effects<T>(effects: &mut Effects<Message>, run: impl FnOnce(&mut Out) ->
 }
 
 /// A transaction for one sequence of all shards is stamped for all of them.
-fn to_all(message: Message, all: Option<&[ShardId]>) -> Message {
+fn to_all(message: Message, all: Option<&Shards>) -> Message {
     match (message, all) {
         (OrderedMessage::Submit(transaction), Some(all)) => {
-            let transaction = Transaction { destinations: all.into(), ..Transaction::clone(&transaction) };
+            let transaction = Transaction { destinations: all.clone(), ..Transaction::clone(&transaction) };
             OrderedMessage::Submit(Arc::new(transaction))
         }
         (message, _) => message,
