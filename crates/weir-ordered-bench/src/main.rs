@@ -9,6 +9,10 @@ use weir_ordered::cluster::Timeouts;
 use weir_ordered_bench::run::{PROTOCOLS, run};
 use weir_ordered_bench::settings::{Settings, Until};
 
+/// The allocator of Weir's own program, for all protocols.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Parser)]
 #[command(about = "Ordered transactions and their comparators over loopback")]
 struct Arguments {

@@ -1,11 +1,20 @@
-//! A list that is mostly short, and then needs no memory of its own: the participants of a transaction, the sequences of a stamp.
+//! Parts of messages that cost little memory: a list that is mostly short, and then needs none of its own (the participants of a transaction,
+//! the sequences of a stamp), and shared values.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Reads a value that is shared from now on. It is made where it stays; serde would make it elsewhere first.
+pub(crate) fn shared<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Arc<T>, D::Error> {
+    T::deserialize(deserializer).map(Arc::new)
+}
 
 /// A list that is in place up to `N` elements.
 #[derive(Clone)]

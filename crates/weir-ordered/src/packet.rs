@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use weir_core::ids::{ShardId, TxnId};
 
-use crate::few::Few;
+use crate::few::{self, Few};
 use crate::message::Registration;
 
 /// Number of a sequencer's reign. Epochs never come again; replicas take packets of one epoch only.
@@ -146,9 +146,11 @@ impl<R> Outcome<R> {
 
 /// A transaction with its stamp. A client that repeats a transaction causes several packets of it, each with a stamp of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(bound(deserialize = "O: Deserialize<'de>"))]
 pub struct Packet<O> {
     pub stamp: Stamp,
     /// No packet of a client with a lower registration comes behind this one, in the order of any shard.
     pub client_floor: Registration,
+    #[serde(deserialize_with = "few::shared")]
     pub transaction: Arc<Transaction<O>>,
 }

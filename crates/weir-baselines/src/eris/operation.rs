@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use weir_core::ids::ShardId;
+use weir_ordered::few::Few;
 use weir_ordered::packet::Index;
 
 use super::journal::Journal;
@@ -52,13 +53,25 @@ impl Placement {
 
 /// A transaction's work. No two of its actions have a key in common.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Operation(Arc<[Action]>);
+pub struct Operation(#[serde(deserialize_with = "actions")] Arc<[Action]>);
+
+/// Reads actions where they mostly need no memory but that in which they stay.
+fn actions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<[Action]>, D::Error> {
+    let few: Few<Action, 2> = Few::deserialize(deserializer)?;
+    Ok((*few).into())
+}
 
 /// Share of one shard in an operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
     pub answer: Answer,
     pub writes: Vec<(Key, Value)>,
+}
+
+impl Default for Action {
+    fn default() -> Self {
+        Action::Read(0)
+    }
 }
 
 impl Action {

@@ -40,8 +40,15 @@ pub struct Answers<R> {
 }
 
 impl<R> Answers<R> {
+    /// Where a transaction is, or would be. Mostly that is the end.
     fn place(&self, sequence: u64) -> Result<usize, usize> {
-        self.answers.binary_search_by_key(&sequence, |(sequence, _)| *sequence)
+        match self.answers.back() {
+            Some((last, _)) if *last > sequence => {
+                self.answers.binary_search_by_key(&sequence, |(sequence, _)| *sequence)
+            }
+            Some((last, _)) if *last == sequence => Ok(self.answers.len() - 1),
+            _ => Err(self.answers.len()),
+        }
     }
 
     pub fn get(&self, sequence: u64) -> Option<&Progress<R>> {
@@ -50,10 +57,6 @@ impl<R> Answers<R> {
 
     /// Returns what was there before.
     pub fn insert(&mut self, sequence: u64, progress: Progress<R>) -> Option<Progress<R>> {
-        if self.answers.back().is_none_or(|(last, _)| *last < sequence) {
-            self.answers.push_back((sequence, progress));
-            return None;
-        }
         match self.place(sequence) {
             Ok(place) => Some(std::mem::replace(&mut self.answers[place].1, progress)),
             Err(place) => {

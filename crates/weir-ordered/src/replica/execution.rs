@@ -92,6 +92,10 @@ impl<A: Application> Execution<A> {
         if !self.is_new(transaction) && !faults.executes_twice() {
             return;
         }
+        if transaction.part == Part::Independent && self.locks.is_free() {
+            self.answer(transaction);
+            return self.keep_only(transaction, faults);
+        }
         let footprint = self.footprint(transaction);
         let claim = Claim { transaction: transaction.clone(), footprint };
         if self.locks.must_wait(&claim, Index::MAX, faults) {
@@ -101,6 +105,11 @@ impl<A: Application> Execution<A> {
         } else if self.run(claim, faults) {
             self.resume(faults);
         }
+        self.keep_only(transaction, faults);
+    }
+
+    /// A planted bug: the client table keeps the last client only.
+    fn keep_only(&mut self, transaction: &Transaction<A::Operation>, faults: impl Faults) {
         if faults.forgets_clients() {
             self.clients.retain(|client, _| *client == transaction.id.coordinator);
         }
@@ -166,10 +175,9 @@ impl<A: Application> Execution<A> {
         taken.into_iter().filter_map(outcome).collect()
     }
 
-    /// What the transaction locks, or waits for. It is not asked for if nothing can meet it.
+    /// What the transaction locks, or waits for.
     fn footprint(&self, transaction: &Transaction<A::Operation>) -> Footprint {
         match transaction.part {
-            Part::Independent if self.locks.is_free() => Footprint::nothing(),
             Part::Independent | Part::Preliminary => self.application.footprint(&transaction.operation),
             Part::Conclusory { .. } | Part::ReplicaAbort => Footprint::nothing(),
         }
