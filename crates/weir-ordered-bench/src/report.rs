@@ -51,14 +51,14 @@ pub struct Failover {
     pub detection_ms: u64,
     /// From the end of the sequencer until transactions are answered again.
     pub answered_after_ms: u64,
-    /// From the end of the sequencer until as many are answered as before, less a tenth.
-    pub restored_after_ms: u64,
+    /// From the end of the sequencer until as many are answered as before, less a tenth. None: not while it was measured.
+    pub restored_after_ms: Option<u64>,
 }
 
 /// The parts of a rate over which it is taken as restored, in buckets.
 const WINDOW: usize = 5;
 
-/// What a failover looks like in the buckets of all front ends. None: transactions are never answered at the old rate again.
+/// What a failover looks like in the buckets of all front ends. None: transactions are never answered again.
 pub fn failover(answered_in: &[u64], ended_ns: u64, detection_ms: u64) -> Option<Failover> {
     let ended = (ended_ns / BUCKET_NS) as usize;
     let before = answered_in.get(ended.saturating_sub(20)..ended)?;
@@ -67,9 +67,9 @@ pub fn failover(answered_in: &[u64], ended_ns: u64, detection_ms: u64) -> Option
     let stopped = after.iter().position(|answered| (*answered as f64) < rate / 10.0)?;
     let begins = stopped + after[stopped..].iter().position(|answered| *answered as f64 >= rate / 10.0)?;
     let is_restored = |window: &[u64]| window.iter().sum::<u64>() as f64 >= 0.9 * rate * WINDOW as f64;
-    let restored = begins + after[begins..].windows(WINDOW).position(is_restored)?;
+    let restored = after[begins..].windows(WINDOW).position(is_restored).map(|bucket| begins + bucket);
     let ms = |bucket: usize| (bucket as u64 + 1) * BUCKET_NS / 1_000_000;
-    Some(Failover { detection_ms, answered_after_ms: ms(begins), restored_after_ms: ms(restored) })
+    Some(Failover { detection_ms, answered_after_ms: ms(begins), restored_after_ms: restored.map(ms) })
 }
 
 /// The sum of what front ends have counted.
@@ -98,7 +98,10 @@ mod unit_tests {
         buckets.extend([3, 0, 0, 0, 20, 60]);
         buckets.extend([100; 20]);
         let seen = failover(&buckets, 50 * BUCKET_NS, 150);
-        assert_eq!(seen, Some(Failover { detection_ms: 150, answered_after_ms: 50, restored_after_ms: 70 }));
-        assert_eq!(failover(&buckets[..56], 50 * BUCKET_NS, 150), None);
+        assert_eq!(
+            seen,
+            Some(Failover { detection_ms: 150, answered_after_ms: 50, restored_after_ms: Some(70) })
+        );
+        assert_eq!(failover(&buckets[..54], 50 * BUCKET_NS, 150), None);
     }
 }
