@@ -64,12 +64,25 @@ pub fn failover(answered_in: &[u64], ended_ns: u64, detection_ms: u64) -> Option
     let before = answered_in.get(ended.saturating_sub(20)..ended)?;
     let rate = before.iter().sum::<u64>() as f64 / before.len().max(1) as f64;
     let after = answered_in.get(ended..)?;
-    let stopped = after.iter().position(|answered| (*answered as f64) < rate / 10.0)?;
-    let begins = stopped + after[stopped..].iter().position(|answered| *answered as f64 >= rate / 10.0)?;
+    let begins = longest_silence(after, rate / 10.0)?;
     let is_restored = |window: &[u64]| window.iter().sum::<u64>() as f64 >= 0.9 * rate * WINDOW as f64;
     let restored = after[begins..].windows(WINDOW).position(is_restored).map(|bucket| begins + bucket);
     let ms = |bucket: usize| (bucket as u64 + 1) * BUCKET_NS / 1_000_000;
     Some(Failover { detection_ms, answered_after_ms: ms(begins), restored_after_ms: restored.map(ms) })
+}
+
+/// Where the longest run of buckets below that rate ends: a moment without answers may be before the cluster has run out of work.
+fn longest_silence(buckets: &[u64], rate: f64) -> Option<usize> {
+    let (mut longest, mut length) = (None, 0);
+    for (place, answered) in buckets.iter().enumerate() {
+        if (*answered as f64) < rate {
+            length += 1;
+        } else {
+            longest = longest.max((length > 0).then_some((length, place)));
+            length = 0;
+        }
+    }
+    longest.map(|(_, place)| place)
 }
 
 /// The sum of what front ends have counted.
@@ -95,12 +108,12 @@ mod unit_tests {
     #[test]
     fn a_failover_is_seen_in_the_buckets() {
         let mut buckets = vec![100; 50];
-        buckets.extend([3, 0, 0, 0, 20, 60]);
-        buckets.extend([100; 20]);
+        buckets.extend([3, 0, 0, 0, 20, 60, 100]);
+        buckets.extend([100; 19]);
         let seen = failover(&buckets, 50 * BUCKET_NS, 150);
         assert_eq!(
             seen,
-            Some(Failover { detection_ms: 150, answered_after_ms: 50, restored_after_ms: Some(70) })
+            Some(Failover { detection_ms: 150, answered_after_ms: 50, restored_after_ms: Some(60) })
         );
         assert_eq!(failover(&buckets[..54], 50 * BUCKET_NS, 150), None);
     }

@@ -139,10 +139,25 @@ fn next<T>(from: &Receiver<T>, deadline: Instant, name: &'static str) -> Result<
     })
 }
 
-/// Waits until the replicas of each shard are at rest with logs of one length.
+/// Waits until the replicas of each shard are at rest with logs of one length, and say so twice: what they say is of different moments.
 fn wait_at_rest<P: Protocol>(parties: &Parties<P>) -> Result<(), RunError> {
-    let mut at_rest: BTreeMap<Party, Option<Index>> = BTreeMap::new();
     let deadline = Instant::now() + PATIENCE;
+    let mut before = alike(parties, deadline)?;
+    loop {
+        let now = alike(parties, deadline)?;
+        if now == before {
+            return Ok(());
+        }
+        before = now;
+    }
+}
+
+/// What the replicas say once those of each shard say the same, each at least once from now on.
+fn alike<P: Protocol>(
+    parties: &Parties<P>,
+    deadline: Instant,
+) -> Result<BTreeMap<Party, Option<Index>>, RunError> {
+    let mut at_rest: BTreeMap<Party, Option<Index>> = BTreeMap::new();
     let cluster = parties.cluster;
     let is_alike = |at_rest: &BTreeMap<Party, Option<Index>>, shard: ShardId| {
         let mut ends = cluster.group(shard).map(|id| at_rest.get(&Party::Replica(id)).copied().flatten());
@@ -151,9 +166,11 @@ fn wait_at_rest<P: Protocol>(parties: &Parties<P>) -> Result<(), RunError> {
     };
     while !(0..cluster.shards).all(|shard| is_alike(&at_rest, shard)) {
         let (party, end) = next(&parties.at_rest, deadline, "coming to rest")?;
-        at_rest.insert(party, end);
+        if matches!(party, Party::Replica(_)) {
+            at_rest.insert(party, end);
+        }
     }
-    Ok(())
+    Ok(at_rest)
 }
 
 /// Values of all keys, on which the replicas of a shard agree.
