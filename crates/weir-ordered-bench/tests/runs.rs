@@ -46,11 +46,11 @@ fn orders(answers: &[Answered]) -> BTreeMap<TxnId, Vec<TxnId>> {
     for each in answers {
         for &(key, value) in &each.values {
             let actions = each.operation.actions().iter();
-            let by = actions.filter_map(|action| match action {
+            let mut by = actions.filter_map(|action| match action {
                 Action::Modify(of, by) if *of == key => Some(*by),
                 _ => None,
             });
-            match by.last() {
+            match by.next_back() {
                 Some(by) => {
                     writers.insert((key, value), each.txn);
                     replaced.insert((key, value_before(value, by)), each.txn);
