@@ -1,10 +1,13 @@
 //! Ordered transactions in the frame of the comparators, and Eris-OUM beside them (eris.txt §5.1, §8.1).
 
+use std::collections::BTreeSet;
+
 use weir_baselines::eris::operation::{Operation, Registers};
-use weir_baselines::eris::ordered::{Ordered, Record, records_of_replica};
+use weir_baselines::eris::ordered::{Ordered, Record, Work, records_of_replica};
 use weir_core::ids::TxnId;
 use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::faults::NoFaults;
+use weir_ordered::packet::{Part, Transaction};
 use weir_ordered::replica::Replica;
 
 use crate::world::profile::Profile;
@@ -17,13 +20,39 @@ impl Checked for Ordered {
         let records = records_of_replica(records);
         let replica: Replica<Registers> =
             Replica::new(0, id, cluster, NoFaults, Registers::new(id.shard, placement), (1, &records));
-        let mut seen = std::collections::BTreeSet::new();
         let packets = replica.log().behind(0).filter_map(|(_, entry)| entry.packet());
-        let transactions = packets.map(|packet| &packet.transaction);
-        let own = transactions.filter(|each| each.operation.participants(placement).contains(&id.shard));
+        let transactions: Vec<_> = packets.map(|packet| &*packet.transaction).collect();
+        let committed = committed(&transactions);
+        let mut seen = BTreeSet::new();
+        let is_own = |each: &&Transaction<Work>| {
+            each.operation.operation().participants(placement).contains(&id.shard)
+        };
+        let has_effect = |each: &&Transaction<Work>| match each.part {
+            Part::Independent => true,
+            Part::Preliminary => committed.contains(&each.id),
+            Part::Conclusory { .. } | Part::ReplicaAbort => false,
+        };
+        let own = transactions.into_iter().filter(is_own).filter(has_effect);
         let first = own.filter(|each| seen.insert(each.id));
-        first.map(|each| (each.id, each.operation.clone())).collect()
+        first.map(|each| (each.id, each.operation.operation().clone())).collect()
     }
+}
+
+/// General transactions that commit: the first part that ends one decides.
+fn committed(transactions: &[&Transaction<Work>]) -> BTreeSet<TxnId> {
+    let (mut seen, mut open, mut committed) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for transaction in transactions {
+        let Some(general) = transaction.general() else { continue };
+        match transaction.part {
+            Part::Preliminary if seen.insert(general) => drop(open.insert(general)),
+            Part::Conclusory { commits, .. } if open.remove(&general) && commits => {
+                committed.insert(general);
+            }
+            Part::ReplicaAbort => drop(open.remove(&general)),
+            _ => {}
+        }
+    }
+    committed
 }
 
 /// Messages of an answered transaction in a calm cluster.

@@ -145,7 +145,7 @@ fn members(load: &Load) -> Members {
 
 /// Gives the sequencer an epoch, as the failure coordinator would.
 fn begin_epoch(members: &Arc<Members>) -> Result<(), PartyError> {
-    let mut transport = Transport::bind(members.clone(), Party::FailureCoordinator, None)?;
+    let mut transport = Transport::bind(members.clone(), Party::CoordinatorNode(0), None)?;
     let mut received = Vec::new();
     loop {
         transport.receive(Duration::from_secs(1), &mut received)?;

@@ -14,6 +14,7 @@ use weir_kv::Bytes;
 use weir_ordered::client;
 use weir_ordered::faults::NoFaults;
 use weir_ordered::message::Party;
+use weir_ordered::packet::Shards;
 
 use crate::driver::{PartyError, TICK_MS};
 use crate::members::{Members, client_id};
@@ -75,8 +76,8 @@ struct Call {
 }
 
 enum Kind {
-    Independent(Box<[ShardId]>),
-    Preliminary(Box<[ShardId]>),
+    Independent(Shards),
+    Preliminary(Shards),
     /// Of that general transaction, and whether it commits.
     Conclusory(TxnId, bool),
 }

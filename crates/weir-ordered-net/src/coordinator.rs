@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_core::lsn::Lsn;
+use weir_core::lsn::{Lsn, Outgoing};
 use weir_ordered::faults::NoFaults;
 use weir_ordered::message::Party;
 use weir_ordered_raft::{Record, Settings};
@@ -11,21 +11,22 @@ use crate::disk::{COORDINATOR_LOG, DiskSettings};
 use crate::driver::{Machine, PartyError, Running};
 use crate::members::Members;
 use crate::transport::{Loss, Transport};
-use crate::wire::{CoordinatorNode, Effects, Message};
+use crate::wire::{self, CoordinatorNode, Message};
 
 impl Machine for CoordinatorNode {
+    type Message = Message;
     type Record = Record;
 
-    fn step(&mut self, now_ms: u64, from: Party, message: Message, out: &mut Effects) {
-        CoordinatorNode::step(self, now_ms, from, message, out);
+    fn step(&mut self, now_ms: u64, from: Party, message: Message, out: &mut Vec<Outgoing<Party, Message>>) {
+        wire::with_effects(out, |out| CoordinatorNode::step(self, now_ms, from, message, out));
     }
 
-    fn on_timer(&mut self, now_ms: u64, out: &mut Effects) {
-        CoordinatorNode::on_timer(self, now_ms, out);
+    fn on_timer(&mut self, now_ms: u64, out: &mut Vec<Outgoing<Party, Message>>) {
+        wire::with_effects(out, |out| CoordinatorNode::on_timer(self, now_ms, out));
     }
 
-    fn on_durable(&mut self, now_ms: u64, up_to: Lsn, out: &mut Effects) {
-        CoordinatorNode::on_durable(self, now_ms, up_to, out);
+    fn on_durable(&mut self, now_ms: u64, up_to: Lsn, out: &mut Vec<Outgoing<Party, Message>>) {
+        wire::with_effects(out, |out| CoordinatorNode::on_durable(self, now_ms, up_to, out));
     }
 
     fn take_records(&mut self) -> Vec<Record> {

@@ -83,14 +83,14 @@ impl DiskSettings {
 }
 
 /// A log that is written by a thread of its own, and the messages that wait for it.
-pub struct Disk<R> {
+pub struct Disk<R, M = Message> {
     writer: Writer<R>,
-    held: HeldMessages<(Party, Message)>,
+    held: HeldMessages<(Party, M)>,
     /// How many snapshots have been begun.
     snapshots: u64,
 }
 
-impl<R: Serialize + Send + 'static> Disk<R> {
+impl<R: Serialize + Send + 'static, M> Disk<R, M> {
     /// `tell`: called when something has become durable.
     ///
     /// # Errors
@@ -99,7 +99,7 @@ impl<R: Serialize + Send + 'static> Disk<R> {
         name: String,
         log: Log,
         tell: impl Fn() + Send + Sync + 'static,
-    ) -> std::io::Result<Disk<R>> {
+    ) -> std::io::Result<Disk<R, M>> {
         let writer = Writer::start(name, (log, true), tell)?;
         Ok(Disk { writer, held: HeldMessages::default(), snapshots: 0 })
     }
@@ -108,8 +108,8 @@ impl<R: Serialize + Send + 'static> Disk<R> {
     pub fn take(
         &mut self,
         records: Vec<R>,
-        messages: impl Iterator<Item = Outgoing<Party, Message>>,
-    ) -> impl Iterator<Item = (Party, Message)> {
+        messages: impl Iterator<Item = Outgoing<Party, M>>,
+    ) -> impl Iterator<Item = (Party, M)> {
         if !records.is_empty() {
             self.held.note(records.len());
             self.writer.append(records);
@@ -125,7 +125,7 @@ impl<R: Serialize + Send + 'static> Disk<R> {
     pub fn on_written<F: FnOnce() -> R>(
         &mut self,
         snapshot: F,
-    ) -> Result<impl Iterator<Item = (Party, Message)> + use<R, F>, LogError> {
+    ) -> Result<impl Iterator<Item = (Party, M)> + use<R, M, F>, LogError> {
         let written = self.writer.written()?;
         if written.is_outgrown && written.snapshots == self.snapshots {
             self.snapshots += 1;

@@ -10,27 +10,35 @@ use std::time::{Duration, Instant};
 use mio::Waker;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use weir_core::lsn::Lsn;
+use weir_core::lsn::{Lsn, Outgoing};
+use weir_ordered::carried::Carried;
 use weir_ordered::message::Party;
 use weir_server::serve::log::{Log, LogError};
 
 use crate::disk::Disk;
 use crate::transport::{Received, Transport};
-use crate::wire::{Effects, Message};
 
 /// Interval of the timers of all machines.
 pub const TICK_MS: u64 = 5;
 
 /// A machine that a party drives.
 pub trait Machine: Send + 'static {
+    type Message: Carried;
     type Record: Serialize + DeserializeOwned + Send + 'static;
 
     /// A message has come. What it says of addresses may be taken here.
-    fn on_received(&mut self, _received: &mut Received, _transport: &mut Transport) {}
-    fn step(&mut self, now_ms: u64, from: Party, message: Message, out: &mut Effects);
-    fn on_timer(&mut self, now_ms: u64, out: &mut Effects);
+    fn on_received(&mut self, _received: &mut Received<Self::Message>, _transport: &mut Transport) {}
+    /// Takes a message. What it sends is added.
+    fn step(
+        &mut self,
+        now_ms: u64,
+        from: Party,
+        message: Self::Message,
+        out: &mut Vec<Outgoing<Party, Self::Message>>,
+    );
+    fn on_timer(&mut self, now_ms: u64, out: &mut Vec<Outgoing<Party, Self::Message>>);
     /// The records up to that position are durable.
-    fn on_durable(&mut self, _now_ms: u64, _up_to: Lsn, _out: &mut Effects) {}
+    fn on_durable(&mut self, _now_ms: u64, _up_to: Lsn, _out: &mut Vec<Outgoing<Party, Self::Message>>) {}
     /// The records of the steps since the last call.
     fn take_records(&mut self) -> Vec<Self::Record>;
     /// The whole durable state, before which no record is needed. None: it has no durable state.
@@ -109,7 +117,7 @@ impl<M: Machine> Running<M> {
             }
             None => None,
         };
-        let out = Effects::default();
+        let out = Vec::new();
         let (begun, durable) = (Instant::now(), Lsn::START);
         let driver = Driver { machine, transport, disk, looked, begun, timer_ms: 0, durable, out };
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || driver.run())?;
@@ -153,7 +161,7 @@ impl<M: Machine> Running<M> {
 struct Driver<M: Machine> {
     machine: M,
     transport: Transport,
-    disk: Option<Disk<M::Record>>,
+    disk: Option<Disk<M::Record, M::Message>>,
     looked: Receiver<Look<M>>,
     begun: Instant,
     /// When the timer is due.
@@ -161,7 +169,7 @@ struct Driver<M: Machine> {
     /// Up to where the machine knows that its records are durable.
     durable: Lsn,
     /// Messages of a turn.
-    out: Effects,
+    out: Vec<Outgoing<Party, M::Message>>,
 }
 
 impl<M: Machine> Driver<M> {
@@ -198,7 +206,7 @@ impl<M: Machine> Driver<M> {
     fn leave(&mut self, now_ms: u64) -> Result<(), PartyError> {
         loop {
             let records = self.machine.take_records();
-            let messages = self.out.messages.drain(..);
+            let messages = self.out.drain(..);
             let Some(disk) = &mut self.disk else {
                 self.transport.send(messages.map(|each| (each.to, each.message)));
                 break;

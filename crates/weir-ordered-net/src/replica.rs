@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_core::lsn::Outgoing;
 use weir_kv::Bytes;
 use weir_ordered::application::Application;
 use weir_ordered::cluster::ReplicaId;
@@ -14,7 +15,7 @@ use crate::disk::DiskSettings;
 use crate::driver::{Machine, PartyError, Running};
 use crate::members::{Members, start_number};
 use crate::transport::{Loss, Received, Transport};
-use crate::wire::{Effects, Message, Operation};
+use crate::wire::{self, Message, Operation};
 
 /// An application that replicas execute: it reads the bytes of operations and writes those of answers.
 pub trait ByteApplication:
@@ -28,6 +29,7 @@ impl<A: Application<Operation = Operation, Answer = Bytes, Snapshot = Bytes> + S
 }
 
 impl<A: ByteApplication> Machine for Replica<A> {
+    type Message = Message;
     type Record = RecordOf<A>;
 
     /// A packet says where its client is.
@@ -39,12 +41,12 @@ impl<A: ByteApplication> Machine for Replica<A> {
         }
     }
 
-    fn step(&mut self, now_ms: u64, from: Party, message: Message, out: &mut Effects) {
-        Replica::step(self, now_ms, from, message, out);
+    fn step(&mut self, now_ms: u64, from: Party, message: Message, out: &mut Vec<Outgoing<Party, Message>>) {
+        wire::with_effects(out, |out| Replica::step(self, now_ms, from, message, out));
     }
 
-    fn on_timer(&mut self, now_ms: u64, out: &mut Effects) {
-        Replica::on_timer(self, now_ms, out);
+    fn on_timer(&mut self, now_ms: u64, out: &mut Vec<Outgoing<Party, Message>>) {
+        wire::with_effects(out, |out| Replica::on_timer(self, now_ms, out));
     }
 
     fn take_records(&mut self) -> Vec<RecordOf<A>> {

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use weir_core::lsn::Outgoing;
 use weir_ordered::message::Party;
 use weir_ordered::sequencer::Sequencer;
 
 use crate::driver::{Machine, PartyError, Running};
 use crate::members::{Members, sequencer_id};
 use crate::transport::{Loss, Received, Transport};
-use crate::wire::{Effects, Message};
+use crate::wire::{self, Message};
 
 impl Machine for Sequencer {
+    type Message = Message;
     type Record = ();
 
     /// Replies go to where the transaction has come from, unless that is a replica, which aborts it.
@@ -22,12 +24,18 @@ impl Machine for Sequencer {
         }
     }
 
-    fn step(&mut self, _now_ms: u64, _from: Party, message: Message, out: &mut Effects) {
-        Sequencer::step(self, message, out);
+    fn step(
+        &mut self,
+        _now_ms: u64,
+        _from: Party,
+        message: Message,
+        out: &mut Vec<Outgoing<Party, Message>>,
+    ) {
+        wire::with_effects(out, |out| Sequencer::step(self, message, out));
     }
 
-    fn on_timer(&mut self, now_ms: u64, out: &mut Effects) {
-        Sequencer::on_timer(self, now_ms, out);
+    fn on_timer(&mut self, now_ms: u64, out: &mut Vec<Outgoing<Party, Message>>) {
+        wire::with_effects(out, |out| Sequencer::on_timer(self, now_ms, out));
     }
 
     fn take_records(&mut self) -> Vec<()> {

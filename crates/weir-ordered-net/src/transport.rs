@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use mio::{Events, Poll, Token, Waker};
 use rustc_hash::FxHashMap;
 use weir_core::ids::CoordinatorId;
+use weir_ordered::carried::{Carried, MessageKind};
 use weir_ordered::message::Party;
 
 use crate::members::{Members, Network};
@@ -36,11 +37,11 @@ pub type Loss = Box<dyn FnMut() -> bool + Send>;
 
 /// A message that has come.
 #[derive(Debug)]
-pub struct Received {
+pub struct Received<M = Message> {
     pub from: Party,
     /// Where its datagram came from. None: it came over a stream.
     pub address: Option<SocketAddr>,
-    pub message: Message,
+    pub message: M,
 }
 
 /// Counts of a transport.
@@ -146,6 +147,14 @@ impl Transport {
         &self.members
     }
 
+    /// Where it receives datagrams. None: it has no socket for them.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn address(&self) -> io::Result<Option<SocketAddr>> {
+        self.datagrams.as_ref().map(Datagrams::address).transpose()
+    }
+
     /// Ends the wait of [`Transport::receive`].
     pub fn waker(&self) -> Arc<Waker> {
         self.waker.clone()
@@ -160,7 +169,11 @@ impl Transport {
     ///
     /// # Errors
     /// The system's.
-    pub fn receive(&mut self, timeout: Duration, received: &mut Vec<Received>) -> io::Result<()> {
+    pub fn receive<M: Carried>(
+        &mut self,
+        timeout: Duration,
+        received: &mut Vec<Received<M>>,
+    ) -> io::Result<()> {
         let has_more =
             self.streams.is_readable() || self.datagrams.as_ref().is_some_and(Datagrams::is_readable);
         let timeout = if has_more { Duration::ZERO } else { timeout };
@@ -184,7 +197,7 @@ impl Transport {
         Ok(())
     }
 
-    fn receive_datagrams(&mut self, received: &mut Vec<Received>) {
+    fn receive_datagrams<M: Carried>(&mut self, received: &mut Vec<Received<M>>) {
         let Some(datagrams) = &mut self.datagrams else { return };
         let (members, counts, clients) = (&*self.members, &mut self.counts, &mut self.clients);
         let loss = &mut self.loss;
@@ -215,7 +228,7 @@ impl Transport {
         }
     }
 
-    fn receive_streams(&mut self, received: &mut Vec<Received>) {
+    fn receive_streams<M: Carried>(&mut self, received: &mut Vec<Received<M>>) {
         let cluster = &self.members.cluster;
         self.counts.ignored += self.streams.receive(|from, message| {
             let message = wire::decode(message, cluster)?;
@@ -225,7 +238,7 @@ impl Transport {
     }
 
     /// What a node of the failure coordinator says is said by the failure coordinator, except to another node.
-    fn note_leader(&mut self, received: &mut Received) {
+    fn note_leader<M>(&mut self, received: &mut Received<M>) {
         if let (Party::CoordinatorNode(number), false) =
             (received.from, matches!(self.own, Party::CoordinatorNode(_)))
         {
@@ -256,11 +269,11 @@ impl Transport {
     }
 
     /// Sends messages once [`Transport::flush`] is called. Messages that are alike and follow each other are written once.
-    pub fn send(&mut self, messages: impl Iterator<Item = (Party, Message)>) {
-        let mut before: Option<Message> = None;
+    pub fn send<M: Carried>(&mut self, messages: impl Iterator<Item = (Party, M)>) {
+        let mut before: Option<M> = None;
         for (to, message) in messages {
-            self.count(&message);
-            if !before.as_ref().is_some_and(|before| is_same_packet(before, &message)) {
+            self.count(message.kind());
+            if !before.as_ref().is_some_and(|before| before.is_alike(&message)) {
                 self.encoded.clear();
                 wire::encode(&message, &mut self.encoded);
             }
@@ -297,13 +310,13 @@ impl Transport {
         self.streams.flush();
     }
 
-    fn count(&mut self, message: &Message) {
+    fn count(&mut self, kind: MessageKind) {
         let counts = &mut self.counts;
-        let count = match message {
-            Message::Submit(_) => &mut counts.submits_sent,
-            Message::Packet(_) => &mut counts.packets_sent,
-            Message::Reply(_) => &mut counts.replies_sent,
-            _ => &mut counts.others_sent,
+        let count = match kind {
+            MessageKind::Submit => &mut counts.submits_sent,
+            MessageKind::Packet => &mut counts.packets_sent,
+            MessageKind::Reply => &mut counts.replies_sent,
+            MessageKind::Other => &mut counts.others_sent,
         };
         *count += 1;
     }
@@ -324,16 +337,4 @@ fn any_port(members: &Members) -> SocketAddr {
     let is_v6 = members.coordinators.first().is_some_and(SocketAddr::is_ipv6);
     let ip: IpAddr = if is_v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
     SocketAddr::new(ip, 0)
-}
-
-/// Returns whether two messages are the same packet of a sequencer, for different replicas.
-fn is_same_packet(a: &Message, b: &Message) -> bool {
-    match (a, b) {
-        (Message::Packet(a), Message::Packet(b)) => {
-            Arc::ptr_eq(&a.transaction, &b.transaction)
-                && a.stamp == b.stamp
-                && a.client_floor == b.client_floor
-        }
-        _ => false,
-    }
 }

@@ -5,8 +5,10 @@
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
+use weir_core::lsn::Outgoing;
 use weir_kv::Bytes;
 use weir_net::{Fault, Kind, body};
+use weir_ordered::carried::Carried;
 use weir_ordered::cluster::Cluster;
 use weir_ordered::message::{self, Party};
 use weir_ordered::replica;
@@ -21,6 +23,16 @@ pub struct Operation {
 
 pub type Message = message::Message<Operation, Bytes, Bytes>;
 pub type Effects = message::Effects<Operation, Bytes, Bytes>;
+/// Runs a step of a machine of weir-ordered, whose messages are added.
+pub fn with_effects<O, R, S>(
+    out: &mut Vec<Outgoing<Party, message::Message<O, R, S>>>,
+    step: impl FnOnce(&mut message::Effects<O, R, S>),
+) {
+    let mut effects = message::Effects { messages: std::mem::take(out) };
+    step(&mut effects);
+    *out = effects.messages;
+}
+
 pub type ReplicaRecord = replica::records::Record<Operation, Bytes, Bytes>;
 pub type CoordinatorNode = weir_ordered_raft::CoordinatorNode<Operation, Bytes, Bytes>;
 
@@ -40,7 +52,7 @@ const SENDER_BYTES_MAX: usize = 11;
 pub const SMALL_BYTES_MAX: usize = DATAGRAM_BYTES - HEAD_BYTES - SENDER_BYTES_MAX - LENGTH_BYTES;
 
 /// Adds the message to the bytes.
-pub fn encode(message: &Message, out: &mut Vec<u8>) {
+pub fn encode<M: Carried>(message: &M, out: &mut Vec<u8>) {
     body::write(message, out);
 }
 
@@ -48,10 +60,10 @@ pub fn encode(message: &Message, out: &mut Vec<u8>) {
 ///
 /// # Errors
 /// It is none, or makes no sense in this cluster.
-pub fn decode(mut bytes: &[u8], cluster: &Cluster) -> Result<Message, Fault> {
-    let message: Message = body::read(Kind::Peer, &mut bytes)?;
+pub fn decode<M: Carried>(mut bytes: &[u8], cluster: &Cluster) -> Result<M, Fault> {
+    let message: M = body::read(Kind::Peer, &mut bytes)?;
     body::is_over(Kind::Peer, bytes)?;
-    cluster.check_message(&message).map_err(Fault::sense)?;
+    message.check(cluster).map_err(Fault::sense)?;
     Ok(message)
 }
 

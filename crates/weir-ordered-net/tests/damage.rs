@@ -151,7 +151,7 @@ fn datagram(from: Party, messages: &[Vec<u8>]) -> Vec<u8> {
 #[test]
 fn messages_of_every_kind_come_back() {
     for message in messages() {
-        let decoded = wire::decode(&bytes(&message), &CLUSTER).unwrap();
+        let decoded = wire::decode::<Message>(&bytes(&message), &CLUSTER).unwrap();
         assert_eq!(format!("{decoded:?}"), format!("{message:?}"));
     }
 }
@@ -161,9 +161,9 @@ fn a_message_with_a_byte_more_or_less_is_none() {
     for message in messages() {
         let mut bytes = bytes(&message);
         bytes.push(0);
-        assert!(wire::decode(&bytes, &CLUSTER).is_err(), "{message:?}");
+        assert!(wire::decode::<Message>(&bytes, &CLUSTER).is_err(), "{message:?}");
         bytes.truncate(bytes.len() - 2);
-        assert!(wire::decode(&bytes, &CLUSTER).is_err(), "{message:?}");
+        assert!(wire::decode::<Message>(&bytes, &CLUSTER).is_err(), "{message:?}");
     }
 }
 
@@ -189,10 +189,10 @@ fn damaged_messages_are_refused_or_read_and_nothing_panics() {
         for _ in 0..2_000 {
             let mut damaged = whole.clone();
             damage(&mut damaged, &mut chance);
-            match wire::decode(&damaged, &CLUSTER) {
+            match wire::decode::<Message>(&damaged, &CLUSTER) {
                 // It is another message, which can be written and read again.
                 Ok(other) => {
-                    assert!(wire::decode(&bytes(&other), &CLUSTER).is_ok());
+                    assert!(wire::decode::<Message>(&bytes(&other), &CLUSTER).is_ok());
                     read += 1;
                 }
                 Err(_) => refused += 1,
@@ -231,7 +231,7 @@ fn datagrams_that_were_written_wrongly_do_not_panic() {
         }
         Datagram::new(TAG, Party::Client(7)).seal(&mut damaged);
         if let Ok(opened) = wire::open(TAG, &damaged, &CLUSTER) {
-            let decoded = opened.map(|each| each.and_then(|each| wire::decode(each, &CLUSTER)));
+            let decoded = opened.map(|each| each.and_then(|each| wire::decode::<Message>(each, &CLUSTER)));
             read += decoded.filter(Result::is_ok).count();
         }
     }

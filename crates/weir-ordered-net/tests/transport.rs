@@ -78,7 +78,7 @@ fn receive(at: &mut Transport, other: &mut Transport, received: &mut Vec<Receive
         if received.len() >= count {
             return;
         }
-        other.receive(Duration::ZERO, &mut Vec::new()).unwrap();
+        other.receive(Duration::ZERO, &mut Vec::<Received>::new()).unwrap();
         other.flush();
     }
     panic!("{} of {count} messages have come: {:?}, {:?}", received.len(), at.counts(), other.counts());
@@ -116,9 +116,9 @@ fn large_messages_go_over_streams() {
         if replica.counts().unsent == unsent {
             break;
         }
-        client.receive(Duration::from_millis(1), &mut Vec::new()).unwrap();
+        client.receive(Duration::from_millis(1), &mut Vec::<Received>::new()).unwrap();
         client.flush();
-        replica.receive(Duration::ZERO, &mut Vec::new()).unwrap();
+        replica.receive(Duration::ZERO, &mut Vec::<Received>::new()).unwrap();
     }
     replica.send(sizes.iter().zip(1..).map(|(bytes, index)| (CLIENT, reply(index, *bytes))));
     replica.flush();
@@ -141,7 +141,7 @@ fn parties_of_another_cluster_are_not_heard() {
         let strange = Members { tag: members.tag + 1, ..members.clone() };
         let mut replica = Transport::bind(Arc::new(members), REPLICA, None).unwrap();
         let mut client = Transport::bind(Arc::new(strange), CLIENT, None).unwrap();
-        let mut received = Vec::new();
+        let mut received: Vec<Received> = Vec::new();
         for _ in 0..10_000 {
             client.send([(REPLICA, Message::SequencerRequest { registration: 0 })].into_iter());
             client.flush();

@@ -10,7 +10,7 @@ use weir_core::ids::{CoordinatorId, ShardId, TxnId};
 use crate::cluster::{Cluster, ReplicaId};
 use crate::faults::{ClientFaults, NoFaults};
 use crate::message::{Effects, Message, Party, Registration, Reply, SequencerId};
-use crate::packet::{Epoch, Index, Outcome, Part, Transaction, View};
+use crate::packet::{Epoch, Index, Outcome, Part, Shards, Transaction, View};
 use general::Reads;
 
 /// The longest time between two sendings of a transaction, in intervals of other messages.
@@ -30,7 +30,7 @@ pub struct Client<O, R, F: ClientFaults = NoFaults> {
     is_retired: bool,
     in_flight: BTreeMap<u64, InFlight<O, R>>,
     /// Destinations of general transactions that are not concluded, by the sequence of the preliminary part.
-    open: BTreeMap<u64, Box<[ShardId]>>,
+    open: BTreeMap<u64, Shards>,
     reads: Reads<O, R>,
 }
 
@@ -79,7 +79,7 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
     pub fn begin<S: Clone>(
         &mut self,
         now_ms: u64,
-        destinations: Box<[ShardId]>,
+        destinations: Shards,
         operation: O,
         out: &mut Effects<O, R, S>,
     ) -> TxnId {
@@ -89,7 +89,7 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
     fn begin_part<S: Clone>(
         &mut self,
         now_ms: u64,
-        (destinations, part): (Box<[ShardId]>, Part),
+        (destinations, part): (Shards, Part),
         operation: O,
         out: &mut Effects<O, R, S>,
     ) -> TxnId {

@@ -112,6 +112,10 @@ impl Cluster {
                 self.check_log(log)?;
                 let is_of_index = log.end() == checkpoint.index && log.base() <= checkpoint.index;
                 check(is_of_index, "a log that does not end with its checkpoint")?;
+                let mut clients = checkpoint.clients.values();
+                let is_sorted =
+                    clients.all(|client| client.answers.iter().is_sorted_by(|(a, _), (b, _)| a < b));
+                check(is_sorted, "a client table whose answers do not ascend")?;
                 self.check_locks(&checkpoint.locks, checkpoint.index)
             }
             Message::Settled { txn, .. } => numbers(&[txn.sequence]),

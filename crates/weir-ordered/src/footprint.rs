@@ -84,6 +84,11 @@ impl Spans {
         Spans(joined.into())
     }
 
+    /// First and last items of the intervals, ascending.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Item, Item)> + '_ {
+        self.0.iter().copied()
+    }
+
     fn is_sorted(&self) -> bool {
         self.0.iter().all(|(first, last)| first <= last)
             && self.0.is_sorted_by(|(_, last), (first, _)| last < first)

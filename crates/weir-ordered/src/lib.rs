@@ -5,11 +5,13 @@
 //! results. Nothing here has a clock, a socket, a thread or randomness of its own.
 
 pub mod application;
+pub mod carried;
 pub mod client;
 pub mod cluster;
 pub mod exposed;
 pub mod failure_coordinator;
 pub mod faults;
+pub mod few;
 pub mod footprint;
 pub mod message;
 pub mod packet;

@@ -7,6 +7,7 @@ use weir_core::ids::{CoordinatorId, TxnId};
 use weir_core::lsn::{Lsn, Outgoing};
 
 use crate::cluster::ReplicaId;
+use crate::few;
 use crate::packet::{Cut, Epoch, Index, Outcome, Packet, Sequence, Slot, Transaction, View};
 use crate::raft_message::RaftMessage;
 use crate::replica::checkpoint::Checkpoint;
@@ -35,7 +36,7 @@ pub enum Party {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Message<O, R, S> {
     /// Client to sequencer: stamp it and send it on. Replica to sequencer: the same of an abort.
-    Submit(Arc<Transaction<O>>),
+    Submit(#[serde(deserialize_with = "few::shared")] Arc<Transaction<O>>),
     /// Sequencer to all replicas of all participants.
     Packet(Packet<O>),
     /// Replica to client: the packet is at that index of its durable log.

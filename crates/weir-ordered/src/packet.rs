@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use weir_core::ids::{ShardId, TxnId};
 
+use crate::few::{self, Few};
 use crate::message::Registration;
 
 /// Number of a sequencer's reign. Epochs never come again; replicas take packets of one epoch only.
@@ -30,7 +31,7 @@ pub struct Slot {
 pub struct Stamp {
     pub epoch: Epoch,
     /// Ascending by shard.
-    pub sequences: Arc<[(ShardId, Sequence)]>,
+    pub sequences: Few<(ShardId, Sequence), 2>,
 }
 
 impl Stamp {
@@ -93,6 +94,9 @@ pub enum Part {
     ReplicaAbort,
 }
 
+/// Shards, ascending, each once.
+pub type Shards = Few<ShardId, 6>;
+
 /// A transaction, whole: every participant has the operation of all of them (soundness S18).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transaction<O> {
@@ -102,7 +106,7 @@ pub struct Transaction<O> {
     /// Registration of the client.
     pub registration: Registration,
     /// The shards that execute it: ascending, each once, at least one.
-    pub destinations: Box<[ShardId]>,
+    pub destinations: Shards,
     pub part: Part,
     pub operation: O,
 }
@@ -142,9 +146,11 @@ impl<R> Outcome<R> {
 
 /// A transaction with its stamp. A client that repeats a transaction causes several packets of it, each with a stamp of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(bound(deserialize = "O: Deserialize<'de>"))]
 pub struct Packet<O> {
     pub stamp: Stamp,
     /// No packet of a client with a lower registration comes behind this one, in the order of any shard.
     pub client_floor: Registration,
+    #[serde(deserialize_with = "few::shared")]
     pub transaction: Arc<Transaction<O>>,
 }

@@ -6,6 +6,7 @@ mod epoch_change;
 mod execution;
 mod general;
 mod join;
+mod lock_index;
 pub mod locks;
 pub mod log;
 mod lost_packets;

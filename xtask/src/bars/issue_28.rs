@@ -1,6 +1,9 @@
 //! Ordered transactions: Eris in software.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use serde_json::Value;
 
 use super::weir::Weir;
 use super::{Bar, Effort, Kind, Seen};
@@ -8,26 +11,187 @@ use super::{Bar, Effort, Kind, Seen};
 /// Packets a second on one core.
 const LEAST: f64 = 500_000.0;
 
-pub const BARS: &[Bar] = &[Bar {
-    id: "sequencer",
-    issue: 28,
-    claim: "packets that a sequencer stamps a second on one core, over loopback, three replicas a shard, one transaction in a datagram (`weir-sequencer bench`), and the kernel's share of that core",
-    bar: "≥ 500,000",
-    kind: Kind::Real,
-    measure: sequencer,
-}];
+/// Throughput per processor-second of shards beside that of NT-UR, at least.
+const SHARE_LEAST: f64 = 0.90;
+/// The same of general transactions beside independent ones.
+const GENERAL_LEAST: f64 = 0.70;
+/// Throughput beside that of Lock-Store at high skew, at least.
+const SKEW_LEAST: f64 = 10.0;
+/// What is left of the throughput if a hundredth of all datagrams is lost, at least.
+const LOSS_LEAST: f64 = 0.90;
+/// From the detection of a dead sequencer until transactions are answered again, at most.
+const FAILOVER_MS_MOST: f64 = 300.0;
+
+pub const BARS: &[Bar] = &[
+    Bar {
+        id: "ordered-share",
+        issue: 28,
+        claim: "ordered transactions over loopback, one replica a shard: transactions per processor-second of the shards (the sequencer's apart) beside NT-UR's, SRW and MRMW with 0, 20 and 100% distributed (`weir-ordered-bench`)",
+        bar: "≥ 0.90 of NT-UR, the least of all",
+        kind: Kind::Real,
+        measure: share,
+    },
+    Bar {
+        id: "ordered-general",
+        issue: 28,
+        claim: "general transactions over loopback (CRMW, 20% distributed): transactions per processor-second of the shards beside those of MRMW",
+        bar: "≥ 0.70",
+        kind: Kind::Real,
+        measure: general,
+    },
+    Bar {
+        id: "ordered-skew",
+        issue: 28,
+        claim: "MRMW with 20% distributed and Zipf's exponent 1.2 over loopback, three replicas a shard: transactions a second beside Lock-Store's",
+        bar: "≥ 10",
+        kind: Kind::Real,
+        measure: skew,
+    },
+    Bar {
+        id: "ordered-loss",
+        issue: 28,
+        claim: "SRW over loopback, three replicas a shard, 1% of all datagrams lost: transactions a second beside those without loss",
+        bar: "≥ 0.90",
+        kind: Kind::Real,
+        measure: loss,
+    },
+    Bar {
+        id: "ordered-failover",
+        issue: 28,
+        claim: "the sequencer is ended under load: from its detection until transactions are answered again",
+        bar: "≤ 300 ms",
+        kind: Kind::Real,
+        measure: failover,
+    },
+    Bar {
+        id: "sequencer",
+        issue: 28,
+        claim: "packets that a sequencer stamps a second on one core, over loopback, three replicas a shard, one transaction in a datagram (`weir-sequencer bench`), and the kernel's share of that core",
+        bar: "≥ 500,000",
+        kind: Kind::Real,
+        measure: sequencer,
+    },
+];
+
+/// Builds a program of the workspace for release.
+fn build(weir: &Weir, package: &str, binary: &str) -> Result<PathBuf, String> {
+    let built = Command::new("cargo")
+        .current_dir(&weir.root)
+        .args(["build", "--release", "--quiet", "--package", package, "--bin", binary])
+        .status()
+        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    if built.success() {
+        Ok(weir.binary.with_file_name(binary))
+    } else {
+        Err(format!("the release build of {binary} failed"))
+    }
+}
+
+/// Figures of one run over loopback.
+fn loopback(program: &Path, effort: Effort, protocol: &str, arguments: &str) -> Result<Value, String> {
+    let mut command = Command::new(program);
+    command.args(["--protocol", protocol, "--clients", "512"]).args(arguments.split_whitespace());
+    if effort == Effort::Quick {
+        command.arg("--quick");
+    }
+    let output = command.output().map_err(|error| format!("cannot run {}: {error}", program.display()))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
+}
+
+fn number(figures: &Value, name: &str) -> Result<f64, String> {
+    figures.pointer(name).and_then(Value::as_f64).ok_or_else(|| format!("no {name} in {figures}"))
+}
+
+/// A run: a protocol and its arguments.
+type Run<'a> = (&'a str, &'a str);
+
+/// The median of a figure of one run beside that of another, with the least and the most of the rounds.
+fn ratio(
+    program: &Path,
+    effort: Effort,
+    name: &str,
+    (one, other): (Run<'_>, Run<'_>),
+) -> Result<[f64; 3], String> {
+    let rounds = if effort == Effort::Quick { 1 } else { 5 };
+    let mut ratios = Vec::new();
+    for _ in 0..rounds {
+        let one = number(&loopback(program, effort, one.0, one.1)?, name)?;
+        let other = number(&loopback(program, effort, other.0, other.1)?, name)?;
+        ratios.push(one / other);
+    }
+    ratios.sort_by(f64::total_cmp);
+    Ok([ratios[0], ratios[rounds / 2], ratios[rounds - 1]])
+}
+
+fn seen(least: f64, [low, median, high]: [f64; 3]) -> Seen {
+    Seen { met: median >= least, figure: format!("{median:.2}"), interval: format!("{low:.2} to {high:.2}") }
+}
+
+const PER_SHARD_CPU: &str = "/per_shard_cpu_second";
+const PER_SECOND: &str = "/transactions_per_second";
+
+fn share(weir: &Weir, effort: Effort) -> Result<Seen, String> {
+    let program = build(weir, "weir-ordered-bench", "weir-ordered-bench")?;
+    let mut least = [f64::INFINITY; 3];
+    for arguments in [
+        "--workload srw",
+        "--workload mrmw",
+        "--workload mrmw --distributed 20",
+        "--workload mrmw --distributed 100",
+    ] {
+        let runs = (("ordered", arguments), ("nt-ur", arguments));
+        let seen = ratio(&program, effort, PER_SHARD_CPU, runs)?;
+        if seen[1] < least[1] {
+            least = seen;
+        }
+    }
+    Ok(seen(SHARE_LEAST, least))
+}
+
+fn general(weir: &Weir, effort: Effort) -> Result<Seen, String> {
+    let program = build(weir, "weir-ordered-bench", "weir-ordered-bench")?;
+    let runs =
+        (("ordered", "--workload crmw --distributed 20"), ("ordered", "--workload mrmw --distributed 20"));
+    Ok(seen(GENERAL_LEAST, ratio(&program, effort, PER_SHARD_CPU, runs)?))
+}
+
+fn skew(weir: &Weir, effort: Effort) -> Result<Seen, String> {
+    let program = build(weir, "weir-ordered-bench", "weir-ordered-bench")?;
+    let arguments = "--workload mrmw --distributed 20 --zipf 1.2 --replicas 3";
+    let runs = (("ordered", arguments), ("lock-store", arguments));
+    Ok(seen(SKEW_LEAST, ratio(&program, effort, PER_SECOND, runs)?))
+}
+
+fn loss(weir: &Weir, effort: Effort) -> Result<Seen, String> {
+    let program = build(weir, "weir-ordered-bench", "weir-ordered-bench")?;
+    let runs = (("ordered", "--replicas 3 --loss 1"), ("ordered", "--replicas 3"));
+    Ok(seen(LOSS_LEAST, ratio(&program, effort, PER_SECOND, runs)?))
+}
+
+fn failover(weir: &Weir, effort: Effort) -> Result<Seen, String> {
+    let program = build(weir, "weir-ordered-bench", "weir-ordered-bench")?;
+    let rounds = if effort == Effort::Quick { 1 } else { 5 };
+    let mut all = Vec::new();
+    for _ in 0..rounds {
+        let figures = loopback(&program, effort, "ordered", "--replicas 3 --kill-sequencer")?;
+        let answered = number(&figures, "/failover/answered_after_ms")?;
+        all.push(answered - number(&figures, "/failover/detection_ms")?);
+    }
+    all.sort_by(f64::total_cmp);
+    let median = all[rounds / 2];
+    Ok(Seen {
+        met: median <= FAILOVER_MS_MOST,
+        figure: format!("{median:.0} ms"),
+        interval: format!("{:.0} to {:.0} ms, {rounds} runs", all[0], all[rounds - 1]),
+    })
+}
 
 /// The median of five runs; one in the quick form.
 fn sequencer(weir: &Weir, effort: Effort) -> Result<Seen, String> {
-    let built = Command::new("cargo")
-        .current_dir(&weir.root)
-        .args(["build", "--release", "--quiet", "--package", "weir-ordered-net", "--bin", "weir-sequencer"])
-        .status()
-        .map_err(|error| format!("cannot run cargo: {error}"))?;
-    if !built.success() {
-        return Err("the release build of weir-sequencer failed".to_owned());
-    }
-    let program = weir.binary.with_file_name("weir-sequencer");
+    let program = build(weir, "weir-ordered-net", "weir-sequencer")?;
     let rounds = if effort == Effort::Quick { 1 } else { 5 };
     let mut seen: Vec<(f64, f64)> = Vec::new();
     for _ in 0..rounds {

@@ -5,8 +5,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use weir_core::ids::{CoordinatorId, ShardId, TxnId};
 use weir_core::lsn::{Lsn, Outgoing};
+use weir_ordered::carried::Carried;
 use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::message::Party;
 use weir_ordered::packet::Index;
@@ -38,10 +41,10 @@ impl<M> Effects<M> {
 }
 
 /// A replica of a shard.
-pub trait Server: Sized + Debug {
-    type Message: Clone + Debug;
+pub trait Server: Sized + Debug + Send + 'static {
+    type Message: Carried + Clone + Debug;
     /// A change of its durable state.
-    type Record: Clone + Debug;
+    type Record: Clone + Debug + Serialize + DeserializeOwned + Send + 'static;
 
     fn step(&mut self, now_ms: u64, from: Party, message: Self::Message, out: &mut Effects<Self::Message>);
     /// Called every few milliseconds.
@@ -59,15 +62,18 @@ pub trait Server: Sized + Debug {
 /// A transaction that is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completed {
+    /// Id of the attempt that has committed.
     pub txn: TxnId,
+    /// Id under which it was begun.
+    pub begun: TxnId,
     pub answers: BTreeMap<ShardId, Answer>,
     /// How often it was begun anew, because it was aborted.
     pub aborts: u32,
 }
 
 /// A client. It repeats what is aborted until it commits.
-pub trait Client {
-    type Message: Clone + Debug;
+pub trait Client: Send + 'static {
+    type Message: Carried + Clone + Debug;
 
     fn begin(&mut self, now_ms: u64, operation: Operation, out: &mut Effects<Self::Message>) -> TxnId;
     fn step(
@@ -78,6 +84,10 @@ pub trait Client {
         out: &mut Effects<Self::Message>,
     ) -> Option<Completed>;
     fn on_timer(&mut self, now_ms: u64, out: &mut Effects<Self::Message>);
+    /// Whether what is begun is sent at once.
+    fn is_ready(&self) -> bool {
+        true
+    }
     /// Whether no transaction waits for an answer.
     fn is_idle(&self) -> bool;
 }

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use weir_core::ids::{CoordinatorId, ShardId, TxnId};
+use weir_ordered::carried::Carried;
 use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::message::Party;
 use weir_ordered::packet::Index;
@@ -17,7 +19,7 @@ use super::operation::{Answer, Key, Operation, Placement, Reads, Registers, Valu
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NtUr;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Message {
     /// Client to shard: what do others need of its keys?
     Read {
@@ -39,6 +41,8 @@ pub enum Message {
         answer: Answer,
     },
 }
+
+impl Carried for Message {}
 
 /// A shard.
 #[derive(Clone, Debug)]
@@ -173,7 +177,7 @@ impl machine::Client for Client {
                     return None;
                 }
                 let answers = self.in_flight.remove(&txn.sequence)?.answers;
-                Some(Completed { txn, answers, aborts: 0 })
+                Some(Completed { txn, begun: txn, answers, aborts: 0 })
             }
             Message::Read { .. } | Message::Execute { .. } => None,
         }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use serde::{Deserialize, Deserializer, Serialize};
 use weir_core::ids::ShardId;
-use weir_ordered::application::Application;
+use weir_ordered::few::Few;
 use weir_ordered::packet::Index;
 
 use super::journal::Journal;
@@ -15,7 +16,7 @@ pub type Key = u64;
 pub type Value = u64;
 
 /// Effect of an operation on one or two keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     Read(Key),
     Write(Key, Value),
@@ -51,14 +52,26 @@ impl Placement {
 }
 
 /// A transaction's work. No two of its actions have a key in common.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Operation(Arc<[Action]>);
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Operation(#[serde(deserialize_with = "actions")] Arc<[Action]>);
+
+/// Reads actions where they mostly need no memory but that in which they stay.
+fn actions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<[Action]>, D::Error> {
+    let few: Few<Action, 2> = Few::deserialize(deserializer)?;
+    Ok((*few).into())
+}
 
 /// Share of one shard in an operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
     pub answer: Answer,
     pub writes: Vec<(Key, Value)>,
+}
+
+impl Default for Action {
+    fn default() -> Self {
+        Action::Read(0)
+    }
 }
 
 impl Action {
@@ -164,6 +177,20 @@ impl Registers {
         self.values.get(&key).copied().unwrap_or(0)
     }
 
+    /// The shard of these keys.
+    pub fn place(&self) -> (ShardId, Placement) {
+        (self.shard, self.placement)
+    }
+
+    /// Takes those values instead of all that it has. Nothing before that index will be undone.
+    pub fn reset(&mut self, at: Index, values: &BTreeMap<Key, Value>) {
+        self.values = Journal::default();
+        for (key, value) in values {
+            self.values.insert(at, *key, *value);
+        }
+        self.values.forget(at);
+    }
+
     /// Values of own keys that other participants need.
     pub fn export(&self, operation: &Operation) -> Reads {
         operation.exported(self.shard, self.placement).map(|key| (key, self.read(key))).collect()
@@ -201,40 +228,6 @@ impl Registers {
     }
 }
 
-impl Application for Registers {
-    type Operation = Operation;
-    type Answer = Answer;
-    type Snapshot = BTreeMap<Key, Value>;
-
-    fn execute(&mut self, index: Index, operation: &Operation) -> Answer {
-        let part = self.part(operation, &[]);
-        self.write(index, &part.writes);
-        part.answer
-    }
-
-    fn roll_back(&mut self, to: Index) {
-        Registers::roll_back(self, to);
-    }
-
-    fn forget(&mut self, up_to: Index) {
-        Registers::forget(self, up_to);
-    }
-
-    fn snapshot(&self, at: Index) -> BTreeMap<Key, Value> {
-        let mut then = self.clone();
-        then.roll_back(at);
-        then.values()
-    }
-
-    fn restore(&mut self, at: Index, snapshot: &BTreeMap<Key, Value>) {
-        self.values = Journal::default();
-        for (key, value) in snapshot {
-            self.values.insert(at, *key, *value);
-        }
-        self.values.forget(at);
-    }
-}
-
 #[cfg(test)]
 mod unit_tests {
     use super::*;
@@ -263,18 +256,5 @@ mod unit_tests {
         registers.write(1, &[(0, 4)]);
         assert_eq!(registers.export(&operation), [(0, 4)]);
         assert_eq!(registers.part(&operation, &[(1, 9)]).writes, [(0, 9)]);
-    }
-
-    #[test]
-    fn registers_are_an_application_of_ordered_transactions() {
-        let mut registers = Registers::new(0, PLACEMENT);
-        let modify = Operation::new([Action::Modify(0, 5)]);
-        assert_eq!(registers.execute(1, &modify), [(0, 5)]);
-        assert_eq!(registers.execute(2, &modify), [(0, 160)]);
-        assert_eq!(registers.snapshot(1), [(0, 5)].into());
-        Application::roll_back(&mut registers, 1);
-        assert_eq!(registers.read(0), 5);
-        registers.restore(9, &[(2, 3)].into());
-        assert_eq!((registers.read(0), registers.read(2)), (0, 3));
     }
 }

@@ -76,6 +76,10 @@ impl Generator {
         Generator { chance: Xoshiro256PlusPlus::seed_from_u64(seed), ..self.clone() }
     }
 
+    pub fn placement(&self) -> Placement {
+        self.placement
+    }
+
     /// The next transaction.
     pub fn draw(&mut self) -> Operation {
         let is_distributed = self.workload.kind != Kind::Srw

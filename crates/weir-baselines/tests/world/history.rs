@@ -25,6 +25,9 @@ impl History {
     }
 
     pub fn complete(&mut self, now_ms: u64, completed: Completed) {
+        if let Some(begun_ms) = self.told.begun.remove(&completed.begun) {
+            self.told.begun.insert(completed.txn, begun_ms);
+        }
         self.told.completed.insert(completed.txn, (now_ms, BTreeMap::new()));
         self.answers.insert(completed.txn, completed.answers);
     }

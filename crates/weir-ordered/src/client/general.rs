@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::cluster::{Cluster, ReplicaId};
 use crate::faults::ClientFaults;
 use crate::message::{Effects, Message, Party};
-use crate::packet::{Epoch, Part, View};
+use crate::packet::{Epoch, Part, Shards, View};
 
 impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
     /// Begins a general transaction on these shards: ascending, each once, at least one. Its preliminary part is executed, and holds locks until
@@ -16,7 +16,7 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
     pub fn begin_general<S: Clone>(
         &mut self,
         now_ms: u64,
-        destinations: Box<[ShardId]>,
+        destinations: Shards,
         preliminary: O,
         out: &mut Effects<O, R, S>,
     ) -> TxnId {

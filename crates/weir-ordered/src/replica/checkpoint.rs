@@ -1,6 +1,6 @@
 //! The state of a shard after the execution of a prefix of its log that is the same for good.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 use weir_core::ids::CoordinatorId;
@@ -35,12 +35,52 @@ pub struct Answers<R> {
     pub registration: Registration,
     /// The client has all answers with lower sequences.
     pub floor: u64,
-    /// By sequence; none below the floor.
-    pub answers: BTreeMap<u64, Progress<R>>,
+    /// Ascending by sequence; none below the floor. New ones mostly come last, and old ones are forgotten first.
+    pub answers: VecDeque<(u64, Progress<R>)>,
+}
+
+impl<R> Answers<R> {
+    /// Where a transaction is, or would be. Mostly that is the end.
+    fn place(&self, sequence: u64) -> Result<usize, usize> {
+        match self.answers.back() {
+            Some((last, _)) if *last > sequence => {
+                self.answers.binary_search_by_key(&sequence, |(sequence, _)| *sequence)
+            }
+            Some((last, _)) if *last == sequence => Ok(self.answers.len() - 1),
+            _ => Err(self.answers.len()),
+        }
+    }
+
+    pub fn get(&self, sequence: u64) -> Option<&Progress<R>> {
+        self.place(sequence).ok().map(|place| &self.answers[place].1)
+    }
+
+    /// Returns what was there before.
+    pub fn insert(&mut self, sequence: u64, progress: Progress<R>) -> Option<Progress<R>> {
+        match self.place(sequence) {
+            Ok(place) => Some(std::mem::replace(&mut self.answers[place].1, progress)),
+            Err(place) => {
+                self.answers.insert(place, (sequence, progress));
+                None
+            }
+        }
+    }
+
+    pub fn remove(&mut self, sequence: u64) {
+        if let Ok(place) = self.place(sequence) {
+            self.answers.remove(place);
+        }
+    }
+
+    /// Takes the first one, if that is below the floor.
+    pub fn take_below_floor(&mut self) -> Option<(u64, Progress<R>)> {
+        let is_below = self.answers.front().is_some_and(|(sequence, _)| *sequence < self.floor);
+        if is_below { self.answers.pop_front() } else { None }
+    }
 }
 
 impl<R> Default for Answers<R> {
     fn default() -> Self {
-        Answers { registration: 0, floor: 0, answers: BTreeMap::new() }
+        Answers { registration: 0, floor: 0, answers: VecDeque::new() }
     }
 }

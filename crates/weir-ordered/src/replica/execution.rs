@@ -38,6 +38,10 @@ enum Undo<O, R> {
     /// What the client table had for a client.
     Client(CoordinatorId, Option<Answers<R>>),
     ClientFloor(Registration),
+    /// The registration and the floor that a client had there.
+    ClientHead(CoordinatorId, (Registration, u64)),
+    /// How far a transaction of a client was, as the client table had it.
+    Progress(CoordinatorId, u64, Option<Progress<R>>),
     Locks(locks::Undo<O>),
 }
 
@@ -73,7 +77,7 @@ impl<A: Application> Execution<A> {
 
     /// What has become of a transaction, with the index of the entry with which it was executed. None: it is not executed, or forgotten.
     pub fn outcome(&self, txn: TxnId) -> Option<(Index, &Outcome<A::Answer>)> {
-        match self.clients.get(&txn.coordinator)?.answers.get(&txn.sequence)? {
+        match self.clients.get(&txn.coordinator)?.get(txn.sequence)? {
             Progress::Waiting => None,
             Progress::Done { at, outcome } => Some((*at, outcome)),
         }
@@ -88,6 +92,10 @@ impl<A: Application> Execution<A> {
         if !self.is_new(transaction) && !faults.executes_twice() {
             return;
         }
+        if transaction.part == Part::Independent && self.locks.is_free() {
+            self.answer(transaction);
+            return self.keep_only(transaction, faults);
+        }
         let footprint = self.footprint(transaction);
         let claim = Claim { transaction: transaction.clone(), footprint };
         if self.locks.must_wait(&claim, Index::MAX, faults) {
@@ -97,6 +105,11 @@ impl<A: Application> Execution<A> {
         } else if self.run(claim, faults) {
             self.resume(faults);
         }
+        self.keep_only(transaction, faults);
+    }
+
+    /// A planted bug: the client table keeps the last client only.
+    fn keep_only(&mut self, transaction: &Transaction<A::Operation>, faults: impl Faults) {
         if faults.forgets_clients() {
             self.clients.retain(|client, _| *client == transaction.id.coordinator);
         }
@@ -162,10 +175,9 @@ impl<A: Application> Execution<A> {
         taken.into_iter().filter_map(outcome).collect()
     }
 
-    /// What the transaction locks, or waits for. It is not asked for if nothing can meet it.
+    /// What the transaction locks, or waits for.
     fn footprint(&self, transaction: &Transaction<A::Operation>) -> Footprint {
         match transaction.part {
-            Part::Independent if self.locks.is_free() => Footprint::nothing(),
             Part::Independent | Part::Preliminary => self.application.footprint(&transaction.operation),
             Part::Conclusory { .. } | Part::ReplicaAbort => Footprint::nothing(),
         }
@@ -249,8 +261,7 @@ impl<A: Application> Execution<A> {
     fn is_new(&self, transaction: &Transaction<A::Operation>) -> bool {
         let TxnId { coordinator, sequence } = transaction.id;
         let is_known = || {
-            let is_known =
-                |client: &Answers<_>| sequence < client.floor || client.answers.contains_key(&sequence);
+            let is_known = |client: &Answers<_>| sequence < client.floor || client.get(sequence).is_some();
             self.clients.get(&coordinator).is_some_and(is_known)
         };
         match transaction.part {
@@ -270,12 +281,20 @@ impl<A: Application> Execution<A> {
         if transaction.registration < self.client_floor || transaction.part == Part::ReplicaAbort {
             return;
         }
-        self.undo.push((self.executed, Undo::Client(coordinator, self.clients.get(&coordinator).cloned())));
-        let client = self.clients.entry(coordinator).or_default();
-        client.registration = transaction.registration;
-        client.floor = client.floor.max(transaction.floor);
-        client.answers = client.answers.split_off(&client.floor);
-        client.answers.insert(sequence, progress);
+        let client = self.clients.entry(coordinator).or_insert_with(|| {
+            self.undo.push((self.executed, Undo::Client(coordinator, None)));
+            Answers::default()
+        });
+        let (before, floor) = ((client.registration, client.floor), client.floor.max(transaction.floor));
+        if before != (transaction.registration, floor) {
+            (client.registration, client.floor) = (transaction.registration, floor);
+            self.undo.push((self.executed, Undo::ClientHead(coordinator, before)));
+        }
+        while let Some((sequence, before)) = client.take_below_floor() {
+            self.undo.push((self.executed, Undo::Progress(coordinator, sequence, Some(before))));
+        }
+        let before = client.insert(sequence, progress);
+        self.undo.push((self.executed, Undo::Progress(coordinator, sequence, before)));
     }
 }
 
@@ -287,6 +306,19 @@ impl<O, R> Undo<O, R> {
     ) {
         match self {
             Undo::ClientFloor(before) => *client_floor = before,
+            Undo::ClientHead(client, before) => {
+                if let Some(client) = clients.get_mut(&client) {
+                    (client.registration, client.floor) = before;
+                }
+            }
+            Undo::Progress(client, sequence, before) => {
+                if let Some(client) = clients.get_mut(&client) {
+                    match before {
+                        Some(before) => drop(client.insert(sequence, before)),
+                        None => client.remove(sequence),
+                    }
+                }
+            }
             Undo::Client(client, Some(before)) => drop(clients.insert(client, before)),
             Undo::Client(client, None) => drop(clients.remove(&client)),
             Undo::Locks(undo) => locks.undo(undo),

@@ -11,6 +11,7 @@ use weir_core::ids::TxnId;
 use crate::faults::Faults;
 use crate::footprint::Footprint;
 use crate::packet::{Index, Part, Transaction};
+use crate::replica::lock_index::LockIndex;
 
 /// A transaction and what it locks, or would lock.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -21,12 +22,31 @@ pub struct Claim<O> {
 
 /// The lock table of a shard.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "Claims<O>", bound(deserialize = "O: Deserialize<'de>"))]
 pub struct Locks<O> {
     /// General transactions whose preliminary part is executed here, and that are not concluded.
     held: BTreeMap<TxnId, Claim<O>>,
     /// Transactions that wait, by the index of their entries. Each conflicts with one that holds locks, or with one before it here; a
     /// conclusory part waits for its preliminary part.
     waiting: BTreeMap<Index, Claim<O>>,
+    /// The footprints of `held`.
+    #[serde(skip)]
+    index: LockIndex,
+}
+
+/// The lock table in a message or a record.
+#[derive(Deserialize)]
+struct Claims<O> {
+    held: BTreeMap<TxnId, Claim<O>>,
+    waiting: BTreeMap<Index, Claim<O>>,
+}
+
+impl<O> From<Claims<O>> for Locks<O> {
+    fn from(Claims { held, waiting }: Claims<O>) -> Locks<O> {
+        let mut index = LockIndex::default();
+        held.values().for_each(|claim| index.add(&claim.footprint));
+        Locks { held, waiting, index }
+    }
 }
 
 /// A change of the lock table, as it is undone.
@@ -40,7 +60,7 @@ pub enum Undo<O> {
 
 impl<O> Default for Locks<O> {
     fn default() -> Self {
-        Locks { held: BTreeMap::new(), waiting: BTreeMap::new() }
+        Locks { held: BTreeMap::new(), waiting: BTreeMap::new(), index: LockIndex::default() }
     }
 }
 
@@ -79,7 +99,11 @@ impl<O> Locks<O> {
             Part::Independent | Part::Preliminary => {
                 let meets = |other: &Claim<O>| claim.footprint.conflicts_with(&other.footprint);
                 let passes = faults.passes_locks() && claim.transaction.part == Part::Independent;
-                !passes && self.held.values().any(meets) || !faults.passes_waiting() && ahead.any(meets)
+                let meets_held = || {
+                    let said = self.index.conflicts_with(&claim.footprint);
+                    said.unwrap_or_else(|| self.held.values().any(meets))
+                };
+                !passes && meets_held() || !faults.passes_waiting() && ahead.any(meets)
             }
             Part::Conclusory { .. } => {
                 let general = claim.transaction.general();
@@ -108,9 +132,20 @@ impl<O> Locks<O> {
     /// A preliminary part is executed.
     pub fn take(&mut self, claim: Claim<O>) -> Undo<O> {
         let id = claim.transaction.id;
-        let before = self.held.insert(id, claim);
-        assert!(before.is_none(), "a preliminary part is executed once");
+        self.hold(claim);
         Undo::Taken(id)
+    }
+
+    fn hold(&mut self, claim: Claim<O>) {
+        self.index.add(&claim.footprint);
+        let before = self.held.insert(claim.transaction.id, claim);
+        assert!(before.is_none(), "a preliminary part is executed once");
+    }
+
+    fn release(&mut self, general: TxnId) -> Option<Claim<O>> {
+        let claim = self.held.remove(&general)?;
+        self.index.remove(&claim.footprint);
+        Some(claim)
     }
 
     /// A general transaction ends with that part. None: it holds no locks here, or it has other participants, and so is not the one that
@@ -119,7 +154,7 @@ impl<O> Locks<O> {
         let general = last.general()?;
         let has_same = |claim: &Claim<O>| claim.transaction.destinations == last.destinations;
         self.held.get(&general).filter(|claim| has_same(claim))?;
-        self.held.remove(&general).map(Undo::LetGo)
+        self.release(general).map(Undo::LetGo)
     }
 
     /// A replica aborts a general transaction whose preliminary part waits. It never will be executed here. None: no such part waits, or a
@@ -148,8 +183,8 @@ impl<O> Locks<O> {
 
     pub fn undo(&mut self, undo: Undo<O>) {
         match undo {
-            Undo::Taken(general) => drop(self.held.remove(&general)),
-            Undo::LetGo(claim) => drop(self.held.insert(claim.transaction.id, claim)),
+            Undo::Taken(general) => drop(self.release(general)),
+            Undo::LetGo(claim) => self.hold(claim),
             Undo::Queued(index) => drop(self.waiting.remove(&index)),
             Undo::Resumed(index, claim) => drop(self.waiting.insert(index, claim)),
         }

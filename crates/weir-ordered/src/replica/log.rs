@@ -89,11 +89,11 @@ impl<O: Clone> Log<O> {
         self.epoch_start = self.end();
     }
 
-    /// Forgets the entries up to that index.
-    pub fn truncate(&mut self, to: Index) {
-        assert!(to <= self.end(), "entries are forgotten that the log never had");
-        self.entries.drain(..self.position(to));
-        self.base = self.base.max(to);
+    /// The log without the entries up to that index.
+    pub fn suffix(&self, from: Index) -> Log<O> {
+        assert!(from <= self.end(), "entries are forgotten that the log never had");
+        let entries = self.entries[self.position(from)..].to_vec();
+        Log { base: self.base.max(from), entries, ..*self }
     }
 
     /// Forgets the entries up to that sequence of the current epoch, which the log need not have, and all of earlier epochs.
@@ -211,7 +211,7 @@ mod tests {
     fn a_truncated_log_keeps_its_indices() {
         let whole = log_of_two_epochs();
         let mut log = whole.clone();
-        log.truncate(2);
+        log = log.suffix(2);
         assert_eq!((log.base(), log.end(), log.next_sequence()), (2, 3, 3));
         assert!(log.get(2).is_none() && log.get(3).is_some());
         assert_eq!(log.behind(0).map(|(index, _)| index).collect::<Vec<_>>(), [3]);
@@ -225,7 +225,7 @@ mod tests {
     #[should_panic(expected = "forgotten")]
     fn logs_with_a_gap_between_them_are_not_joined() {
         let mut log = log_of_two_epochs();
-        log.truncate(3);
+        log = log.suffix(3);
         let _ = log_of_two_epochs().prefix(2).continued_by(&log);
     }
 }

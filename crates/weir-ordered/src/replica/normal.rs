@@ -24,10 +24,23 @@ impl<A: Application, F: Faults> Replica<A, F> {
         let log = self.log();
         if packet.stamp.epoch == epoch && sequence < log.next_sequence() {
             self.reply(log.index_of(sequence), out);
+        } else if self.is_next(&packet, sequence) {
+            self.longest_end = self.longest_end.max(self.log().index_of(sequence));
+            self.append(Entry::Packet(packet), out);
+            self.advance(out);
         } else {
             self.keep_aside((packet.stamp.epoch.max(epoch), sequence), packet);
             self.advance(out);
         }
+    }
+
+    /// Returns whether a packet can be logged at once: it comes next, no slot of it is dropped, and nothing is kept aside.
+    fn is_next(&self, packet: &Packet<A::Operation>, sequence: Sequence) -> bool {
+        packet.stamp.epoch == self.durable.epoch
+            && sequence == self.log().next_sequence()
+            && self.status() == Status::Normal
+            && self.aside.is_empty()
+            && self.drops().fate(&packet.stamp) == Fate::Logged
     }
 
     /// Keeps a packet until its turn. If there are too many, it forgets one that is neither near nor new: that is asked for when it comes
@@ -64,13 +77,18 @@ impl<A: Application, F: Faults> Replica<A, F> {
             && let Some(entry) = self.next_entry()
         {
             self.aside.remove(&(self.durable.epoch, self.log().next_sequence()));
-            entry.packet().into_iter().for_each(|packet| self.note_repeated(&packet.transaction));
-            self.note(Record::Appended(entry));
-            self.execute();
-            self.reply(self.log().end(), out);
+            self.append(entry, out);
         }
         self.acknowledge_late(out);
         self.hurry(out);
+    }
+
+    /// Logs the entry that comes next, and answers it.
+    fn append(&mut self, entry: Entry<A::Operation>, out: &mut EffectsOf<A>) {
+        entry.packet().into_iter().for_each(|packet| self.note_repeated(&packet.transaction));
+        self.note(Record::Appended(entry));
+        self.execute();
+        self.reply(self.log().end(), out);
     }
 
     /// The slot that comes next.

@@ -10,7 +10,7 @@ use crate::faults::Faults;
 use crate::message::{Message, Party};
 use crate::packet::{Cut, Epoch, Index};
 use crate::replica::locks::Locks;
-use crate::replica::records::Record;
+use crate::replica::records::{Durable, Record, Shared};
 use crate::replica::{CheckpointOf, EffectsOf, Replica, Status};
 
 impl<A: Application, F: Faults> Replica<A, F> {
@@ -50,11 +50,14 @@ impl<A: Application, F: Faults> Replica<A, F> {
         if to <= self.log().base() {
             return;
         }
-        let mut durable = self.durable.clone();
-        durable.checkpoint = Some(Arc::new(self.new_checkpoint()));
-        durable.synchronized = self.synchronized;
-        durable.shared.log.truncate(to);
-        durable.shared.drops.forget(cut);
+        let mut drops = self.drops().clone();
+        drops.forget(cut);
+        let durable = Durable {
+            checkpoint: Some(Arc::new(self.new_checkpoint())),
+            synchronized: self.synchronized,
+            shared: Shared { log: self.log().suffix(to), drops },
+            ..self.durable
+        };
         self.note(Record::State(Box::new(durable)));
     }
 

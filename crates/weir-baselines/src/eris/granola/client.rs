@@ -80,7 +80,7 @@ impl Client {
             return None;
         }
         let answers = self.in_flight.remove(&txn.sequence)?.answers;
-        Some(Completed { txn, answers, aborts: 0 })
+        Some(Completed { txn, begun: txn, answers, aborts: 0 })
     }
 }
 

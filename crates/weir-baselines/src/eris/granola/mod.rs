@@ -9,7 +9,9 @@ mod state;
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use weir_core::ids::{CoordinatorId, Timestamp, TxnId};
+use weir_ordered::carried::Carried;
 use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::packet::View;
 
@@ -26,7 +28,7 @@ pub struct Granola<F = NoFaults> {
     pub faults: F,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Request {
     pub txn: TxnId,
     /// The client has the answers of all its transactions with lower sequences.
@@ -36,7 +38,7 @@ pub struct Request {
     pub operation: Operation,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Message {
     /// Client to the leader of each participant.
     Request(Arc<Request>),
@@ -76,6 +78,8 @@ pub enum Message {
     Replication(vr::Message<Entry>),
 }
 
+impl Carried for Message {}
+
 impl From<vr::Message<Entry>> for Message {
     fn from(message: vr::Message<Entry>) -> Message {
         Message::Replication(message)
@@ -83,7 +87,7 @@ impl From<vr::Message<Entry>> for Message {
 }
 
 /// An entry of a shard's log.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Entry {
     /// The shard proposes a timestamp.
     Proposed(Arc<Request>, Timestamp),

@@ -174,7 +174,8 @@ impl Client {
             (shard, if is_independent { answer } else { operation.part(shard, self.placement, read).answer })
         });
         let answers = answers.collect();
-        Some(Completed { txn: in_flight.request.txn, answers, aborts: in_flight.request.attempt })
+        let txn = in_flight.request.txn;
+        Some(Completed { txn, begun: txn, answers, aborts: in_flight.request.attempt })
     }
 
     fn begin_finishing(&mut self, now_ms: u64, in_flight: &InFlight, reads: &Reads, out: &mut Out) {

@@ -11,7 +11,9 @@ mod state;
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use weir_core::ids::{CoordinatorId, TxnId};
+use weir_ordered::carried::Carried;
 use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::packet::View;
 
@@ -32,7 +34,7 @@ pub struct LockStore<F = NoFaults> {
 pub type Age = (u64, TxnId);
 
 /// One attempt at a transaction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Request {
     pub txn: TxnId,
     /// From 0. An attempt follows only an aborted one.
@@ -51,14 +53,14 @@ impl Request {
 }
 
 /// Answer of a participant to another one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Vote {
     /// Prepared or committed. With what the other participants need of its keys.
     Prepared(Reads),
     Refused,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Message {
     /// Client to leader. The leader serves requests that name its own view.
     Request {
@@ -106,6 +108,8 @@ pub enum Message {
     Replication(vr::Message<Entry>),
 }
 
+impl Carried for Message {}
+
 impl From<vr::Message<Entry>> for Message {
     fn from(message: vr::Message<Entry>) -> Message {
         Message::Replication(message)
@@ -113,7 +117,7 @@ impl From<vr::Message<Entry>> for Message {
 }
 
 /// An entry of a shard's log.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Entry {
     /// A transaction of this shard alone.
     Executed(Arc<Request>),

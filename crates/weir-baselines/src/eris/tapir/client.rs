@@ -291,7 +291,7 @@ impl<F: Faults> Client<F> {
         let read = |key| request.reads.iter().find(|(of, ..)| *of == key).map_or(0, |(_, value, _)| *value);
         let answer = |shard| (shard, request.operation.part(shard, self.placement, read).answer);
         let answers = request.operation.participants(self.placement).into_iter().map(answer).collect();
-        Some(Completed { txn: request.id.txn, answers, aborts: request.id.attempt })
+        Some(Completed { txn: request.id.txn, begun: request.id.txn, answers, aborts: request.id.attempt })
     }
 
     /// A replica has an outcome: it acknowledges that of the client, or tells what a backup coordinator has found.

@@ -14,7 +14,9 @@ mod view_change;
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use weir_core::ids::{CoordinatorId, TxnId};
+use weir_ordered::carried::Carried;
 use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::packet::View;
 
@@ -35,20 +37,20 @@ pub struct Tapir<F = NoFaults> {
 const COUNTER_BITS: u32 = 16;
 
 /// Orders transactions. It is also the version of the values that a transaction writes. No two attempts have the same one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Timestamp {
     pub clock: u64,
     pub client: CoordinatorId,
 }
 
 /// An attempt of a transaction: what an operation of IR is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AttemptId {
     pub txn: TxnId,
     pub attempt: u32,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Request {
     pub id: AttemptId,
     /// Transactions of the client with lower sequences are committed at all replicas of all their participants.
@@ -60,7 +62,7 @@ pub struct Request {
 }
 
 /// Result of a Prepare at a replica, or of a shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     Prepared,
     /// An attempt with the same reads could be prepared with a timestamp above that one. The paper's RETRY; without one its ABORT and ABSTAIN.
@@ -79,7 +81,7 @@ impl Verdict {
 }
 
 /// A verdict of a replica in a view.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Vote {
     pub view: View,
     /// The verdict was proposed as that of the shard. In one view no two verdicts of an attempt are.
@@ -87,7 +89,7 @@ pub struct Vote {
     pub verdict: Verdict,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Message {
     /// Client to one replica of a shard.
     Read {
@@ -150,8 +152,10 @@ pub enum Message {
     },
 }
 
+impl Carried for Message {}
+
 /// A change of the durable state.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Record {
     Voted(Arc<Request>, Verdict),
     Finalized(Arc<Request>, Verdict),

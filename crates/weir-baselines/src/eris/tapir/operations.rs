@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use weir_core::ids::{CoordinatorId, ShardId, TxnId};
 use weir_ordered::packet::{Index, View};
 
@@ -12,7 +13,7 @@ use super::store::Store;
 use super::{AttemptId, Record, Request, Verdict};
 
 /// An operation in the record of a replica.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
     pub request: Arc<Request>,
     pub verdict: Verdict,

@@ -1,9 +1,10 @@
 //! The log of a shard: entries from a base on.
 
+use serde::{Deserialize, Serialize};
 use weir_ordered::packet::Index;
 
 /// Entries with indices behind `base`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Log<E> {
     base: Index,
     entries: Vec<E>,

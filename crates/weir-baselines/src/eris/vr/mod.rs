@@ -9,6 +9,7 @@ mod view_change;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use weir_core::lsn::Lsn;
 use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::message::Party;
@@ -24,7 +25,7 @@ const ENTRIES_MAX: usize = 200;
 /// Messages that a follower keeps because those before them are on their way, at most.
 const EARLY_MAX: usize = 1_000;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Message<E> {
     /// Leader to follower, also its heartbeat: the entries behind `after`. A majority has the log up to `commit`, all replicas up to `stable`.
     Prepare { view: View, after: Index, entries: Vec<E>, commit: Index, stable: Index, sent_ms: u64 },
@@ -39,7 +40,7 @@ pub enum Message<E> {
 }
 
 /// A change of the durable state.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Record<E> {
     Appended(E),
     /// Nothing is appended in earlier views.

@@ -1,24 +1,29 @@
 //! Weir's own ordered transactions in the frame of the comparators, and Eris-OUM (eris.txt §5.1, §8.1): the same machines with one sequence for
 //! everybody, so that every replica of every shard receives every packet, and skips what is not its own.
 
+mod client;
+mod work;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_core::ids::{CoordinatorId, ShardId, TxnId};
-use weir_ordered::client;
+use serde::{Deserialize, Serialize};
+use weir_core::ids::CoordinatorId;
 use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::failure_coordinator::{self, FailureCoordinator};
 use weir_ordered::faults::NoFaults;
 use weir_ordered::message::{Effects as OrderedEffects, Message as OrderedMessage, Party, SequencerId};
-use weir_ordered::packet::{Index, Transaction};
+use weir_ordered::packet::{Index, Shards, Transaction};
 use weir_ordered::replica::log::Entry;
 use weir_ordered::replica::{RecordOf, Replica, Status};
 use weir_ordered::sequencer::Sequencer;
 
-use super::machine::{self, Completed, Effects};
-use super::operation::{Answer, Key, Operation, Placement, Registers, Value};
+use super::machine::{self, Effects};
+use super::operation::{Answer, Key, Placement, Registers, Value};
+pub use client::Client;
+pub use work::Work;
 
-/// Ordered transactions: independent ones only.
+/// Ordered transactions: swaps over two shards are general ones, everything else is independent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ordered {
     /// One sequence for all shards.
@@ -26,13 +31,13 @@ pub struct Ordered {
 }
 
 type Snapshot = BTreeMap<Key, Value>;
-pub type Message = OrderedMessage<Operation, Answer, Snapshot>;
-type Out = OrderedEffects<Operation, Answer, Snapshot>;
+pub type Message = OrderedMessage<Work, Answer, Snapshot>;
+type Out = OrderedEffects<Work, Answer, Snapshot>;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Record {
-    Replica(Box<RecordOf<Registers>>),
-    Coordinator(Box<failure_coordinator::Record<Operation>>),
+    Replica(RecordOf<Registers>),
+    Coordinator(Box<failure_coordinator::Record<Work>>),
 }
 
 /// The only sequencer: in this frame none dies.
@@ -41,48 +46,64 @@ const SEQUENCER: SequencerId = 1;
 /// A party that is no client.
 #[derive(Debug)]
 pub enum Server {
-    Replica { replica: Box<Replica<Registers>>, placement: Placement },
-    Sequencer { sequencer: Sequencer, all: Option<Box<[ShardId]>> },
-    Coordinator(Box<FailureCoordinator<Operation>>),
+    Replica { replica: Box<Replica<Registers>>, placement: Placement, is_global: bool },
+    Sequencer { sequencer: Sequencer, all: Option<Shards> },
+    Coordinator(Box<FailureCoordinator<Work>>),
 }
 
 impl Server {
     fn run(&mut self, now_ms: u64, input: Option<(Party, Message)>, effects: &mut Effects<Message>) {
-        let mut out = Out::default();
-        match (&mut *self, input) {
-            (Server::Replica { replica, .. }, Some((from, message))) => {
-                replica.step(now_ms, from, message, &mut out);
-            }
-            (Server::Replica { replica, .. }, None) => replica.on_timer(now_ms, &mut out),
-            (Server::Sequencer { sequencer, all }, Some((_, message))) => {
-                sequencer.step(to_all(message, all.as_deref()), &mut out);
-            }
-            (Server::Sequencer { sequencer, .. }, None) => sequencer.on_timer(now_ms, &mut out),
-            (Server::Coordinator(coordinator), Some((from, message))) => {
-                coordinator.step(now_ms, from, message, &mut out);
-            }
-            (Server::Coordinator(coordinator), None) => coordinator.on_timer(now_ms, &mut out),
+        let before = effects.messages.len();
+        with_effects(effects, |out| self.run_machine(now_ms, input, out));
+        if matches!(self, Server::Replica { is_global: true, .. }) {
+            let new = effects.messages.split_off(before);
+            effects.messages.extend(new.into_iter().filter(|each| self.is_own(&each.message)));
         }
-        effects.messages.extend(out.messages.into_iter().filter(|each| self.is_own(&each.message)));
+    }
+
+    fn run_machine(&mut self, now_ms: u64, input: Option<(Party, Message)>, out: &mut Out) {
+        match (self, input) {
+            (Server::Replica { replica, .. }, Some((from, message))) => {
+                replica.step(now_ms, from, message, out);
+            }
+            (Server::Replica { replica, .. }, None) => replica.on_timer(now_ms, out),
+            (Server::Sequencer { sequencer, all }, Some((_, message))) => {
+                sequencer.step(to_all(message, all.as_ref()), out);
+            }
+            (Server::Sequencer { sequencer, .. }, None) => sequencer.on_timer(now_ms, out),
+            (Server::Coordinator(coordinator), Some((from, message))) => {
+                coordinator.step(now_ms, from, message, out);
+            }
+            (Server::Coordinator(coordinator), None) => coordinator.on_timer(now_ms, out),
+        }
     }
 
     /// Whether a reply is of a participant: others have the packet in their logs only.
     fn is_own(&self, message: &Message) -> bool {
-        let (Server::Replica { replica, placement }, OrderedMessage::Reply(reply)) = (self, message) else {
+        let (Server::Replica { replica, placement, .. }, OrderedMessage::Reply(reply)) = (self, message)
+        else {
             return true;
         };
         let packet = replica.log().get(reply.index).and_then(Entry::packet);
         packet.is_none_or(|packet| {
-            packet.transaction.operation.participants(*placement).contains(&replica.id().shard)
+            packet.transaction.operation.operation().participants(*placement).contains(&replica.id().shard)
         })
     }
 }
 
+/// Runs a machine of weir-ordered, whose messages are added to the effects.
+fn with_effects<T>(effects: &mut Effects<Message>, run: impl FnOnce(&mut Out) -> T) -> T {
+    let mut out = Out { messages: std::mem::take(&mut effects.messages) };
+    let result = run(&mut out);
+    effects.messages = out.messages;
+    result
+}
+
 /// A transaction for one sequence of all shards is stamped for all of them.
-fn to_all(message: Message, all: Option<&[ShardId]>) -> Message {
+fn to_all(message: Message, all: Option<&Shards>) -> Message {
     match (message, all) {
         (OrderedMessage::Submit(transaction), Some(all)) => {
-            let transaction = Transaction { destinations: all.into(), ..Transaction::clone(&transaction) };
+            let transaction = Transaction { destinations: all.clone(), ..Transaction::clone(&transaction) };
             OrderedMessage::Submit(Arc::new(transaction))
         }
         (message, _) => message,
@@ -104,7 +125,7 @@ impl machine::Server for Server {
     fn take_records(&mut self) -> Vec<Record> {
         match self {
             Server::Replica { replica, .. } => {
-                replica.take_records().into_iter().map(|record| Record::Replica(Box::new(record))).collect()
+                replica.take_records().into_iter().map(Record::Replica).collect()
             }
             Server::Coordinator(coordinator) => {
                 let records = coordinator.take_records().into_iter();
@@ -121,7 +142,8 @@ impl machine::Server for Server {
     fn at_rest(&self) -> Option<Index> {
         let Server::Replica { replica, .. } = self else { return Some(0) };
         let end = replica.log().end();
-        (replica.status() == Status::Normal && replica.executed() == end).then_some(end)
+        let is_at_rest = replica.status() == Status::Normal && replica.executed() == end;
+        (is_at_rest && replica.locked() == (0, 0)).then_some(end)
     }
 
     fn values(&self) -> Snapshot {
@@ -141,48 +163,6 @@ pub fn records_of_replica(records: &[Record]) -> Vec<RecordOf<Registers>> {
     of_replica.collect()
 }
 
-/// A client.
-pub struct Client {
-    client: client::Client<Operation, Answer>,
-    placement: Placement,
-}
-
-impl machine::Client for Client {
-    type Message = Message;
-
-    /// # Panics
-    /// The operation is not independent.
-    fn begin(&mut self, now_ms: u64, operation: Operation, effects: &mut Effects<Message>) -> TxnId {
-        assert!(operation.is_independent(self.placement), "an ordered transaction is independent");
-        let mut out = Out::default();
-        let participants = operation.participants(self.placement).into();
-        let txn = self.client.begin(now_ms, participants, operation, &mut out);
-        effects.messages.extend(out.messages);
-        txn
-    }
-
-    fn step(
-        &mut self,
-        _now_ms: u64,
-        from: Party,
-        message: Message,
-        _out: &mut Effects<Message>,
-    ) -> Option<Completed> {
-        let client::Completed { txn, answers, .. } = self.client.step(from, message)?;
-        Some(Completed { txn, answers, aborts: 0 })
-    }
-
-    fn on_timer(&mut self, now_ms: u64, effects: &mut Effects<Message>) {
-        let mut out = Out::default();
-        self.client.on_timer(now_ms, &mut out);
-        effects.messages.extend(out.messages);
-    }
-
-    fn is_idle(&self) -> bool {
-        self.client.is_idle()
-    }
-}
-
 impl machine::Protocol for Ordered {
     type Server = Server;
     type Client = Client;
@@ -196,7 +176,7 @@ impl machine::Protocol for Ordered {
         let records = records_of_replica(records);
         let registers = Registers::new(id.shard, placement);
         let replica = Replica::new(now_ms, id, cluster, NoFaults, registers, (start, &records));
-        Server::Replica { replica: Box::new(replica), placement }
+        Server::Replica { replica: Box::new(replica), placement, is_global: self.is_global }
     }
 
     fn services(self, _cluster: Cluster) -> Vec<Party> {
@@ -219,12 +199,11 @@ impl machine::Protocol for Ordered {
                     now_ms, cluster, NoFaults, &records,
                 ))))
             }
-            Party::Client(_) | Party::Replica(_) => None,
+            Party::Client(_) | Party::Replica(_) | Party::CoordinatorNode(_) => None,
         }
     }
 
     fn client(self, id: CoordinatorId, cluster: Cluster) -> Client {
-        let placement = Placement { shards: cluster.shards };
-        Client { client: client::Client::new(id, cluster, NoFaults), placement }
+        Client::new(id, cluster)
     }
 }

@@ -1,0 +1,316 @@
+//! A run: a cluster is filled, loaded and measured, comes to rest, and is checked.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use weir_baselines::eris::faults::NoFaults;
+use weir_baselines::eris::granola::Granola;
+use weir_baselines::eris::lock_store::LockStore;
+use weir_baselines::eris::machine::{Protocol, Server};
+use weir_baselines::eris::nt_ur::NtUr;
+use weir_baselines::eris::operation::{Key, Value};
+use weir_baselines::eris::ordered::Ordered;
+use weir_core::ids::ShardId;
+use weir_ordered::message::Party;
+use weir_ordered::packet::Index;
+use weir_ordered_net::driver::{Machine, PartyError, Running};
+
+use crate::answers;
+use crate::cluster::{self, Parties, Used, start, used};
+use crate::load::{Answered, Phase};
+use crate::report::{Report, failover, total};
+use crate::server::ServerParty;
+use crate::settings::{Settings, Until};
+
+/// Names of the protocols.
+pub const PROTOCOLS: [&str; 5] = ["nt-ur", "ordered", "ordered-global", "lock-store", "granola"];
+
+/// Time to warm up, at most.
+const WARM_UP: Duration = Duration::from_millis(500);
+/// A phase whose end does not come by then has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Why a run has failed.
+#[derive(Debug)]
+pub enum RunError {
+    /// No protocol has that name.
+    Protocol(String),
+    Party(PartyError),
+    /// A phase does not end.
+    Stuck(&'static str),
+    /// Answers or values contradict what the protocol promises.
+    Wrong(String),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Protocol(name) => write!(f, "no protocol {name}: there are {}", PROTOCOLS.join(", ")),
+            RunError::Party(error) => write!(f, "{error}"),
+            RunError::Stuck(phase) => write!(f, "{phase} has not ended"),
+            RunError::Wrong(why) => write!(f, "wrong: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl From<PartyError> for RunError {
+    fn from(error: PartyError) -> RunError {
+        RunError::Party(error)
+    }
+}
+
+/// Figures of a run, and all its answers if they are kept.
+#[derive(Debug)]
+pub struct Outcome {
+    pub report: Report,
+    pub answers: Vec<Answered>,
+}
+
+/// Runs the protocol of that name.
+///
+/// # Errors
+/// There is none, the system's, or the run was wrong.
+pub fn run(protocol: &str, settings: &Settings) -> Result<Outcome, RunError> {
+    match protocol {
+        "nt-ur" => run_protocol(NtUr, settings),
+        "ordered" => run_protocol(Ordered { is_global: false }, settings),
+        "ordered-global" => run_protocol(Ordered { is_global: true }, settings),
+        "lock-store" => run_protocol(LockStore { faults: NoFaults }, settings),
+        "granola" => run_protocol(Granola { faults: NoFaults }, settings),
+        _ => Err(RunError::Protocol(protocol.to_owned())),
+    }
+}
+
+fn run_protocol<P: Protocol>(protocol: P, settings: &Settings) -> Result<Outcome, RunError> {
+    let mut parties = start(protocol, settings)?;
+    wait_idle(&parties, Phase::Fill, "filling")?;
+    let mut report = measure(&mut parties, settings)?;
+    parties.control.set(Phase::Silence);
+    wait_idle(&parties, Phase::Silence, "answering")?;
+    wait_at_rest(&parties)?;
+    let mut answers = Vec::new();
+    for front_end in parties.front_ends {
+        answers.extend(front_end.stop()?.answers);
+    }
+    let values = values(parties.replicas)?;
+    for service in parties.sequencers.into_iter().chain(parties.coordinators) {
+        service.stop()?;
+    }
+    report.protocol = protocol.name().to_owned();
+    report.check = check(&report.protocol, settings, &answers, &values)?;
+    Ok(Outcome { report, answers })
+}
+
+fn check(
+    protocol: &str,
+    settings: &Settings,
+    answers: &[Answered],
+    values: &BTreeMap<Key, Value>,
+) -> Result<String, RunError> {
+    if protocol == "nt-ur" {
+        return Ok("nothing is promised".to_owned());
+    }
+    if !settings.keeps_answers {
+        return Ok("replicas are alike".to_owned());
+    }
+    let workload = settings.workload;
+    answers::check(workload.kind, workload.keys, answers, values).map_err(RunError::Wrong)?;
+    Ok(format!("{} answers and all values agree", answers.len()))
+}
+
+/// Waits until every front end has nothing left to do in that phase.
+fn wait_idle<P: Protocol>(parties: &Parties<P>, phase: Phase, name: &'static str) -> Result<(), RunError> {
+    let mut left = parties.front_ends.len();
+    let deadline = Instant::now() + PATIENCE;
+    while left > 0 {
+        left -= usize::from(next(&parties.idle, deadline, name)? == phase);
+    }
+    Ok(())
+}
+
+fn next<T>(from: &Receiver<T>, deadline: Instant, name: &'static str) -> Result<T, RunError> {
+    from.recv_timeout(deadline.saturating_duration_since(Instant::now())).map_err(|error| match error {
+        RecvTimeoutError::Timeout => RunError::Stuck(name),
+        RecvTimeoutError::Disconnected => RunError::Party(PartyError::Failed),
+    })
+}
+
+/// Waits until the replicas of each shard are at rest with logs of one length, and say so twice: what they say is of different moments.
+fn wait_at_rest<P: Protocol>(parties: &Parties<P>) -> Result<(), RunError> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut before = alike(parties, deadline)?;
+    loop {
+        let now = alike(parties, deadline)?;
+        if now == before {
+            return Ok(());
+        }
+        before = now;
+    }
+}
+
+/// What the replicas say once those of each shard say the same, each at least once from now on.
+fn alike<P: Protocol>(
+    parties: &Parties<P>,
+    deadline: Instant,
+) -> Result<BTreeMap<Party, Option<Index>>, RunError> {
+    let mut at_rest: BTreeMap<Party, Option<Index>> = BTreeMap::new();
+    let cluster = parties.cluster;
+    let is_alike = |at_rest: &BTreeMap<Party, Option<Index>>, shard: ShardId| {
+        let mut ends = cluster.group(shard).map(|id| at_rest.get(&Party::Replica(id)).copied().flatten());
+        let first = ends.next().flatten();
+        first.is_some() && ends.all(|end| end == first)
+    };
+    while !(0..cluster.shards).all(|shard| is_alike(&at_rest, shard)) {
+        let (party, end) = next(&parties.at_rest, deadline, "coming to rest")?;
+        if matches!(party, Party::Replica(_)) {
+            at_rest.insert(party, end);
+        }
+    }
+    Ok(at_rest)
+}
+
+/// Values of all keys, on which the replicas of a shard agree.
+fn values<S: Server>(
+    replicas: Vec<(weir_ordered::cluster::ReplicaId, Running<ServerParty<S>>)>,
+) -> Result<BTreeMap<Key, Value>, RunError> {
+    let mut of_shards: BTreeMap<ShardId, BTreeMap<Key, Value>> = BTreeMap::new();
+    for (id, replica) in replicas {
+        let values = replica.stop()?.server.values();
+        let known = of_shards.entry(id.shard).or_insert_with(|| values.clone());
+        if *known != values {
+            return Err(RunError::Wrong(format!("{id:?} has other values than its peers")));
+        }
+    }
+    Ok(of_shards.into_values().flatten().collect())
+}
+
+/// What all parties have used at a moment.
+struct Moment {
+    at: Instant,
+    /// With the shard, and whether it leads.
+    replicas: Vec<(ShardId, bool, Used)>,
+    sequencers: f64,
+    coordinators: f64,
+    clients: f64,
+}
+
+fn moment<P: Protocol>(parties: &Parties<P>) -> Result<Moment, PartyError> {
+    let replicas = parties.replicas.iter().map(|(id, running)| {
+        let leads = running.look(|party, _, _| party.server.is_leader()).ok_or(PartyError::Failed)?;
+        Ok((id.shard, leads, used(running)?))
+    });
+    Ok(Moment {
+        at: Instant::now(),
+        replicas: replicas.collect::<Result<_, PartyError>>()?,
+        sequencers: cpu_of(&parties.sequencers)?,
+        coordinators: cpu_of(&parties.coordinators)?,
+        clients: cpu_of(&parties.front_ends)?,
+    })
+}
+
+fn cpu_of<M: Machine>(parties: &[Running<M>]) -> Result<f64, PartyError> {
+    parties.iter().map(|each| Ok(used(each)?.cpu)).sum()
+}
+
+fn measure<P: Protocol>(parties: &mut Parties<P>, settings: &Settings) -> Result<Report, RunError> {
+    let mut sequencer_ended_ns = None;
+    let (begun, ended) = match settings.until {
+        Until::Transactions(_) => {
+            let begun = moment(parties)?;
+            parties.control.set(Phase::Measure);
+            wait_idle(parties, Phase::Measure, "answering")?;
+            (begun, moment(parties)?)
+        }
+        Until::Time(duration) => {
+            parties.control.set(Phase::WarmUp);
+            std::thread::sleep(WARM_UP.min(duration));
+            let begun = moment(parties)?;
+            parties.control.set(Phase::Measure);
+            std::thread::sleep(duration / 2);
+            if settings.kills_sequencer {
+                sequencer_ended_ns = Some(end_sequencer(parties)?);
+            }
+            std::thread::sleep(duration / 2);
+            (begun, moment(parties)?)
+        }
+    };
+    let figures = parties.front_ends.iter().map(cluster::figures).collect::<Result<Vec<_>, _>>()?;
+    let (total, answered_in) = total(figures.iter());
+    let workload = settings.workload;
+    let seconds = (ended.at - begun.at).as_secs_f64();
+    let detection_ms = settings.timeouts.sequencer_ms;
+    let report = Report {
+        workload: workload.kind.name().to_owned(),
+        shards: workload.shards,
+        replicas: parties.cluster.replicas,
+        clients: settings.clients,
+        distributed: workload.distributed,
+        zipf: workload.zipf,
+        loss: settings.loss,
+        seconds,
+        transactions: total.answered,
+        distributed_transactions: total.distributed,
+        aborts: total.aborts,
+        transactions_per_second: total.answered as f64 / seconds,
+        p50_us: total.latency.value_at_quantile(0.5) as f64 / 1e3,
+        p99_us: total.latency.value_at_quantile(0.99) as f64 / 1e3,
+        failover: sequencer_ended_ns.and_then(|at_ns| failover(&answered_in, at_ns, detection_ms)),
+        ..Report::default()
+    };
+    Ok(with_usage(report, &begun, &ended))
+}
+
+/// Ends the sequencer that serves: the one that has sent the most packets. Returns when.
+fn end_sequencer<P: Protocol>(parties: &mut Parties<P>) -> Result<u64, RunError> {
+    let mut sent = Vec::new();
+    for (place, sequencer) in parties.sequencers.iter().enumerate() {
+        sent.push((used(sequencer)?.counts.packets_sent, place));
+    }
+    let Some((_, place)) = sent.into_iter().max() else {
+        return Err(RunError::Wrong("the protocol has no sequencer to end".to_owned()));
+    };
+    let at_ns = parties.control.begun.elapsed().as_nanos() as u64;
+    parties.sequencers.remove(place).stop()?;
+    Ok(at_ns)
+}
+
+/// Adds what parties have used for a transaction.
+fn with_usage(report: Report, begun: &Moment, ended: &Moment) -> Report {
+    let transactions = report.transactions as f64;
+    let each_us = |cpu: f64| cpu * 1e6 / transactions.max(1.0);
+    let (mut learners, mut followers, mut all) = (0.0, 0.0, 0.0);
+    let mut busiest: BTreeMap<ShardId, f64> = BTreeMap::new();
+    let (mut lost, mut messages, mut datagrams) = (0, 0, 0);
+    for ((shard, leads, now), (.., before)) in ended.replicas.iter().zip(&begun.replicas) {
+        let cpu = now.cpu - before.cpu;
+        if *leads {
+            learners += cpu
+        } else {
+            followers += cpu
+        }
+        all += cpu;
+        let most = busiest.entry(*shard).or_default();
+        *most = cpu.max(*most);
+        let counts = now.counts.since(&before.counts);
+        lost += counts.lost;
+        messages += counts.submits_sent + counts.packets_sent + counts.replies_sent + counts.others_sent;
+        datagrams += counts.calls.sent;
+    }
+    let followers_of_shard = f64::from(report.replicas).max(2.0) - 1.0;
+    Report {
+        per_shard_cpu_second: transactions / busiest.values().sum::<f64>(),
+        per_replica_cpu_second: transactions / all,
+        learner_us: each_us(learners),
+        follower_us: each_us(followers / followers_of_shard),
+        sequencer_us: each_us(ended.sequencers - begun.sequencers),
+        coordinator_us: each_us(ended.coordinators - begun.coordinators),
+        client_us: each_us(ended.clients - begun.clients),
+        datagrams_lost: lost,
+        messages_per_datagram: messages as f64 / datagrams.max(1) as f64,
+        ..report
+    }
+}
