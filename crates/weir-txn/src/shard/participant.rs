@@ -23,7 +23,7 @@ use crate::claims::Claim;
 use crate::faults::Faults;
 use crate::message::{Age, Answers, Reply, Request, Sibling};
 use crate::shard::node::Node;
-use crate::storage::{LoggedRow, SavedRows, Write, WriteSet};
+use crate::storage::{LoggedRow, RowChanges, SavedRows, Write, WriteSet};
 
 /// Transactions of SQL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -283,8 +283,9 @@ impl<F: Faults> Node<F> {
                 let unlogged = self.apply_committed(own, large, &touched, timestamp);
                 let folded =
                     |write: &&Write| write.row.is_some_and(|row| touched.contains(&(write.table, row)));
+                let mut changes = RowChanges::since(prepared.at);
                 for Write { table, row, operation } in prepared.writes.iter().filter(folded) {
-                    self.storage.apply(*table, *row, operation, timestamp, prepared.at);
+                    self.storage.apply(*table, *row, operation, timestamp, &mut changes);
                 }
                 unlogged
             }
@@ -359,8 +360,9 @@ impl<F: Faults> Node<F> {
 
     /// Applies operations to the tables as they are now.
     pub(crate) fn replay_writes(&mut self, writes: &[Write], timestamp: Timestamp, prepared_at: Position) {
+        let mut changes = RowChanges::since(prepared_at);
         for Write { table, row, operation } in writes {
-            self.storage.apply(*table, *row, operation, timestamp, prepared_at);
+            self.storage.apply(*table, *row, operation, timestamp, &mut changes);
         }
     }
 

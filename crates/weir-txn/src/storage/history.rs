@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use rustc_hash::FxHashMap;
 use weir_core::ids::{Position, Timestamp};
 use weir_sql::catalog::TableId;
 use weir_types::SqlType;
@@ -173,6 +174,29 @@ impl Part {
     }
 }
 
+/// Changes of each row since a position. It follows the history as that grows, so operations of many rows are folded in without a look at all
+/// changes for each.
+#[derive(Debug)]
+pub struct RowChanges {
+    of: FxHashMap<(TableId, u32), Vec<Position>>,
+    since: Position,
+    /// Changes up to here are known.
+    known: Position,
+}
+
+impl RowChanges {
+    pub fn since(position: Position) -> RowChanges {
+        RowChanges { of: FxHashMap::default(), since: position, known: position }
+    }
+
+    fn follow(&mut self, history: &History) {
+        for (at, change) in (self.known..).zip(history.since(self.known)) {
+            self.of.entry((change.table, change.row)).or_default().push(at);
+        }
+        self.known = history.end().max(self.known);
+    }
+}
+
 impl History {
     pub fn begin(&self) -> Position {
         self.begin
@@ -257,10 +281,10 @@ impl History {
         std::mem::take(&mut self.forgotten)
     }
 
-    /// The row with `operation` folded in at its place among the changes since `prepared_at`.
+    /// The row with `operation` folded in at its place among the changes since its prepare.
     ///
-    /// The state of the row at `prepared_at` contains only operations below `operation`'s timestamp, since that exceeds every answer to
-    /// its prepare (S9). Cost: the number of changes since then.
+    /// The state of the row at its prepare contains only operations below `operation`'s timestamp, since that exceeds every answer to
+    /// its prepare (S9). Cost: the number of changes since then that `changes` does not know yet, and those of the row.
     pub fn refold(
         &self,
         layout: &Layout,
@@ -268,12 +292,13 @@ impl History {
         (table, row): (TableId, u32),
         current: Packed,
         (operation, timestamp): (&Operation, Timestamp),
-        prepared_at: Position,
+        changes: &mut RowChanges,
     ) -> Option<Packed> {
-        assert!(prepared_at >= self.begin, "history is kept from the oldest undecided prepare");
-        let since = self.since(prepared_at);
+        assert!(changes.since >= self.begin, "history is kept from the oldest undecided prepare");
+        changes.follow(self);
+        let of_row = changes.of.get(&(table, row)).into_iter().flatten();
         let mut later: Vec<ChangeRef<'_>> =
-            since.filter(|change| change.table == table && change.row == row).collect();
+            of_row.filter_map(|position| self.since(*position).next()).collect();
         let base = match later.first().map(|first| first.before) {
             None => Some(current),
             Some(RowState::Absent) => None,

@@ -43,6 +43,7 @@ use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
 pub use building::{Batch, BatchLimits, Building, DuplicateKey, KeyChange, StagedEntries};
+pub(crate) use history::RowChanges;
 use history::{Change, History, RowState};
 pub use index::Cursor;
 pub use key::{Boundary, KeyBytes, KeyRange};
@@ -200,7 +201,7 @@ impl Storage {
         self.history.push(Change { table, row, before: RowState::Row(before), operation, timestamp });
     }
 
-    /// Applies an operation that was prepared at `prepared_at`, at its place in timestamp order (S9). `row` is the slot at the prepare;
+    /// Applies a prepared operation at its place in timestamp order (S9). `changes`: those since its prepare. `row` is the slot at the prepare;
     /// an insert chooses its slot.
     pub fn apply(
         &mut self,
@@ -208,7 +209,7 @@ impl Storage {
         row: Option<u32>,
         operation: &Operation,
         timestamp: Timestamp,
-        prepared_at: Position,
+        changes: &mut RowChanges,
     ) {
         let schema = self.schema.table(table);
         let store = &mut self.tables[table];
@@ -240,7 +241,7 @@ impl Storage {
                 (table, row),
                 current,
                 (operation, timestamp),
-                prepared_at,
+                changes,
             )
         };
         let pinned = touch(&mut self.prepared, table, row);

@@ -3,7 +3,7 @@
 use weir_core::ids::{Position, Timestamp};
 use weir_sql::catalog::TableId;
 
-use super::{Batch, Change, ChangeRef, History, RowState};
+use super::{Batch, Change, ChangeRef, History, RowChanges, RowState};
 use crate::storage::chance::Chance;
 
 /// Identity of a change in the comparison.
@@ -101,6 +101,27 @@ fn a_history_has_its_changes() {
                 _ => twins.forget(chance.below(8)),
             }
             twins.compare();
+        }
+    }
+}
+
+/// Changes of a row are found as the history grows, in its order, and each is looked at once.
+#[test]
+fn row_changes_follow_a_history() {
+    for seed in 0..100 {
+        let (mut chance, mut twins) = (Chance(seed), Twins::default());
+        (0..5).for_each(|_| twins.push(&mut chance));
+        let since = chance.below(twins.plain.len() as i64) as usize;
+        let mut changes = RowChanges::since(since as Position);
+        for _ in 0..10 {
+            twins.push(&mut chance);
+            changes.follow(&twins.history);
+            assert_eq!(changes.known, twins.history.end());
+            for (&(table, row), positions) in &changes.of {
+                let of_row = |at: &usize| (twins.plain[*at].0, twins.plain[*at].1) == (table, row);
+                let all: Vec<usize> = (since..twins.plain.len()).filter(of_row).collect();
+                assert_eq!(positions.iter().map(|at| *at as usize).collect::<Vec<_>>(), all);
+            }
         }
     }
 }
