@@ -12,6 +12,7 @@ use weir_baselines::eris::machine::{Protocol, Server};
 use weir_baselines::eris::nt_ur::NtUr;
 use weir_baselines::eris::operation::{Key, Value};
 use weir_baselines::eris::ordered::Ordered;
+use weir_baselines::eris::tapir::Tapir;
 use weir_core::ids::ShardId;
 use weir_ordered::message::Party;
 use weir_ordered::packet::Index;
@@ -25,7 +26,7 @@ use crate::server::ServerParty;
 use crate::settings::{Settings, Until};
 
 /// Names of the protocols.
-pub const PROTOCOLS: [&str; 5] = ["nt-ur", "ordered", "ordered-global", "lock-store", "granola"];
+pub const PROTOCOLS: [&str; 6] = ["nt-ur", "ordered", "ordered-global", "lock-store", "granola", "tapir"];
 
 /// Time to warm up, at most.
 const WARM_UP: Duration = Duration::from_millis(500);
@@ -81,6 +82,7 @@ pub fn run(protocol: &str, settings: &Settings) -> Result<Outcome, RunError> {
         "ordered-global" => run_protocol(Ordered { is_global: true }, settings),
         "lock-store" => run_protocol(LockStore { faults: NoFaults }, settings),
         "granola" => run_protocol(Granola { faults: NoFaults }, settings),
+        "tapir" => run_protocol(Tapir { faults: NoFaults }, settings),
         _ => Err(RunError::Protocol(protocol.to_owned())),
     }
 }
