@@ -251,6 +251,13 @@ impl Seen {
         Ok(())
     }
 
+    /// Returns whether [`Seen::check`] would pass. It changes nothing, so a party that has not proved itself may ask.
+    pub fn may_contain(&self, shard: ShardId, seen: &[Mark]) -> bool {
+        let table = self.lock();
+        let contains = |own: &Own| seen.iter().all(|mark| own.contains(*mark));
+        table.gives_up || table.own.get(&shard).is_none_or(contains)
+    }
+
     /// Run of a shard of this process; none for other shards.
     pub fn run(&self, shard: ShardId) -> Option<u64> {
         self.lock().own.get(&shard).map(|own| own.run)

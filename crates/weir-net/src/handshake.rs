@@ -256,7 +256,11 @@ impl Listener {
             let proof = proof(&self.terms.secret, "accepts", bytes, &self.nonce);
             let proof = proof.finalize().into_bytes().into();
             let welcome = Welcome { version: agreed.version, nonce: self.nonce, proof };
-            let answered = Compared::new(&self.seen, Sender::Shard(agreed.to), agreed.from);
+            let mut answered = Compared::new(&self.seen, Sender::Shard(agreed.to), agreed.from);
+            if !self.seen.may_contain(agreed.to, &said.seen) {
+                // This side has older data, and ends once the other one has proved itself. It must not make that one take its run for the newest.
+                (answered.run, answered.told) = (None, None);
+            }
             let written = frame::push(out, Kind::Welcome, |out| {
                 body::write(&welcome, out);
                 // Older versions ignore the rest of the message, so it is only sent to newer ones.
@@ -350,6 +354,8 @@ impl Listener {
 
 #[cfg(test)]
 mod tests {
+    use weir_core::history::Past;
+
     use super::*;
 
     fn terms() -> Terms {
@@ -426,6 +432,25 @@ mod tests {
         }
         assert!(shake(terms(), terms(), Sender::Shard(3), 0).is_err());
         assert_eq!(shake(terms(), terms(), Sender::Shard(2), 0).unwrap().from, Sender::Shard(2));
+    }
+
+    /// The side with older data answers before it refuses. What the other side knows of the newer run stays.
+    #[test]
+    fn older_data_does_not_make_others_forget_the_newer() {
+        let newer = Mark { run: 1, position: 50 };
+        let mut past = Past::default();
+        past.history.begin(1, 0);
+        past.history.end_at(20);
+        let restored = Arc::new(Seen::default());
+        restored.start(2, past, 7);
+        restored.tell(2, 30);
+        let other = Arc::new(Seen::default());
+        other.start(0, Past::default(), 3);
+        other.hear(2, &[newer]);
+        let terms = || Terms { versions: COMPARES_FROM..=COMPARES_FROM, ..terms() };
+        let shaken = shake_with((terms(), other.clone()), (terms(), restored), Sender::Shard(0), 2);
+        assert!(shaken.unwrap_err().to_string().contains("is older than what has been seen"));
+        assert_eq!(other.marks(2), [newer]);
     }
 
     #[test]
