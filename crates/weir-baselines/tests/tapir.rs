@@ -174,7 +174,7 @@ fn replicas_that_disagree_cost_a_round_trip() {
     assert_eq!((delays, completed.aborts), (4, 0), "{completed:?}");
 }
 
-/// What timestamps alone allow ("timestamp inversion", Lu et al., OSDI 2023): a transaction reads what was before the first one, and writes
+/// An order that timestamps alone allow ("timestamp inversion", Lu et al., OSDI 2023): a transaction reads what was before the first one, and writes
 /// beside the second one, which begins when the first one was answered. Returns what it has read, and what is written at last.
 fn between_two(clocks: &[u64]) -> (u64, u64) {
     let mut rounds = Rounds::new(2, 1, clocks);

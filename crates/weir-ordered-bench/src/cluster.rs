@@ -37,7 +37,7 @@ pub struct Parties<P: Protocol> {
     pub at_rest: Receiver<AtRest>,
 }
 
-/// What a party has used so far.
+/// Processor time and counts of a party since its start.
 #[derive(Clone, Copy, Debug)]
 pub struct Used {
     pub cpu: f64,
@@ -188,7 +188,7 @@ fn name(party: Party) -> String {
     }
 }
 
-/// What a party has used so far.
+/// Returns processor time and counts of a party so far.
 ///
 /// # Errors
 /// It has ended.
@@ -200,7 +200,7 @@ pub fn used<M: weir_ordered_net::driver::Machine>(running: &Running<M>) -> Resul
     running.look(look).ok_or(PartyError::Failed)
 }
 
-/// What a front end has counted so far.
+/// Returns the counts of a front end so far.
 ///
 /// # Errors
 /// It has ended.

@@ -32,7 +32,7 @@ pub enum Phase {
     Silence,
 }
 
-/// What a run tells its parties.
+/// Commands of a run to its parties.
 #[derive(Debug)]
 pub struct Control {
     phase: AtomicU8,
@@ -83,7 +83,7 @@ pub struct Answered {
 /// Nanoseconds of a bucket of [`Figures::answered_in`].
 pub const BUCKET_NS: u64 = 10_000_000;
 
-/// What a front end has counted.
+/// Counts of a front end.
 #[derive(Clone, Debug)]
 pub struct Figures {
     /// Transactions answered while it was measured.

@@ -58,7 +58,7 @@ pub struct Failover {
 /// The parts of a rate over which it is taken as restored, in buckets.
 const WINDOW: usize = 5;
 
-/// What a failover looks like in the buckets of all front ends. None: transactions are never answered again.
+/// Reads a failover from the answers in each bucket of all front ends. None: transactions are never answered again.
 pub fn failover(answered_in: &[u64], ended_ns: u64, detection_ms: u64) -> Option<Failover> {
     let ended = (ended_ns / BUCKET_NS) as usize;
     let before = answered_in.get(ended.saturating_sub(20)..ended)?;

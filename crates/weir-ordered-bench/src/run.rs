@@ -154,7 +154,7 @@ fn wait_at_rest<P: Protocol>(parties: &Parties<P>) -> Result<(), RunError> {
     }
 }
 
-/// What the replicas say once those of each shard say the same, each at least once from now on.
+/// Waits until the replicas of each shard have reported the same, each at least once from now on, and returns their reports.
 fn alike<P: Protocol>(
     parties: &Parties<P>,
     deadline: Instant,
@@ -190,7 +190,7 @@ fn values<S: Server>(
     Ok(of_shards.into_values().flatten().collect())
 }
 
-/// What all parties have used at a moment.
+/// Processor time and counts of all parties at a moment.
 struct Moment {
     at: Instant,
     /// With the shard, and whether it leads.

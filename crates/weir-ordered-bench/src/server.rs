@@ -11,7 +11,7 @@ use weir_ordered_net::driver::Machine;
 
 use crate::load::{Control, Phase};
 
-/// What a server says once clients are silent: the length of its log if it is at rest.
+/// A server's report once clients are silent: the length of its log if it is at rest.
 pub type AtRest = (Party, Option<Index>);
 
 /// A server. It has no disk: every record counts as durable at once.

@@ -237,7 +237,7 @@ impl Transport {
         });
     }
 
-    /// What a node of the failure coordinator says is said by the failure coordinator, except to another node.
+    /// A message from a node of the failure coordinator counts as one from the failure coordinator, except at another node.
     fn note_leader<M>(&mut self, received: &mut Received<M>) {
         if let (Party::CoordinatorNode(number), false) =
             (received.from, matches!(self.own, Party::CoordinatorNode(_)))

@@ -32,7 +32,7 @@ pub struct HardState {
 pub struct State {
     pub hard_state: HardState,
     pub snapshot: RaftSnapshot,
-    /// Those behind the snapshot, in order, without a gap.
+    /// Entries behind the snapshot, in order, without a gap.
     pub entries: Vec<RaftEntry>,
 }
 

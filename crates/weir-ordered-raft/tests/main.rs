@@ -34,7 +34,7 @@ struct Host {
 struct Nodes {
     count: u8,
     now_ms: u64,
-    /// Those that are up.
+    /// Nodes that are up.
     hosts: BTreeMap<u8, Host>,
     /// The disks of the nodes that are down.
     disks: BTreeMap<u8, Vec<Record>>,

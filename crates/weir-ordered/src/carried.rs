@@ -1,4 +1,4 @@
-//! What a transport carries: the messages of any protocol. The comparators of ordered transactions have others than these.
+//! Messages that a transport carries, of any protocol: the comparators of ordered transactions have messages of their own.
 
 use std::sync::Arc;
 

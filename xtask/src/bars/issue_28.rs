@@ -17,7 +17,7 @@ const SHARE_LEAST: f64 = 0.90;
 const GENERAL_LEAST: f64 = 0.70;
 /// Throughput beside that of Lock-Store at high skew, at least.
 const SKEW_LEAST: f64 = 10.0;
-/// What is left of the throughput if a hundredth of all datagrams is lost, at least.
+/// Least share of the throughput that stays if a hundredth of all datagrams is lost.
 const LOSS_LEAST: f64 = 0.90;
 /// From the detection of a dead sequencer until transactions are answered again, at most.
 const FAILOVER_MS_MOST: f64 = 300.0;

@@ -26,7 +26,7 @@ pub struct OutcomeTable<A> {
     of: BTreeMap<TxnId, Outcome<A>>,
     /// Coordinators that were silent for too long: nothing of theirs is accepted any more.
     retired: BTreeSet<CoordinatorId>,
-    /// What was over when coordinators were retired; none: it is not kept.
+    /// Transactions that were over when their coordinators were retired; none: they are not kept.
     over: Option<BTreeMap<CoordinatorId, OverOfRetired>>,
 }
 
@@ -116,7 +116,7 @@ impl<A> OutcomeTable<A> {
             || self.over.as_ref().and_then(|over| over.get(&coordinator)).is_some_and(was_over)
     }
 
-    /// What was over when coordinators were retired, as far as it is kept.
+    /// Transactions that were over when their coordinators were retired, as far as they are kept.
     pub fn over_of_retired(&self) -> impl Iterator<Item = (CoordinatorId, OverOfRetired)> {
         self.over.iter().flatten().map(|(coordinator, over)| (*coordinator, over.clone()))
     }
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(table.committed().count(), 10);
     }
 
-    /// What is over stays over, and what has not come may still come.
+    /// A transaction that is over stays over, and one that has not come may still come.
     #[test]
     fn what_was_over_of_a_retired_coordinator_is_kept_on_demand() {
         let mut table = OutcomeTable::default();

@@ -175,7 +175,7 @@ impl<A: Application> Execution<A> {
         taken.into_iter().filter_map(outcome).collect()
     }
 
-    /// What the transaction locks, or waits for.
+    /// Items that the transaction locks, or waits for.
     fn footprint(&self, transaction: &Transaction<A::Operation>) -> Footprint {
         match transaction.part {
             Part::Independent | Part::Preliminary => self.application.footprint(&transaction.operation),

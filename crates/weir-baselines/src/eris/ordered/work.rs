@@ -1,4 +1,4 @@
-//! What a part of an ordered transaction does at a shard, and the registers as the application that replicas execute.
+//! The part of an ordered transaction that one shard executes, and the registers as the application of its replicas.
 
 use std::collections::BTreeMap;
 

@@ -57,7 +57,7 @@ pub struct Request {
     pub floor: u64,
     pub at: Timestamp,
     pub operation: Operation,
-    /// What it has read, with versions. All of them are below `at`.
+    /// Values that the client has read, with their versions. Every version is below `at`.
     pub reads: Vec<(Key, Value, Timestamp)>,
 }
 

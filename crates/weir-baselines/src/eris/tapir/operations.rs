@@ -197,7 +197,7 @@ impl<F: Faults> State<F> {
         }
     }
 
-    /// What a replica that has not started the view yet takes: nothing of this view that may change.
+    /// Entries with an outcome or a final verdict: a replica that has not started the view yet may take them, since nothing changes them.
     pub fn settled(&self) -> Vec<Entry> {
         let is_settled = |entry: &&Entry| entry.outcome.is_some() || entry.is_final;
         self.entries.values().filter(is_settled).cloned().collect()

@@ -17,7 +17,7 @@ struct Version {
     read_at: Timestamp,
 }
 
-/// What an attempt does to one key.
+/// An attempt's read or write of one key.
 #[derive(Clone, Copy, Debug)]
 struct Use {
     at: Timestamp,
@@ -45,7 +45,7 @@ fn conflicts(a: Use, b: Use) -> bool {
     misses(a, b) || misses(b, a)
 }
 
-/// What the request does to each key of the shard.
+/// The request's read or write of each key of the shard.
 fn uses(request: &Request, shard: ShardId, placement: Placement) -> impl Iterator<Item = (Key, Use)> + '_ {
     request.operation.accesses_at(shard, placement).map(|(key, access)| {
         let read = request.reads.iter().find(|(of, ..)| *of == key).map(|(.., version)| *version);

@@ -168,7 +168,7 @@ impl<F: Faults> Server<F> {
     }
 }
 
-/// What the records of a majority say of an operation.
+/// An operation as the records of a majority have it.
 #[derive(Clone, Debug)]
 struct Known {
     entry: Entry,

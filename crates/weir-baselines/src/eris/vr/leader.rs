@@ -1,5 +1,5 @@
-//! What the leader of a log knows beside it: messages that wait for entries, and when it last asked others about transactions. It begins anew
-//! with each view.
+//! State of a leader beside its log: messages that wait for entries, and when it last asked others about transactions. Each view begins with
+//! an empty one.
 
 use std::collections::BTreeMap;
 
