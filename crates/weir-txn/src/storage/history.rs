@@ -182,11 +182,23 @@ pub struct RowChanges {
     since: Position,
     /// Changes up to here are known.
     known: Position,
+    /// A first operation has been folded in. It looks at the changes themselves: an index of them would cost more.
+    has_folded: bool,
 }
 
 impl RowChanges {
     pub fn since(position: Position) -> RowChanges {
-        RowChanges { of: FxHashMap::default(), since: position, known: position }
+        RowChanges { of: FxHashMap::default(), since: position, known: position, has_folded: false }
+    }
+
+    /// Changes of the row, in order.
+    fn of_row<'h>(&mut self, history: &'h History, row: (TableId, u32)) -> Vec<ChangeRef<'h>> {
+        if !std::mem::replace(&mut self.has_folded, true) {
+            return history.since(self.since).filter(|change| (change.table, change.row) == row).collect();
+        }
+        self.follow(history);
+        let positions = self.of.get(&row).into_iter().flatten();
+        positions.filter_map(|position| history.since(*position).next()).collect()
     }
 
     fn follow(&mut self, history: &History) {
@@ -295,10 +307,7 @@ impl History {
         changes: &mut RowChanges,
     ) -> Option<Packed> {
         assert!(changes.since >= self.begin, "history is kept from the oldest undecided prepare");
-        changes.follow(self);
-        let of_row = changes.of.get(&(table, row)).into_iter().flatten();
-        let mut later: Vec<ChangeRef<'_>> =
-            of_row.filter_map(|position| self.since(*position).next()).collect();
+        let mut later = changes.of_row(self, (table, row));
         let base = match later.first().map(|first| first.before) {
             None => Some(current),
             Some(RowState::Absent) => None,

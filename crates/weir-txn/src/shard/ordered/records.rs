@@ -100,10 +100,7 @@ impl<F: Faults> Node<F> {
                 self.replayed().entered.insert(txn);
             }
             OrderedRecord::Left(txns) => {
-                let entered = &mut self.replayed().entered;
-                txns.iter().for_each(|txn| {
-                    entered.remove(txn);
-                });
+                self.replayed().entered.retain(|txn| !txns.contains(txn));
             }
             OrderedRecord::Snapshot(snapshot) => {
                 let (snapshot, Whole { replica, home, executed, unsettled, over, entered }) = *snapshot;
