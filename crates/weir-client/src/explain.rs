@@ -201,7 +201,8 @@ impl Prepared {
             mechanism: self.mechanism(),
             shards,
             of,
-            decides,
+            // An ordered call is decided by its place, not by a shard.
+            decides: decides.filter(|_| !is_ordered),
             round_trips,
             messages,
             guards: guards.collect(),
