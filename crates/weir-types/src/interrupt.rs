@@ -231,6 +231,8 @@ thread_local! {
     static MEMORY_MAX: Cell<i64> = const { Cell::new(i64::MAX) };
     static CHECKS_LEFT: Cell<u32> = const { Cell::new(u32::MAX) };
     static PAUSE: RefCell<Option<Rc<AtChecks>>> = const { RefCell::new(None) };
+    /// Checks pass without a look; see [`uninterrupted`].
+    static IS_UNINTERRUPTED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A function that a worker calls at its checks. Its error ends the statement.
@@ -334,8 +336,24 @@ pub fn check_now() -> Result<(), SqlError> {
     look()
 }
 
+/// Calls `work`, whose checks pass. They are counted, so the next check afterwards looks if one of them would have. For short work that
+/// cannot fail or that borrows what a pause needs, such as reading a stored value.
+pub fn uninterrupted<R>(work: impl FnOnce() -> R) -> R {
+    struct Restored(bool);
+    impl Drop for Restored {
+        fn drop(&mut self) {
+            IS_UNINTERRUPTED.set(self.0);
+        }
+    }
+    let _restored = Restored(IS_UNINTERRUPTED.replace(true));
+    work()
+}
+
 #[cold]
 fn look() -> Result<(), SqlError> {
+    if IS_UNINTERRUPTED.get() {
+        return Ok(());
+    }
     if ROOM_WANTED.load(Ordering::Relaxed) && MAKE_ROOM.get().is_some_and(|make_room| make_room()) {
         ask_for_room(false);
     }

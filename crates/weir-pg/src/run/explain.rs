@@ -177,12 +177,13 @@ impl Told<'_> {
             line(
                 2,
                 format!(
-                    "Measured: round trips={} messages={} shards={} retries={} waits={} rows={rows}",
+                    "Measured: round trips={} messages={} shards={} retries={} waits={} repeats={} rows={rows}",
                     trace.round_trips,
                     trace.messages,
                     list(&shards).replace(", ", ","),
                     trace.retries,
-                    trace.waits
+                    trace.waits,
+                    trace.repeats
                 ),
             );
             if self.tells_time() {

@@ -827,24 +827,28 @@ impl Coordinator {
     fn repeat(&mut self, now_ms: u64, out: &mut Orders<Request, Event>) {
         for (_, flight) in self.flights.iter_mut() {
             match flight {
-                Flight::Transaction { machine, sent, .. } => {
+                Flight::Transaction { tag, machine, sent, .. } => {
                     if sent.repeats(now_ms) {
+                        self.traces.repeats(*tag);
                         machine.set_time(now_ms);
                         machine.send(&mut self.actions);
                     }
                 }
-                Flight::Ordered { machine, sent, .. } => {
+                Flight::Ordered { tag, machine, sent, .. } => {
                     if sent.repeats(now_ms) {
+                        self.traces.repeats(*tag);
                         machine.send(&mut self.actions);
                     }
                 }
-                Flight::Read { machine, sent, .. } | Flight::Snapshot { machine, sent, .. } => {
+                Flight::Read { tag, machine, sent, .. } | Flight::Snapshot { tag, machine, sent, .. } => {
                     if sent.repeats(now_ms) {
+                        self.traces.repeats(*tag);
                         machine.send(&mut self.read_actions);
                     }
                 }
-                Flight::Open { machine, sent, .. } | Flight::Alone { machine, sent, .. } => {
+                Flight::Open { tag, machine, sent, .. } | Flight::Alone { tag, machine, sent, .. } => {
                     if sent.repeats(now_ms) {
+                        self.traces.repeats(*tag);
                         machine.set_time(now_ms);
                         machine.send(&mut self.actions);
                     }
@@ -890,6 +894,7 @@ impl machine::Coordinator for Coordinator {
         let from = out.done.len();
         self.take_reply(now_ms, reply, out);
         self.go_on(now_ms, from, out);
+        out.done[from..].iter().for_each(|(tag, _)| self.traces.answered(*tag));
     }
 
     fn on_timer(&mut self, now_ms: u64, out: &mut Orders<Request, Event>) {

@@ -16,8 +16,12 @@ pub struct Trace {
     pub retries: u32,
     /// Number of reports that the operation waits for another transaction.
     pub waits: u32,
+    /// Number of times that its requests were sent again, since no reply had come in time. Replies to both are among the messages.
+    pub repeats: u32,
     /// A request has been sent since the last reply.
     is_asking: bool,
+    /// The operation has its answer; what comes later does not count.
+    is_answered: bool,
 }
 
 /// Traced operations, by tag.
@@ -48,16 +52,45 @@ impl Traces {
     }
 
     pub fn heard(&mut self, tag: u64) {
-        let Some(trace) = self.of(tag) else { return };
+        let Some(trace) = self.of(tag).filter(|trace| !trace.is_answered) else { return };
         trace.messages += 1;
         trace.round_trips += u32::from(std::mem::take(&mut trace.is_asking));
+    }
+
+    pub fn answered(&mut self, tag: u64) {
+        self.of(tag).into_iter().for_each(|trace| trace.is_answered = true);
     }
 
     pub fn waits(&mut self, tag: u64) {
         self.of(tag).into_iter().for_each(|trace| trace.waits += 1);
     }
 
+    pub fn repeats(&mut self, tag: u64) {
+        self.of(tag).into_iter().for_each(|trace| trace.repeats += 1);
+    }
+
     pub fn retries(&mut self, tag: u64) {
         self.of(tag).into_iter().for_each(|trace| trace.retries += 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A transaction on two shards has its answer once the second has decided; the reply to COMMIT at the first is not waited for.
+    #[test]
+    fn replies_behind_the_answer_do_not_count() {
+        let mut traces = Traces::default();
+        traces.begin(1);
+        for shard in 0..2 {
+            traces.sent(1, shard);
+            traces.heard(1);
+        }
+        traces.sent(1, 0);
+        traces.answered(1);
+        traces.heard(1);
+        let trace = traces.take(1).expect("it is traced");
+        assert_eq!((trace.round_trips, trace.messages), (2, 5));
     }
 }

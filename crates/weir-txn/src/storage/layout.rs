@@ -11,6 +11,7 @@ use std::sync::Arc;
 use arcstr::ArcStr;
 use weir_sql::catalog::ColumnIndex;
 use weir_types::datetime::SessionZone;
+use weir_types::interrupt::uninterrupted;
 use weir_types::numeric::Numeric;
 use weir_types::text::{parse_text, to_text};
 use weir_types::value::Interval;
@@ -240,9 +241,8 @@ impl Layout {
                 match kind {
                     Variable::Text => Value::Text(ArcStr::from(stored_text(bytes))),
                     Variable::Bytea => Value::Bytea(Arc::new(bytes.to_vec())),
-                    Variable::Other(ty) => {
-                        parse_text(stored_text(bytes), ty).expect("storage wrote this text itself")
-                    }
+                    Variable::Other(ty) => uninterrupted(|| parse_text(stored_text(bytes), ty))
+                        .expect("storage wrote this text itself"),
                 }
             }
         }
@@ -430,7 +430,26 @@ fn decimal_mantissa(value: &Numeric, scale: u8) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use weir_types::interrupt::{Budget, Interrupts, check};
+
     use super::*;
+
+    /// Reading a stored value cannot fail, and its caller holds the storage: a statement that is to end does so at its next check.
+    #[test]
+    fn a_stored_value_is_read_by_a_statement_that_is_to_end() {
+        let numbers = (1..=1_000).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+        let types = [SqlType::Jsonb, SqlType::array_of(SqlType::Int4)];
+        let values = [format!("[{numbers}]"), format!("{{{numbers}}}")];
+        let values: Vec<Value> =
+            values.iter().zip(&types).map(|(text, ty)| parse_text(text, ty).unwrap()).collect();
+        let layout = Layout::new(&types);
+        let row = layout.pack(7, &values);
+        let watch = Arc::new(Interrupts::default());
+        let _watch = watch.watch_within((1, 1, 0), Some(Budget(0)));
+        let read: Vec<Value> = (0..types.len()).map(|column| layout.read(&row, column)).collect();
+        assert_eq!(read, values);
+        assert!(check().is_err(), "its checks have been counted");
+    }
 
     /// A changed row is the row that packing the new values gives, and a patch undoes itself.
     #[test]

@@ -118,8 +118,8 @@ fn a_row_is_named_by_a_key_as_on_postgresql() {
     compare(CONVERSATION);
 }
 
-/// Round trips and messages of a statement, which is run.
-fn cost(driver: &mut postgres::Client, text: &str) -> (u32, u32) {
+/// Round trips and messages of a statement, which is run; none: requests were sent again, since the disk was slow.
+fn cost(driver: &mut postgres::Client, text: &str) -> Option<(u32, u32)> {
     let said = driver.simple_query(&format!("EXPLAIN (ANALYZE, COORDINATION) {text}"));
     let line = |one: SimpleQueryMessage| match one {
         SimpleQueryMessage::Row(row) => Some(row.get(0).unwrap().trim().to_owned()),
@@ -132,7 +132,10 @@ fn cost(driver: &mut postgres::Client, text: &str) -> (u32, u32) {
         let mut words = measured.split_whitespace();
         words.find_map(|word| word.strip_prefix(name)).and_then(|number| number.parse().ok())
     };
-    number("trips=").zip(number("messages=")).unwrap_or_else(|| panic!("{measured}"))
+    if number("repeats=") != Some(0) {
+        return None;
+    }
+    Some(number("trips=").zip(number("messages=")).unwrap_or_else(|| panic!("{measured}")))
 }
 
 const INSERTED: &str = r#"
@@ -237,7 +240,7 @@ fn one_shard_runs_it() {
     }
     driver.batch_execute("INSERT INTO item SELECT 1000 + 7 * i, i, 0 FROM generate_series(1, 9) i").unwrap();
     let mut costs = |text: &str, ids: &[i32]| -> BTreeSet<(u32, u32)> {
-        ids.iter().map(|id| cost(&mut driver, &format!("{text} {id}"))).collect()
+        ids.iter().filter_map(|id| cost(&mut driver, &format!("{text} {id}"))).collect()
     };
     let (update, delete) = ("UPDATE item SET n = n + 1 WHERE id =", "DELETE FROM item WHERE id =");
     let drawn: Vec<i32> = weir
@@ -260,8 +263,8 @@ fn one_shard_runs_it() {
         .unwrap();
     let one = |at: i32| format!("INSERT INTO member (email) VALUES ('m{at}')");
     let two = |at: i32| format!("INSERT INTO member (email, badge) VALUES ('n{at}', {at})");
-    let by_one: BTreeSet<_> = (0..9).map(|at| cost(&mut driver, &one(at))).collect();
+    let by_one: BTreeSet<_> = (0..9).filter_map(|at| cost(&mut driver, &one(at))).collect();
     assert_eq!(by_one, BTreeSet::from([(1, 2)]), "the row is where its key is known");
-    let by_two: BTreeSet<_> = (0..40).map(|at| cost(&mut driver, &two(at))).collect();
+    let by_two: BTreeSet<_> = (0..40).filter_map(|at| cost(&mut driver, &two(at))).collect();
     assert_eq!(by_two, BTreeSet::from([(1, 2), (2, 5)]));
 }
