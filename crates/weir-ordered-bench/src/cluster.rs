@@ -111,6 +111,9 @@ impl<P: Protocol> Starting<'_, P> {
         // It is the only node of the failure coordinator, which needs no Raft.
         let address = if party == Party::FailureCoordinator { Party::CoordinatorNode(0) } else { party };
         let mut transport = Transport::bind(self.members.clone(), address, loses)?;
+        if self.settings.is_unpacked {
+            transport.unpack();
+        }
         self.clients.iter().for_each(|(client, address)| transport.learn(*client, *address));
         Ok(transport)
     }

@@ -43,6 +43,9 @@ struct Arguments {
     /// Share of the datagrams that each party loses, in percent
     #[arg(long, default_value_t = 0.0)]
     loss: f64,
+    /// Send each message in a datagram of its own, as parties on machines of their own do
+    #[arg(long)]
+    unpacked: bool,
     #[arg(long, default_value_t = 5.0)]
     seconds: f64,
     /// For one second
@@ -79,6 +82,7 @@ fn settings(arguments: &Arguments) -> Result<Settings, String> {
         clients,
         front_ends,
         loss: arguments.loss / 100.0,
+        is_unpacked: arguments.unpacked,
         seed: arguments.seed,
         until: Until::Time(Duration::from_secs_f64(seconds)),
         timeouts: Timeouts::DEFAULT,

@@ -16,6 +16,7 @@ pub struct Report {
     pub distributed: f64,
     pub zipf: f64,
     pub loss: f64,
+    pub is_unpacked: bool,
     /// Wall time that was measured.
     pub seconds: f64,
     pub transactions: u64,

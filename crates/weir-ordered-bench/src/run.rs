@@ -253,6 +253,7 @@ fn measure<P: Protocol>(parties: &mut Parties<P>, settings: &Settings) -> Result
         distributed: workload.distributed,
         zipf: workload.zipf,
         loss: settings.loss,
+        is_unpacked: settings.is_unpacked,
         seconds,
         transactions: total.answered,
         distributed_transactions: total.distributed,

@@ -26,6 +26,8 @@ pub struct Settings {
     pub front_ends: usize,
     /// Share of the datagrams that every party loses on receipt.
     pub loss: f64,
+    /// Whether each message has a datagram of its own, as if all clients and shards were on machines of their own.
+    pub is_unpacked: bool,
     pub seed: u64,
     pub until: Until,
     pub timeouts: Timeouts,

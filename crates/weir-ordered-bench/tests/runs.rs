@@ -22,6 +22,7 @@ fn settings(kind: Kind, replicas: u16) -> Settings {
         clients: 12,
         front_ends: 2,
         loss: 0.0,
+        is_unpacked: false,
         seed: 7,
         until: Until::Transactions(TRANSACTIONS),
         timeouts: Timeouts::DEFAULT,

@@ -1,6 +1,7 @@
 //! The messages of a turn that leave in datagrams, by destination.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
@@ -8,6 +9,8 @@ use crate::wire::{DATAGRAM_BYTES, Datagram};
 
 /// Datagrams to one destination in one call, at most: the kernel takes no more than 64 KiB.
 pub const SEGMENTS_MAX: usize = 46;
+/// Datagrams of one message each that are kept until they are sent, at most.
+const UNPACKED_MAX: usize = 1_024;
 /// Buffers that are kept for destinations, at most.
 const DESTINATIONS_MAX: usize = 4_096;
 
@@ -28,15 +31,36 @@ pub struct Outbox {
     buffers: Vec<Segments>,
     /// Places of the buffers that are not empty.
     used: Vec<usize>,
+    /// Whether each message has a datagram of its own, as if each were of another party.
+    is_unpacked: bool,
+    /// Datagrams of one message each, in `unpacked_bytes`.
+    unpacked: Vec<(SocketAddr, Range<usize>)>,
+    unpacked_bytes: Vec<u8>,
 }
 
 impl Outbox {
     pub fn new(datagram: Datagram) -> Outbox {
-        Outbox { datagram, places: FxHashMap::default(), buffers: Vec::new(), used: Vec::new() }
+        Outbox {
+            datagram,
+            places: FxHashMap::default(),
+            buffers: Vec::new(),
+            used: Vec::new(),
+            is_unpacked: false,
+            unpacked: Vec::new(),
+            unpacked_bytes: Vec::new(),
+        }
+    }
+
+    /// From here on each message has a datagram of its own.
+    pub fn unpack(&mut self) {
+        self.is_unpacked = true;
     }
 
     /// Adds a message that fits into a datagram. Returns whether the destination should have its datagrams before more is added.
     pub fn push(&mut self, to: SocketAddr, message: &[u8]) -> bool {
+        if self.is_unpacked {
+            return self.push_unpacked(to, message);
+        }
         let place = *self.places.entry(to).or_insert(self.buffers.len());
         if place == self.buffers.len() {
             self.buffers.push(Segments { to, bytes: Vec::new(), last: 0 });
@@ -56,7 +80,26 @@ impl Outbox {
         bytes.len() > (SEGMENTS_MAX - 1) * DATAGRAM_BYTES
     }
 
-    /// Hands over all datagrams.
+    fn push_unpacked(&mut self, to: SocketAddr, message: &[u8]) -> bool {
+        let begin = self.unpacked_bytes.len();
+        self.datagram.begin(&mut self.unpacked_bytes);
+        Datagram::push(message, &mut self.unpacked_bytes);
+        self.datagram.seal(&mut self.unpacked_bytes[begin..]);
+        self.unpacked.push((to, begin..self.unpacked_bytes.len()));
+        self.unpacked.len() >= UNPACKED_MAX
+    }
+
+    /// Hands over the datagrams of one message each.
+    pub fn take_unpacked(&mut self, send: impl FnOnce(&[(SocketAddr, &[u8])])) {
+        let bytes = &self.unpacked_bytes;
+        let datagrams: Vec<_> = self.unpacked.drain(..).map(|(to, range)| (to, &bytes[range])).collect();
+        if !datagrams.is_empty() {
+            send(&datagrams);
+        }
+        self.unpacked_bytes.clear();
+    }
+
+    /// Hands over the datagrams that have several messages.
     pub fn take(&mut self, send: impl FnOnce(&mut dyn Iterator<Item = &Segments>)) {
         for &place in &self.used {
             let Segments { bytes, last, .. } = &mut self.buffers[place];
@@ -73,6 +116,6 @@ impl Outbox {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.used.is_empty()
+        self.used.is_empty() && self.unpacked.is_empty()
     }
 }

@@ -107,6 +107,7 @@ impl Datagrams {
 
     /// Sends everything. What the system does not take now is lost.
     pub fn send(&mut self, outbox: &mut Outbox) {
+        outbox.take_unpacked(|datagrams| self.send_single(datagrams));
         outbox.take(|all| {
             let (mut single, mut several) = (Vec::new(), Vec::new());
             let can_segment = self.state.max_gso_segments() >= SEGMENTS_MAX;

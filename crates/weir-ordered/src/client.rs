@@ -1,6 +1,7 @@
 //! The client: submits transactions, and knows when each participant has answered for good (eris.txt §6.2).
 
 mod general;
+mod patience;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use crate::faults::{ClientFaults, NoFaults};
 use crate::message::{Effects, Message, Party, Registration, Reply, SequencerId};
 use crate::packet::{Epoch, Index, Outcome, Part, Shards, Transaction, View};
 use general::Reads;
+use patience::{Patience, Window};
 
 /// The longest time between two sendings of a transaction, in intervals of other messages.
 pub(crate) const RESEND_INTERVALS_MAX: u64 = 8;
@@ -32,11 +34,17 @@ pub struct Client<O, R, F: ClientFaults = NoFaults> {
     /// Destinations of general transactions that are not concluded, by the sequence of the preliminary part.
     open: BTreeMap<u64, Shards>,
     reads: Reads<O, R>,
+    patience: Patience,
+    window: Window,
+    /// The time of the last call that says it.
+    now_ms: u64,
 }
 
 #[derive(Clone, Debug)]
 struct InFlight<O, R> {
     transaction: Arc<Transaction<O>>,
+    begun_ms: u64,
+    is_repeated: bool,
     resend_at_ms: u64,
     /// Doubles with each sending, up to a limit: a cluster that cannot answer must not drown in repetitions.
     interval_ms: u64,
@@ -72,6 +80,12 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
             in_flight: BTreeMap::new(),
             open: BTreeMap::new(),
             reads: Reads::default(),
+            patience: Patience::new(
+                cluster.timeouts.resend_ms,
+                RESEND_INTERVALS_MAX * cluster.timeouts.resend_ms,
+            ),
+            window: Window::FULL,
+            now_ms: 0,
         }
     }
 
@@ -99,9 +113,12 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
         let floor = self.in_flight.keys().next().copied().unwrap_or(id.sequence);
         let registration = self.registration;
         let transaction = Arc::new(Transaction { id, floor, registration, destinations, part, operation });
-        let interval_ms = self.cluster.timeouts.resend_ms;
+        self.now_ms = now_ms;
+        let interval_ms = self.patience.interval_ms();
         let in_flight = InFlight {
             transaction,
+            begun_ms: now_ms,
+            is_repeated: false,
             resend_at_ms: now_ms + interval_ms,
             interval_ms,
             replies: BTreeMap::new(),
@@ -133,20 +150,37 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
                 None
             }
             (_, Message::NewSequencer { epoch, sequencer, .. }) => {
-                self.sequencer = self.sequencer.max(Some((epoch, sequencer)));
+                self.on_new_sequencer(epoch, sequencer);
                 None
             }
             _ => None,
         }
     }
 
+    /// What the sequencer of an earlier epoch was sent may be lost: it is repeated at once, as often as if it were new.
+    fn on_new_sequencer(&mut self, epoch: Epoch, sequencer: SequencerId) {
+        if self.sequencer.is_some_and(|(known, _)| known >= epoch) {
+            return;
+        }
+        self.sequencer = Some((epoch, sequencer));
+        self.window = Window::FULL;
+        let interval_ms = self.patience.interval_ms();
+        for in_flight in self.in_flight.values_mut() {
+            (in_flight.resend_at_ms, in_flight.interval_ms) = (self.now_ms, interval_ms);
+        }
+    }
+
     /// Repeats what is not answered, and asks who the sequencer is: the one that it knows may be of an earlier epoch.
     pub fn on_timer<S: Clone>(&mut self, now_ms: u64, out: &mut Effects<O, R, S>) {
+        self.now_ms = now_ms;
         let resend_ms = self.cluster.timeouts.resend_ms;
         let mut late = Vec::new();
-        for in_flight in self.in_flight.values_mut().filter(|each| now_ms >= each.resend_at_ms) {
+        let is_late = |each: &InFlight<O, R>| now_ms >= each.resend_at_ms;
+        let most = if self.in_flight.values().any(is_late) { self.window.take() } else { 0 };
+        for in_flight in self.in_flight.values_mut().filter(|each| is_late(each)).take(most) {
             in_flight.interval_ms = (2 * in_flight.interval_ms).min(RESEND_INTERVALS_MAX * resend_ms);
             in_flight.resend_at_ms = now_ms + in_flight.interval_ms;
+            in_flight.is_repeated = true;
             late.push(in_flight.transaction.clone());
         }
         late.iter().for_each(|transaction| self.submit(transaction, out));
@@ -213,7 +247,12 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
         if in_flight.outcomes.len() < in_flight.transaction.destinations.len() {
             return None;
         }
-        let outcomes = self.in_flight.remove(&txn.sequence)?.outcomes;
+        let InFlight { outcomes, begun_ms, is_repeated, .. } = self.in_flight.remove(&txn.sequence)?;
+        self.window.answered();
+        // An answer to one of several sendings does not say how long it took.
+        if !is_repeated {
+            self.patience.note(self.now_ms.saturating_sub(begun_ms));
+        }
         let is_aborted = outcomes.values().any(|outcome| outcome.is_aborted());
         if is_aborted {
             self.open.remove(&txn.sequence);

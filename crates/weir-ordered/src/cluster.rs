@@ -20,7 +20,7 @@ pub struct Cluster {
     /// Replicas of each shard: 2f + 1, of which f may be down.
     pub replicas: u16,
     pub timeouts: Timeouts,
-    /// Logs are truncated each time that some shard has about so many more entries which all shards have synchronized; at least 1.
+    /// A log is truncated once it has so many entries that no shard needs any more; at least 1.
     pub truncate_entries: u64,
     /// Packets that a replica keeps aside, at most; at least 2. A packet that a whole shard does not keep may be lost to it.
     pub aside_max: u64,
@@ -29,7 +29,7 @@ pub struct Cluster {
 /// How long a party waits before it does something, in milliseconds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Timeouts {
-    /// From the detection of a missing packet until its replica asks its peers.
+    /// From the detection of a missing packet, for which its replica asks its peers, until it asks them again.
     pub gap_ms: u64,
     /// From the detection of a missing packet until its replica asks the failure coordinator.
     pub find_ms: u64,

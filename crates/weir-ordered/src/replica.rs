@@ -29,6 +29,7 @@ use crate::message::{Effects, Message, Party, SequencerId};
 use crate::packet::{Epoch, Index, Packet, Sequence, View};
 use checkpoint::Checkpoint;
 use execution::Execution;
+use general::AbortAt;
 use log::Log;
 use lost_packets::Wanted;
 use records::{Durable, Record, Shared};
@@ -85,6 +86,10 @@ pub struct Replica<A: Application, F: Faults = NoFaults> {
     aside: BTreeMap<(Epoch, Sequence), Packet<A::Operation>>,
     /// The slots that are missing, if any are.
     wanted: Option<Wanted>,
+    /// The latest packet that came before others, by its epoch: peers have been asked for what is missing before it.
+    heard: (Epoch, Sequence),
+    /// Up to this index no replica of any shard needs an entry of the log: it can have a checkpoint.
+    stable: Index,
     /// Latest epoch that the replica has heard of.
     epoch_seen: Epoch,
     epoch_asked_ms: Option<u64>,
@@ -115,7 +120,7 @@ pub struct Replica<A: Application, F: Faults = NoFaults> {
     /// The sequencer of the current epoch, as far as the replica has heard of it.
     sequencer: Option<SequencerId>,
     /// When each general transaction is aborted next, apart for those that hold locks and those that wait.
-    abort_at_ms: BTreeMap<(TxnId, bool), u64>,
+    abort_at_ms: BTreeMap<(TxnId, bool), AbortAt>,
     /// Up to this index the learner has asked its followers in this view what they have.
     prepared: Index,
     /// What the learner has asked, in this view, about entries that this follower lacked then: up to where.
@@ -151,6 +156,8 @@ impl<A: Application, F: Faults> Replica<A, F> {
             execution: Execution::new(application),
             aside: BTreeMap::new(),
             wanted: None,
+            heard: (0, 0),
+            stable: 0,
             epoch_seen: 0,
             epoch_asked_ms: None,
             view_changes: BTreeMap::new(),

@@ -154,7 +154,7 @@ bugs! {
     truncates_early: ["3", "liveness"], hard();
     drops_without_learner: SAFETY, islands();
     starts_shards_apart: SAFETY, with_epochs();
-    answers_after_lead: SAFETY, replaced_leaders();
+    answers_after_lead: ["5", "6", "liveness"], replaced_leaders();
     starts_before_first_entry: SAFETY, replaced_leaders();
 }
 

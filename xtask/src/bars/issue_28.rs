@@ -26,7 +26,7 @@ pub const BARS: &[Bar] = &[
     Bar {
         id: "ordered-share",
         issue: 28,
-        claim: "ordered transactions over loopback, one replica a shard: transactions per processor-second of the shards (the sequencer's apart) beside NT-UR's, SRW and MRMW with 0, 20 and 100% distributed (`weir-ordered-bench`)",
+        claim: "ordered transactions over loopback, one replica a shard, each message in a datagram of its own: transactions per processor-second of the shards (the sequencer's apart) beside NT-UR's, SRW and MRMW with 0, 20 and 100% distributed (`weir-ordered-bench --unpacked`)",
         bar: "≥ 0.90 of NT-UR, the least of all",
         kind: Kind::Real,
         measure: share,
@@ -90,7 +90,8 @@ fn build(weir: &Weir, package: &str, binary: &str) -> Result<PathBuf, String> {
 /// Figures of one run over loopback.
 fn loopback(program: &Path, effort: Effort, protocol: &str, arguments: &str) -> Result<Value, String> {
     let mut command = Command::new(program);
-    command.args(["--protocol", protocol, "--clients", "512"]).args(arguments.split_whitespace());
+    command.args(["--protocol", protocol, "--clients", "512", "--seconds", "2"]);
+    command.args(arguments.split_whitespace());
     if effort == Effort::Quick {
         command.arg("--quick");
     }
@@ -115,7 +116,7 @@ fn ratio(
     name: &str,
     (one, other): (Run<'_>, Run<'_>),
 ) -> Result<[f64; 3], String> {
-    let rounds = if effort == Effort::Quick { 1 } else { 5 };
+    let rounds = if effort == Effort::Quick { 1 } else { 10 };
     let mut ratios = Vec::new();
     for _ in 0..rounds {
         let one = number(&loopback(program, effort, one.0, one.1)?, name)?;
@@ -133,22 +134,30 @@ fn seen(least: f64, [low, median, high]: [f64; 3]) -> Seen {
 const PER_SHARD_CPU: &str = "/per_shard_cpu_second";
 const PER_SECOND: &str = "/transactions_per_second";
 
+/// Parties of one process share datagrams that parties on machines of their own could not, so that counts where they do not.
 fn share(weir: &Weir, effort: Effort) -> Result<Seen, String> {
     let program = build(weir, "weir-ordered-bench", "weir-ordered-bench")?;
+    let unpacked = least_share(&program, effort, " --unpacked")?;
+    let packed = least_share(&program, effort, "")?;
+    let seen = seen(SHARE_LEAST, unpacked);
+    Ok(Seen {
+        interval: format!("{}; {:.2} where messages share datagrams", seen.interval, packed[1]),
+        ..seen
+    })
+}
+
+/// The least share of all workloads.
+fn least_share(program: &Path, effort: Effort, setting: &str) -> Result<[f64; 3], String> {
     let mut least = [f64::INFINITY; 3];
-    for arguments in [
-        "--workload srw",
-        "--workload mrmw",
-        "--workload mrmw --distributed 20",
-        "--workload mrmw --distributed 100",
-    ] {
-        let runs = (("ordered", arguments), ("nt-ur", arguments));
-        let seen = ratio(&program, effort, PER_SHARD_CPU, runs)?;
+    for workload in ["srw", "mrmw", "mrmw --distributed 20", "mrmw --distributed 100"] {
+        let arguments = format!("--workload {workload}{setting}");
+        let runs = (("ordered", arguments.as_str()), ("nt-ur", arguments.as_str()));
+        let seen = ratio(program, effort, PER_SHARD_CPU, runs)?;
         if seen[1] < least[1] {
             least = seen;
         }
     }
-    Ok(seen(SHARE_LEAST, least))
+    Ok(least)
 }
 
 fn general(weir: &Weir, effort: Effort) -> Result<Seen, String> {

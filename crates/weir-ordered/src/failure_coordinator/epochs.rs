@@ -60,6 +60,8 @@ impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
         self.note(record);
         self.asking.clear();
         self.states.clear();
+        // Replicas are asked for their states at the next call of the timer.
+        self.repeated_ms = 0;
     }
 
     /// Gives the epoch a sequencer, once the epoch has started at a majority of each shard.

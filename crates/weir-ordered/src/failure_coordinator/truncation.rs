@@ -13,6 +13,10 @@ use crate::faults::CoordinatorFaults;
 use crate::message::{Effects, Message, Party};
 use crate::packet::{Cut, Sequence};
 
+/// Stable cuts for each truncation. Whatever is behind the last is told, kept and started from when an epoch changes, so there are many;
+/// a truncation costs a checkpoint.
+const CUTS_OF_TRUNCATION: u64 = 16;
+
 /// Up to which sequence of the epoch each replica is synchronized, as far as it has told.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Synchronized(BTreeMap<ReplicaId, Sequence>);
@@ -33,9 +37,9 @@ impl Synchronized {
 }
 
 impl<O: Clone, F: CoordinatorFaults> FailureCoordinator<O, F> {
-    /// Takes the counters of the sequencer as the next cut, if there is enough to truncate.
+    /// Takes the counters of the sequencer as the next cut, if it is far enough from the last.
     pub(super) fn on_counters(&mut self, counters: Cut) {
-        let least = self.cluster.truncate_entries;
+        let least = (self.cluster.truncate_entries / CUTS_OF_TRUNCATION).max(1);
         let is_far =
             |shard: ShardId| counters.at(shard) >= self.durable.stable.at(shard).saturating_add(least);
         if self.next_cut.is_none() && (0..self.cluster.shards).any(is_far) {

@@ -13,6 +13,17 @@ use crate::message::{Message, Party, SequencerId};
 use crate::packet::{Epoch, Index, Part, Transaction};
 use crate::replica::{EffectsOf, Replica, Status};
 
+/// The longest time between two aborts of a general transaction, in those before the first.
+const ABORT_INTERVALS_MAX: u64 = 4;
+
+/// When a general transaction is aborted, or aborted again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AbortAt {
+    at_ms: u64,
+    /// Doubles with each abort, up to a limit: a shard that cannot execute its log must not drown in aborts.
+    interval_ms: u64,
+}
+
 impl<A: Application, F: Faults> Replica<A, F> {
     /// The sequencer that has given the counters of the current epoch. Aborts go to it.
     pub(super) fn note_sequencer(&mut self, epoch: Epoch, sequencer: SequencerId) {
@@ -59,13 +70,15 @@ impl<A: Application, F: Faults> Replica<A, F> {
         for (transaction, holds) in held.chain(waiting) {
             let repeats_ms = if holds { 0 } else { RESEND_INTERVALS_MAX * resend_ms };
             let wait_ms = patience * (general_ms + repeats_ms);
-            let mut at_ms = abort_at_ms.remove(&(transaction.id, holds)).unwrap_or(now_ms + wait_ms);
-            if let Some(sequencer) = self.sequencer.filter(|_| now_ms >= at_ms) {
+            let known = abort_at_ms.remove(&(transaction.id, holds));
+            let mut next = known.unwrap_or(AbortAt { at_ms: now_ms + wait_ms, interval_ms: wait_ms });
+            if let Some(sequencer) = self.sequencer.filter(|_| now_ms >= next.at_ms) {
                 let abort = Transaction { part: Part::ReplicaAbort, ..(**transaction).clone() };
                 out.send(Party::Sequencer(sequencer), Message::Submit(Arc::new(abort)));
-                at_ms = now_ms + wait_ms;
+                let interval_ms = (2 * next.interval_ms).min(ABORT_INTERVALS_MAX * wait_ms);
+                next = AbortAt { at_ms: now_ms + interval_ms, interval_ms };
             }
-            self.abort_at_ms.insert((transaction.id, holds), at_ms);
+            self.abort_at_ms.insert((transaction.id, holds), next);
         }
     }
 

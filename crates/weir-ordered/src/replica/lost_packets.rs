@@ -34,7 +34,25 @@ fn is_due(asked_ms: &mut Option<u64>, now_ms: u64, first_ms: u64, interval_ms: u
 }
 
 impl<A: Application, F: Faults> Replica<A, F> {
-    /// Asks for what is missing.
+    /// A packet has come before others. Peers are asked at once for those between it and what had come before: one path from the sequencer
+    /// to a replica seldom changes the order of packets.
+    pub(super) fn ask_for_gap(&mut self, sequence: Sequence, out: &mut EffectsOf<A>) {
+        let (epoch, next) = (self.durable.epoch, self.log().next_sequence());
+        let heard = if self.heard.0 == epoch { self.heard.1 } else { 0 };
+        let first = next.max(heard + 1);
+        if sequence < first || self.status() != Status::Normal {
+            return;
+        }
+        self.heard = (epoch, sequence);
+        for sequence in (first..sequence).take(WANTED_MAX) {
+            let slot = Slot { sequence, ..self.next_slot() };
+            if !self.aside.contains_key(&(epoch, sequence)) && !self.drops().permanent.contains(&slot) {
+                out.send_to_all(self.peers(), &Message::SlotRequest { slot }, Lsn::START);
+            }
+        }
+    }
+
+    /// Asks for what is missing still.
     pub(super) fn look_for_missing(&mut self, now_ms: u64, out: &mut EffectsOf<A>) {
         let (missing, undecided) = (self.missing(), self.undecided());
         if missing.is_empty() && undecided.is_empty() {
@@ -46,7 +64,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
         let mut wanted = self.wanted.filter(|wanted| wanted.sequence == sequence).unwrap_or(begun);
         let timeouts = self.cluster.timeouts;
         let first_ms = wanted.since_ms + timeouts.gap_ms;
-        if is_due(&mut wanted.peers_asked_ms, now_ms, first_ms, timeouts.resend_ms) {
+        if is_due(&mut wanted.peers_asked_ms, now_ms, first_ms, timeouts.gap_ms) {
             for &slot in &missing {
                 out.send_to_all(self.peers(), &Message::SlotRequest { slot }, Lsn::START);
             }

@@ -29,8 +29,12 @@ impl<A: Application, F: Faults> Replica<A, F> {
             self.append(Entry::Packet(packet), out);
             self.advance(out);
         } else {
+            let is_current = packet.stamp.epoch == epoch;
             self.keep_aside((packet.stamp.epoch.max(epoch), sequence), packet);
             self.advance(out);
+            if is_current {
+                self.ask_for_gap(sequence, out);
+            }
         }
     }
 

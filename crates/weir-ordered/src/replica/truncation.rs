@@ -38,8 +38,11 @@ impl<A: Application, F: Faults> Replica<A, F> {
             return;
         }
         let to = self.log().index_of(cut.at(self.id.shard));
+        self.stable = self.stable.max(to);
         if self.synchronized >= to {
-            self.truncate(to, cut);
+            if to >= self.log().base().saturating_add(self.cluster.truncate_entries) {
+                self.truncate(to, cut);
+            }
         } else if self.waits_for_coordinator() && self.log().end() < to || self.status() == Status::ViewChange
         {
             self.want_state(to);
@@ -47,9 +50,6 @@ impl<A: Application, F: Faults> Replica<A, F> {
     }
 
     fn truncate(&mut self, to: Index, cut: &Cut) {
-        if to <= self.log().base() {
-            return;
-        }
         let mut drops = self.drops().clone();
         drops.forget(cut);
         let durable = Durable {

@@ -1,5 +1,5 @@
 //! A server on three shards is killed at random moments while clients of PostgreSQL's protocol work at SERIALIZABLE, beside statements by
-//! themselves and calls over several shards: what all of them have read and written is strictly serializable, by the checker of the
+//! themselves and calls over several shards, ordered ones too: what all of them have read and written is strictly serializable, by the checker of the
 //! simulated worlds (`history.rs`).
 //!
 //! `WEIR_KILLS=N` kills so many times (4 without), `WEIR_SEED=N` at other moments.
@@ -25,17 +25,28 @@ const ONCE: u64 = 60;
 /// Transactions before a kill, and after it: the checker looks at all pairs.
 const HALF: usize = 160;
 
-const SCHEMA: [&str; 6] = [
+const SCHEMA: [&str; 9] = [
     "CREATE TABLE reg (id integer PRIMARY KEY, value integer NOT NULL, prev integer NOT NULL)",
     "CREATE TABLE item (grp integer, tag integer, PRIMARY KEY (grp, tag))",
     "CREATE TABLE once (id integer PRIMARY KEY, tag integer NOT NULL)",
-    "CREATE TABLE done (tag integer PRIMARY KEY)",
+    // No key, which could be taken: the part of an ordered call at one shard cannot fail alone.
+    "CREATE TABLE done (tag integer NOT NULL)",
+    "COMMENT ON TABLE done IS 'weir: partition by (tag)'",
     "CREATE PROCEDURE spread(g integer, h integer, t integer) LANGUAGE plpgsql AS $$
     BEGIN
         INSERT INTO item VALUES (g, t);
         INSERT INTO item VALUES (h, t);
         INSERT INTO done VALUES (t);
     END $$",
+    "CREATE PROCEDURE mark(a integer, b integer, t integer, OUT pa integer, OUT pb integer) LANGUAGE plpgsql AS $$
+    BEGIN
+        SELECT value INTO pa FROM reg WHERE id = a;
+        UPDATE reg SET prev = value, value = t WHERE id = a;
+        SELECT value INTO pb FROM reg WHERE id = b;
+        UPDATE reg SET prev = value, value = t WHERE id = b;
+        INSERT INTO done VALUES (t);
+    END $$",
+    "ALTER PROCEDURE mark SET default_transaction_isolation = 'serializable'",
     "INSERT INTO reg VALUES (1, 0, 0), (2, 0, 0), (3, 0, 0), (4, 0, 0)",
 ];
 
@@ -184,6 +195,19 @@ impl Client<'_> {
         }
     }
 
+    /// An ordered call.
+    fn mark(&mut self, driver: &mut Driver) -> Result<End, String> {
+        self.begin(false);
+        let a = self.some();
+        let b = 1 + a % MANY as i64;
+        let called = Client::integers(driver, "CALL mark($1, $2, $3, NULL, NULL)", &[a, b, self.tag]);
+        if let Ok(before) = &called {
+            self.saw(Seen::Set(a, before[0].0));
+            self.saw(Seen::Set(b, before[0].1));
+        }
+        end_of(called.map(drop), true)
+    }
+
     fn one(&mut self, driver: &mut Driver) -> Result<End, String> {
         match self.below(10) {
             0..=1 => {
@@ -197,6 +221,7 @@ impl Client<'_> {
                 let called = Client::integers(driver, "CALL spread($1, $2, $3)", &[g, 1 + g % 4, self.tag]);
                 end_of(called.map(drop), true)
             }
+            3..=4 => self.mark(driver),
             _ => self.transaction(driver),
         }
     }
@@ -240,6 +265,10 @@ fn what_clients_have_seen_is_strictly_serializable() {
     for sql in SCHEMA {
         server.driver().batch_execute(sql).unwrap();
     }
+    let plan = "EXPLAIN (COORDINATION) CALL mark(1, 2, 0, NULL, NULL)";
+    let plan = server.driver().query(plan, &[]).unwrap();
+    let is_ordered = |row: &postgres::Row| row.get::<_, &str>(0).contains("Mechanism: ordered");
+    assert!(plan.iter().any(is_ordered), "{plan:?}");
     let (gate, history, tags) = (Gate::default(), Mutex::new(History::default()), AtomicI64::new(0));
     let (ends, wrong) = (Mutex::new(BTreeMap::<String, usize>::new()), Mutex::new(None::<String>));
     std::thread::scope(|threads| {
