@@ -30,10 +30,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
         if epoch > self.durable.epoch_promised {
             self.note(Record::EpochPromised(epoch));
         }
-        // The failure coordinator knows that no replica needs what is stable.
-        let stable = self.stable.min(self.log().end());
-        let (started, view, log) = (self.durable.epoch, self.durable.view, self.log().epoch_part());
-        let log = if stable > log.base() { log.suffix(stable) } else { log };
+        let (started, view, log) = (self.durable.epoch, self.durable.view, self.needed_log().epoch_part());
         let state = Message::EpochState { epoch, started, view, log };
         out.send_after(Party::FailureCoordinator, state, self.noted);
     }

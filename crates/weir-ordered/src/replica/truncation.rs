@@ -10,6 +10,7 @@ use crate::faults::Faults;
 use crate::message::{Message, Party};
 use crate::packet::{Cut, Epoch, Index};
 use crate::replica::locks::Locks;
+use crate::replica::log::Log;
 use crate::replica::records::{Durable, Record, Shared};
 use crate::replica::{CheckpointOf, EffectsOf, Replica, Status};
 
@@ -47,6 +48,16 @@ impl<A: Application, F: Faults> Replica<A, F> {
         {
             self.want_state(to);
         }
+    }
+
+    /// The log as it would be if it were truncated now: what others are told of it.
+    pub(super) fn needed_log(&self) -> Log<A::Operation> {
+        let is_synchronized = self.synchronized >= self.stable;
+        self.log().suffix(if is_synchronized {
+            self.stable.max(self.log().base())
+        } else {
+            self.log().base()
+        })
     }
 
     fn truncate(&mut self, to: Index, cut: &Cut) {

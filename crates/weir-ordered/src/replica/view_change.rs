@@ -48,7 +48,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
 
     fn send_view_change(&mut self, now_ms: u64, out: &mut EffectsOf<A>) {
         self.view_change_sent_ms = Some(now_ms);
-        let state = Box::new(self.durable.shared.clone());
+        let state = Box::new(Shared { log: self.needed_log(), drops: self.drops().clone() });
         let message = Message::ViewChange { epoch: self.durable.epoch, view: self.durable.view, state };
         out.send_to_all(self.peers(), &message, self.noted);
     }
@@ -118,7 +118,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
     }
 
     fn send_start_view(&self, to: impl Iterator<Item = ReplicaId>, out: &mut EffectsOf<A>) {
-        let state = Box::new(self.durable.shared.clone());
+        let state = Box::new(Shared { log: self.needed_log(), drops: self.drops().clone() });
         let message = Message::StartView { epoch: self.durable.epoch, view: self.durable.view, state };
         out.send_to_all(to, &message, self.noted);
     }
