@@ -4,8 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use weir_baselines::eris::machine::Protocol;
-use weir_baselines::eris::workload::Generator;
+use weir_baselines::eris::machine::{Client, Protocol};
 use weir_core::ids::CoordinatorId;
 use weir_net::loopback::free_ports;
 use weir_ordered::cluster::{Cluster, ReplicaId};
@@ -15,24 +14,24 @@ use weir_ordered_net::driver::{PartyError, Running};
 use weir_ordered_net::members::Network;
 use weir_ordered_net::transport::{Counts, Transport};
 
-use crate::answers::first_writes;
 use crate::load::{Control, FrontEnd, Phase};
 use crate::loss::loss;
 use crate::server::{AtRest, ServerParty};
 use crate::settings::Settings;
+use crate::source::{OperationOf, Source};
 use crate::{cpu, load};
 
 /// Places of sequencers: one serves, the other takes its place.
 const SEQUENCERS: u8 = 2;
 
 /// A cluster that runs.
-pub struct Parties<P: Protocol> {
+pub struct Parties<P: Protocol, S: Source> {
     pub cluster: Cluster,
     pub control: Arc<Control>,
     pub replicas: Vec<(ReplicaId, Running<ServerParty<P::Server>>)>,
     pub sequencers: Vec<Running<ServerParty<P::Server>>>,
     pub coordinators: Vec<Running<ServerParty<P::Server>>>,
-    pub front_ends: Vec<Running<FrontEnd<P::Client>>>,
+    pub front_ends: Vec<Running<FrontEnd<P::Client, S>>>,
     pub idle: Receiver<Phase>,
     pub at_rest: Receiver<AtRest>,
 }
@@ -58,7 +57,11 @@ fn members(cluster: Cluster) -> Members {
 ///
 /// # Errors
 /// The system's.
-pub fn start<P: Protocol>(protocol: P, settings: &Settings) -> Result<Parties<P>, PartyError> {
+pub fn start<P, S>(protocol: P, settings: &Settings, source: &S) -> Result<Parties<P, S>, PartyError>
+where
+    P: Protocol<Client: Client<Operation = OperationOf<S>>>,
+    S: Source,
+{
     let cluster = settings.cluster();
     let cluster = Cluster { replicas: protocol.replicas(cluster), ..cluster };
     let quota = match settings.until {
@@ -84,7 +87,7 @@ pub fn start<P: Protocol>(protocol: P, settings: &Settings) -> Result<Parties<P>
     });
     let replicas = replicas.collect::<Result<Vec<_>, PartyError>>()?;
     let (sequencers, coordinators) = starting.start_services()?;
-    let front_ends = starting.start_front_ends(bound, &tell_idle)?;
+    let front_ends = starting.start_front_ends(bound, &tell_idle, source)?;
     let control = starting.control;
     Ok(Parties { cluster, control, replicas, sequencers, coordinators, front_ends, idle, at_rest })
 }
@@ -154,25 +157,28 @@ impl<P: Protocol> Starting<'_, P> {
         Ok((sequencers, coordinators))
     }
 
-    fn start_front_ends(
+    fn start_front_ends<S: Source>(
         &mut self,
         bound: Vec<(CoordinatorId, Transport)>,
         idle: &Sender<Phase>,
-    ) -> Result<Vec<Running<FrontEnd<P::Client>>>, PartyError> {
-        let Settings { workload, seed, clients, keeps_answers, .. } = *self.settings;
-        let generator = Generator::new(workload, seed);
-        let (count, mut first) = (bound.len(), first_writes(workload.keys));
+        source: &S,
+    ) -> Result<Vec<Running<FrontEnd<P::Client, S>>>, PartyError>
+    where
+        P: Protocol<Client: Client<Operation = OperationOf<S>>>,
+    {
+        let Settings { seed, clients, keeps_answers, .. } = *self.settings;
+        let (count, mut first) = (bound.len(), source.first().into_iter());
         let mut front_ends = Vec::new();
         for (client, transport) in bound {
             let place = client as usize - 1;
             let own = clients * (place + 1) / count - clients * place / count;
-            let generator = generator.with_seed(seed.wrapping_add(client << 16));
+            let source = source.with_seed(seed.wrapping_add(client << 16));
             // The first one writes the first values.
             let first = first.by_ref().collect();
             let machine = FrontEnd::new(
                 self.protocol.client(client, self.cluster),
                 own,
-                (generator, first),
+                (source, first),
                 (self.control.clone(), idle.clone()),
                 keeps_answers,
             );
@@ -207,8 +213,8 @@ pub fn used<M: weir_ordered_net::driver::Machine>(running: &Running<M>) -> Resul
 ///
 /// # Errors
 /// It has ended.
-pub fn figures<C: weir_baselines::eris::machine::Client>(
-    running: &Running<FrontEnd<C>>,
+pub fn figures<C: Client<Operation = OperationOf<S>>, S: Source>(
+    running: &Running<FrontEnd<C, S>>,
 ) -> Result<load::Figures, PartyError> {
     running.look(|front_end, _, _| front_end.figures.clone()).ok_or(PartyError::Failed)
 }
