@@ -81,10 +81,11 @@ where
         started: 0,
     };
     let bound = starting.bind_clients()?;
-    let replicas = cluster.all_replicas().map(|id| {
-        let server = protocol.server(0, id, cluster, 1, &[]);
-        Ok((id, starting.start_server(Party::Replica(id), server)?))
-    });
+    // All are loaded before the first one starts: each party counts time from its start, and clocks must agree.
+    let servers: Vec<_> =
+        cluster.all_replicas().map(|id| (id, protocol.server(0, id, cluster, 1, &[]))).collect();
+    let replicas =
+        servers.into_iter().map(|(id, server)| Ok((id, starting.start_server(Party::Replica(id), server)?)));
     let replicas = replicas.collect::<Result<Vec<_>, PartyError>>()?;
     let (sequencers, coordinators) = starting.start_services()?;
     let front_ends = starting.start_front_ends(bound, &tell_idle, source)?;
