@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
 
 use weir_baselines::eris::machine::{Client, Protocol};
 use weir_core::ids::CoordinatorId;
@@ -79,11 +80,13 @@ where
         clients: Vec::new(),
         at_rest: tell_at_rest,
         started: 0,
+        begun: Instant::now(),
     };
     let bound = starting.bind_clients()?;
-    // All are loaded before the first one starts: each party counts time from its start, and clocks must agree.
+    // All are loaded before any party counts time, which takes part in timeouts.
     let servers: Vec<_> =
         cluster.all_replicas().map(|id| (id, protocol.server(0, id, cluster, 1, &[]))).collect();
+    starting.begun = Instant::now();
     let replicas =
         servers.into_iter().map(|(id, server)| Ok((id, starting.start_server(Party::Replica(id), server)?)));
     let replicas = replicas.collect::<Result<Vec<_>, PartyError>>()?;
@@ -104,6 +107,8 @@ struct Starting<'a, P> {
     at_rest: Sender<AtRest>,
     /// Parties started so far.
     started: u64,
+    /// All parties count time from here: the comparators that order by clocks wait where these disagree.
+    begun: Instant,
 }
 
 type RunningServer<P> = Running<ServerParty<<P as Protocol>::Server>>;
@@ -138,7 +143,8 @@ impl<P: Protocol> Starting<'_, P> {
     fn start_server(&mut self, party: Party, server: P::Server) -> Result<RunningServer<P>, PartyError> {
         let transport = self.bind(party)?;
         let (control, at_rest) = (self.control.clone(), self.at_rest.clone());
-        Running::start(&name(party), ServerParty { party, server, control, at_rest }, transport, None)
+        let machine = ServerParty { party, server, control, at_rest };
+        Running::start_since(self.begun, &name(party), machine, transport, None)
     }
 
     /// Sequencers at all places, if the protocol has one, and the failure coordinator.
@@ -183,7 +189,8 @@ impl<P: Protocol> Starting<'_, P> {
                 (self.control.clone(), idle.clone()),
                 keeps_answers,
             );
-            front_ends.push(Running::start(&format!("front-end-{client}"), machine, transport, None)?);
+            let name = format!("front-end-{client}");
+            front_ends.push(Running::start_since(self.begun, &name, machine, transport, None)?);
         }
         Ok(front_ends)
     }
