@@ -25,6 +25,8 @@ use crate::{cpu, load};
 /// Places of sequencers: one serves, the other takes its place.
 const SEQUENCERS: u8 = 2;
 
+pub type FrontEnds<P, S> = Vec<Running<FrontEnd<<P as Protocol>::Client, S>>>;
+
 /// A cluster that runs.
 pub struct Parties<P: Protocol, S: Source> {
     pub cluster: Cluster,
@@ -32,7 +34,7 @@ pub struct Parties<P: Protocol, S: Source> {
     pub replicas: Vec<(ReplicaId, Running<ServerParty<P::Server>>)>,
     pub sequencers: Vec<Running<ServerParty<P::Server>>>,
     pub coordinators: Vec<Running<ServerParty<P::Server>>>,
-    pub front_ends: Vec<Running<FrontEnd<P::Client, S>>>,
+    pub front_ends: FrontEnds<P, S>,
     pub idle: Receiver<Phase>,
     pub at_rest: Receiver<AtRest>,
 }
@@ -169,7 +171,7 @@ impl<P: Protocol> Starting<'_, P> {
         bound: Vec<(CoordinatorId, Transport)>,
         idle: &Sender<Phase>,
         source: &S,
-    ) -> Result<Vec<Running<FrontEnd<P::Client, S>>>, PartyError>
+    ) -> Result<FrontEnds<P, S>, PartyError>
     where
         P: Protocol<Client: Client<Operation = OperationOf<S>>>,
     {

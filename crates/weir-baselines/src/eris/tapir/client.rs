@@ -14,7 +14,7 @@ use super::super::machine::{self, Completed, Effects};
 use super::super::operation::{Key, Operation, Placement, Value};
 use super::super::retry::{Resend, pause_ms};
 use super::tally::{Quorums, Tally};
-use super::{AttemptId, COUNTER_BITS, Message, Request, Timestamp, Verdict, Vote};
+use super::{AttemptId, COUNTER_BITS, Message, Request, Timestamp, Verdict, Versioned, Vote};
 
 /// The client waits for a fast quorum this part of an interval between repetitions, and then takes the slow path.
 const FAST_PARTS: u64 = 5;
@@ -152,7 +152,7 @@ impl<F: Faults, O: OneShot> Client<F, O> {
         &mut self,
         now_ms: u64,
         (shard, id): (ShardId, AttemptId),
-        (read, answer): (Vec<(Key, Value, Timestamp)>, Option<O::Answer>),
+        (read, answer): (Versioned, Option<O::Answer>),
         out: &mut Out<O>,
     ) {
         let sequence = id.txn.sequence;
@@ -178,7 +178,7 @@ impl<F: Faults, O: OneShot> Client<F, O> {
         &mut self,
         now_ms: u64,
         sequence: u64,
-        reads: Vec<(Key, Value, Timestamp)>,
+        reads: Versioned,
         above: Option<Timestamp>,
         out: &mut Out<O>,
     ) {

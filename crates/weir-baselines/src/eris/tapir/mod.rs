@@ -53,6 +53,9 @@ pub struct AttemptId {
     pub attempt: u32,
 }
 
+/// Values of keys, with their versions.
+pub type Versioned = Vec<(Key, Value, Timestamp)>;
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct Request<O: OneShot = Operation> {
@@ -62,7 +65,7 @@ pub struct Request<O: OneShot = Operation> {
     pub at: Timestamp,
     pub operation: O,
     /// Values that the client has read, with their versions. Every version is below `at`.
-    pub reads: Vec<(Key, Value, Timestamp)>,
+    pub reads: Versioned,
 }
 
 /// Result of a Prepare at a replica, or of a shard.
@@ -105,7 +108,7 @@ pub enum Message<O: OneShot = Operation> {
     /// Committed values with their versions, and what the operation answers there.
     ReadReply {
         id: AttemptId,
-        values: Vec<(Key, Value, Timestamp)>,
+        values: Versioned,
         answer: Option<O::Answer>,
     },
     /// Client to all replicas of all participants.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::super::application::{AnswerOf, Application, OneShot};
-use super::super::operation::{Access, Key, Value};
-use super::{Request, Timestamp};
+use super::super::operation::{Access, Key};
+use super::{Request, Timestamp, Versioned};
 
 /// The data of a shard.
 #[derive(Clone, Debug)]
@@ -32,11 +32,7 @@ impl<A: Application> Replayed<A> {
     }
 
     /// Versions of keys as the data are, and what the operation would answer.
-    pub fn read(
-        &self,
-        keys: &[Key],
-        operation: &A::Operation,
-    ) -> (Vec<(Key, Value, Timestamp)>, AnswerOf<A>) {
+    pub fn read(&self, keys: &[Key], operation: &A::Operation) -> (Versioned, AnswerOf<A>) {
         let versions = keys.iter().map(|key| (*key, 0, self.version(*key))).collect();
         (versions, self.application.answer(operation, &[]))
     }
