@@ -7,11 +7,12 @@ use std::path::Path;
 use crate::layers::{code_of, is_test};
 
 /// Where planted bugs are declared.
-const DECLARED: [&str; 5] = [
+const DECLARED: [&str; 6] = [
     "crates/weir-txn/src/faults.rs",
     "crates/weir-kv/src/faults.rs",
     "crates/weir-baselines/src/faults.rs",
     "crates/weir-baselines/src/eris/faults.rs",
+    "crates/weir-baselines/src/eris/tpcc/faults.rs",
     "crates/weir-ordered/src/faults.rs",
 ];
 const FAULTS: &str = "faults::";

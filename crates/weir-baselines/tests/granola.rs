@@ -2,7 +2,7 @@
 
 use weir_baselines::eris::faults::{Faults, NoFaults};
 use weir_baselines::eris::granola::{Entry, Granola, Record};
-use weir_baselines::eris::operation::{Action, Operation};
+use weir_baselines::eris::operation::{Action, Empty, Operation};
 use weir_core::ids::TxnId;
 use weir_ordered::cluster::{Cluster, ReplicaId};
 
@@ -31,7 +31,7 @@ impl<F: Faults> Checked for Granola<F> {
 /// "Single-repository transactions": the round trip of replication within that of the client.
 #[test]
 fn one_shard_takes_two_round_trips() {
-    let mut cluster = Lockstep::new(Granola { faults: NoFaults }, 2);
+    let mut cluster = Lockstep::new(Granola { faults: NoFaults, origin: Empty }, 2);
     let seen = cluster.run(&[Action::Modify(0, 5)]);
     assert_eq!(seen.delays, 4, "{seen:?}");
 }
@@ -39,7 +39,7 @@ fn one_shard_takes_two_round_trips() {
 /// "Independent distributed transactions" take one message delay more: one round of votes between the participants.
 #[test]
 fn independent_transactions_take_one_round_of_votes_more() {
-    let mut cluster = Lockstep::new(Granola { faults: NoFaults }, 2);
+    let mut cluster = Lockstep::new(Granola { faults: NoFaults, origin: Empty }, 2);
     let seen = cluster.run(&[Action::Modify(0, 5), Action::Modify(1, 6)]);
     assert_eq!(seen.delays, 5, "{seen:?}");
     assert_eq!(seen.completed.answers, [(0, vec![(0, 5)]), (1, vec![(1, 6)])].into());
@@ -48,7 +48,7 @@ fn independent_transactions_take_one_round_of_votes_more() {
 /// Coordinated transactions exchange what they have read, which is another round.
 #[test]
 fn coordinated_transactions_take_another_round() {
-    let mut cluster = Lockstep::new(Granola { faults: NoFaults }, 2);
+    let mut cluster = Lockstep::new(Granola { faults: NoFaults, origin: Empty }, 2);
     cluster.run(&[Action::Write(0, 5), Action::Write(1, 6)]);
     let seen = cluster.run(&[Action::Swap(0, 1)]);
     assert_eq!(seen.delays, 6, "{seen:?}");
@@ -59,7 +59,8 @@ fn coordinated_transactions_take_another_round() {
 #[test]
 fn contention_aborts_nothing() {
     let profile = Profile { keys: 4, clients: 20, transactions: 100, general: 0, ..Profile::calm() };
-    let counts =
-        World::new(Granola { faults: NoFaults }, 1, profile).run().unwrap_or_else(|each| panic!("{each:?}"));
+    let counts = World::new(Granola { faults: NoFaults, origin: Empty }, 1, profile)
+        .run()
+        .unwrap_or_else(|each| panic!("{each:?}"));
     assert_eq!((counts.answered, counts.aborts), (2_000, 0));
 }

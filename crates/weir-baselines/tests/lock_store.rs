@@ -2,7 +2,7 @@
 
 use weir_baselines::eris::faults::{Faults, NoFaults};
 use weir_baselines::eris::lock_store::{Entry, LockStore, Record};
-use weir_baselines::eris::operation::{Action, Operation};
+use weir_baselines::eris::operation::{Action, Empty, Operation};
 use weir_baselines::eris::vr;
 use weir_core::ids::TxnId;
 use weir_ordered::cluster::{Cluster, ReplicaId};
@@ -53,7 +53,7 @@ impl<F: Faults> Checked for LockStore<F> {
 /// A transaction of one shard takes the round trip of replication within that of the client.
 #[test]
 fn one_shard_takes_two_round_trips() {
-    let mut cluster = Lockstep::new(LockStore { faults: NoFaults }, 2);
+    let mut cluster = Lockstep::new(LockStore { faults: NoFaults, origin: Empty }, 2);
     let seen = cluster.run(&[Action::Modify(0, 5)]);
     // Request, two messages to followers, their answers, the answer.
     assert_eq!((seen.delays, seen.messages), (4, 6));
@@ -63,7 +63,7 @@ fn one_shard_takes_two_round_trips() {
 /// Two-phase commit over replicated participants: both phases are replicated. The client is answered after the first.
 #[test]
 fn two_shards_replicate_both_phases() {
-    let mut cluster = Lockstep::new(LockStore { faults: NoFaults }, 2);
+    let mut cluster = Lockstep::new(LockStore { faults: NoFaults, origin: Empty }, 2);
     let seen = cluster.run(&[Action::Modify(0, 5), Action::Modify(1, 6)]);
     // A participant: request, two to followers, two acknowledgements, the vote; then the same for the decision.
     assert_eq!((seen.delays, seen.delays_until_rest, seen.messages), (4, 8, 24));
@@ -73,7 +73,7 @@ fn two_shards_replicate_both_phases() {
 /// "Lock-Store … use[s] the same coordination protocol for MRMW and CRMW" (Figure 9).
 #[test]
 fn general_transactions_cost_the_same() {
-    let mut cluster = Lockstep::new(LockStore { faults: NoFaults }, 2);
+    let mut cluster = Lockstep::new(LockStore { faults: NoFaults, origin: Empty }, 2);
     cluster.run(&[Action::Write(0, 5), Action::Write(1, 6)]);
     let seen = cluster.run(&[Action::Swap(0, 1)]);
     assert_eq!((seen.delays, seen.delays_until_rest, seen.messages), (4, 8, 24));
@@ -85,7 +85,7 @@ fn general_transactions_cost_the_same() {
 fn contention_aborts() {
     let aborts = |keys| {
         let profile = Profile { keys, clients: 10, transactions: 50, general: 0, ..Profile::calm() };
-        World::new(LockStore { faults: NoFaults }, 1, profile)
+        World::new(LockStore { faults: NoFaults, origin: Empty }, 1, profile)
             .run()
             .unwrap_or_else(|violation| panic!("{violation:?}"))
             .aborts

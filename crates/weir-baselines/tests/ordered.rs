@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use weir_baselines::eris::operation::{Operation, Registers};
-use weir_baselines::eris::ordered::{Ordered, Record, Work, records_of_replica};
+use weir_baselines::eris::operation::{Empty, Operation, Registers};
+use weir_baselines::eris::ordered::{Executor, Ordered, Record, Work, records_of_replica};
 use weir_core::ids::TxnId;
 use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::faults::NoFaults;
@@ -18,8 +18,9 @@ impl Checked for Ordered {
     fn history(id: ReplicaId, cluster: Cluster, records: &[Record]) -> Vec<(TxnId, Operation)> {
         let placement = weir_baselines::eris::operation::Placement { shards: cluster.shards };
         let records = records_of_replica(records);
-        let replica: Replica<Registers> =
-            Replica::new(0, id, cluster, NoFaults, Registers::new(id.shard, placement), (1, &records));
+        let registers = Executor(Registers::new(id.shard, placement));
+        let replica: Replica<Executor<Registers>> =
+            Replica::new(0, id, cluster, NoFaults, registers, (1, &records));
         let packets = replica.log().behind(0).filter_map(|(_, entry)| entry.packet());
         let transactions: Vec<_> = packets.map(|packet| &*packet.transaction).collect();
         let committed = committed(&transactions);
@@ -58,8 +59,9 @@ fn committed(transactions: &[&Transaction<Work>]) -> BTreeSet<TxnId> {
 /// Messages of an answered transaction in a calm cluster.
 fn messages(is_global: bool, shards: u16) -> f64 {
     let profile = Profile { shards, general: 0, keys: 64, transactions: 100, clients: 10, ..Profile::calm() };
-    let counts =
-        World::new(Ordered { is_global }, 1, profile).run().unwrap_or_else(|each| panic!("{each:?}"));
+    let counts = World::new(Ordered { is_global, origin: Empty }, 1, profile)
+        .run()
+        .unwrap_or_else(|each| panic!("{each:?}"));
     counts.messages as f64 / counts.answered as f64
 }
 

@@ -3,6 +3,7 @@
 use weir_baselines::eris::faults::{NoFaults, PlantedBugs};
 use weir_baselines::eris::granola::Granola;
 use weir_baselines::eris::lock_store::LockStore;
+use weir_baselines::eris::operation::Empty;
 use weir_baselines::eris::tapir::Tapir;
 
 use crate::seeds::run;
@@ -45,7 +46,7 @@ fn islands() -> Profile {
 macro_rules! bugs {
     ($protocol:ident: $($name:ident: $profile:expr;)*) => {
         $(#[test] fn $name() {
-            caught($protocol { faults: PlantedBugs { $name: true, ..Default::default() } }, $profile);
+            caught($protocol { faults: PlantedBugs { $name: true, ..Default::default() }, origin: Empty }, $profile);
         })*
     };
 }
@@ -93,6 +94,6 @@ bugs! {
 #[test]
 fn worlds_of_tapir_s_bugs_hold_without_them() {
     for profile in [crowded(), Profile { disk_ms: 40, ..leaderless() }, clientless()] {
-        run(Tapir { faults: NoFaults }, 0..3, |_| profile);
+        run(Tapir { faults: NoFaults, origin: Empty }, 0..3, |_| profile);
     }
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use weir_baselines::eris::faults::NoFaults;
 use weir_baselines::eris::granola::Granola;
 use weir_baselines::eris::lock_store::LockStore;
+use weir_baselines::eris::operation::Empty;
 use weir_baselines::eris::ordered::Ordered;
 use weir_baselines::eris::tapir::Tapir;
 
@@ -55,33 +56,39 @@ fn hold<P: Checked>(protocol: P, change: impl Fn(Profile) -> Profile) {
 
 #[test]
 fn seeds_of_lock_store_hold() {
-    hold(LockStore { faults: NoFaults }, |profile| profile);
+    hold(LockStore { faults: NoFaults, origin: Empty }, |profile| profile);
 }
 
 #[test]
 fn seeds_of_granola_hold() {
-    hold(Granola { faults: NoFaults }, |profile| profile);
+    hold(Granola { faults: NoFaults, origin: Empty }, |profile| profile);
 }
 
 /// Granola's timestamps are of clocks. If they differ, it is serializable, and as strict as they are.
 #[test]
 fn granola_is_serializable_whatever_clocks_say() {
-    run(Granola { faults: NoFaults }, 0..40, |seed| Profile { skew_ms: 100, ..Profile::of_seed(seed) });
+    run(Granola { faults: NoFaults, origin: Empty }, 0..40, |seed| Profile {
+        skew_ms: 100,
+        ..Profile::of_seed(seed)
+    });
 }
 
 #[test]
 fn seeds_of_tapir_hold() {
-    hold(Tapir { faults: NoFaults }, |profile| profile);
+    hold(Tapir { faults: NoFaults, origin: Empty }, |profile| profile);
 }
 
 /// TAPIR's timestamps are of clients' clocks. If they differ, it is serializable, and as strict as they are.
 #[test]
 fn tapir_is_serializable_whatever_clocks_say() {
-    run(Tapir { faults: NoFaults }, 0..40, |seed| Profile { skew_ms: 100, ..Profile::of_seed(seed) });
+    run(Tapir { faults: NoFaults, origin: Empty }, 0..40, |seed| Profile {
+        skew_ms: 100,
+        ..Profile::of_seed(seed)
+    });
 }
 
 #[test]
 fn seeds_of_ordered_and_ordered_global_hold() {
-    hold(Ordered { is_global: false }, |profile| profile);
-    hold(Ordered { is_global: true }, |profile| profile);
+    hold(Ordered { is_global: false, origin: Empty }, |profile| profile);
+    hold(Ordered { is_global: true, origin: Empty }, |profile| profile);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weir_baselines::eris::faults::{Faults, NoFaults};
 use weir_baselines::eris::machine::{Client as _, Completed, Effects, Protocol as _, Server as _};
-use weir_baselines::eris::operation::{Action, Operation};
+use weir_baselines::eris::operation::{Action, Empty, Operation};
 use weir_baselines::eris::tapir::{Client, Message, Record, Request, Server, Tapir};
 use weir_core::ids::TxnId;
 use weir_ordered::cluster::{Cluster, ReplicaId, Timeouts};
@@ -38,7 +38,7 @@ impl<F: Faults> Checked for Tapir<F> {
 /// "TAPIR can commit … in a single round-trip" (§1): a write that reads nothing, at one shard or at two.
 #[test]
 fn writes_take_one_round_trip() {
-    let mut cluster = Lockstep::new(Tapir { faults: NoFaults }, 2);
+    let mut cluster = Lockstep::new(Tapir { faults: NoFaults, origin: Empty }, 2);
     let one = cluster.run(&[Action::Write(0, 5)]);
     // A participant: a Prepare to each replica, its vote, the commit, and its acknowledgement.
     assert_eq!((one.delays, one.delays_until_rest, one.messages), (2, 4, 12), "{one:?}");
@@ -49,7 +49,7 @@ fn writes_take_one_round_trip() {
 /// Reads are another round trip, to one replica of each shard.
 #[test]
 fn reads_take_a_round_trip_before() {
-    let mut cluster = Lockstep::new(Tapir { faults: NoFaults }, 2);
+    let mut cluster = Lockstep::new(Tapir { faults: NoFaults, origin: Empty }, 2);
     let seen = cluster.run(&[Action::Modify(0, 5), Action::Modify(1, 6)]);
     assert_eq!((seen.delays, seen.delays_until_rest, seen.messages), (4, 6, 28), "{seen:?}");
     assert_eq!(seen.completed.answers, [(0, vec![(0, 5)]), (1, vec![(1, 6)])].into());
@@ -60,7 +60,7 @@ fn reads_take_a_round_trip_before() {
 /// "Lock-Store and TAPIR … use the same coordination protocol for MRMW and CRMW" (eris.txt, Figure 9).
 #[test]
 fn general_transactions_cost_the_same() {
-    let mut cluster = Lockstep::new(Tapir { faults: NoFaults }, 2);
+    let mut cluster = Lockstep::new(Tapir { faults: NoFaults, origin: Empty }, 2);
     cluster.run(&[Action::Write(0, 5), Action::Write(1, 6)]);
     let seen = cluster.run(&[Action::Swap(0, 1)]);
     assert_eq!((seen.delays, seen.delays_until_rest, seen.messages), (4, 6, 28), "{seen:?}");
@@ -72,7 +72,7 @@ fn general_transactions_cost_the_same() {
 fn contention_aborts() {
     let aborts = |keys| {
         let profile = Profile { keys, clients: 10, transactions: 50, general: 0, ..Profile::calm() };
-        World::new(Tapir { faults: NoFaults }, 1, profile)
+        World::new(Tapir { faults: NoFaults, origin: Empty }, 1, profile)
             .run()
             .unwrap_or_else(|violation| panic!("{violation:?}"))
             .aborts
@@ -93,7 +93,7 @@ impl Rounds {
     fn new(shards: u16, replicas: u16, clocks: &[u64]) -> Rounds {
         let cluster =
             Cluster { shards, replicas, timeouts: Timeouts::DEFAULT, truncate_entries: 10, aside_max: 10 };
-        let tapir = Tapir { faults: NoFaults };
+        let tapir = Tapir { faults: NoFaults, origin: Empty };
         let server = |id| (Party::Replica(id), tapir.server(0, id, cluster, 1, &[]));
         let ids = 1..=clocks.len() as u64;
         Rounds {
@@ -193,7 +193,7 @@ fn between_two(clocks: &[u64]) -> (u64, u64) {
     while !rounds.under_way.is_empty() {
         rounds.deliver(|_, _, _| false);
     }
-    (completed.answers[&0][0].1, rounds.servers[&replica(1, 0)].values()[&1])
+    (completed.answers[&0][0].1, rounds.servers[&replica(1, 0)].values().unwrap_or_default()[&1])
 }
 
 /// The first client is ahead and the second one behind: the third transaction is before the first and after the second.

@@ -53,7 +53,7 @@ pub fn check(kind: Kind, keys: u64, answers: &[Answered], last: &BTreeMap<Key, V
 /// Actions of all transactions, with the key and its value after it.
 fn accesses(answers: &[Answered]) -> impl Iterator<Item = (Action, Key, Value)> + '_ {
     answers.iter().flat_map(|each| {
-        each.values.iter().filter_map(|&(key, value)| {
+        each.values().filter_map(|(key, value)| {
             let has_key = |action: &&Action| match **action {
                 Action::Read(of) | Action::Write(of, _) | Action::Modify(of, _) => of == key,
                 Action::Swap(a, b) => a == key || b == key,
@@ -144,7 +144,7 @@ mod unit_tests {
     fn answered(action: Action, values: &[(Key, Value)]) -> Answered {
         let txn = TxnId { coordinator: 1, sequence: 1 };
         let operation = Operation::new([action]);
-        Answered { txn, operation, begun_ns: 0, answered_ns: 1, values: values.to_vec() }
+        Answered { txn, operation, begun_ns: 0, answered_ns: 1, answers: vec![values.to_vec()] }
     }
 
     fn modified(by: Value, after: Value) -> Answered {

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
 
-use weir_baselines::eris::machine::Protocol;
-use weir_baselines::eris::workload::Generator;
+use weir_baselines::eris::machine::{Client, Protocol};
 use weir_core::ids::CoordinatorId;
 use weir_net::loopback::free_ports;
 use weir_ordered::cluster::{Cluster, ReplicaId};
@@ -15,24 +15,26 @@ use weir_ordered_net::driver::{PartyError, Running};
 use weir_ordered_net::members::Network;
 use weir_ordered_net::transport::{Counts, Transport};
 
-use crate::answers::first_writes;
 use crate::load::{Control, FrontEnd, Phase};
 use crate::loss::loss;
 use crate::server::{AtRest, ServerParty};
 use crate::settings::Settings;
+use crate::source::{OperationOf, Source};
 use crate::{cpu, load};
 
 /// Places of sequencers: one serves, the other takes its place.
 const SEQUENCERS: u8 = 2;
 
+pub type FrontEnds<P, S> = Vec<Running<FrontEnd<<P as Protocol>::Client, S>>>;
+
 /// A cluster that runs.
-pub struct Parties<P: Protocol> {
+pub struct Parties<P: Protocol, S: Source> {
     pub cluster: Cluster,
     pub control: Arc<Control>,
     pub replicas: Vec<(ReplicaId, Running<ServerParty<P::Server>>)>,
     pub sequencers: Vec<Running<ServerParty<P::Server>>>,
     pub coordinators: Vec<Running<ServerParty<P::Server>>>,
-    pub front_ends: Vec<Running<FrontEnd<P::Client>>>,
+    pub front_ends: FrontEnds<P, S>,
     pub idle: Receiver<Phase>,
     pub at_rest: Receiver<AtRest>,
 }
@@ -58,7 +60,11 @@ fn members(cluster: Cluster) -> Members {
 ///
 /// # Errors
 /// The system's.
-pub fn start<P: Protocol>(protocol: P, settings: &Settings) -> Result<Parties<P>, PartyError> {
+pub fn start<P, S>(protocol: P, settings: &Settings, source: &S) -> Result<Parties<P, S>, PartyError>
+where
+    P: Protocol<Client: Client<Operation = OperationOf<S>>>,
+    S: Source,
+{
     let cluster = settings.cluster();
     let cluster = Cluster { replicas: protocol.replicas(cluster), ..cluster };
     let quota = match settings.until {
@@ -76,15 +82,18 @@ pub fn start<P: Protocol>(protocol: P, settings: &Settings) -> Result<Parties<P>
         clients: Vec::new(),
         at_rest: tell_at_rest,
         started: 0,
+        begun: Instant::now(),
     };
     let bound = starting.bind_clients()?;
-    let replicas = cluster.all_replicas().map(|id| {
-        let server = protocol.server(0, id, cluster, 1, &[]);
-        Ok((id, starting.start_server(Party::Replica(id), server)?))
-    });
+    // All are loaded before any party counts time, which takes part in timeouts.
+    let servers: Vec<_> =
+        cluster.all_replicas().map(|id| (id, protocol.server(0, id, cluster, 1, &[]))).collect();
+    starting.begun = Instant::now();
+    let replicas =
+        servers.into_iter().map(|(id, server)| Ok((id, starting.start_server(Party::Replica(id), server)?)));
     let replicas = replicas.collect::<Result<Vec<_>, PartyError>>()?;
     let (sequencers, coordinators) = starting.start_services()?;
-    let front_ends = starting.start_front_ends(bound, &tell_idle)?;
+    let front_ends = starting.start_front_ends(bound, &tell_idle, source)?;
     let control = starting.control;
     Ok(Parties { cluster, control, replicas, sequencers, coordinators, front_ends, idle, at_rest })
 }
@@ -100,6 +109,8 @@ struct Starting<'a, P> {
     at_rest: Sender<AtRest>,
     /// Parties started so far.
     started: u64,
+    /// All parties count time from here: the comparators that order by clocks wait where these disagree.
+    begun: Instant,
 }
 
 type RunningServer<P> = Running<ServerParty<<P as Protocol>::Server>>;
@@ -134,7 +145,8 @@ impl<P: Protocol> Starting<'_, P> {
     fn start_server(&mut self, party: Party, server: P::Server) -> Result<RunningServer<P>, PartyError> {
         let transport = self.bind(party)?;
         let (control, at_rest) = (self.control.clone(), self.at_rest.clone());
-        Running::start(&name(party), ServerParty { party, server, control, at_rest }, transport, None)
+        let machine = ServerParty { party, server, control, at_rest };
+        Running::start_since(self.begun, &name(party), machine, transport, None)
     }
 
     /// Sequencers at all places, if the protocol has one, and the failure coordinator.
@@ -154,29 +166,33 @@ impl<P: Protocol> Starting<'_, P> {
         Ok((sequencers, coordinators))
     }
 
-    fn start_front_ends(
+    fn start_front_ends<S: Source>(
         &mut self,
         bound: Vec<(CoordinatorId, Transport)>,
         idle: &Sender<Phase>,
-    ) -> Result<Vec<Running<FrontEnd<P::Client>>>, PartyError> {
-        let Settings { workload, seed, clients, keeps_answers, .. } = *self.settings;
-        let generator = Generator::new(workload, seed);
-        let (count, mut first) = (bound.len(), first_writes(workload.keys));
+        source: &S,
+    ) -> Result<FrontEnds<P, S>, PartyError>
+    where
+        P: Protocol<Client: Client<Operation = OperationOf<S>>>,
+    {
+        let Settings { seed, clients, keeps_answers, .. } = *self.settings;
+        let (count, mut first) = (bound.len(), source.first().into_iter());
         let mut front_ends = Vec::new();
         for (client, transport) in bound {
             let place = client as usize - 1;
             let own = clients * (place + 1) / count - clients * place / count;
-            let generator = generator.with_seed(seed.wrapping_add(client << 16));
+            let source = source.with_seed(seed.wrapping_add(client << 16));
             // The first one writes the first values.
             let first = first.by_ref().collect();
             let machine = FrontEnd::new(
                 self.protocol.client(client, self.cluster),
                 own,
-                (generator, first),
+                (source, first),
                 (self.control.clone(), idle.clone()),
                 keeps_answers,
             );
-            front_ends.push(Running::start(&format!("front-end-{client}"), machine, transport, None)?);
+            let name = format!("front-end-{client}");
+            front_ends.push(Running::start_since(self.begun, &name, machine, transport, None)?);
         }
         Ok(front_ends)
     }
@@ -207,8 +223,8 @@ pub fn used<M: weir_ordered_net::driver::Machine>(running: &Running<M>) -> Resul
 ///
 /// # Errors
 /// It has ended.
-pub fn figures<C: weir_baselines::eris::machine::Client>(
-    running: &Running<FrontEnd<C>>,
+pub fn figures<C: Client<Operation = OperationOf<S>>, S: Source>(
+    running: &Running<FrontEnd<C, S>>,
 ) -> Result<load::Figures, PartyError> {
     running.look(|front_end, _, _| front_end.figures.clone()).ok_or(PartyError::Failed)
 }

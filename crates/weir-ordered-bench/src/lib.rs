@@ -12,3 +12,5 @@ pub mod report;
 pub mod run;
 pub mod server;
 pub mod settings;
+pub mod source;
+pub mod tpcc;

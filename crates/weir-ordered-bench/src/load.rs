@@ -8,15 +8,16 @@ use std::time::Instant;
 
 use hdrhistogram::Histogram;
 use rustc_hash::FxHashMap;
+use weir_baselines::eris::application::OneShot;
 use weir_baselines::eris::machine::{self, Completed};
-use weir_baselines::eris::operation::{Operation, Placement};
-use weir_baselines::eris::workload::Generator;
+use weir_baselines::eris::operation::{Key, Operation, Value};
 use weir_core::ids::TxnId;
 use weir_core::lsn::Outgoing;
 use weir_ordered::message::Party;
 use weir_ordered_net::driver::Machine;
 
 use crate::server::with_effects;
+use crate::source::{OperationOf, Source};
 
 /// Phase of a run, the same for all parties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,13 +72,20 @@ impl Control {
 
 /// A transaction that was answered, by times since the beginning of the run.
 #[derive(Clone, Debug)]
-pub struct Answered {
+pub struct Answered<O: OneShot = Operation> {
     pub txn: TxnId,
-    pub operation: Operation,
+    pub operation: O,
     pub begun_ns: u64,
     pub answered_ns: u64,
+    /// Those of all participants.
+    pub answers: Vec<O::Answer>,
+}
+
+impl Answered {
     /// Values after it, of all participants.
-    pub values: Vec<(u64, u64)>,
+    pub fn values(&self) -> impl Iterator<Item = (Key, Value)> + '_ {
+        self.answers.iter().flatten().copied()
+    }
 }
 
 /// Nanoseconds of a bucket of [`Figures::answered_in`].
@@ -92,6 +100,8 @@ pub struct Figures {
     pub distributed: u64,
     /// How often they were begun anew.
     pub aborts: u64,
+    /// New-Orders of TPC-C that were entered.
+    pub new_orders: u64,
     /// In nanoseconds.
     pub latency: Histogram<u64>,
     /// All transactions answered, by the time of their answers.
@@ -103,25 +113,24 @@ impl Default for Figures {
         // One nanosecond to a minute, with three digits.
         let latency =
             Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds of latencies ascend");
-        Figures { answered: 0, distributed: 0, aborts: 0, latency, answered_in: Vec::new() }
+        Figures { answered: 0, distributed: 0, aborts: 0, new_orders: 0, latency, answered_in: Vec::new() }
     }
 }
 
-struct UnderWay {
-    operation: Operation,
+struct UnderWay<O> {
+    operation: O,
     begun_ns: u64,
 }
 
 /// A front end.
-pub struct FrontEnd<C> {
+pub struct FrontEnd<C, S: Source> {
     client: C,
-    placement: Placement,
     clients: usize,
-    generator: Generator,
+    source: S,
     /// Transactions that write the first values.
-    first: VecDeque<Operation>,
-    under_way: FxHashMap<TxnId, UnderWay>,
-    /// Transactions of the generator begun so far.
+    first: VecDeque<OperationOf<S>>,
+    under_way: FxHashMap<TxnId, UnderWay<OperationOf<S>>>,
+    /// Transactions of the source begun so far.
     begun: u64,
     control: Arc<Control>,
     /// Told each time that nothing is left to do in a phase.
@@ -129,22 +138,21 @@ pub struct FrontEnd<C> {
     told_idle: Option<Phase>,
     keeps_answers: bool,
     pub figures: Figures,
-    pub answers: Vec<Answered>,
+    pub answers: Vec<Answered<OperationOf<S>>>,
 }
 
-impl<C: machine::Client> FrontEnd<C> {
+impl<C: machine::Client<Operation = OperationOf<S>>, S: Source> FrontEnd<C, S> {
     pub fn new(
         client: C,
         clients: usize,
-        (generator, first): (Generator, VecDeque<Operation>),
+        (source, first): (S, VecDeque<OperationOf<S>>),
         (control, idle): (Arc<Control>, Sender<Phase>),
         keeps_answers: bool,
-    ) -> FrontEnd<C> {
+    ) -> FrontEnd<C, S> {
         FrontEnd {
             client,
-            placement: generator.placement(),
             clients,
-            generator,
+            source,
             first,
             under_way: FxHashMap::default(),
             begun: 0,
@@ -157,12 +165,12 @@ impl<C: machine::Client> FrontEnd<C> {
         }
     }
 
-    fn next(&mut self, phase: Phase) -> Option<Operation> {
+    fn next(&mut self, phase: Phase) -> Option<OperationOf<S>> {
         match phase {
             Phase::Fill => self.first.pop_front(),
             Phase::WarmUp | Phase::Measure if self.begun < self.control.quota.load(Ordering::Relaxed) => {
                 self.begun += 1;
-                Some(self.generator.draw())
+                Some(self.source.draw())
             }
             _ => None,
         }
@@ -189,7 +197,7 @@ impl<C: machine::Client> FrontEnd<C> {
         }
     }
 
-    fn on_completed(&mut self, completed: Completed) {
+    fn on_completed(&mut self, completed: Completed<OperationOf<S>>) {
         let Some(UnderWay { operation, begun_ns }) = self.under_way.remove(&completed.begun) else { return };
         let phase = self.control.phase();
         if phase == Phase::Fill {
@@ -206,21 +214,17 @@ impl<C: machine::Client> FrontEnd<C> {
             figures.answered += 1;
             figures.distributed += u64::from(completed.answers.len() > 1);
             figures.aborts += u64::from(completed.aborts);
+            figures.new_orders += u64::from(S::is_new_order(&completed.answers));
             figures.latency.saturating_record(answered_ns - begun_ns);
         }
         if self.keeps_answers {
-            let values = completed.answers.into_values().flatten().collect();
-            self.answers.push(Answered { txn: completed.txn, operation, begun_ns, answered_ns, values });
+            let answers = completed.answers.into_values().collect();
+            self.answers.push(Answered { txn: completed.txn, operation, begun_ns, answered_ns, answers });
         }
-    }
-
-    /// Shards of the keys.
-    pub fn placement(&self) -> Placement {
-        self.placement
     }
 }
 
-impl<C: machine::Client> Machine for FrontEnd<C> {
+impl<C: machine::Client<Operation = OperationOf<S>>, S: Source> Machine for FrontEnd<C, S> {
     type Message = C::Message;
     type Record = ();
 

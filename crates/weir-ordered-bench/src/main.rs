@@ -4,10 +4,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use weir_baselines::eris::workload::{Kind, Workload};
+use weir_baselines::eris::tpcc::Scale;
+use weir_baselines::eris::workload::{self, Kind};
 use weir_ordered::cluster::Timeouts;
 use weir_ordered_bench::run::{PROTOCOLS, run};
-use weir_ordered_bench::settings::{Settings, Until};
+use weir_ordered_bench::settings::{Settings, Until, Workload};
 
 /// The allocator of Weir's own program, for all protocols.
 #[global_allocator]
@@ -18,8 +19,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 struct Arguments {
     #[arg(long, default_value = "ordered", value_parser = clap::builder::PossibleValuesParser::new(PROTOCOLS))]
     protocol: String,
-    /// srw: single-shard reads and writes; mrmw: modifications; crmw: swaps and reads
-    #[arg(long, default_value = "srw", value_parser = ["srw", "mrmw", "crmw"])]
+    /// srw: single-shard reads and writes; mrmw: modifications; crmw: swaps and reads; tpcc: TPC-C
+    #[arg(long, default_value = "srw", value_parser = ["srw", "mrmw", "crmw", "tpcc"])]
     workload: String,
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=64))]
     shards: u16,
@@ -40,6 +41,15 @@ struct Arguments {
     zipf: f64,
     #[arg(long, default_value_t = 100_000)]
     keys: u64,
+    /// Warehouses of TPC-C; one a shard unless it is given. How many transactions are of two shards follows from it
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    warehouses: Option<u16>,
+    /// Customers of a district of TPC-C, which begins with as many orders
+    #[arg(long, default_value_t = 3_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    customers: u32,
+    /// Items of TPC-C
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(50..=1_000_000))]
+    items: u32,
     /// Share of the datagrams that each party loses, in percent
     #[arg(long, default_value_t = 0.0)]
     loss: f64,
@@ -73,11 +83,9 @@ fn settings(arguments: &Arguments) -> Result<Settings, String> {
     if !is_right {
         return Err("each shard has a key, each front end a client, and a run takes time".to_owned());
     }
-    let kind = Kind::by_name(&arguments.workload).ok_or("no such workload")?;
-    let distributed = arguments.distributed / 100.0;
     let seconds = if arguments.quick { 1.0 } else { arguments.seconds };
     Ok(Settings {
-        workload: Workload { kind, keys, shards, distributed, zipf: arguments.zipf },
+        workload: workload(arguments)?,
         replicas,
         clients,
         front_ends,
@@ -90,6 +98,20 @@ fn settings(arguments: &Arguments) -> Result<Settings, String> {
         kills_sequencer: arguments.kill_sequencer,
         keeps_answers: !arguments.no_answers,
     })
+}
+
+fn workload(arguments: &Arguments) -> Result<Workload, String> {
+    let Arguments { shards, keys, customers, items, zipf, .. } = *arguments;
+    if arguments.workload == "tpcc" {
+        let warehouses = arguments.warehouses.unwrap_or(shards);
+        if warehouses < shards {
+            return Err("each shard has a warehouse".to_owned());
+        }
+        return Ok(Workload::Tpcc { scale: Scale { warehouses, customers, items }, shards });
+    }
+    let kind = Kind::by_name(&arguments.workload).ok_or("no such workload")?;
+    let distributed = arguments.distributed / 100.0;
+    Ok(Workload::Registers(workload::Workload { kind, keys, shards, distributed, zipf }))
 }
 
 fn main() -> ExitCode {

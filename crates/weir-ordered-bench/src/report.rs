@@ -13,6 +13,7 @@ pub struct Report {
     /// Replicas of a shard that the protocol has.
     pub replicas: u16,
     pub clients: usize,
+    /// Share of the transactions that are to be of several shards; of TPC-C, that have been.
     pub distributed: f64,
     pub zipf: f64,
     pub loss: f64,
@@ -23,6 +24,12 @@ pub struct Report {
     pub distributed_transactions: u64,
     pub aborts: u64,
     pub transactions_per_second: f64,
+    /// Of TPC-C.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warehouses: Option<u16>,
+    /// New-Orders that were entered, a second: those rolled back do not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub new_orders_per_second: Option<f64>,
     /// Transactions in a second of processor time of all shards: for each shard, of its busiest replica.
     pub per_shard_cpu_second: f64,
     /// Transactions in a second of processor time of all replicas together.
@@ -93,6 +100,7 @@ pub fn total<'a>(figures: impl Iterator<Item = &'a Figures>) -> (Figures, Vec<u6
         total.answered += each.answered;
         total.distributed += each.distributed;
         total.aborts += each.aborts;
+        total.new_orders += each.new_orders;
         total.latency.add(&each.latency).expect("all histograms have the same bounds");
         if answered_in.len() < each.answered_in.len() {
             answered_in.resize(each.answered_in.len(), 0);

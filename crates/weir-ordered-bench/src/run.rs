@@ -8,22 +8,23 @@ use std::time::{Duration, Instant};
 use weir_baselines::eris::faults::NoFaults;
 use weir_baselines::eris::granola::Granola;
 use weir_baselines::eris::lock_store::LockStore;
-use weir_baselines::eris::machine::{Protocol, Server};
+use weir_baselines::eris::machine::{Client, Protocol, Server};
 use weir_baselines::eris::nt_ur::NtUr;
-use weir_baselines::eris::operation::{Key, Value};
 use weir_baselines::eris::ordered::Ordered;
 use weir_baselines::eris::tapir::Tapir;
 use weir_core::ids::ShardId;
+use weir_ordered::cluster::ReplicaId;
 use weir_ordered::message::Party;
 use weir_ordered::packet::Index;
 use weir_ordered_net::driver::{Machine, PartyError, Running};
 
-use crate::answers;
 use crate::cluster::{self, Parties, Used, start, used};
 use crate::load::{Answered, Phase};
 use crate::report::{Report, failover, total};
 use crate::server::ServerParty;
-use crate::settings::{Settings, Until};
+use crate::settings::{Settings, Until, Workload};
+use crate::source::{AnsweredOf, OperationOf, RegisterSource, SnapshotOf, Source};
+use crate::tpcc::TpccSource;
 
 /// Names of the protocols.
 pub const PROTOCOLS: [&str; 6] = ["nt-ur", "ordered", "ordered-global", "lock-store", "granola", "tapir"];
@@ -64,7 +65,7 @@ impl From<PartyError> for RunError {
     }
 }
 
-/// Figures of a run, and all its answers if they are kept.
+/// Figures of a run, and all its answers if they are kept and are those of registers.
 #[derive(Debug)]
 pub struct Outcome {
     pub report: Report,
@@ -76,19 +77,41 @@ pub struct Outcome {
 /// # Errors
 /// There is none, the system's, or the run was wrong.
 pub fn run(protocol: &str, settings: &Settings) -> Result<Outcome, RunError> {
+    match settings.workload {
+        Workload::Registers(workload) => {
+            let source = RegisterSource::new(workload, settings.seed);
+            let (mut report, answers) = run_source(protocol, settings, &source)?;
+            (report.distributed, report.zipf) = (workload.distributed, workload.zipf);
+            Ok(Outcome { report, answers })
+        }
+        Workload::Tpcc { scale, .. } => {
+            let (report, _) = run_source(protocol, settings, &TpccSource::new(scale, settings.seed))?;
+            Ok(Outcome { report, answers: Vec::new() })
+        }
+    }
+}
+
+type Ran<S> = Result<(Report, Vec<AnsweredOf<S>>), RunError>;
+
+fn run_source<S: Source>(protocol: &str, settings: &Settings, source: &S) -> Ran<S> {
+    let (faults, origin) = (NoFaults, source.origin());
     match protocol {
-        "nt-ur" => run_protocol(NtUr, settings),
-        "ordered" => run_protocol(Ordered { is_global: false }, settings),
-        "ordered-global" => run_protocol(Ordered { is_global: true }, settings),
-        "lock-store" => run_protocol(LockStore { faults: NoFaults }, settings),
-        "granola" => run_protocol(Granola { faults: NoFaults }, settings),
-        "tapir" => run_protocol(Tapir { faults: NoFaults }, settings),
+        "nt-ur" => run_protocol(NtUr { origin }, settings, source),
+        "ordered" => run_protocol(Ordered { is_global: false, origin }, settings, source),
+        "ordered-global" => run_protocol(Ordered { is_global: true, origin }, settings, source),
+        "lock-store" => run_protocol(LockStore { faults, origin }, settings, source),
+        "granola" => run_protocol(Granola { faults, origin }, settings, source),
+        "tapir" => run_protocol(Tapir { faults, origin }, settings, source),
         _ => Err(RunError::Protocol(protocol.to_owned())),
     }
 }
 
-fn run_protocol<P: Protocol>(protocol: P, settings: &Settings) -> Result<Outcome, RunError> {
-    let mut parties = start(protocol, settings)?;
+fn run_protocol<P, S>(protocol: P, settings: &Settings, source: &S) -> Ran<S>
+where
+    P: Protocol<Client: Client<Operation = OperationOf<S>>, Server: Server<Values = SnapshotOf<S>>>,
+    S: Source,
+{
+    let mut parties = start(protocol, settings, source)?;
     wait_idle(&parties, Phase::Fill, "filling")?;
     let mut report = measure(&mut parties, settings)?;
     parties.control.set(Phase::Silence);
@@ -98,34 +121,33 @@ fn run_protocol<P: Protocol>(protocol: P, settings: &Settings) -> Result<Outcome
     for front_end in parties.front_ends {
         answers.extend(front_end.stop()?.answers);
     }
-    let values = values(parties.replicas)?;
+    let data = data::<P, S>(parties.replicas)?;
     for service in parties.sequencers.into_iter().chain(parties.coordinators) {
         service.stop()?;
     }
     report.protocol = protocol.name().to_owned();
-    report.check = check(&report.protocol, settings, &answers, &values)?;
-    Ok(Outcome { report, answers })
+    report.check = check(&report.protocol, settings, source, (&answers, &data))?;
+    Ok((report, answers))
 }
 
-fn check(
+fn check<S: Source>(
     protocol: &str,
     settings: &Settings,
-    answers: &[Answered],
-    values: &BTreeMap<Key, Value>,
+    source: &S,
+    (answers, data): (&[AnsweredOf<S>], &BTreeMap<ShardId, SnapshotOf<S>>),
 ) -> Result<String, RunError> {
     if protocol == "nt-ur" {
         return Ok("nothing is promised".to_owned());
     }
-    if !settings.keeps_answers {
-        return Ok("replicas are alike".to_owned());
-    }
-    let workload = settings.workload;
-    answers::check(workload.kind, workload.keys, answers, values).map_err(RunError::Wrong)?;
-    Ok(format!("{} answers and all values agree", answers.len()))
+    source.check(settings.keeps_answers.then_some(answers), data).map_err(RunError::Wrong)
 }
 
 /// Waits until every front end has nothing left to do in that phase.
-fn wait_idle<P: Protocol>(parties: &Parties<P>, phase: Phase, name: &'static str) -> Result<(), RunError> {
+fn wait_idle<P: Protocol, S: Source>(
+    parties: &Parties<P, S>,
+    phase: Phase,
+    name: &'static str,
+) -> Result<(), RunError> {
     let mut left = parties.front_ends.len();
     let deadline = Instant::now() + PATIENCE;
     while left > 0 {
@@ -142,7 +164,7 @@ fn next<T>(from: &Receiver<T>, deadline: Instant, name: &'static str) -> Result<
 }
 
 /// Waits until the replicas of each shard are at rest with logs of one length, and say so twice: what they say is of different moments.
-fn wait_at_rest<P: Protocol>(parties: &Parties<P>) -> Result<(), RunError> {
+fn wait_at_rest<P: Protocol, S: Source>(parties: &Parties<P, S>) -> Result<(), RunError> {
     let deadline = Instant::now() + PATIENCE;
     let mut before = alike(parties, deadline)?;
     loop {
@@ -155,8 +177,8 @@ fn wait_at_rest<P: Protocol>(parties: &Parties<P>) -> Result<(), RunError> {
 }
 
 /// Waits until the replicas of each shard have reported the same, each at least once from now on, and returns their reports.
-fn alike<P: Protocol>(
-    parties: &Parties<P>,
+fn alike<P: Protocol, S: Source>(
+    parties: &Parties<P, S>,
     deadline: Instant,
 ) -> Result<BTreeMap<Party, Option<Index>>, RunError> {
     let mut at_rest: BTreeMap<Party, Option<Index>> = BTreeMap::new();
@@ -175,19 +197,26 @@ fn alike<P: Protocol>(
     Ok(at_rest)
 }
 
-/// Values of all keys, on which the replicas of a shard agree.
-fn values<S: Server>(
-    replicas: Vec<(weir_ordered::cluster::ReplicaId, Running<ServerParty<S>>)>,
-) -> Result<BTreeMap<Key, Value>, RunError> {
-    let mut of_shards: BTreeMap<ShardId, BTreeMap<Key, Value>> = BTreeMap::new();
+/// The data of all shards, on which the replicas of each agree.
+fn data<P, S>(
+    replicas: Vec<(ReplicaId, Running<ServerParty<P::Server>>)>,
+) -> Result<BTreeMap<ShardId, SnapshotOf<S>>, RunError>
+where
+    P: Protocol<Server: Server<Values = SnapshotOf<S>>>,
+    S: Source,
+{
+    let mut of_shards = BTreeMap::new();
     for (id, replica) in replicas {
-        let values = replica.stop()?.server.values();
-        let known = of_shards.entry(id.shard).or_insert_with(|| values.clone());
-        if *known != values {
-            return Err(RunError::Wrong(format!("{id:?} has other values than its peers")));
+        let Some(values) = replica.stop()?.server.values() else { continue };
+        match of_shards.get(&id.shard) {
+            Some(known) if *known != values => {
+                return Err(RunError::Wrong(format!("{id:?} has other values than its peers")));
+            }
+            Some(_) => {}
+            None => _ = of_shards.insert(id.shard, values),
         }
     }
-    Ok(of_shards.into_values().flatten().collect())
+    Ok(of_shards)
 }
 
 /// Processor time and counts of all parties at a moment.
@@ -200,7 +229,11 @@ struct Moment {
     clients: f64,
 }
 
-fn moment<P: Protocol>(parties: &Parties<P>) -> Result<Moment, PartyError> {
+fn moment<P, S>(parties: &Parties<P, S>) -> Result<Moment, PartyError>
+where
+    P: Protocol<Client: Client<Operation = OperationOf<S>>>,
+    S: Source,
+{
     let replicas = parties.replicas.iter().map(|(id, running)| {
         let leads = running.look(|party, _, _| party.server.is_leader()).ok_or(PartyError::Failed)?;
         Ok((id.shard, leads, used(running)?))
@@ -218,7 +251,11 @@ fn cpu_of<M: Machine>(parties: &[Running<M>]) -> Result<f64, PartyError> {
     parties.iter().map(|each| Ok(used(each)?.cpu)).sum()
 }
 
-fn measure<P: Protocol>(parties: &mut Parties<P>, settings: &Settings) -> Result<Report, RunError> {
+fn measure<P, S>(parties: &mut Parties<P, S>, settings: &Settings) -> Result<Report, RunError>
+where
+    P: Protocol<Client: Client<Operation = OperationOf<S>>>,
+    S: Source,
+{
     let mut sequencer_ended_ns = None;
     let (begun, ended) = match settings.until {
         Until::Transactions(_) => {
@@ -246,12 +283,13 @@ fn measure<P: Protocol>(parties: &mut Parties<P>, settings: &Settings) -> Result
     let seconds = (ended.at - begun.at).as_secs_f64();
     let detection_ms = settings.timeouts.sequencer_ms;
     let report = Report {
-        workload: workload.kind.name().to_owned(),
-        shards: workload.shards,
+        workload: workload.name().to_owned(),
+        warehouses: workload.warehouses(),
+        new_orders_per_second: workload.warehouses().map(|_| total.new_orders as f64 / seconds),
+        shards: workload.shards(),
         replicas: parties.cluster.replicas,
         clients: settings.clients,
-        distributed: workload.distributed,
-        zipf: workload.zipf,
+        distributed: total.distributed as f64 / total.answered.max(1) as f64,
         loss: settings.loss,
         is_unpacked: settings.is_unpacked,
         seconds,
@@ -268,7 +306,7 @@ fn measure<P: Protocol>(parties: &mut Parties<P>, settings: &Settings) -> Result
 }
 
 /// Ends the sequencer that serves: the one that has sent the most packets. Returns when.
-fn end_sequencer<P: Protocol>(parties: &mut Parties<P>) -> Result<u64, RunError> {
+fn end_sequencer<P: Protocol, S: Source>(parties: &mut Parties<P, S>) -> Result<u64, RunError> {
     let mut sent = Vec::new();
     for (place, sequencer) in parties.sequencers.iter().enumerate() {
         sent.push((used(sequencer)?.counts.packets_sent, place));

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use weir_baselines::eris::workload::Workload;
+use weir_baselines::eris::tpcc::Scale;
+use weir_baselines::eris::workload;
+use weir_core::ids::ShardId;
 use weir_ordered::cluster::{Cluster, Timeouts};
 
 /// When a run ends.
@@ -12,6 +14,36 @@ pub enum Until {
     Time(Duration),
     /// Each front end has begun so many transactions. Nothing depends on a clock.
     Transactions(u64),
+}
+
+/// Transactions of a run.
+#[derive(Clone, Copy, Debug)]
+pub enum Workload {
+    Registers(workload::Workload),
+    Tpcc { scale: Scale, shards: ShardId },
+}
+
+impl Workload {
+    pub fn shards(self) -> ShardId {
+        match self {
+            Workload::Registers(workload) => workload.shards,
+            Workload::Tpcc { shards, .. } => shards,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Workload::Registers(workload) => workload.kind.name(),
+            Workload::Tpcc { .. } => "tpcc",
+        }
+    }
+
+    pub fn warehouses(self) -> Option<u16> {
+        match self {
+            Workload::Registers(_) => None,
+            Workload::Tpcc { scale, .. } => Some(scale.warehouses),
+        }
+    }
 }
 
 /// Settings of a run.
@@ -45,7 +77,7 @@ const ASIDE_MAX: u64 = 100_000;
 impl Settings {
     pub fn cluster(&self) -> Cluster {
         Cluster {
-            shards: self.workload.shards,
+            shards: self.workload.shards(),
             replicas: self.replicas,
             timeouts: self.timeouts,
             truncate_entries: self.truncate_entries,

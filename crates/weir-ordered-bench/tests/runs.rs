@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use weir_baselines::eris::operation::{Action, Key, Value};
-use weir_baselines::eris::workload::{Kind, Workload};
+use weir_baselines::eris::tpcc::Scale;
+use weir_baselines::eris::workload::{self, Kind};
 use weir_core::ids::TxnId;
 use weir_ordered::cluster::Timeouts;
 use weir_ordered_bench::answers::value_before;
 use weir_ordered_bench::load::Answered;
 use weir_ordered_bench::run::{Outcome, PROTOCOLS, run};
-use weir_ordered_bench::settings::{Settings, Until};
+use weir_ordered_bench::settings::{Settings, Until, Workload};
 
 use crate::world::strict::{Told, check_edges};
 
@@ -17,7 +18,13 @@ const TRANSACTIONS: u64 = 150;
 
 fn settings(kind: Kind, replicas: u16) -> Settings {
     Settings {
-        workload: Workload { kind, keys: 40, shards: 2, distributed: 0.5, zipf: 0.9 },
+        workload: Workload::Registers(workload::Workload {
+            kind,
+            keys: 40,
+            shards: 2,
+            distributed: 0.5,
+            zipf: 0.9,
+        }),
         replicas,
         clients: 12,
         front_ends: 2,
@@ -45,7 +52,7 @@ fn orders(answers: &[Answered]) -> BTreeMap<TxnId, Vec<TxnId>> {
     let (mut writers, mut replaced): (BTreeMap<(Key, Value), TxnId>, BTreeMap<_, _>) = Default::default();
     let mut reads = Vec::new();
     for each in answers {
-        for &(key, value) in &each.values {
+        for (key, value) in each.values() {
             let actions = each.operation.actions().iter();
             let mut by = actions.filter_map(|action| match action {
                 Action::Modify(of, by) if *of == key => Some(*by),
@@ -110,6 +117,35 @@ fn datagrams_that_are_lost_cost_nothing_but_time() {
         let settings = Settings { loss: 0.02, ..settings(Kind::Mrmw, 3) };
         let outcome = ran(protocol, &settings);
         check_strict(protocol, &outcome.answers);
+    }
+}
+
+/// Consistency conditions, answers and replicas are checked within the run.
+#[test]
+fn every_protocol_executes_tpcc() {
+    for protocol in PROTOCOLS {
+        let scale = Scale { warehouses: 4, customers: 40, items: 100 };
+        let workload = Workload::Tpcc { scale, shards: 2 };
+        for replicas in [1, 3] {
+            let settings = Settings { workload, ..settings(Kind::Srw, replicas) };
+            let report =
+                run(protocol, &settings).unwrap_or_else(|error| panic!("{protocol}: {error}")).report;
+            assert_eq!(report.transactions, 2 * TRANSACTIONS, "{protocol}");
+            assert!(report.distributed_transactions > 0, "{protocol}");
+            let promises = protocol != "nt-ur";
+            assert_eq!(report.check.contains("conditions hold"), promises, "{protocol}: {}", report.check);
+        }
+    }
+}
+
+#[test]
+fn tpcc_survives_lost_datagrams() {
+    for protocol in ["ordered", "lock-store", "granola", "tapir"] {
+        let scale = Scale { warehouses: 2, customers: 40, items: 100 };
+        let workload = Workload::Tpcc { scale, shards: 2 };
+        let settings = Settings { workload, loss: 0.02, ..settings(Kind::Srw, 3) };
+        let report = run(protocol, &settings).unwrap_or_else(|error| panic!("{protocol}: {error}")).report;
+        assert_eq!(report.transactions, 2 * TRANSACTIONS, "{protocol}");
     }
 }
 

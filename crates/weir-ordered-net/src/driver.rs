@@ -106,6 +106,20 @@ impl<M: Machine> Running<M> {
         transport: Transport,
         log: Option<Log>,
     ) -> Result<Running<M>, PartyError> {
+        Running::start_since(Instant::now(), name, machine, transport, log)
+    }
+
+    /// Starts the thread of a party that counts time from that instant: parties that have the same one agree on what time it is.
+    ///
+    /// # Errors
+    /// The system has no thread.
+    pub fn start_since(
+        begun: Instant,
+        name: &str,
+        machine: M,
+        transport: Transport,
+        log: Option<Log>,
+    ) -> Result<Running<M>, PartyError> {
         let (looks, looked) = channel();
         let waker = transport.waker();
         let disk = match log {
@@ -118,7 +132,7 @@ impl<M: Machine> Running<M> {
             None => None,
         };
         let out = Vec::new();
-        let (begun, durable) = (Instant::now(), Lsn::START);
+        let durable = Lsn::START;
         let driver = Driver { machine, transport, disk, looked, begun, timer_ms: 0, durable, out };
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || driver.run())?;
         Ok(Running { looks, waker, thread })

@@ -17,6 +17,12 @@ const SHARE_LEAST: f64 = 0.90;
 const GENERAL_LEAST: f64 = 0.70;
 /// Throughput beside that of Lock-Store at high skew, at least.
 const SKEW_LEAST: f64 = 10.0;
+/// The same of TPC-C beside NT-UR, at least.
+const TPCC_SHARE_LEAST: f64 = 0.97;
+/// New-Orders a second of the published framework's NT-UR on a machine of this kind.
+const TPCC_PUBLISHED: f64 = 16_000.0;
+/// New-Orders a second beside Granola's, at least.
+const TPCC_GRANOLA_LEAST: f64 = 2.0;
 /// Least share of the throughput that stays if a hundredth of all datagrams is lost.
 const LOSS_LEAST: f64 = 0.90;
 /// From the detection of a dead sequencer until transactions are answered again, at most.
@@ -46,6 +52,22 @@ pub const BARS: &[Bar] = &[
         bar: "≥ 10",
         kind: Kind::Real,
         measure: skew,
+    },
+    Bar {
+        id: "ordered-tpcc-share",
+        issue: 28,
+        claim: "TPC-C over loopback, one replica and one warehouse a shard, 10% distributed: transactions per processor-second of the shards (the sequencer's apart) beside NT-UR's",
+        bar: "≥ 0.97",
+        kind: Kind::Real,
+        measure: tpcc_share,
+    },
+    Bar {
+        id: "ordered-tpcc-absolute",
+        issue: 28,
+        claim: "TPC-C over loopback, 2 shards, 8 clients: New-Orders a second of NT-UR, and of ordered transactions beside Granola, both with three replicas a shard",
+        bar: "NT-UR ≥ 16,000, ordered ≥ 2 × Granola",
+        kind: Kind::Real,
+        measure: tpcc_absolute,
     },
     Bar {
         id: "ordered-loss",
@@ -90,8 +112,10 @@ fn build(weir: &Weir, package: &str, binary: &str) -> Result<PathBuf, String> {
 /// Figures of one run over loopback.
 fn loopback(program: &Path, effort: Effort, protocol: &str, arguments: &str) -> Result<Value, String> {
     let mut command = Command::new(program);
-    command.args(["--protocol", protocol, "--clients", "512", "--seconds", "2"]);
-    command.args(arguments.split_whitespace());
+    command.args(["--protocol", protocol, "--seconds", "2"]).args(arguments.split_whitespace());
+    if !arguments.contains("--clients") {
+        command.args(["--clients", "512"]);
+    }
     if effort == Effort::Quick {
         command.arg("--quick");
     }
@@ -123,8 +147,7 @@ fn ratio(
         let other = number(&loopback(program, effort, other.0, other.1)?, name)?;
         ratios.push(one / other);
     }
-    ratios.sort_by(f64::total_cmp);
-    Ok([ratios[0], ratios[rounds / 2], ratios[rounds - 1]])
+    Ok(spread(ratios))
 }
 
 fn seen(least: f64, [low, median, high]: [f64; 3]) -> Seen {
@@ -172,6 +195,48 @@ fn skew(weir: &Weir, effort: Effort) -> Result<Seen, String> {
     let arguments = "--workload mrmw --distributed 20 --zipf 1.2 --replicas 3";
     let runs = (("ordered", arguments), ("lock-store", arguments));
     Ok(seen(SKEW_LEAST, ratio(&program, effort, PER_SECOND, runs)?))
+}
+
+/// TPC-C without checkpoints, which copy all of its tables.
+const TPCC: &str = "--workload tpcc --truncate-entries 100000000";
+
+fn tpcc_share(weir: &Weir, effort: Effort) -> Result<Seen, String> {
+    let program = build(weir, "weir-ordered-bench", "weir-ordered-bench")?;
+    let runs = (("ordered", TPCC), ("nt-ur", TPCC));
+    Ok(seen(TPCC_SHARE_LEAST, ratio(&program, effort, PER_SHARD_CPU, runs)?))
+}
+
+fn tpcc_absolute(weir: &Weir, effort: Effort) -> Result<Seen, String> {
+    let program = build(weir, "weir-ordered-bench", "weir-ordered-bench")?;
+    let rounds = if effort == Effort::Quick { 1 } else { 5 };
+    let arguments = format!("{TPCC} --shards 2 --clients 8 --replicas 3");
+    let new_orders =
+        |protocol| number(&loopback(&program, effort, protocol, &arguments)?, "/new_orders_per_second");
+    let (mut unordered, mut ordered, mut times) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        unordered.push(new_orders("nt-ur")?);
+        let one = new_orders("ordered")?;
+        ordered.push(one);
+        times.push(one / new_orders("granola")?);
+    }
+    let [unordered, ordered, times] = [unordered, ordered, times].map(spread);
+    Ok(Seen {
+        met: unordered[1] >= TPCC_PUBLISHED && times[1] >= TPCC_GRANOLA_LEAST,
+        figure: format!(
+            "NT-UR {:.0} a second; ordered {:.0}, {:.2} × Granola",
+            unordered[1], ordered[1], times[1]
+        ),
+        interval: format!(
+            "{:.0} to {:.0}; {:.0} to {:.0}, {:.2} to {:.2}",
+            unordered[0], unordered[2], ordered[0], ordered[2], times[0], times[2]
+        ),
+    })
+}
+
+/// The least, the median and the most.
+fn spread(mut figures: Vec<f64>) -> [f64; 3] {
+    figures.sort_by(f64::total_cmp);
+    [figures[0], figures[figures.len() / 2], figures[figures.len() - 1]]
 }
 
 fn loss(weir: &Weir, effort: Effort) -> Result<Seen, String> {

@@ -14,7 +14,8 @@ use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::message::Party;
 use weir_ordered::packet::Index;
 
-use super::operation::{Answer, Key, Operation, Value};
+use super::application::OneShot;
+use super::operation::Operation;
 
 /// Messages that a step sends.
 #[derive(Clone, Debug)]
@@ -45,6 +46,8 @@ pub trait Server: Sized + Debug + Send + 'static {
     type Message: Carried + Clone + Debug;
     /// A change of its durable state.
     type Record: Clone + Debug + Serialize + DeserializeOwned + Send + 'static;
+    /// The data of a shard.
+    type Values: Clone + Debug + PartialEq + Send + 'static;
 
     fn step(&mut self, now_ms: u64, from: Party, message: Self::Message, out: &mut Effects<Self::Message>);
     /// Called every few milliseconds.
@@ -55,18 +58,18 @@ pub trait Server: Sized + Debug + Send + 'static {
     fn is_leader(&self) -> bool;
     /// Length of its log, if it serves, has executed everything, and holds nothing of a transaction.
     fn at_rest(&self) -> Option<Index>;
-    /// All values but 0.
-    fn values(&self) -> BTreeMap<Key, Value>;
+    /// All data that transactions change. A party that is no replica has none.
+    fn values(&self) -> Option<Self::Values>;
 }
 
 /// A transaction that is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Completed {
+pub struct Completed<O: OneShot = Operation> {
     /// Id of the attempt that has committed.
     pub txn: TxnId,
     /// Id under which it was begun.
     pub begun: TxnId,
-    pub answers: BTreeMap<ShardId, Answer>,
+    pub answers: BTreeMap<ShardId, O::Answer>,
     /// How often it was begun anew, because it was aborted.
     pub aborts: u32,
 }
@@ -74,15 +77,16 @@ pub struct Completed {
 /// A client. It repeats what is aborted until it commits.
 pub trait Client: Send + 'static {
     type Message: Carried + Clone + Debug;
+    type Operation: OneShot;
 
-    fn begin(&mut self, now_ms: u64, operation: Operation, out: &mut Effects<Self::Message>) -> TxnId;
+    fn begin(&mut self, now_ms: u64, operation: Self::Operation, out: &mut Effects<Self::Message>) -> TxnId;
     fn step(
         &mut self,
         now_ms: u64,
         from: Party,
         message: Self::Message,
         out: &mut Effects<Self::Message>,
-    ) -> Option<Completed>;
+    ) -> Option<Completed<Self::Operation>>;
     fn on_timer(&mut self, now_ms: u64, out: &mut Effects<Self::Message>);
     /// Whether what is begun is sent at once.
     fn is_ready(&self) -> bool {

@@ -9,6 +9,7 @@
 //! | `granola` | timestamps on which participants vote | Viewstamped Replication |
 //! | `tapir` | optimistic, by timestamps of clients | Inconsistent Replication |
 
+pub mod application;
 pub mod faults;
 pub mod granola;
 pub mod journal;
@@ -19,5 +20,6 @@ pub mod operation;
 pub mod ordered;
 pub mod retry;
 pub mod tapir;
+pub mod tpcc;
 pub mod vr;
 pub mod workload;

@@ -12,19 +12,23 @@ use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::message::Party;
 use weir_ordered::packet::Index;
 
+use super::application::{Application, OneShot, Origin};
 use super::machine::{self, Completed, Effects};
-use super::operation::{Answer, Key, Operation, Placement, Reads, Registers, Value};
+use super::operation::{Empty, Operation, Placement, Reads, Registers};
 
 /// NT-UR.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NtUr;
+pub struct NtUr<O = Empty> {
+    pub origin: O,
+}
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Message {
+#[serde(bound = "")]
+pub enum Message<O: OneShot = Operation> {
     /// Client to shard: what do others need of its keys?
     Read {
         txn: TxnId,
-        operation: Operation,
+        operation: O,
     },
     Reads {
         txn: TxnId,
@@ -33,43 +37,48 @@ pub enum Message {
     /// Client to shard: execute your part, with these values of others.
     Execute {
         txn: TxnId,
-        operation: Operation,
+        operation: O,
         reads: Reads,
     },
     Executed {
         txn: TxnId,
-        answer: Answer,
+        answer: O::Answer,
     },
 }
 
-impl Carried for Message {}
+impl<O: OneShot> Carried for Message<O> {}
 
 /// A shard.
 #[derive(Clone, Debug)]
-pub struct Server {
-    registers: Registers,
+pub struct Server<A = Registers> {
+    application: A,
 }
 
-impl machine::Server for Server {
-    type Message = Message;
+impl<A: Application> machine::Server for Server<A> {
+    type Message = Message<A::Operation>;
     type Record = ();
+    type Values = A::Snapshot;
 
-    fn step(&mut self, _now_ms: u64, from: Party, message: Message, out: &mut Effects<Message>) {
+    fn step(
+        &mut self,
+        _now_ms: u64,
+        from: Party,
+        message: Message<A::Operation>,
+        out: &mut Effects<Message<A::Operation>>,
+    ) {
         match message {
             Message::Read { txn, operation } => {
-                out.send(from, Message::Reads { txn, reads: self.registers.export(&operation) });
+                out.send(from, Message::Reads { txn, reads: self.application.export(&operation) });
             }
             Message::Execute { txn, operation, reads } => {
-                let part = self.registers.part(&operation, &reads);
-                self.registers.write(1, &part.writes);
-                self.registers.forget(1);
-                out.send(from, Message::Executed { txn, answer: part.answer });
+                let answer = self.application.execute_for_good(&operation, &reads);
+                out.send(from, Message::Executed { txn, answer });
             }
             Message::Reads { .. } | Message::Executed { .. } => {}
         }
     }
 
-    fn on_timer(&mut self, _now_ms: u64, _out: &mut Effects<Message>) {}
+    fn on_timer(&mut self, _now_ms: u64, _out: &mut Effects<Message<A::Operation>>) {}
 
     fn take_records(&mut self) -> Vec<()> {
         Vec::new()
@@ -83,33 +92,33 @@ impl machine::Server for Server {
         Some(0)
     }
 
-    fn values(&self) -> BTreeMap<Key, Value> {
-        self.registers.values()
+    fn values(&self) -> Option<A::Snapshot> {
+        Some(self.application.snapshot())
     }
 }
 
 #[derive(Clone, Debug)]
-struct InFlight {
-    operation: Operation,
+struct InFlight<O: OneShot> {
+    operation: O,
     participants: Vec<ShardId>,
     /// In the first round of a swap, the values that participants have told.
     reads: BTreeMap<ShardId, Reads>,
     is_reading: bool,
-    answers: BTreeMap<ShardId, Answer>,
+    answers: BTreeMap<ShardId, O::Answer>,
     sent_ms: u64,
 }
 
 /// A client.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct Client<O: OneShot = Operation> {
     id: CoordinatorId,
     cluster: Cluster,
     next_sequence: u64,
-    in_flight: BTreeMap<u64, InFlight>,
+    in_flight: BTreeMap<u64, InFlight<O>>,
 }
 
-impl Client {
-    fn send(&self, txn: TxnId, in_flight: &InFlight, out: &mut Effects<Message>) {
+impl<O: OneShot> Client<O> {
+    fn send(&self, txn: TxnId, in_flight: &InFlight<O>, out: &mut Effects<Message<O>>) {
         let operation = &in_flight.operation;
         for &shard in &in_flight.participants {
             let is_answered = if in_flight.is_reading {
@@ -131,10 +140,11 @@ impl Client {
     }
 }
 
-impl machine::Client for Client {
-    type Message = Message;
+impl<O: OneShot> machine::Client for Client<O> {
+    type Message = Message<O>;
+    type Operation = O;
 
-    fn begin(&mut self, now_ms: u64, operation: Operation, out: &mut Effects<Message>) -> TxnId {
+    fn begin(&mut self, now_ms: u64, operation: O, out: &mut Effects<Message<O>>) -> TxnId {
         let txn = TxnId { coordinator: self.id, sequence: self.next_sequence };
         self.next_sequence += 1;
         let placement = Placement { shards: self.cluster.shards };
@@ -155,9 +165,9 @@ impl machine::Client for Client {
         &mut self,
         now_ms: u64,
         from: Party,
-        message: Message,
-        out: &mut Effects<Message>,
-    ) -> Option<Completed> {
+        message: Message<O>,
+        out: &mut Effects<Message<O>>,
+    ) -> Option<Completed<O>> {
         let Party::Replica(ReplicaId { shard, .. }) = from else { return None };
         match message {
             Message::Reads { txn, reads } => {
@@ -183,7 +193,7 @@ impl machine::Client for Client {
         }
     }
 
-    fn on_timer(&mut self, now_ms: u64, out: &mut Effects<Message>) {
+    fn on_timer(&mut self, now_ms: u64, out: &mut Effects<Message<O>>) {
         let resend_ms = self.cluster.timeouts.resend_ms;
         let mut late = Vec::new();
         for (sequence, in_flight) in &mut self.in_flight {
@@ -200,9 +210,9 @@ impl machine::Client for Client {
     }
 }
 
-impl machine::Protocol for NtUr {
-    type Server = Server;
-    type Client = Client;
+impl<O: Origin> machine::Protocol for NtUr<O> {
+    type Server = Server<O::Application>;
+    type Client = Client<<O::Application as Application>::Operation>;
 
     fn name(self) -> &'static str {
         "nt-ur"
@@ -212,11 +222,18 @@ impl machine::Protocol for NtUr {
         1
     }
 
-    fn server(self, _now_ms: u64, id: ReplicaId, cluster: Cluster, _start: u64, _records: &[()]) -> Server {
-        Server { registers: Registers::new(id.shard, Placement { shards: cluster.shards }) }
+    fn server(
+        self,
+        _now_ms: u64,
+        id: ReplicaId,
+        cluster: Cluster,
+        _start: u64,
+        _records: &[()],
+    ) -> Self::Server {
+        Server { application: self.origin.shard(id.shard, Placement { shards: cluster.shards }) }
     }
 
-    fn client(self, id: CoordinatorId, cluster: Cluster) -> Client {
+    fn client(self, id: CoordinatorId, cluster: Cluster) -> Self::Client {
         Client { id, cluster, next_sequence: 1, in_flight: BTreeMap::new() }
     }
 }

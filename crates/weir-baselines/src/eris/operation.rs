@@ -9,6 +9,7 @@ use weir_core::ids::ShardId;
 use weir_ordered::few::Few;
 use weir_ordered::packet::Index;
 
+use super::application::{Application, OneShot, Origin};
 use super::journal::Journal;
 
 pub type Key = u64;
@@ -63,8 +64,8 @@ fn actions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<[Action]>, 
 
 /// Share of one shard in an operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Part {
-    pub answer: Answer,
+pub struct Part<R = Answer> {
+    pub answer: R,
     pub writes: Vec<(Key, Value)>,
 }
 
@@ -135,7 +136,7 @@ impl Operation {
 
     /// The part of a shard. `read`: the value of a key before the operation; only own keys are asked for, and those that others export.
     pub fn part(&self, at: ShardId, placement: Placement, read: impl Fn(Key) -> Value) -> Part {
-        let mut part = Part::default();
+        let mut part: Part = Part::default();
         let is_own = |key: Key| placement.shard_of(key) == at;
         for action in self.0.iter() {
             let mut write = |key: Key, value: &dyn Fn() -> Value| {
@@ -177,20 +178,6 @@ impl Registers {
         self.values.get(&key).copied().unwrap_or(0)
     }
 
-    /// The shard of these keys.
-    pub fn place(&self) -> (ShardId, Placement) {
-        (self.shard, self.placement)
-    }
-
-    /// Takes those values instead of all that it has. Nothing before that index will be undone.
-    pub fn reset(&mut self, at: Index, values: &BTreeMap<Key, Value>) {
-        self.values = Journal::default();
-        for (key, value) in values {
-            self.values.insert(at, *key, *value);
-        }
-        self.values.forget(at);
-    }
-
     /// Values of own keys that other participants need.
     pub fn export(&self, operation: &Operation) -> Reads {
         operation.exported(self.shard, self.placement).map(|key| (key, self.read(key))).collect()
@@ -212,19 +199,115 @@ impl Registers {
             self.values.insert(index, *key, *value);
         }
     }
+}
 
+impl OneShot for Operation {
+    type Answer = Answer;
+
+    fn participants(&self, placement: Placement) -> Vec<ShardId> {
+        Operation::participants(self, placement)
+    }
+
+    fn is_independent(&self, placement: Placement) -> bool {
+        Operation::is_independent(self, placement)
+    }
+
+    fn accesses_at(&self, at: ShardId, placement: Placement) -> impl Iterator<Item = (Key, Access)> + '_ {
+        Operation::accesses_at(self, at, placement)
+    }
+
+    fn keys_read_at(&self, at: ShardId, placement: Placement) -> Vec<Key> {
+        let of_action = |action: &Action| match *action {
+            Action::Read(key) | Action::Modify(key, _) => [Some(key), None],
+            Action::Write(..) => [None, None],
+            Action::Swap(a, b) => [Some(a), Some(b)],
+        };
+        let read = self.actions().iter().flat_map(of_action).flatten();
+        read.filter(|key| placement.shard_of(*key) == at).collect()
+    }
+
+    fn part_from(&self, at: ShardId, placement: Placement, read: &dyn Fn(Key) -> Value) -> Option<Part> {
+        Some(self.part(at, placement, read))
+    }
+
+    fn answer_of_reads(reads: Reads) -> Answer {
+        reads
+    }
+
+    fn reads_of_answer(answer: Answer) -> Reads {
+        answer
+    }
+}
+
+impl Application for Registers {
+    type Operation = Operation;
     /// All values but 0.
-    pub fn values(&self) -> BTreeMap<Key, Value> {
+    type Snapshot = BTreeMap<Key, Value>;
+
+    fn place(&self) -> (ShardId, Placement) {
+        (self.shard, self.placement)
+    }
+
+    fn export(&self, operation: &Operation) -> Reads {
+        Registers::export(self, operation)
+    }
+
+    fn answer(&self, operation: &Operation, reads: &[(Key, Value)]) -> Answer {
+        self.part(operation, reads).answer
+    }
+
+    fn execute(&mut self, index: Index, operation: &Operation, reads: &[(Key, Value)]) -> Answer {
+        let part = self.part(operation, reads);
+        self.write(index, &part.writes);
+        part.answer
+    }
+
+    fn execute_for_good(&mut self, operation: &Operation, reads: &[(Key, Value)]) -> Answer {
+        let part = self.part(operation, reads);
+        self.write_for_good(&part.writes);
+        part.answer
+    }
+
+    fn read(&self, key: Key) -> Value {
+        Registers::read(self, key)
+    }
+
+    fn write_for_good(&mut self, writes: &[(Key, Value)]) {
+        self.write(1, writes);
+        self.forget(1);
+    }
+
+    fn roll_back(&mut self, to: Index) {
+        self.values.roll_back(to);
+    }
+
+    fn forget(&mut self, up_to: Index) {
+        self.values.forget(up_to);
+    }
+
+    fn snapshot(&self) -> BTreeMap<Key, Value> {
         let values = self.values.iter().filter(|(_, value)| **value != 0);
         values.map(|(key, value)| (*key, *value)).collect()
     }
 
-    pub fn roll_back(&mut self, to: Index) {
-        self.values.roll_back(to);
+    fn restore(&mut self, at: Index, values: &BTreeMap<Key, Value>) {
+        self.values = Journal::default();
+        for (key, value) in values {
+            self.values.insert(at, *key, *value);
+        }
+        self.values.forget(at);
     }
+}
 
-    pub fn forget(&mut self, up_to: Index) {
-        self.values.forget(up_to);
+/// Shards begin with registers that have the value 0.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Empty;
+
+impl Origin for Empty {
+    type Application = Registers;
+
+    fn shard(self, shard: ShardId, placement: Placement) -> Registers {
+        Registers::new(shard, placement)
     }
 }
 

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::chance::Chance;
 use weir_baselines::eris::machine::{Client, Effects, Protocol, Server};
-use weir_baselines::eris::operation::Operation;
+use weir_baselines::eris::operation::{Key, Operation, Value};
 use weir_core::ids::{CoordinatorId, TxnId};
 use weir_core::lsn::Outgoing;
 use weir_ordered::cluster::{Cluster, ReplicaId, Timeouts};
@@ -42,7 +42,9 @@ pub const FAULTS_MS: u64 = 2_000;
 const ANSWER_MS: u64 = 4_000;
 
 /// Executions of a comparator's shard, in an order that has all accesses of a key in theirs.
-pub trait Checked: Protocol {
+pub trait Checked:
+    Protocol<Client: Client<Operation = Operation>, Server: Server<Values = BTreeMap<Key, Value>>>
+{
     /// From the records of one of its replicas.
     fn history(id: ReplicaId, cluster: Cluster, records: &[RecordOf<Self>]) -> Vec<(TxnId, Operation)>;
 
@@ -187,7 +189,7 @@ impl<P: Checked> World<P> {
                     return violation("6", format!("{id:?} has executed something else than its peers"));
                 }
                 of_shard = Some(history);
-                values.insert(id, server.values());
+                values.insert(id, server.values().unwrap_or_default());
             }
             histories.insert(shard, of_shard.unwrap_or_default());
         }

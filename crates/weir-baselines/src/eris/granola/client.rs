@@ -8,42 +8,43 @@ use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::message::Party;
 use weir_ordered::packet::View;
 
+use super::super::application::OneShot;
 use super::super::machine::{self, Completed, Effects};
-use super::super::operation::{Answer, Operation, Placement};
+use super::super::operation::{Operation, Placement};
 use super::super::retry::Resend;
 use super::{Message, Request};
 
 /// A client.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct Client<O: OneShot = Operation> {
     id: CoordinatorId,
     cluster: Cluster,
     next_sequence: u64,
     /// Highest timestamp that it has heard of.
     seen: Timestamp,
     views: BTreeMap<ShardId, View>,
-    in_flight: BTreeMap<u64, InFlight>,
+    in_flight: BTreeMap<u64, InFlight<O>>,
 }
 
 #[derive(Clone, Debug)]
-struct InFlight {
-    request: Arc<Request>,
+struct InFlight<O: OneShot> {
+    request: Arc<Request<O>>,
     participants: Vec<ShardId>,
-    answers: BTreeMap<ShardId, Answer>,
+    answers: BTreeMap<ShardId, O::Answer>,
     resend: Resend,
 }
 
-impl InFlight {
+impl<O: OneShot> InFlight<O> {
     fn unanswered(&self) -> Vec<ShardId> {
         let participants = self.participants.iter().copied();
         participants.filter(|shard| !self.answers.contains_key(shard)).collect()
     }
 }
 
-type Out = Effects<Message>;
+type Out<O> = Effects<Message<O>>;
 
-impl Client {
-    pub fn new(id: CoordinatorId, cluster: Cluster) -> Client {
+impl<O: OneShot> Client<O> {
+    pub fn new(id: CoordinatorId, cluster: Cluster) -> Self {
         Client {
             id,
             cluster,
@@ -59,7 +60,7 @@ impl Client {
         Party::Replica(self.cluster.learner(shard, view))
     }
 
-    fn on_new_view(&mut self, shard: ShardId, view: View, out: &mut Out) {
+    fn on_new_view(&mut self, shard: ShardId, view: View, out: &mut Out<O>) {
         let known = self.views.entry(shard).or_default();
         if view <= *known {
             return;
@@ -71,7 +72,13 @@ impl Client {
         }
     }
 
-    fn on_reply(&mut self, shard: ShardId, txn: TxnId, at: Timestamp, answer: Answer) -> Option<Completed> {
+    fn on_reply(
+        &mut self,
+        shard: ShardId,
+        txn: TxnId,
+        at: Timestamp,
+        answer: O::Answer,
+    ) -> Option<Completed<O>> {
         self.seen = self.seen.max(at);
         let in_flight =
             self.in_flight.get_mut(&txn.sequence).filter(|each| each.participants.contains(&shard))?;
@@ -84,10 +91,11 @@ impl Client {
     }
 }
 
-impl machine::Client for Client {
-    type Message = Message;
+impl<O: OneShot> machine::Client for Client<O> {
+    type Message = Message<O>;
+    type Operation = O;
 
-    fn begin(&mut self, now_ms: u64, operation: Operation, out: &mut Out) -> TxnId {
+    fn begin(&mut self, now_ms: u64, operation: O, out: &mut Out<O>) -> TxnId {
         let txn = TxnId { coordinator: self.id, sequence: self.next_sequence };
         self.next_sequence += 1;
         let floor = self.in_flight.keys().next().copied().unwrap_or(txn.sequence);
@@ -102,7 +110,13 @@ impl machine::Client for Client {
         txn
     }
 
-    fn step(&mut self, _now_ms: u64, from: Party, message: Message, out: &mut Out) -> Option<Completed> {
+    fn step(
+        &mut self,
+        _now_ms: u64,
+        from: Party,
+        message: Message<O>,
+        out: &mut Out<O>,
+    ) -> Option<Completed<O>> {
         let Party::Replica(ReplicaId { shard, .. }) = from else { return None };
         match message {
             Message::Reply { txn, at, answer } => return self.on_reply(shard, txn, at, answer),
@@ -112,7 +126,7 @@ impl machine::Client for Client {
         None
     }
 
-    fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
+    fn on_timer(&mut self, now_ms: u64, out: &mut Out<O>) {
         let resend_ms = self.cluster.timeouts.resend_ms;
         for in_flight in self.in_flight.values_mut() {
             if !in_flight.resend.is_due(now_ms, resend_ms) {

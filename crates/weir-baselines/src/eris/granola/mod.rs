@@ -15,37 +15,41 @@ use weir_ordered::carried::Carried;
 use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::packet::View;
 
+use super::application::{Application, OneShot, Origin};
 use super::faults::{Faults, NoFaults};
 use super::machine;
-use super::operation::{Answer, Operation, Reads};
+use super::operation::{Empty, Operation, Placement, Reads};
 use super::vr;
 pub use client::Client;
 pub use server::Server;
 
 /// Granola.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Granola<F = NoFaults> {
+pub struct Granola<F = NoFaults, O = Empty> {
     pub faults: F,
+    pub origin: O,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Request {
+#[serde(bound = "")]
+pub struct Request<O: OneShot = Operation> {
     pub txn: TxnId,
     /// The client has the answers of all its transactions with lower sequences.
     pub floor: u64,
     /// Highest timestamp that the client has heard of.
     pub seen: Timestamp,
-    pub operation: Operation,
+    pub operation: O,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Message {
+#[serde(bound = "")]
+pub enum Message<O: OneShot = Operation> {
     /// Client to the leader of each participant.
-    Request(Arc<Request>),
+    Request(Arc<Request<O>>),
     Reply {
         txn: TxnId,
         at: Timestamp,
-        answer: Answer,
+        answer: O::Answer,
     },
     /// Replica to client, or to the leader of another shard: the sender is in that view.
     NewView {
@@ -59,7 +63,7 @@ pub enum Message {
     /// Leader to the replicas of other participants: it lacks a vote or reads. `view` is its own.
     Ask {
         view: View,
-        request: Arc<Request>,
+        request: Arc<Request<O>>,
     },
     /// Leader to leader: when the question came, it had not voted.
     NotVoted {
@@ -75,22 +79,23 @@ pub enum Message {
     Stable {
         at: Timestamp,
     },
-    Replication(vr::Message<Entry>),
+    Replication(vr::Message<Entry<O>>),
 }
 
-impl Carried for Message {}
+impl<O: OneShot> Carried for Message<O> {}
 
-impl From<vr::Message<Entry>> for Message {
-    fn from(message: vr::Message<Entry>) -> Message {
+impl<O: OneShot> From<vr::Message<Entry<O>>> for Message<O> {
+    fn from(message: vr::Message<Entry<O>>) -> Message<O> {
         Message::Replication(message)
     }
 }
 
 /// An entry of a shard's log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Entry {
+#[serde(bound = "")]
+pub enum Entry<O: OneShot = Operation> {
     /// The shard proposes a timestamp.
-    Proposed(Arc<Request>, Timestamp),
+    Proposed(Arc<Request<O>>, Timestamp),
     /// The transaction has its turn: all with lower timestamps have had it.
     Final { txn: TxnId, at: Timestamp },
     /// Reads of the other participants of a coordinated transaction.
@@ -99,11 +104,12 @@ pub enum Entry {
     Forgotten(Vec<TxnId>),
 }
 
-pub type Record = vr::Record<Entry>;
+pub type Record<O = Operation> = vr::Record<Entry<O>>;
+type OperationOf<O> = <<O as Origin>::Application as Application>::Operation;
 
-impl<F: Faults> machine::Protocol for Granola<F> {
-    type Server = Server<F>;
-    type Client = Client;
+impl<F: Faults, O: Origin> machine::Protocol for Granola<F, O> {
+    type Server = Server<F, O::Application>;
+    type Client = Client<OperationOf<O>>;
 
     fn name(self) -> &'static str {
         "granola"
@@ -115,12 +121,13 @@ impl<F: Faults> machine::Protocol for Granola<F> {
         id: ReplicaId,
         cluster: Cluster,
         start: u64,
-        records: &[Record],
-    ) -> Server<F> {
-        Server::new(now_ms, id, cluster, self.faults, start, records)
+        records: &[Record<OperationOf<O>>],
+    ) -> Self::Server {
+        let application = self.origin.shard(id.shard, Placement { shards: cluster.shards });
+        Server::new((now_ms, start), id, cluster, self.faults, application, records)
     }
 
-    fn client(self, id: CoordinatorId, cluster: Cluster) -> Client {
+    fn client(self, id: CoordinatorId, cluster: Cluster) -> Self::Client {
         Client::new(id, cluster)
     }
 }

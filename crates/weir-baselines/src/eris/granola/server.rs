@@ -8,9 +8,10 @@ use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::message::Party;
 use weir_ordered::packet::{Index, View};
 
+use super::super::application::{Application, OneShot};
 use super::super::faults::Faults;
 use super::super::machine::{self, Effects};
-use super::super::operation::{Key, Placement, Reads, Value};
+use super::super::operation::{Placement, Reads, Registers};
 use super::super::vr::Vr;
 use super::super::vr::leader::Leader;
 use super::state::{Phase, Progress, State, TxnState};
@@ -23,17 +24,17 @@ const STABLE_INTERVALS: u64 = 4;
 
 /// A replica of a shard.
 #[derive(Clone, Debug)]
-pub struct Server<F> {
+pub struct Server<F, A: Application = Registers> {
     id: ReplicaId,
     cluster: Cluster,
     placement: Placement,
     faults: F,
-    vr: Vr<Entry, F>,
-    state: State,
+    vr: Vr<Entry<A::Operation>, F>,
+    state: State<A>,
     /// Views of other shards, as far as it has heard.
     views: BTreeMap<ShardId, View>,
     /// The rest is the leader's, and begins anew with each view.
-    leader: Leader<Message>,
+    leader: Leader<Message<A::Operation>>,
     /// Transactions that have not had their turns, by their final timestamps, or by the proposals of this shard while votes are missing.
     pending: BTreeMap<Timestamp, TxnId>,
     /// Votes of other participants of transactions that have not had their turns, or are not known here yet.
@@ -44,7 +45,7 @@ pub struct Server<F> {
     /// Transactions that an earlier leader may have executed, and the participants that have not said whether they had voted.
     unresolved: BTreeMap<TxnId, BTreeSet<ShardId>>,
     /// Requests that wait until nothing is unresolved.
-    waiting: BTreeMap<TxnId, Arc<Request>>,
+    waiting: BTreeMap<TxnId, Arc<Request<A::Operation>>>,
     /// Executed transactions whose answers wait for a lease.
     untold: Vec<TxnId>,
     /// Entries with which transactions had their turns or were executed, which are not committed.
@@ -54,16 +55,17 @@ pub struct Server<F> {
     stable_sent_ms: u64,
 }
 
-type Out = Effects<Message>;
+type Out<O> = Effects<Message<O>>;
 
-impl<F: Faults> Server<F> {
+impl<F: Faults, A: Application> Server<F, A> {
+    /// `start`: how often it has started.
     pub fn new(
-        now_ms: u64,
+        (now_ms, start): (u64, u64),
         id: ReplicaId,
         cluster: Cluster,
         faults: F,
-        start: u64,
-        records: &[Record],
+        application: A,
+        records: &[Record<A::Operation>],
     ) -> Self {
         let placement = Placement { shards: cluster.shards };
         let vr = Vr::new(now_ms, id, cluster, faults, start, records.iter().cloned());
@@ -73,7 +75,7 @@ impl<F: Faults> Server<F> {
             placement,
             faults,
             vr: vr.with_lease(cluster.timeouts.learner_ms),
-            state: State::new(id.shard, placement),
+            state: State::new(application),
             views: BTreeMap::new(),
             leader: Leader::default(),
             pending: BTreeMap::new(),
@@ -89,7 +91,7 @@ impl<F: Faults> Server<F> {
         }
     }
 
-    fn others(&self, request: &Request) -> Vec<ShardId> {
+    fn others(&self, request: &Request<A::Operation>) -> Vec<ShardId> {
         let participants = request.operation.participants(self.placement).into_iter();
         participants.filter(|shard| *shard != self.id.shard).collect()
     }
@@ -99,7 +101,7 @@ impl<F: Faults> Server<F> {
         Party::Replica(self.cluster.learner(shard, view))
     }
 
-    fn on_request(&mut self, now_ms: u64, request: &Arc<Request>, out: &mut Out) {
+    fn on_request(&mut self, now_ms: u64, request: &Arc<Request<A::Operation>>, out: &mut Out<A::Operation>) {
         if self.is_forgotten(request.txn) {
             return;
         }
@@ -114,7 +116,12 @@ impl<F: Faults> Server<F> {
     }
 
     /// Proposes a timestamp that is higher than those of all transactions which have had their turns here, and votes once it is replicated.
-    fn propose_timestamp(&mut self, now_ms: u64, request: &Arc<Request>, out: &mut Out) {
+    fn propose_timestamp(
+        &mut self,
+        now_ms: u64,
+        request: &Arc<Request<A::Operation>>,
+        out: &mut Out<A::Operation>,
+    ) {
         let highest = self.state.highest().max(self.highest_vote).max(request.seen);
         let clock = (now_ms << COUNTER_BITS).max(highest.clock + 1);
         let proposal = Timestamp { clock, node: self.id.shard };
@@ -135,7 +142,7 @@ impl<F: Faults> Server<F> {
     }
 
     /// Appends an entry, executes it, and does what a leader does with it.
-    fn propose(&mut self, now_ms: u64, entry: Entry, out: &mut Out) {
+    fn propose(&mut self, now_ms: u64, entry: Entry<A::Operation>, out: &mut Out<A::Operation>) {
         let index = self.vr.propose(entry.clone());
         let Progress { executed, reading } = self.state.execute(&entry);
         assert_eq!(self.state.executed(), index, "a leader has executed its log");
@@ -157,7 +164,7 @@ impl<F: Faults> Server<F> {
     }
 
     /// Tells the other participants what a coordinated transaction has read. It is the same whoever leads, so it waits for nothing.
-    fn tell_reads(&mut self, txn: TxnId, out: &mut Out) {
+    fn tell_reads(&mut self, txn: TxnId, out: &mut Out<A::Operation>) {
         let Some(TxnState { request, phase: Phase::Reading { reads }, .. }) = self.state.txn(txn) else {
             return;
         };
@@ -203,7 +210,7 @@ impl<F: Faults> Server<F> {
     }
 
     /// Gives turns, in the order of timestamps, to transactions whose timestamps are final and not ahead of the clock, and that a majority has.
-    fn advance(&mut self, now_ms: u64, out: &mut Out) {
+    fn advance(&mut self, now_ms: u64, out: &mut Out<A::Operation>) {
         while let Some((at, txn)) = self.pending.first_key_value().map(|(at, txn)| (*at, *txn)) {
             let is_replicated = self.state.txn(txn).is_some_and(|state| state.proposed <= self.vr.commit());
             let is_final = self.final_of(txn) == Some(at);
@@ -216,7 +223,14 @@ impl<F: Faults> Server<F> {
         }
     }
 
-    fn on_vote(&mut self, shard: ShardId, txn: TxnId, proposal: Timestamp, out: &mut Out, now_ms: u64) {
+    fn on_vote(
+        &mut self,
+        shard: ShardId,
+        txn: TxnId,
+        proposal: Timestamp,
+        out: &mut Out<A::Operation>,
+        now_ms: u64,
+    ) {
         if !self.vr.is_leader() || self.is_forgotten(txn) {
             return;
         }
@@ -230,7 +244,7 @@ impl<F: Faults> Server<F> {
     }
 
     /// A participant has said whether it had voted.
-    fn resolve(&mut self, now_ms: u64, shard: ShardId, txn: TxnId, out: &mut Out) {
+    fn resolve(&mut self, now_ms: u64, shard: ShardId, txn: TxnId, out: &mut Out<A::Operation>) {
         let Some(shards) = self.unresolved.get_mut(&txn) else { return };
         shards.remove(&shard);
         if shards.is_empty() {
@@ -242,7 +256,14 @@ impl<F: Faults> Server<F> {
         }
     }
 
-    fn on_ask(&mut self, now_ms: u64, from: ReplicaId, view: View, request: &Arc<Request>, out: &mut Out) {
+    fn on_ask(
+        &mut self,
+        now_ms: u64,
+        from: ReplicaId,
+        view: View,
+        request: &Arc<Request<A::Operation>>,
+        out: &mut Out<A::Operation>,
+    ) {
         let txn = request.txn;
         if !self.vr.has_lease(now_ms) || self.is_forgotten(txn) {
             return;
@@ -262,7 +283,14 @@ impl<F: Faults> Server<F> {
         }
     }
 
-    fn on_reads(&mut self, now_ms: u64, shard: ShardId, txn: TxnId, reads: Reads, out: &mut Out) {
+    fn on_reads(
+        &mut self,
+        now_ms: u64,
+        shard: ShardId,
+        txn: TxnId,
+        reads: Reads,
+        out: &mut Out<A::Operation>,
+    ) {
         let is_executed =
             self.state.txn(txn).is_some_and(|state| matches!(state.phase, Phase::Executed { .. }));
         if self.vr.is_leader() && !self.is_forgotten(txn) && !is_executed {
@@ -272,7 +300,7 @@ impl<F: Faults> Server<F> {
     }
 
     /// Executes a coordinated transaction that has had its turn once all participants have told what they have read.
-    fn try_reads(&mut self, now_ms: u64, txn: TxnId, out: &mut Out) {
+    fn try_reads(&mut self, now_ms: u64, txn: TxnId, out: &mut Out<A::Operation>) {
         let Some(TxnState { request, phase: Phase::Reading { .. }, .. }) = self.state.txn(txn) else {
             return;
         };
@@ -284,7 +312,7 @@ impl<F: Faults> Server<F> {
     }
 
     /// Answers the client: the order of a leader that cannot have been replaced is that of its successors, too.
-    fn tell_client(&mut self, now_ms: u64, txn: TxnId, out: &mut Out) {
+    fn tell_client(&mut self, now_ms: u64, txn: TxnId, out: &mut Out<A::Operation>) {
         let Some(TxnState { phase: Phase::Executed { at, answer, index, .. }, .. }) = self.state.txn(txn)
         else {
             return;
@@ -298,12 +326,12 @@ impl<F: Faults> Server<F> {
         out.send_after(Party::Client(txn.coordinator), message, self.committed_lsn());
     }
 
-    fn tell(&mut self, index: Index, to: Party, message: Message, out: &mut Out) {
+    fn tell(&mut self, index: Index, to: Party, message: Message<A::Operation>, out: &mut Out<A::Operation>) {
         self.leader.tell(&self.vr, index, to, message, out);
     }
 
     /// Asks other participants for the votes and reads that are missing.
-    fn ask(&mut self, now_ms: u64, out: &mut Out) {
+    fn ask(&mut self, now_ms: u64, out: &mut Out<A::Operation>) {
         let resend_ms = self.cluster.timeouts.resend_ms;
         let incomplete = self.pending.values().copied().chain(self.state.queued().map(|(_, txn)| txn));
         for txn in incomplete.collect::<Vec<_>>() {
@@ -325,7 +353,7 @@ impl<F: Faults> Server<F> {
     }
 
     /// Tells other shards about which transactions this one will never ask, and forgets those that nobody asks about.
-    fn tell_stable(&mut self, now_ms: u64, out: &mut Out) {
+    fn tell_stable(&mut self, now_ms: u64, out: &mut Out<A::Operation>) {
         if now_ms < self.stable_sent_ms + STABLE_INTERVALS * self.cluster.timeouts.resend_ms {
             return;
         }
@@ -343,9 +371,9 @@ impl<F: Faults> Server<F> {
         self.forget(now_ms, out);
     }
 
-    fn forget(&mut self, now_ms: u64, out: &mut Out) {
+    fn forget(&mut self, now_ms: u64, out: &mut Out<A::Operation>) {
         let commit = self.vr.commit();
-        let is_over = |txn: &TxnId, state: &TxnState| {
+        let is_over = |txn: &TxnId, state: &TxnState<A::Operation>| {
             let Phase::Executed { at, index, .. } = &state.phase else { return false };
             let is_below = |shard: &ShardId| self.stable.get(shard).is_some_and(|stable| at < stable);
             self.state.is_answered(*txn)
@@ -361,7 +389,7 @@ impl<F: Faults> Server<F> {
     }
 
     /// Executes what may be executed, and sends what has waited for it.
-    fn settle(&mut self, now_ms: u64, out: &mut Out) {
+    fn settle(&mut self, now_ms: u64, out: &mut Out<A::Operation>) {
         if let Some(to) = self.vr.take_replaced() {
             self.state.roll_back(to);
         }
@@ -395,7 +423,7 @@ impl<F: Faults> Server<F> {
     }
 
     /// Forgets what it knew as a leader. A new leader first asks about all transactions that its predecessor may have executed.
-    fn begin_view(&mut self, now_ms: u64, out: &mut Out) {
+    fn begin_view(&mut self, now_ms: u64, out: &mut Out<A::Operation>) {
         self.pending.clear();
         self.votes.clear();
         self.reads.clear();
@@ -429,11 +457,18 @@ impl<F: Faults> Server<F> {
     }
 }
 
-impl<F: Faults> machine::Server for Server<F> {
-    type Message = Message;
-    type Record = Record;
+impl<F: Faults, A: Application> machine::Server for Server<F, A> {
+    type Message = Message<A::Operation>;
+    type Record = Record<A::Operation>;
+    type Values = A::Snapshot;
 
-    fn step(&mut self, now_ms: u64, from: Party, message: Message, out: &mut Out) {
+    fn step(
+        &mut self,
+        now_ms: u64,
+        from: Party,
+        message: Message<A::Operation>,
+        out: &mut Out<A::Operation>,
+    ) {
         if self.vr.is_leader() && self.leader.view().is_none() {
             self.settle(now_ms, out);
         }
@@ -468,7 +503,7 @@ impl<F: Faults> machine::Server for Server<F> {
         self.settle(now_ms, out);
     }
 
-    fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
+    fn on_timer(&mut self, now_ms: u64, out: &mut Out<A::Operation>) {
         self.vr.on_timer(now_ms, out);
         if self.vr.is_leader() && self.leader.view() == Some(self.vr.view()) {
             self.ask(now_ms, out);
@@ -477,7 +512,7 @@ impl<F: Faults> machine::Server for Server<F> {
         self.settle(now_ms, out);
     }
 
-    fn take_records(&mut self) -> Vec<Record> {
+    fn take_records(&mut self) -> Vec<Record<A::Operation>> {
         self.vr.take_records()
     }
 
@@ -486,12 +521,12 @@ impl<F: Faults> machine::Server for Server<F> {
     }
 
     fn at_rest(&self) -> Option<Index> {
-        let is_executed = |state: &TxnState| matches!(state.phase, Phase::Executed { .. });
+        let is_executed = |state: &TxnState<A::Operation>| matches!(state.phase, Phase::Executed { .. });
         let is_over = self.state.txns().all(|(_, state)| is_executed(state));
         self.vr.at_rest(self.state.executed()).filter(|_| is_over)
     }
 
-    fn values(&self) -> BTreeMap<Key, Value> {
-        self.state.registers.values()
+    fn values(&self) -> Option<A::Snapshot> {
+        Some(self.state.application.snapshot())
     }
 }

@@ -9,22 +9,23 @@ use std::sync::Arc;
 use weir_core::ids::{CoordinatorId, ShardId, Timestamp, TxnId};
 use weir_ordered::packet::Index;
 
+use super::super::application::{Application, OneShot};
 use super::super::journal::Journal;
-use super::super::operation::{Access, Answer, Key, Placement, Reads, Registers};
+use super::super::operation::{Access, Key, Placement, Reads};
 use super::{Entry, Request};
 
 /// A transaction at this shard.
 #[derive(Clone, Debug)]
-pub struct TxnState {
-    pub request: Arc<Request>,
+pub struct TxnState<O: OneShot> {
+    pub request: Arc<Request<O>>,
     pub proposal: Timestamp,
     /// Index of the proposal.
     pub proposed: Index,
-    pub phase: Phase,
+    pub phase: Phase<O>,
 }
 
 #[derive(Clone, Debug)]
-pub enum Phase {
+pub enum Phase<O: OneShot> {
     Proposed,
     /// It has had its turn, and waits for a coordinated one before it.
     Queued,
@@ -35,7 +36,7 @@ pub enum Phase {
     /// `index`: of the entry with which it was executed.
     Executed {
         at: Timestamp,
-        answer: Answer,
+        answer: O::Answer,
         reads: Reads,
         index: Index,
     },
@@ -51,11 +52,11 @@ pub struct Progress {
 
 /// The state after the execution of a prefix of the log.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct State<A: Application> {
     shard: ShardId,
     placement: Placement,
-    pub registers: Registers,
-    txns: Journal<TxnId, TxnState>,
+    pub application: A,
+    txns: Journal<TxnId, TxnState<A::Operation>>,
     /// Transactions that have had their turns, and are not executed.
     queue: Journal<Timestamp, TxnId>,
     /// Transactions of a client below its floor are answered.
@@ -65,12 +66,13 @@ pub struct State {
     executed: Index,
 }
 
-impl State {
-    pub fn new(shard: ShardId, placement: Placement) -> State {
+impl<A: Application> State<A> {
+    pub fn new(application: A) -> State<A> {
+        let (shard, placement) = application.place();
         State {
             shard,
             placement,
-            registers: Registers::new(shard, placement),
+            application,
             txns: Journal::default(),
             queue: Journal::default(),
             floors: Journal::default(),
@@ -83,11 +85,11 @@ impl State {
         self.executed
     }
 
-    pub fn txn(&self, txn: TxnId) -> Option<&TxnState> {
+    pub fn txn(&self, txn: TxnId) -> Option<&TxnState<A::Operation>> {
         self.txns.get(&txn)
     }
 
-    pub fn txns(&self) -> impl Iterator<Item = (&TxnId, &TxnState)> {
+    pub fn txns(&self) -> impl Iterator<Item = (&TxnId, &TxnState<A::Operation>)> {
         self.txns.iter()
     }
 
@@ -107,7 +109,7 @@ impl State {
     }
 
     /// Executes the next entry.
-    pub fn execute(&mut self, entry: &Entry) -> Progress {
+    pub fn execute(&mut self, entry: &Entry<A::Operation>) -> Progress {
         self.executed += 1;
         let mut progress = Progress::default();
         match entry {
@@ -130,7 +132,7 @@ impl State {
         progress
     }
 
-    fn propose(&mut self, request: &Arc<Request>, proposal: Timestamp) {
+    fn propose(&mut self, request: &Arc<Request<A::Operation>>, proposal: Timestamp) {
         let client = request.txn.coordinator;
         if self.floors.get(&client).is_none_or(|floor| request.floor > *floor) {
             self.floors.insert(self.executed, client, request.floor);
@@ -147,7 +149,7 @@ impl State {
         }
     }
 
-    fn set(&mut self, txn: TxnId, phase: Phase) {
+    fn set(&mut self, txn: TxnId, phase: Phase<A::Operation>) {
         if let Some(state) = self.txns.get(&txn).cloned() {
             self.txns.insert(self.executed, txn, TxnState { phase, ..state });
         }
@@ -182,16 +184,16 @@ impl State {
     fn run(&mut self, txn: TxnId, at: Timestamp, reads: Option<&Reads>, progress: &mut Progress) -> bool {
         let Some(TxnState { request, .. }) = self.txns.get(&txn).cloned() else { return false };
         let operation = &request.operation;
-        let own = self.registers.export(operation);
+        let own = self.application.export(operation);
         if reads.is_none() && !operation.is_independent(self.placement) {
             self.set(txn, Phase::Reading { reads: own });
             progress.reading.push(txn);
             return false;
         }
-        let part = self.registers.part(operation, reads.map_or(&[][..], Vec::as_slice));
-        self.registers.write(self.executed, &part.writes);
+        let reads = reads.map_or(&[][..], Vec::as_slice);
+        let answer = self.application.execute(self.executed, operation, reads);
         self.queue.remove(self.executed, &at);
-        self.set(txn, Phase::Executed { at, answer: part.answer, reads: own, index: self.executed });
+        self.set(txn, Phase::Executed { at, answer, reads: own, index: self.executed });
         progress.executed.push(txn);
         true
     }
@@ -199,7 +201,7 @@ impl State {
     /// Undoes the execution of all entries behind that index.
     pub fn roll_back(&mut self, to: Index) {
         if to < self.executed {
-            self.registers.roll_back(to);
+            self.application.roll_back(to);
             self.txns.roll_back(to);
             self.queue.roll_back(to);
             self.floors.roll_back(to);
@@ -211,7 +213,7 @@ impl State {
     /// Entries up to that index will never be undone.
     pub fn forget(&mut self, up_to: Index) {
         let up_to = up_to.min(self.executed);
-        self.registers.forget(up_to);
+        self.application.forget(up_to);
         self.txns.forget(up_to);
         self.queue.forget(up_to);
         self.floors.forget(up_to);

@@ -8,32 +8,33 @@ use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::message::Party;
 use weir_ordered::packet::View;
 
+use super::super::application::OneShot;
 use super::super::machine::{self, Completed, Effects};
-use super::super::operation::{Answer, Key, Operation, Placement, Reads, Value};
+use super::super::operation::{Key, Operation, Placement, Reads, Value};
 use super::super::retry::{Resend, pause_ms};
 use super::{Age, Message, Request};
 
 /// A client.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct Client<O: OneShot = Operation> {
     id: CoordinatorId,
     cluster: Cluster,
     placement: Placement,
     next_sequence: u64,
     /// Latest view of each shard that it has heard of.
     views: BTreeMap<ShardId, View>,
-    in_flight: BTreeMap<u64, InFlight>,
+    in_flight: BTreeMap<u64, InFlight<O>>,
     /// Committed transactions whose participants have not all said that they know.
     finishing: BTreeMap<u64, Finishing>,
 }
 
 #[derive(Clone, Debug)]
-struct InFlight {
-    request: Arc<Request>,
+struct InFlight<O: OneShot> {
+    request: Arc<Request<O>>,
     participants: Vec<ShardId>,
     /// View of each shard that the attempt was last sent to.
     sent_to: BTreeMap<ShardId, View>,
-    prepared: BTreeMap<ShardId, (Answer, Reads)>,
+    prepared: BTreeMap<ShardId, (O::Answer, Reads)>,
     /// When the attempt begins, if it has not; else when it is repeated.
     resend: Resend,
     is_pausing: bool,
@@ -48,9 +49,9 @@ struct Finishing {
     resend: Resend,
 }
 
-type Out = Effects<Message>;
+type Out<O> = Effects<Message<O>>;
 
-impl Client {
+impl<O: OneShot> Client<O> {
     pub fn new(id: CoordinatorId, cluster: Cluster) -> Self {
         Client {
             id,
@@ -78,7 +79,7 @@ impl Client {
     }
 
     /// Sends the attempt to a participant: to the leader, or to all of its replicas.
-    fn send(&mut self, sequence: u64, shard: ShardId, is_to_all: bool, out: &mut Out) {
+    fn send(&mut self, sequence: u64, shard: ShardId, is_to_all: bool, out: &mut Out<O>) {
         let view = self.view(shard);
         let leader = self.leader(shard);
         let cluster = self.cluster;
@@ -92,7 +93,7 @@ impl Client {
         }
     }
 
-    fn send_unanswered(&mut self, sequence: u64, is_to_all: bool, out: &mut Out) {
+    fn send_unanswered(&mut self, sequence: u64, is_to_all: bool, out: &mut Out<O>) {
         let Some(in_flight) = self.in_flight.get(&sequence) else { return };
         let participants = in_flight.participants.iter().copied();
         let unanswered: Vec<_> =
@@ -100,12 +101,12 @@ impl Client {
         unanswered.into_iter().for_each(|shard| self.send(sequence, shard, is_to_all, out));
     }
 
-    fn on_new_view(&mut self, shard: ShardId, view: View, out: &mut Out) {
+    fn on_new_view(&mut self, shard: ShardId, view: View, out: &mut Out<O>) {
         if view <= self.view(shard) {
             return;
         }
         self.views.insert(shard, view);
-        let is_waiting = |each: &InFlight| {
+        let is_waiting = |each: &InFlight<O>| {
             !each.is_pausing && each.participants.contains(&shard) && !each.prepared.contains_key(&shard)
         };
         let waiting: Vec<_> = self
@@ -123,7 +124,7 @@ impl Client {
         shard: ShardId,
         (sequence, attempt): (u64, u32),
         view: View,
-        out: &mut Out,
+        out: &mut Out<O>,
     ) {
         let Some(in_flight) = self.in_flight.get_mut(&sequence) else { return };
         let is_of_latest = in_flight.sent_to.get(&shard) == Some(&view);
@@ -150,9 +151,9 @@ impl Client {
         now_ms: u64,
         shard: ShardId,
         sequence: u64,
-        prepared: (Answer, Reads),
-        out: &mut Out,
-    ) -> Option<Completed> {
+        prepared: (O::Answer, Reads),
+        out: &mut Out<O>,
+    ) -> Option<Completed<O>> {
         let in_flight = self.in_flight.get_mut(&sequence)?;
         if in_flight.is_pausing || !in_flight.participants.contains(&shard) {
             return None;
@@ -171,14 +172,15 @@ impl Client {
         let read =
             |key: Key| -> Value { reads.iter().find(|(of, _)| *of == key).map_or(0, |(_, value)| *value) };
         let answers = in_flight.prepared.into_iter().map(|(shard, (answer, _))| {
-            (shard, if is_independent { answer } else { operation.part(shard, self.placement, read).answer })
+            let part = if is_independent { None } else { operation.part_from(shard, self.placement, &read) };
+            (shard, part.map_or(answer, |part| part.answer))
         });
         let answers = answers.collect();
         let txn = in_flight.request.txn;
         Some(Completed { txn, begun: txn, answers, aborts: in_flight.request.attempt })
     }
 
-    fn begin_finishing(&mut self, now_ms: u64, in_flight: &InFlight, reads: &Reads, out: &mut Out) {
+    fn begin_finishing(&mut self, now_ms: u64, in_flight: &InFlight<O>, reads: &Reads, out: &mut Out<O>) {
         let finishing = Finishing {
             age: in_flight.request.age(),
             attempt: in_flight.request.attempt,
@@ -192,7 +194,7 @@ impl Client {
         self.finishing.insert(in_flight.request.txn.sequence, finishing);
     }
 
-    fn repeat_decisions(&mut self, now_ms: u64, out: &mut Out) {
+    fn repeat_decisions(&mut self, now_ms: u64, out: &mut Out<O>) {
         let resend_ms = self.cluster.timeouts.resend_ms;
         for finishing in self.finishing.values_mut() {
             if !finishing.resend.is_due(now_ms, resend_ms) {
@@ -205,7 +207,7 @@ impl Client {
     }
 }
 
-fn decision(finishing: &Finishing) -> Message {
+fn decision<O: OneShot>(finishing: &Finishing) -> Message<O> {
     Message::Decision {
         age: finishing.age,
         attempt: finishing.attempt,
@@ -213,10 +215,11 @@ fn decision(finishing: &Finishing) -> Message {
     }
 }
 
-impl machine::Client for Client {
-    type Message = Message;
+impl<O: OneShot> machine::Client for Client<O> {
+    type Message = Message<O>;
+    type Operation = O;
 
-    fn begin(&mut self, now_ms: u64, operation: Operation, out: &mut Out) -> TxnId {
+    fn begin(&mut self, now_ms: u64, operation: O, out: &mut Out<O>) -> TxnId {
         let txn = TxnId { coordinator: self.id, sequence: self.next_sequence };
         let floor = self.floor();
         self.next_sequence += 1;
@@ -234,11 +237,17 @@ impl machine::Client for Client {
         txn
     }
 
-    fn step(&mut self, now_ms: u64, from: Party, message: Message, out: &mut Out) -> Option<Completed> {
+    fn step(
+        &mut self,
+        now_ms: u64,
+        from: Party,
+        message: Message<O>,
+        out: &mut Out<O>,
+    ) -> Option<Completed<O>> {
         let Party::Replica(ReplicaId { shard, .. }) = from else { return None };
         match message {
             Message::Prepared { txn, attempt, answer, reads } => {
-                let is_current = |each: &InFlight| each.request.attempt == attempt;
+                let is_current = |each: &InFlight<O>| each.request.attempt == attempt;
                 self.in_flight.get(&txn.sequence).filter(|each| is_current(each))?;
                 return self.on_prepared(now_ms, shard, txn.sequence, (answer, reads), out);
             }
@@ -262,7 +271,7 @@ impl machine::Client for Client {
         None
     }
 
-    fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
+    fn on_timer(&mut self, now_ms: u64, out: &mut Out<O>) {
         let resend_ms = self.cluster.timeouts.resend_ms;
         let mut due = Vec::new();
         for (sequence, each) in &mut self.in_flight {

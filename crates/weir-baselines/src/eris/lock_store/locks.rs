@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use weir_core::ids::TxnId;
 
+use super::super::application::OneShot;
 use super::super::operation::{Access, Key};
 use super::{Age, Request};
 
@@ -23,19 +24,19 @@ pub enum Admission {
 }
 
 #[derive(Clone, Debug)]
-struct Waiter {
-    request: Arc<Request>,
+struct Waiter<O: OneShot> {
+    request: Arc<Request<O>>,
     accesses: Accesses,
     /// Of this shard alone.
     is_single: bool,
 }
 
 /// The locks.
-#[derive(Clone, Debug, Default)]
-pub struct Locks {
+#[derive(Clone, Debug)]
+pub struct Locks<O: OneShot> {
     holders: BTreeMap<Key, Vec<(Age, Access)>>,
     held: BTreeMap<TxnId, (Age, Accesses)>,
-    waiting: BTreeMap<Age, Waiter>,
+    waiting: BTreeMap<Age, Waiter<O>>,
     /// Transactions that wait for a key.
     waiters: BTreeMap<Key, BTreeSet<Age>>,
 }
@@ -44,9 +45,20 @@ fn conflicts(a: Access, b: Access) -> bool {
     a == Access::Write || b == Access::Write
 }
 
-impl Locks {
+impl<O: OneShot> Default for Locks<O> {
+    fn default() -> Self {
+        Locks {
+            holders: BTreeMap::new(),
+            held: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            waiters: BTreeMap::new(),
+        }
+    }
+}
+
+impl<O: OneShot> Locks<O> {
     /// Decides on a request that neither holds nor waits.
-    pub fn admit(&mut self, request: &Arc<Request>, accesses: &Accesses, is_single: bool) -> Admission {
+    pub fn admit(&mut self, request: &Arc<Request<O>>, accesses: &Accesses, is_single: bool) -> Admission {
         let age = request.age();
         let mut is_free = true;
         for holder in self.conflicting_holders(accesses) {
@@ -91,7 +103,7 @@ impl Locks {
     }
 
     /// A request over several shards has its locks from now on. Returns the younger ones that would wait for it, which are refused.
-    pub fn hold(&mut self, request: &Request, accesses: Accesses) -> Vec<Arc<Request>> {
+    pub fn hold(&mut self, request: &Request<O>, accesses: Accesses) -> Vec<Arc<Request<O>>> {
         let age = request.age();
         for (key, access) in &accesses {
             self.holders.entry(*key).or_default().push((age, *access));
@@ -103,7 +115,7 @@ impl Locks {
     }
 
     /// Gives locks back. Returns the requests that may be admitted now, which wait no more, the oldest first.
-    pub fn release(&mut self, txn: TxnId) -> Vec<Arc<Request>> {
+    pub fn release(&mut self, txn: TxnId) -> Vec<Arc<Request<O>>> {
         let Some((age, accesses)) = self.held.remove(&txn) else { return Vec::new() };
         let mut woken = BTreeSet::new();
         for (key, _) in &accesses {
@@ -119,7 +131,7 @@ impl Locks {
     }
 
     /// The request waits no more.
-    fn leave(&mut self, age: Age) -> Option<Arc<Request>> {
+    fn leave(&mut self, age: Age) -> Option<Arc<Request<O>>> {
         let waiter = self.waiting.remove(&age)?;
         for (key, _) in &waiter.accesses {
             if let Some(ages) = self.waiters.get_mut(key) {
@@ -166,7 +178,7 @@ mod unit_tests {
     }
 
     /// Takes the locks, if they are to be had.
-    fn take(locks: &mut Locks, begun_ms: u64, accesses: Accesses) -> Admission {
+    fn take(locks: &mut Locks<Operation>, begun_ms: u64, accesses: Accesses) -> Admission {
         let request = request(begun_ms);
         let admission = locks.admit(&request, &accesses, false);
         if admission == Admission::Granted {

@@ -17,17 +17,19 @@ use weir_ordered::carried::Carried;
 use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::packet::View;
 
+use super::application::{Application, OneShot, Origin};
 use super::faults::{Faults, NoFaults};
 use super::machine;
-use super::operation::{Answer, Operation, Reads};
+use super::operation::{Empty, Operation, Placement, Reads};
 use super::vr;
 pub use client::Client;
 pub use server::Server;
 
 /// Lock-Store.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct LockStore<F = NoFaults> {
+pub struct LockStore<F = NoFaults, O = Empty> {
     pub faults: F,
+    pub origin: O,
 }
 
 /// The older of two transactions is the lesser.
@@ -35,7 +37,8 @@ pub type Age = (u64, TxnId);
 
 /// One attempt at a transaction.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Request {
+#[serde(bound = "")]
+pub struct Request<O: OneShot = Operation> {
     pub txn: TxnId,
     /// From 0. An attempt follows only an aborted one.
     pub attempt: u32,
@@ -43,10 +46,10 @@ pub struct Request {
     pub begun_ms: u64,
     /// The client's transactions with lower sequences are over at all their participants.
     pub floor: u64,
-    pub operation: Operation,
+    pub operation: O,
 }
 
-impl Request {
+impl<O: OneShot> Request<O> {
     pub fn age(&self) -> Age {
         (self.begun_ms, self.txn)
     }
@@ -61,22 +64,23 @@ pub enum Vote {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Message {
+#[serde(bound = "")]
+pub enum Message<O: OneShot = Operation> {
     /// Client to leader. The leader serves requests that name its own view.
     Request {
         view: View,
-        request: Arc<Request>,
+        request: Arc<Request<O>>,
     },
-    /// Leader to client. `answer` is empty if it follows from the reads of all participants.
+    /// Leader to client. `answer` has no meaning if it follows from the reads of all participants.
     Prepared {
         txn: TxnId,
         attempt: u32,
-        answer: Answer,
+        answer: O::Answer,
         reads: Reads,
     },
     Committed {
         txn: TxnId,
-        answer: Answer,
+        answer: O::Answer,
         reads: Reads,
     },
     Refused {
@@ -99,29 +103,30 @@ pub enum Message {
         txn: TxnId,
     },
     /// Leader to the replicas of other participants: it is prepared, and does not hear of the client.
-    Query(Arc<Request>),
+    Query(Arc<Request<O>>),
     Vote {
         txn: TxnId,
         attempt: u32,
         vote: Vote,
     },
-    Replication(vr::Message<Entry>),
+    Replication(vr::Message<Entry<O>>),
 }
 
-impl Carried for Message {}
+impl<O: OneShot> Carried for Message<O> {}
 
-impl From<vr::Message<Entry>> for Message {
-    fn from(message: vr::Message<Entry>) -> Message {
+impl<O: OneShot> From<vr::Message<Entry<O>>> for Message<O> {
+    fn from(message: vr::Message<Entry<O>>) -> Message<O> {
         Message::Replication(message)
     }
 }
 
 /// An entry of a shard's log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Entry {
+#[serde(bound = "")]
+pub enum Entry<O: OneShot = Operation> {
     /// A transaction of this shard alone.
-    Executed(Arc<Request>),
-    Prepared(Arc<Request>),
+    Executed(Arc<Request<O>>),
+    Prepared(Arc<Request<O>>),
     /// A prepared attempt is over. `commit`: what all participants have read; none: it is aborted.
     Finished {
         txn: TxnId,
@@ -129,14 +134,15 @@ pub enum Entry {
         commit: Option<Reads>,
     },
     /// This attempt will never be prepared.
-    Refused(Arc<Request>),
+    Refused(Arc<Request<O>>),
 }
 
-pub type Record = vr::Record<Entry>;
+pub type Record<O = Operation> = vr::Record<Entry<O>>;
+type OperationOf<O> = <<O as Origin>::Application as Application>::Operation;
 
-impl<F: Faults> machine::Protocol for LockStore<F> {
-    type Server = Server<F>;
-    type Client = Client;
+impl<F: Faults, O: Origin> machine::Protocol for LockStore<F, O> {
+    type Server = Server<F, O::Application>;
+    type Client = Client<OperationOf<O>>;
 
     fn name(self) -> &'static str {
         "lock-store"
@@ -148,12 +154,13 @@ impl<F: Faults> machine::Protocol for LockStore<F> {
         id: ReplicaId,
         cluster: Cluster,
         start: u64,
-        records: &[Record],
-    ) -> Server<F> {
-        Server::new(now_ms, id, cluster, self.faults, start, records)
+        records: &[Record<OperationOf<O>>],
+    ) -> Self::Server {
+        let application = self.origin.shard(id.shard, Placement { shards: cluster.shards });
+        Server::new((now_ms, start), id, cluster, self.faults, application, records)
     }
 
-    fn client(self, id: CoordinatorId, cluster: Cluster) -> Client {
+    fn client(self, id: CoordinatorId, cluster: Cluster) -> Self::Client {
         Client::new(id, cluster)
     }
 }

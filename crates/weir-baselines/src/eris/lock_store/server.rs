@@ -8,9 +8,10 @@ use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::message::Party;
 use weir_ordered::packet::{Index, View};
 
+use super::super::application::{Application, OneShot};
 use super::super::faults::Faults;
 use super::super::machine::{self, Effects};
-use super::super::operation::{Key, Placement, Reads, Value};
+use super::super::operation::{Placement, Reads, Registers};
 use super::super::vr::Vr;
 use super::super::vr::leader::Leader;
 use super::locks::{Admission, Locks};
@@ -22,31 +23,32 @@ const SILENT_INTERVALS: u64 = 20;
 
 /// A replica of a shard.
 #[derive(Clone, Debug)]
-pub struct Server<F> {
+pub struct Server<F, A: Application = Registers> {
     id: ReplicaId,
     cluster: Cluster,
     placement: Placement,
     faults: F,
-    vr: Vr<Entry, F>,
-    state: State,
+    vr: Vr<Entry<A::Operation>, F>,
+    state: State<A>,
     /// The rest is the leader's, and begins anew with each view.
-    leader: Leader<Message>,
-    locks: Locks,
+    leader: Leader<Message<A::Operation>>,
+    locks: Locks<A::Operation>,
     /// Attempts refused in this view, but for those in the state.
     refused: BTreeMap<TxnId, u32>,
     votes: BTreeMap<TxnId, BTreeMap<ShardId, Reads>>,
 }
 
-type Out = Effects<Message>;
+type Out<O> = Effects<Message<O>>;
 
-impl<F: Faults> Server<F> {
+impl<F: Faults, A: Application> Server<F, A> {
+    /// `start`: how often it has started.
     pub fn new(
-        now_ms: u64,
+        (now_ms, start): (u64, u64),
         id: ReplicaId,
         cluster: Cluster,
         faults: F,
-        start: u64,
-        records: &[Record],
+        application: A,
+        records: &[Record<A::Operation>],
     ) -> Self {
         let placement = Placement { shards: cluster.shards };
         Server {
@@ -55,7 +57,7 @@ impl<F: Faults> Server<F> {
             placement,
             faults,
             vr: Vr::new(now_ms, id, cluster, faults, start, records.iter().cloned()),
-            state: State::new(id.shard, placement),
+            state: State::new(application),
             leader: Leader::default(),
             locks: Locks::default(),
             refused: BTreeMap::new(),
@@ -63,7 +65,13 @@ impl<F: Faults> Server<F> {
         }
     }
 
-    fn on_request(&mut self, from: Party, view: View, request: &Arc<Request>, out: &mut Out) {
+    fn on_request(
+        &mut self,
+        from: Party,
+        view: View,
+        request: &Arc<Request<A::Operation>>,
+        out: &mut Out<A::Operation>,
+    ) {
         if view != self.vr.view() || !self.vr.is_leader() {
             if view < self.vr.view() {
                 out.send(from, Message::NewView { view: self.vr.view() });
@@ -103,12 +111,12 @@ impl<F: Faults> Server<F> {
         self.admit(request, out);
     }
 
-    fn refusal(&self, request: &Request) -> Message {
+    fn refusal(&self, request: &Request<A::Operation>) -> Message<A::Operation> {
         Message::Refused { txn: request.txn, attempt: request.attempt, view: self.vr.view() }
     }
 
     /// Prepares or executes a request, or lets it wait, or refuses it.
-    fn admit(&mut self, request: &Arc<Request>, out: &mut Out) {
+    fn admit(&mut self, request: &Arc<Request<A::Operation>>, out: &mut Out<A::Operation>) {
         let accesses = request.operation.accesses_at(self.id.shard, self.placement).collect();
         let is_single = request.operation.participants(self.placement).len() == 1;
         match self.locks.admit(request, &accesses, is_single) {
@@ -119,13 +127,13 @@ impl<F: Faults> Server<F> {
         }
     }
 
-    fn refuse(&mut self, request: &Request, out: &mut Out) {
+    fn refuse(&mut self, request: &Request<A::Operation>, out: &mut Out<A::Operation>) {
         self.refused.insert(request.txn, request.attempt);
         out.send(Party::Client(request.txn.coordinator), self.refusal(request));
     }
 
     /// Appends an entry, executes it, and does what a leader does with it.
-    fn propose(&mut self, entry: Entry, out: &mut Out) {
+    fn propose(&mut self, entry: Entry<A::Operation>, out: &mut Out<A::Operation>) {
         let index = self.vr.propose(entry.clone());
         self.state.execute(&entry);
         assert_eq!(self.state.executed(), index, "a leader has executed its log");
@@ -152,7 +160,12 @@ impl<F: Faults> Server<F> {
         }
     }
 
-    fn on_prepared(&mut self, index: Index, request: &Arc<Request>, out: &mut Out) {
+    fn on_prepared(
+        &mut self,
+        index: Index,
+        request: &Arc<Request<A::Operation>>,
+        out: &mut Out<A::Operation>,
+    ) {
         let (txn, attempt) = (request.txn, request.attempt);
         self.refused.remove(&txn);
         if !self.faults.releases_at_prepare() {
@@ -164,22 +177,28 @@ impl<F: Faults> Server<F> {
         }
     }
 
-    fn lock(&mut self, request: &Arc<Request>, out: &mut Out) {
+    fn lock(&mut self, request: &Arc<Request<A::Operation>>, out: &mut Out<A::Operation>) {
         let accesses = request.operation.accesses_at(self.id.shard, self.placement).collect();
         for younger in self.locks.hold(request, accesses) {
             self.refuse(&younger, out);
         }
     }
 
-    fn finish(&mut self, txn: TxnId, attempt: u32, commit: Option<Reads>, out: &mut Out) {
+    fn finish(&mut self, txn: TxnId, attempt: u32, commit: Option<Reads>, out: &mut Out<A::Operation>) {
         self.propose(Entry::Finished { txn, attempt, commit }, out);
     }
 
-    fn tell(&mut self, index: Index, to: Party, message: Message, out: &mut Out) {
+    fn tell(&mut self, index: Index, to: Party, message: Message<A::Operation>, out: &mut Out<A::Operation>) {
         self.leader.tell(&self.vr, index, to, message, out);
     }
 
-    fn on_decision(&mut self, from: Party, (age, attempt): (Age, u32), commit: Option<Reads>, out: &mut Out) {
+    fn on_decision(
+        &mut self,
+        from: Party,
+        (age, attempt): (Age, u32),
+        commit: Option<Reads>,
+        out: &mut Out<A::Operation>,
+    ) {
         if !self.vr.is_leader() {
             return;
         }
@@ -203,7 +222,7 @@ impl<F: Faults> Server<F> {
     }
 
     /// Another participant is prepared and wants to know what becomes of the attempt.
-    fn on_query(&mut self, from: Party, request: &Arc<Request>, out: &mut Out) {
+    fn on_query(&mut self, from: Party, request: &Arc<Request<A::Operation>>, out: &mut Out<A::Operation>) {
         if !self.vr.is_leader() || self.state.is_over(request.txn) {
             return;
         }
@@ -234,7 +253,13 @@ impl<F: Faults> Server<F> {
         self.tell(index, from, Message::Vote { txn, attempt, vote }, out);
     }
 
-    fn on_vote(&mut self, from: ReplicaId, (txn, attempt): (TxnId, u32), vote: Vote, out: &mut Out) {
+    fn on_vote(
+        &mut self,
+        from: ReplicaId,
+        (txn, attempt): (TxnId, u32),
+        vote: Vote,
+        out: &mut Out<A::Operation>,
+    ) {
         let Some(TxnState { attempt: prepared, phase: Phase::Prepared { request, reads, .. }, .. }) =
             self.state.txn(txn)
         else {
@@ -259,7 +284,7 @@ impl<F: Faults> Server<F> {
     }
 
     /// Asks the other participants about prepared transactions whose clients are silent.
-    fn ask_about_silent(&mut self, now_ms: u64, out: &mut Out) {
+    fn ask_about_silent(&mut self, now_ms: u64, out: &mut Out<A::Operation>) {
         let silent_ms = SILENT_INTERVALS * self.cluster.timeouts.resend_ms;
         let prepared: Vec<_> = self.state.prepared().cloned().collect();
         for request in prepared {
@@ -279,7 +304,7 @@ impl<F: Faults> Server<F> {
     }
 
     /// Executes what may be executed, and sends what has waited for it.
-    fn settle(&mut self, now_ms: u64, out: &mut Out) {
+    fn settle(&mut self, now_ms: u64, out: &mut Out<A::Operation>) {
         if let Some(to) = self.vr.take_replaced() {
             self.state.roll_back(to);
         }
@@ -299,7 +324,7 @@ impl<F: Faults> Server<F> {
     }
 
     /// Forgets what it knew as a leader. A new leader holds the locks of all prepared transactions.
-    fn begin_view(&mut self, out: &mut Out) {
+    fn begin_view(&mut self, out: &mut Out<A::Operation>) {
         self.locks.clear();
         self.refused.clear();
         self.votes.clear();
@@ -310,11 +335,18 @@ impl<F: Faults> Server<F> {
     }
 }
 
-impl<F: Faults> machine::Server for Server<F> {
-    type Message = Message;
-    type Record = Record;
+impl<F: Faults, A: Application> machine::Server for Server<F, A> {
+    type Message = Message<A::Operation>;
+    type Record = Record<A::Operation>;
+    type Values = A::Snapshot;
 
-    fn step(&mut self, now_ms: u64, from: Party, message: Message, out: &mut Out) {
+    fn step(
+        &mut self,
+        now_ms: u64,
+        from: Party,
+        message: Message<A::Operation>,
+        out: &mut Out<A::Operation>,
+    ) {
         if self.vr.is_leader() && self.leader.view().is_none() {
             self.settle(now_ms, out);
         }
@@ -335,7 +367,7 @@ impl<F: Faults> machine::Server for Server<F> {
         self.settle(now_ms, out);
     }
 
-    fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
+    fn on_timer(&mut self, now_ms: u64, out: &mut Out<A::Operation>) {
         self.vr.on_timer(now_ms, out);
         if self.vr.is_leader() && self.leader.view() == Some(self.vr.view()) {
             self.ask_about_silent(now_ms, out);
@@ -343,7 +375,7 @@ impl<F: Faults> machine::Server for Server<F> {
         self.settle(now_ms, out);
     }
 
-    fn take_records(&mut self) -> Vec<Record> {
+    fn take_records(&mut self) -> Vec<Record<A::Operation>> {
         self.vr.take_records()
     }
 
@@ -355,7 +387,7 @@ impl<F: Faults> machine::Server for Server<F> {
         self.vr.at_rest(self.state.executed()).filter(|_| self.state.prepared().count() == 0)
     }
 
-    fn values(&self) -> BTreeMap<Key, Value> {
-        self.state.registers.values()
+    fn values(&self) -> Option<A::Snapshot> {
+        Some(self.state.application.snapshot())
     }
 }

@@ -2,31 +2,32 @@
 
 use std::sync::Arc;
 
-use weir_core::ids::{CoordinatorId, ShardId, TxnId};
+use weir_core::ids::{CoordinatorId, TxnId};
 use weir_ordered::packet::Index;
 
+use super::super::application::{Application, OneShot};
 use super::super::journal::Journal;
-use super::super::operation::{Answer, Placement, Reads, Registers};
+use super::super::operation::{Placement, Reads};
 use super::{Entry, Request};
 
 /// A transaction at this shard.
 #[derive(Clone, Debug)]
-pub struct TxnState {
+pub struct TxnState<O: OneShot> {
     pub attempt: u32,
-    pub phase: Phase,
+    pub phase: Phase<O>,
     /// Index of the entry that has made it so.
     pub index: Index,
 }
 
 #[derive(Clone, Debug)]
-pub enum Phase {
+pub enum Phase<O: OneShot> {
     Prepared {
-        request: Arc<Request>,
-        answer: Answer,
+        request: Arc<Request<O>>,
+        answer: O::Answer,
         reads: Reads,
     },
     Committed {
-        answer: Answer,
+        answer: O::Answer,
         reads: Reads,
     },
     /// The attempt is aborted, or will never be prepared.
@@ -35,26 +36,26 @@ pub enum Phase {
 
 /// The state after the execution of a prefix of the log.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct State<A: Application> {
     placement: Placement,
-    pub registers: Registers,
-    txns: Journal<TxnId, TxnState>,
+    pub application: A,
+    txns: Journal<TxnId, TxnState<A::Operation>>,
     /// Transactions of a client below its floor are over, and forgotten.
     floors: Journal<CoordinatorId, u64>,
     executed: Index,
 }
 
-impl State {
-    pub fn new(shard: ShardId, placement: Placement) -> State {
-        let registers = Registers::new(shard, placement);
-        State { placement, registers, txns: Journal::default(), floors: Journal::default(), executed: 0 }
+impl<A: Application> State<A> {
+    pub fn new(application: A) -> State<A> {
+        let (_, placement) = application.place();
+        State { placement, application, txns: Journal::default(), floors: Journal::default(), executed: 0 }
     }
 
     pub fn executed(&self) -> Index {
         self.executed
     }
 
-    pub fn txn(&self, txn: TxnId) -> Option<&TxnState> {
+    pub fn txn(&self, txn: TxnId) -> Option<&TxnState<A::Operation>> {
         self.txns.get(&txn)
     }
 
@@ -64,7 +65,7 @@ impl State {
     }
 
     /// Requests that are prepared.
-    pub fn prepared(&self) -> impl Iterator<Item = &Arc<Request>> {
+    pub fn prepared(&self) -> impl Iterator<Item = &Arc<Request<A::Operation>>> {
         self.txns.iter().filter_map(|(_, state)| match &state.phase {
             Phase::Prepared { request, .. } => Some(request),
             _ => None,
@@ -72,28 +73,23 @@ impl State {
     }
 
     /// Executes the next entry.
-    pub fn execute(&mut self, entry: &Entry) {
+    pub fn execute(&mut self, entry: &Entry<A::Operation>) {
         self.executed += 1;
         match entry {
             Entry::Executed(request) => {
                 self.note_floor(request);
-                let part = self.registers.part(&request.operation, &[]);
-                self.registers.write(self.executed, &part.writes);
-                self.set(
-                    request.txn,
-                    request.attempt,
-                    Phase::Committed { answer: part.answer, reads: Vec::new() },
-                );
+                let answer = self.application.execute(self.executed, &request.operation, &[]);
+                self.set(request.txn, request.attempt, Phase::Committed { answer, reads: Vec::new() });
             }
             Entry::Prepared(request) => {
                 self.note_floor(request);
                 let is_independent = request.operation.is_independent(self.placement);
                 let answer = if is_independent {
-                    self.registers.part(&request.operation, &[]).answer
+                    self.application.answer(&request.operation, &[])
                 } else {
-                    Vec::new()
+                    A::Operation::answer_of_reads(Reads::new())
                 };
-                let reads = self.registers.export(&request.operation);
+                let reads = self.application.export(&request.operation);
                 let phase = Phase::Prepared { request: request.clone(), answer, reads };
                 self.set(request.txn, request.attempt, phase);
             }
@@ -117,20 +113,19 @@ impl State {
         let phase = match commit {
             None => Phase::Refused,
             Some(all_reads) => {
-                let part = self.registers.part(&request.operation, all_reads);
-                let reads = reads.clone();
-                self.registers.write(self.executed, &part.writes);
-                Phase::Committed { answer: part.answer, reads }
+                let (request, reads) = (request.clone(), reads.clone());
+                let answer = self.application.execute(self.executed, &request.operation, all_reads);
+                Phase::Committed { answer, reads }
             }
         };
         self.set(txn, attempt, phase);
     }
 
-    fn set(&mut self, txn: TxnId, attempt: u32, phase: Phase) {
+    fn set(&mut self, txn: TxnId, attempt: u32, phase: Phase<A::Operation>) {
         self.txns.insert(self.executed, txn, TxnState { attempt, phase, index: self.executed });
     }
 
-    fn note_floor(&mut self, request: &Request) {
+    fn note_floor(&mut self, request: &Request<A::Operation>) {
         let client = request.txn.coordinator;
         if self.floors.get(&client).is_some_and(|floor| request.floor <= *floor) {
             return;
@@ -138,7 +133,7 @@ impl State {
         self.floors.insert(self.executed, client, request.floor);
         let from = TxnId { coordinator: client, sequence: 0 };
         let over: Vec<_> = self.txns.range(from..TxnId { sequence: request.floor, ..from }).collect();
-        let is_over = |state: &TxnState| !matches!(state.phase, Phase::Prepared { .. });
+        let is_over = |state: &TxnState<A::Operation>| !matches!(state.phase, Phase::Prepared { .. });
         let over: Vec<_> =
             over.into_iter().filter(|(_, state)| is_over(state)).map(|(txn, _)| *txn).collect();
         over.iter().for_each(|txn| self.txns.remove(self.executed, txn));
@@ -147,7 +142,7 @@ impl State {
     /// Undoes the execution of all entries behind that index.
     pub fn roll_back(&mut self, to: Index) {
         if to < self.executed {
-            self.registers.roll_back(to);
+            self.application.roll_back(to);
             self.txns.roll_back(to);
             self.floors.roll_back(to);
             self.executed = to;
@@ -157,7 +152,7 @@ impl State {
     /// Entries up to that index will never be undone.
     pub fn forget(&mut self, up_to: Index) {
         let up_to = up_to.min(self.executed);
-        self.registers.forget(up_to);
+        self.application.forget(up_to);
         self.txns.forget(up_to);
         self.floors.forget(up_to);
     }

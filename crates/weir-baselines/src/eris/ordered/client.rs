@@ -8,22 +8,23 @@ use weir_ordered::cluster::Cluster;
 use weir_ordered::faults::NoFaults;
 use weir_ordered::message::Party;
 
+use super::super::application::{AnswerOf, Application, OneShot};
 use super::super::machine::{self, Completed, Effects};
-use super::super::operation::{Answer, Operation, Placement};
+use super::super::operation::{Placement, Reads, Registers};
 use super::work::Work;
 use super::{Message, with_effects};
 
 /// A client.
-pub struct Client {
-    client: client::Client<Work, Answer>,
+pub struct Client<A: Application = Registers> {
+    client: client::Client<Work<A::Operation>, AnswerOf<A>>,
     placement: Placement,
     /// General transactions, by the sequence of the part that is under way.
-    generals: BTreeMap<u64, General>,
+    generals: BTreeMap<u64, General<A::Operation>>,
 }
 
 /// A general transaction.
-struct General {
-    operation: Operation,
+struct General<O> {
+    operation: O,
     /// The id under which it was begun first.
     begun: TxnId,
     /// The preliminary part, once that has all its answers.
@@ -31,8 +32,8 @@ struct General {
     aborts: u32,
 }
 
-impl Client {
-    pub(super) fn new(id: CoordinatorId, cluster: Cluster) -> Client {
+impl<A: Application> Client<A> {
+    pub(super) fn new(id: CoordinatorId, cluster: Cluster) -> Self {
         let placement = Placement { shards: cluster.shards };
         Client { client: client::Client::new(id, cluster, NoFaults), placement, generals: BTreeMap::new() }
     }
@@ -41,9 +42,9 @@ impl Client {
     fn begin_general(
         &mut self,
         now_ms: u64,
-        operation: Operation,
+        operation: A::Operation,
         before: Option<(TxnId, u32)>,
-        effects: &mut Effects<Message>,
+        effects: &mut Effects<Message<A>>,
     ) -> TxnId {
         let participants = operation.participants(self.placement).into();
         let work = Work::Read(operation.clone());
@@ -57,10 +58,10 @@ impl Client {
     fn on_part(
         &mut self,
         now_ms: u64,
-        general: General,
-        completed: client::Completed<Answer>,
-        effects: &mut Effects<Message>,
-    ) -> Option<Completed> {
+        general: General<A::Operation>,
+        completed: client::Completed<AnswerOf<A>>,
+        effects: &mut Effects<Message<A>>,
+    ) -> Option<Completed<A::Operation>> {
         let client::Completed { txn, answers, is_aborted } = completed;
         let General { operation, begun, preliminary, aborts } = general;
         if is_aborted {
@@ -70,21 +71,22 @@ impl Client {
         if let Some(preliminary) = preliminary {
             return Some(Completed { txn: preliminary, begun, answers, aborts });
         }
-        let work = Work::Write(operation.clone(), reads(answers));
+        let work = Work::Write(operation.clone(), reads::<A::Operation>(answers));
         let last = with_effects(effects, |out| self.client.conclude(now_ms, txn, (true, work), out))?;
         self.generals.insert(last.sequence, General { operation, begun, preliminary: Some(txn), aborts });
         None
     }
 }
 
-fn reads(answers: BTreeMap<ShardId, Answer>) -> Answer {
-    answers.into_values().flatten().collect()
+fn reads<O: OneShot>(answers: BTreeMap<ShardId, O::Answer>) -> Reads {
+    answers.into_values().flat_map(O::reads_of_answer).collect()
 }
 
-impl machine::Client for Client {
-    type Message = Message;
+impl<A: Application> machine::Client for Client<A> {
+    type Message = Message<A>;
+    type Operation = A::Operation;
 
-    fn begin(&mut self, now_ms: u64, operation: Operation, effects: &mut Effects<Message>) -> TxnId {
+    fn begin(&mut self, now_ms: u64, operation: A::Operation, effects: &mut Effects<Message<A>>) -> TxnId {
         if !operation.is_independent(self.placement) {
             return self.begin_general(now_ms, operation, None, effects);
         }
@@ -97,9 +99,9 @@ impl machine::Client for Client {
         &mut self,
         now_ms: u64,
         from: Party,
-        message: Message,
-        effects: &mut Effects<Message>,
-    ) -> Option<Completed> {
+        message: Message<A>,
+        effects: &mut Effects<Message<A>>,
+    ) -> Option<Completed<A::Operation>> {
         let completed = self.client.step(from, message)?;
         if let Some(general) = self.generals.remove(&completed.txn.sequence) {
             return self.on_part(now_ms, general, completed, effects);
@@ -108,7 +110,7 @@ impl machine::Client for Client {
         Some(Completed { txn, begun: txn, answers, aborts: 0 })
     }
 
-    fn on_timer(&mut self, now_ms: u64, effects: &mut Effects<Message>) {
+    fn on_timer(&mut self, now_ms: u64, effects: &mut Effects<Message<A>>) {
         with_effects(effects, |out| self.client.on_timer(now_ms, out));
     }
 

@@ -4,7 +4,6 @@
 mod client;
 mod work;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -18,26 +17,29 @@ use weir_ordered::replica::log::Entry;
 use weir_ordered::replica::{RecordOf, Replica, Status};
 use weir_ordered::sequencer::Sequencer;
 
+use super::application::{AnswerOf, Application, OneShot, Origin};
 use super::machine::{self, Effects};
-use super::operation::{Answer, Key, Placement, Registers, Value};
+use super::operation::{Empty, Placement, Registers};
 pub use client::Client;
-pub use work::Work;
+pub use work::{Executor, Work};
 
 /// Ordered transactions: swaps over two shards are general ones, everything else is independent.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Ordered {
+pub struct Ordered<O = Empty> {
     /// One sequence for all shards.
     pub is_global: bool,
+    pub origin: O,
 }
 
-type Snapshot = BTreeMap<Key, Value>;
-pub type Message = OrderedMessage<Work, Answer, Snapshot>;
-type Out = OrderedEffects<Work, Answer, Snapshot>;
+type WorkOf<A> = Work<<A as Application>::Operation>;
+pub type Message<A = Registers> = OrderedMessage<WorkOf<A>, AnswerOf<A>, <A as Application>::Snapshot>;
+type Out<A> = OrderedEffects<WorkOf<A>, AnswerOf<A>, <A as Application>::Snapshot>;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Record {
-    Replica(RecordOf<Registers>),
-    Coordinator(Box<failure_coordinator::Record<Work>>),
+#[serde(bound = "")]
+pub enum Record<A: Application = Registers> {
+    Replica(RecordOf<Executor<A>>),
+    Coordinator(Box<failure_coordinator::Record<WorkOf<A>>>),
 }
 
 /// The only sequencer: in this frame none dies.
@@ -45,14 +47,14 @@ const SEQUENCER: SequencerId = 1;
 
 /// A party that is no client.
 #[derive(Debug)]
-pub enum Server {
-    Replica { replica: Box<Replica<Registers>>, placement: Placement, is_global: bool },
+pub enum Server<A: Application = Registers> {
+    Replica { replica: Box<Replica<Executor<A>>>, placement: Placement, is_global: bool },
     Sequencer { sequencer: Sequencer, all: Option<Shards> },
-    Coordinator(Box<FailureCoordinator<Work>>),
+    Coordinator(Box<FailureCoordinator<WorkOf<A>>>),
 }
 
-impl Server {
-    fn run(&mut self, now_ms: u64, input: Option<(Party, Message)>, effects: &mut Effects<Message>) {
+impl<A: Application> Server<A> {
+    fn run(&mut self, now_ms: u64, input: Option<(Party, Message<A>)>, effects: &mut Effects<Message<A>>) {
         let before = effects.messages.len();
         with_effects(effects, |out| self.run_machine(now_ms, input, out));
         if matches!(self, Server::Replica { is_global: true, .. }) {
@@ -61,7 +63,7 @@ impl Server {
         }
     }
 
-    fn run_machine(&mut self, now_ms: u64, input: Option<(Party, Message)>, out: &mut Out) {
+    fn run_machine(&mut self, now_ms: u64, input: Option<(Party, Message<A>)>, out: &mut Out<A>) {
         match (self, input) {
             (Server::Replica { replica, .. }, Some((from, message))) => {
                 replica.step(now_ms, from, message, out);
@@ -79,7 +81,7 @@ impl Server {
     }
 
     /// Whether a reply is of a participant: others have the packet in their logs only.
-    fn is_own(&self, message: &Message) -> bool {
+    fn is_own(&self, message: &Message<A>) -> bool {
         let (Server::Replica { replica, placement, .. }, OrderedMessage::Reply(reply)) = (self, message)
         else {
             return true;
@@ -92,15 +94,18 @@ impl Server {
 }
 
 /// Runs a machine of weir-ordered, whose messages are added to the effects.
-fn with_effects<T>(effects: &mut Effects<Message>, run: impl FnOnce(&mut Out) -> T) -> T {
-    let mut out = Out { messages: std::mem::take(&mut effects.messages) };
+fn with_effects<O, R, S, T>(
+    effects: &mut Effects<OrderedMessage<O, R, S>>,
+    run: impl FnOnce(&mut OrderedEffects<O, R, S>) -> T,
+) -> T {
+    let mut out = OrderedEffects { messages: std::mem::take(&mut effects.messages) };
     let result = run(&mut out);
     effects.messages = out.messages;
     result
 }
 
 /// A transaction for one sequence of all shards is stamped for all of them.
-fn to_all(message: Message, all: Option<&Shards>) -> Message {
+fn to_all<O: Clone, R, S>(message: OrderedMessage<O, R, S>, all: Option<&Shards>) -> OrderedMessage<O, R, S> {
     match (message, all) {
         (OrderedMessage::Submit(transaction), Some(all)) => {
             let transaction = Transaction { destinations: all.clone(), ..Transaction::clone(&transaction) };
@@ -110,19 +115,20 @@ fn to_all(message: Message, all: Option<&Shards>) -> Message {
     }
 }
 
-impl machine::Server for Server {
-    type Message = Message;
-    type Record = Record;
+impl<A: Application> machine::Server for Server<A> {
+    type Message = Message<A>;
+    type Record = Record<A>;
+    type Values = A::Snapshot;
 
-    fn step(&mut self, now_ms: u64, from: Party, message: Message, out: &mut Effects<Message>) {
+    fn step(&mut self, now_ms: u64, from: Party, message: Message<A>, out: &mut Effects<Message<A>>) {
         self.run(now_ms, Some((from, message)), out);
     }
 
-    fn on_timer(&mut self, now_ms: u64, out: &mut Effects<Message>) {
+    fn on_timer(&mut self, now_ms: u64, out: &mut Effects<Message<A>>) {
         self.run(now_ms, None, out);
     }
 
-    fn take_records(&mut self) -> Vec<Record> {
+    fn take_records(&mut self) -> Vec<Record<A>> {
         match self {
             Server::Replica { replica, .. } => {
                 replica.take_records().into_iter().map(Record::Replica).collect()
@@ -146,36 +152,43 @@ impl machine::Server for Server {
         (is_at_rest && replica.locked() == (0, 0)).then_some(end)
     }
 
-    fn values(&self) -> Snapshot {
+    fn values(&self) -> Option<A::Snapshot> {
         match self {
-            Server::Replica { replica, .. } => replica.application().values(),
-            _ => Snapshot::new(),
+            Server::Replica { replica, .. } => Some(replica.application().0.snapshot()),
+            _ => None,
         }
     }
 }
 
 /// The records of a replica among those of a disk.
-pub fn records_of_replica(records: &[Record]) -> Vec<RecordOf<Registers>> {
+pub fn records_of_replica<A: Application>(records: &[Record<A>]) -> Vec<RecordOf<Executor<A>>> {
     let of_replica = records.iter().filter_map(|record| match record {
-        Record::Replica(record) => Some(RecordOf::<Registers>::clone(record)),
+        Record::Replica(record) => Some(RecordOf::<Executor<A>>::clone(record)),
         Record::Coordinator(_) => None,
     });
     of_replica.collect()
 }
 
-impl machine::Protocol for Ordered {
-    type Server = Server;
-    type Client = Client;
+impl<O: Origin> machine::Protocol for Ordered<O> {
+    type Server = Server<O::Application>;
+    type Client = Client<O::Application>;
 
     fn name(self) -> &'static str {
         if self.is_global { "ordered-global" } else { "ordered" }
     }
 
-    fn server(self, now_ms: u64, id: ReplicaId, cluster: Cluster, start: u64, records: &[Record]) -> Server {
+    fn server(
+        self,
+        now_ms: u64,
+        id: ReplicaId,
+        cluster: Cluster,
+        start: u64,
+        records: &[Record<O::Application>],
+    ) -> Self::Server {
         let placement = Placement { shards: cluster.shards };
         let records = records_of_replica(records);
-        let registers = Registers::new(id.shard, placement);
-        let replica = Replica::new(now_ms, id, cluster, NoFaults, registers, (start, &records));
+        let application = Executor(self.origin.shard(id.shard, placement));
+        let replica = Replica::new(now_ms, id, cluster, NoFaults, application, (start, &records));
         Server::Replica { replica: Box::new(replica), placement, is_global: self.is_global }
     }
 
@@ -183,7 +196,13 @@ impl machine::Protocol for Ordered {
         vec![Party::Sequencer(SEQUENCER), Party::FailureCoordinator]
     }
 
-    fn service(self, now_ms: u64, party: Party, cluster: Cluster, records: &[Record]) -> Option<Server> {
+    fn service(
+        self,
+        now_ms: u64,
+        party: Party,
+        cluster: Cluster,
+        records: &[Record<O::Application>],
+    ) -> Option<Self::Server> {
         match party {
             Party::Sequencer(id) => {
                 let all = self.is_global.then(|| (0..cluster.shards).collect());
@@ -203,7 +222,7 @@ impl machine::Protocol for Ordered {
         }
     }
 
-    fn client(self, id: CoordinatorId, cluster: Cluster) -> Client {
+    fn client(self, id: CoordinatorId, cluster: Cluster) -> Self::Client {
         Client::new(id, cluster)
     }
 }

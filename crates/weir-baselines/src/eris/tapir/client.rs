@@ -8,19 +8,20 @@ use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::message::Party;
 use weir_ordered::packet::View;
 
+use super::super::application::OneShot;
 use super::super::faults::Faults;
 use super::super::machine::{self, Completed, Effects};
-use super::super::operation::{Action, Key, Operation, Placement, Value};
+use super::super::operation::{Key, Operation, Placement, Value};
 use super::super::retry::{Resend, pause_ms};
 use super::tally::{Quorums, Tally};
-use super::{AttemptId, COUNTER_BITS, Message, Request, Timestamp, Verdict, Vote};
+use super::{AttemptId, COUNTER_BITS, Message, Request, Timestamp, Verdict, Versioned, Vote};
 
 /// The client waits for a fast quorum this part of an interval between repetitions, and then takes the slow path.
 const FAST_PARTS: u64 = 5;
 
 /// A client.
 #[derive(Clone, Debug)]
-pub struct Client<F> {
+pub struct Client<F, O: OneShot = Operation> {
     id: CoordinatorId,
     cluster: Cluster,
     placement: Placement,
@@ -28,24 +29,26 @@ pub struct Client<F> {
     next_sequence: u64,
     /// The last clock that it has proposed.
     clock: u64,
-    in_flight: BTreeMap<u64, InFlight<F>>,
+    in_flight: BTreeMap<u64, InFlight<F, O>>,
     /// Committed transactions that some replicas have not acknowledged.
-    finishing: BTreeMap<u64, Finishing>,
+    finishing: BTreeMap<u64, Finishing<O>>,
     /// Shards that have entries of transactions below the floor, which was not told to them yet.
     floor_untold: BTreeMap<ShardId, u64>,
     floor_sent_ms: u64,
 }
 
 #[derive(Clone, Debug)]
-struct InFlight<F> {
-    operation: Operation,
+struct InFlight<F, O: OneShot> {
+    operation: O,
     attempt: u32,
-    phase: Phase<F>,
+    /// What replicas have answered that execute the operation themselves, with the versions that were read.
+    answers: BTreeMap<ShardId, O::Answer>,
+    phase: Phase<F, O>,
     resend: Resend,
 }
 
 #[derive(Clone, Debug)]
-enum Phase<F> {
+enum Phase<F, O: OneShot> {
     /// The next attempt begins when the transaction is due.
     Pausing,
     Reading {
@@ -54,37 +57,34 @@ enum Phase<F> {
         rounds: u64,
     },
     Preparing {
-        request: Arc<Request>,
+        request: Arc<Request<O>>,
         sent_ms: u64,
         tallies: BTreeMap<ShardId, Tally<F>>,
         /// Shards that are asked to accept a verdict, with the view.
         proposed: BTreeMap<ShardId, (View, Verdict)>,
     },
     /// Committed, and answered once the clock has reached the timestamp.
-    Waiting { request: Arc<Request> },
+    Waiting { request: Arc<Request<O>> },
 }
 
 #[derive(Clone, Debug)]
-struct Finishing {
-    request: Arc<Request>,
+struct Finishing<O: OneShot> {
+    request: Arc<Request<O>>,
     unaware: BTreeSet<ReplicaId>,
     resend: Resend,
 }
 
-type Out = Effects<Message>;
+type Out<O> = Effects<Message<O>>;
 
-/// Keys that an operation reads.
-fn keys_read(operation: &Operation) -> Vec<Key> {
-    let of_action = |action: &Action| match *action {
-        Action::Read(key) | Action::Modify(key, _) => [Some(key), None],
-        Action::Write(..) => [None, None],
-        Action::Swap(a, b) => [Some(a), Some(b)],
-    };
-    operation.actions().iter().flat_map(of_action).flatten().collect()
+/// Keys that an operation reads, by their shards; none that reads nothing.
+fn keys_read<O: OneShot>(operation: &O, placement: Placement) -> BTreeMap<ShardId, Vec<Key>> {
+    let participants = operation.participants(placement).into_iter();
+    let keys = participants.map(|shard| (shard, operation.keys_read_at(shard, placement)));
+    keys.filter(|(_, keys)| !keys.is_empty()).collect()
 }
 
-impl<F: Faults> Client<F> {
-    pub fn new(id: CoordinatorId, cluster: Cluster, faults: F) -> Client<F> {
+impl<F: Faults, O: OneShot> Client<F, O> {
+    pub fn new(id: CoordinatorId, cluster: Cluster, faults: F) -> Self {
         Client {
             id,
             cluster,
@@ -109,18 +109,19 @@ impl<F: Faults> Client<F> {
         first(self.in_flight.keys().next()).min(first(self.finishing.keys().next()))
     }
 
-    fn replicas_of(&self, operation: &Operation) -> Vec<ReplicaId> {
+    fn replicas_of(&self, operation: &O) -> Vec<ReplicaId> {
         let participants = operation.participants(self.placement).into_iter();
         participants.flat_map(|shard| self.cluster.group(shard)).collect()
     }
 
     /// Begins an attempt: reads, if there is anything to be read.
-    fn begin_attempt(&mut self, now_ms: u64, sequence: u64, out: &mut Out) {
+    fn begin_attempt(&mut self, now_ms: u64, sequence: u64, out: &mut Out<O>) {
         let resend_ms = self.cluster.timeouts.resend_ms;
         let Some(in_flight) = self.in_flight.get_mut(&sequence) else { return };
         in_flight.resend = Resend::sent(now_ms, resend_ms);
         in_flight.phase = Phase::Reading { values: BTreeMap::new(), rounds: 0 };
-        if keys_read(&in_flight.operation).is_empty() {
+        in_flight.answers.clear();
+        if keys_read(&in_flight.operation, self.placement).is_empty() {
             self.prepare(now_ms, sequence, Vec::new(), None, out);
         } else {
             self.send_reads(sequence, out);
@@ -129,30 +130,30 @@ impl<F: Faults> Client<F> {
 
     /// Asks one replica of each shard for what is missing, and another one the next time: one that is behind has old values until it hears of
     /// the new ones.
-    fn send_reads(&mut self, sequence: u64, out: &mut Out) {
+    fn send_reads(&mut self, sequence: u64, out: &mut Out<O>) {
         let id = self.id;
         let Some(in_flight) = self.in_flight.get_mut(&sequence) else { return };
         let Phase::Reading { values, rounds } = &mut in_flight.phase else { return };
         let number =
             (id + sequence + u64::from(in_flight.attempt) + *rounds) % u64::from(self.cluster.replicas);
         *rounds += 1;
-        let mut missing: BTreeMap<ShardId, Vec<Key>> = BTreeMap::new();
-        for key in keys_read(&in_flight.operation).into_iter().filter(|key| !values.contains_key(key)) {
-            missing.entry(self.placement.shard_of(key)).or_default().push(key);
-        }
+        let mut missing = keys_read(&in_flight.operation, self.placement);
+        missing.values_mut().for_each(|keys| keys.retain(|key| !values.contains_key(key)));
         let attempt = in_flight.attempt;
-        for (shard, keys) in missing {
+        let operation = O::IS_REPLAYED.then(|| in_flight.operation.clone());
+        for (shard, keys) in missing.into_iter().filter(|(_, keys)| !keys.is_empty()) {
             let replica = ReplicaId { shard, number: number as u16 };
-            out.send(Party::Replica(replica), Message::Read { id: self.attempt_id(sequence, attempt), keys });
+            let id = self.attempt_id(sequence, attempt);
+            out.send(Party::Replica(replica), Message::Read { id, keys, operation: operation.clone() });
         }
     }
 
     fn on_read_reply(
         &mut self,
         now_ms: u64,
-        id: AttemptId,
-        read: Vec<(Key, Value, Timestamp)>,
-        out: &mut Out,
+        (shard, id): (ShardId, AttemptId),
+        (read, answer): (Versioned, Option<O::Answer>),
+        out: &mut Out<O>,
     ) {
         let sequence = id.txn.sequence;
         let Some(in_flight) = self.in_flight.get_mut(&sequence).filter(|each| each.attempt == id.attempt)
@@ -160,10 +161,13 @@ impl<F: Faults> Client<F> {
             return;
         };
         let Phase::Reading { values, .. } = &mut in_flight.phase else { return };
-        for (key, value, version) in read {
-            values.entry(key).or_insert((value, version));
+        if read.iter().any(|(key, ..)| values.contains_key(key)) {
+            return;
         }
-        if keys_read(&in_flight.operation).iter().all(|key| values.contains_key(key)) {
+        values.extend(read.into_iter().map(|(key, value, version)| (key, (value, version))));
+        in_flight.answers.extend(answer.map(|answer| (shard, answer)));
+        let all = keys_read(&in_flight.operation, self.placement);
+        if all.values().flatten().all(|key| values.contains_key(key)) {
             let reads = values.iter().map(|(key, (value, version))| (*key, *value, *version)).collect();
             self.prepare(now_ms, sequence, reads, None, out);
         }
@@ -174,9 +178,9 @@ impl<F: Faults> Client<F> {
         &mut self,
         now_ms: u64,
         sequence: u64,
-        reads: Vec<(Key, Value, Timestamp)>,
+        reads: Versioned,
         above: Option<Timestamp>,
-        out: &mut Out,
+        out: &mut Out<O>,
     ) {
         let versions = reads.iter().map(|(.., version)| *version).chain(above);
         let highest = versions.map(|version| version.clock).max().unwrap_or(0).max(self.clock);
@@ -208,8 +212,8 @@ impl<F: Faults> Client<F> {
         from: ReplicaId,
         id: AttemptId,
         vote: Vote,
-        out: &mut Out,
-    ) -> Option<Completed> {
+        out: &mut Out<O>,
+    ) -> Option<Completed<O>> {
         let sequence = id.txn.sequence;
         let in_flight = self.in_flight.get_mut(&sequence).filter(|each| each.attempt == id.attempt)?;
         let Phase::Preparing { tallies, .. } = &mut in_flight.phase else { return None };
@@ -218,7 +222,13 @@ impl<F: Faults> Client<F> {
     }
 
     /// Commits once all shards are prepared for ever, and aborts once one has refused for ever; else takes the slow path where it must.
-    fn try_decide(&mut self, now_ms: u64, sequence: u64, is_late: bool, out: &mut Out) -> Option<Completed> {
+    fn try_decide(
+        &mut self,
+        now_ms: u64,
+        sequence: u64,
+        is_late: bool,
+        out: &mut Out<O>,
+    ) -> Option<Completed<O>> {
         let in_flight = self.in_flight.get_mut(&sequence)?;
         let Phase::Preparing { request, tallies, proposed, .. } = &mut in_flight.phase else { return None };
         let decided: Vec<_> = tallies.values().map(Tally::decided).collect();
@@ -241,7 +251,7 @@ impl<F: Faults> Client<F> {
     }
 
     /// The attempt has failed. What it has read is proposed again above a higher timestamp if that is all that a shard objects to (RETRY).
-    fn abort(&mut self, now_ms: u64, request: &Arc<Request>, out: &mut Out) {
+    fn abort(&mut self, now_ms: u64, request: &Arc<Request<O>>, out: &mut Out<O>) {
         let AttemptId { txn, attempt } = request.id;
         let resend_ms = self.cluster.timeouts.resend_ms;
         let Some(in_flight) = self.in_flight.get_mut(&txn.sequence) else { return };
@@ -264,7 +274,7 @@ impl<F: Faults> Client<F> {
         }
     }
 
-    fn commit(&mut self, now_ms: u64, request: &Arc<Request>, out: &mut Out) -> Option<Completed> {
+    fn commit(&mut self, now_ms: u64, request: &Arc<Request<O>>, out: &mut Out<O>) -> Option<Completed<O>> {
         let sequence = request.id.txn.sequence;
         let replicas = self.replicas_of(&request.operation);
         for replica in &replicas {
@@ -281,16 +291,19 @@ impl<F: Faults> Client<F> {
     }
 
     /// The answer waits until no transaction that begins afterwards can have a lower timestamp, if clocks agree.
-    fn try_answer(&mut self, now_ms: u64, sequence: u64) -> Option<Completed> {
+    fn try_answer(&mut self, now_ms: u64, sequence: u64) -> Option<Completed<O>> {
         let Phase::Waiting { request } = &self.in_flight.get(&sequence)?.phase else { return None };
         if request.at.clock >> COUNTER_BITS > now_ms {
             return None;
         }
         let request = request.clone();
-        self.in_flight.remove(&sequence);
+        let mut told = self.in_flight.remove(&sequence)?.answers;
         let read = |key| request.reads.iter().find(|(of, ..)| *of == key).map_or(0, |(_, value, _)| *value);
-        let answer = |shard| (shard, request.operation.part(shard, self.placement, read).answer);
-        let answers = request.operation.participants(self.placement).into_iter().map(answer).collect();
+        let answer = |shard| {
+            let part = request.operation.part_from(shard, self.placement, &read);
+            Some((shard, part.map(|part| part.answer).or_else(|| told.remove(&shard))?))
+        };
+        let answers = request.operation.participants(self.placement).into_iter().filter_map(answer).collect();
         Some(Completed { txn: request.id.txn, begun: request.id.txn, answers, aborts: request.id.attempt })
     }
 
@@ -301,8 +314,8 @@ impl<F: Faults> Client<F> {
         from: ReplicaId,
         id: AttemptId,
         commits: bool,
-        out: &mut Out,
-    ) -> Option<Completed> {
+        out: &mut Out<O>,
+    ) -> Option<Completed<O>> {
         let sequence = id.txn.sequence;
         if commits && let Some(finishing) = self.finishing.get_mut(&sequence) {
             finishing.unaware.remove(&from);
@@ -332,7 +345,7 @@ impl<F: Faults> Client<F> {
     }
 
     /// Shards that hear nothing else of the client hear its floor.
-    fn tell_floor(&mut self, now_ms: u64, out: &mut Out) {
+    fn tell_floor(&mut self, now_ms: u64, out: &mut Out<O>) {
         if now_ms < self.floor_sent_ms + self.cluster.timeouts.resend_ms {
             return;
         }
@@ -348,7 +361,7 @@ impl<F: Faults> Client<F> {
     }
 
     /// Sends again what is not answered.
-    fn repeat(&mut self, now_ms: u64, sequence: u64, out: &mut Out) {
+    fn repeat(&mut self, now_ms: u64, sequence: u64, out: &mut Out<O>) {
         let Some(in_flight) = self.in_flight.get(&sequence) else { return };
         match &in_flight.phase {
             Phase::Pausing => self.begin_attempt(now_ms, sequence, out),
@@ -374,7 +387,7 @@ impl<F: Faults> Client<F> {
         }
     }
 
-    fn repeat_outcomes(&mut self, now_ms: u64, out: &mut Out) {
+    fn repeat_outcomes(&mut self, now_ms: u64, out: &mut Out<O>) {
         let resend_ms = self.cluster.timeouts.resend_ms;
         for finishing in self.finishing.values_mut() {
             if finishing.resend.is_due(now_ms, resend_ms) {
@@ -388,12 +401,12 @@ impl<F: Faults> Client<F> {
 }
 
 /// Asks for a view change if votes decide nothing, and no verdict may be proposed.
-fn send_query(
+fn send_query<O: OneShot>(
     cluster: Cluster,
     shard: ShardId,
-    request: &Arc<Request>,
+    request: &Arc<Request<O>>,
     unclear_in: Option<View>,
-    out: &mut Out,
+    out: &mut Out<O>,
 ) {
     if unclear_in.is_some() {
         for replica in cluster.group(shard) {
@@ -402,35 +415,45 @@ fn send_query(
     }
 }
 
-fn send_finalize(
+fn send_finalize<O: OneShot>(
     cluster: Cluster,
     shard: ShardId,
-    request: &Arc<Request>,
+    request: &Arc<Request<O>>,
     (view, verdict): (View, Verdict),
-    out: &mut Out,
+    out: &mut Out<O>,
 ) {
     for replica in cluster.group(shard) {
         out.send(Party::Replica(replica), Message::Finalize { request: request.clone(), view, verdict });
     }
 }
 
-impl<F: Faults> machine::Client for Client<F> {
-    type Message = Message;
+impl<F: Faults, O: OneShot> machine::Client for Client<F, O> {
+    type Message = Message<O>;
+    type Operation = O;
 
-    fn begin(&mut self, now_ms: u64, operation: Operation, out: &mut Out) -> TxnId {
+    fn begin(&mut self, now_ms: u64, operation: O, out: &mut Out<O>) -> TxnId {
         let txn = TxnId { coordinator: self.id, sequence: self.next_sequence };
         self.next_sequence += 1;
         let resend = Resend::sent(now_ms, self.cluster.timeouts.resend_ms);
-        let in_flight = InFlight { operation, attempt: 0, phase: Phase::Pausing, resend };
+        let in_flight =
+            InFlight { operation, attempt: 0, answers: BTreeMap::new(), phase: Phase::Pausing, resend };
         self.in_flight.insert(txn.sequence, in_flight);
         self.begin_attempt(now_ms, txn.sequence, out);
         txn
     }
 
-    fn step(&mut self, now_ms: u64, from: Party, message: Message, out: &mut Out) -> Option<Completed> {
+    fn step(
+        &mut self,
+        now_ms: u64,
+        from: Party,
+        message: Message<O>,
+        out: &mut Out<O>,
+    ) -> Option<Completed<O>> {
         let Party::Replica(from) = from else { return None };
         match message {
-            Message::ReadReply { id, values } => self.on_read_reply(now_ms, id, values, out),
+            Message::ReadReply { id, values, answer } => {
+                self.on_read_reply(now_ms, (from.shard, id), (values, answer), out);
+            }
             Message::Vote { id, vote } => return self.on_vote(now_ms, from, id, vote, out),
             Message::Decided { id, commits } => return self.on_decided(now_ms, from, id, commits, out),
             _ => {}
@@ -438,7 +461,7 @@ impl<F: Faults> machine::Client for Client<F> {
         None
     }
 
-    fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
+    fn on_timer(&mut self, now_ms: u64, out: &mut Out<O>) {
         let resend_ms = self.cluster.timeouts.resend_ms;
         let sequences: Vec<_> = self.in_flight.keys().copied().collect();
         for sequence in sequences {

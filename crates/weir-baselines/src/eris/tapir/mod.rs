@@ -6,6 +6,7 @@
 
 mod client;
 mod operations;
+mod replayed;
 mod server;
 mod store;
 mod tally;
@@ -20,17 +21,19 @@ use weir_ordered::carried::Carried;
 use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::packet::View;
 
+use super::application::{Application, OneShot, Origin};
 use super::faults::{Faults, NoFaults};
 use super::machine;
-use super::operation::{Key, Operation, Value};
+use super::operation::{Empty, Key, Operation, Placement, Value};
 pub use client::Client;
 pub use operations::Entry;
 pub use server::Server;
 
 /// TAPIR.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tapir<F = NoFaults> {
+pub struct Tapir<F = NoFaults, O = Empty> {
     pub faults: F,
+    pub origin: O,
 }
 
 /// A timestamp's clock is milliseconds above a counter of so many bits.
@@ -50,15 +53,19 @@ pub struct AttemptId {
     pub attempt: u32,
 }
 
+/// Values of keys, with their versions.
+pub type Versioned = Vec<(Key, Value, Timestamp)>;
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Request {
+#[serde(bound = "")]
+pub struct Request<O: OneShot = Operation> {
     pub id: AttemptId,
     /// Transactions of the client with lower sequences are committed at all replicas of all their participants.
     pub floor: u64,
     pub at: Timestamp,
-    pub operation: Operation,
+    pub operation: O,
     /// Values that the client has read, with their versions. Every version is below `at`.
-    pub reads: Vec<(Key, Value, Timestamp)>,
+    pub reads: Versioned,
 }
 
 /// Result of a Prepare at a replica, or of a shard.
@@ -90,19 +97,22 @@ pub struct Vote {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Message {
-    /// Client to one replica of a shard.
+#[serde(bound = "")]
+pub enum Message<O: OneShot = Operation> {
+    /// Client to one replica of a shard. `operation`: one that replicas execute themselves.
     Read {
         id: AttemptId,
         keys: Vec<Key>,
+        operation: Option<O>,
     },
-    /// Committed values with their versions.
+    /// Committed values with their versions, and what the operation answers there.
     ReadReply {
         id: AttemptId,
-        values: Vec<(Key, Value, Timestamp)>,
+        values: Versioned,
+        answer: Option<O::Answer>,
     },
     /// Client to all replicas of all participants.
-    Prepare(Arc<Request>),
+    Prepare(Arc<Request<O>>),
     /// Replica to client, or to a backup coordinator.
     Vote {
         id: AttemptId,
@@ -110,13 +120,13 @@ pub enum Message {
     },
     /// Client to all replicas of a shard, the slow path: that verdict is the shard's if a majority accepts it in that view.
     Finalize {
-        request: Arc<Request>,
+        request: Arc<Request<O>>,
         view: View,
         verdict: Verdict,
     },
     /// Client or backup coordinator to all replicas of all participants.
     Decide {
-        request: Arc<Request>,
+        request: Arc<Request<O>>,
         commits: bool,
     },
     /// Replica to client: it has the outcome.
@@ -129,7 +139,7 @@ pub enum Message {
     /// Backup coordinator to all replicas of undecided participants. `unclear_in`: their votes of that view decide nothing, so a view change
     /// must; a client asks for that, too.
     Query {
-        request: Arc<Request>,
+        request: Arc<Request<O>>,
         unclear_in: Option<View>,
     },
     /// Replica to its peers: join.
@@ -140,36 +150,39 @@ pub enum Message {
     DoViewChange {
         view: View,
         normal_view: View,
-        entries: Vec<Entry>,
+        entries: Vec<Entry<O>>,
     },
     /// Leader to its peers, until they answer: the merged record.
     StartView {
         view: View,
-        entries: Vec<Entry>,
+        entries: Vec<Entry<O>>,
     },
     ViewStarted {
         view: View,
     },
 }
 
-impl Carried for Message {}
+impl<O: OneShot> Carried for Message<O> {}
 
 /// A change of the durable state.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Record {
-    Voted(Arc<Request>, Verdict),
-    Finalized(Arc<Request>, Verdict),
-    Decided(Arc<Request>, bool),
+#[serde(bound = "")]
+pub enum Record<O: OneShot = Operation> {
+    Voted(Arc<Request<O>>, Verdict),
+    Finalized(Arc<Request<O>>, Verdict),
+    Decided(Arc<Request<O>>, bool),
     Floor(CoordinatorId, u64),
     /// The replica votes in no earlier view.
     Promised(View),
     /// The view has started with that merged record.
-    Started(View, Vec<Entry>),
+    Started(View, Vec<Entry<O>>),
 }
 
-impl<F: Faults> machine::Protocol for Tapir<F> {
-    type Server = Server<F>;
-    type Client = Client<F>;
+type OperationOf<O> = <<O as Origin>::Application as Application>::Operation;
+
+impl<F: Faults, O: Origin> machine::Protocol for Tapir<F, O> {
+    type Server = Server<F, O::Application>;
+    type Client = Client<F, OperationOf<O>>;
 
     fn name(self) -> &'static str {
         "tapir"
@@ -181,12 +194,13 @@ impl<F: Faults> machine::Protocol for Tapir<F> {
         id: ReplicaId,
         cluster: Cluster,
         start: u64,
-        records: &[Record],
-    ) -> Server<F> {
-        Server::new(now_ms, id, cluster, self.faults, start, records)
+        records: &[Record<OperationOf<O>>],
+    ) -> Self::Server {
+        let application = self.origin.shard(id.shard, Placement { shards: cluster.shards });
+        Server::new((now_ms, start), id, cluster, self.faults, application, records)
     }
 
-    fn client(self, id: CoordinatorId, cluster: Cluster) -> Client<F> {
+    fn client(self, id: CoordinatorId, cluster: Cluster) -> Self::Client {
         Client::new(id, cluster, self.faults)
     }
 }

@@ -4,18 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use weir_core::ids::{CoordinatorId, ShardId, TxnId};
+use weir_core::ids::{CoordinatorId, TxnId};
 use weir_ordered::packet::{Index, View};
 
+use super::super::application::{Application, OneShot};
 use super::super::faults::Faults;
-use super::super::operation::Placement;
+use super::super::operation::Operation;
+use super::replayed::Replayed;
 use super::store::Store;
 use super::{AttemptId, Record, Request, Verdict};
 
 /// An operation in the record of a replica.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Entry {
-    pub request: Arc<Request>,
+#[serde(bound = "")]
+pub struct Entry<O: OneShot = Operation> {
+    pub request: Arc<Request<O>>,
     pub verdict: Verdict,
     /// The verdict was proposed as that of the shard, or a view has started with it.
     pub is_final: bool,
@@ -27,26 +30,29 @@ pub struct Entry {
 
 /// The state that records make.
 #[derive(Clone, Debug)]
-pub struct State<F> {
+pub struct State<F, A: Application> {
     faults: F,
     pub view: View,
     /// The last view that has started here; never above `view`.
     pub normal_view: View,
     pub store: Store<F>,
-    entries: BTreeMap<AttemptId, Entry>,
+    pub replayed: Replayed<A>,
+    entries: BTreeMap<AttemptId, Entry<A::Operation>>,
     /// Transactions of a client below its floor are committed at all replicas, and forgotten.
     floors: BTreeMap<CoordinatorId, u64>,
     /// Transactions that are committed here.
     committed: Index,
 }
 
-impl<F: Faults> State<F> {
-    pub fn new(shard: ShardId, placement: Placement, faults: F) -> State<F> {
+impl<F: Faults, A: Application> State<F, A> {
+    pub fn new(application: A, faults: F) -> State<F, A> {
+        let (shard, placement) = application.place();
         State {
             faults,
             view: 0,
             normal_view: 0,
             store: Store::new(shard, placement, faults),
+            replayed: Replayed::new(application),
             entries: BTreeMap::new(),
             floors: BTreeMap::new(),
             committed: 0,
@@ -61,11 +67,11 @@ impl<F: Faults> State<F> {
         self.committed
     }
 
-    pub fn entry(&self, id: AttemptId) -> Option<&Entry> {
+    pub fn entry(&self, id: AttemptId) -> Option<&Entry<A::Operation>> {
         self.entries.get(&id)
     }
 
-    pub fn entries(&self) -> impl Iterator<Item = (&AttemptId, &Entry)> {
+    pub fn entries(&self) -> impl Iterator<Item = (&AttemptId, &Entry<A::Operation>)> {
         self.entries.iter()
     }
 
@@ -83,7 +89,7 @@ impl<F: Faults> State<F> {
             .is_some_and(|(id, _)| id.txn < TxnId { coordinator: client, sequence: floor })
     }
 
-    fn attempts(&self, txn: TxnId) -> impl DoubleEndedIterator<Item = (&AttemptId, &Entry)> {
+    fn attempts(&self, txn: TxnId) -> impl DoubleEndedIterator<Item = (&AttemptId, &Entry<A::Operation>)> {
         self.entries.range(AttemptId { txn, attempt: 0 }..=AttemptId { txn, attempt: u32::MAX })
     }
 
@@ -94,7 +100,7 @@ impl<F: Faults> State<F> {
         self.entry(id).and_then(|entry| entry.outcome).or(has_successor.then_some(false))
     }
 
-    pub fn apply(&mut self, record: Record) {
+    pub fn apply(&mut self, record: Record<A::Operation>) {
         match record {
             Record::Voted(request, verdict) => self.set_verdict(&request, verdict, false),
             Record::Finalized(request, verdict) => self.set_verdict(&request, verdict, true),
@@ -105,7 +111,7 @@ impl<F: Faults> State<F> {
         }
     }
 
-    fn set_verdict(&mut self, request: &Arc<Request>, verdict: Verdict, is_final: bool) {
+    fn set_verdict(&mut self, request: &Arc<Request<A::Operation>>, verdict: Verdict, is_final: bool) {
         self.store.release(request);
         if verdict.is_prepared() {
             self.store.prepare(request);
@@ -126,7 +132,7 @@ impl<F: Faults> State<F> {
         open.iter().for_each(|request| self.decide(request, false));
     }
 
-    fn decide(&mut self, request: &Arc<Request>, commits: bool) {
+    fn decide(&mut self, request: &Arc<Request<A::Operation>>, commits: bool) {
         let new = Entry {
             request: request.clone(),
             verdict: Verdict::REFUSED,
@@ -142,6 +148,9 @@ impl<F: Faults> State<F> {
         self.store.release(request);
         if commits {
             self.store.commit(request);
+            if A::Operation::IS_REPLAYED {
+                self.replayed.commit(request);
+            }
             self.committed += 1;
             self.refuse_conflicting(request);
         }
@@ -150,7 +159,7 @@ impl<F: Faults> State<F> {
 
     /// An attempt that conflicts with a committed one has a majority nowhere, although this replica has said that it is prepared. It must not
     /// count for [`super::tally::Quorums::possible`] once the committed one is forgotten.
-    fn refuse_conflicting(&mut self, request: &Request) {
+    fn refuse_conflicting(&mut self, request: &Request<A::Operation>) {
         for id in self.store.conflicting(request) {
             if let Some(entry) = self.entries.get_mut(&id).filter(|entry| !entry.is_final) {
                 entry.verdict = Verdict::REFUSED;
@@ -173,7 +182,7 @@ impl<F: Faults> State<F> {
     }
 
     /// TAPIR-SYNC: takes the merged record in the place of the own one. Outcomes stay, as they are those of all replicas.
-    fn start_view(&mut self, view: View, merged: Vec<Entry>) {
+    fn start_view(&mut self, view: View, merged: Vec<Entry<A::Operation>>) {
         (self.view, self.normal_view) = (view, view);
         let mut old = std::mem::take(&mut self.entries);
         old.values().for_each(|entry| self.store.release(&entry.request));
@@ -198,8 +207,8 @@ impl<F: Faults> State<F> {
     }
 
     /// Entries with an outcome or a final verdict: a replica that has not started the view yet may take them, since nothing changes them.
-    pub fn settled(&self) -> Vec<Entry> {
-        let is_settled = |entry: &&Entry| entry.outcome.is_some() || entry.is_final;
+    pub fn settled(&self) -> Vec<Entry<A::Operation>> {
+        let is_settled = |entry: &&Entry<A::Operation>| entry.outcome.is_some() || entry.is_final;
         self.entries.values().filter(is_settled).cloned().collect()
     }
 
@@ -207,6 +216,16 @@ impl<F: Faults> State<F> {
     pub fn vote(&self, id: AttemptId) -> Option<super::Vote> {
         let Entry { verdict, is_final, .. } = *self.entry(id)?;
         Some(super::Vote { view: self.view, is_final, verdict })
+    }
+
+    /// The data at rest.
+    pub fn snapshot(&self) -> A::Snapshot {
+        if A::Operation::IS_REPLAYED {
+            return self.replayed.application().snapshot();
+        }
+        let mut application = self.replayed.application().clone();
+        application.write_for_good(&self.store.values());
+        application.snapshot()
     }
 
     pub fn faults(&self) -> F {

@@ -9,9 +9,10 @@ use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::message::Party;
 use weir_ordered::packet::{Index, View};
 
+use super::super::application::Application;
 use super::super::faults::Faults;
 use super::super::machine::{self, Effects};
-use super::super::operation::{Key, Placement, Value};
+use super::super::operation::{Key, Placement, Registers};
 use super::operations::State;
 use super::tally::Quorums;
 use super::termination::Termination;
@@ -20,36 +21,37 @@ use super::{AttemptId, Message, Record, Request, Verdict};
 
 /// A replica of a shard.
 #[derive(Clone, Debug)]
-pub struct Server<F> {
+pub struct Server<F, A: Application = Registers> {
     pub(super) id: ReplicaId,
     pub(super) cluster: Cluster,
     pub(super) placement: Placement,
     pub(super) quorums: Quorums,
-    pub(super) state: State<F>,
-    records: Vec<Record>,
+    pub(super) state: State<F, A>,
+    records: Vec<Record<A::Operation>>,
     /// Position after the last record.
     pub(super) noted: Lsn,
-    pub(super) view_change: ViewChange,
+    pub(super) view_change: ViewChange<A::Operation>,
     /// It has been down, so it may lack what its peers have: the next view begins with a merged record.
     recovers: bool,
-    pub(super) terminations: BTreeMap<AttemptId, Termination<F>>,
+    pub(super) terminations: BTreeMap<AttemptId, Termination<F, A::Operation>>,
     /// Since when attempts are as they are: without an outcome, or with one that some replica may lack.
     pub(super) open_since: BTreeMap<(AttemptId, bool), u64>,
 }
 
-pub(super) type Out = Effects<Message>;
+pub(super) type Out<O> = Effects<Message<O>>;
 
-impl<F: Faults> Server<F> {
+impl<F: Faults, A: Application> Server<F, A> {
+    /// `start`: how often it has started.
     pub fn new(
-        now_ms: u64,
+        (now_ms, start): (u64, u64),
         id: ReplicaId,
         cluster: Cluster,
         faults: F,
-        start: u64,
-        records: &[Record],
-    ) -> Server<F> {
+        application: A,
+        records: &[Record<A::Operation>],
+    ) -> Server<F, A> {
         let placement = Placement { shards: cluster.shards };
-        let mut state = State::new(id.shard, placement, faults);
+        let mut state = State::new(application, faults);
         records.iter().for_each(|record| state.apply(record.clone()));
         Server {
             id,
@@ -66,14 +68,14 @@ impl<F: Faults> Server<F> {
         }
     }
 
-    pub(super) fn note(&mut self, record: Record) {
+    pub(super) fn note(&mut self, record: Record<A::Operation>) {
         self.state.apply(record.clone());
         self.records.push(record);
         self.noted = self.noted.plus(1);
     }
 
     /// Tells the outcome of an attempt if it is known, and else the own vote, if the replica may vote.
-    pub(super) fn tell(&self, to: Party, request: &Request, out: &mut Out) {
+    pub(super) fn tell(&self, to: Party, request: &Request<A::Operation>, out: &mut Out<A::Operation>) {
         let id = request.id;
         if let Some(commits) = self.state.outcome(id) {
             match to {
@@ -92,12 +94,24 @@ impl<F: Faults> Server<F> {
         }
     }
 
-    fn on_read(&self, from: Party, id: AttemptId, keys: &[Key], out: &mut Out) {
-        let values = keys.iter().map(|key| self.state.store.read(*key)).collect();
-        out.send_after(from, Message::ReadReply { id, values }, self.noted);
+    fn on_read(
+        &self,
+        from: Party,
+        id: AttemptId,
+        (keys, operation): (&[Key], Option<&A::Operation>),
+        out: &mut Out<A::Operation>,
+    ) {
+        let (values, answer) = match operation {
+            Some(operation) => {
+                let (versions, answer) = self.state.replayed.read(keys, operation);
+                (versions, Some(answer))
+            }
+            None => (keys.iter().map(|key| self.state.store.read(*key)).collect(), None),
+        };
+        out.send_after(from, Message::ReadReply { id, values, answer }, self.noted);
     }
 
-    fn on_prepare(&mut self, from: Party, request: &Arc<Request>, out: &mut Out) {
+    fn on_prepare(&mut self, from: Party, request: &Arc<Request<A::Operation>>, out: &mut Out<A::Operation>) {
         let id = request.id;
         if self.state.is_forgotten(id.txn) {
             return;
@@ -114,9 +128,9 @@ impl<F: Faults> Server<F> {
     fn on_finalize(
         &mut self,
         from: Party,
-        request: &Arc<Request>,
+        request: &Arc<Request<A::Operation>>,
         (view, verdict): (View, Verdict),
-        out: &mut Out,
+        out: &mut Out<A::Operation>,
     ) {
         let id = request.id;
         if self.state.is_forgotten(id.txn) {
@@ -131,7 +145,13 @@ impl<F: Faults> Server<F> {
     }
 
     /// An outcome follows from what is decided for ever, so it is taken in any view, and between views.
-    fn on_decide(&mut self, from: Party, request: &Arc<Request>, commits: bool, out: &mut Out) {
+    fn on_decide(
+        &mut self,
+        from: Party,
+        request: &Arc<Request<A::Operation>>,
+        commits: bool,
+        out: &mut Out<A::Operation>,
+    ) {
         let id = request.id;
         if !self.state.is_forgotten(id.txn)
             && self.state.entry(id).is_none_or(|entry| entry.outcome.is_none())
@@ -149,7 +169,13 @@ impl<F: Faults> Server<F> {
         }
     }
 
-    fn on_message_of_replica(&mut self, now_ms: u64, from: ReplicaId, message: Message, out: &mut Out) {
+    fn on_message_of_replica(
+        &mut self,
+        now_ms: u64,
+        from: ReplicaId,
+        message: Message<A::Operation>,
+        out: &mut Out<A::Operation>,
+    ) {
         match message {
             Message::Vote { id, vote } => self.on_vote(from, id, vote, out),
             Message::Query { request, unclear_in } => {
@@ -170,13 +196,22 @@ impl<F: Faults> Server<F> {
     }
 }
 
-impl<F: Faults> machine::Server for Server<F> {
-    type Message = Message;
-    type Record = Record;
+impl<F: Faults, A: Application> machine::Server for Server<F, A> {
+    type Message = Message<A::Operation>;
+    type Record = Record<A::Operation>;
+    type Values = A::Snapshot;
 
-    fn step(&mut self, now_ms: u64, from: Party, message: Message, out: &mut Out) {
+    fn step(
+        &mut self,
+        now_ms: u64,
+        from: Party,
+        message: Message<A::Operation>,
+        out: &mut Out<A::Operation>,
+    ) {
         match (from, message) {
-            (Party::Client(_), Message::Read { id, keys }) => self.on_read(from, id, &keys, out),
+            (Party::Client(_), Message::Read { id, keys, operation }) => {
+                self.on_read(from, id, (&keys, operation.as_ref()), out);
+            }
             (Party::Client(_), Message::Prepare(request)) => self.on_prepare(from, &request, out),
             (Party::Client(_), Message::Finalize { request, view, verdict }) => {
                 self.on_finalize(from, &request, (view, verdict), out);
@@ -193,7 +228,7 @@ impl<F: Faults> machine::Server for Server<F> {
         }
     }
 
-    fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
+    fn on_timer(&mut self, now_ms: u64, out: &mut Out<A::Operation>) {
         if std::mem::replace(&mut self.recovers, false) && self.state.is_normal() {
             self.begin_view_change(now_ms, self.state.view + 1, out);
         }
@@ -201,7 +236,7 @@ impl<F: Faults> machine::Server for Server<F> {
         self.terminate(now_ms, out);
     }
 
-    fn take_records(&mut self) -> Vec<Record> {
+    fn take_records(&mut self) -> Vec<Record<A::Operation>> {
         std::mem::take(&mut self.records)
     }
 
@@ -212,10 +247,11 @@ impl<F: Faults> machine::Server for Server<F> {
     fn at_rest(&self) -> Option<Index> {
         let mut entries = self.state.entries();
         let is_over = self.state.is_normal() && entries.all(|(_, entry)| entry.outcome.is_some());
-        (is_over && self.state.store.is_free()).then(|| self.state.committed())
+        (is_over && self.state.store.is_free() && self.state.replayed.is_up_to_date())
+            .then(|| self.state.committed())
     }
 
-    fn values(&self) -> BTreeMap<Key, Value> {
-        self.state.store.values()
+    fn values(&self) -> Option<A::Snapshot> {
+        Some(self.state.snapshot())
     }
 }

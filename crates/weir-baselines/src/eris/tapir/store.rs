@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_core::ids::ShardId;
 
+use super::super::application::OneShot;
 use super::super::faults::Faults;
 use super::super::operation::{Access, Key, Placement, Value};
 use super::{AttemptId, Request, Timestamp, Verdict};
@@ -46,7 +47,11 @@ fn conflicts(a: Use, b: Use) -> bool {
 }
 
 /// The request's read or write of each key of the shard.
-fn uses(request: &Request, shard: ShardId, placement: Placement) -> impl Iterator<Item = (Key, Use)> + '_ {
+fn uses<O: OneShot>(
+    request: &Request<O>,
+    shard: ShardId,
+    placement: Placement,
+) -> impl Iterator<Item = (Key, Use)> + '_ {
     request.operation.accesses_at(shard, placement).map(|(key, access)| {
         let read = request.reads.iter().find(|(of, ..)| *of == key).map(|(.., version)| *version);
         (key, Use { at: request.at, read, writes: access == Access::Write })
@@ -63,10 +68,8 @@ impl<F: Faults> Store<F> {
         (key, version.value, version.at)
     }
 
-    /// All values but 0.
-    pub fn values(&self) -> BTreeMap<Key, Value> {
-        let values = self.versions.iter().map(|(key, version)| (*key, version.value));
-        values.filter(|(_, value)| *value != 0).collect()
+    pub fn values(&self) -> Vec<(Key, Value)> {
+        self.versions.iter().map(|(key, version)| (*key, version.value)).collect()
     }
 
     /// Returns whether no attempt is prepared.
@@ -75,7 +78,7 @@ impl<F: Faults> Store<F> {
     }
 
     /// The order of timestamps must be one in which everything that is prepared or committed here has read what it should.
-    pub fn check(&self, request: &Request) -> Verdict {
+    pub fn check<O: OneShot>(&self, request: &Request<O>) -> Verdict {
         let mut retry_above = None;
         for (key, own) in uses(request, self.shard, self.placement) {
             let version = self.versions.get(&key).copied().unwrap_or_default();
@@ -105,13 +108,13 @@ impl<F: Faults> Store<F> {
         if retry_above.is_some() { Verdict::Refused { retry_above } } else { Verdict::Prepared }
     }
 
-    pub fn prepare(&mut self, request: &Request) {
+    pub fn prepare<O: OneShot>(&mut self, request: &Request<O>) {
         for (key, own) in uses(request, self.shard, self.placement) {
             self.prepared.entry(key).or_default().insert(request.id, own);
         }
     }
 
-    pub fn release(&mut self, request: &Request) {
+    pub fn release<O: OneShot>(&mut self, request: &Request<O>) {
         for (key, _) in uses(request, self.shard, self.placement) {
             if let Some(attempts) = self.prepared.get_mut(&key) {
                 attempts.remove(&request.id);
@@ -123,16 +126,19 @@ impl<F: Faults> Store<F> {
     }
 
     /// Writes what the transaction writes, unless a later one has written already.
-    pub fn commit(&mut self, request: &Request) {
+    pub fn commit<O: OneShot>(&mut self, request: &Request<O>) {
         let read = |key| request.reads.iter().find(|(of, ..)| *of == key).map_or(0, |(_, value, _)| *value);
-        let part = request.operation.part(self.shard, self.placement, read);
+        let part = request.operation.part_from(self.shard, self.placement, &read);
         for (key, own) in uses(request, self.shard, self.placement) {
             let version = self.versions.entry(key).or_default();
             if own.read.is_some() {
                 version.read_at = version.read_at.max(own.at);
             }
+            if part.is_none() && own.writes {
+                version.at = version.at.max(own.at);
+            }
         }
-        for (key, value) in part.writes {
+        for (key, value) in part.into_iter().flat_map(|part| part.writes) {
             let version = self.versions.entry(key).or_default();
             if version.at < request.at {
                 (version.value, version.at) = (value, request.at);
@@ -141,7 +147,7 @@ impl<F: Faults> Store<F> {
     }
 
     /// Attempts that are prepared here and cannot be so at a majority, since the request is.
-    pub fn conflicting(&self, request: &Request) -> BTreeSet<AttemptId> {
+    pub fn conflicting<O: OneShot>(&self, request: &Request<O>) -> BTreeSet<AttemptId> {
         let mut found = BTreeSet::new();
         for (key, own) in uses(request, self.shard, self.placement) {
             let others = self.prepared.get(&key).into_iter().flatten();

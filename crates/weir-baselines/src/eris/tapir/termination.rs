@@ -11,6 +11,7 @@ use weir_ordered::cluster::ReplicaId;
 use weir_ordered::message::Party;
 use weir_ordered::packet::View;
 
+use super::super::application::{Application, OneShot};
 use super::super::faults::Faults;
 use super::server::{Out, Server};
 use super::tally::Tally;
@@ -22,15 +23,15 @@ const SILENT_INTERVALS: u64 = 20;
 
 /// A backup coordinator's view of an attempt.
 #[derive(Clone, Debug)]
-pub struct Termination<F> {
-    request: Arc<Request>,
+pub struct Termination<F, O: OneShot> {
+    request: Arc<Request<O>>,
     tallies: BTreeMap<ShardId, Tally<F>>,
     due_ms: u64,
 }
 
-impl<F: Faults> Server<F> {
+impl<F: Faults, A: Application> Server<F, A> {
     /// Looks for attempts that are not over, and for outcomes that only some replicas may have.
-    pub(super) fn terminate(&mut self, now_ms: u64, out: &mut Out) {
+    pub(super) fn terminate(&mut self, now_ms: u64, out: &mut Out<A::Operation>) {
         let resend_ms = self.cluster.timeouts.resend_ms;
         // Replicas do not begin at once: the first one finishes it for all.
         let silent_ms = resend_ms * (SILENT_INTERVALS + 2 * u64::from(self.id.number));
@@ -57,7 +58,7 @@ impl<F: Faults> Server<F> {
     }
 
     /// Asks about the attempt, now and again.
-    fn coordinate(&mut self, now_ms: u64, id: AttemptId, out: &mut Out) {
+    fn coordinate(&mut self, now_ms: u64, id: AttemptId, out: &mut Out<A::Operation>) {
         let Some(request) = self.state.entry(id).map(|entry| entry.request.clone()) else { return };
         if self.state.faults().aborts_alone() {
             return self.finish(&request, false, out);
@@ -88,9 +89,9 @@ impl<F: Faults> Server<F> {
         &mut self,
         now_ms: u64,
         from: Party,
-        request: &Arc<Request>,
+        request: &Arc<Request<A::Operation>>,
         unclear_in: Option<View>,
-        out: &mut Out,
+        out: &mut Out<A::Operation>,
     ) {
         if self.state.is_forgotten(request.id.txn) {
             return;
@@ -107,7 +108,13 @@ impl<F: Faults> Server<F> {
         self.tell(from, request, out);
     }
 
-    pub(super) fn on_vote(&mut self, from: ReplicaId, id: AttemptId, vote: Vote, out: &mut Out) {
+    pub(super) fn on_vote(
+        &mut self,
+        from: ReplicaId,
+        id: AttemptId,
+        vote: Vote,
+        out: &mut Out<A::Operation>,
+    ) {
         let Some(termination) = self.terminations.get_mut(&id) else { return };
         if let Some(tally) = termination.tallies.get_mut(&from.shard) {
             tally.note(from.number, vote);
@@ -125,7 +132,12 @@ impl<F: Faults> Server<F> {
     }
 
     /// The outcome is known: tells it to all replicas of all participants, once. View changes spread what is lost of it.
-    pub(super) fn finish(&mut self, request: &Arc<Request>, commits: bool, out: &mut Out) {
+    pub(super) fn finish(
+        &mut self,
+        request: &Arc<Request<A::Operation>>,
+        commits: bool,
+        out: &mut Out<A::Operation>,
+    ) {
         self.note(Record::Decided(request.clone(), commits));
         self.terminations.remove(&request.id);
         let participants = request.operation.participants(self.placement).into_iter();

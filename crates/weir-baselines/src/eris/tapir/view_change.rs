@@ -7,6 +7,7 @@ use weir_ordered::cluster::ReplicaId;
 use weir_ordered::message::Party;
 use weir_ordered::packet::View;
 
+use super::super::application::{Application, OneShot};
 use super::super::faults::Faults;
 use super::super::operation::Placement;
 use super::operations::Entry;
@@ -20,9 +21,9 @@ const DOUBLINGS_MAX: u32 = 4;
 
 /// A replica's part in view changes. Nothing of it is durable.
 #[derive(Clone, Debug)]
-pub struct ViewChange {
+pub struct ViewChange<O: OneShot> {
     /// Records of peers for the view that begins, with the last views that have started there.
-    records: BTreeMap<u16, (View, Vec<Entry>)>,
+    records: BTreeMap<u16, (View, Vec<Entry<O>>)>,
     begun_ms: u64,
     sent_ms: u64,
     /// Views begun since one has started.
@@ -31,8 +32,8 @@ pub struct ViewChange {
     started: Vec<u16>,
 }
 
-impl ViewChange {
-    pub fn new(now_ms: u64) -> ViewChange {
+impl<O: OneShot> ViewChange<O> {
+    pub fn new(now_ms: u64) -> Self {
         ViewChange {
             records: BTreeMap::new(),
             begun_ms: now_ms,
@@ -43,18 +44,18 @@ impl ViewChange {
     }
 }
 
-impl<F: Faults> Server<F> {
+impl<F: Faults, A: Application> Server<F, A> {
     pub(super) fn leader(&self) -> ReplicaId {
         self.cluster.learner(self.id.shard, self.state.view)
     }
 
-    pub(super) fn peers(&self) -> impl Iterator<Item = ReplicaId> + use<F> {
+    pub(super) fn peers(&self) -> impl Iterator<Item = ReplicaId> + use<F, A> {
         let own = self.id;
         self.cluster.group(own.shard).filter(move |peer| *peer != own)
     }
 
     /// Promises to vote in no earlier view, and sends its record to the leader of the view.
-    pub(super) fn begin_view_change(&mut self, now_ms: u64, view: View, out: &mut Out) {
+    pub(super) fn begin_view_change(&mut self, now_ms: u64, view: View, out: &mut Out<A::Operation>) {
         self.note(Record::Promised(view));
         self.view_change.records.clear();
         self.view_change.begun_ms = now_ms;
@@ -63,7 +64,7 @@ impl<F: Faults> Server<F> {
         self.try_start_view(now_ms, out);
     }
 
-    fn send_view_change(&mut self, now_ms: u64, out: &mut Out) {
+    fn send_view_change(&mut self, now_ms: u64, out: &mut Out<A::Operation>) {
         self.view_change.sent_ms = now_ms;
         let (view, normal_view) = (self.state.view, self.state.normal_view);
         for peer in self.peers() {
@@ -77,7 +78,7 @@ impl<F: Faults> Server<F> {
         }
     }
 
-    pub(super) fn on_start_view_change(&mut self, now_ms: u64, view: View, out: &mut Out) {
+    pub(super) fn on_start_view_change(&mut self, now_ms: u64, view: View, out: &mut Out<A::Operation>) {
         if view > self.state.view {
             self.begin_view_change(now_ms, view, out);
         }
@@ -88,8 +89,8 @@ impl<F: Faults> Server<F> {
         now_ms: u64,
         from: ReplicaId,
         view: View,
-        record: (View, Vec<Entry>),
-        out: &mut Out,
+        record: (View, Vec<Entry<A::Operation>>),
+        out: &mut Out<A::Operation>,
     ) {
         self.on_start_view_change(now_ms, view, out);
         if view != self.state.view || self.leader() != self.id {
@@ -103,7 +104,7 @@ impl<F: Faults> Server<F> {
     }
 
     /// Starts the view if this is its leader and has the records of a majority.
-    fn try_start_view(&mut self, now_ms: u64, out: &mut Out) {
+    fn try_start_view(&mut self, now_ms: u64, out: &mut Out<A::Operation>) {
         if self.leader() != self.id || self.view_change.records.len() + 1 < self.quorums.majority() {
             return;
         }
@@ -116,7 +117,7 @@ impl<F: Faults> Server<F> {
         self.peers().for_each(|peer| self.send_start_view(peer, out));
     }
 
-    fn send_start_view(&self, to: ReplicaId, out: &mut Out) {
+    fn send_start_view(&self, to: ReplicaId, out: &mut Out<A::Operation>) {
         let message = Message::StartView { view: self.state.view, entries: self.state.settled() };
         out.send_after(Party::Replica(to), message, self.noted);
     }
@@ -126,8 +127,8 @@ impl<F: Faults> Server<F> {
         now_ms: u64,
         from: ReplicaId,
         view: View,
-        entries: Vec<Entry>,
-        out: &mut Out,
+        entries: Vec<Entry<A::Operation>>,
+        out: &mut Out<A::Operation>,
     ) {
         if view > self.state.view || view == self.state.view && !self.state.is_normal() {
             self.start_view(now_ms, view, entries);
@@ -137,7 +138,7 @@ impl<F: Faults> Server<F> {
         }
     }
 
-    fn start_view(&mut self, now_ms: u64, view: View, entries: Vec<Entry>) {
+    fn start_view(&mut self, now_ms: u64, view: View, entries: Vec<Entry<A::Operation>>) {
         self.note(Record::Started(view, entries));
         self.view_change = ViewChange::new(now_ms);
     }
@@ -149,7 +150,7 @@ impl<F: Faults> Server<F> {
     }
 
     /// Repeats what is not answered, and gives a view up that does not start in time.
-    pub(super) fn repeat_view_change(&mut self, now_ms: u64, out: &mut Out) {
+    pub(super) fn repeat_view_change(&mut self, now_ms: u64, out: &mut Out<A::Operation>) {
         let timeouts = self.cluster.timeouts;
         let patience = 1 << self.view_change.views_begun.saturating_sub(1).min(DOUBLINGS_MAX);
         let is_due = now_ms >= self.view_change.sent_ms + timeouts.resend_ms;
@@ -170,23 +171,23 @@ impl<F: Faults> Server<F> {
 
 /// An operation as the records of a majority have it.
 #[derive(Clone, Debug)]
-struct Known {
-    entry: Entry,
+struct Known<O: OneShot> {
+    entry: Entry<O>,
     /// How many of the latest view have it as prepared.
     prepared: usize,
 }
 
 /// TAPIR-MERGE. Only records of the latest view that has started count for verdicts: that view began with whatever earlier ones had decided.
 /// Outcomes count whoever has them.
-fn merge<F: Faults>(
-    records: Vec<(View, Vec<Entry>)>,
+fn merge<F: Faults, O: OneShot>(
+    records: Vec<(View, Vec<Entry<O>>)>,
     quorums: Quorums,
     id: ReplicaId,
     placement: Placement,
     faults: F,
-) -> Vec<Entry> {
+) -> Vec<Entry<O>> {
     let latest = records.iter().map(|(view, _)| *view).max();
-    let mut merged: BTreeMap<AttemptId, Known> = BTreeMap::new();
+    let mut merged: BTreeMap<AttemptId, Known<O>> = BTreeMap::new();
     for (view, entries) in records {
         for entry in entries {
             if Some(view) != latest && entry.outcome.is_none() {
