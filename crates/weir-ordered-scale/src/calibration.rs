@@ -53,8 +53,9 @@ pub struct Calibration {
     runs: Vec<Measured>,
     entry_ns: f64,
     notes: Vec<String>,
-    /// Costs that were derived, by protocol and workload.
+    /// Costs that were derived, and messages that were counted, by protocol and workload.
     derived: RefCell<BTreeMap<(String, &'static str), Costs>>,
+    counted: RefCell<BTreeMap<(String, &'static str), [Messages; 4]>>,
 }
 
 /// Messages of a transaction at all parties of a role.
@@ -98,7 +99,7 @@ impl Calibration {
         if runs.is_empty() {
             return Err("no line is a run".to_owned());
         }
-        Ok(Calibration { runs, entry_ns, notes, derived: RefCell::default() })
+        Ok(Calibration { runs, entry_ns, notes, derived: RefCell::default(), counted: RefCell::default() })
     }
 
     /// How it was measured.
@@ -106,8 +107,8 @@ impl Calibration {
         &self.notes
     }
 
-    /// The median of the runs of a protocol with a workload.
-    fn median(&self, protocol: &str, kind: Kind, distributed: f64) -> Option<Measured> {
+    /// The least times of the runs of a protocol with a workload: whatever else a computer does can only add to them.
+    fn least(&self, protocol: &str, kind: Kind, distributed: f64) -> Option<Measured> {
         let is_alike = |run: &&Measured| {
             run.protocol == protocol
                 && run.workload == kind.name()
@@ -115,25 +116,30 @@ impl Calibration {
                 && run.zipf == 0.0
                 && run.loss == 0.0
         };
-        let runs: Vec<_> = self.runs.iter().filter(is_alike).collect();
-        let middle = |time: fn(&Measured) -> f64| {
-            let mut times: Vec<_> = runs.iter().map(|run| time(run)).collect();
-            times.sort_by(f64::total_cmp);
-            times[times.len() / 2]
-        };
-        let first = Measured::clone(runs.first()?);
-        Some(Measured {
-            learner_us: middle(|run| run.learner_us),
-            follower_us: middle(|run| run.follower_us),
-            sequencer_us: middle(|run| run.sequencer_us),
-            ..first
+        let runs = self.runs.iter().filter(is_alike).cloned();
+        runs.reduce(|least, run| Measured {
+            learner_us: least.learner_us.min(run.learner_us),
+            follower_us: least.follower_us.min(run.follower_us),
+            sequencer_us: least.sequencer_us.min(run.sequencer_us),
+            ..least
         })
     }
 
     fn of(&self, protocol: &str, kind: Kind) -> Result<Measured, String> {
         let distributed = if kind == Kind::Srw { 0.0 } else { DISTRIBUTED };
         let none = || format!("no run of {protocol} with {} is there", kind.name());
-        self.median(protocol, kind, distributed).ok_or_else(none)
+        self.least(protocol, kind, distributed).ok_or_else(none)
+    }
+
+    /// Messages of a transaction in a run that costs are taken from.
+    fn messages(&self, measured: &Measured, kind: Kind) -> [Messages; 4] {
+        let key = (measured.protocol.clone(), kind.name());
+        if let Some(counted) = self.counted.borrow().get(&key) {
+            return *counted;
+        }
+        let counted = messages(measured, kind);
+        self.counted.borrow_mut().insert(key, counted);
+        counted
     }
 
     /// The costs of a protocol with a workload.
@@ -146,7 +152,7 @@ impl Calibration {
             return Ok(*costs);
         }
         let measured = self.of(protocol, kind)?;
-        let counted = messages(&measured, kind);
+        let counted = self.messages(&measured, kind);
         let each = |role: Role| {
             let Messages { received, sent } = counted[role as usize];
             Cost::of_message(1e3 * time_us(&measured, role) / (received + sent).max(f64::MIN_POSITIVE))
@@ -170,7 +176,7 @@ impl Calibration {
     /// one of these costs: a packet at a replica that has no part in it, and one more copy of a packet at the sequencer.
     fn tell_apart(&self, costs: &mut Costs, is_global: bool, kind: Kind) -> Result<(), String> {
         let (own, global) = (self.of("ordered", kind)?, self.of("ordered-global", kind)?);
-        let (own_counts, global_counts) = (messages(&own, kind), messages(&global, kind));
+        let (own_counts, global_counts) = (self.messages(&own, kind), self.messages(&global, kind));
         let of = |role: Role| {
             let difference_us = time_us(&global, role) - time_us(&own, role);
             (difference_us, own_counts[role as usize], global_counts[role as usize], time_us(&own, role))
@@ -199,7 +205,7 @@ impl Calibration {
     pub fn predictions(&self) -> Result<Vec<Prediction>, String> {
         let mut predictions = Vec::new();
         for protocol in crate::run::PROTOCOLS {
-            let Some(measured) = self.median(protocol, Kind::Mrmw, ALL_DISTRIBUTED) else { continue };
+            let Some(measured) = self.least(protocol, Kind::Mrmw, ALL_DISTRIBUTED) else { continue };
             let costs = self.costs(protocol, Kind::Mrmw)?;
             let counted = messages(&measured, Kind::Mrmw);
             for role in [Role::Learner, Role::Follower, Role::Sequencer] {
@@ -244,7 +250,7 @@ fn messages(measured: &Measured, kind: Kind) -> [Messages; 4] {
         truncate_entries: KEYS,
         network: Network::LAN,
         costs: Costs::of_message(ANY_NS),
-        window: Window { least_ns: 10_000_000, most_ns: 100_000_000, answered: 5_000 },
+        window: Window { least_ns: 1_000_000, most_ns: 100_000_000, answered: 2_000 },
         sequencer_ends_ns: None,
     };
     let outcome = run(&measured.protocol, &settings);

@@ -18,6 +18,14 @@ pub struct Contender {
     pub sequencer: SequencerKind,
 }
 
+impl Contender {
+    /// Clients of all shards that are more than enough. A globally ordered cluster is as busy with few as with many, since every replica
+    /// has every packet.
+    fn clients_max(self) -> usize {
+        if self.protocol == "ordered-global" { 512 } else { usize::MAX }
+    }
+}
+
 const fn contender(name: &'static str, protocol: &'static str, sequencer: SequencerKind) -> Contender {
     Contender { name, protocol, sequencer }
 }
@@ -119,7 +127,7 @@ impl Laboratory<'_> {
         Ok(Settings {
             workload: Workload { kind, keys: KEYS, shards, distributed, zipf },
             replicas: REPLICAS,
-            clients: clients * usize::from(shards),
+            clients: (clients * usize::from(shards)).min(contender.clients_max()),
             seed: self.seed,
             timeouts: self.timeouts,
             truncate_entries: TRUNCATE_ENTRIES,
