@@ -11,7 +11,7 @@ use weir_ordered::cluster::Timeouts;
 use crate::costs::{Cost, Costs, Role};
 use crate::link::Network;
 use crate::run::run;
-use crate::simulation::{Meter, Settings, Window};
+use crate::simulation::{Meter, Settings, TICK_NS, Window};
 
 /// What was measured for Weir; the first lines say how.
 pub const MEASURED: &str = include_str!("../../../testdata/ordered-costs.jsonl");
@@ -247,6 +247,7 @@ fn messages(measured: &Measured, kind: Kind) -> [Messages; 4] {
         clients,
         seed: 1,
         timeouts: Timeouts::DEFAULT,
+        tick_ns: TICK_NS,
         truncate_entries: KEYS,
         network: Network::LAN,
         costs: Costs::of_message(ANY_NS),

@@ -115,6 +115,8 @@ pub struct Laboratory<'a> {
     pub effort: Effort,
     pub seed: u64,
     pub timeouts: Timeouts,
+    /// See [`Settings::tick_ns`].
+    pub tick_ns: u64,
 }
 
 impl Laboratory<'_> {
@@ -130,6 +132,7 @@ impl Laboratory<'_> {
             clients: (clients * usize::from(shards)).min(contender.clients_max()),
             seed: self.seed,
             timeouts: self.timeouts,
+            tick_ns: self.tick_ns,
             truncate_entries: TRUNCATE_ENTRIES,
             network: Network {
                 loss,

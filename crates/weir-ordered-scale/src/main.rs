@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 use weir_baselines::eris::workload::Kind;
 use weir_ordered::cluster::Timeouts;
 use weir_ordered_scale::calibration::{Calibration, MEASURED};
 use weir_ordered_scale::experiments::{ALL, Effort, Laboratory};
 use weir_ordered_scale::figures::{Figure, NAMES};
+use weir_ordered_scale::simulation::TICK_NS;
 use weir_ordered_scale::table;
 use weir_ordered_scale::verdicts::{Verdict, verdicts};
 
@@ -26,18 +27,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Simulate figures: 6 to 11, 13, 14, and scaling to 100 shards
-    Figures {
-        /// All if none is named
-        names: Vec<String>,
-        /// Fewer shards and points, in less than a minute
-        #[arg(long)]
-        quick: bool,
-        /// One line for each figure, and one for all verdicts
-        #[arg(long)]
-        json: bool,
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-    },
+    Figures(Wanted),
     /// Print the cost of messages at each party
     Costs,
     /// Predict runs that the costs are not taken from; fails if one is wrong by more than that
@@ -47,6 +37,34 @@ enum Command {
         most: f64,
     },
 }
+
+#[derive(Args)]
+struct Wanted {
+    /// All if none is named
+    names: Vec<String>,
+    /// Fewer shards and points, in less than a minute
+    #[arg(long)]
+    quick: bool,
+    /// One line for each figure, with its verdicts
+    #[arg(long)]
+    json: bool,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// From the detection of a missing packet until a replica asks its peers
+    #[arg(long, default_value_t = Timeouts::DEFAULT.gap_ms)]
+    gap_ms: u64,
+    /// Between two sendings of a message that is not answered
+    #[arg(long, default_value_t = Timeouts::DEFAULT.resend_ms)]
+    resend_ms: u64,
+    /// A sequencer that is silent for so long is suspected
+    #[arg(long, default_value_t = Timeouts::DEFAULT.sequencer_ms)]
+    sequencer_ms: u64,
+    /// Interval of the timers of all machines
+    #[arg(long, default_value_t = TICK_NS / NS_PER_MS, value_parser = clap::value_parser!(u64).range(1..))]
+    tick_ms: u64,
+}
+
+const NS_PER_MS: u64 = 1_000_000;
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -75,24 +93,27 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         None => Calibration::read(MEASURED)?,
     };
     match &arguments.command {
-        Command::Figures { names, quick, json, seed } => {
-            let effort = if *quick { Effort::QUICK } else { Effort::FULL };
-            let laboratory =
-                Laboratory { calibration: &calibration, effort, seed: *seed, timeouts: Timeouts::DEFAULT };
-            figures(&laboratory, names, *json)
-        }
+        Command::Figures(wanted) => figures(&calibration, wanted),
         Command::Costs => costs(&calibration),
         Command::Validate { most } => validate(&calibration, most / 100.0),
     }
 }
 
-fn figures(laboratory: &Laboratory<'_>, names: &[String], is_json: bool) -> Result<(), String> {
+fn figures(calibration: &Calibration, wanted: &Wanted) -> Result<(), String> {
+    let Wanted { seed, gap_ms, resend_ms, sequencer_ms, tick_ms, .. } = *wanted;
+    let laboratory = Laboratory {
+        calibration,
+        effort: if wanted.quick { Effort::QUICK } else { Effort::FULL },
+        seed,
+        timeouts: Timeouts { gap_ms, resend_ms, sequencer_ms, ..Timeouts::DEFAULT },
+        tick_ns: tick_ms * NS_PER_MS,
+    };
     let all: Vec<_> = NAMES.iter().map(|name| (*name).to_owned()).collect();
     let mut judged = Vec::new();
-    for name in if names.is_empty() { &all } else { names } {
+    for name in if wanted.names.is_empty() { &all } else { &wanted.names } {
         let figure = laboratory.figure(name)?;
         let verdicts = verdicts(&figure);
-        if is_json {
+        if wanted.json {
             let line = Line { figure: &figure, verdicts: &verdicts };
             anstream::println!("{}", serde_json::to_string(&line).map_err(|error| error.to_string())?);
         } else {
@@ -100,7 +121,7 @@ fn figures(laboratory: &Laboratory<'_>, names: &[String], is_json: bool) -> Resu
         }
         judged.extend(verdicts);
     }
-    if !is_json {
+    if !wanted.json {
         anstream::println!("{}", table::of_verdicts(&judged));
     }
     Ok(())

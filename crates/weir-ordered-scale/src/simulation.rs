@@ -18,8 +18,6 @@ use crate::costs::{CarriesLog, Costs, Role, Step};
 use crate::front_end::FrontEnd;
 use crate::link::{Chance, Network};
 
-/// Interval of the timers of all machines, as in `weir-ordered-net`.
-const TICK_NS: u64 = 5_000_000;
 /// Time without load after the last client is ready, in which the machines come to rest.
 const QUIET_NS: u64 = 20_000_000;
 /// Clients that are not ready by then never are.
@@ -32,6 +30,9 @@ const SEQUENCERS: u64 = 2;
 /// Packets that a replica keeps aside, at most.
 const ASIDE_MAX: u64 = 100_000;
 
+/// Interval of timers in `weir-ordered-net`.
+pub const TICK_NS: u64 = 5_000_000;
+
 /// Settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -42,6 +43,8 @@ pub struct Settings {
     pub clients: usize,
     pub seed: u64,
     pub timeouts: Timeouts,
+    /// Interval of the timers of all machines.
+    pub tick_ns: u64,
     /// See [`Cluster::truncate_entries`].
     pub truncate_entries: u64,
     pub network: Network,
@@ -253,7 +256,7 @@ where
                 Event::Arrive { from, to, message } => self.give(to, Some((from, message))),
                 Event::Tick(party) => {
                     self.give(party, None);
-                    self.schedule(self.now_ns + TICK_NS, Event::Tick(party));
+                    self.schedule(self.now_ns + self.settings.tick_ns, Event::Tick(party));
                 }
             }
         }
@@ -276,7 +279,7 @@ where
         let parties: Vec<_> = servers.chain((0..self.front_ends.len()).map(client)).collect();
         let count = parties.len() as u64;
         for (place, party) in parties.into_iter().enumerate() {
-            self.schedule(TICK_NS * place as u64 / count, Event::Tick(party));
+            self.schedule(self.settings.tick_ns * place as u64 / count, Event::Tick(party));
         }
     }
 

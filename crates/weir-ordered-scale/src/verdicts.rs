@@ -298,7 +298,8 @@ mod unit_tests {
         };
         let points = |times| before.clone().chain(after(times)).collect::<Vec<_>>();
         let read = |times| failover_ms(&series("ordered", &points(times)));
-        assert_eq!(read([(0, 0.0), (12, 50.0), (15, 100.0)]), Some((120.0, Some(150.0))));
+        // Of the five points from there on, one has half of the throughput.
+        assert_eq!(read([(0, 0.0), (12, 50.0), (15, 100.0)]), Some((120.0, Some(140.0))));
         assert_eq!(read([(0, 0.0), (12, 50.0), (15, 60.0)]), Some((120.0, None)));
         assert_eq!(read([(0, 0.0), (1, 0.0), (2, 0.0)]), None);
         let never = verdicts(&figure("14", vec![series("ordered", &points([(0, 0.0); 3]))]));

@@ -8,7 +8,7 @@ use weir_baselines::eris::workload::{Kind, Workload};
 use weir_ordered::cluster::Timeouts;
 use weir_ordered_scale::costs::Costs;
 use weir_ordered_scale::link::Network;
-use weir_ordered_scale::simulation::{Settings, Window};
+use weir_ordered_scale::simulation::{Settings, TICK_NS, Window};
 
 /// A short run of SRW: every message costs a microsecond.
 fn settings(shards: u16, clients: usize) -> Settings {
@@ -18,6 +18,7 @@ fn settings(shards: u16, clients: usize) -> Settings {
         clients,
         seed: 1,
         timeouts: Timeouts::DEFAULT,
+        tick_ns: TICK_NS,
         truncate_entries: 100_000,
         network: Network::LAN,
         costs: Costs::of_message(1_000.0),
