@@ -63,9 +63,9 @@ pub struct Effort {
 impl Effort {
     pub const FULL: Effort = Effort {
         shards: 15,
-        clients: &[32, 128],
-        clients_with_loss: &[128, 1_024, 4_096],
-        window: Window { least_ns: 5_000_000, most_ns: 400_000_000, answered: 60_000 },
+        clients: &[32, 96],
+        clients_with_loss: &[256, 2_048],
+        window: Window { least_ns: 2_000_000, most_ns: 300_000_000, answered: 20_000 },
         is_quick: false,
     };
     pub const QUICK: Effort = Effort {

@@ -112,7 +112,7 @@ impl Laboratory<'_> {
 
     /// Figure 6: x is the number of clients a shard.
     fn latency(&self) -> Result<Figure, String> {
-        let clients: &[usize] = self.pick(&[1, 64], &[1, 4, 16, 32, 64, 128, 256]);
+        let clients: &[usize] = self.pick(&[1, 64], &[1, 4, 16, 32, 64, 128]);
         let load = self.load(Kind::Srw, 0.0, 0.0);
         let series = COMPARED.iter().map(|contender| {
             let points = clients.iter().map(|count| self.point(*contender, load, *count as f64, *count));
