@@ -256,7 +256,7 @@ where
                 Event::Arrive { from, to, message } => self.give(to, Some((from, message))),
                 Event::Tick(party) => {
                     self.give(party, None);
-                    self.schedule(self.now_ns + self.settings.tick_ns, Event::Tick(party));
+                    self.schedule(self.next_tick_ns(party), Event::Tick(party));
                 }
             }
         }
@@ -299,6 +299,12 @@ where
             }
             _ => self.hosts.iter().rposition(|host| host.party == party),
         }
+    }
+
+    /// The timer of a busy machine is set when it has served what came before.
+    fn next_tick_ns(&self, party: Party) -> u64 {
+        let free_ns = self.place_of(party).map_or(0, |at| self.hosts[at].free_ns);
+        self.now_ns.max(free_ns) + self.settings.tick_ns
     }
 
     fn serve(&mut self, at: usize, input: Option<(Party, MessageOf<P>)>) {
