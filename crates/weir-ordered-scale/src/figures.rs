@@ -173,7 +173,7 @@ impl Laboratory<'_> {
     /// Figure 14: x is the time since the end of the sequencer in milliseconds; each point is of the 10 ms from there on.
     fn failover(&self) -> Result<Figure, String> {
         let load = Load { shards: FAILOVER_SHARDS, ..self.load(Kind::Srw, 0.0, 0.0) };
-        let clients = if self.effort.is_quick { 2 } else { 16 };
+        let clients = if self.effort.is_quick { 2 } else { 6 };
         let mut settings = self.settings(ORDERED, load, clients)?;
         settings.sequencer_ends_ns = Some(FAILOVER_BEFORE_MS * 1_000_000);
         let most_ns = (FAILOVER_BEFORE_MS + FAILOVER_AFTER_MS) * 1_000_000;
@@ -204,5 +204,5 @@ impl Laboratory<'_> {
 const LOSSY_SHARDS_MAX: u16 = 5;
 const FAILOVER_SHARDS: u16 = 3;
 const FAILOVER_BEFORE_MS: u64 = 100;
-const FAILOVER_AFTER_MS: u64 = 900;
+const FAILOVER_AFTER_MS: u64 = 1_900;
 const FAILOVER_BUCKET_MS: u64 = 10;
