@@ -22,13 +22,13 @@ impl Contender {
     /// Clients of all shards that are more than enough. A globally ordered cluster is as busy with few as with many, since every replica
     /// has every packet.
     fn clients_max(self) -> usize {
-        if self.protocol == "ordered-global" { 512 } else { usize::MAX }
+        if self.protocol == "ordered-global" { 256 } else { usize::MAX }
     }
 
-    /// Fewer answers are enough of a globally ordered cluster, whose replicas all have every packet in memory.
+    /// Fewer answers are enough of a globally ordered cluster, whose replicas all have every packet, with a stamp of all shards, in memory.
     fn window(self, window: Window) -> Window {
         let answered =
-            if self.protocol == "ordered-global" { window.answered.min(4_000) } else { window.answered };
+            if self.protocol == "ordered-global" { window.answered.min(1_500) } else { window.answered };
         Window { answered, ..window }
     }
 }
