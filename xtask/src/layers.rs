@@ -12,7 +12,7 @@ const HEADING: &str = "## Layers of `weir-txn`";
 const SOURCES: &str = "crates/weir-txn/src/";
 
 /// Crates without the grammar: among those of the workspace they depend on each other only.
-const WITHOUT_GRAMMAR: [&str; 11] = [
+const WITHOUT_GRAMMAR: [&str; 12] = [
     "weir-types",
     "weir-observe",
     "weir-core",
@@ -24,6 +24,7 @@ const WITHOUT_GRAMMAR: [&str; 11] = [
     "weir-ordered-net",
     "weir-ordered-raft",
     "weir-ordered-bench",
+    "weir-ordered-scale",
 ];
 
 /// Dependencies on the grammar, where there may be none.
