@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use weir_baselines::eris::machine::{Client, Completed, Effects};
+use weir_baselines::eris::operation::Operation;
 use weir_baselines::eris::workload::Generator;
 use weir_core::ids::TxnId;
 
@@ -18,13 +19,13 @@ pub struct FrontEnd<C> {
 
 /// A transaction that is answered.
 pub struct Answered {
-    pub completed: Completed,
+    pub completed: Completed<Operation>,
     pub latency_ns: u64,
 }
 
 const NS_PER_MS: u64 = 1_000_000;
 
-impl<C: Client> FrontEnd<C> {
+impl<C: Client<Operation = Operation>> FrontEnd<C> {
     pub fn new(client: C, generator: Generator, clients: usize) -> FrontEnd<C> {
         FrontEnd { client, generator, clients, is_loaded: false, begun_ns: FxHashMap::default() }
     }

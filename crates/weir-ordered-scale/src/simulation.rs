@@ -7,7 +7,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use hdrhistogram::Histogram;
-use weir_baselines::eris::machine::{Effects, Protocol, Server};
+use weir_baselines::eris::machine::{Client, Effects, Protocol, Server};
+use weir_baselines::eris::operation::Operation;
 use weir_baselines::eris::workload::{Generator, Workload};
 use weir_core::ids::CoordinatorId;
 use weir_core::lsn::Outgoing;
@@ -137,8 +138,9 @@ pub struct Simulation<'a, P: Protocol> {
     outcome: Outcome,
 }
 
-impl<'a, P: Protocol> Simulation<'a, P>
+impl<'a, P> Simulation<'a, P>
 where
+    P: Protocol<Client: Client<Operation = Operation>>,
     MessageOf<P>: CarriesLog,
 {
     pub fn new(protocol: P, settings: &'a Settings) -> Simulation<'a, P> {
@@ -419,7 +421,11 @@ fn hosts<P: Protocol>(protocol: P, cluster: Cluster) -> Vec<Host<P::Server>> {
     hosts
 }
 
-fn front_ends<P: Protocol>(protocol: P, cluster: Cluster, settings: &Settings) -> Vec<FrontEnd<P::Client>> {
+fn front_ends<P: Protocol<Client: Client<Operation = Operation>>>(
+    protocol: P,
+    cluster: Cluster,
+    settings: &Settings,
+) -> Vec<FrontEnd<P::Client>> {
     let generator = Generator::new(settings.workload, settings.seed);
     let count = FRONT_ENDS.min(settings.clients);
     let front_end = |at: usize| {
