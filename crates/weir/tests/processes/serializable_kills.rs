@@ -41,9 +41,9 @@ const SCHEMA: [&str; 9] = [
     "CREATE PROCEDURE mark(a integer, b integer, t integer, OUT pa integer, OUT pb integer) LANGUAGE plpgsql AS $$
     BEGIN
         SELECT value INTO pa FROM reg WHERE id = a;
-        UPDATE reg SET prev = value, value = t WHERE id = a;
+        UPDATE reg SET value = t WHERE id = a;
         SELECT value INTO pb FROM reg WHERE id = b;
-        UPDATE reg SET prev = value, value = t WHERE id = b;
+        UPDATE reg SET value = t WHERE id = b;
         INSERT INTO done VALUES (t);
     END $$",
     "ALTER PROCEDURE mark SET default_transaction_isolation = 'serializable'",
