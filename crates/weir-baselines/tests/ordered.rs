@@ -69,7 +69,8 @@ fn messages(is_global: bool, shards: u16) -> f64 {
 #[test]
 fn one_sequence_for_all_sends_everything_to_everybody() {
     let (few, many) = (messages(true, 2) - messages(false, 2), messages(true, 16) - messages(false, 16));
-    // A transaction has up to two participants; 3 replicas of each of the others receive it, too.
-    assert!(few > 0.5 && few < 3.0, "{few} messages more");
+    // A transaction has up to two participants; 3 replicas of each of the others receive it, too. Packets that come in another order are
+    // asked of peers, and more of them do where everybody receives all.
+    assert!(few > 0.5 && few < 6.0, "{few} messages more");
     assert!(many > 40.0, "{many} messages more");
 }

@@ -16,7 +16,7 @@ use general::Reads;
 use patience::{Patience, Window};
 
 /// The longest time between two sendings of a transaction, in intervals of other messages.
-pub(crate) const RESEND_INTERVALS_MAX: u64 = 8;
+pub(crate) const RESEND_INTERVALS_MAX: u64 = 16;
 
 /// A client and its transactions.
 #[derive(Clone, Debug)]

@@ -86,7 +86,7 @@ pub struct Replica<A: Application, F: Faults = NoFaults> {
     aside: BTreeMap<(Epoch, Sequence), Packet<A::Operation>>,
     /// The slots that are missing, if any are.
     wanted: Option<Wanted>,
-    /// The latest packet that came before others, by its epoch: peers have been asked for what is missing before it.
+    /// Peers have been asked for what is missing up to this packet, by its epoch.
     heard: (Epoch, Sequence),
     /// Up to this index no replica of any shard needs an entry of the log: it can have a checkpoint.
     stable: Index,

@@ -1,7 +1,7 @@
 //! When a client sends a transaction again: after RFC 6298's retransmission time-out, and not all that are late at once.
 
-/// The shortest wait. Timers are called every few milliseconds, and times are known to a millisecond.
-const INTERVAL_MS_MIN: u64 = 10;
+/// The shortest wait, as a part of the first one. Timers are called every few milliseconds, and times are known to a millisecond.
+const PART_MIN: u64 = 5;
 
 /// Transactions that are sent again in one call of the timer, at most.
 const WINDOW_MAX: usize = 64;
@@ -56,7 +56,7 @@ impl Patience {
     /// From the first sending to the second.
     pub fn interval_ms(&self) -> u64 {
         let Some((smoothed, variation)) = self.latency else { return self.first_ms };
-        (smoothed + 4 * variation).div_ceil(1_000).max(INTERVAL_MS_MIN).min(self.interval_ms_max)
+        (smoothed + 4 * variation).div_ceil(1_000).max(self.first_ms / PART_MIN).min(self.interval_ms_max)
     }
 }
 
@@ -82,6 +82,6 @@ mod tests {
         (0..100).for_each(|at| patience.note(10 + at % 5));
         assert!((15..30).contains(&patience.interval_ms()), "{patience:?}");
         (0..100).for_each(|_| patience.note(1_000));
-        assert_eq!(patience.interval_ms(), 400);
+        assert_eq!(patience.interval_ms(), 400, "the longest");
     }
 }

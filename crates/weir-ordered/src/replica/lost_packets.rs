@@ -36,10 +36,11 @@ fn is_due(asked_ms: &mut Option<u64>, now_ms: u64, first_ms: u64, interval_ms: u
 impl<A: Application, F: Faults> Replica<A, F> {
     /// A packet has come before others. Peers are asked at once for those between it and what had come before: one path from the sequencer
     /// to a replica seldom changes the order of packets.
-    pub(super) fn ask_for_gap(&mut self, sequence: Sequence, out: &mut EffectsOf<A>) {
+    pub(super) fn ask_for_gap(&mut self, out: &mut EffectsOf<A>) {
         let (epoch, next) = (self.durable.epoch, self.log().next_sequence());
-        let heard = if self.heard.0 == epoch { self.heard.1 } else { 0 };
-        let first = next.max(heard + 1);
+        let last = self.aside.range((epoch, next)..(epoch + 1, 0)).next_back();
+        let Some((&(_, sequence), _)) = last else { return };
+        let first = if self.heard.0 == epoch { next.max(self.heard.1 + 1) } else { next };
         if sequence < first || self.status() != Status::Normal {
             return;
         }

@@ -33,7 +33,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
             self.keep_aside((packet.stamp.epoch.max(epoch), sequence), packet);
             self.advance(out);
             if is_current {
-                self.ask_for_gap(sequence, out);
+                self.ask_for_gap(out);
             }
         }
     }
