@@ -13,7 +13,7 @@ use crate::link::Network;
 use crate::run::run;
 use crate::simulation::{Meter, Settings, TICK_NS, Window};
 
-/// What was measured for Weir; the first lines say how.
+/// Runs that were measured for Weir; the first lines say how.
 pub const MEASURED: &str = include_str!("../../../testdata/ordered-costs.jsonl");
 
 /// Share of the distributed transactions in the runs that costs are taken from; `Srw` has none.

@@ -1,7 +1,7 @@
 //! The client: submits transactions, and knows when each participant has answered for good (eris.txt §6.2).
 
 mod general;
-mod patience;
+mod retransmission;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::faults::{ClientFaults, NoFaults};
 use crate::message::{Effects, Message, Party, Registration, Reply, SequencerId};
 use crate::packet::{Epoch, Index, Outcome, Part, Shards, Transaction, View};
 use general::Reads;
-use patience::{Patience, Window};
+use retransmission::{RetransmissionTimeout, Window};
 
 /// The longest time between two sendings of a transaction, in intervals of other messages.
 pub(crate) const RESEND_INTERVALS_MAX: u64 = 16;
@@ -34,9 +34,9 @@ pub struct Client<O, R, F: ClientFaults = NoFaults> {
     /// Destinations of general transactions that are not concluded, by the sequence of the preliminary part.
     open: BTreeMap<u64, Shards>,
     reads: Reads<O, R>,
-    patience: Patience,
+    timeout: RetransmissionTimeout,
     window: Window,
-    /// The time of the last call that says it.
+    /// Time of the last call of `begin` or of the timer.
     now_ms: u64,
 }
 
@@ -80,7 +80,7 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
             in_flight: BTreeMap::new(),
             open: BTreeMap::new(),
             reads: Reads::default(),
-            patience: Patience::new(
+            timeout: RetransmissionTimeout::new(
                 cluster.timeouts.resend_ms,
                 RESEND_INTERVALS_MAX * cluster.timeouts.resend_ms,
             ),
@@ -114,7 +114,7 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
         let registration = self.registration;
         let transaction = Arc::new(Transaction { id, floor, registration, destinations, part, operation });
         self.now_ms = now_ms;
-        let interval_ms = self.patience.interval_ms();
+        let interval_ms = self.timeout.interval_ms();
         let in_flight = InFlight {
             transaction,
             begun_ms: now_ms,
@@ -157,14 +157,14 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
         }
     }
 
-    /// What the sequencer of an earlier epoch was sent may be lost: it is repeated at once, as often as if it were new.
+    /// Transactions that the sequencer of an earlier epoch was sent may be lost: the client repeats them at once.
     fn on_new_sequencer(&mut self, epoch: Epoch, sequencer: SequencerId) {
         if self.sequencer.is_some_and(|(known, _)| known >= epoch) {
             return;
         }
         self.sequencer = Some((epoch, sequencer));
         self.window = Window::FULL;
-        let interval_ms = self.patience.interval_ms();
+        let interval_ms = self.timeout.interval_ms();
         for in_flight in self.in_flight.values_mut() {
             (in_flight.resend_at_ms, in_flight.interval_ms) = (self.now_ms, interval_ms);
         }
@@ -175,9 +175,11 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
         self.now_ms = now_ms;
         let resend_ms = self.cluster.timeouts.resend_ms;
         let mut late = Vec::new();
-        let is_late = |each: &InFlight<O, R>| now_ms >= each.resend_at_ms;
-        let most = if self.in_flight.values().any(is_late) { self.window.take() } else { 0 };
-        for in_flight in self.in_flight.values_mut().filter(|each| is_late(each)).take(most) {
+        let mut most = None;
+        for in_flight in self.in_flight.values_mut().filter(|each| now_ms >= each.resend_at_ms) {
+            if late.len() == *most.get_or_insert_with(|| self.window.take()) {
+                break;
+            }
             in_flight.interval_ms = (2 * in_flight.interval_ms).min(RESEND_INTERVALS_MAX * resend_ms);
             in_flight.resend_at_ms = now_ms + in_flight.interval_ms;
             in_flight.is_repeated = true;
@@ -251,7 +253,7 @@ impl<O: Clone, R: Clone, F: ClientFaults> Client<O, R, F> {
         self.window.answered();
         // An answer to one of several sendings does not say how long it took.
         if !is_repeated {
-            self.patience.note(self.now_ms.saturating_sub(begun_ms));
+            self.timeout.note(self.now_ms.saturating_sub(begun_ms));
         }
         let is_aborted = outcomes.values().any(|outcome| outcome.is_aborted());
         if is_aborted {

@@ -1,4 +1,4 @@
-//! What shards execute: one-shot transactions, and the data of a shard.
+//! One-shot transactions that shards execute, and the data of a shard.
 //!
 //! Each comparator is generic over both: [`super::operation`] has registers with reads, writes, modifications and swaps, [`super::tpcc`] TPC-C.
 
@@ -28,7 +28,7 @@ pub trait OneShot: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 
         true
     }
 
-    /// What it locks at a shard.
+    /// Items that it locks at a shard.
     fn accesses_at(&self, at: ShardId, placement: Placement) -> impl Iterator<Item = (Key, Access)> + '_;
 
     /// Keys of a shard whose versions it depends on.
@@ -44,10 +44,10 @@ pub trait OneShot: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 
         None
     }
 
-    /// What a participant has read, as the answer of a first round.
+    /// The values that a participant has read, as the answer of a first round.
     fn answer_of_reads(reads: Reads) -> Self::Answer;
 
-    /// What that answer has.
+    /// The values in that answer.
     fn reads_of_answer(answer: Self::Answer) -> Reads;
 }
 
@@ -66,7 +66,7 @@ pub trait Application: Clone + Debug + Send + 'static {
         Reads::new()
     }
 
-    /// What [`Application::execute`] would answer. `reads`: what other participants have exported.
+    /// The answer that [`Application::execute`] would give. `reads`: what other participants have exported.
     fn answer(&self, operation: &Self::Operation, reads: &[(Key, Value)]) -> AnswerOf<Self>;
 
     /// Executes this shard's part as a part of the entry with that index. Indices do not descend.

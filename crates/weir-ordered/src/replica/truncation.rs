@@ -50,14 +50,10 @@ impl<A: Application, F: Faults> Replica<A, F> {
         }
     }
 
-    /// The log as it would be if it were truncated now: what others are told of it.
+    /// The log as it would be if it were truncated now. Others are told no more of it.
     pub(super) fn needed_log(&self) -> Log<A::Operation> {
-        let is_synchronized = self.synchronized >= self.stable;
-        self.log().suffix(if is_synchronized {
-            self.stable.max(self.log().base())
-        } else {
-            self.log().base()
-        })
+        let stable = if self.synchronized >= self.stable { self.stable } else { 0 };
+        self.log().suffix(stable.max(self.log().base()))
     }
 
     fn truncate(&mut self, to: Index, cut: &Cut) {

@@ -46,9 +46,14 @@ impl<A: Application, F: Faults> Replica<A, F> {
         }
     }
 
+    /// The state without what no replica needs any more.
+    fn needed_state(&self) -> Shared<A::Operation> {
+        Shared { log: self.needed_log(), drops: self.drops().clone() }
+    }
+
     fn send_view_change(&mut self, now_ms: u64, out: &mut EffectsOf<A>) {
         self.view_change_sent_ms = Some(now_ms);
-        let state = Box::new(Shared { log: self.needed_log(), drops: self.drops().clone() });
+        let state = Box::new(self.needed_state());
         let message = Message::ViewChange { epoch: self.durable.epoch, view: self.durable.view, state };
         out.send_to_all(self.peers(), &message, self.noted);
     }
@@ -118,7 +123,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
     }
 
     fn send_start_view(&self, to: impl Iterator<Item = ReplicaId>, out: &mut EffectsOf<A>) {
-        let state = Box::new(Shared { log: self.needed_log(), drops: self.drops().clone() });
+        let state = Box::new(self.needed_state());
         let message = Message::StartView { epoch: self.durable.epoch, view: self.durable.view, state };
         out.send_to_all(to, &message, self.noted);
     }

@@ -41,7 +41,7 @@ pub struct Client<F, O: OneShot = Operation> {
 struct InFlight<F, O: OneShot> {
     operation: O,
     attempt: u32,
-    /// What replicas have answered that execute the operation themselves, with the versions that were read.
+    /// Answers of replicas that execute the operation themselves, with the versions that were read.
     answers: BTreeMap<ShardId, O::Answer>,
     phase: Phase<F, O>,
     resend: Resend,

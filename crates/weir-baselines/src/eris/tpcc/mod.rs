@@ -1,6 +1,6 @@
 //! TPC-C (revision 5.11) as one-shot transactions over shards that are partitioned by warehouse, as eris.txt §8.2 runs it.
 //!
-//! What no transaction changes is at every shard ([`copied`]): items, and the columns of stock, customers, districts and warehouses that are
+//! Every shard has all that no transaction changes ([`copied`]): items, and the columns of stock, customers, districts and warehouses that are
 //! read only. So each participant's part of a New-Order or Payment follows from its own data, every transaction is independent, and that an
 //! item number is unused, which rolls a New-Order back, is decided alike everywhere. Numbers of warehouses, districts, customers and items
 //! begin at 0, those of orders at 1; amounts are cents.

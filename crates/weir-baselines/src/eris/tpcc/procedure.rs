@@ -68,7 +68,7 @@ pub enum Procedure {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Call(pub Arc<Procedure>);
 
-/// What a participant answers. Texts that do not change are at every shard, and are not told.
+/// The answer of a participant. Texts that do not change are at every shard, and are not told.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
     /// It has no part of the call.
@@ -147,7 +147,7 @@ impl Procedure {
         lines.iter().map(|line| line.supply).chain(paying)
     }
 
-    /// What it locks. The stock that Stock-Level reads is not locked: clause 3.4.1 lets it read whatever is committed.
+    /// Rows that it locks. The stock that Stock-Level reads is not locked: clause 3.4.1 lets it read whatever is committed.
     fn accesses(&self) -> Vec<At> {
         let at = |kind, warehouse, district, number, access| {
             (warehouse, key(kind, warehouse, district, number), access)

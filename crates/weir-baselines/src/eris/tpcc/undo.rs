@@ -1,4 +1,4 @@
-//! What undoes the changes of transactions back to an index of a log.
+//! Records that undo the changes of transactions back to an index of a log.
 
 use std::collections::VecDeque;
 

@@ -49,7 +49,7 @@ fn the_conditions_hold_at_the_beginning_and_after_any_calls() {
     }
 }
 
-/// Whatever is executed and rolled back, and however often, the data are those of before.
+/// A roll-back restores the data, after any transactions and any number of times.
 #[test]
 fn a_roll_back_restores_exactly_what_was() {
     for seed in 0..30 {

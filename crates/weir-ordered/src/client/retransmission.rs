@@ -28,7 +28,7 @@ impl Window {
 
 /// Smoothed latency of a client's transactions, and how much it varies, in microseconds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
+pub(super) struct RetransmissionTimeout {
     /// While nothing is known.
     first_ms: u64,
     interval_ms_max: u64,
@@ -36,9 +36,9 @@ pub(super) struct Patience {
     latency: Option<(u64, u64)>,
 }
 
-impl Patience {
-    pub fn new(first_ms: u64, interval_ms_max: u64) -> Patience {
-        Patience { first_ms, interval_ms_max, latency: None }
+impl RetransmissionTimeout {
+    pub fn new(first_ms: u64, interval_ms_max: u64) -> RetransmissionTimeout {
+        RetransmissionTimeout { first_ms, interval_ms_max, latency: None }
     }
 
     /// A transaction that was sent once was answered after so long.
@@ -75,13 +75,13 @@ mod tests {
 
     #[test]
     fn it_follows_the_latency() {
-        let mut patience = Patience::new(50, 400);
-        assert_eq!(patience.interval_ms(), 50, "nothing is known");
-        (0..100).for_each(|_| patience.note(1));
-        assert_eq!(patience.interval_ms(), 10);
-        (0..100).for_each(|at| patience.note(10 + at % 5));
-        assert!((15..30).contains(&patience.interval_ms()), "{patience:?}");
-        (0..100).for_each(|_| patience.note(1_000));
-        assert_eq!(patience.interval_ms(), 400, "the longest");
+        let mut timeout = RetransmissionTimeout::new(50, 400);
+        assert_eq!(timeout.interval_ms(), 50, "nothing is known");
+        (0..100).for_each(|_| timeout.note(1));
+        assert_eq!(timeout.interval_ms(), 10);
+        (0..100).for_each(|at| timeout.note(10 + at % 5));
+        assert!((15..30).contains(&timeout.interval_ms()), "{timeout:?}");
+        (0..100).for_each(|_| timeout.note(1_000));
+        assert_eq!(timeout.interval_ms(), 400, "the longest");
     }
 }
