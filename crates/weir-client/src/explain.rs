@@ -179,6 +179,11 @@ impl Prepared {
         if is_ordered {
             // To the sequencer, from there to each participant, and an answer of each.
             (round_trips, messages) = (1, 1 + 2 * (others + 1));
+            if program.votes_on(&call) && others > 0 {
+                // Each participant tells all others its vote: half a round trip.
+                (round_trips, messages) = (2, messages + others * (others + 1));
+                at_owners += "; one shard alone may refuse its part, so the participants vote";
+            }
         }
         if let (Admission::Interactive(why), true) = (&runs.admission, others > 0 && !is_ordered) {
             // The snapshot of its reads, the statements, and the COMMIT if it writes.

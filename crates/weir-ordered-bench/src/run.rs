@@ -176,13 +176,15 @@ fn wait_at_rest<P: Protocol, S: Source>(parties: &Parties<P, S>) -> Result<(), R
     }
 }
 
-/// Waits until the replicas of each shard have reported the same, each at least once from now on, and returns their reports.
+/// Waits until the replicas of each shard have reported the same, each at least once from now on, and returns their reports. Earlier reports are
+/// thrown away: replicas are also at rest while all transactions pause, and followers lag behind what comes after that.
 fn alike<P: Protocol, S: Source>(
     parties: &Parties<P, S>,
     deadline: Instant,
 ) -> Result<BTreeMap<Party, Option<Index>>, RunError> {
     let mut at_rest: BTreeMap<Party, Option<Index>> = BTreeMap::new();
     let cluster = parties.cluster;
+    while parties.at_rest.try_recv().is_ok() {}
     let is_alike = |at_rest: &BTreeMap<Party, Option<Index>>, shard: ShardId| {
         let mut ends = cluster.group(shard).map(|id| at_rest.get(&Party::Replica(id)).copied().flatten());
         let first = ends.next().flatten();

@@ -155,6 +155,10 @@ faults! {
     passes_locks_in_order,
     /// The answer to an ordered call leaves before its records are durable.
     answers_order_early,
+    /// A participant commits a call that it has voted for although others may have refused their parts.
+    commits_on_own_vote,
+    /// A vote is told before it is in the log.
+    votes_before_record,
     /// A transaction under locks does not take its place in the order.
     enters_at_once,
     /// Readers of an ordered call that is not executed here yet do not wait for it.

@@ -43,11 +43,20 @@ BEGIN
     UPDATE account SET owner = who WHERE id = a;
     UPDATE account SET owner = who WHERE id = b;
 END $$;
+CREATE TABLE purse (id integer PRIMARY KEY, coins integer NOT NULL CHECK (coins >= 0));
+CREATE PROCEDURE pay(a integer, b integer, n integer) LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE purse SET coins = coins - n WHERE id = a;
+    UPDATE purse SET coins = coins + n WHERE id = b;
+END $$;
+CREATE PROCEDURE fill(a integer, n integer) LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO purse VALUES (a, n); END $$;
 ";
 
 const DECLARED: &str = "
 ALTER PROCEDURE transfer SET default_transaction_isolation = 'serializable';
 ALTER FUNCTION total SET default_transaction_isolation = 'serializable';
+ALTER PROCEDURE pay SET default_transaction_isolation = 'serializable';
 ";
 
 fn accounts() -> Application {
@@ -66,6 +75,8 @@ struct Stage {
     answers: BTreeMap<u64, Result<Output, SqlError>>,
     /// Messages from the coordinator, from one shard to another, and to the coordinator.
     counted: [usize; 3],
+    /// Votes that are lost.
+    votes_to_lose: usize,
 }
 
 impl Stage {
@@ -82,6 +93,7 @@ impl Stage {
             between: Vec::new(),
             answers: BTreeMap::new(),
             counted: [0; 3],
+            votes_to_lose: 0,
         };
         // Until the first epoch has begun.
         (0..10).for_each(|_| stage.tick());
@@ -118,6 +130,10 @@ impl Stage {
             if !self.between.is_empty() {
                 let (from, to, request) = self.between.remove(0);
                 self.counted[1] += 1;
+                if self.votes_to_lose > 0 && format!("{request:?}").contains("Vote { txn") {
+                    self.votes_to_lose -= 1;
+                    continue;
+                }
                 self.step(Sender::Shard(from), to, request);
             } else if !self.orders.sends.is_empty() {
                 let (to, request) = self.orders.sends.remove(0);
@@ -139,6 +155,35 @@ impl Stage {
     fn begin(&mut self, tag: u64, begin: Begin) {
         self.coordinator.begin(self.now_ms, tag, begin, &mut self.orders);
         self.carry();
+    }
+
+    /// Starts all shards again from their logs.
+    fn restart(&mut self) {
+        use weir_core::machine::Durable as _;
+        let program = self.program.clone();
+        let logs: Vec<_> = self.shards.iter_mut().map(|shard| shard.take_records()).collect();
+        let start =
+            |(id, log)| Node::recover(id as ShardId, program.clone(), NoFaults, Timeouts::default(), log);
+        self.shards = logs.into_iter().enumerate().map(start).collect();
+    }
+
+    /// Pays between purses on two shards, which have that much.
+    fn with_purses(coins: i64) -> (Stage, [i64; 2]) {
+        let mut stage = Stage::new(2);
+        let [a, b] = stage.two();
+        stage.begin(1, Begin::Call(call(5, &[a, coins])));
+        stage.begin(2, Begin::Call(call(5, &[b, coins])));
+        stage.counted = [0; 3];
+        (stage, [a, b])
+    }
+
+    fn pays(&mut self, tag: u64, a: i64, b: i64, n: i64) {
+        self.begin(tag, Begin::Call(call(4, &[a, b, n])));
+    }
+
+    fn state_of(&self, tag: u64) -> Option<String> {
+        let answer = self.answers.get(&tag)?;
+        Some(answer.as_ref().err().map_or("00000".to_owned(), |error| error.state().to_string()))
     }
 
     /// Accounts on two shards, the second of which is not the home of the sequencer.
@@ -207,14 +252,7 @@ fn a_restart_goes_on_where_the_log_ends() {
     stage.begin(1, open(a, 10));
     stage.begin(2, open(b, 10));
     stage.begin(3, transfer(a, b, 3));
-    use weir_core::machine::Durable as _;
-    let program = stage.program.clone();
-    let logs: Vec<_> = stage.shards.iter_mut().map(|shard| shard.take_records()).collect();
-    stage.shards = logs
-        .into_iter()
-        .enumerate()
-        .map(|(id, log)| Node::recover(id as ShardId, program.clone(), NoFaults, Timeouts::default(), log))
-        .collect();
+    stage.restart();
     (0..20).for_each(|_| stage.tick());
     stage.begin(4, transfer(a, b, 2));
     (0..10).for_each(|_| stage.tick());
@@ -223,38 +261,126 @@ fn a_restart_goes_on_where_the_log_ends() {
     assert_eq!(stage.answers[&5].as_ref().unwrap().values, [numeric(30)]);
 }
 
-/// Why calls over several shards are no independent transactions.
-fn why_not(body: &str) -> String {
+/// Each participant tells the other its vote, and answers.
+#[test]
+fn votes_are_a_message_to_each_other_participant() {
+    let (mut stage, [a, b]) = Stage::with_purses(5);
+    stage.pays(3, a, b, 3);
+    assert_eq!((stage.state_of(3).as_deref(), stage.counted), (Some("00000"), [1, 3, 2]));
+}
+
+/// One shard refuses its part, so the other one does nothing, whichever it is.
+#[test]
+fn a_call_that_one_shard_refuses_changes_nothing() {
+    let (mut stage, [a, b]) = Stage::with_purses(5);
+    stage.pays(3, a, b, 6);
+    stage.pays(4, b, a, 6);
+    stage.pays(5, a, b, 5);
+    stage.pays(6, b, a, 11);
+    stage.pays(7, b, a, 10);
+    let states = [3, 4, 5, 6, 7].map(|tag| stage.state_of(tag));
+    let states = states.each_ref().map(|state| state.as_deref());
+    assert_eq!(states, [Some("23514"), Some("23514"), Some("00000"), Some("23514"), Some("00000")]);
+}
+
+#[test]
+fn lost_votes_are_asked_for_and_nothing_passes_an_undecided_call() {
+    let (mut stage, [a, b]) = Stage::with_purses(5);
+    stage.votes_to_lose = 2;
+    stage.pays(3, a, b, 5);
+    stage.pays(4, b, a, 10);
+    assert_eq!((stage.state_of(3), stage.state_of(4)), (None, None));
+    (0..3).for_each(|_| stage.tick());
+    for tag in [3, 4] {
+        assert_eq!(stage.state_of(tag).as_deref(), Some("00000"), "{tag}");
+    }
+}
+
+/// The shards start again between their votes and the decision, once as they are and once from snapshots.
+#[test]
+fn a_vote_outlives_its_shard() {
+    use weir_core::machine::Durable as _;
+    for from_snapshots in [false, true] {
+        let (mut stage, [a, b]) = Stage::with_purses(5);
+        stage.votes_to_lose = 2;
+        stage.pays(3, a, b, 5);
+        if from_snapshots {
+            let program = stage.program.clone();
+            let start = |(id, shard): (usize, &mut Node)| {
+                let log = [shard.snapshot()];
+                Node::recover(id as ShardId, program.clone(), NoFaults, Timeouts::default(), log)
+            };
+            stage.shards = stage.shards.iter_mut().enumerate().map(start).collect();
+        } else {
+            stage.restart();
+        }
+        (0..20).for_each(|_| stage.tick());
+        assert_eq!(stage.state_of(3).as_deref(), Some("00000"), "{from_snapshots}");
+        stage.pays(4, b, a, 10);
+        (0..10).for_each(|_| stage.tick());
+        assert_eq!(stage.state_of(4).as_deref(), Some("00000"), "{from_snapshots}");
+    }
+}
+
+/// How calls over several shards are independent transactions: `may not fail`, `votes`, or why they are none.
+fn how(body: &str) -> String {
     let sql = format!(
         "CREATE TABLE t (id integer PRIMARY KEY, n integer, v varchar(3), s text NOT NULL, u integer UNIQUE);
+         CREATE TABLE r (id integer PRIMARY KEY, s text NOT NULL);
          CREATE PROCEDURE p(a integer, b integer, k integer, w text) LANGUAGE plpgsql AS $$
          DECLARE x integer; BEGIN {body} END $$;
          ALTER PROCEDURE p SET default_transaction_isolation = 'serializable';"
     );
     let program = program(&application(&sql), 3);
-    program.procedures[0].independent.clone().err().unwrap_or_default()
+    match &program.procedures[0].independent {
+        Ok(independent) if independent.votes => "votes".to_owned(),
+        Ok(_) => "may not fail".to_owned(),
+        Err(why) => why.clone(),
+    }
 }
 
-/// S2: an error that one shard alone would see keeps a procedure under locks.
+/// S2: an error that one shard alone would see is voted on.
 #[test]
-fn what_may_fail_at_one_shard_alone_is_no_independent_transaction() {
+fn participants_vote_where_one_alone_may_fail() {
     let both =
         |update: &str| format!("UPDATE t SET {update} WHERE id = a; UPDATE t SET {update} WHERE id = b;");
-    assert_eq!(why_not(&both("n = k")), "");
-    assert_eq!(why_not(&both("s = w, n = k")), "");
-    for refused in ["n = n + k", "n = n / k", "u = k", "id = k", "v = w", "n = w::integer"] {
-        assert_ne!(why_not(&both(refused)), "", "{refused}");
+    for update in ["n = k", "s = w, n = k"] {
+        assert_eq!(how(&both(update)), "may not fail", "{update}");
     }
-    for refused in [
-        "INSERT INTO t (id, s) VALUES (a, w); INSERT INTO t (id, s) VALUES (b, w);",
-        "DELETE FROM t WHERE id = a; DELETE FROM t WHERE id = b;",
-        "SELECT n INTO x FROM t WHERE id = a; UPDATE t SET n = x WHERE id = b;",
+    for update in ["n = n + k", "n = n / k", "v = w", "n = w::integer"] {
+        assert_eq!(how(&both(update)), "votes", "{update}");
+    }
+    for body in [
+        "INSERT INTO r VALUES (a, w); INSERT INTO r VALUES (b, w);",
+        "DELETE FROM r WHERE id = a; DELETE FROM r WHERE id = b;",
         "SELECT n INTO STRICT x FROM t WHERE id = a; UPDATE t SET n = k WHERE id = b;",
         "UPDATE t SET n = k WHERE id = a; UPDATE t SET n = k WHERE id = b AND 1 / n = 1;",
         "UPDATE t SET n = k WHERE id = a; UPDATE t SET n = k WHERE id = b; IF k = 1 THEN RAISE EXCEPTION 'no'; END IF;",
-        "UPDATE t SET n = k;",
+        "FOR i IN 1..k LOOP UPDATE t SET n = n + i WHERE id = a; UPDATE t SET n = n + 1 WHERE id = b; END LOOP;",
     ] {
-        assert_ne!(why_not(refused), "", "{refused}");
+        assert_eq!(how(body), "votes", "{body}");
+    }
+}
+
+/// What a participant cannot find out by itself, and what it would derive for others, runs under locks.
+#[test]
+fn a_part_that_needs_another_shard_is_no_independent_transaction() {
+    let both =
+        |update: &str| format!("UPDATE t SET {update} WHERE id = a; UPDATE t SET {update} WHERE id = b;");
+    let mut all: Vec<String> =
+        ["u = k", "id = k", "n = (10 * random())::integer"].into_iter().map(both).collect();
+    all.extend(
+        [
+            "INSERT INTO t (id, s) VALUES (a, w); INSERT INTO t (id, s) VALUES (b, w);",
+            "SELECT n INTO x FROM t WHERE id = a; UPDATE t SET n = x WHERE id = b;",
+            "SELECT n INTO x FROM t WHERE id = a FOR UPDATE; UPDATE t SET n = k / 2 WHERE id = b;",
+            "UPDATE t SET n = k / 2 WHERE id = a; UPDATE t SET n = k WHERE id = b; RAISE NOTICE 'done';",
+            "UPDATE t SET n = k / 2;",
+        ]
+        .map(str::to_owned),
+    );
+    for body in all {
+        assert!(!["votes", "may not fail"].contains(&how(&body).as_str()), "{body}");
     }
 }
 

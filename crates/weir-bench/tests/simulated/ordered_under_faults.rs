@@ -28,6 +28,7 @@ CREATE TABLE item (grp integer NOT NULL, tag integer NOT NULL);
 COMMENT ON TABLE item IS 'weir: partition by (grp)';
 CREATE TABLE done (tag integer NOT NULL);
 COMMENT ON TABLE done IS 'weir: partition by (tag)';
+CREATE TABLE bounded (id integer PRIMARY KEY, value integer NOT NULL CHECK (id % 2 = 0 OR value % 3 <> 0));
 CREATE TABLE twin (id integer PRIMARY KEY, other integer NOT NULL, value integer NOT NULL);
 CREATE PROCEDURE mark(a integer, b integer, t integer, OUT pa integer, OUT pb integer) LANGUAGE plpgsql AS $$
 BEGIN
@@ -35,6 +36,17 @@ BEGIN
     UPDATE reg SET value = t WHERE id = a;
     SELECT value INTO pb FROM reg WHERE id = b;
     UPDATE reg SET value = t WHERE id = b;
+    INSERT INTO item VALUES (a, t);
+    INSERT INTO item VALUES (b, t);
+    INSERT INTO done VALUES (t);
+END $$;
+CREATE PROCEDURE weigh(a integer, b integer, t integer, OUT pa integer, OUT pb integer) LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT value INTO pa FROM reg WHERE id = a;
+    UPDATE reg SET value = t WHERE id = a;
+    SELECT value INTO pb FROM reg WHERE id = b;
+    UPDATE reg SET value = t WHERE id = b;
+    UPDATE bounded SET value = t WHERE id = b;
     INSERT INTO item VALUES (a, t);
     INSERT INTO item VALUES (b, t);
     INSERT INTO done VALUES (t);
@@ -60,6 +72,7 @@ ALTER PROCEDURE mark SET default_transaction_isolation = 'serializable';
 ALTER PROCEDURE look SET default_transaction_isolation = 'serializable';
 ALTER PROCEDURE touch SET default_transaction_isolation = 'serializable';
 ALTER PROCEDURE pair SET default_transaction_isolation = 'serializable';
+ALTER PROCEDURE weigh SET default_transaction_isolation = 'serializable';
 ";
 
 const WORKLOAD: &str = "
@@ -67,6 +80,10 @@ const WORKLOAD: &str = "
 for = [\"a in 1..4\"]
 id = \"a\"
 value = \"0\"
+[load.bounded]
+for = [\"a in 1..4\"]
+id = \"a\"
+value = \"1\"
 [load.twin]
 for = [\"a in 1..8\"]
 id = \"a\"
@@ -89,9 +106,11 @@ const ADD: &str = "INSERT INTO item VALUES ($1, $2)";
 const DONE: &str = "INSERT INTO done VALUES ($1)";
 
 const MARK: usize = 0;
-const LOOK: usize = 1;
-const TOUCH: usize = 2;
-const PAIR: usize = 3;
+/// As `MARK`, but the shard of its second register may refuse it: then nothing of it remains anywhere.
+const WEIGH: usize = 1;
+const LOOK: usize = 2;
+const TOUCH: usize = 3;
+const PAIR: usize = 4;
 
 struct Store {
     world: World,
@@ -107,6 +126,8 @@ struct Told {
     ordered: usize,
     locked: usize,
     serialization_failures: usize,
+    /// Calls that one participant has refused.
+    refused: usize,
     /// Reads of twins, and the first that has found some that differ.
     readers: usize,
     half: Option<String>,
@@ -160,6 +181,7 @@ impl Store {
 #[derive(Clone, Debug)]
 enum Line {
     Mark(i64, i64),
+    Weigh(i64, i64),
     Look(i64, i64),
     Touch(i64),
     Pair(i64),
@@ -211,7 +233,8 @@ impl Clients<'_> {
 
     fn draw(&mut self) -> Vec<Line> {
         let (a, b) = self.two();
-        match self.below(15) {
+        match self.below(19) {
+            15..=18 => vec![Line::Weigh(a, b)],
             12..=14 => vec![Line::Unlike],
             0..=3 => vec![Line::Mark(a, b)],
             4..=5 => vec![Line::Look(a, b)],
@@ -234,7 +257,13 @@ impl Clients<'_> {
         let store = self.store;
         let is_first = matches!(
             line,
-            Line::Begin | Line::Mark(..) | Line::Look(..) | Line::Touch(_) | Line::Pair(_) | Line::Unlike
+            Line::Begin
+                | Line::Mark(..)
+                | Line::Weigh(..)
+                | Line::Look(..)
+                | Line::Touch(_)
+                | Line::Pair(_)
+                | Line::Unlike
         );
         if is_first {
             self.tags += 1;
@@ -253,6 +282,7 @@ impl Clients<'_> {
         };
         let order = match line {
             Line::Mark(a, b) => return Begin::Call(procedure(MARK, &[a, b, tag])),
+            Line::Weigh(a, b) => return Begin::Call(procedure(WEIGH, &[a, b, tag])),
             Line::Look(a, b) => return Begin::Call(procedure(LOOK, &[a, b])),
             Line::Touch(a) => return Begin::Call(procedure(TOUCH, &[a, tag])),
             Line::Pair(a) => return Begin::Call(procedure(PAIR, &[a, a + 4, tag])),
@@ -280,7 +310,7 @@ impl Clients<'_> {
             _ => Default::default(),
         };
         match *line {
-            Line::Mark(a, b) => {
+            Line::Mark(a, b) | Line::Weigh(a, b) => {
                 let [pa, pb] = [int(&output.values[0]), int(&output.values[1])];
                 vec![Seen::Set(a, pa), Seen::Set(b, pb), Seen::Added]
             }
@@ -347,6 +377,10 @@ impl Script for Clients<'_> {
             (Line::RollBack, _) => End::Aborted,
             // It may have committed.
             (Line::Commit, Err(_)) => End::Unknown,
+            (Line::Weigh(..), Err(error)) if is_call && error.state().as_str() == "23514" => {
+                told.refused += 1;
+                End::Aborted
+            }
             // On one shard, where nothing is ordered by a sequencer, a wrong clock may refuse it.
             (_, Err(_)) if is_call => End::Unknown,
             (line, Ok(output)) => {
@@ -391,9 +425,13 @@ fn all_is_strictly_serializable() {
         all.locked += locked;
         all.serialization_failures += serialization_failures;
         all.readers += told.readers;
+        all.refused += told.refused;
     }
     println!("{all:?}");
-    world::check_reached(all.ordered > 1_000 && all.locked > 200 && all.readers > 200, &all);
+    world::check_reached(
+        all.ordered > 1_000 && all.locked > 200 && all.readers > 200 && all.refused > 100,
+        &all,
+    );
 }
 
 /// The procedures run in the order of a sequencer on several shards.
@@ -403,7 +441,10 @@ fn they_are_ordered() {
     let program = world.program(3);
     for (procedure, args) in [(MARK, &[1, 2, 3][..]), (LOOK, &[1, 2]), (TOUCH, &[1, 3]), (PAIR, &[1, 5, 3])] {
         assert!(program.orders(&world::call(Callee::Procedure(procedure), args)), "{procedure}");
+        assert!(!program.votes_on(&world::call(Callee::Procedure(procedure), args)), "{procedure}");
     }
+    let weigh = world::call(Callee::Procedure(WEIGH), &[1, 2, 3]);
+    assert!(program.orders(&weigh) && program.votes_on(&weigh));
 }
 
 fn check_caught(name: &str, bugs: PlantedBugs) {
@@ -432,6 +473,16 @@ fn execution_before_the_lock_is_free_is_caught() {
 #[test]
 fn answers_before_the_log_are_caught() {
     check_caught("log", PlantedBugs { answers_order_early: true, ..PlantedBugs::default() });
+}
+
+#[test]
+fn a_commit_that_does_not_wait_for_votes_is_caught() {
+    check_caught("votes", PlantedBugs { commits_on_own_vote: true, ..PlantedBugs::default() });
+}
+
+#[test]
+fn votes_before_the_log_are_caught() {
+    check_caught("vote log", PlantedBugs { votes_before_record: true, ..PlantedBugs::default() });
 }
 
 #[test]

@@ -50,6 +50,8 @@ pub enum Role<'a> {
     Part,
     /// A participant of an independent transaction: all of them run the whole procedure, each its own statements, and commit at once.
     InOrder,
+    /// The same, of which one shard alone may refuse its part: it prepares, and waits for the votes of the others.
+    Vote,
     /// Prepares although it is the only participant (the planted bug "no guards").
     Unguarded,
     /// The last participant; carries the answers of the others, which have all prepared.
@@ -65,7 +67,7 @@ impl<'a> Role<'a> {
 
     /// Returns whether the run will wait for its COMMIT.
     pub(super) fn is_prepared(self) -> bool {
-        matches!(self, Role::Part | Role::Unguarded)
+        matches!(self, Role::Part | Role::Vote | Role::Unguarded)
     }
 
     /// Returns whether what its statements give is for others.
@@ -478,7 +480,7 @@ impl<'a, F: Faults> Run<'a, F> {
     /// Turns the error of a part into an answer, after those of the earlier statements.
     fn keep_error(&mut self, result: Result<Vec<Value>, Stop>) -> Result<Vec<Value>, Stop> {
         match (result, self.fragment.role) {
-            (Err(Stop::Error(error)), Role::Part | Role::InOrder) => {
+            (Err(Stop::Error(error)), Role::Part | Role::InOrder | Role::Vote) => {
                 self.ran.answers.error = Some(error);
                 Ok(Vec::new())
             }
@@ -790,6 +792,23 @@ pub(super) const OVER_SEVERAL_SHARDS: &str = " is not supported over several sha
 pub(crate) fn needs_interactive_call(error: &SqlError) -> bool {
     error.state() == SqlState::FEATURE_NOT_SUPPORTED && error.message().ends_with(OVER_SEVERAL_SHARDS)
         || is_of_one_message(error)
+}
+
+/// Answer of a participant that has voted for a call which another one has refused.
+pub(crate) fn refused_elsewhere() -> SqlError {
+    SqlError::new(SqlState::SERIALIZATION_FAILURE, "another shard has refused its part of the call")
+}
+
+pub(crate) fn is_refused_elsewhere(error: &SqlError) -> bool {
+    *error == refused_elsewhere()
+}
+
+/// Answer of a participant whose part meets a lock of a transaction that may wait for this call at another shard. Under locks it waits.
+pub(crate) fn meets_lock() -> SqlError {
+    SqlError::new(
+        SqlState::FEATURE_NOT_SUPPORTED,
+        format!("waiting for a lock in the order of the sequencer{OVER_SEVERAL_SHARDS}"),
+    )
 }
 
 /// Error of a step that merging and RAMP cannot run over several shards.

@@ -395,7 +395,11 @@ impl<'a> ProcedureCompiler<'a> {
             (_, admission) => admission,
         };
         let independent = match transaction.filter(|_| in_order && text.is_none() && read.is_none()) {
-            Some(plan) => independent::check(&router, procedure, plan, &participants),
+            Some(plan) => {
+                let takes_part_alone =
+                    !(carries || checks || meets || meets_actions) && participants.met.is_empty();
+                independent::check(&router, procedure, plan, (&participants, takes_part_alone))
+            }
             None => Err(String::new()),
         };
         let admission = match (admission, &independent) {

@@ -1,15 +1,15 @@
 //! Which procedures run as independent transactions over several shards (docs/internals/ordered-calls.md; eris.txt §4.1, soundness S2):
 //! one message to each participant is enough, and all of them decide alike.
 //!
-//! No shard hears of another one's outcome, so nothing may fail at one shard alone. A procedure that only reads may fail, for then nothing
-//! has happened anywhere. One that writes consists of statements none of which can fail, whatever the rows: they compare values, and write
-//! what the call is given.
+//! Without votes no shard hears of another one's outcome, so nothing may fail at one shard alone. A procedure that only reads may fail, for
+//! then nothing has happened anywhere. One that writes consists of statements none of which can fail, whatever the rows: they compare values,
+//! and write what the call is given. Of every other procedure the participants vote.
 
 use weir_analysis::plan::{Mechanism, TransactionPlan};
 use weir_sql::Catalog;
 use weir_sql::bound::{
     BinaryOp, Distinct, Expr, ExprKind, FromItem, Insert, InsertSource, Into, IntoTarget, ParameterMode,
-    Procedure, ProcedureKind, Query, QueryBody, Statement, Step, StepKind, Update, VariableId,
+    Procedure, ProcedureKind, Query, QueryBody, RaiseLevel, Statement, Step, StepKind, Update, VariableId,
 };
 use weir_sql::catalog::{Column, ColumnIndex, IndexKey, Table};
 use weir_types::{SqlType, Value};
@@ -18,19 +18,32 @@ use super::program::Participants;
 use super::routing::{Route, Router};
 use super::walk;
 
+/// What no participant of several can work out by itself.
+const ANOTHER_AT_EACH_SHARD: &str =
+    "a query within an expression, or a value that is another one at each shard";
+
 /// Longest numeric argument, in characters: sums of such never overflow.
 const NUMERIC_CHARACTERS_MAX: usize = 1_000;
 
+/// How calls of a procedure over several shards are independent transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Independent {
+    /// A shard alone may refuse its part, so that participants commit once each has voted for it.
+    pub votes: bool,
+}
+
+/// `takes_part_alone`: no participant derives writes for another shard, nor meets rows that it must leave to others.
+///
 /// # Errors
 /// Why calls over several shards are no independent transactions.
 pub(super) fn check(
     router: &Router<'_>,
     procedure: &Procedure,
     plan: &TransactionPlan,
-    participants: &Participants,
-) -> Result<(), String> {
-    if plan.mechanism != Mechanism::Ordered {
-        return Err("shards must hear of each other before they can decide".to_owned());
+    (participants, takes_part_alone): (&Participants, bool),
+) -> Result<Independent, String> {
+    if !plan.mechanism.is_ordered_family() {
+        return Err("its plan is not ordered".to_owned());
     }
     if let Some(why) = &participants.unsupported {
         return Err(why.clone());
@@ -46,16 +59,28 @@ pub(super) fn check(
         return Err("a function that returns rows".to_owned());
     }
     let check = Check { router, procedure, writes: !plan.read_only };
-    procedure.body.iter().try_for_each(|step| check.step(step))
+    let cannot_fail = match plan.mechanism {
+        Mechanism::Ordered => procedure.body.iter().try_for_each(|step| check.step(step)),
+        _ => Err("an error that one shard alone would see".to_owned()),
+    };
+    match cannot_fail {
+        Ok(()) => Ok(Independent { votes: false }),
+        Err(why) if !takes_part_alone => Err(why),
+        Err(why) => check.votes().map(|()| Independent { votes: true }).map_err(|besides| match besides {
+            None => why,
+            Some(besides) => besides,
+        }),
+    }
 }
 
-/// Returns whether a call with these arguments can fail at no shard alone.
-pub(super) fn takes(args: &[Value]) -> bool {
-    args.iter().all(|arg| match arg {
+/// Returns whether a call with these arguments can fail at no shard alone, or its participants vote.
+pub(super) fn takes(independent: Independent, args: &[Value]) -> bool {
+    let cannot_fail = |arg: &Value| match arg {
         Value::Null => false,
         Value::Numeric(number) => number.to_string().len() <= NUMERIC_CHARACTERS_MAX,
         _ => true,
-    })
+    };
+    independent.votes || args.iter().all(cannot_fail)
 }
 
 struct Check<'a> {
@@ -68,6 +93,62 @@ struct Check<'a> {
 impl Check<'_> {
     fn catalog(&self) -> &Catalog {
         self.router.catalog
+    }
+
+    /// Checks that each shard finds out by itself, from the arguments and its own rows, whether its part can be done.
+    ///
+    /// # Errors
+    /// Why not, if that is another reason than the one for which participants have to vote.
+    fn votes(&self) -> Result<(), Option<String>> {
+        if !self.writes {
+            return Err(None);
+        }
+        let mut wrong = None;
+        weir_sql::walk::each_step(&self.procedure.body, &mut |step| {
+            if wrong.is_none() {
+                wrong = self.cannot_vote_on(step).map(str::to_owned);
+            }
+        });
+        wrong.map_or(Ok(()), |wrong| Err(Some(wrong)))
+    }
+
+    fn cannot_vote_on(&self, step: &Step) -> Option<&'static str> {
+        let differs = |expr: &Expr| walk::is_volatile(expr) || walk::has_subquery(expr);
+        let of_value = |expr: &Expr| differs(expr).then_some(ANOTHER_AT_EACH_SHARD);
+        match &step.kind {
+            StepKind::Sql { statement, .. } => {
+                let mut is_fixed = true;
+                walk::each_statement_expr(statement, &mut |expr| is_fixed &= !expr.kind.is_volatile());
+                if !matches!(self.router.statement(statement), Route::By(_)) {
+                    return Some("a statement on more than one shard, or on copied rows");
+                }
+                let locks = matches!(&**statement, Statement::Query(query) if !query.locks.is_empty());
+                (!is_fixed || locks).then_some(match locks {
+                    true => "FOR UPDATE, whose locks would be let go with the call",
+                    false => ANOTHER_AT_EACH_SHARD,
+                })
+            }
+            StepKind::Assign { value, .. } | StepKind::Return { value: Some(value) } => of_value(value),
+            StepKind::AssignElement { index, value, .. } => of_value(index).or_else(|| of_value(value)),
+            StepKind::If { branches, .. } => branches.iter().find_map(|(condition, _)| of_value(condition)),
+            StepKind::ForRange { from, to, by, .. } => {
+                [Some(from), Some(to), by.as_ref()].into_iter().flatten().find_map(of_value)
+            }
+            StepKind::ForEach { array: value, .. } | StepKind::While { condition: value, .. } => {
+                of_value(value)
+            }
+            StepKind::Exit { when, .. } | StepKind::Continue { when, .. } => when.as_ref().and_then(of_value),
+            StepKind::Raise(raise) if raise.level != RaiseLevel::Exception => {
+                Some("a notice, which no answer in order has")
+            }
+            StepKind::Raise(raise) => raise.exprs().find_map(of_value),
+            StepKind::Loop { .. }
+            | StepKind::Block { .. }
+            | StepKind::Return { value: None }
+            | StepKind::GetRowCount { .. }
+            | StepKind::Null => None,
+            _ => Some("a step whose effect may differ from shard to shard"),
+        }
     }
 
     fn step(&self, step: &Step) -> Result<(), String> {
@@ -89,9 +170,7 @@ impl Check<'_> {
     /// A value that is computed once all shards have answered: of a call that writes it must be there already.
     fn computed(&self, value: &Expr, fits: bool, what: &str) -> Result<(), String> {
         if walk::has_subquery(value) || walk::is_volatile(value) {
-            return Err(
-                "a query within an expression, or a value that is another one at each shard".to_owned()
-            );
+            return Err(ANOTHER_AT_EACH_SHARD.to_owned());
         }
         let is_there = matches!(value.kind, ExprKind::Variable(_) | ExprKind::Literal(_)) && fits;
         (is_there || !self.writes).then_some(()).ok_or_else(|| what.to_owned())

@@ -22,7 +22,7 @@ use super::first_rows::CompiledFirstRows;
 use super::foreseen::arbitrates_globally;
 use super::gather::Gather;
 use super::gathered::CompiledMerge;
-use super::independent;
+use super::independent::{self, Independent};
 use super::inserted_keys::InsertedKeys;
 use super::plpgsql::Isolation;
 use super::plpgsql::code::Code;
@@ -111,7 +111,7 @@ pub struct CompiledProcedure {
     /// transaction.
     pub in_order: bool,
     /// Its calls over several shards are independent transactions; else why not.
-    pub independent: Result<(), String>,
+    pub independent: Result<Independent, String>,
     /// It may derive writes for other shards: it runs as a transaction of one statement, whose coordinator carries them.
     pub carries: bool,
     /// Its statements could meet children of other shards which a foreign-key action of it is about to change: actions there are refused.
@@ -828,7 +828,8 @@ impl Program {
             && procedure.in_order
             && matches!(call.callee, Callee::Procedure(_))
             && !(is_locked || carries)
-            && (shards.len() == 1 || procedure.independent.is_ok() && independent::takes(args));
+            && (shards.len() == 1
+                || procedure.independent.as_ref().is_ok_and(|one| independent::takes(*one, args)));
         let interactive = match (&procedure.admission, &call.callee) {
             _ if ordered => false,
             // A statement of a transaction that has its locks.
@@ -861,6 +862,12 @@ impl Program {
             route.locks = self.procedures[*procedure].in_order && !is_serializable;
         }
         Ok(route)
+    }
+
+    /// Returns whether the participants of an ordered call over several shards vote on it.
+    pub fn votes_on(&self, call: &Call) -> bool {
+        let independent = |of: &CompiledProcedure| of.independent.as_ref().is_ok_and(|one| one.votes);
+        self.callee(&call.callee).is_ok_and(|procedure| independent(&procedure))
     }
 
     /// Returns whether the call is an independent transaction, in the order of the sequencer.

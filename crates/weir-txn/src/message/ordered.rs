@@ -27,6 +27,20 @@ pub enum Ordered {
     Call { call: Arc<Call>, participants: Arc<[ShardId]> },
     /// The place of a transaction that runs under locks: calls behind it wait until it has ended.
     Enter,
+    /// An independent transaction of which one participant alone may refuse its part: each votes, and all decide alike by all votes.
+    Voted { call: Arc<Call>, participants: Arc<[ShardId]> },
+}
+
+impl Ordered {
+    /// The call, and its participants in the order of the program.
+    pub(crate) fn call(&self) -> Option<(&Arc<Call>, &Arc<[ShardId]>)> {
+        match self {
+            Ordered::Call { call, participants } | Ordered::Voted { call, participants } => {
+                Some((call, participants))
+            }
+            Ordered::Enter => None,
+        }
+    }
 }
 
 /// Operations that are delivered and not executed yet.
@@ -54,6 +68,15 @@ pub enum OrderedMessage {
     Executed {
         txn: TxnId,
     },
+    /// A participant votes: its part of the call can be committed, or not. It keeps to that.
+    Vote {
+        txn: TxnId,
+        commits: bool,
+    },
+    /// A participant that has voted asks another one for its vote, which may have been lost.
+    AskVote {
+        txn: TxnId,
+    },
 }
 
 impl OrderedMessage {
@@ -64,7 +87,19 @@ impl OrderedMessage {
             OrderedMessage::Protocol { .. } => TxnId { coordinator: 0, sequence: 0 },
             OrderedMessage::Repeat { txn }
             | OrderedMessage::HasExecuted { txn }
-            | OrderedMessage::Executed { txn } => *txn,
+            | OrderedMessage::Executed { txn }
+            | OrderedMessage::Vote { txn, .. }
+            | OrderedMessage::AskVote { txn } => *txn,
+        }
+    }
+
+    /// Returns whether it submits a call on which participants vote.
+    pub(crate) fn is_voted(&self) -> bool {
+        match self {
+            OrderedMessage::Protocol { message: Message::Submit(transaction), .. } => {
+                matches!(transaction.operation.what, Ordered::Voted { .. })
+            }
+            _ => false,
         }
     }
 
@@ -72,10 +107,8 @@ impl OrderedMessage {
     pub(crate) fn call(&self) -> Option<(&Call, &Arc<[ShardId]>)> {
         match self {
             OrderedMessage::Protocol { message: Message::Submit(transaction), .. } => {
-                match &transaction.operation.what {
-                    Ordered::Call { call, participants } => Some((call, participants)),
-                    Ordered::Enter => None,
-                }
+                let (call, participants) = transaction.operation.what.call()?;
+                Some((call, participants))
             }
             _ => None,
         }
@@ -116,7 +149,7 @@ impl OrderedMessage {
             return None;
         };
         let Sender::Coordinator(_) = from else { return None };
-        let Ordered::Call { participants, .. } = &transaction.operation.what else {
+        let Some((_, participants)) = transaction.operation.what.call() else {
             return Some("a place in the order that a coordinator asks for");
         };
         let mut sorted = participants.to_vec();

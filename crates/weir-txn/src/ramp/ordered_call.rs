@@ -1,5 +1,5 @@
 //! The coordinator's side of an ordered call (docs/internals/ordered-calls.md; eris.txt §6.2): one message to the sequencer, one answer of each
-//! participant. There is no prepare, and nothing to abort.
+//! participant. It decides nothing: participants of which one alone may refuse its part vote among themselves.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use weir_ordered::packet::{Part, Transaction};
 use weir_types::SqlError;
 
 use super::coordinator::Action;
-use crate::exec::call::combined;
+use crate::exec::call::{combined, is_refused_elsewhere, needs_interactive_call};
 use crate::exec::program::Program;
 use crate::message::{
     Answers, Begun, Call, HOME, Operation, Ordered, OrderedMessage, Output, Reply, Request,
@@ -31,17 +31,21 @@ pub struct OrderedCall {
 }
 
 impl OrderedCall {
-    /// `participants`: in the order of the program. `floor`: all transactions of the coordinator before it are over.
+    /// `participants`: in the order of the program; whether they vote. `floor`: all transactions of the coordinator before it are over.
     pub fn begin(
         (txn, begun, floor): (TxnId, Begun, u64),
         call: Call,
-        participants: Vec<ShardId>,
+        (participants, votes): (Vec<ShardId>, bool),
         out: &mut Vec<Action>,
     ) -> OrderedCall {
         let (call, participants): (Arc<Call>, Arc<[ShardId]>) = (Arc::new(call), participants.into());
         let mut destinations = participants.to_vec();
         destinations.sort_unstable();
-        let what = Ordered::Call { call: call.clone(), participants: participants.clone() };
+        let of = (call.clone(), participants.clone());
+        let what = match votes && participants.len() > 1 {
+            true => Ordered::Voted { call: of.0, participants: of.1 },
+            false => Ordered::Call { call: of.0, participants: of.1 },
+        };
         let transaction = Arc::new(Transaction {
             id: txn,
             floor,
@@ -94,7 +98,11 @@ impl OrderedCall {
             Reply::InOrder { shard, answers, .. } if self.waiting.answer(shard) => {
                 self.answers.push((shard, answers));
                 if self.waiting.is_over() {
-                    let result = combined(program, (self.txn, &self.call), &self.answers);
+                    let refused = refused(&self.answers);
+                    let result = refused.map_or_else(
+                        || combined(program, (self.txn, &self.call), &self.answers),
+                        |error| Err(error.clone()),
+                    );
                     self.finish(result, out);
                 }
             }
@@ -113,4 +121,17 @@ impl OrderedCall {
     pub fn give_up(&mut self) {
         self.is_unheard = true;
     }
+}
+
+/// The error with which participants have refused a call on which they have voted: that of one that could not do its part, and if several
+/// could not, of the one that needs locks first.
+fn refused(answers: &[(ShardId, Answers)]) -> Option<&SqlError> {
+    let errors = || answers.iter().filter_map(|(_, answers)| answers.error.as_ref());
+    if !errors().any(is_refused_elsewhere) {
+        return None;
+    }
+    errors()
+        .find(|error| needs_interactive_call(error))
+        .or_else(|| errors().find(|error| !is_refused_elsewhere(error)))
+        .or_else(|| errors().next())
 }

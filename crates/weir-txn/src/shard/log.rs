@@ -37,7 +37,9 @@ pub type Record = participant::Record<Sql>;
 pub fn is_whole(record: &Record) -> bool {
     match record {
         Record::Snapshot(_) => true,
-        Record::Ordered(ordered) => matches!(**ordered, OrderedRecord::Snapshot(_)),
+        Record::Ordered(ordered) => {
+            matches!(**ordered, OrderedRecord::Snapshot(_) | OrderedRecord::UndecidedSnapshot(_))
+        }
         _ => false,
     }
 }
@@ -91,6 +93,13 @@ pub struct Snapshot {
     sequences: Sequences,
     /// Present if the schema has been changed.
     description: Option<Box<Description>>,
+}
+
+impl LoggedCommit {
+    /// The commit of a prepared transaction, with the answer to a repetition.
+    pub(super) fn answered(self, reply: Box<Reply>) -> LoggedCommit {
+        LoggedCommit { reply: Some(reply), ..self }
+    }
 }
 
 impl LoggedPrepared {

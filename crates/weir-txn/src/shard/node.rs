@@ -27,7 +27,8 @@ use crate::exec::sequences::Sequences;
 use crate::exec::worker::ClaimsOf;
 use crate::faults::{Faults, NoFaults};
 use crate::message::{
-    Age, Begun, Call, Callee, Decision, Derived, Progress, Reply, Request, forgotten, schema_has_changed,
+    Age, Answers, Begun, Call, Callee, Decision, Derived, Progress, Reply, Request, forgotten,
+    schema_has_changed,
 };
 use crate::shard::definitions::Barrier;
 use crate::shard::hand_over::Again;
@@ -388,6 +389,8 @@ impl<F: Faults> Node<F> {
             }
             Request::Decide { txn, begun, decision } => self.on_decide(now_ms, txn, begun, decision, out),
             Request::Apply { txn, begun, call } => self.on_apply(now_ms, txn, begun, call, out),
+            // Its participants decide by their votes.
+            Request::Abort { txn } | Request::Commit { txn, .. } if self.has_voted_for(txn) => {}
             Request::Commit { txn, timestamp } => self.on_commit(txn, timestamp, out),
             Request::Abort { txn } => {
                 // Its waiting request must not start the transaction again.
@@ -664,18 +667,32 @@ impl<F: Faults> Node<F> {
         txn: TxnId,
         age: Age,
         participants: Arc<[ShardId]>,
-        (ran, own): (Ran, WriteSet),
+        (mut ran, own): (Ran, WriteSet),
         timestamp: Timestamp,
         out: &mut Effects,
     ) {
-        let answer = self.participant.remembers.then(|| Box::new((ran.answers.clone(), timestamp)));
         let has_failed = ran.answers.error.is_some();
-        let reply = Reply::Prepared { txn, shard: self.shard, answers: ran.answers, timestamp };
+        let answers = std::mem::take(&mut ran.answers);
+        let answer = self.participant.remembers.then(|| Box::new((answers.clone(), timestamp)));
+        let reply = Reply::Prepared { txn, shard: self.shard, answers, timestamp };
         // A failed part keeps no claims: the last participant will refuse.
         if has_failed {
             self.storage.discard_write_set(own);
             return self.answer(txn, reply, out);
         }
+        self.hold_run((txn, age), participants, (ran, own), answer);
+        self.note_prepared(txn);
+        self.reply(txn, reply, out);
+    }
+
+    /// A part that has run is prepared from now on.
+    pub(super) fn hold_run(
+        &mut self,
+        (txn, age): (TxnId, Age),
+        participants: Arc<[ShardId]>,
+        (ran, own): (Ran, WriteSet),
+        answer: Option<Box<(Answers, Timestamp)>>,
+    ) {
         let writes: Arc<[Write]> = ran.writes.into();
         let (pins, at) = (self.pin(&writes), self.storage.position());
         let prepared = Prepared {
@@ -691,8 +708,6 @@ impl<F: Faults> Node<F> {
             definitions: None,
         };
         self.hold(txn, prepared);
-        self.note_prepared(txn);
-        self.reply(txn, reply, out);
     }
 
     fn on_apply(&mut self, now_ms: u64, txn: TxnId, begun: Begun, call: Arc<Call>, out: &mut Effects) {

@@ -27,6 +27,8 @@ const BY_KEY_FROM: u16 = 10;
 
 /// First protocol version with ordered calls.
 const ORDERED_FROM: u16 = 11;
+/// First protocol version with votes on ordered calls.
+const VOTES_FROM: u16 = 12;
 
 /// The answer to a request that a shard which speaks that version does not know; none: it knows it.
 pub(super) fn answer(request: &Request, version: u16, shard: ShardId) -> Option<Reply> {
@@ -101,7 +103,7 @@ pub(super) fn answer(request: &Request, version: u16, shard: ShardId) -> Option<
         {
             Some(Reply::Refused { txn: *txn, shard, error: ordered_at_older_build(version) })
         }
-        Request::Ordered(message) if version < ORDERED_FROM => {
+        Request::Ordered(message) if version < ORDERED_FROM || version < VOTES_FROM && message.is_voted() => {
             let error = ordered_at_older_build(version);
             Some(Reply::Executed { txn: message.txn(), result: Err(error) })
         }

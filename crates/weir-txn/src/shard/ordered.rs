@@ -6,6 +6,7 @@
 mod entrance;
 mod execution;
 mod records;
+mod votes;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -24,6 +25,7 @@ use self::execution::Deliveries;
 pub(super) use self::execution::IN_ORDER;
 pub use self::records::OrderedRecord;
 pub(crate) use self::records::Replayed;
+use self::votes::Votes;
 use crate::claims::Holders;
 use crate::faults::Faults;
 use crate::message::{HOME, Operation, OrderedMessage, Protocol, Request};
@@ -56,6 +58,7 @@ pub(crate) struct Ordering {
     in_doubt: Vec<TxnId>,
     /// By call of a silent coordinator: participants that have executed it.
     executed_at: BTreeMap<TxnId, BTreeSet<ShardId>>,
+    votes: Votes,
 }
 
 /// What lives at shard 0.
@@ -93,6 +96,7 @@ impl Ordering {
             waits_for: Holders::new(),
             in_doubt: Vec::new(),
             executed_at: BTreeMap::new(),
+            votes: Votes::default(),
         }
     }
 
@@ -102,7 +106,13 @@ impl Ordering {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.next().is_none() && self.entered.is_empty() && self.entering.is_empty()
+        let has_voted = self.votes.undecided().is_some();
+        self.next().is_none() && self.entered.is_empty() && self.entering.is_empty() && !has_voted
+    }
+
+    /// The call that this shard has voted for and that is not decided.
+    pub(crate) fn undecided(&self) -> Option<TxnId> {
+        self.votes.undecided()
     }
 
     /// Gives a message to the party that it is for. The parties see a clock that never goes back.
@@ -190,6 +200,8 @@ impl<F: Faults> Node<F> {
                 out.ask(peer, Request::Ordered(Box::new(executed)), self.noted());
             }
             (OrderedMessage::Executed { txn }, Sender::Shard(peer)) => self.on_executed_at(peer, txn),
+            (OrderedMessage::Vote { txn, commits }, Sender::Shard(peer)) => self.on_vote(peer, txn, commits),
+            (OrderedMessage::AskVote { txn }, Sender::Shard(peer)) => self.on_ask_vote(peer, txn, out),
             _ => {}
         }
     }
@@ -240,6 +252,7 @@ impl<F: Faults> Node<F> {
         self.carry(now_ms, own, out);
         self.know_who_waits();
         self.ask_who_has_executed(out);
+        self.ask_for_votes(out);
     }
 
     /// What planted bugs make of a packet.

@@ -249,7 +249,7 @@ impl<F: Faults> Participates for Node<F> {
     }
 
     fn settles_itself(&self, txn: TxnId) -> bool {
-        self.participant.committed().get(&txn).is_some_and(|one| one.is_in_order)
+        self.participant.committed().get(&txn).is_some_and(|one| one.is_in_order) || self.has_voted_for(txn)
     }
 
     fn fate_for(&self, txn: TxnId, asked: Fate) -> Option<Fate> {

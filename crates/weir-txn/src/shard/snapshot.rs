@@ -216,7 +216,10 @@ impl<F: Faults> Node<F> {
     ) -> Option<Vec<Missing>> {
         let (mut missing, mut are_known) = (Vec::new(), true);
         for sibling in including {
-            self.commit(sibling.txn, sibling.timestamp);
+            match self.has_voted_for(sibling.txn) {
+                true => self.commit_voted(sibling.txn, sibling.timestamp),
+                false => drop(self.commit(sibling.txn, sibling.timestamp)),
+            }
             match self.participant.committed().get(&sibling.txn) {
                 Some(unsettled) if unsettled.position > position => match unsettled.writes.clone() {
                     Some(writes) => {

@@ -24,7 +24,7 @@ impl<'a, F: Faults> Run<'a, F> {
             CompiledRoute::By { keys, .. } => self.place_of(keys),
             CompiledRoute::Own { .. } => Ok(match self.fragment.role {
                 Role::Part => Place::Elsewhere(self.fragment.here),
-                Role::InOrder | Role::Whole | Role::Unguarded | Role::Last(_) => Place::Here,
+                Role::InOrder | Role::Vote | Role::Whole | Role::Unguarded | Role::Last(_) => Place::Here,
             }),
         }
     }
@@ -96,7 +96,9 @@ impl<'a, F: Faults> Run<'a, F> {
         match to {
             Destination::Nowhere => Ok(()),
             Destination::Variables(into) => self.assign_first(into, part),
-            Destination::Caller { .. } if matches!(self.fragment.role, Role::Part | Role::InOrder) => {
+            Destination::Caller { .. }
+                if matches!(self.fragment.role, Role::Part | Role::InOrder | Role::Vote) =>
+            {
                 self.ran.answers.values.append(&mut self.returned.values);
                 Ok(())
             }
@@ -175,7 +177,7 @@ impl<'a, F: Faults> Run<'a, F> {
     /// The next `width` values of what that shard's statements gave; `None` while only it knows.
     pub(super) fn answer_of(&mut self, shard: ShardId, width: usize) -> Result<Option<&'a [Value]>, Stop> {
         let answers = match self.fragment.role {
-            Role::Part | Role::InOrder => return Ok(None),
+            Role::Part | Role::InOrder | Role::Vote => return Ok(None),
             Role::Whole | Role::Unguarded => {
                 return Err(internal(format!(
                     "shard {} was sent a call that needs shard {shard}",

@@ -44,7 +44,7 @@ impl<F: Faults> Run<'_, F> {
     pub(super) fn raise(&mut self, raise: &CompiledRaise) -> Result<(), Stop> {
         let severity = raise.level.severity();
         // Only the deciding shard raises it.
-        if severity.is_some() && matches!(self.fragment.role, Role::Part) {
+        if severity.is_some() && matches!(self.fragment.role, Role::Part | Role::Vote) {
             return Ok(());
         }
         let said = raised(raise, &mut |expr| self.eval(expr))?;

@@ -129,7 +129,7 @@ impl<F: Faults> Run<'_, F> {
 
     /// Returns whether other shards run other parts of the call.
     fn has_other_parts(&self) -> bool {
-        matches!(self.fragment.role, Role::Part | Role::Last(_))
+        matches!(self.fragment.role, Role::Part | Role::Vote | Role::Last(_))
     }
 
     /// Holds what one part of a call has found of a row's existence, until the outcome. Without it two calls that write the same rows on two

@@ -23,7 +23,8 @@ impl Coordinator {
         let txn = TxnId { coordinator: self.id, sequence };
         let begun = Begun { age, at_ms: now_ms };
         let of = (txn, begun, self.flights.base());
-        let machine = OrderedCall::begin(of, call.clone(), participants, &mut self.actions);
+        let votes = self.program.votes_on(&call);
+        let machine = OrderedCall::begin(of, call.clone(), (participants, votes), &mut self.actions);
         let (program, sent) = (self.program.clone(), Sent::at(now_ms));
         let attempt = (age, retries);
         self.flights.begin(Flight::Ordered { tag, machine, program, call: Some(call), attempt, sent });
@@ -58,7 +59,7 @@ impl Coordinator {
                     self.traces.sent(*tag, shard);
                     out.sends.push((shard, request));
                 }
-                // It only reads: one that writes needs nothing of other shards.
+                // It has changed nothing: it only reads, or a participant has refused it because it met a lock.
                 Action::Answer(Err(error)) if needs_interactive_call(&error) => {
                     let (tag, program, attempt) = (*tag, program.clone(), *attempt);
                     interactive = call.take().map(|call| (tag, call, program, attempt));

@@ -100,7 +100,7 @@ impl<F: Faults> Node<F> {
         }
         self.forget_entered();
         let mut has_executed = false;
-        while self.execute_next(now_ms, out) {
+        while self.decide_by_votes(now_ms, out) || self.execute_next(now_ms, out) {
             has_executed = true;
         }
         has_executed
@@ -117,6 +117,10 @@ impl<F: Faults> Node<F> {
         let Some((index, operation)) = self.ordering.as_ref().and_then(|ordering| ordering.next()) else {
             return false;
         };
+        if self.ordering.as_ref().is_some_and(|ordering| ordering.undecided().is_some()) {
+            self.refuse_late_entrances(out);
+            return false;
+        }
         let is_done = match &operation.what {
             Ordered::Enter => {
                 self.enter(operation.txn, out);
@@ -126,6 +130,14 @@ impl<F: Faults> Node<F> {
                 let at_ms = self.time_in_order(now_ms, operation.begun.at_ms);
                 !self.is_held_up(now_ms, call)
                     && self.run_in_order(at_ms, (Some(index), operation.txn), (call, participants), out)
+            }
+            Ordered::Voted { call, participants } => {
+                let at_ms = self.time_in_order(now_ms, operation.begun.at_ms);
+                let is_free = !self.is_held_up(now_ms, call);
+                if is_free {
+                    self.vote(at_ms, (index, &operation), (call, participants), out);
+                }
+                is_free
             }
         };
         match is_done {
@@ -188,7 +200,7 @@ impl<F: Faults> Node<F> {
         let role = if is_alone { Role::Whole } else { Role::InOrder };
         // Only readers at an earlier position need its operations (S5).
         let keep = !is_alone && !self.readers.is_empty();
-        let result = self.run_unbounded(txn, call, role, timestamp, keep);
+        let result = self.run_unbounded(txn, call, role, timestamp, keep, Target::InPlace);
         let (ran, error) = match result {
             Ok(mut ran) => {
                 let error = ran.answers.error.take();
@@ -243,18 +255,19 @@ impl<F: Faults> Node<F> {
     }
 
     /// Runs a call to its end, whatever the room, as its other participants do.
-    fn run_unbounded(
+    pub(super) fn run_unbounded(
         &mut self,
         txn: TxnId,
         call: &Call,
         role: Role<'_>,
         timestamp: Timestamp,
         keep: bool,
+        target: Target<'_>,
     ) -> Result<Ran, Stop> {
         let statement = std::mem::replace(&mut self.statement, IN_ORDER);
         let room = std::mem::take(&mut self.storage.room);
         let met = self.starvation.met.take();
-        let result = self.run(txn, call, role, timestamp, keep, Target::InPlace);
+        let result = self.run(txn, call, role, timestamp, keep, target);
         (self.scratch.met, self.scratch.stopped_at) = (None, None);
         (self.statement, self.storage.room, self.starvation.met) = (statement, room, met);
         result
@@ -262,7 +275,7 @@ impl<F: Faults> Node<F> {
 
     /// The planted bug that executes out of order.
     pub(super) fn execute_at_once(&mut self, now_ms: u64, operation: Operation, out: &mut Effects) {
-        if let Ordered::Call { call, participants } = &operation.what
+        if let Some((call, participants)) = operation.what.call()
             && !self.is_held_up(now_ms, call)
         {
             self.run_in_order(now_ms, (None, operation.txn), (call, participants), out);

@@ -42,6 +42,18 @@ pub enum OrderedRecord {
     Left(Vec<TxnId>),
     /// Replaces all earlier records.
     Snapshot(Box<(Snapshot, Whole)>),
+    /// This shard has voted for the call at that index, which it has prepared.
+    Voted {
+        index: Index,
+        txn: TxnId,
+    },
+    /// All participants have voted for the call, which was prepared.
+    Accepted {
+        txn: TxnId,
+        commit: Box<LoggedCommit>,
+    },
+    /// Replaces all earlier records; with the call that this shard has voted for and that is not decided.
+    UndecidedSnapshot(Box<(Snapshot, Whole, TxnId)>),
 }
 
 /// The state of ordered calls in a snapshot.
@@ -65,6 +77,8 @@ pub(crate) struct Replayed {
     pub(super) home: Vec<failure_coordinator::Record<Operation>>,
     pub(super) executed: Index,
     entered: BTreeSet<TxnId>,
+    /// The last call that this shard has voted for. It is undecided if it is still prepared.
+    voted: Option<TxnId>,
 }
 
 impl<F: Faults> Node<F> {
@@ -88,9 +102,7 @@ impl<F: Faults> Node<F> {
             OrderedRecord::Committed { index, txn, commit } => {
                 self.replayed().executed = index;
                 self.restore_commit(commit)?;
-                if let Some(unsettled) = self.participant.committed_mut().get_mut(&txn) {
-                    unsettled.is_in_order = true;
-                }
+                self.is_in_order(txn);
             }
             OrderedRecord::Unchanged { index, txn, reply } => {
                 self.replayed().executed = index;
@@ -102,24 +114,44 @@ impl<F: Faults> Node<F> {
             OrderedRecord::Left(txns) => {
                 self.replayed().entered.retain(|txn| !txns.contains(txn));
             }
-            OrderedRecord::Snapshot(snapshot) => {
-                let (snapshot, Whole { replica, home, executed, unsettled, over, entered }) = *snapshot;
-                self.restore(snapshot)?;
-                self.participant.outcomes.keep_over(over);
-                let (replica, home) = (vec![replica], home.into_iter().collect());
-                self.replayed = Some(Box::new(Replayed {
-                    replica,
-                    home,
-                    executed,
-                    entered: entered.into_iter().collect(),
-                }));
-                for txn in unsettled {
-                    if let Some(one) = self.participant.committed_mut().get_mut(&txn) {
-                        one.is_in_order = true;
-                    }
-                }
+            OrderedRecord::Voted { index, txn } => {
+                let replayed = self.replayed();
+                (replayed.executed, replayed.voted) = (index, Some(txn));
+            }
+            OrderedRecord::Accepted { txn, commit } => {
+                self.restore_commit(commit)?;
+                self.is_in_order(txn);
+            }
+            OrderedRecord::Snapshot(whole) => self.replay_snapshot(whole.0, whole.1)?,
+            OrderedRecord::UndecidedSnapshot(whole) => {
+                let (snapshot, whole, voted) = *whole;
+                self.replay_snapshot(snapshot, whole)?;
+                self.replayed().voted = Some(voted);
             }
         }
+        Ok(())
+    }
+
+    /// The transaction, if it is committed here, is an ordered call.
+    fn is_in_order(&mut self, txn: TxnId) {
+        if let Some(one) = self.participant.committed_mut().get_mut(&txn) {
+            one.is_in_order = true;
+        }
+    }
+
+    fn replay_snapshot(&mut self, snapshot: Snapshot, whole: Whole) -> Result<(), SqlError> {
+        let Whole { replica, home, executed, unsettled, over, entered } = whole;
+        self.restore(snapshot)?;
+        self.participant.outcomes.keep_over(over);
+        let (replica, home) = (vec![replica], home.into_iter().collect());
+        self.replayed = Some(Box::new(Replayed {
+            replica,
+            home,
+            executed,
+            entered: entered.into_iter().collect(),
+            voted: None,
+        }));
+        unsettled.into_iter().for_each(|txn| self.is_in_order(txn));
         Ok(())
     }
 
@@ -138,6 +170,9 @@ impl<F: Faults> Node<F> {
             ordering.entered =
                 replayed.entered.iter().map(|txn| (*txn, prepared.contains_key(txn))).collect();
         }
+        if let Some(txn) = replayed.voted {
+            self.vote_again(txn);
+        }
     }
 
     /// The snapshot as a record, with the state of ordered calls if there is one.
@@ -152,6 +187,10 @@ impl<F: Faults> Node<F> {
             over: self.participant.outcomes.over_of_retired().collect(),
             entered: ordering.entered.keys().copied().collect(),
         };
-        Record::Ordered(Box::new(OrderedRecord::Snapshot(Box::new((*snapshot, whole)))))
+        let record = match ordering.undecided() {
+            Some(txn) => OrderedRecord::UndecidedSnapshot(Box::new((*snapshot, whole, txn))),
+            None => OrderedRecord::Snapshot(Box::new((*snapshot, whole))),
+        };
+        Record::Ordered(Box::new(record))
     }
 }

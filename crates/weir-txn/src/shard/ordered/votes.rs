@@ -1,0 +1,238 @@
+//! Votes: an ordered call of which one participant alone may refuse its part (docs/internals/ordered-calls.md, "Votes").
+//!
+//! When its turn comes, each participant prepares its part and tells all others whether it could. Who hears that all could commits; who hears
+//! that one could not rolls back. Nothing behind it in the order is executed meanwhile. A vote is in the log before it is told, and nobody
+//! waits for a lock before voting: so each participant whose turn comes votes, and all decide alike.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weir_core::ids::{ShardId, Timestamp, TxnId};
+use weir_core::lsn::Lsn;
+use weir_core::participant::{Applied, Participates as _, Transactions as _};
+use weir_core::termination::Fate;
+use weir_ordered::packet::Index;
+use weir_types::SqlError;
+
+use super::OrderedRecord;
+use crate::exec::call::{Ran, Role, Stop, meets_lock, refused_elsewhere};
+use crate::faults::Faults;
+use crate::message::{Answers, Call, Operation, OrderedMessage, Reply, Request, schema_has_changed};
+use crate::shard::log::Record;
+use crate::shard::node::{Effects, Node, Target};
+use crate::storage::WriteSet;
+
+/// What has become of the votes at a shard.
+#[derive(Debug, Default)]
+pub(super) struct Votes {
+    /// The call that this shard has voted for and whose decision it has not told its coordinator. It is prepared, unless a reader has seen it
+    /// committed at another participant: then it is committed here, too.
+    undecided: Option<Undecided>,
+    /// What others have voted on calls that are not decided here: those of `undecided`, and of calls whose turn has yet to come.
+    told: BTreeMap<TxnId, BTreeMap<ShardId, bool>>,
+}
+
+#[derive(Debug)]
+struct Undecided {
+    txn: TxnId,
+    participants: Arc<[ShardId]>,
+    /// What its statements have given.
+    answers: Answers,
+}
+
+impl Votes {
+    pub(super) fn undecided(&self) -> Option<TxnId> {
+        self.undecided.as_ref().map(|one| one.txn)
+    }
+
+    /// Returns whether the call commits, if that is decided.
+    fn decided(&self, own: ShardId) -> Option<bool> {
+        let Undecided { txn, participants, .. } = self.undecided.as_ref()?;
+        let told = self.told.get(txn);
+        let vote = |shard: &ShardId| told.and_then(|told| told.get(shard)).copied();
+        let mut others = participants.iter().filter(|shard| **shard != own);
+        if others.clone().any(|shard| vote(shard) == Some(false)) {
+            return Some(false);
+        }
+        others.all(|shard| vote(shard) == Some(true)).then_some(true)
+    }
+
+    /// Participants whose votes are missing.
+    fn missing(&self, own: ShardId) -> impl Iterator<Item = (ShardId, TxnId)> + '_ {
+        self.undecided.iter().flat_map(move |Undecided { txn, participants, .. }| {
+            let is_told = |shard: &ShardId| self.told.get(txn).is_some_and(|told| told.contains_key(shard));
+            let missing = participants.iter().copied().filter(move |shard| *shard != own && !is_told(shard));
+            missing.map(|shard| (shard, *txn))
+        })
+    }
+}
+
+impl<F: Faults> Node<F> {
+    /// Votes on a call whose turn has come.
+    pub(super) fn vote(
+        &mut self,
+        now_ms: u64,
+        (index, operation): (Index, &Operation),
+        (call, participants): (&Arc<Call>, &Arc<[ShardId]>),
+        out: &mut Effects,
+    ) {
+        let txn = operation.txn;
+        if self.participant.outcomes.get(txn).is_some() {
+            return;
+        }
+        let timestamp = self.clock.tick(now_ms);
+        let mut own = WriteSet::default();
+        let target = Target::WriteSet(&mut own, None);
+        let (mut ran, error) = match self.run_unbounded(txn, call, Role::Vote, timestamp, true, target) {
+            Ok(mut ran) => {
+                let error = ran.answers.error.take();
+                (ran, error)
+            }
+            Err(Stop::Error(error)) => (Ran::default(), Some(error)),
+            Err(Stop::Held(_) | Stop::Pinned { .. }) => (Ran::default(), Some(meets_lock())),
+            Err(Stop::Long | Stop::Elsewhere { .. }) => (Ran::default(), Some(schema_has_changed())),
+        };
+        match error {
+            None => {
+                let answers = std::mem::take(&mut ran.answers);
+                let answer = Some(Box::new((answers.clone(), timestamp)));
+                self.hold_run((txn, operation.begun.age), participants.clone(), (ran, own), answer);
+                self.note_prepared(txn);
+                self.participant.log.push(Record::Ordered(Box::new(OrderedRecord::Voted { index, txn })));
+                if let Some(ordering) = &mut self.ordering {
+                    let participants = participants.clone();
+                    ordering.votes.undecided = Some(Undecided { txn, participants, answers });
+                }
+                self.tell_vote((txn, true), participants, out);
+            }
+            Some(error) => {
+                self.storage.discard_write_set(own);
+                self.refuse_part((index, txn), (ran.answers, error), out);
+                self.tell_vote((txn, false), participants, out);
+            }
+        }
+    }
+
+    /// This shard cannot do its part of the call, which is over here.
+    fn refuse_part(
+        &mut self,
+        (index, txn): (Index, TxnId),
+        (answers, error): (Answers, SqlError),
+        out: &mut Effects,
+    ) {
+        let answers = Answers { error: Some(error), ..answers };
+        let reply = Box::new(Reply::InOrder { txn, shard: self.shard, answers });
+        self.participant.note_unchanged(txn, Some(reply.clone()));
+        let record = OrderedRecord::Unchanged { index, txn, reply: reply.clone() };
+        self.participant.log.push(Record::Ordered(Box::new(record)));
+        if let Some(ordering) = &mut self.ordering {
+            ordering.votes.told.remove(&txn);
+        }
+        self.reply(txn, reply.spoken(), out);
+    }
+
+    fn tell_vote(&self, (txn, commits): (TxnId, bool), participants: &[ShardId], out: &mut Effects) {
+        let after = if self.bugs.votes_before_record() { Lsn::START } else { self.noted() };
+        for &shard in participants.iter().filter(|shard| **shard != self.shard) {
+            out.ask(shard, Request::Ordered(Box::new(OrderedMessage::Vote { txn, commits })), after);
+        }
+    }
+
+    pub(super) fn on_vote(&mut self, peer: ShardId, txn: TxnId, commits: bool) {
+        let is_decided = self.participant.outcomes.get(txn).is_some()
+            || self.participant.committed().contains_key(&txn)
+            || self.is_over(txn);
+        if let Some(ordering) = &mut self.ordering
+            && !is_decided
+        {
+            ordering.votes.told.entry(txn).or_default().insert(peer, commits);
+        }
+    }
+
+    /// Tells a participant that asks the vote of this shard, if it has voted. A call that it has forgotten is one that it has refused: one
+    /// that it has committed is kept until all participants have.
+    pub(super) fn on_ask_vote(&mut self, peer: ShardId, txn: TxnId, out: &mut Effects) {
+        let Some(fate) = self.participant.fate(txn) else { return };
+        let commits = !matches!(fate, Fate::Refused);
+        let vote = OrderedMessage::Vote { txn, commits };
+        out.ask(peer, Request::Ordered(Box::new(vote)), self.noted());
+    }
+
+    pub(super) fn ask_for_votes(&self, out: &mut Effects) {
+        let Some(ordering) = &self.ordering else { return };
+        for (shard, txn) in ordering.votes.missing(self.shard) {
+            out.ask(shard, Request::Ordered(Box::new(OrderedMessage::AskVote { txn })), Lsn::START);
+        }
+    }
+
+    /// Decides the call that this shard has voted for, if the votes or a reader do. Returns whether they did.
+    pub(super) fn decide_by_votes(&mut self, now_ms: u64, out: &mut Effects) -> bool {
+        let own = self.shard;
+        let Some(ordering) = &mut self.ordering else { return false };
+        let Some(txn) = ordering.votes.undecided() else { return false };
+        let is_committed = !self.participant.prepared().contains_key(&txn);
+        let decided = match is_committed || self.bugs.commits_on_own_vote() {
+            true => Some(true),
+            false => ordering.votes.decided(own),
+        };
+        let Some(commits) = decided else { return false };
+        if commits && !is_committed {
+            let timestamp = self.clock.tick(now_ms);
+            self.commit_voted(txn, timestamp);
+        }
+        let Some(reply) = self.end_vote(commits) else { return false };
+        if !commits {
+            if let Some(prepared) = self.release(txn) {
+                self.discard(txn, prepared);
+            }
+            self.refuse(txn, Some(reply.clone()));
+        }
+        self.reply(txn, reply.spoken(), out);
+        true
+    }
+
+    /// The vote is over. Returns the answer to the coordinator.
+    fn end_vote(&mut self, commits: bool) -> Option<Box<Reply>> {
+        let shard = self.shard;
+        let votes = &mut self.ordering.as_mut()?.votes;
+        let Undecided { txn, answers, .. } = votes.undecided.take()?;
+        votes.told.remove(&txn);
+        let error = (!commits).then(refused_elsewhere);
+        Some(Box::new(Reply::InOrder { txn, shard, answers: Answers { error, ..answers } }))
+    }
+
+    /// Commits the call that this shard has voted for: all participants have, or a reader has seen it committed at another one.
+    pub(in crate::shard) fn commit_voted(&mut self, txn: TxnId, timestamp: Timestamp) {
+        let votes = self.ordering.as_ref().map(|ordering| &ordering.votes);
+        let Some(undecided) = votes.and_then(|votes| votes.undecided.as_ref()) else { return };
+        let (shard, answers) = (self.shard, undecided.answers.clone());
+        let reply = Box::new(Reply::InOrder { txn, shard, answers });
+        let Some(prepared) = self.release(txn) else { return };
+        let Applied { committed, record } = self.apply(txn, prepared, timestamp);
+        let committed = committed.map(|mut one| {
+            one.is_in_order = true;
+            one
+        });
+        if let Some(commit) = record {
+            let commit = Box::new(commit.answered(reply.clone()));
+            self.participant.log.push(Record::Ordered(Box::new(OrderedRecord::Accepted { txn, commit })));
+        }
+        let applied = Applied { committed, record: None };
+        self.participant.note_commit((txn, timestamp.clock), Some(reply), applied);
+    }
+
+    /// Returns whether the transaction is a call that this shard has voted for and that is not decided.
+    pub(in crate::shard) fn has_voted_for(&self, txn: TxnId) -> bool {
+        self.ordering.as_ref().is_some_and(|ordering| ordering.votes.undecided() == Some(txn))
+    }
+
+    /// Waits again for the votes on a call that is prepared: `txn` is in the log.
+    pub(super) fn vote_again(&mut self, txn: TxnId) {
+        let Some(prepared) = self.participant.prepared().get(&txn) else { return };
+        let participants = prepared.participants.clone();
+        let answers = prepared.answer.as_deref().map(|(answers, _)| answers.clone()).unwrap_or_default();
+        if let Some(ordering) = &mut self.ordering {
+            ordering.votes.undecided = Some(Undecided { txn, participants, answers });
+        }
+    }
+}
