@@ -119,8 +119,16 @@ impl Check<'_> {
             StepKind::Sql { statement, .. } => {
                 let mut is_fixed = true;
                 walk::each_statement_expr(statement, &mut |expr| is_fixed &= !expr.kind.is_volatile());
-                if !matches!(self.router.statement(statement), Route::By(_)) {
-                    return Some("a statement on more than one shard, or on copied rows");
+                let is_alike = match self.router.statement(statement) {
+                    Route::By(_) => true,
+                    // All shards have the same rows, which nothing changes.
+                    Route::Anywhere => {
+                        matches!(&**statement, Statement::Query(query) if self.is_constant(query))
+                    }
+                    Route::Own | Route::Everywhere => false,
+                };
+                if !is_alike {
+                    return Some("a statement on more than one shard, or on copied rows that change");
                 }
                 let locks = matches!(&**statement, Statement::Query(query) if !query.locks.is_empty());
                 (!is_fixed || locks).then_some(match locks {
@@ -149,6 +157,12 @@ impl Check<'_> {
             | StepKind::Null => None,
             _ => Some("a step whose effect may differ from shard to shard"),
         }
+    }
+
+    /// Returns whether the query reads nothing but copies of tables that no procedure writes, and that therefore nobody may.
+    fn is_constant(&self, query: &Query) -> bool {
+        let tables = weir_sql::walk::tables(query);
+        tables.iter().all(|(_, table)| !self.catalog().table(*table).replicated)
     }
 
     fn step(&self, step: &Step) -> Result<(), String> {

@@ -553,15 +553,21 @@ impl<F: Faults> Node<F> {
     }
 
     pub(crate) fn note_prepared(&mut self, txn: TxnId) {
+        if let Some(prepared) = self.logged_prepare(txn) {
+            self.participant.log.push(Record::Prepared { txn, prepared });
+        }
+    }
+
+    /// A transaction that is prepared from now on, for its record, if there is a log.
+    pub(super) fn logged_prepare(&mut self, txn: TxnId) -> Option<Prepare> {
         if !self.participant.remembers {
-            return;
+            return None;
         }
         self.participant.readers.know(txn.coordinator);
         if !self.participant.log.is_on() {
-            return;
+            return None;
         }
         let prepared = Box::new(LoggedPrepared::of(&self.participant.prepared()[&txn]));
-        let prepared = Prepare { prepared, sequences: self.take_changed_sequences() };
-        self.participant.log.push(Record::Prepared { txn, prepared });
+        Some(Prepare { prepared, sequences: self.take_changed_sequences() })
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use weir_core::ids::{CoordinatorId, TxnId};
-use weir_core::participant::{OverOfRetired, Participates as _};
+use weir_core::participant::{OverOfRetired, Participates as _, Transactions as _};
 use weir_ordered::failure_coordinator;
 use weir_ordered::packet::Index;
 use weir_ordered::replica::RecordOf;
@@ -15,7 +15,7 @@ use weir_types::SqlError;
 use super::execution::Deliveries;
 use crate::faults::Faults;
 use crate::message::{Operation, Reply};
-use crate::shard::log::{LoggedCommit, Record, Snapshot};
+use crate::shard::log::{LoggedCommit, Prepare, Record, Snapshot};
 use crate::shard::node::Node;
 
 /// One record of ordered calls.
@@ -42,10 +42,11 @@ pub enum OrderedRecord {
     Left(Vec<TxnId>),
     /// Replaces all earlier records.
     Snapshot(Box<(Snapshot, Whole)>),
-    /// This shard has voted for the call at that index, which it has prepared.
+    /// This shard has prepared the call at that index, and votes for it.
     Voted {
         index: Index,
         txn: TxnId,
+        prepared: Prepare,
     },
     /// All participants have voted for the call, which was prepared.
     Accepted {
@@ -114,7 +115,10 @@ impl<F: Faults> Node<F> {
             OrderedRecord::Left(txns) => {
                 self.replayed().entered.retain(|txn| !txns.contains(txn));
             }
-            OrderedRecord::Voted { index, txn } => {
+            OrderedRecord::Voted { index, txn, prepared } => {
+                self.participant.readers.know(txn.coordinator);
+                let prepared = self.restore_prepared(txn, prepared)?;
+                self.hold(txn, prepared);
                 let replayed = self.replayed();
                 (replayed.executed, replayed.voted) = (index, Some(txn));
             }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use weir_core::ids::{ShardId, Timestamp, TxnId};
 use weir_core::lsn::Lsn;
 use weir_core::participant::{Applied, Participates as _, Transactions as _};
-use weir_core::termination::Fate;
 use weir_ordered::packet::Index;
 use weir_types::SqlError;
 
@@ -97,8 +96,11 @@ impl<F: Faults> Node<F> {
                 let answers = std::mem::take(&mut ran.answers);
                 let answer = Some(Box::new((answers.clone(), timestamp)));
                 self.hold_run((txn, operation.begun.age), participants.clone(), (ran, own), answer);
-                self.note_prepared(txn);
-                self.participant.log.push(Record::Ordered(Box::new(OrderedRecord::Voted { index, txn })));
+                if let Some(prepared) = self.logged_prepare(txn) {
+                    // One record: what is prepared has passed its place.
+                    let voted = OrderedRecord::Voted { index, txn, prepared };
+                    self.participant.log.push(Record::Ordered(Box::new(voted)));
+                }
                 if let Some(ordering) = &mut self.ordering {
                     let participants = participants.clone();
                     ordering.votes.undecided = Some(Undecided { txn, participants, answers });
@@ -149,13 +151,21 @@ impl<F: Faults> Node<F> {
         }
     }
 
-    /// Tells a participant that asks the vote of this shard, if it has voted. A call that it has forgotten is one that it has refused: one
-    /// that it has committed is kept until all participants have.
+    /// Tells a participant that asks the vote of this shard, if it has voted.
     pub(super) fn on_ask_vote(&mut self, peer: ShardId, txn: TxnId, out: &mut Effects) {
-        let Some(fate) = self.participant.fate(txn) else { return };
-        let commits = !matches!(fate, Fate::Refused);
+        let Some(commits) = self.has_voted(txn) else { return };
         let vote = OrderedMessage::Vote { txn, commits };
         out.ask(peer, Request::Ordered(Box::new(vote)), self.noted());
+    }
+
+    /// The vote of this shard; none: its turn has yet to come, also if the coordinator is retired. A call that is over and forgotten is one
+    /// that it has refused: one that it has committed is kept until all participants have committed it.
+    fn has_voted(&self, txn: TxnId) -> Option<bool> {
+        if self.has_voted_for(txn) || self.participant.committed().contains_key(&txn) {
+            return Some(true);
+        }
+        let outcome = self.participant.outcomes.get(txn).map(|outcome| outcome.clock.is_some());
+        outcome.or_else(|| self.is_over(txn).then_some(false))
     }
 
     pub(super) fn ask_for_votes(&self, out: &mut Effects) {
