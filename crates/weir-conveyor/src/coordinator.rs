@@ -144,6 +144,7 @@ impl<F: CoordinatorFaults> Coordinator<F> {
             self.fencing = Some(Fencing { visit: self.ended + 1, asked_ms: None, asked: 0 });
             if self.faults.begins_without_fence() {
                 self.first = Some(self.ended + 1);
+                return;
             }
         }
         self.fence(now_ms, out);
@@ -177,8 +178,10 @@ impl<F: CoordinatorFaults> Coordinator<F> {
     /// The ring should be another one: the holder is to keep the token.
     fn holds(&self, now_ms: u64) -> bool {
         let (ring, able) = (self.epochs.ring(), self.able(now_ms));
-        let is_unready = |server| self.heard.get(server).is_some_and(|heard| !heard.is_ready);
-        let misses = ring.iter().any(|server| !self.is_alive(now_ms, *server) || is_unready(server));
+        let is_ready = |server: &ServerId| self.heard.get(server).is_some_and(|heard| heard.is_ready);
+        // Agents that start with this process have the time to find their databases.
+        let knows_all = now_ms >= self.begun_ms + self.settings.silence_ms;
+        let misses = knows_all && ring.iter().any(|each| !self.is_alive(now_ms, *each) || !is_ready(each));
         !able.is_empty() && (misses || able.iter().any(|server| !ring.contains(server)))
     }
 

@@ -82,20 +82,26 @@ pub fn transactions<O: Clone, U: Clone>(
         Work::Execute { operation, license, .. } => execute(operation, *license, faults),
         Work::End { license, after } => {
             let position = Step::MovePosition { after: *after, to: license.visit };
-            let mut steps = vec![Step::Close(*license), position];
-            if faults.reads_as_it_closes() {
-                steps.insert(0, Step::ReadOutbox(license.visit));
-            }
-            vec![Transaction::serializable(steps)]
+            closing(license.visit, vec![Step::Close(*license), position], faults)
         }
         Work::Read { visit, .. } => vec![Transaction::serializable(vec![Step::ReadOutbox(*visit)])],
-        Work::Fence { epoch, visit, .. } => {
-            vec![Transaction::serializable(vec![Step::Fence(*epoch, *visit)])]
-        }
+        Work::Fence { epoch, visit, .. } => closing(*visit, vec![Step::Fence(*epoch, *visit)], faults),
         Work::Truncate { up_to } => {
             vec![Transaction::serializable(vec![Step::DeleteOutbox { up_to: *up_to }])]
         }
     }
+}
+
+/// What closes a visit waits for whoever has locked the epoch row, with the snapshot from before. So the outbox is read in another transaction.
+fn closing<O, U>(
+    visit: VisitNumber,
+    mut steps: Vec<Step<O, U>>,
+    faults: &impl PlanFaults,
+) -> Vec<Transaction<O, U>> {
+    if faults.reads_as_it_closes() {
+        steps.insert(0, Step::ReadOutbox(visit));
+    }
+    vec![Transaction::serializable(steps)]
 }
 
 /// All updates of a visit are one transaction, and so is the position: a concurrent transaction here sees all of the visit or nothing, and a

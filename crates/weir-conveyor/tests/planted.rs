@@ -104,7 +104,7 @@ bugs! {
     moves_position_apart: ["applied"], hard();
     reads_epoch_without_lock: HISTORY, suspicious();
     sends_statements: HISTORY, busy();
-    reads_as_it_closes: HISTORY, busy();
+    reads_as_it_closes: HISTORY, suspicious();
 }
 
 bugs! {

@@ -379,7 +379,7 @@ impl World {
                         writes: run.changes.iter().map(|change| change.row).collect(),
                     });
                 }
-                (Step::ReadOutbox(visit), Work::End { .. }) => {
+                (Step::ReadOutbox(visit), Work::End { .. } | Work::Fence { .. }) => {
                     // A planted bug: the contents are those of this snapshot.
                     let contents = session.contents.clone().expect("the outbox is read");
                     self.read_early.insert((session.server, *visit), contents);
