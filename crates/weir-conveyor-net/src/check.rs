@@ -39,8 +39,7 @@ WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartitio
 pub fn check(config: &str, is_written: impl Fn(&str) -> bool) -> Result<BTreeSet<Finding>, Error> {
     let mut client = Client::connect(config, NoTls)?;
     let mut findings = BTreeSet::new();
-    let version: i32 =
-        client.query_one("SELECT current_setting('server_version_num')::int", &[])?.get(0);
+    let version: i32 = client.query_one("SELECT current_setting('server_version_num')::int", &[])?.get(0);
     if version < 140_000 {
         findings.insert(Finding::OldServer { version });
     }

@@ -24,6 +24,8 @@ type SqlTransaction = plan::Transaction<Operation, StateUpdate>;
 pub struct Connection {
     client: Client,
     tables: Arc<Tables>,
+    /// Why work was lost last.
+    last_error: Option<String>,
 }
 
 /// Why a transaction ends without a commit.
@@ -51,7 +53,12 @@ pub fn install(config: &str) -> Result<Tables, Error> {
     for row in transaction.query(schema::READ_TABLES, &[])? {
         let (schema, name, key): (String, String, Vec<String>) = (row.get(0), row.get(1), row.get(2));
         let columns = transaction.query(schema::READ_COLUMNS, &[&schema, &name])?;
-        let column = |row: &Row| Column { name: row.get(0), type_name: row.get(1), is_generated: row.get(2) };
+        let column = |row: &Row| Column {
+            name: row.get(0),
+            type_name: row.get(1),
+            is_generated: row.get(2),
+            is_identity: row.get(3),
+        };
         let columns: Vec<Column> = columns.iter().map(column).collect();
         let place = |key: &String| columns.iter().position(|column| column.name == *key);
         let key = key.iter().filter_map(place).collect();
@@ -79,7 +86,7 @@ impl Connection {
         let mut client = Client::connect(config, NoTls)?;
         // The end of a visit makes everything before it durable, whatever the database's default is.
         client.batch_execute("SET synchronous_commit = on")?;
-        Ok(Connection { client, tables })
+        Ok(Connection { client, tables, last_error: None })
     }
 
     /// What cancels the statement that runs, from another thread.
@@ -90,6 +97,19 @@ impl Connection {
     /// Returns whether the connection can do more work.
     pub fn is_open(&self) -> bool {
         !self.client.is_closed()
+    }
+
+    /// Why work of this connection was lost last.
+    pub fn last_error(&self) -> Option<&str> {
+        self.last_error.as_deref()
+    }
+
+    fn failed(&mut self, error: &Error) -> SqlDone {
+        let done = failed(error);
+        if done == SqlDone::Lost {
+            self.last_error = Some(format!("{error}: {:?}", error.as_db_error()));
+        }
+        done
     }
 
     /// Does a piece of work.
@@ -103,7 +123,7 @@ impl Connection {
                 Err(Ends::Failed(error)) if is_execute(work) && is_of_operation(&error) => {
                     return SqlDone::Executed(Err(sql_error(&error)));
                 }
-                Err(Ends::Failed(error)) => return failed(&error),
+                Err(Ends::Failed(error)) => return self.failed(&error),
             }
         }
         done
@@ -202,8 +222,10 @@ fn apply(running: &mut Transaction<'_>, tables: &Tables, update: &StateUpdate) -
     running.batch_execute(schema::APPLY_SETTINGS)?;
     for (relation, row) in &update.rows {
         let sql = tables.get(relation).and_then(|table| table.apply(row));
-        let sql = sql.expect("all servers have the tables and columns that an outbox names");
-        query(running, &sql)?;
+        let statements = sql.expect("all servers have the tables and columns that an outbox names");
+        for sql in &statements {
+            query(running, sql)?;
+        }
     }
     Ok(())
 }

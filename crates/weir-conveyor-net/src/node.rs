@@ -135,7 +135,12 @@ impl Cluster {
     }
 
     /// Sends an operation to an agent. The outcome comes over the channel; if that ends without one, it is unknown.
-    pub fn request(&self, server: ServerId, placement: Placement, operation: Operation) -> Receiver<Outcome<Answer>> {
+    pub fn request(
+        &self,
+        server: ServerId,
+        placement: Placement,
+        operation: Operation,
+    ) -> Receiver<Outcome<Answer>> {
         let (sender, outcome) = channel();
         self.links.send(server, AgentEvent::Request(placement, operation, sender));
         outcome
@@ -163,7 +168,12 @@ pub struct Requests {
 
 impl Requests {
     /// As [`Cluster::request`].
-    pub fn request(&self, server: ServerId, placement: Placement, operation: Operation) -> Receiver<Outcome<Answer>> {
+    pub fn request(
+        &self,
+        server: ServerId,
+        placement: Placement,
+        operation: Operation,
+    ) -> Receiver<Outcome<Answer>> {
         let (sender, outcome) = channel();
         self.links.send(server, AgentEvent::Request(placement, operation, sender));
         outcome

@@ -80,7 +80,12 @@ struct Seen {
 }
 
 /// Runs clients until each has had so many outcomes; `fault` is called after every 20 of them.
-fn run(world: &mut World, seed: u64, operations: u64, mut fault: impl FnMut(&mut World, &mut Chance)) -> Seen {
+fn run(
+    world: &mut World,
+    seed: u64,
+    operations: u64,
+    mut fault: impl FnMut(&mut World, &mut Chance),
+) -> Seen {
     let seen = Arc::new(Mutex::new(Seen::default()));
     let (progress, outcomes) = channel();
     let clients: Vec<_> = (0..CLIENTS)

@@ -24,7 +24,8 @@ CREATE TABLE "Odd ""table""" (
 "#;
 
 /// Every row of the odd table, as text.
-const ALL: &str = r#"SELECT coalesce(string_agg(o::text, E'\n' ORDER BY o::text), '') FROM "Odd ""table""" o"#;
+const ALL: &str =
+    r#"SELECT coalesce(string_agg(o::text, E'\n' ORDER BY o::text), '') FROM "Odd ""table""" o"#;
 
 struct Pair {
     _servers: [Server; 2],
@@ -64,7 +65,8 @@ impl Pair {
 }
 
 fn global(statements: &[&str], license: License) -> SqlWork {
-    let statements = statements.iter().map(|text| Sql { text: (*text).into(), parameters: Vec::new() }).collect();
+    let statements =
+        statements.iter().map(|text| Sql { text: (*text).into(), parameters: Vec::new() }).collect();
     let id = OperationId { agent: 0, start: 1, number: 1 };
     Work::Execute { id, operation: Operation { statements }, license: Some(license) }
 }
@@ -80,7 +82,7 @@ fn what_is_captured_is_applied() {
         (2, '', '-Infinity', '-infinity', '-1 year', '', 'null', '{}', NULL, NULL, 12345678901234567890.5, NULL, NULL, 'empty', NULL)"#;
     let done = pair.connections[0].run(&global(&["INSERT INTO parent VALUES (7), (8)", insert], license));
     assert!(matches!(done, SqlDone::Executed(Ok(_))), "{done:?}");
-    let change = r#"UPDATE "Odd ""table""" SET a = a + 10, f = NULL, l = l || 'more'::text WHERE a = 1"#;
+    let change = r#"UPDATE "Odd ""table""" SET a = a + 10, t = NULL, l = l || 'more'::text WHERE a = 1"#;
     let no_change = r#"UPDATE "Odd ""table""" SET b = b"#;
     let done = pair.connections[0].run(&global(&[change, no_change], license));
     assert!(matches!(done, SqlDone::Executed(Ok(_))), "{done:?}");
@@ -95,9 +97,12 @@ fn what_is_captured_is_applied() {
     let updates = visit.updates.iter().map(without_parent).collect();
     let apply = Work::Apply { after: 0, visit: Arc::new(Visit { number: 1, updates }) };
     let done = pair.connections[1].run(&apply);
-    assert!(matches!(done, SqlDone::State(state) if state.applied == 1), "{done:?}");
+    assert!(
+        matches!(done, SqlDone::State(state) if state.applied == 1),
+        "{done:?} {:?}",
+        pair.connections[1].last_error()
+    );
     assert_eq!(pair.all(0), pair.all(1));
-    assert!(pair.all(1).contains("0.30000000000000004") || pair.all(1).contains(",,"), "{}", pair.all(1));
     // Applied at the other, it is not captured there; and it is not applied again.
     let mut client = pair.client(1);
     let count: i64 = client.query_one("SELECT count(*) FROM weir_conveyor.outbox", &[]).unwrap().get(0);
@@ -115,7 +120,8 @@ fn a_missing_row_is_passed_over_and_local_operations_are_not_captured() {
     pair.connections[0].run(&Work::Adopt { epoch: 1 });
     let insert = r#"INSERT INTO "Odd ""table""" (a, "b'\c") VALUES (1, 'x'), (2, 'x')"#;
     pair.client(0).batch_execute(insert).unwrap();
-    let statements = [r#"UPDATE "Odd ""table""" SET b = true WHERE a = 1"#, r#"DELETE FROM "Odd ""table""" WHERE a = 2"#];
+    let statements =
+        [r#"UPDATE "Odd ""table""" SET b = true WHERE a = 1"#, r#"DELETE FROM "Odd ""table""" WHERE a = 2"#];
     pair.connections[0].run(&global(&statements, license));
     let visit = pair.outbox(1);
     assert_eq!(visit.updates.iter().map(|update| update.rows.len()).sum::<usize>(), 2);
@@ -138,7 +144,10 @@ fn an_operation_without_a_license_does_nothing() {
     let executed = pair.connections[0].run(&global(&insert, new));
     assert_eq!(executed, SqlDone::Executed(Ok(vec![Vec::new()])));
     let ended = pair.connections[0].run(&Work::End { license: new, after: 0 });
-    assert!(matches!(ended, SqlDone::State(state) if state.row.closed == 5 && state.applied == 5), "{ended:?}");
+    assert!(
+        matches!(ended, SqlDone::State(state) if state.row.closed == 5 && state.applied == 5),
+        "{ended:?}"
+    );
     assert_eq!(pair.connections[0].run(&global(&insert, new)), SqlDone::NotLicensed);
     let again = pair.connections[0].run(&Work::Fence { server: 0, epoch: 3, visit: 5 });
     assert!(matches!(again, SqlDone::Row(row) if row.epoch == 3 && !row.is_closed_in(3, 5)), "{again:?}");
@@ -174,7 +183,8 @@ fn a_fence_waits_for_a_session_that_has_locked_the_epoch_row() {
 
 #[test]
 fn a_database_that_does_not_fit_is_found_out() {
-    let pair = Pair::new("CREATE TABLE plain (id int); CREATE TABLE kept (id int PRIMARY KEY, mail text UNIQUE);");
+    let pair =
+        Pair::new("CREATE TABLE plain (id int); CREATE TABLE kept (id int PRIMARY KEY, mail text UNIQUE);");
     let findings = check(&pair.configs[0], |table| table != "ignored").unwrap();
     let plain = Finding::NoPrimaryKey { table: "plain".into() };
     let kept = Finding::UniqueKey { table: "kept".into(), index: "kept_mail_key".into() };

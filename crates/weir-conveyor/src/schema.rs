@@ -15,15 +15,15 @@ use crate::work::License;
 pub const INSTALL: &str = "\
 CREATE SCHEMA IF NOT EXISTS weir_conveyor;
 CREATE TABLE IF NOT EXISTS weir_conveyor.epoch (
-    only boolean PRIMARY KEY DEFAULT true CHECK (only),
+    is_row boolean PRIMARY KEY DEFAULT true CHECK (is_row),
     epoch bigint NOT NULL,
     closed bigint NOT NULL,
     closed_in bigint NOT NULL);
 CREATE TABLE IF NOT EXISTS weir_conveyor.position (
-    only boolean PRIMARY KEY DEFAULT true CHECK (only),
+    is_row boolean PRIMARY KEY DEFAULT true CHECK (is_row),
     applied bigint NOT NULL);
 CREATE TABLE IF NOT EXISTS weir_conveyor.agent (
-    only boolean PRIMARY KEY DEFAULT true CHECK (only),
+    is_row boolean PRIMARY KEY DEFAULT true CHECK (is_row),
     start bigint NOT NULL);
 CREATE TABLE IF NOT EXISTS weir_conveyor.outbox (
     number bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
@@ -55,6 +55,8 @@ pub struct Column {
     pub type_name: String,
     /// GENERATED ALWAYS AS (…) STORED: it follows from other columns, and is not written.
     pub is_generated: bool,
+    /// GENERATED ALWAYS AS IDENTITY.
+    pub is_identity: bool,
 }
 
 /// A table that global operations write.
@@ -155,9 +157,9 @@ WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition
     AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'weir_conveyor') AND c.relpersistence = 'p'
 ORDER BY 1, 2";
 
-/// The columns of a table, in order: name, type, whether it is generated from others. $1 and $2: schema and name.
+/// The columns of a table, in order: name, type, whether it is generated from others, whether it is GENERATED ALWAYS AS IDENTITY. $1 and $2: schema and name.
 pub const READ_COLUMNS: &str = "\
-SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attgenerated <> ''
+SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attgenerated <> '', a.attidentity = 'a'
 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = $1 AND c.relname = $2 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum";
 
@@ -223,54 +225,73 @@ impl Table {
         )
     }
 
-    /// The statement that makes the same change here. A row that is missing is passed over; one that is there already is overwritten. None: the
+    /// The statements that make the same change here. A row that is missing is passed over; one that is there already is overwritten. None: the
     /// table has no such column, or another key.
-    pub fn apply(&self, row: &OutboxRow) -> Option<Sql> {
+    pub fn apply(&self, row: &OutboxRow) -> Option<Vec<Sql>> {
         if row.key.len() != self.key.len() || row.columns.len() != row.values.len() {
             return None;
         }
         let columns: Option<Vec<&Column>> = row.columns.iter().map(|name| self.column(name)).collect();
         let columns = columns?;
-        let relation = self.relation();
+        Some(match row.change {
+            // A column GENERATED ALWAYS AS IDENTITY is given by an INSERT only, so a row that is there makes room.
+            RowChange::Insert if self.has_identity_beside_key() => {
+                vec![self.delete(row), self.insert(row, &columns, "")]
+            }
+            RowChange::Insert => vec![self.insert(row, &columns, &self.on_conflict(&columns))],
+            RowChange::Update => vec![self.update(row, &columns)],
+            RowChange::Delete => vec![self.delete(row)],
+        })
+    }
+
+    fn has_identity_beside_key(&self) -> bool {
+        let beside = self.columns.iter().enumerate().filter(|(index, _)| !self.key.contains(index));
+        beside.into_iter().any(|(_, column)| column.is_identity)
+    }
+
+    /// The condition that finds a row by its key, whose parameters begin with that number.
+    fn by_key(&self, first: usize) -> String {
+        let each = |(turn, index): (usize, &usize)| {
+            let column = &self.columns[*index];
+            format!("{} = {}", quoted(&column.name), cast(first + turn, column))
+        };
+        self.key.iter().enumerate().map(each).collect::<Vec<_>>().join(" AND ")
+    }
+
+    fn insert(&self, row: &OutboxRow, columns: &[&Column], on_conflict: &str) -> Sql {
+        let names: Vec<_> = columns.iter().map(|column| quoted(&column.name)).collect();
         let casts: Vec<_> =
             columns.iter().enumerate().map(|(index, column)| cast(index + 1, column)).collect();
-        let names: Vec<_> = columns.iter().map(|column| quoted(&column.name)).collect();
-        let mut parameters = row.values.clone();
-        let condition = |first: usize| {
-            let each = |(turn, index): (usize, &usize)| {
-                let column = &self.columns[*index];
-                format!("{} = {}", quoted(&column.name), cast(first + turn, column))
-            };
-            self.key.iter().enumerate().map(each).collect::<Vec<_>>().join(" AND ")
+        let (relation, names, casts) = (self.relation(), names.join(", "), casts.join(", "));
+        let text =
+            format!("INSERT INTO {relation} ({names}) OVERRIDING SYSTEM VALUE VALUES ({casts}){on_conflict}");
+        Sql { text, parameters: row.values.clone() }
+    }
+
+    fn on_conflict(&self, columns: &[&Column]) -> String {
+        let key: Vec<_> = self.key.iter().map(|index| quoted(&self.columns[*index].name)).collect();
+        let names = columns.iter().map(|column| quoted(&column.name)).filter(|name| !key.contains(name));
+        let set: Vec<_> = names.map(|name| format!("{name} = EXCLUDED.{name}")).collect();
+        let key = key.join(", ");
+        match set.is_empty() {
+            true => format!(" ON CONFLICT ({key}) DO NOTHING"),
+            false => format!(" ON CONFLICT ({key}) DO UPDATE SET {}", set.join(", ")),
+        }
+    }
+
+    fn update(&self, row: &OutboxRow, columns: &[&Column]) -> Sql {
+        let each = |(index, column): (usize, &&Column)| {
+            format!("{} = {}", quoted(&column.name), cast(index + 1, column))
         };
-        let text = match row.change {
-            RowChange::Insert => {
-                let key: Vec<_> = self.key.iter().map(|index| quoted(&self.columns[*index].name)).collect();
-                let set: Vec<_> = names.iter().filter(|name| !key.contains(name)).cloned().collect();
-                let set: Vec<_> = set.iter().map(|name| format!("{name} = EXCLUDED.{name}")).collect();
-                let otherwise = match set.is_empty() {
-                    true => String::from("NOTHING"),
-                    false => format!("UPDATE SET {}", set.join(", ")),
-                };
-                let (names, casts, key) = (names.join(", "), casts.join(", "), key.join(", "));
-                format!(
-                    "INSERT INTO {relation} ({names}) OVERRIDING SYSTEM VALUE VALUES ({casts}) \
-                     ON CONFLICT ({key}) DO {otherwise}"
-                )
-            }
-            RowChange::Update => {
-                let set = names.iter().zip(&casts).map(|(name, cast)| format!("{name} = {cast}"));
-                let set = set.collect::<Vec<_>>().join(", ");
-                let condition = condition(row.values.len() + 1);
-                parameters.extend(row.key.iter().cloned());
-                format!("UPDATE {relation} SET {set} WHERE {condition}")
-            }
-            RowChange::Delete => {
-                parameters.clone_from(&row.key);
-                format!("DELETE FROM {relation} WHERE {}", condition(1))
-            }
-        };
-        Some(Sql { text, parameters })
+        let set: Vec<_> = columns.iter().enumerate().map(each).collect();
+        let (relation, set, found) = (self.relation(), set.join(", "), self.by_key(columns.len() + 1));
+        let parameters = row.values.iter().chain(&row.key).cloned().collect();
+        Sql { text: format!("UPDATE {relation} SET {set} WHERE {found}"), parameters }
+    }
+
+    fn delete(&self, row: &OutboxRow) -> Sql {
+        let text = format!("DELETE FROM {} WHERE {}", self.relation(), self.by_key(1));
+        Sql { text, parameters: row.key.clone() }
     }
 }
 
@@ -301,6 +322,7 @@ mod tests {
             name: name.into(),
             type_name: type_name.into(),
             is_generated,
+            is_identity: false,
         };
         Table {
             schema: "public".into(),
@@ -325,14 +347,14 @@ mod tests {
 
     #[test]
     fn changes_are_applied_by_key() {
-        let text = |row: OutboxRow| item().apply(&row).map(|sql| sql.text);
+        let text = |row: OutboxRow| Some(item().apply(&row)?.remove(0).text);
         let insert = row(RowChange::Insert, "7", &[("id", Some("7")), ("it's", None)]);
         assert_eq!(
             text(insert).unwrap(),
             "INSERT INTO \"public\".\"it\"\"em\" (\"id\", \"it's\") OVERRIDING SYSTEM VALUE VALUES \
              ($1::text::integer, $2::text::numeric(12,2)) ON CONFLICT (\"id\") DO UPDATE SET \"it's\" = EXCLUDED.\"it's\""
         );
-        let update = item().apply(&row(RowChange::Update, "7", &[("it's", Some("1.50"))])).unwrap();
+        let update = item().apply(&row(RowChange::Update, "7", &[("it's", Some("1.50"))])).unwrap().remove(0);
         assert_eq!(
             update.text,
             "UPDATE \"public\".\"it\"\"em\" SET \"it's\" = $1::text::numeric(12,2) WHERE \"id\" = $2::text::integer"

@@ -205,11 +205,16 @@ impl History {
     }
 }
 
-/// The state after a serial execution, and whether all answers are those of it.
-pub fn replay(
-    order: &[&Executed],
-    mut state: BTreeMap<Row, u64>,
-) -> Result<(BTreeMap<Row, u64>, BTreeMap<Row, ServerId>), Violation> {
+/// The end of a serial execution.
+#[derive(Debug)]
+pub struct Replayed {
+    pub state: BTreeMap<Row, u64>,
+    /// The server of the last writer of each row.
+    pub servers: BTreeMap<Row, ServerId>,
+}
+
+/// Executes operations serially, and compares all answers.
+pub fn replay(order: &[&Executed], mut state: BTreeMap<Row, u64>) -> Result<Replayed, Violation> {
     let mut servers = BTreeMap::new();
     for each in order {
         let answer = run_serially(&each.operation, &mut state);
@@ -221,7 +226,7 @@ pub fn replay(
             servers.insert(*row, each.server);
         }
     }
-    Ok((state, servers))
+    Ok(Replayed { state, servers })
 }
 
 /// Local operations run at their server, and global ones in a visit.

@@ -24,7 +24,7 @@ use crate::chance::Chance;
 use application::{Answer, Number, Operation, Row, Update};
 use database::Database;
 use events::Event;
-use history::{History, Violation, check_places, replay, violation};
+use history::{History, Replayed, Violation, check_places, replay, violation};
 use profile::Profile;
 use sessions::{Session, SessionId};
 
@@ -226,10 +226,10 @@ impl World {
         let order = self.history.check()?;
         let initial = self.profile.shape.initial();
         let initial = initial.into_iter().filter_map(|(row, cell)| Some((row, cell.value?))).collect();
-        let (state, writers) = replay(&order, initial)?;
+        let Replayed { state, servers } = replay(&order, initial)?;
         for (server, database) in &self.databases {
-            for row in state.keys().chain(writers.keys()) {
-                let is_here = matches!(row, Row::Stock(_)) || writers.get(row) == Some(server);
+            for row in state.keys().chain(servers.keys()) {
+                let is_here = matches!(row, Row::Stock(_)) || servers.get(row) == Some(server);
                 let (expected, found) = (state.get(row).copied(), database.last(*row));
                 if is_here && expected != found.and_then(|cell| cell.value) {
                     let text = format!("{row:?} at server {server} is {found:?}, not {expected:?}");
