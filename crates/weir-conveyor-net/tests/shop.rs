@@ -98,6 +98,13 @@ pub fn operation(op: u64, servers: u16, chance: &mut Chance) -> (Placement, Oper
     (place, Operation { statements: notes.statements })
 }
 
+/// A global operation that any server may run: it touches stock only.
+pub fn restock(op: u64) -> Operation {
+    let mut notes = Notes { op, statements: Vec::new() };
+    notes.write_stock(op % STOCKS, 0);
+    Operation { statements: notes.statements }
+}
+
 /// A note: kind, item, version.
 type Note = (String, String, u64);
 
