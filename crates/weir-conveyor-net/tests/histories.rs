@@ -32,7 +32,7 @@ fn settings() -> Settings {
 }
 
 struct World {
-    _servers: Vec<Server>,
+    servers: Vec<Server>,
     configs: Vec<String>,
     cluster: Cluster,
 }
@@ -51,7 +51,7 @@ impl World {
         }
         let by_server = (0..SERVERS).zip(configs.iter().cloned()).collect::<BTreeMap<_, _>>();
         let databases = Databases { configs: by_server, tables: Arc::new(tables.unwrap()) };
-        let mut world = World { _servers: servers, configs, cluster: Cluster::new(databases, settings()) };
+        let mut world = World { servers, configs, cluster: Cluster::new(databases, settings()) };
         (0..SERVERS).for_each(|server| world.start(server));
         world
     }
@@ -175,13 +175,14 @@ fn concurrent_operations_are_serializable() {
 }
 
 #[test]
-fn killed_agents_and_sessions_lose_nothing() {
+fn killed_agents_and_servers_lose_nothing() {
     let mut world = World::new();
     let seen = run(&mut world, 2, 80, |world, chance| {
         let server = chance.below(u64::from(SERVERS)) as ServerId;
-        match chance.below(4) {
+        match chance.below(5) {
             0 => world.end_sessions(server),
-            1 => {
+            1 => world.servers[usize::from(server)].crash().unwrap(),
+            2 => {
                 world.cluster.stop_coordinator();
                 world.cluster.start_coordinator();
             }

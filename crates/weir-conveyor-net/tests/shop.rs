@@ -148,6 +148,24 @@ pub fn check(configs: &[String], global: &BTreeSet<u64>, answered: &BTreeSet<u64
     all.len()
 }
 
+#[test]
+#[should_panic = "not serializable"]
+fn a_cycle_is_found() {
+    let note = |kind: &str, item: &str, seen| (kind.to_owned(), item.to_owned(), seen);
+    let skewed = [
+        (1, vec![note("r", "stock 0", 0), note("w", "stock 1", 0)]),
+        (2, vec![note("r", "stock 1", 0), note("w", "stock 0", 0)]),
+    ];
+    assert_acyclic(&BTreeMap::from(skewed));
+}
+
+#[test]
+#[should_panic = "both replace"]
+fn a_lost_update_is_found() {
+    let write = |_| vec![("w".to_owned(), "stock 0".to_owned(), 0)];
+    assert_acyclic(&BTreeMap::from([1, 2].map(|op| (op, write(op)))));
+}
+
 /// The multi-version serialization graph has no cycle.
 fn assert_acyclic(all: &BTreeMap<u64, Vec<Note>>) {
     // By item and version: the version that comes next. An operation may write a row more than once.
