@@ -8,4 +8,5 @@ mod histories;
 #[allow(dead_code, reason = "the bench uses all of it")]
 mod postgres_server;
 mod shop;
+mod soundness;
 mod transactions;

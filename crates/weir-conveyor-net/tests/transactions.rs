@@ -27,14 +27,15 @@ CREATE TABLE "Odd ""table""" (
 const ALL: &str =
     r#"SELECT coalesce(string_agg(o::text, E'\n' ORDER BY o::text), '') FROM "Odd ""table""" o"#;
 
-struct Pair {
+/// Two servers, with a connection to each.
+pub struct Pair {
     _servers: [Server; 2],
-    configs: [String; 2],
-    connections: [Connection; 2],
+    pub configs: [String; 2],
+    pub connections: [Connection; 2],
 }
 
 impl Pair {
-    fn new(tables: &str) -> Pair {
+    pub fn new(tables: &str) -> Pair {
         let servers = [(); 2].map(|()| Server::start().unwrap());
         let configs = [0, 1].map(|index: usize| servers[index].connection_string());
         let connections = [0, 1].map(|index: usize| {
@@ -48,7 +49,7 @@ impl Pair {
         Pair { _servers: servers, configs, connections }
     }
 
-    fn client(&self, index: usize) -> Client {
+    pub fn client(&self, index: usize) -> Client {
         Client::connect(&self.configs[index], NoTls).unwrap()
     }
 
@@ -56,7 +57,7 @@ impl Pair {
         self.client(index).query_one(ALL, &[]).unwrap().get(0)
     }
 
-    fn outbox(&mut self, visit: u64) -> Arc<Visit<StateUpdate>> {
+    pub fn outbox(&mut self, visit: u64) -> Arc<Visit<StateUpdate>> {
         match self.connections[0].run(&Work::Read { server: 0, visit }) {
             SqlDone::Contents(contents) => contents,
             other => panic!("{other:?}"),
@@ -64,7 +65,7 @@ impl Pair {
     }
 }
 
-fn global(statements: &[&str], license: License) -> SqlWork {
+pub fn global(statements: &[&str], license: License) -> SqlWork {
     let statements =
         statements.iter().map(|text| Sql { text: (*text).into(), parameters: Vec::new() }).collect();
     let id = OperationId { agent: 0, start: 1, number: 1 };
