@@ -1,9 +1,11 @@
 //! A visit of the token, from its arrival until it has left.
 //!
-//!     comes ─▶ preparing ─────────────▶ open ───────────────────▶ closing ──────────▶ reading ─▶ passes
-//!              the epoch is adopted,    one batch of the queue,   the epoch row says  the outbox, which
-//!              all visits before it     or nothing for a while    that it has ended   no longer changes
-//!              are applied
+//! ```text
+//! comes ─▶ preparing ─────────────▶ open ───────────────────▶ closing ──────────▶ reading ─▶ passes
+//!          the epoch is adopted,    one batch of the queue,   the epoch row says  the outbox, which
+//!          all visits before it     or nothing for a while    that it has ended   no longer changes
+//!          are applied
+//! ```
 //!
 //! What the epoch row says decides: a visit that it has closed is read and passed, whoever has closed it in this epoch; a token of an earlier
 //! epoch is dropped.
