@@ -12,7 +12,7 @@ const HEADING: &str = "## Layers of `weir-txn`";
 const SOURCES: &str = "crates/weir-txn/src/";
 
 /// Crates without the grammar: among those of the workspace they depend on each other only.
-const WITHOUT_GRAMMAR: [&str; 12] = [
+const WITHOUT_GRAMMAR: [&str; 14] = [
     "weir-types",
     "weir-observe",
     "weir-core",
@@ -25,6 +25,8 @@ const WITHOUT_GRAMMAR: [&str; 12] = [
     "weir-ordered-raft",
     "weir-ordered-bench",
     "weir-ordered-scale",
+    "weir-conveyor",
+    "weir-conveyor-net",
 ];
 
 /// Dependencies on the grammar, where there may be none.

@@ -7,17 +7,19 @@ use std::path::Path;
 use crate::layers::{code_of, is_test};
 
 /// Where planted bugs are declared.
-const DECLARED: [&str; 6] = [
+const DECLARED: [&str; 7] = [
     "crates/weir-txn/src/faults.rs",
     "crates/weir-kv/src/faults.rs",
     "crates/weir-baselines/src/faults.rs",
     "crates/weir-baselines/src/eris/faults.rs",
     "crates/weir-baselines/src/eris/tpcc/faults.rs",
     "crates/weir-ordered/src/faults.rs",
+    "crates/weir-conveyor/src/faults.rs",
 ];
 const FAULTS: &str = "faults::";
-/// Sets of planted bugs: of shards and replicas, of clients, of coordinators over relations, of failure coordinators.
-const PLANTED: [&str; 4] = ["PlantedBugs", "ClientBugs", "RelationBugs", "CoordinatorBugs"];
+/// Sets of planted bugs: of shards and replicas, of clients, of coordinators over relations, of failure coordinators, of agents, of plans.
+const PLANTED: [&str; 6] =
+    ["PlantedBugs", "ClientBugs", "RelationBugs", "CoordinatorBugs", "AgentBugs", "PlanBugs"];
 
 /// Sources of products that name planted bugs.
 pub fn complaints(root: &Path, files: &[String]) -> Vec<String> {

@@ -15,6 +15,7 @@ pub struct Server {
     process: Child,
     folder: PathBuf,
     port: u16,
+    settings: Vec<String>,
 }
 
 /// Where Debian and others put the server's programs, newest supported version first.
@@ -63,31 +64,22 @@ impl Server {
         let mut initdb = program(&programs.join("initdb"), as_other_user);
         initdb.args(["--username=postgres", "--auth=trust", "--locale=C", "--encoding=UTF8", "--no-sync"]);
         run(initdb.arg("-D").arg(&data).current_dir(&folder))?;
-        let log = std::fs::File::create(folder.join("log"))?;
-        let process = program(&programs.join("postgres"), as_other_user)
-            .arg("-D")
-            .arg(&data)
-            .arg("-k")
-            .arg(&folder)
-            .args([
-                "-c",
-                &format!("port={port}"),
-                "-c",
-                "listen_addresses=",
-                "-c",
-                "timezone=UTC",
-                "-c",
-                "fsync=off",
-            ])
-            .args(settings.iter().flat_map(|setting| ["-c", setting]))
-            .current_dir(&folder)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()?;
-        let mut server = Server { process, folder, port };
+        let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
+        let process = spawn(&folder, port, &settings)?;
+        let mut server = Server { process, folder, port, settings };
         server.wait_until_ready()?;
         Ok(server)
+    }
+
+    /// Ends the server at once, as a crash of its process does, and starts it again with its data: it recovers from its log.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn crash(&mut self) -> io::Result<()> {
+        run(Command::new("kill").arg("-QUIT").arg(self.process.id().to_string()))?;
+        self.process.wait()?;
+        self.process = spawn(&self.folder, self.port, &self.settings)?;
+        self.wait_until_ready()
     }
 
     /// For any client library that takes `key=value` pairs.
@@ -128,6 +120,25 @@ impl Drop for Server {
         let _ = self.process.wait();
         let _ = std::fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Starts the program over a folder that initdb has made.
+fn spawn(folder: &Path, port: u16, settings: &[String]) -> io::Result<Child> {
+    let log = std::fs::File::options().create(true).append(true).open(folder.join("log"))?;
+    let constant = ["listen_addresses=", "timezone=UTC", "fsync=off"];
+    let port = format!("port={port}");
+    let settings = constant.into_iter().chain([port.as_str()]).chain(settings.iter().map(String::as_str));
+    program(&program_folder()?.join("postgres"), is_root()?)
+        .arg("-D")
+        .arg(folder.join("data"))
+        .arg("-k")
+        .arg(folder)
+        .args(settings.flat_map(|setting| ["-c", setting]))
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
 }
 
 /// The last line of the file that the server keeps about itself.

@@ -1,0 +1,177 @@
+//! The configuration file of `weir conveyor`: servers, their agents, and bounds. TOML; a key that nobody knows is an error.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use weir_conveyor::settings::Settings;
+
+/// A deployment.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Folder of the application, as for `weir analyze`: what it does is analysed.
+    pub application: PathBuf,
+    /// In the order of the first ring. A server's number is its place here.
+    pub server: Vec<Server>,
+    #[serde(default)]
+    pub settings: Bounds,
+}
+
+/// A server and its agent.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    pub name: String,
+    /// Where its agent listens for other agents.
+    pub agent: SocketAddr,
+    /// Where its agent listens for clients.
+    pub listen: SocketAddr,
+    /// A connection string, as libpq reads it. Agents of other servers use it, too.
+    pub database: String,
+}
+
+/// Settings that differ from the defaults of [`Settings`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bounds {
+    pub batch_max: Option<usize>,
+    pub global_max: Option<usize>,
+    pub local_max: Option<usize>,
+    pub attempts_max: Option<u32>,
+    pub carried_max: Option<usize>,
+    pub idle_ms: Option<u64>,
+    pub operation_ms: Option<u64>,
+    pub resend_ms: Option<u64>,
+    pub alive_ms: Option<u64>,
+    pub silence_ms: Option<u64>,
+    pub token_ms: Option<u64>,
+    pub lag_max: Option<u64>,
+}
+
+impl Bounds {
+    pub fn settings(&self) -> Settings {
+        let default = Settings::default();
+        Settings {
+            batch_max: self.batch_max.unwrap_or(default.batch_max),
+            global_max: self.global_max.unwrap_or(default.global_max),
+            local_max: self.local_max.unwrap_or(default.local_max),
+            attempts_max: self.attempts_max.unwrap_or(default.attempts_max),
+            carried_max: self.carried_max.unwrap_or(default.carried_max),
+            idle_ms: self.idle_ms.unwrap_or(default.idle_ms),
+            operation_ms: self.operation_ms.unwrap_or(default.operation_ms),
+            resend_ms: self.resend_ms.unwrap_or(default.resend_ms),
+            alive_ms: self.alive_ms.unwrap_or(default.alive_ms),
+            silence_ms: self.silence_ms.unwrap_or(default.silence_ms),
+            token_ms: self.token_ms.unwrap_or(default.token_ms),
+            lag_max: self.lag_max.unwrap_or(default.lag_max),
+        }
+    }
+}
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// In words: what is wrong, where, and what would be right.
+    pub fn read(path: &Path) -> Result<Config, String> {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Config::parse(&text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// # Errors
+    /// As [`Config::read`].
+    pub fn parse(text: &str) -> Result<Config, String> {
+        let config: Config = toml::from_str(text).map_err(|error| error.to_string())?;
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.server.is_empty() {
+            return Err("no [[server]]: a deployment has at least one".into());
+        }
+        let names: BTreeSet<_> = self.server.iter().map(|server| &server.name).collect();
+        if names.len() < self.server.len() {
+            return Err("two servers have the same name".into());
+        }
+        let databases: BTreeSet<_> = self.server.iter().map(|server| &server.database).collect();
+        if databases.len() < self.server.len() {
+            return Err("two servers have the same database: each has one of its own".into());
+        }
+        let addresses = self.server.iter().flat_map(|server| [server.agent, server.listen]);
+        let distinct: BTreeSet<SocketAddr> = addresses.collect();
+        if distinct.len() < 2 * self.server.len() {
+            return Err("two agents, or an agent and its clients, have the same address".into());
+        }
+        let settings = self.settings.settings();
+        let zero = [
+            ("batch_max", settings.batch_max == 0),
+            ("global_max", settings.global_max == 0),
+            ("local_max", settings.local_max == 0),
+            ("attempts_max", settings.attempts_max == 0),
+            ("alive_ms", settings.alive_ms == 0),
+        ];
+        if let Some((name, _)) = zero.iter().find(|(_, is_zero)| *is_zero) {
+            return Err(format!("settings.{name} is 0: it is at least 1"));
+        }
+        if settings.token_ms <= settings.idle_ms + settings.alive_ms {
+            return Err(format!(
+                "settings.token_ms ({}) has to exceed idle_ms ({}) and alive_ms ({}) together: an idle token would be thought lost",
+                settings.token_ms, settings.idle_ms, settings.alive_ms
+            ));
+        }
+        if settings.silence_ms <= 2 * settings.alive_ms {
+            return Err(format!(
+                "settings.silence_ms ({}) has to exceed twice alive_ms ({}): agents that live would be thought dead",
+                settings.silence_ms, settings.alive_ms
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SERVERS: &str = r#"
+application = "shop"
+[[server]]
+name = "a"
+agent = "127.0.0.1:7101"
+listen = "127.0.0.1:5501"
+database = "host=/run/a dbname=shop"
+[[server]]
+name = "b"
+agent = "127.0.0.1:7102"
+listen = "127.0.0.1:5502"
+database = "host=/run/b dbname=shop"
+"#;
+
+    #[test]
+    fn a_file_is_read_with_defaults() {
+        let config = Config::parse(&format!("{SERVERS}[settings]\nbatch_max = 7\n")).unwrap();
+        assert_eq!(config.server.len(), 2);
+        assert_eq!(config.settings.settings(), Settings { batch_max: 7, ..Settings::default() });
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let cases = [
+            ("application = \"shop\"\nserver = []\n".to_owned(), "no [[server]]"),
+            (SERVERS.replace("\"b\"", "\"a\""), "the same name"),
+            (SERVERS.replace("/run/b", "/run/a"), "the same database"),
+            (SERVERS.replace("7102", "7101"), "the same address"),
+            (format!("{SERVERS}[settings]\nbatch = 7\n"), "unknown field `batch`"),
+            (format!("{SERVERS}[settings]\nlocal_max = 0\n"), "local_max is 0"),
+            (format!("{SERVERS}[settings]\ntoken_ms = 100\n"), "idle token"),
+            (format!("{SERVERS}[settings]\nsilence_ms = 100\n"), "thought dead"),
+        ];
+        for (text, expected) in cases {
+            let error = Config::parse(&text).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! A connection to a PostgreSQL server that does an agent's work: it runs the transactions of a plan.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use postgres::error::SqlState;
+use postgres::types::{ToSql, Type};
+use postgres::{CancelToken, Client, Error, IsolationLevel, NoTls, Row, Transaction};
+use weir_conveyor::epochs::{Epoch, StartNumber, VisitNumber};
+use weir_conveyor::faults::NoFaults;
+use weir_conveyor::plan::{self, Capture, Isolation, Step, transactions};
+use weir_conveyor::schema::{self, Column, OutboxRow, RowChange, Sql, Table};
+use weir_conveyor::token::Visit;
+use weir_conveyor::work::{DatabaseState, EpochRow, License, Work};
+
+use crate::operation::{Operation, Rows, SqlDone, SqlError, SqlWork, StateUpdate};
+
+/// Tables that global operations may write, by the name in the outbox.
+pub type Tables = BTreeMap<String, Table>;
+
+type SqlTransaction = plan::Transaction<Operation, StateUpdate>;
+
+/// A connection.
+pub struct Connection {
+    client: Client,
+    tables: Arc<Tables>,
+    /// Why work was lost last.
+    last_error: Option<String>,
+}
+
+/// Why a transaction ends without a commit.
+enum Ends {
+    /// With a result.
+    With(SqlDone),
+    Failed(Error),
+}
+
+impl From<Error> for Ends {
+    fn from(error: Error) -> Ends {
+        Ends::Failed(error)
+    }
+}
+
+/// Installs the protocol's schema, and triggers on all tables that have a primary key. Returns these tables.
+///
+/// # Errors
+/// The server's.
+pub fn install(config: &str) -> Result<Tables, Error> {
+    let mut client = Client::connect(config, NoTls)?;
+    let mut transaction = client.transaction()?;
+    transaction.batch_execute(schema::INSTALL)?;
+    let mut tables = Tables::new();
+    for row in transaction.query(schema::READ_TABLES, &[])? {
+        let (schema, name, key): (String, String, Vec<String>) = (row.get(0), row.get(1), row.get(2));
+        let columns = transaction.query(schema::READ_COLUMNS, &[&schema, &name])?;
+        let column = |row: &Row| Column {
+            name: row.get(0),
+            type_name: row.get(1),
+            is_generated: row.get(2),
+            is_identity: row.get(3),
+        };
+        let columns: Vec<Column> = columns.iter().map(column).collect();
+        let place = |key: &String| columns.iter().position(|column| column.name == *key);
+        let key = key.iter().filter_map(place).collect();
+        let table = Table { schema, name, columns, key };
+        transaction.batch_execute(&table.capture())?;
+        tables.insert(table.relation(), table);
+    }
+    transaction.commit()?;
+    Ok(tables)
+}
+
+/// The number of the next start of the agent beside a database.
+///
+/// # Errors
+/// The server's.
+pub fn next_start(config: &str) -> Result<StartNumber, Error> {
+    let start: i64 = Client::connect(config, NoTls)?.query_one(schema::NEXT_START, &[])?.get(0);
+    Ok(start as StartNumber)
+}
+
+impl Connection {
+    /// # Errors
+    /// The server's.
+    pub fn open(config: &str, tables: Arc<Tables>) -> Result<Connection, Error> {
+        let mut client = Client::connect(config, NoTls)?;
+        // The end of a visit makes everything before it durable, whatever the database's default is.
+        client.batch_execute("SET synchronous_commit = on")?;
+        Ok(Connection { client, tables, last_error: None })
+    }
+
+    /// What cancels the statement that runs, from another thread.
+    pub fn cancel_token(&self) -> CancelToken {
+        self.client.cancel_token()
+    }
+
+    /// Returns whether the connection can do more work.
+    pub fn is_open(&self) -> bool {
+        !self.client.is_closed()
+    }
+
+    /// Why work of this connection was lost last.
+    pub fn last_error(&self) -> Option<&str> {
+        self.last_error.as_deref()
+    }
+
+    fn failed(&mut self, error: &Error) -> SqlDone {
+        let done = failed(error);
+        if done == SqlDone::Lost {
+            self.last_error = Some(format!("{error}: {:?}", error.as_db_error()));
+        }
+        done
+    }
+
+    /// Does a piece of work.
+    pub fn run(&mut self, work: &SqlWork) -> SqlDone {
+        let mut done = SqlDone::Lost;
+        for transaction in transactions(work, &NoFaults) {
+            match self.transaction(work, &transaction) {
+                Ok(result) => done = result,
+                Err(Ends::With(result)) => return result,
+                // A deferred constraint fails at COMMIT.
+                Err(Ends::Failed(error)) if is_execute(work) && is_of_operation(&error) => {
+                    return SqlDone::Executed(Err(sql_error(&error)));
+                }
+                Err(Ends::Failed(error)) => return self.failed(&error),
+            }
+        }
+        done
+    }
+
+    fn transaction(&mut self, work: &SqlWork, transaction: &SqlTransaction) -> Result<SqlDone, Ends> {
+        let level = match transaction.isolation {
+            Isolation::Serializable => IsolationLevel::Serializable,
+            Isolation::ReadCommitted => IsolationLevel::ReadCommitted,
+        };
+        let mut running = self.client.build_transaction().isolation_level(level).start()?;
+        let mut done = None;
+        for step in &transaction.steps {
+            done = run_step(&mut running, &self.tables, step)?.or(done);
+        }
+        let done = match (done, work) {
+            (Some(done), _) => done,
+            (None, Work::Truncate { .. }) => SqlDone::Truncated,
+            (None, Work::Adopt { .. } | Work::Fence { .. }) => SqlDone::Row(read_state(&mut running)?.row),
+            (None, _) => SqlDone::State(read_state(&mut running)?),
+        };
+        running.commit()?;
+        Ok(done)
+    }
+}
+
+/// Runs one step. `Some`: the result of the transaction, if it commits.
+fn run_step(
+    running: &mut Transaction<'_>,
+    tables: &Tables,
+    step: &Step<Operation, StateUpdate>,
+) -> Result<Option<SqlDone>, Ends> {
+    match step {
+        Step::ReadState => return Ok(Some(SqlDone::State(read_state(running)?))),
+        Step::LockEpoch(license) => lock_epoch(running, *license)?,
+        Step::Run(operation, capture) => return run_operation(running, operation, *capture).map(Some),
+        Step::Apply(update) => apply(running, tables, update)?,
+        Step::MovePosition { after, to } => {
+            if running.execute(&schema::move_position(*after, *to), &[])? == 0 {
+                return Err(Ends::With(SqlDone::State(read_state(running)?)));
+            }
+        }
+        Step::Adopt(epoch) => execute(running, &schema::adopt(*epoch))?,
+        Step::Close(license) => {
+            if running.execute(&schema::close(*license), &[])? == 0 {
+                return Err(Ends::With(SqlDone::State(read_state(running)?)));
+            }
+        }
+        Step::Fence(epoch, visit) => execute(running, &schema::fence(*epoch, *visit))?,
+        Step::ReadOutbox(visit) => {
+            let visit = Visit { number: *visit, updates: read_outbox(running, *visit)? };
+            return Ok(Some(SqlDone::Contents(Arc::new(visit))));
+        }
+        Step::DeleteOutbox { up_to } => execute(running, &schema::delete_outbox(*up_to))?,
+        Step::ReadEpoch(_) | Step::CaptureApart(_) => unreachable!("only planted bugs have such steps"),
+    }
+    Ok(None)
+}
+
+fn execute(running: &mut Transaction<'_>, text: &str) -> Result<(), Error> {
+    running.execute(text, &[]).map(|_| ())
+}
+
+fn read_state(running: &mut Transaction<'_>) -> Result<DatabaseState, Error> {
+    let row = running.query_one(schema::READ_STATE, &[])?;
+    let number = |index: usize| row.get::<_, i64>(index) as u64;
+    let epoch: Epoch = number(0);
+    let row = EpochRow { epoch, closed: number(1), closed_in: number(2) };
+    Ok(DatabaseState { row, applied: number(3) })
+}
+
+fn lock_epoch(running: &mut Transaction<'_>, license: License) -> Result<(), Ends> {
+    match running.query(&schema::lock_epoch(license), &[])?.is_empty() {
+        true => Err(Ends::With(SqlDone::NotLicensed)),
+        false => Ok(running.batch_execute(&schema::set_visit(license))?),
+    }
+}
+
+fn run_operation(
+    running: &mut Transaction<'_>,
+    operation: &Operation,
+    capture: Capture,
+) -> Result<SqlDone, Ends> {
+    assert!(!matches!(capture, Capture::Statements(_)), "only a planted bug captures statements");
+    let mut results = Vec::new();
+    for sql in &operation.statements {
+        match query(running, sql) {
+            Ok(rows) => results.push(rows.iter().map(texts).collect::<Result<Rows, Error>>()?),
+            Err(error) => return Err(Ends::Failed(error)),
+        }
+    }
+    Ok(SqlDone::Executed(Ok(results)))
+}
+
+fn apply(running: &mut Transaction<'_>, tables: &Tables, update: &StateUpdate) -> Result<(), Error> {
+    running.batch_execute(schema::APPLY_SETTINGS)?;
+    for (relation, row) in &update.rows {
+        let sql = tables.get(relation).and_then(|table| table.apply(row));
+        let statements = sql.expect("all servers have the tables and columns that an outbox names");
+        for sql in &statements {
+            query(running, sql)?;
+        }
+    }
+    Ok(())
+}
+
+/// State updates in order; rows of one transaction come together.
+fn read_outbox(running: &mut Transaction<'_>, visit: VisitNumber) -> Result<Vec<StateUpdate>, Error> {
+    let mut updates: Vec<(String, StateUpdate)> = Vec::new();
+    for row in running.query(&schema::read_outbox(visit), &[])? {
+        let (txn, relation): (String, String) = (row.get(0), row.get(1));
+        let change = match row.get::<_, i8>(2) as u8 {
+            b'I' => RowChange::Insert,
+            b'U' => RowChange::Update,
+            _ => RowChange::Delete,
+        };
+        let row = OutboxRow { change, key: row.get(3), columns: row.get(4), values: row.get(5) };
+        match updates.last_mut() {
+            Some((last, update)) if *last == txn => update.rows.push((relation, row)),
+            _ => updates.push((txn, StateUpdate { rows: vec![(relation, row)] })),
+        }
+    }
+    Ok(updates.into_iter().map(|(_, update)| update).collect())
+}
+
+fn query(running: &mut Transaction<'_>, sql: &Sql) -> Result<Vec<Row>, Error> {
+    let parameters: Vec<(&(dyn ToSql + Sync), Type)> =
+        sql.parameters.iter().map(|value| (value as &(dyn ToSql + Sync), Type::TEXT)).collect();
+    running.query_typed(&sql.text, &parameters)
+}
+
+fn texts(row: &Row) -> Result<Vec<Option<String>>, Error> {
+    (0..row.len()).map(|index| row.try_get(index)).collect()
+}
+
+/// Returns whether an error is the operation's own, and no reason to try it again or to give up the connection.
+fn is_of_operation(error: &Error) -> bool {
+    let code = error.code();
+    code.is_some_and(|code| !is_serialization_failure(code) && !is_loss(code))
+}
+
+fn is_execute(work: &SqlWork) -> bool {
+    matches!(work, Work::Execute { .. })
+}
+
+fn is_serialization_failure(code: &SqlState) -> bool {
+    *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED
+}
+
+/// Class 57P: the server or an administrator ends the connection.
+fn is_loss(code: &SqlState) -> bool {
+    code.code().starts_with("57")
+}
+
+fn sql_error(error: &Error) -> SqlError {
+    let sqlstate = error.code().map_or_else(String::new, |code| code.code().to_owned());
+    let message = error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned());
+    SqlError { sqlstate, message }
+}
+
+fn failed(error: &Error) -> SqlDone {
+    match error.code() {
+        Some(code) if is_serialization_failure(code) => SqlDone::SerializationFailure,
+        Some(code) if *code == SqlState::QUERY_CANCELED => SqlDone::Cancelled,
+        _ => SqlDone::Lost,
+    }
+}

@@ -1,0 +1,266 @@
+//! The threads of an agent and of the coordinator: events in, effects out. Messages go over channels of one process; sockets take their place.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use weir_conveyor::agent::Agent;
+use weir_conveyor::coordinator::{Coordinator, Record};
+use weir_conveyor::epochs::{ServerId, StartNumber};
+use weir_conveyor::faults::NoFaults;
+use weir_conveyor::message::{AgentMessage, Effects, Instruction, Instructions, OperationId};
+use weir_conveyor::message::{Outcome, Placement, Report};
+use weir_conveyor::settings::Settings;
+use weir_conveyor::work::WorkId;
+
+use crate::operation::{Answer, Operation, SqlDone, StateUpdate};
+use crate::workers::Workers;
+
+pub use crate::workers::Databases;
+
+/// Interval of timers.
+const TICK: Duration = Duration::from_millis(2);
+
+type SqlMessage = AgentMessage<Operation, Answer, StateUpdate>;
+type SqlAgent = Agent<Operation, Answer, StateUpdate>;
+type SqlEffects = Effects<Operation, Answer, StateUpdate>;
+
+/// An event of an agent.
+enum AgentEvent {
+    Message(ServerId, Box<SqlMessage>),
+    Instruction(Instruction),
+    Done(WorkId, SqlDone),
+    Request(Placement, Operation, Sender<Outcome<Answer>>),
+    /// The agent ends at once, as if it were killed.
+    Stop,
+}
+
+enum CoordinatorEvent {
+    Report(ServerId, Report),
+    Stop,
+}
+
+/// The channels of all parties. A message to a party that is not there is lost.
+#[derive(Clone, Default)]
+struct Links {
+    agents: Arc<Mutex<BTreeMap<ServerId, Sender<AgentEvent>>>>,
+    coordinator: Arc<Mutex<Option<Sender<CoordinatorEvent>>>>,
+}
+
+impl Links {
+    fn send(&self, to: ServerId, event: AgentEvent) {
+        let agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = agents.get(&to).map(|agent| agent.send(event));
+    }
+
+    fn report(&self, from: ServerId, report: Report) {
+        let coordinator = self.coordinator.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = coordinator.as_ref().map(|each| each.send(CoordinatorEvent::Report(from, report)));
+    }
+}
+
+/// Agents of one process, and their coordinator.
+pub struct Cluster {
+    databases: Databases,
+    settings: Settings,
+    links: Links,
+    agents: BTreeMap<ServerId, JoinHandle<()>>,
+    coordinator: Option<JoinHandle<Vec<Record>>>,
+    records: Vec<Record>,
+    began: Instant,
+}
+
+impl Cluster {
+    /// A cluster without agents. The coordinator runs.
+    pub fn new(databases: Databases, settings: Settings) -> Cluster {
+        let mut cluster = Cluster {
+            databases,
+            settings,
+            links: Links::default(),
+            agents: BTreeMap::new(),
+            coordinator: None,
+            records: Vec::new(),
+            began: Instant::now(),
+        };
+        cluster.start_coordinator();
+        cluster
+    }
+
+    pub fn start_coordinator(&mut self) {
+        let (sender, events) = channel();
+        *self.links.coordinator.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+        let servers: Vec<ServerId> = self.databases.configs.keys().copied().collect();
+        let (settings, records, links) = (self.settings, self.records.clone(), self.links.clone());
+        let began = self.began;
+        self.coordinator = Some(std::thread::spawn(move || {
+            let machine = Coordinator::new(now_ms(began), servers, settings, NoFaults, &records);
+            run_coordinator(machine, records, &events, &links, began)
+        }));
+    }
+
+    /// The coordinator ends; its records stay.
+    pub fn stop_coordinator(&mut self) {
+        if let Some(sender) = self.links.coordinator.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = sender.send(CoordinatorEvent::Stop);
+        }
+        if let Some(thread) = self.coordinator.take() {
+            self.records = thread.join().expect("the coordinator does not panic");
+        }
+    }
+
+    /// Starts the agent of a server. `start`: no other start of it has that number.
+    pub fn start_agent(&mut self, server: ServerId, start: StartNumber) {
+        let (sender, events) = channel();
+        self.links.agents.lock().unwrap_or_else(PoisonError::into_inner).insert(server, sender.clone());
+        let servers = self.databases.configs.keys().copied().collect();
+        let agent = SqlAgent::new(server, start, servers, self.settings, NoFaults);
+        let done = move |id, done| drop(sender.send(AgentEvent::Done(id, done)));
+        let workers = Workers::start(server, &self.databases, &self.settings, done);
+        let (links, began) = (self.links.clone(), self.began);
+        let thread = std::thread::spawn(move || run_agent(agent, workers, &events, &links, began));
+        self.agents.insert(server, thread);
+    }
+
+    /// Ends an agent at once. Its sessions finish what they do; nobody hears of it.
+    pub fn stop_agent(&mut self, server: ServerId) {
+        let sender = self.links.agents.lock().unwrap_or_else(PoisonError::into_inner).remove(&server);
+        if let Some(sender) = sender {
+            let _ = sender.send(AgentEvent::Stop);
+        }
+        if let Some(thread) = self.agents.remove(&server) {
+            thread.join().expect("an agent does not panic");
+        }
+    }
+
+    /// Sends an operation to an agent. The outcome comes over the channel; if that ends without one, it is unknown.
+    pub fn request(
+        &self,
+        server: ServerId,
+        placement: Placement,
+        operation: Operation,
+    ) -> Receiver<Outcome<Answer>> {
+        let (sender, outcome) = channel();
+        self.links.send(server, AgentEvent::Request(placement, operation, sender));
+        outcome
+    }
+
+    /// A handle by which other threads send operations.
+    pub fn requests(&self) -> Requests {
+        Requests { links: self.links.clone() }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let servers: Vec<ServerId> = self.agents.keys().copied().collect();
+        servers.into_iter().for_each(|server| self.stop_agent(server));
+        self.stop_coordinator();
+    }
+}
+
+/// Sends operations to agents, from any thread.
+#[derive(Clone)]
+pub struct Requests {
+    links: Links,
+}
+
+impl Requests {
+    /// As [`Cluster::request`].
+    pub fn request(
+        &self,
+        server: ServerId,
+        placement: Placement,
+        operation: Operation,
+    ) -> Receiver<Outcome<Answer>> {
+        let (sender, outcome) = channel();
+        self.links.send(server, AgentEvent::Request(placement, operation, sender));
+        outcome
+    }
+}
+
+fn now_ms(began: Instant) -> u64 {
+    began.elapsed().as_millis() as u64
+}
+
+fn run_agent(
+    mut agent: SqlAgent,
+    workers: Workers,
+    events: &Receiver<AgentEvent>,
+    links: &Links,
+    began: Instant,
+) {
+    let mut clients: BTreeMap<OperationId, Sender<Outcome<Answer>>> = BTreeMap::new();
+    let mut ticked = Instant::now();
+    loop {
+        let mut out = SqlEffects::default();
+        let event = events.recv_timeout(TICK);
+        let now_ms = now_ms(began);
+        match event {
+            Ok(AgentEvent::Message(from, message)) => agent.step(now_ms, from, *message, &mut out),
+            Ok(AgentEvent::Instruction(instruction)) => agent.on_instruction(now_ms, instruction, &mut out),
+            Ok(AgentEvent::Done(id, done)) => agent.on_done(now_ms, id, done, &mut out),
+            Ok(AgentEvent::Request(placement, operation, client)) => {
+                let id = agent.on_request(now_ms, placement, operation, &mut out);
+                clients.insert(id, client);
+            }
+            Ok(AgentEvent::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if ticked.elapsed() >= TICK {
+            ticked = Instant::now();
+            agent.on_timer(now_ms, &mut out);
+        }
+        act(&agent, out, &workers, links, &mut clients);
+    }
+    drop(clients);
+    std::thread::spawn(move || workers.stop());
+}
+
+fn act(
+    agent: &SqlAgent,
+    out: SqlEffects,
+    workers: &Workers,
+    links: &Links,
+    clients: &mut BTreeMap<OperationId, Sender<Outcome<Answer>>>,
+) {
+    let server = agent.server();
+    for (to, message) in out.messages {
+        links.send(to, AgentEvent::Message(server, Box::new(message)));
+    }
+    out.reports.into_iter().for_each(|report| links.report(server, report));
+    out.works.into_iter().for_each(|(id, work)| workers.submit(id, work));
+    out.aborts.into_iter().for_each(|id| workers.cancel(id));
+    for (id, outcome) in out.answers {
+        // A client that has gone hears nothing.
+        let _ = clients.remove(&id).map(|client| client.send(outcome));
+    }
+}
+
+fn run_coordinator(
+    mut machine: Coordinator,
+    mut records: Vec<Record>,
+    events: &Receiver<CoordinatorEvent>,
+    links: &Links,
+    began: Instant,
+) -> Vec<Record> {
+    let mut ticked = Instant::now();
+    loop {
+        let mut out = Instructions::default();
+        match events.recv_timeout(TICK) {
+            Ok(CoordinatorEvent::Report(from, report)) => machine.step(now_ms(began), from, report, &mut out),
+            Ok(CoordinatorEvent::Stop) | Err(RecvTimeoutError::Disconnected) => return records,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if ticked.elapsed() >= TICK {
+            ticked = Instant::now();
+            machine.on_timer(now_ms(began), &mut out);
+        }
+        // Within one process the records are as durable as the thread that joins this one.
+        records.extend(machine.take_records());
+        for each in out.messages {
+            links.send(each.to, AgentEvent::Instruction(each.message));
+        }
+    }
+}

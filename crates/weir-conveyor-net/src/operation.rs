@@ -1,0 +1,34 @@
+//! Operations, answers and state updates over PostgreSQL, as an agent carries them.
+
+use serde::{Deserialize, Serialize};
+use weir_conveyor::schema::{OutboxRow, Sql};
+use weir_conveyor::work::{Done, Work};
+
+/// An operation whose statements are known from the start, so that it can be run again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Operation {
+    /// Their results have columns of type text only.
+    pub statements: Vec<Sql>,
+}
+
+/// A result set.
+pub type Rows = Vec<Vec<Option<String>>>;
+
+/// An error of a statement: the operation has changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SqlError {
+    pub sqlstate: String,
+    pub message: String,
+}
+
+/// The result of each statement, or the error of the first that has failed.
+pub type Answer = Result<Vec<Rows>, SqlError>;
+
+/// What one global operation has changed: each row with the relation that has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateUpdate {
+    pub rows: Vec<(String, OutboxRow)>,
+}
+
+pub type SqlWork = Work<Operation, StateUpdate>;
+pub type SqlDone = Done<Answer, StateUpdate>;

@@ -1,0 +1,210 @@
+//! Histories of real servers with concurrent operations: they are serializable, also if agents and sessions are killed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+
+use postgres::{Client, NoTls};
+use weir_conveyor::epochs::ServerId;
+use weir_conveyor::message::{Outcome, Placement};
+use weir_conveyor::settings::Settings;
+use weir_conveyor_net::connection::{install, next_start};
+use weir_conveyor_net::node::{Cluster, Databases};
+
+use crate::chance::Chance;
+use crate::postgres_server::Server;
+use crate::shop;
+
+const SERVERS: u16 = 3;
+const CLIENTS: u64 = 9;
+
+fn settings() -> Settings {
+    Settings {
+        global_max: 4,
+        local_max: 4,
+        idle_ms: 5,
+        resend_ms: 50,
+        alive_ms: 20,
+        silence_ms: 300,
+        token_ms: 500,
+        ..Settings::default()
+    }
+}
+
+struct World {
+    servers: Vec<Server>,
+    configs: Vec<String>,
+    cluster: Cluster,
+}
+
+impl World {
+    fn new() -> World {
+        let servers: Vec<_> = (0..SERVERS).map(|_| Server::start().unwrap()).collect();
+        let configs: Vec<_> = servers.iter().map(Server::connection_string).collect();
+        let mut tables = None;
+        for (server, config) in servers.iter().zip(&configs) {
+            let mut client = Client::connect(config, NoTls).unwrap();
+            let data: String = client.query_one("SHOW data_directory", &[]).unwrap().get(0);
+            assert_eq!(data, server.data().display().to_string(), "a stranger's server");
+            client.batch_execute(shop::TABLES).unwrap();
+            tables = Some(install(config).unwrap());
+        }
+        let by_server = (0..SERVERS).zip(configs.iter().cloned()).collect::<BTreeMap<_, _>>();
+        let databases = Databases { configs: by_server, tables: Arc::new(tables.unwrap()) };
+        let mut world = World { servers, configs, cluster: Cluster::new(databases, settings()) };
+        (0..SERVERS).for_each(|server| world.start(server));
+        world
+    }
+
+    fn start(&mut self, server: ServerId) {
+        let start = next_start(&self.configs[usize::from(server)]).unwrap();
+        self.cluster.start_agent(server, start);
+    }
+
+    /// Ends every session of a server but its own, as a crash does. What has committed stays.
+    fn end_sessions(&self, server: ServerId) {
+        let Ok(mut client) = Client::connect(&self.configs[usize::from(server)], NoTls) else { return };
+        let all = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                   WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'";
+        client.query(all, &[]).unwrap();
+    }
+}
+
+/// What clients have seen.
+#[derive(Default)]
+struct Seen {
+    answered: BTreeSet<u64>,
+    global: BTreeSet<u64>,
+    unknown: usize,
+    failed: usize,
+}
+
+/// Runs clients until each has had so many outcomes; `fault` is called after every 20 of them.
+fn run(
+    world: &mut World,
+    seed: u64,
+    operations: u64,
+    mut fault: impl FnMut(&mut World, &mut Chance),
+) -> Seen {
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    let (progress, outcomes) = channel();
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|client| {
+            let (requests, seen, progress) = (world.cluster.requests(), seen.clone(), progress.clone());
+            std::thread::spawn(move || {
+                let mut chance = Chance::from_seed(seed * 1_000 + client);
+                for turn in 0..operations {
+                    let op = 1 + client + turn * CLIENTS;
+                    let (place, operation) = shop::operation(op, SERVERS, &mut chance);
+                    let agent = chance.below(u64::from(SERVERS)) as ServerId;
+                    let outcome = requests.request(agent, place, operation).recv();
+                    let mut seen = seen.lock().unwrap();
+                    if matches!(place, Placement::Global(_)) {
+                        seen.global.insert(op);
+                    }
+                    match outcome {
+                        Ok(Outcome::Answered(Ok(_))) => {
+                            seen.answered.insert(op);
+                        }
+                        Ok(Outcome::Answered(Err(error))) => panic!("{error:?}"),
+                        Ok(Outcome::Starved | Outcome::TooLong) => seen.failed += 1,
+                        Ok(Outcome::Unknown) | Err(_) => seen.unknown += 1,
+                    }
+                    drop(seen);
+                    let _ = progress.send(());
+                }
+            })
+        })
+        .collect();
+    drop(progress);
+    let mut chance = Chance::from_seed(seed);
+    for count in 1.. {
+        if outcomes.recv().is_err() {
+            break;
+        }
+        if count % 20 == 0 {
+            fault(world, &mut chance);
+        }
+    }
+    clients.into_iter().for_each(|client| client.join().unwrap());
+    Arc::into_inner(seen).unwrap().into_inner().unwrap()
+}
+
+/// Global operations of each server, so that connections that were killed are found out, and the token has gone round since.
+fn settle(world: &World) {
+    let mut op = 1_000_000;
+    for server in (0..SERVERS).chain(0..SERVERS) {
+        let mut is_answered = false;
+        while !is_answered {
+            op += 1;
+            let place = Placement::Global(server);
+            let outcome = world.cluster.request(server, place, shop::restock(op)).recv();
+            is_answered = matches!(outcome, Ok(Outcome::Answered(Ok(_))));
+        }
+    }
+}
+
+/// Positions: once all servers have applied one visit more than any has closed now, they have all of that.
+fn wait_until_applied(configs: &[String]) {
+    let read = |config: &String, column: &str| -> i64 {
+        let mut client = Client::connect(config, NoTls).unwrap();
+        let text = format!("SELECT {column} FROM weir_conveyor.epoch, weir_conveyor.position");
+        client.query_one(&text, &[]).unwrap().get(0)
+    };
+    let closed = configs.iter().map(|config| read(config, "closed")).max().unwrap();
+    while configs.iter().any(|config| read(config, "applied") < closed) {
+        std::thread::yield_now();
+    }
+}
+
+fn check(world: World, seen: &Seen) -> usize {
+    settle(&world);
+    wait_until_applied(&world.configs);
+    let configs = world.configs.clone();
+    drop(world.cluster);
+    shop::check(&configs, &seen.global, &seen.answered)
+}
+
+#[test]
+fn concurrent_operations_are_serializable() {
+    let mut world = World::new();
+    let seen = run(&mut world, 1, 60, |_, _| {});
+    println!("{} answered, {} failed, {} unknown", seen.answered.len(), seen.failed, seen.unknown);
+    assert_eq!(seen.unknown, 0);
+    assert!(check(world, &seen) >= seen.answered.len());
+}
+
+/// Seeds of `WEIR_SEEDS`, for example `0..20`; without it, one.
+fn seeds() -> std::ops::Range<u64> {
+    let Ok(text) = std::env::var("WEIR_SEEDS") else { return 2..3 };
+    let bounds = text.split_once("..").and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
+    bounds.map(|(from, to)| from..to).expect("WEIR_SEEDS is not FROM..TO")
+}
+
+#[test]
+fn killed_agents_and_servers_lose_nothing() {
+    for seed in seeds() {
+        let mut world = World::new();
+        let seen = run(&mut world, seed, 80, fail);
+        println!("{} answered, {} failed, {} unknown", seen.answered.len(), seen.failed, seen.unknown);
+        assert!(seen.unknown > 0 && seen.answered.len() > 100);
+        check(world, &seen);
+    }
+}
+
+/// Something of one server fails, or the coordinator does.
+fn fail(world: &mut World, chance: &mut Chance) {
+    let server = chance.below(u64::from(SERVERS)) as ServerId;
+    match chance.below(5) {
+        0 => world.end_sessions(server),
+        1 => world.servers[usize::from(server)].crash().unwrap(),
+        2 => {
+            world.cluster.stop_coordinator();
+            world.cluster.start_coordinator();
+        }
+        _ => {
+            world.cluster.stop_agent(server);
+            world.start(server);
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The Conveyor Belt protocol over real PostgreSQL servers, which the tests start for themselves (docs/internals/conveyor.md).
+
+#[path = "../../weir-sim/src/chance.rs"]
+#[allow(dead_code, reason = "the simulator uses all of it")]
+mod chance;
+mod histories;
+#[path = "../../weir-bench/src/postgres.rs"]
+#[allow(dead_code, reason = "the bench uses all of it")]
+mod postgres_server;
+mod shop;
+mod soundness;
+mod transactions;

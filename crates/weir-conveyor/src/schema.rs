@@ -1,0 +1,377 @@
+//! The protocol's own schema in each PostgreSQL database, and the SQL of its steps ([`crate::plan`]).
+//!
+//! Nothing of the application's schema changes beyond triggers on the tables that global operations write. A session that executes a global
+//! operation sets `weir_conveyor.visit`; the triggers capture nothing where it is not set. Values travel as their text, as in logical
+//! replication, under settings that the functions fix.
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+
+use crate::epochs::{Epoch, VisitNumber};
+use crate::work::License;
+
+/// Tables of the protocol. `IF NOT EXISTS`: each start of an agent runs it.
+pub const INSTALL: &str = "\
+CREATE SCHEMA IF NOT EXISTS weir_conveyor;
+CREATE TABLE IF NOT EXISTS weir_conveyor.epoch (
+    is_row boolean PRIMARY KEY DEFAULT true CHECK (is_row),
+    epoch bigint NOT NULL,
+    closed bigint NOT NULL,
+    closed_in bigint NOT NULL);
+CREATE TABLE IF NOT EXISTS weir_conveyor.position (
+    is_row boolean PRIMARY KEY DEFAULT true CHECK (is_row),
+    applied bigint NOT NULL);
+CREATE TABLE IF NOT EXISTS weir_conveyor.agent (
+    is_row boolean PRIMARY KEY DEFAULT true CHECK (is_row),
+    start bigint NOT NULL);
+CREATE TABLE IF NOT EXISTS weir_conveyor.outbox (
+    number bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+    visit bigint NOT NULL,
+    txn xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    relation text NOT NULL,
+    change \"char\" NOT NULL,
+    key text[] NOT NULL,
+    columns text[] NOT NULL,
+    \"values\" text[] NOT NULL);
+CREATE INDEX IF NOT EXISTS outbox_visit ON weir_conveyor.outbox (visit);
+INSERT INTO weir_conveyor.epoch (epoch, closed, closed_in) VALUES (0, 0, 0) ON CONFLICT DO NOTHING;
+INSERT INTO weir_conveyor.position (applied) VALUES (0) ON CONFLICT DO NOTHING;
+INSERT INTO weir_conveyor.agent (start) VALUES (0) ON CONFLICT DO NOTHING;
+";
+
+/// The next start of the agent: no other start has it.
+pub const NEXT_START: &str = "UPDATE weir_conveyor.agent SET start = start + 1 RETURNING start";
+
+/// `epoch`, `closed`, `closed_in`, `applied`.
+pub const READ_STATE: &str =
+    "SELECT e.epoch, e.closed, e.closed_in, p.applied FROM weir_conveyor.epoch e, weir_conveyor.position p";
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    pub name: String,
+    /// As `format_type` prints it.
+    pub type_name: String,
+    /// GENERATED ALWAYS AS (…) STORED: it follows from other columns, and is not written.
+    pub is_generated: bool,
+    /// GENERATED ALWAYS AS IDENTITY.
+    pub is_identity: bool,
+}
+
+/// A table that global operations write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    pub schema: String,
+    pub name: String,
+    pub columns: Vec<Column>,
+    /// Columns of the primary key, in its order. Not empty: a row without a key cannot be found elsewhere.
+    pub key: Vec<usize>,
+}
+
+/// How a row was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RowChange {
+    Insert,
+    Update,
+    Delete,
+}
+
+/// A row of the outbox.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutboxRow {
+    pub change: RowChange,
+    /// Values of the primary key before the change; after it, for an insert.
+    pub key: Vec<Option<String>>,
+    /// Columns that have changed, or all of an insert, and their values after the change.
+    pub columns: Vec<String>,
+    pub values: Vec<Option<String>>,
+}
+
+/// A statement with its parameters, all of type text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sql {
+    pub text: String,
+    pub parameters: Vec<Option<String>>,
+}
+
+/// Says in which visit a session executes a global operation, until its transaction ends.
+pub fn set_visit(license: License) -> String {
+    format!("SELECT set_config('weir_conveyor.visit', '{}', true)", license.visit)
+}
+
+/// Gives one row if the license holds, and locks it until the transaction ends.
+pub fn lock_epoch(License { epoch, visit }: License) -> String {
+    format!("SELECT 1 FROM weir_conveyor.epoch WHERE epoch = {epoch} AND closed < {visit} FOR SHARE")
+}
+
+pub fn adopt(epoch: Epoch) -> String {
+    format!("UPDATE weir_conveyor.epoch SET epoch = {epoch} WHERE epoch < {epoch}")
+}
+
+/// Changes one row, or none if the license does not hold.
+pub fn close(License { epoch, visit }: License) -> String {
+    format!(
+        "UPDATE weir_conveyor.epoch SET closed = {visit}, closed_in = {epoch} \
+         WHERE epoch = {epoch} AND closed < {visit}"
+    )
+}
+
+pub fn fence(epoch: Epoch, visit: VisitNumber) -> String {
+    format!(
+        "UPDATE weir_conveyor.epoch SET epoch = {epoch}, closed = greatest(closed, {visit}), \
+         closed_in = CASE WHEN closed < {visit} THEN {epoch} ELSE closed_in END \
+         WHERE epoch < {epoch} OR epoch = {epoch} AND closed < {visit}"
+    )
+}
+
+/// Changes one row, or none if the position is another one.
+pub fn move_position(after: VisitNumber, to: VisitNumber) -> String {
+    format!("UPDATE weir_conveyor.position SET applied = {to} WHERE applied = {after}")
+}
+
+/// State updates of a visit, the rows of each transaction together. Transactions that write one row do so one after the other, and each has
+/// all its numbers behind those of the one before: so their order by the last number is that of the row's versions.
+pub fn read_outbox(visit: VisitNumber) -> String {
+    format!(
+        "SELECT txn::text, relation, change, key, columns, \"values\" FROM \
+         (SELECT *, max(number) OVER (PARTITION BY txn) AS last FROM weir_conveyor.outbox WHERE visit = {visit}) o \
+         ORDER BY last, number"
+    )
+}
+
+pub fn delete_outbox(up_to: VisitNumber) -> String {
+    format!("DELETE FROM weir_conveyor.outbox WHERE visit <= {up_to}")
+}
+
+/// What a transaction begins with that applies a visit: neither the application's triggers fire, nor foreign keys, nor ours.
+pub const APPLY_SETTINGS: &str = "SET LOCAL session_replication_role = replica";
+
+/// Tables with a primary key that are the application's: schema, name, columns of the key in its order.
+pub const READ_TABLES: &str = "\
+SELECT n.nspname::text, c.relname::text, array(
+    SELECT a.attname::text FROM unnest(i.indkey) WITH ORDINALITY AS k (attnum, place)
+    JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum ORDER BY k.place)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
+WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition
+    AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'weir_conveyor') AND c.relpersistence = 'p'
+ORDER BY 1, 2";
+
+/// The columns of a table, in order: name, type, whether it is generated from others, whether it is GENERATED ALWAYS AS IDENTITY. $1 and $2: schema and name.
+pub const READ_COLUMNS: &str = "\
+SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attgenerated <> '', a.attidentity = 'a'
+FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = $1 AND c.relname = $2 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum";
+
+impl Table {
+    /// The name as it stands in a statement, and in the outbox.
+    pub fn relation(&self) -> String {
+        format!("{}.{}", quoted(&self.schema), quoted(&self.name))
+    }
+
+    fn function(&self) -> String {
+        format!("weir_conveyor.{}", quoted(&format!("capture {}.{}", self.schema, self.name)))
+    }
+
+    fn written(&self) -> impl Iterator<Item = &Column> + Clone {
+        self.columns.iter().filter(|column| !column.is_generated)
+    }
+
+    fn column(&self, name: &str) -> Option<&Column> {
+        self.written().find(|column| column.name == name)
+    }
+
+    /// The function and the triggers that capture what global operations change.
+    pub fn capture(&self) -> String {
+        let (relation, function) = (self.relation(), self.function());
+        let key = |row: &str| {
+            let values = self.key.iter().map(|index| text_of(row, &self.columns[*index].name));
+            format!("ARRAY[{}]", values.collect::<Vec<_>>().join(", "))
+        };
+        let mut compared = String::new();
+        for column in self.written() {
+            let (new, old) = (text_of("NEW", &column.name), text_of("OLD", &column.name));
+            let name = literal(&column.name);
+            let _ = write!(
+                compared,
+                "      IF {new} IS DISTINCT FROM {old} THEN\n        names := names || {name}::text; \
+                 texts := texts || {new};\n      END IF;\n"
+            );
+        }
+        let names: Vec<_> = self.written().map(|column| literal(&column.name)).collect();
+        let texts: Vec<_> = self.written().map(|column| text_of("NEW", &column.name)).collect();
+        let (names, texts) = (names.join(", "), texts.join(", "));
+        let (new_key, old_key, relation_text) = (key("NEW"), key("OLD"), literal(&relation));
+        let is_global = "current_setting('weir_conveyor.visit', true) <> ''";
+        format!(
+            "CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER\n\
+             SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' SET intervalstyle = 'postgres'\n\
+             SET extra_float_digits = 3 SET bytea_output = 'hex' AS $capture$\n\
+             DECLARE\n  names text[] := '{{}}';\n  texts text[] := '{{}}';\n  key text[];\nBEGIN\n\
+             \x20 IF TG_OP = 'DELETE' THEN\n    key := {old_key};\n\
+             \x20 ELSIF TG_OP = 'INSERT' THEN\n    key := {new_key};\n    names := ARRAY[{names}];\n\
+             \x20   texts := ARRAY[{texts}];\n\
+             \x20 ELSE\n    key := {old_key};\n{compared}    IF names = '{{}}' THEN RETURN NULL; END IF;\n  END IF;\n\
+             \x20 INSERT INTO weir_conveyor.outbox (visit, relation, change, key, columns, \"values\")\n\
+             \x20 VALUES (current_setting('weir_conveyor.visit')::bigint, {relation_text}, left(TG_OP, 1)::\"char\",\n\
+             \x20   key, names, texts);\n  RETURN NULL;\nEND $capture$;\n\
+             CREATE OR REPLACE TRIGGER weir_conveyor_capture AFTER INSERT OR UPDATE OR DELETE ON {relation}\n\
+             FOR EACH ROW WHEN ({is_global}) EXECUTE FUNCTION {function}();\n\
+             CREATE OR REPLACE FUNCTION weir_conveyor.refuse_truncate() RETURNS trigger LANGUAGE plpgsql AS $refuse$\n\
+             BEGIN RAISE feature_not_supported USING MESSAGE = 'a global operation cannot TRUNCATE', \
+             HINT = 'DELETE the rows instead.'; END $refuse$;\n\
+             CREATE OR REPLACE TRIGGER weir_conveyor_truncate BEFORE TRUNCATE ON {relation}\n\
+             FOR EACH STATEMENT WHEN ({is_global}) EXECUTE FUNCTION weir_conveyor.refuse_truncate();\n"
+        )
+    }
+
+    /// The statements that make the same change here. A row that is missing is passed over; one that is there already is overwritten. None: the
+    /// table has no such column, or another key.
+    pub fn apply(&self, row: &OutboxRow) -> Option<Vec<Sql>> {
+        if row.key.len() != self.key.len() || row.columns.len() != row.values.len() {
+            return None;
+        }
+        let columns: Option<Vec<&Column>> = row.columns.iter().map(|name| self.column(name)).collect();
+        let columns = columns?;
+        Some(match row.change {
+            // A column GENERATED ALWAYS AS IDENTITY is given by an INSERT only, so a row that is there makes room.
+            RowChange::Insert if self.has_identity_beside_key() => {
+                vec![self.delete(row), self.insert(row, &columns, "")]
+            }
+            RowChange::Insert => vec![self.insert(row, &columns, &self.on_conflict(&columns))],
+            RowChange::Update => vec![self.update(row, &columns)],
+            RowChange::Delete => vec![self.delete(row)],
+        })
+    }
+
+    fn has_identity_beside_key(&self) -> bool {
+        let beside = self.columns.iter().enumerate().filter(|(index, _)| !self.key.contains(index));
+        beside.into_iter().any(|(_, column)| column.is_identity)
+    }
+
+    /// The condition that finds a row by its key, whose parameters begin with that number.
+    fn by_key(&self, first: usize) -> String {
+        let each = |(turn, index): (usize, &usize)| {
+            let column = &self.columns[*index];
+            format!("{} = {}", quoted(&column.name), cast(first + turn, column))
+        };
+        self.key.iter().enumerate().map(each).collect::<Vec<_>>().join(" AND ")
+    }
+
+    fn insert(&self, row: &OutboxRow, columns: &[&Column], on_conflict: &str) -> Sql {
+        let names: Vec<_> = columns.iter().map(|column| quoted(&column.name)).collect();
+        let casts: Vec<_> =
+            columns.iter().enumerate().map(|(index, column)| cast(index + 1, column)).collect();
+        let (relation, names, casts) = (self.relation(), names.join(", "), casts.join(", "));
+        let text =
+            format!("INSERT INTO {relation} ({names}) OVERRIDING SYSTEM VALUE VALUES ({casts}){on_conflict}");
+        Sql { text, parameters: row.values.clone() }
+    }
+
+    fn on_conflict(&self, columns: &[&Column]) -> String {
+        let key: Vec<_> = self.key.iter().map(|index| quoted(&self.columns[*index].name)).collect();
+        let names = columns.iter().map(|column| quoted(&column.name)).filter(|name| !key.contains(name));
+        let set: Vec<_> = names.map(|name| format!("{name} = EXCLUDED.{name}")).collect();
+        let key = key.join(", ");
+        match set.is_empty() {
+            true => format!(" ON CONFLICT ({key}) DO NOTHING"),
+            false => format!(" ON CONFLICT ({key}) DO UPDATE SET {}", set.join(", ")),
+        }
+    }
+
+    fn update(&self, row: &OutboxRow, columns: &[&Column]) -> Sql {
+        let each = |(index, column): (usize, &&Column)| {
+            format!("{} = {}", quoted(&column.name), cast(index + 1, column))
+        };
+        let set: Vec<_> = columns.iter().enumerate().map(each).collect();
+        let (relation, set, found) = (self.relation(), set.join(", "), self.by_key(columns.len() + 1));
+        let parameters = row.values.iter().chain(&row.key).cloned().collect();
+        Sql { text: format!("UPDATE {relation} SET {set} WHERE {found}"), parameters }
+    }
+
+    fn delete(&self, row: &OutboxRow) -> Sql {
+        let text = format!("DELETE FROM {} WHERE {}", self.relation(), self.by_key(1));
+        Sql { text, parameters: row.key.clone() }
+    }
+}
+
+/// An identifier.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A literal, whatever `standard_conforming_strings` says.
+fn literal(text: &str) -> String {
+    format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+fn text_of(row: &str, column: &str) -> String {
+    format!("{row}.{}::text", quoted(column))
+}
+
+fn cast(parameter: usize, column: &Column) -> String {
+    format!("${parameter}::text::{}", column.type_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item() -> Table {
+        let column = |name: &str, type_name: &str, is_generated| Column {
+            name: name.into(),
+            type_name: type_name.into(),
+            is_generated,
+            is_identity: false,
+        };
+        Table {
+            schema: "public".into(),
+            name: "it\"em".into(),
+            columns: vec![
+                column("id", "integer", false),
+                column("it's", "numeric(12,2)", false),
+                column("total", "numeric", true),
+            ],
+            key: vec![0],
+        }
+    }
+
+    fn row(change: RowChange, key: &str, columns: &[(&str, Option<&str>)]) -> OutboxRow {
+        OutboxRow {
+            change,
+            key: vec![Some(key.into())],
+            columns: columns.iter().map(|(name, _)| String::from(*name)).collect(),
+            values: columns.iter().map(|(_, value)| value.map(String::from)).collect(),
+        }
+    }
+
+    #[test]
+    fn changes_are_applied_by_key() {
+        let text = |row: OutboxRow| Some(item().apply(&row)?.remove(0).text);
+        let insert = row(RowChange::Insert, "7", &[("id", Some("7")), ("it's", None)]);
+        assert_eq!(
+            text(insert).unwrap(),
+            "INSERT INTO \"public\".\"it\"\"em\" (\"id\", \"it's\") OVERRIDING SYSTEM VALUE VALUES \
+             ($1::text::integer, $2::text::numeric(12,2)) ON CONFLICT (\"id\") DO UPDATE SET \"it's\" = EXCLUDED.\"it's\""
+        );
+        let update = item().apply(&row(RowChange::Update, "7", &[("it's", Some("1.50"))])).unwrap().remove(0);
+        assert_eq!(
+            update.text,
+            "UPDATE \"public\".\"it\"\"em\" SET \"it's\" = $1::text::numeric(12,2) WHERE \"id\" = $2::text::integer"
+        );
+        assert_eq!(update.parameters, [Some("1.50".into()), Some("7".into())]);
+        let delete = row(RowChange::Delete, "7", &[]);
+        assert_eq!(
+            text(delete).unwrap(),
+            "DELETE FROM \"public\".\"it\"\"em\" WHERE \"id\" = $1::text::integer"
+        );
+    }
+
+    #[test]
+    fn a_row_of_another_table_is_refused() {
+        assert_eq!(item().apply(&row(RowChange::Update, "7", &[("price", None)])), None);
+        assert_eq!(item().apply(&row(RowChange::Update, "7", &[("total", None)])), None);
+        let without_key = OutboxRow { key: Vec::new(), ..row(RowChange::Delete, "7", &[]) };
+        assert_eq!(item().apply(&without_key), None);
+    }
+}
