@@ -8,7 +8,7 @@ use crate::frame::{self, FRAME_BYTES_MAX, Fault, Kind};
 
 /// This build speaks these versions (docs/internals/network.md says what each has brought; from one to the next, variants are added at the end
 /// of an enum and fields at the end of a body).
-pub const VERSIONS: std::ops::RangeInclusive<u16> = 1..=11;
+pub const VERSIONS: std::ops::RangeInclusive<u16> = 1..=12;
 
 /// From this version on each request of a coordinator is followed by what it takes along (`weir_core::machine::Exposed::attachment`).
 pub const ATTACHES_FROM: u16 = 6;
