@@ -134,7 +134,7 @@ fn kills() -> usize {
     std::env::var("WEIR_KILLS").map_or(4, |text| text.parse().unwrap())
 }
 
-fn survives(shards: u16, arguments: &[&str]) {
+fn survives(shards: u16, arguments: &[&str]) -> Nodes {
     let nodes = Nodes::of_groups(MEMBERS, shards, arguments);
     prepare(&nodes);
     let (nodes, told) = (Mutex::new(nodes), Told::default());
@@ -188,6 +188,7 @@ fn survives(shards: u16, arguments: &[&str]) {
     }
     (0..MEMBERS).for_each(|node| wait_for_door(&nodes, node, starts[node]));
     check(&nodes, &told);
+    nodes.into_inner().unwrap()
 }
 
 /// Sessions end when the test does, however it ends.
@@ -206,7 +207,11 @@ fn one_group_survives_its_members() {
 
 #[test]
 fn two_groups_survive_their_members_and_take_checkpoints() {
-    survives(2, &["--snapshot-after", "32KiB"]);
+    let nodes = survives(2, &["--snapshot-after", "32KiB"]);
+    for word in ["a snapshot is durable", "fetches a checkpoint", "a checkpoint of the group is durable"] {
+        println!("{word}: {}", nodes.said().matches(word).count());
+        assert!(nodes.said().contains(word), "{word}");
+    }
 }
 
 #[test]
