@@ -157,6 +157,10 @@ impl<F: MemberFaults> Host<F> {
         configuration.voters_outgoing.is_empty() && others.iter().all(votes)
     }
 
+    pub fn leads(&self) -> bool {
+        self.member.as_ref().is_some_and(|member| member.elected_in().is_some())
+    }
+
     pub fn step(&mut self, now_ms: u64, from: Place, message: Message) {
         let Host { member: Some(member), clock, out, .. } = self else { return };
         member.step(clock.at(now_ms), from, message, out);

@@ -137,6 +137,18 @@ struct Weather {
     partition_in: u64,
     empty_in: u64,
     disturbs_votes: bool,
+    /// Once in so many milliseconds a promise is disturbed.
+    promise_in: u64,
+}
+
+/// A member has promised its leader that it does not vote, and is killed; a rival that lacks nothing asks it when it starts again, while
+/// the leader, cut off, may still serve.
+#[derive(Clone, Copy, Debug)]
+struct Scene {
+    rival: Place,
+    /// Nothing is written from the beginning to the turn, so that the rival lacks nothing.
+    begins_ms: u64,
+    turns_ms: u64,
 }
 
 impl Weather {
@@ -152,6 +164,7 @@ impl Weather {
             partition_in: of(chance, &[300, 800, 100_000]),
             empty_in: of(chance, &[500, 1_500, 100_000]),
             disturbs_votes: chance.once_in(3),
+            promise_in: of(chance, &[4_000, 100_000]),
         }
     }
 }
@@ -167,6 +180,7 @@ pub struct World<F: MemberFaults> {
     sent: u64,
     /// Members that are cut off from those who are not, and until when.
     cut_off: (BTreeSet<Place>, u64),
+    scene: Option<Scene>,
     /// When a candidate is to be cut off.
     cut_at: Option<(u64, Place)>,
     next_value: u64,
@@ -192,6 +206,7 @@ impl<F: MemberFaults> World<F> {
             network: BTreeMap::new(),
             sent: 0,
             cut_off: Default::default(),
+            scene: None,
             cut_at: None,
             next_value: 1,
             next_disk: 1,
@@ -208,6 +223,7 @@ impl<F: MemberFaults> World<F> {
             self.turn()?;
         }
         self.is_calm = true;
+        self.scene = None;
         self.cut_off.0.clear();
         let asked = self.checks.told.len();
         while self.now_ms < CHAOS_MS + CALM_MS {
@@ -309,7 +325,34 @@ impl<F: MemberFaults> World<F> {
         }
     }
 
+    fn disturb_promise(&mut self) {
+        let members = self.weather.members;
+        let Some(Scene { rival, begins_ms, turns_ms }) = self.scene else {
+            if self.chance.once_in(self.weather.promise_in) {
+                let rival = self.chance.below(u64::from(members)) as Place;
+                let begins_ms = self.now_ms + 300;
+                self.scene =
+                    Some(Scene { rival, begins_ms, turns_ms: begins_ms + 1_000 + self.chance.below(1_500) });
+            }
+            return;
+        };
+        if self.now_ms == begins_ms {
+            self.cut_off = ([rival].into(), turns_ms);
+        }
+        if self.now_ms < turns_ms {
+            return;
+        }
+        self.scene = None;
+        let leader = self.hosts.iter().position(Host::leads).filter(|leader| *leader != usize::from(rival));
+        let Some(leader) = leader else { return };
+        self.cut_off = ([leader as Place].into(), self.now_ms + 2_000);
+        for place in (0..usize::from(members)).filter(|place| ![leader, usize::from(rival)].contains(place)) {
+            self.hosts[place].crash(self.now_ms, 50, &mut self.chance);
+        }
+    }
+
     fn disturb(&mut self) {
+        self.disturb_promise();
         let Weather { members, crash_in, partition_in, empty_in, .. } = self.weather;
         if let Some((_, candidate)) = self.cut_at.take_if(|(at_ms, _)| *at_ms <= self.now_ms) {
             self.cut_off = ([candidate].into(), self.now_ms + 4_000);
@@ -351,7 +394,7 @@ impl<F: MemberFaults> World<F> {
     /// A client asks a member that takes itself for the leader.
     fn ask(&mut self) -> Result<(), Wrong> {
         let place = self.chance.below(u64::from(self.weather.members)) as Place;
-        let operation = match self.chance.once_in(2) {
+        let operation = match self.scene.is_none() && self.chance.once_in(2) {
             true => {
                 self.next_value += 1;
                 Operation::Write(self.next_value)

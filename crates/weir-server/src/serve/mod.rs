@@ -322,7 +322,7 @@ impl Server {
         };
         for (shard, machine, log) in recovered {
             known.add(shard);
-            let records = log.map_or(Records::Nowhere, Records::Log);
+            let records = log.map_or(Records::Nowhere, |log| Records::Log(Box::new(log)));
             loops.push((shard, open_shard((shard, machine), records, &common)?));
         }
         known.write()?;

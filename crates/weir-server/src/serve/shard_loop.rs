@@ -70,7 +70,7 @@ pub(super) enum Arrival {
 pub(super) enum Records<R> {
     /// Nowhere: all data is lost when the process ends.
     Nowhere,
-    Log(Log),
+    Log(Box<Log>),
     Group(GroupLog<R>),
 }
 
@@ -176,7 +176,7 @@ where
                     None => inbox.wake(),
                 };
                 let name = format!("log-{}", shard.id());
-                Some(Keeper::Disk(Writer::start(name, (log, S::REFUSES_WHEN_FULL), tell)?))
+                Some(Keeper::Disk(Writer::start(name, (*log, S::REFUSES_WHEN_FULL), tell)?))
             }
         };
         let link_to =

@@ -92,9 +92,7 @@ impl Links {
             self.incoming.get_mut(slot)?.as_mut()?.connection.on_event(event);
             return Some(slot);
         }
-        let Some(Outgoing { link, .. }) = self.links.get_mut(token.checked_sub(FIRST)?)?.as_mut() else {
-            return None;
-        };
+        let Outgoing { link, .. } = self.links.get_mut(token.checked_sub(FIRST)?)?.as_mut()?;
         link.on_event(event);
         link.advance(now, registry);
         // Members answer over links of their own; here only the end comes.

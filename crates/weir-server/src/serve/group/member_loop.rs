@@ -638,7 +638,7 @@ impl MemberLoop {
         }
         let configuration = self.member.configuration();
         let votes = configuration.voters.contains(&self.member.id());
-        if self.member.is_founded() && std::mem::replace(&mut self.is_new, !votes) != !votes {
+        if self.member.is_founded() && std::mem::replace(&mut self.is_new, !votes) == votes {
             match votes {
                 true => info!(shard = self.settings.shard, "this member's new disk votes in its group"),
                 false => info!(
