@@ -182,9 +182,9 @@ fn survives(shards: u16, arguments: &[&str]) -> Nodes {
     check(&nodes, &told);
     // All at once, and from their disks.
     (0..MEMBERS).for_each(|node| nodes.lock().unwrap().kill(node));
-    for node in 0..MEMBERS {
+    for (node, starts) in starts.iter_mut().enumerate() {
         restart(&nodes, node);
-        starts[node] += 1;
+        *starts += 1;
     }
     (0..MEMBERS).for_each(|node| wait_for_door(&nodes, node, starts[node]));
     check(&nodes, &told);
