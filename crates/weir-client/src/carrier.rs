@@ -422,9 +422,9 @@ where
             }
             let ends = (Sender::Coordinator(self.coordinator), shard);
             let token = Token(1 + usize::from(shard));
-            let holder = self.cluster.holder(shard).clone();
+            let holders = self.cluster.holders(shard);
             let terms = (self.terms.clone(), self.seen.clone());
-            Some(Link::new(holder, ends, terms, self.tls.clone(), token, now))
+            Some(Link::new(holders, ends, terms, self.tls.clone(), token, now))
         };
         let links = (0..self.cluster.shards).map(link).collect();
         drop(core);

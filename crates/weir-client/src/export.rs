@@ -57,9 +57,9 @@ pub(crate) fn fetch(
     let until = Instant::now() + timeouts;
     let mut poll = Poll::new().map_err(failed)?;
     let ends = (Sender::Coordinator(new_id().map_err(failed)?), shard);
-    let node = cluster.holder(shard).clone();
+    let nodes = cluster.holders(shard);
     let terms = (terms.clone(), Arc::default());
-    let mut link = Link::new(node, ends, terms, tls, Token(0), Instant::now());
+    let mut link = Link::new(nodes, ends, terms, tls, Token(0), Instant::now());
     let (mut events, mut bytes, mut asked) = (Events::with_capacity(8), Vec::new(), false);
     loop {
         let now = Instant::now();

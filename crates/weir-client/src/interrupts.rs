@@ -49,19 +49,20 @@ impl Interrupter {
         if wishes.is_empty() || self.terms.versions.is_empty() {
             return;
         }
-        let shards: Vec<ShardId> =
-            self.cluster.nodes.values().filter_map(|node| shard_of(node, links)).collect();
-        if shards.is_empty() {
+        let nodes = self.cluster.nodes.values();
+        let far: Vec<(Node, ShardId)> =
+            nodes.filter_map(|node| Some((node.clone(), shard_of(node, links)?))).collect();
+        if far.is_empty() {
             return;
         }
         self.threads.retain(|thread| !thread.is_finished());
-        let link = |(token, shard): (usize, &ShardId)| {
-            let (node, terms) = (self.cluster.holder(*shard).clone(), (self.terms.clone(), Arc::default()));
-            let ends = (Sender::Coordinator(from), *shard);
-            let link = Link::new(node, ends, terms, self.tls.clone(), Token(token), Instant::now());
+        let link = |(token, (node, shard)): (usize, (Node, ShardId))| {
+            let terms = (self.terms.clone(), Arc::default());
+            let ends = (Sender::Coordinator(from), shard);
+            let link = Link::new(vec![node], ends, terms, self.tls.clone(), Token(token), Instant::now());
             Told { link, has_said: false, is_over: false }
         };
-        let all: Vec<Told> = shards.iter().enumerate().map(link).collect();
+        let all: Vec<Told> = far.into_iter().enumerate().map(link).collect();
         let is_over = self.is_over.clone();
         // Where the system has no thread or no sockets left, statements go on until they end by themselves.
         let run = move || drop(tell(all, &wishes, &is_over));

@@ -13,6 +13,7 @@ pub mod lsn;
 pub mod machine;
 pub mod nearby;
 pub mod participant;
+pub mod raft_message;
 pub mod readers;
 pub mod round;
 pub mod termination;

@@ -1,6 +1,6 @@
 //! The cluster file: which node holds which shard, and what its parties trust.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,9 @@ use crate::tls::{self, Tls};
 
 /// Shards that a cluster may have.
 const SHARDS_MAX: usize = 1024;
+
+/// Members that a replica group may have.
+const MEMBERS_MAX: usize = 7;
 
 /// Error in a cluster file, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -214,12 +217,21 @@ impl ClusterFile {
         })
     }
 
-    /// The node that holds the shard.
-    ///
-    /// # Panics
-    /// There is no such shard.
-    pub fn holder(&self, shard: ShardId) -> &Node {
-        self.nodes.values().find(|node| node.shards.contains(&shard)).expect("every shard is on a node")
+    /// The nodes that hold the shard, with their names: one, or the members of its replica group in the order of their places
+    /// (docs/internals/replica-groups.md).
+    pub fn members(&self, shard: ShardId) -> impl Iterator<Item = (&str, &Node)> {
+        let holds = move |(_, node): &(&String, &Node)| node.shards.contains(&shard);
+        self.nodes.iter().filter(holds).map(|(name, node)| (name.as_str(), node))
+    }
+
+    /// The nodes that hold the shard.
+    pub fn holders(&self, shard: ShardId) -> Vec<Node> {
+        self.members(shard).map(|(_, node)| node.clone()).collect()
+    }
+
+    /// Returns whether the shard is a replica group.
+    pub fn is_group(&self, shard: ShardId) -> bool {
+        self.members(shard).nth(1).is_some()
     }
 
     /// Handshake terms of a cluster that stores items.
@@ -275,10 +287,11 @@ impl Reader<'_> {
         if secret.len() < 16 { Err(unfit(format!("a secret of {} bytes", secret.len()))) } else { Ok(secret) }
     }
 
-    /// Number of shards: each of them is on one node, and none is left out.
+    /// Number of shards: each of them is on one node or a group's, and none is left out.
     fn shards(&self, nodes: &BTreeMap<Spanned<String>, NodeText>) -> Result<ShardId, Complaint> {
-        let mut placed: BTreeMap<ShardId, &str> = BTreeMap::new();
-        let count: usize = nodes.values().map(|node| node.shards.get_ref().len()).sum();
+        let mut placed: BTreeMap<ShardId, Vec<&str>> = BTreeMap::new();
+        let all: BTreeSet<ShardId> = nodes.values().flat_map(|node| node.shards.get_ref()).copied().collect();
+        let count = all.len();
         if count == 0 || count > SHARDS_MAX {
             let message = format!("the cluster has {count} shards");
             return Err(self.wrong(None, message, &format!("1 to {SHARDS_MAX}; {EXAMPLE}")));
@@ -297,10 +310,24 @@ impl Reader<'_> {
                     let message = format!("shard {shard}, and the cluster has {count}");
                     return Err(self.wrong(span, message, "shards count from 0 and none is left out"));
                 }
-                if let Some(other) = placed.insert(*shard, name.get_ref()) {
-                    let message = format!("shard {shard} is on `{other}` and on `{}`", name.get_ref());
-                    return Err(self.wrong(span, message, "each shard is on one node"));
+                let members = placed.entry(*shard).or_default();
+                if members.contains(&name.get_ref().as_str()) {
+                    let message = format!("shard {shard} is twice on `{}`", name.get_ref());
+                    return Err(self.wrong(span, message, "a node has one copy of a shard"));
                 }
+                members.push(name.get_ref());
+            }
+        }
+        for (shard, members) in placed {
+            let is_fit = members.len() % 2 == 1 && members.len() <= MEMBERS_MAX;
+            if let Some(last) = members.last().filter(|_| !is_fit) {
+                let names: Vec<String> = members.iter().map(|name| format!("`{name}`")).collect();
+                let message =
+                    format!("shard {shard} is on {} nodes, {}", members.len(), names.join(" and on "));
+                let remedy = "a shard is on one node, or on 3, 5 or 7 as a replica group: a majority of them decides, and of an even \
+                              number no more may fail than of one less";
+                let place = nodes.iter().find(|(name, _)| name.get_ref() == last);
+                return Err(self.wrong(place.map(|(_, node)| node.shards.span()), message, remedy));
             }
         }
         Ok(count as ShardId)
@@ -322,9 +349,22 @@ mod tests {
         let text = "[nodes.a]\naddress = \"127.0.0.1:7401\"\nshards = [0, 2]\n[nodes.b]\naddress = \"[::1]:7402\"\nshards = [1]\n";
         let cluster = ClusterFile::parse(Path::new("c.toml"), text).unwrap();
         assert_eq!((cluster.shards, cluster.variant), (3, Variant::Fast));
-        assert_eq!(cluster.holder(1).host(), "::1");
-        assert!(cluster.holder(1).is_loopback() && cluster.holder(2).is_loopback());
+        assert_eq!(cluster.holders(1)[0].host(), "::1");
+        assert!(cluster.holders(1)[0].is_loopback() && cluster.holders(2)[0].is_loopback());
+        assert!(!cluster.is_group(1));
         assert!(!Node { address: "10.0.0.1:1".into(), shards: vec![] }.is_loopback());
+    }
+
+    #[test]
+    fn a_shard_on_several_nodes_is_a_group() {
+        let node = |name: &str, shards: &str| {
+            format!("[nodes.{name}]\naddress = \"localhost:1\"\nshards = {shards}\n")
+        };
+        let text = node("c", "[0]") + &node("a", "[0, 1]") + &node("b", "[2, 0]");
+        let cluster = ClusterFile::parse(Path::new("c.toml"), &text).unwrap();
+        assert_eq!(cluster.shards, 3);
+        assert_eq!(cluster.members(0).map(|(name, _)| name).collect::<Vec<_>>(), ["a", "b", "c"]);
+        assert!(cluster.is_group(0) && !cluster.is_group(1));
     }
 
     #[test]
@@ -336,7 +376,9 @@ mod tests {
             ("".to_string(), "nodes", ""),
             ("[nodes]".into(), "0 shards", ""),
             (node("a", "[0, 2]"), "shard 2", "[0, 2]"),
-            (node("a", "[0]") + &node("b", "[0]"), "on `a` and on `b`", "[0]"),
+            (node("a", "[0]") + &node("b", "[0]"), "on 2 nodes, `a` and on `b`", "[0]"),
+            (node("a", "[0, 0]"), "twice on `a`", "[0, 0]"),
+            ((0..9).map(|n| node(&format!("n{n}"), "[0]")).collect(), "on 9 nodes", "[0]"),
             (node("a", "[0]").replace("localhost:1", "localhost"), "no address", "\"localhost\""),
             (node("a", "[0]").replace("shards", "shard"), "unknown field", "shard"),
             (format!("protocol = \"2pl\"\n{}", node("a", "[0]")), "no protocol `2pl`", "\"2pl\""),

@@ -32,6 +32,13 @@ pub const COMPARES_FROM: u16 = 5;
 /// the connection.
 pub const INTERRUPTS: &str = "interrupts";
 
+/// Protocol of connections between the members of a replica group (docs/internals/replica-groups.md). What they agree on otherwise is as for
+/// the shard.
+pub const REPLICATION: &str = "replication";
+
+/// From this version on there is that protocol.
+pub const REPLICATES_FROM: u16 = 12;
+
 /// Version of this build.
 const BUILD: &str = env!("CARGO_PKG_VERSION");
 /// Longest accepted build name of the peer, which is used in messages only.
@@ -127,6 +134,8 @@ pub struct Agreed {
     pub wants_description: bool,
     /// Nothing but to have statements ended.
     pub interrupts: bool,
+    /// The peer is another member of the shard's group.
+    pub replicates: bool,
 }
 
 fn proof(secret: &[u8], by: &str, hello: &[u8], nonce: &Nonce) -> Hmac<Sha256> {
@@ -181,7 +190,8 @@ impl Dialer {
         frame::push(out, Kind::Hello, |out| out.extend(&written)).expect("it is short");
         let wants_description = terms.protocol == DESCRIPTION;
         let interrupts = terms.protocol == INTERRUPTS;
-        let agreed = Agreed { version: 0, from, to, wants_description, interrupts };
+        let replicates = terms.protocol == REPLICATION;
+        let agreed = Agreed { version: 0, from, to, wants_description, interrupts, replicates };
         Dialer { terms, agreed, hello: written, seen, compared }
     }
 
@@ -312,13 +322,14 @@ impl Listener {
         let interrupts = hello.protocol == INTERRUPTS && version >= COMPARES_FROM;
         let wants_description = hello.protocol == DESCRIPTION && version >= DESCRIBES_FROM;
         let is_aside = interrupts || wants_description;
+        let replicates = hello.protocol == REPLICATION && version >= REPLICATES_FROM;
         if hello.protocol == DESCRIPTION && !wants_description {
             return Err(Fault::sense(format_args!(
                 "a node describes what it carries from version {DESCRIBES_FROM} on, and the two speak version {version}: \
                  update the older one"
             )));
         }
-        if hello.protocol != terms.protocol && !is_aside {
+        if hello.protocol != terms.protocol && !is_aside && !replicates {
             return Err(Fault::sense(format_args!(
                 "this node carries `{}`, the other side asks for `{}`",
                 terms.protocol, hello.protocol
@@ -348,7 +359,8 @@ impl Listener {
             Party::Shard(id) if id < terms.shards => Sender::Shard(id),
             Party::Shard(id) => return Err(Fault::sense(format_args!("there is no shard {id}"))),
         };
-        Ok((Agreed { version, from, to: hello.to, wants_description, interrupts }, compared))
+        let to = hello.to;
+        Ok((Agreed { version, from, to, wants_description, interrupts, replicates }, compared))
     }
 }
 

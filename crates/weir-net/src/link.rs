@@ -22,9 +22,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// To be connected and to agree.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
 
+/// Begins the farewell of a member of a replica group that does not lead; the address of the node follows that does.
+pub const LED_FROM: &str = "the group's leader is at ";
+
 /// From one party to one shard.
 pub struct Link {
-    node: Node,
+    /// The nodes that hold the shard: one, or the members of its group, one of which leads.
+    nodes: Vec<Node>,
+    /// Which of them is dialled.
+    at: usize,
     from: Sender,
     to: ShardId,
     terms: Terms,
@@ -55,16 +61,20 @@ enum State {
 }
 
 impl Link {
+    /// # Panics
+    /// There are no nodes.
     pub fn new(
-        node: Node,
+        nodes: Vec<Node>,
         (from, to): (Sender, ShardId),
         (terms, seen): (Terms, Arc<Seen>),
         tls: Option<Tls>,
         token: Token,
         now: Instant,
     ) -> Link {
+        assert!(!nodes.is_empty(), "every shard is on a node");
         Link {
-            node,
+            nodes,
+            at: 0,
             from,
             to,
             terms,
@@ -110,8 +120,9 @@ impl Link {
         std::mem::take(&mut self.is_news).then(|| self.fault.clone()).flatten()
     }
 
+    /// The node that is dialled.
     pub fn node(&self) -> &Node {
-        &self.node
+        &self.nodes[self.at]
     }
 
     pub fn on_event(&mut self, event: &Event) {
@@ -125,9 +136,9 @@ impl Link {
     pub fn on_time(&mut self, now: Instant, registry: &Registry) -> Option<Instant> {
         match &self.state {
             State::Pausing(until) if *until > now => return Some(*until),
-            State::Pausing(_) => match self.node.literal() {
+            State::Pausing(_) => match self.node().literal() {
                 Some(address) => self.dial(address, now, registry),
-                None => match self.node.resolve_apart() {
+                None => match self.node().resolve_apart() {
                     Ok(resolving) => self.state = State::Resolving(resolving),
                     Err(why) => self.fail(Fault::Io(why), now, registry),
                 },
@@ -163,7 +174,7 @@ impl Link {
 
     fn connect(&self, address: SocketAddr, registry: &Registry) -> Result<(Connection, Dialer), Fault> {
         let tls = match &self.tls {
-            Some(tls) => Some(tls.dial(self.node.host()).map_err(Fault::Io)?),
+            Some(tls) => Some(tls.dial(self.node().host()).map_err(Fault::Io)?),
             None => None,
         };
         let mut connection = Connection::dialled(TcpStream::connect(address)?, tls);
@@ -206,8 +217,27 @@ impl Link {
             let _ = connection.deregister(registry);
         }
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        if self.turn(&fault) {
+            // It is known to be up, and the pause is for nodes that are not.
+            self.state = State::Pausing(now);
+            self.pause = FIRST_PAUSE;
+        }
         self.is_news |= self.fault.as_ref() != Some(&fault);
         self.fault = Some(fault);
+    }
+}
+
+impl Link {
+    /// Turns to the node that is said to lead, or to the next one. Returns whether a leader is named.
+    fn turn(&mut self, fault: &Fault) -> bool {
+        let named = match fault {
+            Fault::Farewell(said) => said.strip_prefix(LED_FROM),
+            _ => None,
+        };
+        let leader = self.nodes.iter().position(|node| named == Some(node.address.as_str()));
+        let is_other = leader.is_some_and(|leader| leader != self.at);
+        self.at = leader.unwrap_or((self.at + 1) % self.nodes.len());
+        is_other
     }
 }
 
@@ -236,4 +266,24 @@ pub fn nonce() -> Result<Nonce, Fault> {
     let mut nonce = Nonce::default();
     getrandom::fill(&mut nonce).map_err(|error| Fault::Io(error.to_string()))?;
     Ok(nonce)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_turns_to_the_leader_or_to_the_next_node() {
+        let node = |address: &str| Node { address: address.into(), shards: vec![0] };
+        let terms =
+            Terms { versions: 1..=1, protocol: "items".into(), shards: 1, placement: 0, secret: Vec::new() };
+        let nodes = vec![node("a:1"), node("b:1"), node("c:1")];
+        let ends = (Sender::Coordinator(1), 0);
+        let mut link = Link::new(nodes, ends, (terms, Arc::default()), None, Token(0), Instant::now());
+        let led_from = |address: &str| Fault::Farewell(format!("{LED_FROM}{address}"));
+        assert!(link.turn(&led_from("c:1")) && link.node().address == "c:1");
+        assert!(!link.turn(&led_from("d:1")) && link.node().address == "a:1", "no node of this group");
+        assert!(!link.turn(&Fault::Io("refused".into())) && link.node().address == "b:1");
+        assert!(!link.turn(&led_from("b:1")) && link.node().address == "b:1");
+    }
 }

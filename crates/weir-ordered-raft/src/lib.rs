@@ -4,9 +4,7 @@
 //! Nothing here has a clock, a socket, a thread or randomness of its own. It changes no decision of the machine, and reads none of the
 //! messages of replicas, sequencers and clients.
 
-mod conversion;
 mod node;
-mod store;
 
 pub use node::{CoordinatorNode, Settings};
-pub use store::{HardState, Record, State};
+pub use weir_raft::{HardState, Record, State};

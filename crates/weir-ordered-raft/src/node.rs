@@ -13,10 +13,9 @@ use weir_ordered::cluster::Cluster;
 use weir_ordered::failure_coordinator::{self, Durable, FailureCoordinator};
 use weir_ordered::faults::{CoordinatorFaults, NoFaults};
 use weir_ordered::message::{Effects, Message, Party};
-use weir_ordered::raft_message::{RaftEntry, RaftKind, RaftMessage, RaftSnapshot};
-
-use crate::conversion::{entry_from_raft, from_raft, id_of, into_raft, snapshot_from_raft};
-use crate::store::{HardState, Record, State, Store};
+use weir_ordered::raft_message::{RaftConfiguration, RaftEntry, RaftKind, RaftMessage, RaftSnapshot};
+use weir_raft::conversion::{entry_from_raft, from_raft, into_raft, snapshot_from_raft};
+use weir_raft::{HardState, Record, State, Store};
 
 /// Interval of Raft's clock.
 const TICK_MS: u64 = 10;
@@ -90,8 +89,8 @@ where
         let Settings { number, nodes, entries_max } = settings;
         assert!(number < nodes, "a node is one of all nodes");
         assert!(entries_max > 0, "a log has entries");
-        let store = Store::new(nodes, encoded(&Durable::<O>::default()), records);
-        let RaftSnapshot { index, term, ref data } = store.state.snapshot;
+        let store = Store::new(configuration(nodes), encoded(&Durable::<O>::default()), records);
+        let RaftSnapshot { index, term, ref data, .. } = store.state.snapshot;
         let applied = decoded(data).expect("a snapshot is what a node has written");
         let config = config(number, &cluster, index);
         let logger = slog::Logger::root(slog::Discard, slog::o!());
@@ -173,16 +172,21 @@ where
         let is_of_nodes = number < nodes && message.from == id_of(number) && message.to == id_of(own);
         if is_of_nodes && self.is_readable(&message) {
             // An error means that the message has no effect.
-            let _ = self.raft.step(into_raft(message, nodes));
+            let _ = self.raft.step(into_raft(message));
         }
     }
 
     /// Returns whether the data of a message are those of a node.
     fn is_readable(&self, message: &RaftMessage) -> bool {
         let snapshot = message.snapshot.as_ref();
-        message.entries.iter().all(|entry| records_of::<O>(&entry.data).is_some())
+        let is_readable =
+            |entry: &RaftEntry| entry.changes.is_none() && records_of::<O>(&entry.data).is_some();
+        message.entries.iter().all(is_readable)
             && snapshot.is_some() == (message.kind == RaftKind::Snapshot)
-            && snapshot.is_none_or(|snapshot| decoded::<Durable<O>>(&snapshot.data).is_some())
+            && snapshot.is_none_or(|snapshot| {
+                snapshot.configuration == configuration(self.settings.nodes)
+                    && decoded::<Durable<O>>(&snapshot.data).is_some()
+            })
     }
 
     /// Runs a step of the failure coordinator, if it runs here. Its records are proposed, and its messages wait for them.
@@ -342,11 +346,23 @@ where
         // Half of the log at once: entries that are not committed may be many.
         if entries.len() > self.settings.entries_max && applied as usize > self.settings.entries_max / 2 {
             let data = encoded(&self.applied);
-            let snapshot = RaftSnapshot { term: self.applied_term, index: self.applied_index, data };
+            let (term, index) = (self.applied_term, self.applied_index);
+            let configuration = configuration(self.settings.nodes);
+            let snapshot = RaftSnapshot { term, index, configuration, data };
             let state = self.raft.store().with_snapshot(snapshot);
             self.note(Record::State(Box::new(state)));
         }
     }
+}
+
+/// Id of a node in the crate `raft`, which has no node 0.
+fn id_of(number: u8) -> u64 {
+    u64::from(number) + 1
+}
+
+/// All nodes vote, for ever.
+fn configuration(nodes: u8) -> RaftConfiguration {
+    RaftConfiguration::of_voters((0..nodes).map(id_of))
 }
 
 fn config(number: u8, cluster: &Cluster, applied: u64) -> raft::Config {

@@ -15,6 +15,7 @@ pub mod few;
 pub mod footprint;
 pub mod message;
 pub mod packet;
-pub mod raft_message;
 pub mod replica;
 pub mod sequencer;
+
+pub use weir_core::raft_message;

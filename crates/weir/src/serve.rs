@@ -4,6 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -121,14 +122,19 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     };
     // Sessions of PostgreSQL's protocol are terminated before the node ends.
     let inside: Arc<Mutex<Option<weir_pg::Server>>> = Arc::default();
-    let to_end = inside.clone();
+    let (to_end, is_over) = (inside.clone(), Arc::new(AtomicBool::new(false)));
+    let ends = is_over.clone();
     let end = move || {
+        ends.store(true, Ordering::Release);
         drop(to_end.lock().unwrap_or_else(PoisonError::into_inner).take());
         stop.stop();
     };
     ctrlc::set_handler(end).map_err(|error| Failure::Check(Some(format!("weir serve: error: {error}"))))?;
     remark(&format!("listening on {}; ^C ends it", server.address()));
-    let door = door.map(|door| open((door, statement_memory), &file, &server)).transpose()?;
+    let door = match door {
+        Some(door) => open((door, statement_memory), (&file, &server), &is_over)?,
+        None => None,
+    };
     if let Some(door) = &door {
         remark(&format!("PostgreSQL's protocol on {}, database {database}", door.address()));
     }
@@ -249,15 +255,41 @@ const STATEMENT_MEMORY_MIN: u64 = 16 << 20;
 /// Default memory limit of a statement.
 const STATEMENT_MEMORY: u64 = 1 << 30;
 
+/// None: the node was told to end before its replica groups had leaders.
 fn open(
     (door, statement_memory): (weir_pg::Door, u64),
-    cluster: &ClusterFile,
-    server: &Server,
-) -> Result<weir_pg::Server, Failure> {
-    door.open(client(cluster, server, statement_memory)?).map_err(closed)
+    (cluster, server): (&ClusterFile, &Server),
+    is_over: &AtomicBool,
+) -> Result<Option<weir_pg::Server>, Failure> {
+    let has_groups = (0..cluster.shards).any(|shard| cluster.is_group(shard));
+    let client = loop {
+        match connect(cluster, server, statement_memory) {
+            // A majority of a group may not be there yet, which is no reason to end.
+            Err(weir_client::Error::Deadline(why)) if has_groups => {
+                print_remark(&format!("weir: the database cannot be reached yet: {why}"));
+            }
+            client => break client.map_err(unconnected)?,
+        }
+        if is_over.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+    };
+    door.open(client).map(Some).map_err(closed)
+}
+
+fn unconnected(error: weir_client::Error) -> Failure {
+    Failure::Check(Some(format!("weir serve: error: {error}")))
 }
 
 fn client(cluster: &ClusterFile, server: &Server, statement_memory: u64) -> Result<Client, Failure> {
+    connect(cluster, server, statement_memory).map_err(unconnected)
+}
+
+fn connect(
+    cluster: &ClusterFile,
+    server: &Server,
+    statement_memory: u64,
+) -> Result<Client, weir_client::Error> {
     // A report may take minutes; who does not want to wait says so with statement_timeout.
     let settings = weir_client::Settings {
         under_way_max: UNDER_WAY_MAX,
@@ -266,7 +298,6 @@ fn client(cluster: &ClusterFile, server: &Server, statement_memory: u64) -> Resu
         ..Default::default()
     };
     Client::connect_beside(cluster, settings, server.nearby::<Node>())
-        .map_err(|error| Failure::Check(Some(format!("weir serve: error: {error}"))))
 }
 
 /// No more than one for each connection, and there are fewer of these.

@@ -73,6 +73,7 @@ mod processes {
     mod postgres_protocol;
     mod promises;
     mod recovery;
+    mod replica_groups;
     mod replicated_tables;
     mod report_in_chromium;
     mod rewritten_statements;

@@ -20,7 +20,8 @@ use weir_types::SqlError;
 use weir_types::interrupt::{Interrupts, StatementId};
 
 use super::Outgoing;
-use super::shard_loop::{Arrival, Inbox};
+use super::group::{GroupPlace, MemberArrival};
+use super::shard_loop::{Arrival, Inbox, led_from};
 
 /// A handshake that takes longer is given up.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
@@ -42,8 +43,8 @@ pub(super) struct Acceptor {
     terms: Terms,
     listener: TcpListener,
     tls: Option<Tls>,
-    /// Inboxes of this node's shards.
-    inboxes: BTreeMap<ShardId, Arc<Inbox>>,
+    /// This node's shards.
+    places: BTreeMap<ShardId, Place>,
     /// Description of the cluster's application, for clients that have only the cluster file.
     description: Arc<Outgoing>,
     house: House,
@@ -53,6 +54,31 @@ pub(super) struct Acceptor {
     next: usize,
     /// A pending connection could not be accepted; no event will announce it again.
     is_behind: bool,
+}
+
+/// Where a shard of this node is.
+pub(super) enum Place {
+    /// Here.
+    Alone(Arc<Inbox>),
+    /// Here, if this node leads its group.
+    Group(Arc<GroupPlace>),
+}
+
+impl Place {
+    /// None: this node does not lead.
+    fn inbox(&self) -> Option<Arc<Inbox>> {
+        match self {
+            Place::Alone(inbox) => Some(inbox.clone()),
+            Place::Group(group) => group.inbox(),
+        }
+    }
+
+    fn interrupts(&self) -> Option<Arc<Interrupts>> {
+        match self {
+            Place::Alone(_) => None,
+            Place::Group(group) => group.interrupts(),
+        }
+    }
 }
 
 /// The acceptor's view of its node.
@@ -83,7 +109,7 @@ impl Acceptor {
         terms: Terms,
         mut listener: TcpListener,
         tls: Option<Tls>,
-        inboxes: BTreeMap<ShardId, Arc<Inbox>>,
+        places: BTreeMap<ShardId, Place>,
         description: Arc<Outgoing>,
         house: House,
     ) -> io::Result<(Acceptor, Waker)> {
@@ -97,7 +123,7 @@ impl Acceptor {
             terms,
             listener,
             tls,
-            inboxes,
+            places,
             description,
             house,
             poll,
@@ -186,9 +212,12 @@ impl Acceptor {
     }
 
     fn attend(&mut self, token: usize) {
+        let is_outdated = self.is_outdated();
         let Some(guest) = self.guests.get_mut(&token) else { return };
         if guest.interrupts && !guest.is_told {
-            if let Err(fault) = interrupt(guest, &self.house.interrupts) {
+            let led = self.places.values().filter_map(Place::interrupts);
+            let all: Vec<Arc<Interrupts>> = self.house.interrupts.iter().cloned().chain(led).collect();
+            if let Err(fault) = interrupt(guest, &all) {
                 self.dismiss(token, &fault);
             }
             return;
@@ -202,6 +231,10 @@ impl Acceptor {
             Ok(Some(agreed)) if agreed.wants_description && !self.house.is_open.load(Ordering::Acquire) => {
                 self.dismiss(token, &Fault::Io("the node has not begun to serve".into()));
             }
+            Ok(Some(agreed)) if agreed.wants_description && is_outdated => {
+                self.send_on(token, agreed.to);
+            }
+            Ok(Some(agreed)) if agreed.replicates => self.introduce(token, agreed.to),
             Ok(Some(agreed)) if agreed.wants_description => {
                 let told = match self.description.get() {
                     Some(description) => frame::push_parts(guest.connection.outgoing(), &description),
@@ -213,12 +246,14 @@ impl Acceptor {
                 }
             }
             Ok(Some(agreed)) => {
-                let Some(inbox) = self.inboxes.get(&agreed.to) else {
-                    let node = self.cluster.holder(agreed.to);
-                    let why =
-                        format!("shard {} is at {}, says this node's cluster file", agreed.to, node.address);
+                let Some(place) = self.places.get(&agreed.to) else {
+                    let nodes = self.cluster.holders(agreed.to);
+                    let addresses: Vec<&str> = nodes.iter().map(|node| node.address.as_str()).collect();
+                    let at = addresses.join(", ");
+                    let why = format!("shard {} is at {at}, says this node's cluster file", agreed.to);
                     return self.dismiss(token, &Fault::sense(why));
                 };
+                let Some(inbox) = place.inbox() else { return self.send_on(token, agreed.to) };
                 let Guest { mut connection, address, .. } = self.guests.remove(&token).expect("it is here");
                 if let Err(error) = connection.deregister(self.poll.registry()) {
                     return warn!(%address, %error, "a connection cannot be handed over");
@@ -230,12 +265,43 @@ impl Acceptor {
                 self.dismiss(token, &fault);
                 // Another node knows better than this one; a client is only refused.
                 if let (Fault::Outdated(why), Some((Sender::Shard(_), to))) = (fault, guest)
-                    && let Some(inbox) = self.inboxes.get(&to)
+                    && let Some(inbox) = self.places.get(&to).and_then(Place::inbox)
                 {
                     inbox.send(Arrival::Outdated(why));
                 }
             }
         }
+    }
+
+    /// Returns whether this node may lack the newest definitions: it leads none of its groups, and has no other shards.
+    fn is_outdated(&self) -> bool {
+        self.places.values().all(|place| place.inbox().is_none())
+    }
+
+    /// Another member of that group wants to speak with this node's.
+    fn introduce(&mut self, token: usize, shard: ShardId) {
+        let Some(Place::Group(group)) = self.places.get(&shard) else {
+            let why = format!("shard {shard} has no replica group here, says this node's cluster file");
+            return self.dismiss(token, &Fault::sense(why));
+        };
+        let member = group.member.clone();
+        let Some(Guest { mut connection, address, .. }) = self.guests.remove(&token) else { return };
+        match connection.deregister(self.poll.registry()) {
+            Ok(()) => member.send(MemberArrival::Visitor { connection, address }),
+            Err(error) => warn!(%address, %error, "a connection cannot be handed over"),
+        }
+    }
+
+    /// Names the node that leads the shard's group to who has come to this one.
+    fn send_on(&mut self, token: usize, shard: ShardId) {
+        let leader = match self.places.get(&shard) {
+            Some(Place::Group(group)) => group.state().leader,
+            Some(Place::Alone(_)) | None => None,
+        };
+        if let Some(guest) = self.guests.get_mut(&token) {
+            guest.connection.say_farewell(&led_from(leader.as_deref()));
+        }
+        self.dismiss(token, &Fault::Farewell("this node does not lead the shard's group".into()));
     }
 
     fn dismiss(&mut self, token: usize, fault: &Fault) {

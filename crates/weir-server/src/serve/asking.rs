@@ -43,10 +43,11 @@ impl Asking {
         let mut links = Vec::new();
         for (name, node) in cluster.nodes.iter().filter(|(name, _)| *name != own) {
             let Some(to) = node.shards.first() else { continue };
-            for shard in shards {
+            // The data of a group is the majority's, whatever this node has of it.
+            for shard in shards.iter().filter(|shard| !cluster.is_group(**shard)) {
                 let (ends, token) = ((Sender::Shard(*shard), *to), Token(links.len()));
                 let terms = (terms.clone(), seen.clone());
-                let link = Link::new(node.clone(), ends, terms, tls.cloned(), token, now);
+                let link = Link::new(vec![node.clone()], ends, terms, tls.cloned(), token, now);
                 links.push(Asked { node: name.clone(), link, is_over: false });
             }
         }

@@ -133,6 +133,10 @@ where
             (self.failed, self.is_over) = (Some(error), true);
             return told;
         }
+        if !self.outbox.may_tell() {
+            // A later turn tells it, or the shard ends here.
+            return told;
+        }
         let leaving = std::mem::take(&mut self.outbox.leaving);
         let mut of_ears: Vec<(CoordinatorId, Vec<S::Reply>)> = Vec::new();
         for (coordinator, reply) in leaving.replies {

@@ -5,6 +5,8 @@
 mod acceptor;
 mod asking;
 mod counter;
+mod group;
+mod keeper;
 pub mod log;
 mod outbox;
 mod permits;
@@ -42,7 +44,7 @@ use weir_kv::faults::NoFaults;
 use weir_kv::{Partition, Record, Timeouts};
 use weir_net::body::{self, VERSIONS};
 use weir_net::cluster_file::Node;
-use weir_net::handshake::Terms;
+use weir_net::handshake::{REPLICATES_FROM, REPLICATION, Terms};
 use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Link};
 use weir_types::interrupt::{Budget, Interrupts};
@@ -50,11 +52,12 @@ use weir_types::{SqlError, SqlState};
 
 use self::permits::Permits;
 use crate::embedded::now_ms;
-use acceptor::{Acceptor, House};
+use acceptor::{Acceptor, House, Place};
+use group::{GroupPlace, Lead, MemberArrival, MemberInbox, MemberLoop, MemberSettings, StartMachine};
 pub use log::Durability;
 use log::{Log, LogError};
-use recovery::{Known, Recover, ToMake, find_log, recover_all};
-use shard_loop::{Arrival, Inbox, ShardLoop};
+use recovery::{Known, Recover, STACK_BYTES, ToMake, find_log, recover_all};
+use shard_loop::{Arrival, Inbox, Records, ShardLoop};
 pub use watch::Watch;
 
 /// Budget of a statement within a step of its shard: about 16,000 rows, or a millisecond or two. A longer one gets a worker.
@@ -192,6 +195,8 @@ pub struct Server {
     address: SocketAddr,
     threads: Vec<JoinHandle<()>>,
     inboxes: Vec<Arc<Inbox>>,
+    /// Its members of groups.
+    members: Vec<Arc<GroupPlace>>,
     watch: Watch,
     /// Shards of the node; their type is known to the caller that started it.
     nearby: Box<dyn Any + Send + Sync>,
@@ -267,7 +272,9 @@ impl Server {
         } = settings;
         let terms = Terms { versions, ..terms };
         let node = named(&cluster, &name, insecure)?;
-        let shards = node.shards.clone();
+        let is_group = |shard: &ShardId| cluster.is_group(*shard);
+        let (groups, shards): (Vec<ShardId>, Vec<ShardId>) = node.shards.iter().copied().partition(is_group);
+        check_kinds(&groups, &shards, data.as_ref())?;
         let tls = cluster
             .load_tls()
             .map_err(|why| ServeError::Settings(why, "see [tls] of the cluster file".into()))?;
@@ -290,11 +297,11 @@ impl Server {
             to_make.push(ToMake { shard, log, begins_with });
         }
         let mut loops = Vec::new();
-        let share = memory.map(|bytes| bytes / to_make.len().max(1));
+        let share = memory.map(|bytes| bytes / (to_make.len() + groups.len()).max(1));
         let mut recovered = recover_all(to_make, snapshot_after, &recover)?;
         let directory_of_files =
             data.as_ref().map_or_else(std::env::temp_dir, |(directory, _)| directory.clone());
-        let place = data.map(|(directory, _)| directory).unwrap_or_default();
+        let place = data.as_ref().map(|(directory, _)| directory.clone()).unwrap_or_default();
         let logs = recovered.iter_mut().map(|(shard, _, log)| (*shard, log.as_mut()));
         let seen = compare_logs(logs, &place, accepts_older_data)?;
         // Its shards have one physical clock: what one of them has reached is no news to the others.
@@ -303,25 +310,43 @@ impl Server {
         warn_of_clock(ms_of(reached));
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let permits = Arc::new(Permits::new(processors, directory_of_files));
-        for (shard, mut machine, log) in recovered {
-            machine.restore_clock(reached);
-            machine.set_memory_max(share);
-            machine.set_step_budget(STEP_BUDGET);
-            if let Some(interrupts) = machine.interrupts() {
-                interrupts.set_memory_max(statement_memory);
-            }
+        let common = Common {
+            cluster: cluster.clone(),
+            name: name.clone(),
+            terms: terms.clone(),
+            told: told.clone(),
+            seen: seen.clone(),
+            permits,
+            tls: tls.clone(),
+            limits: Limits { reached, memory: share, statement_memory },
+        };
+        for (shard, machine, log) in recovered {
             known.add(shard);
-            let common = (&cluster, &terms, &told, &seen, &permits);
-            let one = open_shard((shard, machine), log, (name.as_str(), common), tls.as_ref())?;
-            loops.push((shard, one));
+            let records = log.map_or(Records::Nowhere, |log| Records::Log(Box::new(log)));
+            loops.push((shard, open_shard((shard, machine), records, &common)?));
         }
         known.write()?;
+        let mut members = Vec::new();
+        for shard in groups {
+            let data = data.as_ref().expect("members of groups have a directory");
+            let (mut member, has_machine) = open_member(shard, (data, snapshot_after), &common)?;
+            let begins_with = if has_machine { Vec::new() } else { begin(shard, true)? };
+            let directory = group_directory(&data.0, shard);
+            let inbox = member.place().member.clone();
+            member.set_machine(machine_of((shard, directory), &common, &recover, begins_with, inbox));
+            members.push((shard, member));
+        }
         // Listens only now, so that clients find the recovered state.
         let listener = TcpListener::bind(resolved).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
-        let inboxes: BTreeMap<ShardId, Arc<Inbox>> =
-            loops.iter().map(|(shard, one)| (*shard, one.inbox())).collect();
-        let watch = Watch::new(loops.iter().map(|(shard, one)| (*shard, one.inbox(), one.log_figures())));
+        let inboxes = loops.iter().map(|(_, one)| one.inbox()).collect();
+        let alone = loops.iter().map(|(shard, one)| (*shard, Place::Alone(one.inbox())));
+        let in_groups = members.iter().map(|(shard, member)| (*shard, Place::Group(member.place())));
+        let places: BTreeMap<ShardId, Place> = alone.chain(in_groups).collect();
+        let watch = Watch::new(
+            loops.iter().map(|(shard, one)| (*shard, one.inbox(), one.log_figures())),
+            members.iter().map(|(shard, member)| (*shard, member.place())),
+        );
         let nearby: Neighbours<S> =
             loops.iter().map(|(shard, one)| (*shard, one.counter() as Arc<dyn Nearby<S>>)).collect();
         let interrupts: Vec<Arc<Interrupts>> =
@@ -329,12 +354,13 @@ impl Server {
         let is_open = Arc::new(AtomicBool::new(false));
         let house = House { seen: seen.clone(), interrupts: interrupts.clone(), is_open: is_open.clone() };
         let asking = asking::Asking::new(&cluster, &name, (&terms, &seen), tls.as_ref());
-        let (acceptor, waker) = Acceptor::new(cluster, terms, listener, tls, inboxes.clone(), told, house)?;
+        let (acceptor, waker) = Acceptor::new(cluster, terms, listener, tls, places, told, house)?;
         let (says, ended) = channel();
         let mut server = Server {
             address,
             threads: Vec::new(),
-            inboxes: inboxes.into_values().collect(),
+            inboxes,
+            members: members.iter().map(|(_, member)| member.place()).collect(),
             watch,
             nearby: Box::new(nearby),
             waker: Arc::new(waker),
@@ -354,6 +380,9 @@ impl Server {
         is_open.store(true, Ordering::Release);
         for (shard, one) in loops {
             server.spawn(format!("shard-{shard}"), &says, move || one.run().map_err(ServeError::Log))?;
+        }
+        for (shard, member) in members {
+            server.spawn(format!("member-{shard}"), &says, move || member.run())?;
         }
         info!(node = name, %address, "serving");
         Ok((server, Stop(says)))
@@ -405,7 +434,10 @@ impl Server {
             )
         };
         self.interrupts.iter().for_each(|one| one.interrupt_all(over()));
+        let led = self.members.iter().filter_map(|place| place.interrupts());
+        led.for_each(|one| one.interrupt_all(over()));
         self.inboxes.iter().for_each(|inbox| inbox.send(Arrival::Stop));
+        self.members.iter().for_each(|place| place.member.send(MemberArrival::Stop));
         self.waker.wake()?;
         for thread in self.threads {
             thread.join().expect("a thread catches what happens on it");
@@ -437,8 +469,29 @@ fn named<'c>(cluster: &'c ClusterFile, name: &str, insecure: bool) -> Result<&'c
     Ok(node)
 }
 
-/// Parameters shared by the shards of a node.
-type Common<'a> = (&'a ClusterFile, &'a Terms, &'a Arc<Outgoing>, &'a Arc<Seen>, &'a Arc<Permits>);
+/// What the shards of a node have in common.
+#[derive(Clone)]
+struct Common {
+    cluster: ClusterFile,
+    /// Name of the node.
+    name: String,
+    terms: Terms,
+    told: Arc<Outgoing>,
+    seen: Arc<Seen>,
+    permits: Arc<Permits>,
+    tls: Option<Tls>,
+    limits: Limits,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Clock that another shard of the node, or the operator, vouches for.
+    reached: u64,
+    /// Memory limit of each shard.
+    memory: Option<usize>,
+    /// Memory limit of one statement.
+    statement_memory: u64,
+}
 
 /// Begins a run of each shard, once their logs agree on what there was.
 fn compare_logs<'l>(
@@ -467,9 +520,8 @@ fn compare_logs<'l>(
 
 fn open_shard<S>(
     (shard, mut machine): (ShardId, S),
-    log: Option<Log>,
-    (name, common): (&str, Common<'_>),
-    tls: Option<&Tls>,
+    records: Records<S::Record>,
+    common: &Common,
 ) -> Result<ShardLoop<S>, ServeError>
 where
     S: Exposed,
@@ -478,25 +530,169 @@ where
     S::Progress: DeserializeOwned,
     S::Record: Serialize + DeserializeOwned,
 {
-    let (cluster, terms, told, seen, permits) = common;
+    let Common { cluster, name, terms, told, seen, permits, tls, limits } = common;
+    machine.restore_clock(limits.reached);
+    machine.set_memory_max(limits.memory);
+    machine.set_step_budget(STEP_BUDGET);
+    if let Some(interrupts) = machine.interrupts() {
+        interrupts.set_memory_max(limits.statement_memory);
+    }
     // Requests before its first turn are answered with the recovered schema.
     told.tell::<S>(machine.take_description(), terms);
     let link = |other, token| {
         let ends = (ids::Sender::Shard(shard), other);
         let terms = (terms.clone(), seen.clone());
-        Link::new(cluster.holder(other).clone(), ends, terms, tls.cloned(), token, Instant::now())
+        Link::new(cluster.holders(other), ends, terms, tls.clone(), token, Instant::now())
     };
     let others = cluster.nodes.iter().filter(|(other, _)| *other != name);
     let neighbours = others.filter_map(|(_, other)| other.shards.first().copied()).collect();
-    let told = (told.clone(), terms.clone());
     Ok(ShardLoop::new(
         machine,
         (cluster.shards, neighbours),
-        log,
-        told,
+        records,
+        (told.clone(), terms.clone()),
         (seen.clone(), permits.clone()),
         link,
     )?)
+}
+
+/// Directory of a member's log.
+fn group_directory(data: &Path, shard: ShardId) -> PathBuf {
+    data.join(format!("group-{shard}"))
+}
+
+/// A shard stays what it is: the log of one is none of the other.
+fn check_kinds(
+    groups: &[ShardId],
+    alone: &[ShardId],
+    data: Option<&(PathBuf, Durability)>,
+) -> Result<(), ServeError> {
+    let Some((data, _)) = data else {
+        return match groups.first() {
+            None => Ok(()),
+            Some(shard) => Err(ServeError::Settings(
+                format!("shard {shard} is a replica group, and this node keeps nothing"),
+                "give --data a directory: members promise what they have written".into(),
+            )),
+        };
+    };
+    let taken = |shard: &ShardId, directory: PathBuf, what: &str| match directory.exists() {
+        false => Ok(()),
+        true => Err(ServeError::Data(
+            directory,
+            format!(
+                "shard {shard} was {what} when that was written. Dump the database, and load it into a new cluster"
+            ),
+        )),
+    };
+    groups.iter().try_for_each(|shard| taken(shard, data.join(format!("shard-{shard}")), "on one node"))?;
+    alone.iter().try_for_each(|shard| taken(shard, group_directory(data, *shard), "a replica group"))
+}
+
+/// This node's member of the shard's group.
+fn open_member(
+    shard: ShardId,
+    ((data, durability), snapshot_after): (&(PathBuf, Durability), u64),
+    common: &Common,
+) -> Result<(MemberLoop, bool), ServeError> {
+    let Common { cluster, name, terms, tls, .. } = common;
+    let nodes = cluster.holders(shard);
+    let place = cluster.members(shard).position(|(of, _)| of == name).expect("the shard is on this node");
+    let settings = MemberSettings {
+        shard,
+        place: place as u8,
+        addresses: nodes.iter().map(|node| node.address.clone()).collect(),
+        directory: group_directory(data, shard),
+        durability: *durability,
+        snapshot_after,
+    };
+    let versions = REPLICATES_FROM.max(*terms.versions.start())..=*terms.versions.end();
+    let terms = Terms { versions, protocol: REPLICATION.into(), ..terms.clone() };
+    let link = |place: u8, token| {
+        let node = nodes[usize::from(place)].clone();
+        let ends = (ids::Sender::Shard(shard), shard);
+        Link::new(vec![node], ends, (terms.clone(), Arc::default()), tls.clone(), token, Instant::now())
+    };
+    MemberLoop::new(settings, link)
+}
+
+/// How the machine of a group is started whenever this node begins to lead. `begins_with`: records of a shard that has no log yet.
+fn machine_of<S>(
+    (shard, directory): (ShardId, PathBuf),
+    common: &Common,
+    recover: &Arc<Recover<S>>,
+    begins_with: Vec<S::Record>,
+    member: Arc<MemberInbox>,
+) -> StartMachine
+where
+    S: Exposed,
+    S::Request: Serialize + DeserializeOwned,
+    S::Reply: Serialize,
+    S::Progress: DeserializeOwned,
+    S::Record: Serialize + DeserializeOwned,
+{
+    let (common, recover) = (common.clone(), recover.clone());
+    let begins_with = Arc::new(Mutex::new(begins_with));
+    Box::new(move |lead| {
+        let (common, recover, begins_with) = (common.clone(), recover.clone(), begins_with.clone());
+        let (member, directory) = (member.clone(), directory.clone());
+        let name = format!("shard-{shard}");
+        let thread = std::thread::Builder::new().name(name.clone()).stack_size(STACK_BYTES);
+        thread.spawn(move || {
+            let term = lead.term();
+            let run = || lead_group::<S>((shard, &directory), lead, &common, &*recover, &begins_with);
+            let how = catch_unwind(AssertUnwindSafe(run));
+            member.send(MemberArrival::Ended { term, how: how.unwrap_or(Err(ServeError::Failed(name))) });
+        })
+    })
+}
+
+/// Recovers the machine from the log of the group, and serves while this node leads.
+fn lead_group<S>(
+    (shard, directory): (ShardId, &Path),
+    lead: Lead,
+    common: &Common,
+    recover: &Recover<S>,
+    begins_with: &Mutex<Vec<S::Record>>,
+) -> Result<(), ServeError>
+where
+    S: Exposed,
+    S::Request: Serialize + DeserializeOwned,
+    S::Reply: Serialize,
+    S::Progress: DeserializeOwned,
+    S::Record: Serialize + DeserializeOwned,
+{
+    let since = Instant::now();
+    let mut records = lead.records::<S::Record>(directory, shard)?;
+    let first = records.next();
+    let is_new = first.is_none();
+    let begins = {
+        let mut begins = begins_with.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_new { begins.clone() } else { std::mem::take(&mut *begins) }
+    };
+    let begins = if is_new { begins } else { Vec::new() };
+    let mut count = 0_u64;
+    let mut all = begins.into_iter().chain(first).chain(records.by_ref()).inspect(|_| count += 1);
+    let made = recover(shard, &mut all, true);
+    drop(all);
+    if let Some(why) = records.failed(made.is_ok()) {
+        return Err(ServeError::Data(directory.into(), why));
+    }
+    let mut machine = made?;
+    if lead.is_over() {
+        return Ok(());
+    }
+    info!(shard, records = count, seconds = since.elapsed().as_secs_f64(), "recovered from the group's log");
+    let log = lead.log();
+    if is_new {
+        // Its first state is nowhere else.
+        log.begin_with(machine.snapshot());
+    }
+    let one = open_shard((shard, machine), Records::Group(log), common)?;
+    if !lead.open(one.inbox(), one.counter().interrupts()) {
+        return Ok(());
+    }
+    one.run().map_err(ServeError::Log)
 }
 
 /// Claims a data directory; rejects one of another node, another application, or a running node.

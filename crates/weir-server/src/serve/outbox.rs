@@ -11,8 +11,9 @@ use weir_core::lsn::{HeldMessages, Lsn};
 use weir_core::machine::{Effects, Exposed};
 use weir_core::nearby::is_patient;
 
-use super::log::{LogError, LogFigures, Parts};
-use super::writer::{Writer, WriterHere, Written};
+use super::keeper::{Keeper, PartsTo};
+use super::log::{LogError, LogFigures};
+use super::writer::{WriterHere, Written};
 
 /// Approximate size of a part of a snapshot, in bytes.
 const PART_BYTES: usize = 256 << 10;
@@ -56,7 +57,7 @@ enum Message<S: Exposed> {
 
 pub(super) struct Outbox<S: Exposed> {
     /// None: the shard has no log, and notes no records.
-    writer: Option<Writer<S::Record>>,
+    writer: Option<Keeper<S::Record>>,
     effects: Effects<S::Request, S::Reply>,
     /// Records of this turn.
     records: Vec<S::Record>,
@@ -82,7 +83,7 @@ const NOTED_AFTER: Duration = Duration::from_secs(1);
 
 /// One that is being taken.
 struct Snapshot<R> {
-    parts: Parts<R>,
+    parts: PartsTo<R>,
     next: Next<R>,
 }
 
@@ -104,7 +105,7 @@ enum Put {
     Over,
 }
 
-impl<R> Snapshot<R> {
+impl<R: Serialize> Snapshot<R> {
     fn go_on<S: Exposed<Record = R>>(&mut self, shard: &mut S) -> Put {
         let (part, has_more) = match std::mem::replace(&mut self.next, Next::End) {
             Next::Waiting(part, has_more) => (part, has_more),
@@ -129,7 +130,7 @@ where
     S: Exposed,
     S::Record: Serialize + Send + 'static,
 {
-    pub(super) fn new(writer: Option<Writer<S::Record>>, is_alone: bool, seen: Arc<Seen>) -> Outbox<S> {
+    pub(super) fn new(writer: Option<Keeper<S::Record>>, is_alone: bool, seen: Arc<Seen>) -> Outbox<S> {
         Outbox {
             writer,
             effects: Effects::default(),
@@ -188,7 +189,12 @@ where
     }
 
     pub(super) fn log_figures(&self) -> Option<Arc<LogFigures>> {
-        self.writer.as_ref().map(Writer::figures)
+        self.writer.as_ref().map(Keeper::figures)
+    }
+
+    /// What is durable may be told: the shard is no member of a group, or its lease has not passed.
+    pub(super) fn may_tell(&self) -> bool {
+        self.writer.as_ref().is_none_or(Keeper::may_tell)
     }
 
     /// A message that depends on the log up to there may leave.
@@ -209,12 +215,13 @@ where
         let Some(writer) = &self.writer else { return Ok(()) };
         if !self.records.is_empty() {
             let records = std::mem::take(&mut self.records);
-            match self.is_alone && is_patient() && writer.is_quick() && records.iter().all(S::is_small) {
-                true => {
+            let is_wanted = self.is_alone && is_patient() && records.iter().all(S::is_small);
+            match writer.quick().filter(|_| is_wanted) {
+                Some(writer) => {
                     writer.leave(records);
                     self.writes_here = true;
                 }
-                false => writer.append(records),
+                None => writer.append(records),
             }
         }
         let Written { durable, is_outgrown, snapshots, is_full } = writer.written()?;
@@ -224,8 +231,7 @@ where
         }
         if is_outgrown && self.snapshots == snapshots && shard.may_snapshot() {
             self.snapshots += 1;
-            let (parts, taken) = Parts::new();
-            writer.begin_snapshot(taken);
+            let parts = writer.begin_snapshot();
             let mut snapshot = Snapshot { parts, next: Next::First };
             // It is of this moment.
             self.snapshot = match snapshot.go_on(shard) {
@@ -255,7 +261,7 @@ where
     }
 
     pub(super) fn writer_here(&self) -> Option<WriterHere<S::Record>> {
-        self.writer.as_ref().map(Writer::here)
+        self.writer.as_ref().and_then(Keeper::here)
     }
 
     /// Continues a snapshot by one part, to leave time for requests.

@@ -19,10 +19,13 @@ use weir_core::machine::{Exposed, Figures};
 use weir_net::connection::UNSENT_BYTES_MAX;
 use weir_net::frame::{self, expect};
 use weir_net::handshake::{COMPARES_FROM, Terms};
+use weir_net::link::LED_FROM;
 use weir_net::{Connection, Fault, Kind, Link, body};
 
 use super::Outgoing;
 use super::counter::{Core, Counter};
+use super::group::log::GroupLog;
+use super::keeper::Keeper;
 use super::log::{Log, LogError, LogFigures};
 use super::outbox::{Leaving, Outbox};
 use super::permits::Permits;
@@ -58,7 +61,17 @@ pub(super) enum Arrival {
     Question(mpsc::Sender<Figures>),
     /// Another node has seen newer data of the shard; with the reason.
     Outdated(String),
+    /// This node leads the shard's group no longer; with the address of the one that does, if it is known.
+    Deposed(Option<String>),
     Stop,
+}
+
+/// Where the records of a shard go.
+pub(super) enum Records<R> {
+    /// Nowhere: all data is lost when the process ends.
+    Nowhere,
+    Log(Box<Log>),
+    Group(GroupLog<R>),
 }
 
 impl Inbox {
@@ -143,7 +156,7 @@ where
     pub(super) fn new(
         shard: S,
         (shards, neighbours): (ShardId, Vec<ShardId>),
-        log: Option<Log>,
+        records: Records<S::Record>,
         told: (Arc<Outgoing>, Terms),
         (seen, permits): (Arc<Seen>, Arc<Permits>),
         link: impl Fn(ShardId, Token) -> Link,
@@ -152,19 +165,24 @@ where
         let inbox =
             Arc::new(Inbox { arrivals: Mutex::default(), waker: Waker::new(poll.registry(), WAKER)? });
         let place: Arc<OnceLock<Weak<Counter<S>>>> = Arc::default();
-        let writer = log.map(|log| {
-            let (inbox, place) = (inbox.clone(), place.clone());
-            // Messages that may leave then leave without waking another thread.
-            let tell = move || match place.get().and_then(Weak::upgrade) {
-                Some(counter) => counter.on_written(),
-                None => inbox.wake(),
-            };
-            Writer::start(format!("log-{}", shard.id()), (log, S::REFUSES_WHEN_FULL), tell)
-        });
+        let writer = match records {
+            Records::Nowhere => None,
+            Records::Group(log) => Some(Keeper::Group(log)),
+            Records::Log(log) => {
+                let (inbox, place) = (inbox.clone(), place.clone());
+                // Messages that may leave then leave without waking another thread.
+                let tell = move || match place.get().and_then(Weak::upgrade) {
+                    Some(counter) => counter.on_written(),
+                    None => inbox.wake(),
+                };
+                let name = format!("log-{}", shard.id());
+                Some(Keeper::Disk(Writer::start(name, (*log, S::REFUSES_WHEN_FULL), tell)?))
+            }
+        };
         let link_to =
             |other: ShardId| (other != shard.id()).then(|| link(other, Token(1 + usize::from(other))));
         let (id, links) = (shard.id(), (0..shards).map(link_to).collect());
-        let outbox = Outbox::new(writer.transpose()?, shards == 1, seen.clone());
+        let outbox = Outbox::new(writer, shards == 1, seen.clone());
         let counter = Arc::new_cyclic(|own| {
             Counter::new(shard, outbox, inbox.clone(), (seen.clone(), permits), own.clone())
         });
@@ -239,6 +257,10 @@ where
                     // The asking thread may have gone.
                     Arrival::Question(answer) => drop(answer.send(core.shard.figures())),
                     Arrival::Outdated(why) => self.outdated = Some(why),
+                    Arrival::Deposed(leader) => {
+                        self.say_farewell(&led_from(leader.as_deref()));
+                        return core.finish();
+                    }
                 }
             }
             if let Some(why) = self.outdated.take() {
@@ -266,7 +288,7 @@ where
                 // Work that it has done until then is answered.
                 let is_answered = outbox.is_durable() && self.answered.is_empty() && !shard.has_work();
                 if is_answered || since.elapsed() >= LAST_WORDS_MAX {
-                    self.say_farewell();
+                    self.say_farewell("the node was told to end");
                     return core.finish();
                 }
             }
@@ -278,11 +300,11 @@ where
         }
     }
 
-    /// Tells connected peers that the node ends, so that they wait for its return.
-    fn say_farewell(&mut self) {
+    /// Tells connected peers that the shard ends here for a while, so that they wait for its return, or find it elsewhere.
+    fn say_farewell(&mut self, why: &str) {
         let links = self.links.iter_mut().flatten().filter_map(Link::open);
         let visitors = self.visitors.iter_mut().flatten().map(|visitor| &mut *visitor.connection);
-        visitors.chain(links).for_each(|connection| connection.say_farewell("the node was told to end"));
+        visitors.chain(links).for_each(|connection| connection.say_farewell(why));
     }
 
     fn on_event(&mut self, core: &mut Core<S>, event: &mio::event::Event, now: Instant) {
@@ -463,7 +485,7 @@ where
                 waiting.push(request);
             }
         }
-        if core.outbox.is_durable() {
+        if core.outbox.is_durable() && core.outbox.may_tell() {
             self.answered.append(&mut self.exports);
         }
     }
@@ -508,6 +530,14 @@ where
                 link.fail(fault, now, registry);
             }
         }
+    }
+}
+
+/// What is said to who asks a member of a group that does not lead.
+pub(super) fn led_from(leader: Option<&str>) -> String {
+    match leader {
+        Some(address) => format!("{LED_FROM}{address}"),
+        None => "the group has no leader yet".to_owned(),
     }
 }
 

@@ -7,6 +7,7 @@ use weir_core::ids::ShardId;
 use weir_core::machine::Figures;
 use weir_observe::{Check, Page, Source};
 
+use super::group::{GroupPlace, GroupState};
 use super::log::LogFigures;
 use super::shard_loop::{Arrival, Inbox};
 use crate::embedded::now_ms;
@@ -22,21 +23,55 @@ pub struct Watch(Arc<[Watched]>);
 
 struct Watched {
     shard: ShardId,
-    inbox: Arc<Inbox>,
+    at: At,
     /// None: it keeps none.
     log: Option<Arc<LogFigures>>,
 }
 
-impl Watch {
-    pub(super) fn new(shards: impl Iterator<Item = (ShardId, Arc<Inbox>, Option<Arc<LogFigures>>)>) -> Watch {
-        Watch(shards.map(|(shard, inbox, log)| Watched { shard, inbox, log }).collect())
+/// Where the shard is asked.
+enum At {
+    Here(Arc<Inbox>),
+    /// Here, while this node leads its group.
+    Group(Arc<GroupPlace>),
+}
+
+impl Watched {
+    /// None: another node leads its group.
+    fn inbox(&self) -> Option<Arc<Inbox>> {
+        match &self.at {
+            At::Here(inbox) => Some(inbox.clone()),
+            At::Group(place) => place.inbox(),
+        }
     }
 
-    /// None: it does not answer.
+    fn group(&self) -> Option<GroupState> {
+        match &self.at {
+            At::Here(_) => None,
+            At::Group(place) => Some(place.state()),
+        }
+    }
+}
+
+impl Watch {
+    pub(super) fn new(
+        shards: impl Iterator<Item = (ShardId, Arc<Inbox>, Option<Arc<LogFigures>>)>,
+        groups: impl Iterator<Item = (ShardId, Arc<GroupPlace>)>,
+    ) -> Watch {
+        let alone = shards.map(|(shard, inbox, log)| Watched { shard, at: At::Here(inbox), log });
+        let groups = groups.map(|(shard, place)| {
+            let log = Some(place.figures.clone());
+            Watched { shard, at: At::Group(place), log }
+        });
+        Watch(alone.chain(groups).collect())
+    }
+
+    /// None: it does not answer, or is not led from here.
     fn ask(&self) -> Vec<(&Watched, Option<Figures>)> {
         let question = |watched: &Watched| {
             let (answer, answered) = mpsc::channel();
-            watched.inbox.send(Arrival::Question(answer));
+            if let Some(inbox) = watched.inbox() {
+                inbox.send(Arrival::Question(answer));
+            }
             answered
         };
         let asked: Vec<_> = self.0.iter().map(|watched| (watched, question(watched))).collect();
@@ -51,8 +86,14 @@ impl Source for Watch {
         for (watched, figures) in self.ask() {
             let shard = watched.shard.to_string();
             let labels = [("shard", shard.as_str())];
-            let up = f64::from(u8::from(figures.is_some()));
-            page.gauge("weir_shard_up", "Whether the shard answers.", &labels, up);
+            let group = watched.group();
+            if group.as_ref().is_none_or(|group| group.leads) {
+                let up = f64::from(u8::from(figures.is_some()));
+                page.gauge("weir_shard_up", "Whether the shard answers.", &labels, up);
+            }
+            if let Some(group) = &group {
+                tell_group(page, &labels, group);
+            }
             if let Some(figures) = figures {
                 tell_figures(page, &shard, &figures);
             }
@@ -63,14 +104,18 @@ impl Source for Watch {
     }
 
     fn health(&self) -> Vec<Check> {
-        let wrong = |figures: Option<Figures>| match figures {
+        let wrong = |watched: &Watched, figures: Option<Figures>| match figures {
+            None if watched.group().is_some_and(|group| !group.leads) => {
+                let has_leader = watched.group().is_some_and(|group| group.leader.is_some());
+                (!has_leader).then(|| "its replica group has no leader that is known here".to_owned())
+            }
             None => Some(format!("it has not answered within {} s", PATIENCE.as_secs())),
             Some(figures) if figures.disk_is_full => Some(FULL.to_owned()),
             Some(_) => None,
         };
         let check = |(watched, figures): (&Watched, Option<Figures>)| Check {
             part: format!("shard {}", watched.shard),
-            wrong: wrong(figures),
+            wrong: wrong(watched, figures),
         };
         self.ask().into_iter().map(check).collect()
     }
@@ -110,6 +155,20 @@ fn tell_figures(page: &mut Page, shard: &str, figures: &Figures) {
         ),
     ] {
         page.counter(name, help, &labels, value as f64);
+    }
+}
+
+fn tell_group(page: &mut Page, labels: &[(&'static str, &str)], group: &GroupState) {
+    let leads = f64::from(u8::from(group.leads));
+    for (name, help, value) in [
+        ("weir_group_leads", "Whether this node leads the shard's replica group.", leads),
+        ("weir_group_term", "Raft's term of the group: it grows with each election.", group.term as f64),
+        ("weir_group_voters", "Members that vote.", group.voters as f64),
+        ("weir_group_learners", "Members with a new disk that are being filled.", group.learners as f64),
+        ("weir_group_last_index", "Index of the last entry of the group's log here.", group.last as f64),
+        ("weir_group_committed_index", "Up to where that log is committed.", group.committed as f64),
+    ] {
+        page.gauge(name, help, labels, value);
     }
 }
 

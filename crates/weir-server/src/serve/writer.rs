@@ -24,6 +24,8 @@ enum Job<R> {
     Snapshot(Receiver<Option<R>>),
     /// A snapshot has been written, or has failed.
     HasSnapshot(Result<Option<u64>, LogError>),
+    /// Take a checkpoint that was fetched in the place of everything before, and go on with these records.
+    Install(PathBuf, Vec<R>),
     /// Look for room, and prepare the blocks that later writes need, as after every write.
     LookAhead,
     /// Write notes on histories, with or without records.
@@ -216,6 +218,11 @@ impl<R: Serialize + Send + 'static> Writer<R> {
         self.desk.give(Job::Snapshot(parts));
     }
 
+    /// Takes a checkpoint that was fetched in the place of everything before, and goes on with these records; it counts as one record.
+    pub fn install(&self, fetched: PathBuf, records: Vec<R>) {
+        self.desk.give(Job::Install(fetched, records));
+    }
+
     pub fn look_for_room(&self) {
         self.desk.give(Job::LookAhead);
     }
@@ -340,6 +347,17 @@ impl<R: Serialize + Send + 'static> Writing<R> {
                     }
                     None => info!(log = %log.display(), "a snapshot is given up: the schema has changed"),
                 }
+            }
+            Job::Install(fetched, records) => {
+                self.append()?;
+                let log = self.log.directory().to_path_buf();
+                if self.is_waiting || !self.log.install(&fetched, &records)? {
+                    let why =
+                        io::Error::new(io::ErrorKind::StorageFull, "no room for a checkpoint that has come");
+                    return Err(LogError::Io(log, why));
+                }
+                self.count += 1;
+                info!(log = %log.display(), "a checkpoint of the group is durable: what was before it is removed");
             }
             // It is done after every write.
             Job::LookAhead => {}

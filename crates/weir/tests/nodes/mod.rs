@@ -61,9 +61,26 @@ impl Nodes {
         nodes
     }
 
+    /// Nodes of a cluster of tables, each of which is a member of all shards, with logs. Each speaks PostgreSQL's protocol.
+    pub fn of_groups(members: usize, shards: u16, arguments: &[&str]) -> Nodes {
+        let mut text = "[application]\n".to_owned();
+        let all: Vec<u16> = (0..shards).collect();
+        for (node, port) in loopback::free_ports(members).into_iter().enumerate() {
+            text += &format!("[nodes.n{node}]\naddress = \"127.0.0.1:{port}\"\nshards = {all:?}\n");
+        }
+        let arguments = ["--listen", "127.0.0.1:0"].iter().chain(arguments).map(|one| (*one).to_owned());
+        let nodes = Nodes::start_all(None, &text, vec![arguments.collect(); members], true);
+        (0..members).for_each(|node| nodes.wait_until(node, "protocol on", 1));
+        nodes
+    }
+
     /// Where the first one speaks PostgreSQL's protocol since it was started last.
     pub fn door(&self) -> std::net::SocketAddr {
-        let said = self.said_by(0);
+        self.door_of(0)
+    }
+
+    pub fn door_of(&self, node: usize) -> std::net::SocketAddr {
+        let said = self.said_by(node);
         let port = said.split("protocol on 127.0.0.1:").last().and_then(|rest| rest.split(',').next());
         std::net::SocketAddr::from(([127, 0, 0, 1], port.unwrap().parse().unwrap()))
     }

@@ -19,6 +19,12 @@ const WAITING_MAX: usize = 4;
 /// Where a shard puts the parts of its snapshot. None: that was all. If it goes without that word, there will be no snapshot.
 pub struct Parts<R>(SyncSender<Option<R>>);
 
+impl<R> Clone for Parts<R> {
+    fn clone(&self) -> Parts<R> {
+        Parts(self.0.clone())
+    }
+}
+
 impl<R> Parts<R> {
     /// And where they come out.
     pub fn new() -> (Parts<R>, Receiver<Option<R>>) {

@@ -25,7 +25,10 @@ use weir_observe::{Counter, Histogram};
 
 pub use checkpoint::Parts;
 pub use error::LogError;
-use files::{at, finish, reserve, segment_path, unfinished, whole_steps, write_durably, write_zeros};
+use files::{
+    Files, at, finish, reserve, segment_path, snapshot_path, unfinished, whole_steps, write_durably,
+    write_zeros,
+};
 pub(super) use files::{make_directory, sync_directory};
 use format::{HEAD_BYTES, Kind, Preamble, VERSION, seal};
 pub use reading::Reading;
@@ -503,6 +506,48 @@ impl Log {
             }
             Err(error) => Err(error),
         }
+    }
+}
+
+impl Log {
+    /// Takes a checkpoint that was fetched from elsewhere in the place of everything before, and goes on with these records in a segment of
+    /// its own. The file has to be durable, and in the directory of the log. Returns whether there was room for it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn install<R: Serialize>(&mut self, fetched: &Path, records: &[R]) -> Result<bool, LogError> {
+        if !self.begin_next()? {
+            return Ok(false);
+        }
+        let number = self.number;
+        self.log_bytes = 0;
+        self.append(records)?;
+        self.file.sync_data().map_err(at(&self.path))?;
+        let path = snapshot_path(&self.directory, number);
+        let install = || {
+            let bytes = std::fs::metadata(fetched)?.len();
+            std::fs::rename(fetched, &path)?;
+            sync_directory(&self.directory)?;
+            Ok(bytes)
+        };
+        self.snapshot_bytes = install().map_err(at(&path))?;
+        self.log_bytes_min = 0;
+        self.figures.snapshots.add(1);
+        Files::remove_before(&self.directory, number)?;
+        Ok(true)
+    }
+
+    /// The newest checkpoint in that directory, and its length.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn newest_checkpoint(directory: &Path) -> Result<Option<(PathBuf, u64)>, LogError> {
+        let files = Files::find(directory)?;
+        let Some(path) = files.snapshots.last().map(|number| snapshot_path(directory, *number)) else {
+            return Ok(None);
+        };
+        let length = std::fs::metadata(&path).map_err(at(&path))?.len();
+        Ok(Some((path, length)))
     }
 }
 

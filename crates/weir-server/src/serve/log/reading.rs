@@ -49,6 +49,19 @@ impl<R: DeserializeOwned> Reading<R> {
         for path in &files.unfinished {
             fs::remove_file(path).map_err(at(path))?;
         }
+        Reading::of(directory, shard, &files)
+    }
+
+    /// Reads a log that goes on being written. The caller reads no further than what was durable when this is called, and does not end
+    /// the reading.
+    ///
+    /// # Errors
+    /// As for [`Reading::begin`].
+    pub fn beside_writer(directory: &Path, shard: ShardId) -> Result<Reading<R>, LogError> {
+        Reading::of(directory, shard, &Files::find(directory)?)
+    }
+
+    fn of(directory: &Path, shard: ShardId, files: &Files) -> Result<Reading<R>, LogError> {
         let mut reading = Reading {
             directory: directory.into(),
             shard,
@@ -72,7 +85,7 @@ impl<R: DeserializeOwned> Reading<R> {
                 reading.snapshot = Some(snapshot);
                 *number
             }
-            None => newest_that_stands_alone(directory, shard, &files)?.unwrap_or(1),
+            None => newest_that_stands_alone(directory, shard, files)?.unwrap_or(1),
         };
         reading.base = base;
         reading.segments = files.segments.range(base..).copied().collect();
@@ -102,6 +115,11 @@ impl<R: DeserializeOwned> Reading<R> {
     /// Returns whether reading has failed; [`Reading::end`] returns the error.
     pub fn has_failed(&self) -> bool {
         self.failed.is_some()
+    }
+
+    /// Why reading has failed.
+    pub fn why_failed(&self) -> Option<&LogError> {
+        self.failed.as_ref()
     }
 
     /// Number of bytes read so far.
