@@ -235,8 +235,10 @@ impl<F: Faults> Exposed for Node<F> {
         std::mem::take(&mut self.has_new_description).then(|| self.changed_description()).flatten()
     }
 
+    /// An ordered call on which its participants vote needs no coordinator to be decided: it waits for its turn at all of them.
     fn undecided(&self) -> impl Iterator<Item = CoordinatorId> {
-        self.participant.prepared().keys().map(|txn| txn.coordinator)
+        let prepared = self.participant.prepared().keys().filter(|txn| !self.has_voted_for(**txn));
+        prepared.map(|txn| txn.coordinator)
     }
 }
 
