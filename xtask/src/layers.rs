@@ -12,7 +12,7 @@ const HEADING: &str = "## Layers of `weir-txn`";
 const SOURCES: &str = "crates/weir-txn/src/";
 
 /// Crates without the grammar: among those of the workspace they depend on each other only.
-const WITHOUT_GRAMMAR: [&str; 14] = [
+const WITHOUT_GRAMMAR: [&str; 15] = [
     "weir-types",
     "weir-observe",
     "weir-core",
@@ -22,6 +22,7 @@ const WITHOUT_GRAMMAR: [&str; 14] = [
     "weir-baselines",
     "weir-ordered",
     "weir-ordered-net",
+    "weir-raft",
     "weir-ordered-raft",
     "weir-ordered-bench",
     "weir-ordered-scale",
