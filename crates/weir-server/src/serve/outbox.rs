@@ -11,8 +11,8 @@ use weir_core::lsn::{HeldMessages, Lsn};
 use weir_core::machine::{Effects, Exposed};
 use weir_core::nearby::is_patient;
 
-use super::keeper::{Keeper, PartsTo};
 use super::log::{LogError, LogFigures};
+use super::shard_log::{PartsTo, ShardLog};
 use super::writer::{WriterHere, Written};
 
 /// Approximate size of a part of a snapshot, in bytes.
@@ -57,7 +57,7 @@ enum Message<S: Exposed> {
 
 pub(super) struct Outbox<S: Exposed> {
     /// None: the shard has no log, and notes no records.
-    writer: Option<Keeper<S::Record>>,
+    writer: Option<ShardLog<S::Record>>,
     effects: Effects<S::Request, S::Reply>,
     /// Records of this turn.
     records: Vec<S::Record>,
@@ -130,7 +130,7 @@ where
     S: Exposed,
     S::Record: Serialize + Send + 'static,
 {
-    pub(super) fn new(writer: Option<Keeper<S::Record>>, is_alone: bool, seen: Arc<Seen>) -> Outbox<S> {
+    pub(super) fn new(writer: Option<ShardLog<S::Record>>, is_alone: bool, seen: Arc<Seen>) -> Outbox<S> {
         Outbox {
             writer,
             effects: Effects::default(),
@@ -189,12 +189,12 @@ where
     }
 
     pub(super) fn log_figures(&self) -> Option<Arc<LogFigures>> {
-        self.writer.as_ref().map(Keeper::figures)
+        self.writer.as_ref().map(ShardLog::figures)
     }
 
     /// What is durable may be told: the shard is no member of a group, or its lease has not passed.
     pub(super) fn may_tell(&self) -> bool {
-        self.writer.as_ref().is_none_or(Keeper::may_tell)
+        self.writer.as_ref().is_none_or(ShardLog::may_tell)
     }
 
     /// A message that depends on the log up to there may leave.
@@ -261,7 +261,7 @@ where
     }
 
     pub(super) fn writer_here(&self) -> Option<WriterHere<S::Record>> {
-        self.writer.as_ref().and_then(Keeper::here)
+        self.writer.as_ref().and_then(ShardLog::here)
     }
 
     /// Continues a snapshot by one part, to leave time for requests.

@@ -25,10 +25,10 @@ use weir_net::{Connection, Fault, Kind, Link, body};
 use super::Outgoing;
 use super::counter::{Core, Counter};
 use super::group::log::GroupLog;
-use super::keeper::Keeper;
 use super::log::{Log, LogError, LogFigures};
 use super::outbox::{Leaving, Outbox};
 use super::permits::Permits;
+use super::shard_log::ShardLog;
 use super::take::{Taken, take};
 use super::writer::Writer;
 use crate::embedded::now_ms;
@@ -167,7 +167,7 @@ where
         let place: Arc<OnceLock<Weak<Counter<S>>>> = Arc::default();
         let writer = match records {
             Records::Nowhere => None,
-            Records::Group(log) => Some(Keeper::Group(log)),
+            Records::Group(log) => Some(ShardLog::Group(log)),
             Records::Log(log) => {
                 let (inbox, place) = (inbox.clone(), place.clone());
                 // Messages that may leave then leave without waking another thread.
@@ -176,7 +176,7 @@ where
                     None => inbox.wake(),
                 };
                 let name = format!("log-{}", shard.id());
-                Some(Keeper::Disk(Writer::start(name, (*log, S::REFUSES_WHEN_FULL), tell)?))
+                Some(ShardLog::Disk(Writer::start(name, (*log, S::REFUSES_WHEN_FULL), tell)?))
             }
         };
         let link_to =

@@ -8,7 +8,7 @@ use super::group::log::{GroupLog, GroupParts};
 use super::log::{LogError, LogFigures, Parts};
 use super::writer::{Writer, WriterHere, Written};
 
-pub(super) enum Keeper<R> {
+pub(super) enum ShardLog<R> {
     Disk(Writer<R>),
     Group(GroupLog<R>),
 }
@@ -29,56 +29,56 @@ impl<R: Serialize> PartsTo<R> {
     }
 }
 
-impl<R: Serialize + Send + 'static> Keeper<R> {
+impl<R: Serialize + Send + 'static> ShardLog<R> {
     pub(super) fn append(&self, records: Vec<R>) {
         match self {
-            Keeper::Disk(writer) => writer.append(records),
-            Keeper::Group(log) => log.append(&records),
+            ShardLog::Disk(writer) => writer.append(records),
+            ShardLog::Group(log) => log.append(&records),
         }
     }
 
     /// For threads that write their records themselves, if that is quick now.
     pub(super) fn quick(&self) -> Option<&Writer<R>> {
         match self {
-            Keeper::Disk(writer) => writer.is_quick().then_some(writer),
-            Keeper::Group(_) => None,
+            ShardLog::Disk(writer) => writer.is_quick().then_some(writer),
+            ShardLog::Group(_) => None,
         }
     }
 
     pub(super) fn here(&self) -> Option<WriterHere<R>> {
         match self {
-            Keeper::Disk(writer) => Some(writer.here()),
-            Keeper::Group(_) => None,
+            ShardLog::Disk(writer) => Some(writer.here()),
+            ShardLog::Group(_) => None,
         }
     }
 
     pub(super) fn figures(&self) -> Arc<LogFigures> {
         match self {
-            Keeper::Disk(writer) => writer.figures(),
-            Keeper::Group(log) => log.figures(),
+            ShardLog::Disk(writer) => writer.figures(),
+            ShardLog::Group(log) => log.figures(),
         }
     }
 
     /// Begins a snapshot of the earlier records.
     pub(super) fn begin_snapshot(&self) -> PartsTo<R> {
         match self {
-            Keeper::Disk(writer) => {
+            ShardLog::Disk(writer) => {
                 let (parts, taken) = Parts::new();
                 writer.begin_snapshot(taken);
                 PartsTo::Disk(parts)
             }
-            Keeper::Group(log) => PartsTo::Group(log.begin_snapshot()),
+            ShardLog::Group(log) => PartsTo::Group(log.begin_snapshot()),
         }
     }
 
     pub(super) fn look_for_room(&self) {
-        if let Keeper::Disk(writer) = self {
+        if let ShardLog::Disk(writer) = self {
             writer.look_for_room();
         }
     }
 
     pub(super) fn note_down(&self) {
-        if let Keeper::Disk(writer) = self {
+        if let ShardLog::Disk(writer) = self {
             writer.note_down();
         }
     }
@@ -86,8 +86,8 @@ impl<R: Serialize + Send + 'static> Keeper<R> {
     /// Returns whether the shard may tell anything: a leader may within its lease.
     pub(super) fn may_tell(&self) -> bool {
         match self {
-            Keeper::Disk(_) => true,
-            Keeper::Group(log) => log.may_tell(),
+            ShardLog::Disk(_) => true,
+            ShardLog::Group(log) => log.may_tell(),
         }
     }
 
@@ -95,8 +95,8 @@ impl<R: Serialize + Send + 'static> Keeper<R> {
     /// Nothing more will become durable.
     pub(super) fn written(&self) -> Result<Written, LogError> {
         match self {
-            Keeper::Disk(writer) => writer.written(),
-            Keeper::Group(log) => Ok(log.written()),
+            ShardLog::Disk(writer) => writer.written(),
+            ShardLog::Group(log) => Ok(log.written()),
         }
     }
 
@@ -106,8 +106,8 @@ impl<R: Serialize + Send + 'static> Keeper<R> {
     /// It cannot be written.
     pub(super) fn finish(self) -> Result<(), LogError> {
         match self {
-            Keeper::Disk(writer) => writer.finish(),
-            Keeper::Group(_) => Ok(()),
+            ShardLog::Disk(writer) => writer.finish(),
+            ShardLog::Group(_) => Ok(()),
         }
     }
 }
