@@ -13,7 +13,7 @@ use weir_baselines::eris::nt_ur::NtUr;
 use weir_baselines::eris::ordered::Ordered;
 use weir_baselines::eris::tapir::Tapir;
 use weir_core::ids::ShardId;
-use weir_ordered::cluster::ReplicaId;
+use weir_ordered::cluster::{Cluster, ReplicaId};
 use weir_ordered::message::Party;
 use weir_ordered::packet::Index;
 use weir_ordered_net::driver::{Machine, PartyError, Running};
@@ -21,7 +21,7 @@ use weir_ordered_net::driver::{Machine, PartyError, Running};
 use crate::cluster::{self, Parties, Used, start, used};
 use crate::load::{Answered, Phase};
 use crate::report::{Report, failover, total};
-use crate::server::ServerParty;
+use crate::server::{AtRest, ServerParty};
 use crate::settings::{Settings, Until, Workload};
 use crate::source::{AnsweredOf, OperationOf, RegisterSource, SnapshotOf, Source};
 use crate::tpcc::TpccSource;
@@ -166,9 +166,10 @@ fn next<T>(from: &Receiver<T>, deadline: Instant, name: &'static str) -> Result<
 /// Waits until the replicas of each shard are at rest with logs of one length, and say so twice: what they say is of different moments.
 fn wait_at_rest<P: Protocol, S: Source>(parties: &Parties<P, S>) -> Result<(), RunError> {
     let deadline = Instant::now() + PATIENCE;
-    let mut before = alike(parties, deadline)?;
+    let of = |parties: &Parties<P, S>| alike(&parties.at_rest, parties.cluster, deadline);
+    let mut before = of(parties)?;
     loop {
-        let now = alike(parties, deadline)?;
+        let now = of(parties)?;
         if now == before {
             return Ok(());
         }
@@ -178,20 +179,20 @@ fn wait_at_rest<P: Protocol, S: Source>(parties: &Parties<P, S>) -> Result<(), R
 
 /// Waits until the replicas of each shard have reported the same, each at least once from now on, and returns their reports. Earlier reports are
 /// thrown away: replicas are also at rest while all transactions pause, and followers lag behind what comes after that.
-fn alike<P: Protocol, S: Source>(
-    parties: &Parties<P, S>,
+fn alike(
+    reports: &Receiver<AtRest>,
+    cluster: Cluster,
     deadline: Instant,
 ) -> Result<BTreeMap<Party, Option<Index>>, RunError> {
     let mut at_rest: BTreeMap<Party, Option<Index>> = BTreeMap::new();
-    let cluster = parties.cluster;
-    while parties.at_rest.try_recv().is_ok() {}
+    while reports.try_recv().is_ok() {}
     let is_alike = |at_rest: &BTreeMap<Party, Option<Index>>, shard: ShardId| {
         let mut ends = cluster.group(shard).map(|id| at_rest.get(&Party::Replica(id)).copied().flatten());
         let first = ends.next().flatten();
         first.is_some() && ends.all(|end| end == first)
     };
     while !(0..cluster.shards).all(|shard| is_alike(&at_rest, shard)) {
-        let (party, end) = next(&parties.at_rest, deadline, "coming to rest")?;
+        let (party, end) = next(reports, deadline, "coming to rest")?;
         if matches!(party, Party::Replica(_)) {
             at_rest.insert(party, end);
         }
@@ -355,5 +356,32 @@ fn with_usage(report: Report, begun: &Moment, ended: &Moment) -> Report {
         datagrams_lost: lost,
         messages_per_datagram: messages as f64 / datagrams.max(1) as f64,
         ..report
+    }
+}
+
+#[cfg(test)]
+mod unit_tests {
+    use std::sync::mpsc::channel;
+
+    use weir_ordered::cluster::Timeouts;
+
+    use super::*;
+
+    /// While all transactions pause replicas are at rest, too. Their reports of that time wait in the channel.
+    #[test]
+    fn earlier_reports_do_not_count() {
+        let cluster = Cluster {
+            shards: 1,
+            replicas: 3,
+            timeouts: Timeouts::DEFAULT,
+            truncate_entries: 1,
+            aside_max: 2,
+        };
+        let (tell, reports) = channel();
+        for number in 0..3 {
+            tell.send((Party::Replica(ReplicaId { shard: 0, number }), Some(7))).unwrap();
+        }
+        let ended = alike(&reports, cluster, Instant::now());
+        assert!(matches!(ended, Err(RunError::Stuck(_))), "{ended:?}");
     }
 }

@@ -111,16 +111,6 @@ fn groups_of_three_replicas_are_alike_and_strictly_serializable() {
     }
 }
 
-/// All transactions that are left pause at times, so replicas are at rest and say so long before the last ones are executed at followers.
-#[test]
-fn replicas_are_compared_after_the_last_transaction() {
-    let contended = workload::Workload { kind: Kind::Mrmw, keys: 8, shards: 2, distributed: 0.5, zipf: 1.2 };
-    let settings =
-        Settings { workload: Workload::Registers(contended), clients: 64, ..settings(Kind::Mrmw, 3) };
-    let outcome = ran("lock-store", &settings);
-    check_strict("lock-store", &outcome.answers);
-}
-
 #[test]
 fn datagrams_that_are_lost_cost_nothing_but_time() {
     for protocol in ["ordered", "lock-store"] {
