@@ -1,4 +1,4 @@
-//! What `weir conveyor --check-config` asks a database: whether an agent can work beside it.
+//! Checks of a database for `weir conveyor --check-config`: an agent can work beside it if none fails.
 
 use std::collections::BTreeSet;
 

@@ -89,7 +89,7 @@ impl Connection {
         Ok(Connection { client, tables, last_error: None })
     }
 
-    /// What cancels the statement that runs, from another thread.
+    /// A handle by which another thread cancels the statement that runs.
     pub fn cancel_token(&self) -> CancelToken {
         self.client.cancel_token()
     }

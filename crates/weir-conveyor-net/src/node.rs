@@ -141,9 +141,7 @@ impl Cluster {
         placement: Placement,
         operation: Operation,
     ) -> Receiver<Outcome<Answer>> {
-        let (sender, outcome) = channel();
-        self.links.send(server, AgentEvent::Request(placement, operation, sender));
-        outcome
+        self.requests().request(server, placement, operation)
     }
 
     /// A handle by which other threads send operations.

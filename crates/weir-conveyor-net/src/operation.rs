@@ -24,7 +24,7 @@ pub struct SqlError {
 /// The result of each statement, or the error of the first that has failed.
 pub type Answer = Result<Vec<Rows>, SqlError>;
 
-/// What one global operation has changed: each row with the relation that has it.
+/// The rows that one global operation has changed, each with its relation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateUpdate {
     pub rows: Vec<(String, OutboxRow)>,

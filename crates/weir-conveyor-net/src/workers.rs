@@ -25,7 +25,7 @@ pub struct Databases {
 }
 
 type Job = (WorkId, SqlWork);
-/// What cancels work that runs.
+/// Handles that cancel the statements of work that runs.
 type Cancels = Arc<Mutex<BTreeMap<WorkId, CancelToken>>>;
 
 /// The pools of an agent.

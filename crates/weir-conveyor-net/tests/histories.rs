@@ -70,7 +70,7 @@ impl World {
     }
 }
 
-/// What clients have seen.
+/// Operations of clients with their outcomes.
 #[derive(Default)]
 struct Seen {
     answered: BTreeSet<u64>,

@@ -22,7 +22,7 @@ use forwarding::Forwarding;
 use operations::Running;
 use visit::{Passing, Visiting};
 
-/// What a piece of work in progress is for.
+/// Purpose of a piece of work in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pending {
     Load,
@@ -55,7 +55,7 @@ pub struct Agent<O, R, U, F: AgentFaults = NoFaults> {
     promised: Option<VisitNumber>,
     /// The coordinator wants to begin another epoch.
     holds: bool,
-    /// Somebody waits for a token that idles.
+    /// An operation waits in the queue of a server, and the token idles.
     is_wanted: bool,
     /// Whether the last token seen had found nothing to do.
     was_idle: bool,
@@ -249,7 +249,7 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
         }
     }
 
-    /// What belongs to earlier epochs ends. Operations that run may commit until a fence says otherwise.
+    /// Ends the visit and the work of earlier epochs. Operations that run may commit until a fence says otherwise.
     fn begin_epoch(&mut self) {
         (self.holds, self.promised, self.passing) = (false, None, None);
         if let Some(start) = self.epochs.last() {

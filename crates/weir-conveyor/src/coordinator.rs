@@ -26,7 +26,7 @@ pub enum Record {
     EpochBegun(EpochStart),
 }
 
-/// What an agent has said last.
+/// The last report of an agent.
 #[derive(Clone, Copy, Debug)]
 struct Heard {
     at_ms: u64,

@@ -15,7 +15,7 @@ use weir_ordered::faults::{CoordinatorFaults, NoFaults};
 use weir_ordered::message::{Effects, Message, Party};
 use weir_ordered::raft_message::{RaftConfiguration, RaftEntry, RaftKind, RaftMessage, RaftSnapshot};
 use weir_raft::conversion::{entry_from_raft, from_raft, into_raft, snapshot_from_raft};
-use weir_raft::{HardState, Record, State, Store};
+use weir_raft::{HardState, Record, State, Store, config_of};
 
 /// Interval of Raft's clock.
 const TICK_MS: u64 = 10;
@@ -24,11 +24,6 @@ const TICKS_MAX: u64 = 4;
 const HEARTBEAT_TICKS: usize = 2;
 /// Each node waits for a leader so much longer than the node before it that the first candidate has its votes by then.
 const STAGGER_TICKS: usize = 7;
-/// Size of the entries in one message, unless it has a single entry.
-const MESSAGE_BYTES_MAX: u64 = 1 << 20;
-/// Messages with entries that are on their way to one node.
-const IN_FLIGHT_MAX: usize = 64;
-
 /// The place of a node, and how much it keeps.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -368,20 +363,7 @@ fn configuration(nodes: u8) -> RaftConfiguration {
 fn config(number: u8, cluster: &Cluster, applied: u64) -> raft::Config {
     let least = (cluster.timeouts.leader_ms / TICK_MS) as usize;
     let election_tick = least.max(2 * HEARTBEAT_TICKS + 1) + usize::from(number) * STAGGER_TICKS;
-    raft::Config {
-        id: id_of(number),
-        election_tick,
-        heartbeat_tick: HEARTBEAT_TICKS,
-        // The crate draws its time-out from this range, which has one number.
-        min_election_tick: election_tick,
-        max_election_tick: election_tick + 1,
-        applied,
-        max_size_per_msg: MESSAGE_BYTES_MAX,
-        max_inflight_msgs: IN_FLIGHT_MAX,
-        check_quorum: true,
-        pre_vote: true,
-        ..raft::Config::default()
-    }
+    config_of(id_of(number), (election_tick, HEARTBEAT_TICKS), applied)
 }
 
 /// The records of the failure coordinator in an entry. None: the data are not those of an entry.

@@ -3,6 +3,7 @@
 //!
 //! Nothing here has a clock, a socket, a thread or randomness of its own, or looks into the data of an entry.
 
+mod config;
 pub mod conversion;
 mod faults;
 mod founding;
@@ -11,6 +12,7 @@ mod member;
 pub mod message;
 mod store;
 
+pub use config::config_of;
 pub use faults::{MemberBugs, MemberFaults};
 pub use member::{CheckpointHead, Event, Member, MemberRecord, Settings, Standing, TICK_MS};
 pub use store::{HardState, Record, State, Store};

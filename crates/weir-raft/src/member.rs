@@ -14,6 +14,7 @@ use weir_core::raft_message::{
     RaftChange, RaftConfiguration, RaftEntry, RaftKind, RaftMessage, RaftSnapshot,
 };
 
+use crate::config::config_of;
 use crate::conversion::{
     changes_into_raft, configuration_from_raft, entry_from_raft, from_raft, into_raft, snapshot_from_raft,
 };
@@ -40,11 +41,6 @@ const LEASE_MS: u64 = (ELECTION_TICKS as u64 - 2) * TICK_MS * 9 / 10;
 const SILENCE_MS: u64 = ELECTION_TICKS as u64 * TICK_MS * 11 / 10;
 /// Interval at which members with empty disks greet others.
 const GREETING_MS: u64 = 200;
-/// Size of the entries in one message, unless it has a single entry.
-const MESSAGE_BYTES_MAX: u64 = 1 << 20;
-/// Messages with entries that are on their way to one member.
-const IN_FLIGHT_MAX: usize = 64;
-
 /// The place of a member, and how much it keeps.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -682,18 +678,5 @@ fn empty() -> State {
 
 fn config(settings: &Settings, id: u64, applied: u64) -> raft::Config {
     let election_tick = ELECTION_TICKS + (usize::from(settings.place) + 1) * STAGGER_TICKS;
-    raft::Config {
-        id,
-        election_tick,
-        heartbeat_tick: HEARTBEAT_TICKS,
-        // The crate draws its time-out from this range, which has one number.
-        min_election_tick: election_tick,
-        max_election_tick: election_tick + 1,
-        applied,
-        max_size_per_msg: MESSAGE_BYTES_MAX,
-        max_inflight_msgs: IN_FLIGHT_MAX,
-        check_quorum: true,
-        pre_vote: true,
-        ..raft::Config::default()
-    }
+    config_of(id, (election_tick, HEARTBEAT_TICKS), applied)
 }

@@ -7,7 +7,7 @@
 //!          are applied
 //! ```
 //!
-//! What the epoch row says decides: a visit that it has closed is read and passed, whoever has closed it in this epoch; a token of an earlier
+//! The epoch row decides: a visit that it has closed is read and passed, whoever has closed it in this epoch; a token of an earlier
 //! epoch is dropped.
 
 use std::collections::VecDeque;
@@ -30,7 +30,7 @@ pub(super) struct Visiting<O, U> {
     open_ms: u64,
     /// The batch was taken from the queue. There is one for each visit, so that the token is not kept for ever.
     has_batch: bool,
-    /// What of the batch waits for a connection.
+    /// Operations of the batch that wait for a connection.
     batch: VecDeque<Request<O>>,
 }
 

@@ -111,7 +111,7 @@ fn several_parameters_are_local_where_they_agree() {
     assert_eq!((call("bid", &[4]), call("nothing", &[])), (None, None));
 }
 
-/// Whatever runs is covered at its place, for every transaction of up to three statements.
+/// The matcher covers each statement that runs by its place, for every transaction of up to three statements.
 #[test]
 fn a_transaction_runs_only_where_a_template_allows_it() {
     let statements: [(&str, &[i64]); 6] = [

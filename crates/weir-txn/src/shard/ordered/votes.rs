@@ -77,6 +77,9 @@ impl<F: Faults> Node<F> {
     ) {
         let txn = operation.txn;
         if self.participant.outcomes.get(txn).is_some() {
+            if let Some(ordering) = &mut self.ordering {
+                ordering.votes.told.remove(&txn);
+            }
             return;
         }
         let timestamp = self.clock.tick(now_ms);
