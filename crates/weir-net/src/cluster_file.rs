@@ -322,8 +322,7 @@ impl Reader<'_> {
             let is_fit = members.len() % 2 == 1 && members.len() <= MEMBERS_MAX;
             if let Some(last) = members.last().filter(|_| !is_fit) {
                 let names: Vec<String> = members.iter().map(|name| format!("`{name}`")).collect();
-                let message =
-                    format!("shard {shard} is on {} nodes, {}", members.len(), names.join(" and on "));
+                let message = format!("shard {shard} is on {} nodes, {}", members.len(), names.join(" and "));
                 let remedy = "a shard is on one node, or on 3, 5 or 7 as a replica group: a majority of them decides, and of an even \
                               number no more may fail than of one less";
                 let place = nodes.iter().find(|(name, _)| name.get_ref() == last);
@@ -376,7 +375,7 @@ mod tests {
             ("".to_string(), "nodes", ""),
             ("[nodes]".into(), "0 shards", ""),
             (node("a", "[0, 2]"), "shard 2", "[0, 2]"),
-            (node("a", "[0]") + &node("b", "[0]"), "on 2 nodes, `a` and on `b`", "[0]"),
+            (node("a", "[0]") + &node("b", "[0]"), "on 2 nodes, `a` and `b`", "[0]"),
             (node("a", "[0, 0]"), "twice on `a`", "[0, 0]"),
             ((0..9).map(|n| node(&format!("n{n}"), "[0]")).collect(), "on 9 nodes", "[0]"),
             (node("a", "[0]").replace("localhost:1", "localhost"), "no address", "\"localhost\""),
