@@ -227,7 +227,7 @@ fn a_group_needs_a_directory_and_an_odd_number() {
         String::from_utf8(said.stderr).unwrap()
     };
     let said = refused(node("a") + &node("b"));
-    assert!(said.contains("shard 0 is on 2 nodes, `a` and on `b`") && said.contains("3, 5 or 7"), "{said}");
+    assert!(said.contains("shard 0 is on 2 nodes, `a` and `b`") && said.contains("3, 5 or 7"), "{said}");
     let said = refused(node("a") + &node("b") + &node("c"));
     assert!(said.contains("shard 0 is a replica group, and this node keeps nothing"), "{said}");
 }
