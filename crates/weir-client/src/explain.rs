@@ -10,6 +10,7 @@ use weir_sql::Application;
 use weir_sql::catalog::TableId;
 pub use weir_txn::exec::accesses::Access;
 use weir_txn::exec::admission::Admission;
+use weir_txn::exec::independent::Agreement;
 use weir_txn::exec::program::Program;
 pub use weir_txn::ramp::trace::Trace;
 use weir_types::{SqlError, Value};
@@ -179,10 +180,21 @@ impl Prepared {
         if is_ordered {
             // To the sequencer, from there to each participant, and an answer of each.
             (round_trips, messages) = (1, 1 + 2 * (others + 1));
-            if program.votes_on(&call) && others > 0 {
-                // Each participant tells all others its vote: half a round trip.
-                (round_trips, messages) = (2, messages + others * (others + 1));
-                at_owners += "; one shard alone may refuse its part, so the participants vote";
+            if others > 0 {
+                let votes = messages + others * (others + 1);
+                match program.agreement_on(&call) {
+                    Agreement::None => {}
+                    // Each participant tells all others its vote: half a round trip.
+                    Agreement::Votes => {
+                        (round_trips, messages) = (2, votes);
+                        at_owners += "; one shard alone may refuse its part, so the participants vote";
+                    }
+                    // The votes to the last one, and its own: a round trip.
+                    Agreement::Last => {
+                        (round_trips, messages) = (2, votes);
+                        at_owners += "; one shard needs what the others find, so these vote, and it decides";
+                    }
+                }
             }
         }
         if let (Admission::Interactive(why), true) = (&runs.admission, others > 0 && !is_ordered) {

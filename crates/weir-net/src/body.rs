@@ -1,14 +1,13 @@
 //! Bodies of frames: postcard, and what is allowed of it.
 
 use postcard::ser_flavors::Flavor;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::frame::{self, FRAME_BYTES_MAX, Fault, Kind};
 
 /// This build speaks these versions (docs/internals/network.md says what each has brought; from one to the next, variants are added at the end
 /// of an enum and fields at the end of a body).
-pub const VERSIONS: std::ops::RangeInclusive<u16> = 1..=12;
+pub const VERSIONS: std::ops::RangeInclusive<u16> = 1..=13;
 
 /// From this version on each request of a coordinator is followed by what it takes along (`weir_core::machine::Exposed::attachment`).
 pub const ATTACHES_FROM: u16 = 6;
@@ -54,7 +53,7 @@ impl Flavor for Bounded<'_> {
 ///
 /// # Errors
 /// It is not there.
-pub fn read<T: DeserializeOwned>(kind: Kind, body: &mut &[u8]) -> Result<T, Fault> {
+pub fn read<'a, T: Deserialize<'a>>(kind: Kind, body: &mut &'a [u8]) -> Result<T, Fault> {
     let (value, rest) =
         postcard::take_from_bytes(body).map_err(|error| Fault::Body(kind, error.to_string()))?;
     *body = rest;

@@ -19,7 +19,7 @@ use crate::wire::Message;
 pub const COORDINATOR_LOG: ShardId = ShardId::MAX;
 
 /// Version of the records in a log, which its file [`RECORDS_FILE`] says.
-const RECORDS_VERSION: &str = "3";
+const RECORDS_VERSION: &str = "4";
 const RECORDS_FILE: &str = "records-version";
 
 /// Where a party keeps its log, and how.

@@ -11,19 +11,19 @@ use mio::Waker;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weir_core::lsn::{Lsn, Outgoing};
-use weir_ordered::carried::Carried;
 use weir_ordered::message::Party;
 use weir_server::serve::log::{Log, LogError};
 
 use crate::disk::Disk;
 use crate::transport::{Received, Transport};
+use crate::wire::OnWire;
 
 /// Interval of the timers of all machines.
 pub const TICK_MS: u64 = 5;
 
 /// A machine that a party drives.
 pub trait Machine: Send + 'static {
-    type Message: Carried;
+    type Message: OnWire;
     type Record: Serialize + DeserializeOwned + Send + 'static;
 
     /// A message has come. What it says of addresses may be taken here.

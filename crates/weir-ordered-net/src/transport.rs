@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use mio::{Events, Poll, Token, Waker};
 use rustc_hash::FxHashMap;
 use weir_core::ids::CoordinatorId;
-use weir_ordered::carried::{Carried, MessageKind};
+use weir_ordered::carried::MessageKind;
 use weir_ordered::message::Party;
 
 use crate::members::{Members, Network};
 use crate::outbox::Outbox;
 use crate::streams::Streams;
 use crate::udp::{Calls, Datagrams};
-use crate::wire::{self, Datagram, Message, SMALL_BYTES_MAX};
+use crate::wire::{self, Datagram, Message, OnWire, SMALL_BYTES_MAX};
 
 const WAKER: Token = Token(0);
 const DATAGRAMS: Token = Token(1);
@@ -175,7 +175,7 @@ impl Transport {
     ///
     /// # Errors
     /// The system's.
-    pub fn receive<M: Carried>(
+    pub fn receive<M: OnWire>(
         &mut self,
         timeout: Duration,
         received: &mut Vec<Received<M>>,
@@ -203,7 +203,7 @@ impl Transport {
         Ok(())
     }
 
-    fn receive_datagrams<M: Carried>(&mut self, received: &mut Vec<Received<M>>) {
+    fn receive_datagrams<M: OnWire>(&mut self, received: &mut Vec<Received<M>>) {
         let Some(datagrams) = &mut self.datagrams else { return };
         let (members, counts, clients) = (&*self.members, &mut self.counts, &mut self.clients);
         let loss = &mut self.loss;
@@ -225,7 +225,7 @@ impl Transport {
                     learn(clients, client, address);
                 }
                 for message in opened {
-                    match message.and_then(|message| wire::decode(message, &members.cluster)) {
+                    match message.and_then(|message| M::read(message, &members.cluster)) {
                         Ok(message) => received.push(Received { from, address: Some(address), message }),
                         Err(_) => counts.ignored += 1,
                     }
@@ -234,10 +234,10 @@ impl Transport {
         }
     }
 
-    fn receive_streams<M: Carried>(&mut self, received: &mut Vec<Received<M>>) {
+    fn receive_streams<M: OnWire>(&mut self, received: &mut Vec<Received<M>>) {
         let cluster = &self.members.cluster;
         self.counts.ignored += self.streams.receive(|from, message| {
-            let message = wire::decode(message, cluster)?;
+            let message = M::read(message, cluster)?;
             received.push(Received { from, address: None, message });
             Ok(())
         });
@@ -275,13 +275,13 @@ impl Transport {
     }
 
     /// Sends messages once [`Transport::flush`] is called. Messages that are alike and follow each other are written once.
-    pub fn send<M: Carried>(&mut self, messages: impl Iterator<Item = (Party, M)>) {
+    pub fn send<M: OnWire>(&mut self, messages: impl Iterator<Item = (Party, M)>) {
         let mut before: Option<M> = None;
         for (to, message) in messages {
             self.count(message.kind());
             if !before.as_ref().is_some_and(|before| before.is_alike(&message)) {
                 self.encoded.clear();
-                wire::encode(&message, &mut self.encoded);
+                message.write(&mut self.encoded);
             }
             match to {
                 Party::FailureCoordinator => {

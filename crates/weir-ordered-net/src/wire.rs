@@ -8,17 +8,18 @@ use serde::{Deserialize, Serialize};
 use weir_core::lsn::Outgoing;
 use weir_kv::Bytes;
 use weir_net::{Fault, Kind, body};
-use weir_ordered::carried::Carried;
+use weir_ordered::carried::{Carried, MessageKind};
 use weir_ordered::cluster::Cluster;
 use weir_ordered::message::{self, Party};
 use weir_ordered::replica;
 
 /// Operation of a transaction, which only the application reads, and where its replies go.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Operation {
-    /// None: to the stream of the client. The sequencer says where the client's datagram came from.
+pub struct Operation<B = Bytes> {
+    pub body: B,
+    /// None: to the stream of the client. The sequencer says where the client's datagram came from. It is the end of a transaction's bytes, so
+    /// that a sequencer passes on the bytes before it as they are.
     pub reply_to: Option<SocketAddr>,
-    pub body: Bytes,
 }
 
 pub type Message = message::Message<Operation, Bytes, Bytes>;
@@ -42,7 +43,7 @@ pub const DATAGRAM_BYTES: usize = 1_400;
 pub const MESSAGE_BYTES_MAX: usize = 256 << 20;
 
 const MAGIC: [u8; 2] = *b"WO";
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 /// Magic, version, a zero, checksum.
 const HEAD_BYTES: usize = 8;
 const LENGTH_BYTES: usize = 2;
@@ -65,6 +66,39 @@ pub fn decode<M: Carried>(mut bytes: &[u8], cluster: &Cluster) -> Result<M, Faul
     body::is_over(Kind::Peer, bytes)?;
     message.check(cluster).map_err(Fault::sense)?;
     Ok(message)
+}
+
+/// A message as a party reads and writes it.
+pub trait OnWire: Send + Sized + 'static {
+    /// Reads a message that is all of these bytes, and checks it.
+    ///
+    /// # Errors
+    /// It is none, or makes no sense in this cluster.
+    fn read(bytes: &[u8], cluster: &Cluster) -> Result<Self, Fault>;
+    /// Adds the message to the bytes.
+    fn write(&self, out: &mut Vec<u8>);
+    /// Returns whether both have the same bytes. It may say no although they have.
+    fn is_alike(&self, other: &Self) -> bool;
+    /// Its kind, for the counts of a transport.
+    fn kind(&self) -> MessageKind;
+}
+
+impl<M: Carried> OnWire for M {
+    fn read(bytes: &[u8], cluster: &Cluster) -> Result<M, Fault> {
+        decode(bytes, cluster)
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        encode(self, out);
+    }
+
+    fn is_alike(&self, other: &M) -> bool {
+        Carried::is_alike(self, other)
+    }
+
+    fn kind(&self) -> MessageKind {
+        Carried::kind(self)
+    }
 }
 
 /// Writes the datagrams of one sender.

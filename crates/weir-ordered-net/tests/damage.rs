@@ -14,7 +14,12 @@ use weir_ordered::replica::checkpoint::{Answers, Checkpoint, Progress};
 use weir_ordered::replica::locks::{Claim, Locks};
 use weir_ordered::replica::log::{Entry, Log};
 use weir_ordered::replica::records::Shared;
-use weir_ordered_net::wire::{self, DATAGRAM_BYTES, Datagram, Message, Operation, SMALL_BYTES_MAX};
+use weir_ordered::sequencer::Sequencer;
+use weir_ordered_net::driver::Machine;
+use weir_ordered_net::sequencer::SequencerMessage;
+use weir_ordered_net::wire::{
+    self, DATAGRAM_BYTES, Datagram, Message, OnWire as _, Operation, SMALL_BYTES_MAX,
+};
 
 use crate::chance::Chance;
 
@@ -249,5 +254,58 @@ fn padding_ends_a_datagram_and_the_longest_message_fits() {
         Datagram::new(TAG, from).seal(&mut bytes);
         let opened = wire::open(TAG, &bytes, &CLUSTER).unwrap();
         assert_eq!(opened.map(Result::unwrap).collect::<Vec<_>>(), [message]);
+    }
+}
+
+/// A sequencer that passes bytes on sends what one that reads transactions whole would send.
+#[test]
+fn a_sequencer_passes_the_bytes_of_transactions_on() {
+    let address = "127.0.0.1:1234".parse().unwrap();
+    for (reply_to, body) in [(None, vec![]), (None, vec![7; 300]), (Some(address), vec![1; 3])] {
+        let operation = Operation { body: Bytes::new(&body), reply_to };
+        let submitted = Arc::new(Transaction { operation, ..(*transaction()).clone() });
+        let mut bytes = Vec::new();
+        wire::encode(&Message::Submit(submitted.clone()), &mut bytes);
+        let read = SequencerMessage::read(&bytes, &CLUSTER).unwrap();
+        assert!(matches!(read, SequencerMessage::Submit(_)));
+        let mut again = Vec::new();
+        read.write(&mut again);
+        assert_eq!(again, bytes);
+
+        let mut sequencer = Sequencer::new(5, CLUSTER);
+        let mut whole = sequencer.clone();
+        let begun = || Message::NewSequencer { epoch: 3, sequencer: 5, client_floor: 7 };
+        let (mut sent, mut expected) = (Vec::new(), Vec::new());
+        let step = <Sequencer as Machine>::step;
+        step(&mut sequencer, 0, Party::FailureCoordinator, SequencerMessage::Other(begun()), &mut sent);
+        step(&mut sequencer, 0, Party::Client(1), read, &mut sent);
+        wire::with_effects(&mut expected, |out| whole.step(begun(), out));
+        wire::with_effects(&mut expected, |out| whole.step(Message::Submit(submitted), out));
+        let written = |message: &dyn Fn(&mut Vec<u8>)| {
+            let mut bytes = Vec::new();
+            message(&mut bytes);
+            bytes
+        };
+        assert_eq!(sent.len(), 300 * 5);
+        let sent: Vec<_> = sent.iter().map(|one| (one.to, written(&|out| one.message.write(out)))).collect();
+        let expected: Vec<_> =
+            expected.iter().map(|one| (one.to, written(&|out| wire::encode(&one.message, out)))).collect();
+        assert!(sent == expected);
+    }
+}
+
+/// Of a cluster's parties only clients and replicas submit; bytes that are no transaction are refused as others are.
+#[test]
+fn a_sequencer_refuses_damaged_transactions() {
+    let mut bytes = Vec::new();
+    wire::encode(&Message::Submit(transaction()), &mut bytes);
+    for at in 0..bytes.len() {
+        assert!(SequencerMessage::read(&bytes[..at], &CLUSTER).is_err(), "{at}");
+        for bit in 0..8 {
+            let mut altered = bytes.clone();
+            altered[at] ^= 1 << bit;
+            let whole = wire::decode::<Message>(&altered, &CLUSTER).is_ok();
+            assert_eq!(SequencerMessage::read(&altered, &CLUSTER).is_ok(), whole, "{at} {bit}");
+        }
     }
 }

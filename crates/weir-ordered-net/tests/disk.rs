@@ -94,8 +94,8 @@ fn a_log_of_another_version_is_refused() {
     let settings = settings(directory.path().join("log"), 1 << 20);
     open(&settings).1.finish().unwrap();
     let version = settings.directory.join("records-version");
-    std::fs::write(&version, "4").unwrap();
-    assert!(settings.read::<u64>(3).is_err_and(|error| error.to_string().contains("version 4")));
+    std::fs::write(&version, "5").unwrap();
+    assert!(settings.read::<u64>(3).is_err_and(|error| error.to_string().contains("version 5")));
     std::fs::remove_file(&version).unwrap();
     assert!(settings.read::<u64>(3).is_err_and(|error| error.to_string().contains("version 1")));
     std::fs::remove_dir_all(&settings.directory).unwrap();

@@ -147,7 +147,9 @@ impl Cluster {
         stamp.slots().try_for_each(|slot| self.check_slot(slot))
     }
 
-    fn check_transaction<O>(&self, transaction: &Transaction<O>) -> Checked {
+    /// # Errors
+    /// The transaction makes no sense in this cluster.
+    pub fn check_transaction<O>(&self, transaction: &Transaction<O>) -> Checked {
         let Transaction { id: TxnId { sequence, .. }, floor, registration, destinations, part, .. } =
             transaction;
         numbers(&[*sequence, *floor, *registration])?;

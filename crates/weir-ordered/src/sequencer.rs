@@ -10,6 +10,17 @@ use crate::cluster::Cluster;
 use crate::message::{Effects, Message, Party, Registration, SequencerId};
 use crate::packet::{Cut, Epoch, Packet, Part, Stamp, Transaction};
 
+/// What becomes of a submitted transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stamped {
+    /// It goes with this stamp to all replicas of its destinations; with the floor of registrations.
+    Packet(Stamp, Registration),
+    /// Its client was thought gone.
+    Retired,
+    /// The sequencer has no epoch yet.
+    Nothing,
+}
+
 /// A sequencer.
 #[derive(Clone, Debug)]
 pub struct Sequencer {
@@ -36,7 +47,7 @@ impl Sequencer {
         out: &mut Effects<O, R, S>,
     ) {
         match message {
-            Message::Submit(transaction) if self.epoch > 0 => self.on_submit(transaction, out),
+            Message::Submit(transaction) => self.on_submit(transaction, out),
             Message::NewSequencer { epoch, sequencer, client_floor } if sequencer == self.id => {
                 self.on_new_sequencer(epoch, client_floor);
             }
@@ -62,19 +73,37 @@ impl Sequencer {
         out: &mut Effects<O, R, S>,
     ) {
         let registration = transaction.registration;
-        if registration < self.client_floor && transaction.part != Part::ReplicaAbort {
-            let client = Party::Client(transaction.id.coordinator);
-            out.send(client, Message::Retired { registration });
-            return;
+        match self.stamp(&transaction) {
+            Stamped::Packet(stamp, client_floor) => {
+                let packet = Packet { stamp, client_floor, transaction: transaction.clone() };
+                let message = Message::Packet(packet);
+                for &shard in &transaction.destinations {
+                    out.send_to_all(self.cluster.group(shard), &message, Lsn::START);
+                }
+            }
+            Stamped::Retired => {
+                let client = Party::Client(transaction.id.coordinator);
+                out.send(client, Message::Retired { registration });
+            }
+            Stamped::Nothing => {}
+        }
+    }
+
+    /// Gives a submitted transaction its places. Its operation does not matter.
+    pub fn stamp<O>(&mut self, transaction: &Transaction<O>) -> Stamped {
+        if self.epoch == 0 {
+            return Stamped::Nothing;
+        }
+        if transaction.registration < self.client_floor && transaction.part != Part::ReplicaAbort {
+            return Stamped::Retired;
         }
         let destinations = transaction.destinations.iter();
         let sequences = destinations.map(|&shard| (shard, self.counters.next(shard))).collect();
-        let stamp = Stamp { epoch: self.epoch, sequences };
-        let packet = Packet { stamp, client_floor: self.client_floor, transaction: transaction.clone() };
-        let message = Message::Packet(packet);
-        for &shard in &transaction.destinations {
-            out.send_to_all(self.cluster.group(shard), &message, Lsn::START);
-        }
+        Stamped::Packet(Stamp { epoch: self.epoch, sequences }, self.client_floor)
+    }
+
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
     }
 
     /// Begins an epoch. A repetition of the message must not reset the counters.

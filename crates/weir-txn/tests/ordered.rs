@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_core::ids::{Sender, ShardId};
+use weir_core::lsn::Lsn;
 use weir_core::machine::{Coordinator as _, Effects, Orders, Shard as _};
 use weir_core::termination::Timeouts;
 use weir_sql::Application;
+use weir_txn::exec::independent::Agreement;
 use weir_txn::exec::program::Program;
 use weir_txn::faults::NoFaults;
 use weir_txn::message::{Output, Request};
@@ -51,12 +53,19 @@ BEGIN
 END $$;
 CREATE PROCEDURE fill(a integer, n integer) LANGUAGE plpgsql AS $$
 BEGIN INSERT INTO purse VALUES (a, n); END $$;
+CREATE PROCEDURE sweep(a integer, b integer, n integer, OUT moved integer) LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT coins - n INTO STRICT moved FROM purse WHERE id = a;
+    UPDATE purse SET coins = n WHERE id = a;
+    UPDATE purse SET coins = coins + moved WHERE id = b;
+END $$;
 ";
 
 const DECLARED: &str = "
 ALTER PROCEDURE transfer SET default_transaction_isolation = 'serializable';
 ALTER FUNCTION total SET default_transaction_isolation = 'serializable';
 ALTER PROCEDURE pay SET default_transaction_isolation = 'serializable';
+ALTER PROCEDURE sweep SET default_transaction_isolation = 'serializable';
 ";
 
 fn accounts() -> Application {
@@ -77,6 +86,8 @@ struct Stage {
     counted: [usize; 3],
     /// Votes that are lost.
     votes_to_lose: usize,
+    /// Messages of sequencers to other shards that wait for no record, of those that there were.
+    stamps: [usize; 2],
 }
 
 impl Stage {
@@ -94,6 +105,7 @@ impl Stage {
             answers: BTreeMap::new(),
             counted: [0; 3],
             votes_to_lose: 0,
+            stamps: [0; 2],
         };
         // Until the first epoch has begun.
         (0..10).for_each(|_| stage.tick());
@@ -112,6 +124,11 @@ impl Stage {
     }
 
     fn take(&mut self, shard: ShardId, effects: Effects<Request, weir_txn::message::Reply>) {
+        for one in &effects.peers {
+            let is_stamp = format!("{:?}", one.message).contains("from: Sequencer");
+            self.stamps[0] += usize::from(is_stamp && one.after == Lsn::START);
+            self.stamps[1] += usize::from(is_stamp);
+        }
         self.between.extend(effects.peers.into_iter().map(|one| (shard, one.to, one.message)));
         for reply in effects.replies {
             self.counted[2] += 1;
@@ -130,7 +147,7 @@ impl Stage {
             if !self.between.is_empty() {
                 let (from, to, request) = self.between.remove(0);
                 self.counted[1] += 1;
-                if self.votes_to_lose > 0 && format!("{request:?}").contains("Vote { txn") {
+                if self.votes_to_lose > 0 && is_vote(&request) {
                     self.votes_to_lose -= 1;
                     continue;
                 }
@@ -181,6 +198,11 @@ impl Stage {
         self.begin(tag, Begin::Call(call(4, &[a, b, n])));
     }
 
+    /// Moves all coins but `n` from one purse to the other one, whose shard has to hear how many there were.
+    fn sweeps(&mut self, tag: u64, a: i64, b: i64, n: i64) {
+        self.begin(tag, Begin::Call(call(6, &[a, b, n])));
+    }
+
     fn state_of(&self, tag: u64) -> Option<String> {
         let answer = self.answers.get(&tag)?;
         Some(answer.as_ref().err().map_or("00000".to_owned(), |error| error.state().to_string()))
@@ -192,6 +214,16 @@ impl Stage {
         let on = |shard| (1..).find(|account| of(*account) == shard).unwrap();
         [on(0), on(1)]
     }
+}
+
+/// Moves coins between two purses.
+type Moves = fn(&mut Stage, u64, i64, i64, i64);
+const PAYS: Moves = Stage::pays;
+const SWEEPS: Moves = Stage::sweeps;
+
+fn is_vote(request: &Request) -> bool {
+    let text = format!("{request:?}");
+    text.contains("(Vote { txn") || text.contains("(VoteWithAnswers { txn")
 }
 
 fn numeric(value: i64) -> Value {
@@ -208,6 +240,17 @@ fn open(a: i64, n: i64) -> Begin {
     let mut call = call(2, &[a]);
     call.args.push(numeric(n));
     Begin::Call(call)
+}
+
+/// A sequencer stamps nothing in an epoch whose beginning is not durable: a crash would let another epoch of the same number begin.
+#[test]
+fn stamps_wait_for_the_record_of_their_epoch() {
+    let mut stage = Stage::new(2);
+    let [a, b] = stage.two();
+    stage.begin(1, open(a, 10));
+    stage.begin(2, open(b, 10));
+    stage.begin(3, transfer(a, b, 3));
+    assert!(stage.stamps[1] > 2 && stage.stamps[0] == 0, "{:?}", stage.stamps);
 }
 
 /// One message to the sequencer, one to the other participant, and an answer of each; nothing follows.
@@ -269,6 +312,35 @@ fn votes_are_a_message_to_each_other_participant() {
     assert_eq!((stage.state_of(3).as_deref(), stage.counted), (Some("00000"), [1, 3, 2]));
 }
 
+/// The vote of the first one has what the last one needs, and the vote of that one is the decision.
+#[test]
+fn a_participant_that_needs_answers_decides() {
+    let (mut stage, [a, b]) = Stage::with_purses(5);
+    let program = stage.program.clone();
+    assert_eq!(program.procedures[6].independent, Ok(Agreement::Last));
+    stage.sweeps(3, a, b, 2);
+    assert_eq!(stage.counted, [1, 3, 2]);
+    assert_eq!(stage.answers[&3].as_ref().unwrap().values, [Value::Int(3)]);
+    stage.sweeps(4, b, a, 0);
+    assert_eq!(stage.answers[&4].as_ref().unwrap().values, [Value::Int(8)]);
+}
+
+/// Either one may refuse: the one that decides, which then hears or knows why, and the one that it hears from.
+#[test]
+fn a_call_that_a_deciding_participant_refuses_changes_nothing() {
+    let (mut stage, [a, b]) = Stage::with_purses(5);
+    stage.sweeps(3, a, b, -1);
+    stage.sweeps(4, a, b, 11);
+    stage.sweeps(5, 1_000_000, b, 0);
+    stage.sweeps(6, a, b, 10);
+    let states = [3, 4, 5, 6].map(|tag| stage.state_of(tag));
+    let states = states.each_ref().map(|state| state.as_deref());
+    assert_eq!(states, [Some("23514"), Some("23514"), Some("P0002"), Some("00000")]);
+    stage.pays(7, a, b, 11);
+    stage.pays(8, a, b, 10);
+    assert_eq!((stage.state_of(7).as_deref(), stage.state_of(8).as_deref()), (Some("23514"), Some("00000")));
+}
+
 /// One shard refuses its part, so the other one does nothing, whichever it is.
 #[test]
 fn a_call_that_one_shard_refuses_changes_nothing() {
@@ -285,14 +357,18 @@ fn a_call_that_one_shard_refuses_changes_nothing() {
 
 #[test]
 fn lost_votes_are_asked_for_and_nothing_passes_an_undecided_call() {
-    let (mut stage, [a, b]) = Stage::with_purses(5);
-    stage.votes_to_lose = 2;
-    stage.pays(3, a, b, 5);
-    stage.pays(4, b, a, 10);
-    assert_eq!((stage.state_of(3), stage.state_of(4)), (None, None));
-    (0..3).for_each(|_| stage.tick());
-    for tag in [3, 4] {
-        assert_eq!(stage.state_of(tag).as_deref(), Some("00000"), "{tag}");
+    for loses in [1, 2] {
+        for [first, second] in [[PAYS, PAYS], [SWEEPS, SWEEPS], [SWEEPS, PAYS]] {
+            let (mut stage, [a, b]) = Stage::with_purses(5);
+            stage.votes_to_lose = loses;
+            first(&mut stage, 3, a, b, 5);
+            second(&mut stage, 4, b, a, 5);
+            assert_eq!((stage.state_of(3), stage.state_of(4)), (None, None));
+            (0..5).for_each(|_| stage.tick());
+            for tag in [3, 4] {
+                assert_eq!(stage.state_of(tag).as_deref(), Some("00000"), "{tag}");
+            }
+        }
     }
 }
 
@@ -300,10 +376,12 @@ fn lost_votes_are_asked_for_and_nothing_passes_an_undecided_call() {
 #[test]
 fn a_vote_outlives_its_shard() {
     use weir_core::machine::Durable as _;
-    for from_snapshots in [false, true] {
+    let votes = [(PAYS, 1), (PAYS, 2), (SWEEPS, 1)];
+    let cases = votes.into_iter().flat_map(|of| [(of, false), (of, true)]);
+    for ((call, loses), from_snapshots) in cases {
         let (mut stage, [a, b]) = Stage::with_purses(5);
-        stage.votes_to_lose = 2;
-        stage.pays(3, a, b, 5);
+        stage.votes_to_lose = loses;
+        call(&mut stage, 3, a, b, 5);
         if from_snapshots {
             let program = stage.program.clone();
             let start = |(id, shard): (usize, &mut Node)| {
@@ -316,25 +394,28 @@ fn a_vote_outlives_its_shard() {
         }
         (0..20).for_each(|_| stage.tick());
         assert_eq!(stage.state_of(3).as_deref(), Some("00000"), "{from_snapshots}");
-        stage.pays(4, b, a, 10);
+        stage.pays(4, b, a, 5);
         (0..10).for_each(|_| stage.tick());
         assert_eq!(stage.state_of(4).as_deref(), Some("00000"), "{from_snapshots}");
     }
 }
 
-/// How calls over several shards are independent transactions: `may not fail`, `votes`, or why they are none.
+/// How calls over several shards are independent transactions: `may not fail`, `votes`, `last decides`, or why they are none.
 fn how(body: &str) -> String {
     let sql = format!(
         "CREATE TABLE t (id integer PRIMARY KEY, n integer, v varchar(3), s text NOT NULL, u integer UNIQUE);
          CREATE TABLE r (id integer PRIMARY KEY, s text NOT NULL);
+         CREATE TABLE c (id integer PRIMARY KEY, n integer);
+         COMMENT ON TABLE c IS 'weir: replicated';
          CREATE PROCEDURE p(a integer, b integer, k integer, w text) LANGUAGE plpgsql AS $$
          DECLARE x integer; BEGIN {body} END $$;
          ALTER PROCEDURE p SET default_transaction_isolation = 'serializable';"
     );
     let program = program(&application(&sql), 3);
     match &program.procedures[0].independent {
-        Ok(independent) if independent.votes => "votes".to_owned(),
-        Ok(_) => "may not fail".to_owned(),
+        Ok(Agreement::None) => "may not fail".to_owned(),
+        Ok(Agreement::Votes) => "votes".to_owned(),
+        Ok(Agreement::Last) => "last decides".to_owned(),
         Err(why) => why.clone(),
     }
 }
@@ -356,10 +437,25 @@ fn participants_vote_where_one_alone_may_fail() {
         "SELECT n INTO STRICT x FROM t WHERE id = a; UPDATE t SET n = k WHERE id = b;",
         "UPDATE t SET n = k WHERE id = a; UPDATE t SET n = k WHERE id = b AND 1 / n = 1;",
         "UPDATE t SET n = k WHERE id = a; UPDATE t SET n = k WHERE id = b; IF k = 1 THEN RAISE EXCEPTION 'no'; END IF;",
+        "SELECT n INTO x FROM c WHERE id = k; UPDATE t SET n = n + x WHERE id = a; UPDATE t SET n = n - x WHERE id = b;",
         "FOR i IN 1..k LOOP UPDATE t SET n = n + i WHERE id = a; UPDATE t SET n = n + 1 WHERE id = b; END LOOP;",
     ] {
         assert_eq!(how(body), "votes", "{body}");
     }
+}
+
+/// The shard of the statement that needs another one's result decides, if no two need each other's.
+#[test]
+fn the_last_participant_decides_if_it_needs_what_others_find() {
+    for body in [
+        "SELECT n INTO x FROM t WHERE id = a; UPDATE t SET n = x WHERE id = b;",
+        "UPDATE t SET n = n + 1 WHERE id = a RETURNING n INTO x; INSERT INTO r VALUES (b, x::text);",
+        "SELECT n INTO x FROM t WHERE id = a; UPDATE t SET n = x + k WHERE id = b; IF x > 5 THEN RAISE EXCEPTION 'no'; END IF;",
+    ] {
+        assert_eq!(how(body), "last decides", "{body}");
+    }
+    let both = "SELECT n INTO x FROM t WHERE id = a; UPDATE t SET n = x WHERE id = b RETURNING n INTO x; UPDATE t SET n = x WHERE id = a;";
+    assert!(how(both).contains("need each other's data"), "{}", how(both));
 }
 
 /// What a participant cannot find out by itself, and what it would derive for others, runs under locks.
@@ -372,10 +468,10 @@ fn a_part_that_needs_another_shard_is_no_independent_transaction() {
     all.extend(
         [
             "INSERT INTO t (id, s) VALUES (a, w); INSERT INTO t (id, s) VALUES (b, w);",
-            "SELECT n INTO x FROM t WHERE id = a; UPDATE t SET n = x WHERE id = b;",
             "SELECT n INTO x FROM t WHERE id = a FOR UPDATE; UPDATE t SET n = k / 2 WHERE id = b;",
             "UPDATE t SET n = k / 2 WHERE id = a; UPDATE t SET n = k WHERE id = b; RAISE NOTICE 'done';",
             "UPDATE t SET n = k / 2;",
+            "UPDATE c SET n = k WHERE id = 1; UPDATE t SET n = k / 2 WHERE id = a;",
         ]
         .map(str::to_owned),
     );

@@ -9,6 +9,7 @@ use weir_analysis::Analysis;
 use weir_bench::hot::Hot;
 use weir_sql::{Application, Reading, Sources};
 use weir_txn::exec::admission;
+use weir_txn::exec::independent::Agreement;
 use weir_txn::exec::program::Program;
 
 fn root() -> PathBuf {
@@ -145,7 +146,7 @@ fn order_is_kept_in_one_step_or_by_votes() {
         assert!(said.iter().all(|said| said.on_several), "by {place}: {said:?}");
         assert!(said.iter().all(|said| said.interactive.is_none()), "by {place}: {said:?}");
         let program = Program::compile(&wards.0, &wards.1.plan, 4).unwrap();
-        assert!(program.procedures[0].independent.as_ref().is_ok_and(|independent| independent.votes));
+        assert_eq!(program.procedures[0].independent, Ok(Agreement::Votes));
         for (shards, seed) in [(1, 1), (4, 1), (4, 2), (4, 3)] {
             check(&Hot { shards, seed, ..Hot::default() }, place, &wards, Some(WARDS_WORKLOAD));
         }

@@ -12,6 +12,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_bench::simulate::Check;
 use weir_sim::calls::{Report, Script, Setup};
 use weir_txn::exec::gather::Gather;
+use weir_txn::exec::independent::Agreement;
 use weir_txn::faults::PlantedBugs;
 use weir_txn::message::{Call, Callee, Output};
 use weir_txn::ramp::Begin;
@@ -51,6 +52,33 @@ BEGIN
     INSERT INTO item VALUES (b, t);
     INSERT INTO done VALUES (t);
 END $$;
+CREATE TABLE taken (grp integer NOT NULL, tag integer NOT NULL, value integer NOT NULL);
+COMMENT ON TABLE taken IS 'weir: partition by (grp)';
+CREATE PROCEDURE bring(a integer, b integer, t integer, OUT pa integer, OUT pb integer) LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT value INTO pa FROM reg WHERE id = a;
+    UPDATE reg SET value = t WHERE id = a;
+    UPDATE bounded SET value = t WHERE id = a;
+    SELECT value INTO pb FROM reg WHERE id = b;
+    UPDATE reg SET value = t WHERE id = b;
+    UPDATE bounded SET value = t WHERE id = b;
+    INSERT INTO taken VALUES (b, t, pa);
+    INSERT INTO item VALUES (a, t);
+    INSERT INTO item VALUES (b, t);
+    INSERT INTO done VALUES (t);
+END $$;
+CREATE TABLE rate (id integer PRIMARY KEY, value integer NOT NULL);
+COMMENT ON TABLE rate IS 'weir: replicated';
+CREATE TABLE paid (grp integer NOT NULL, tag integer NOT NULL, value integer NOT NULL);
+COMMENT ON TABLE paid IS 'weir: partition by (grp)';
+CREATE PROCEDURE charge(a integer, b integer, t integer) LANGUAGE plpgsql AS $$
+DECLARE r integer;
+BEGIN
+    SELECT value INTO r FROM rate WHERE id = 1;
+    INSERT INTO paid VALUES (a, t, r);
+    INSERT INTO paid VALUES (b, t, r);
+    UPDATE bounded SET value = 1 WHERE id = b;
+END $$;
 CREATE PROCEDURE look(a integer, b integer, OUT va integer, OUT vb integer, OUT ga integer[], OUT gb integer[]) LANGUAGE plpgsql AS $$
 BEGIN
     SELECT value INTO va FROM reg WHERE id = a;
@@ -73,6 +101,8 @@ ALTER PROCEDURE look SET default_transaction_isolation = 'serializable';
 ALTER PROCEDURE touch SET default_transaction_isolation = 'serializable';
 ALTER PROCEDURE pair SET default_transaction_isolation = 'serializable';
 ALTER PROCEDURE weigh SET default_transaction_isolation = 'serializable';
+ALTER PROCEDURE charge SET default_transaction_isolation = 'serializable';
+ALTER PROCEDURE bring SET default_transaction_isolation = 'serializable';
 ";
 
 const WORKLOAD: &str = "
@@ -84,6 +114,10 @@ value = \"0\"
 for = [\"a in 1..4\"]
 id = \"a\"
 value = \"1\"
+[load.rate]
+for = [\"a in 1..1\"]
+id = \"a\"
+value = \"0\"
 [load.twin]
 for = [\"a in 1..8\"]
 id = \"a\"
@@ -103,14 +137,19 @@ const UNLIKE: &str =
 
 const SET: &str = "UPDATE reg SET value = $2 WHERE id = $1";
 const ADD: &str = "INSERT INTO item VALUES ($1, $2)";
+const CHANGE: &str = "UPDATE rate SET value = $1 WHERE id = 1";
 const DONE: &str = "INSERT INTO done VALUES ($1)";
 
 const MARK: usize = 0;
 /// As `MARK`, but the shard of its second register may refuse it: then nothing of it remains anywhere.
 const WEIGH: usize = 1;
-const LOOK: usize = 2;
-const TOUCH: usize = 3;
-const PAIR: usize = 4;
+/// As `WEIGH`, but the shard of its second register notes what its first one had been, and decides.
+const BRING: usize = 2;
+/// It notes the rate, of which each shard has a copy, at the shards of two registers.
+const CHARGE: usize = 3;
+const LOOK: usize = 4;
+const TOUCH: usize = 5;
+const PAIR: usize = 6;
 
 struct Store {
     world: World,
@@ -128,6 +167,8 @@ struct Told {
     serialization_failures: usize,
     /// Calls that one participant has refused.
     refused: usize,
+    /// By committed call: what it has brought from one register to the shard of another one.
+    brought: BTreeMap<i64, i64>,
     /// Reads of twins, and the first that has found some that differ.
     readers: usize,
     half: Option<String>,
@@ -146,8 +187,8 @@ impl Store {
 
     fn run(&self, setup: Setup<PlantedBugs>) -> (Report, Told) {
         let seed = setup.seed;
-        let [item, done] =
-            ["item", "done"].map(|name| self.world.application.catalog.table_by_name(name).unwrap().id);
+        let [item, done, taken, paid] = ["item", "done", "taken", "paid"]
+            .map(|name| self.world.application.catalog.table_by_name(name).unwrap().id);
         let told = Arc::new(Mutex::new(Told::default()));
         let heard = told.clone();
         let check: Check = Arc::new(move |rows: &dyn Rows| {
@@ -164,6 +205,19 @@ impl Store {
                 return Some("a call has been executed twice".to_owned());
             }
             let told = heard.lock().unwrap();
+            let taken: BTreeMap<i64, i64> = all(taken, 1).into_iter().zip(all(taken, 2)).collect();
+            let differs = told.brought.iter().find(|(tag, value)| taken.get(tag) != Some(value));
+            if let Some((tag, value)) = differs {
+                return Some(format!("call {tag} has found {value}, and noted {:?}", taken.get(tag)));
+            }
+            let mut rates = BTreeMap::new();
+            let differs = all(paid, 1)
+                .into_iter()
+                .zip(all(paid, 2))
+                .find(|(tag, value)| rates.insert(*tag, *value).is_some_and(|other| other != *value));
+            if let Some((tag, value)) = differs {
+                return Some(format!("call {tag} has found the rate {value} at one shard only"));
+            }
             told.half.clone().or_else(|| told.history.violation(&there))
         });
         let mut simulated = self.world.simulated().with_check(check);
@@ -182,9 +236,13 @@ impl Store {
 enum Line {
     Mark(i64, i64),
     Weigh(i64, i64),
+    Bring(i64, i64),
     Look(i64, i64),
     Touch(i64),
     Pair(i64),
+    Charge(i64, i64),
+    /// A statement by itself, which changes all copies of the rate.
+    Change,
     /// A reader outside of the order.
     Unlike,
     Begin,
@@ -233,7 +291,10 @@ impl Clients<'_> {
 
     fn draw(&mut self) -> Vec<Line> {
         let (a, b) = self.two();
-        match self.below(19) {
+        match self.below(26) {
+            22..=24 => vec![Line::Charge(a, b)],
+            25 => vec![Line::Change],
+            19..=21 => vec![Line::Bring(a, b)],
             15..=18 => vec![Line::Weigh(a, b)],
             12..=14 => vec![Line::Unlike],
             0..=3 => vec![Line::Mark(a, b)],
@@ -260,9 +321,12 @@ impl Clients<'_> {
             Line::Begin
                 | Line::Mark(..)
                 | Line::Weigh(..)
+                | Line::Bring(..)
                 | Line::Look(..)
                 | Line::Touch(_)
                 | Line::Pair(_)
+                | Line::Charge(..)
+                | Line::Change
                 | Line::Unlike
         );
         if is_first {
@@ -272,7 +336,10 @@ impl Clients<'_> {
         of.under_way = Some(line.clone());
         if is_first {
             of.tag = self.tags;
-            self.told.lock().unwrap().history.begin(of.tag, matches!(line, Line::Pair(_) | Line::Unlike));
+            self.told.lock().unwrap().history.begin(
+                of.tag,
+                matches!(line, Line::Pair(_) | Line::Charge(..) | Line::Change | Line::Unlike),
+            );
         }
         let tag = of.tag;
         let procedure = |procedure, args: &[i64]| -> Call { world::call(Callee::Procedure(procedure), args) };
@@ -283,9 +350,12 @@ impl Clients<'_> {
         let order = match line {
             Line::Mark(a, b) => return Begin::Call(procedure(MARK, &[a, b, tag])),
             Line::Weigh(a, b) => return Begin::Call(procedure(WEIGH, &[a, b, tag])),
+            Line::Bring(a, b) => return Begin::Call(procedure(BRING, &[a, b, tag])),
             Line::Look(a, b) => return Begin::Call(procedure(LOOK, &[a, b])),
             Line::Touch(a) => return Begin::Call(procedure(TOUCH, &[a, tag])),
             Line::Pair(a) => return Begin::Call(procedure(PAIR, &[a, a + 4, tag])),
+            Line::Charge(a, b) => return Begin::Call(procedure(CHARGE, &[a, b, tag])),
+            Line::Change => return Begin::Call(world::statement(CHANGE, &[tag])),
             Line::Unlike => return Begin::Read(store.unlike.clone(), Vec::new()),
             Line::Begin => Order::Serializable(true),
             Line::Read(id) => read(&store.register, &[id]),
@@ -310,7 +380,7 @@ impl Clients<'_> {
             _ => Default::default(),
         };
         match *line {
-            Line::Mark(a, b) | Line::Weigh(a, b) => {
+            Line::Mark(a, b) | Line::Weigh(a, b) | Line::Bring(a, b) => {
                 let [pa, pb] = [int(&output.values[0]), int(&output.values[1])];
                 vec![Seen::Set(a, pa), Seen::Set(b, pb), Seen::Added]
             }
@@ -377,7 +447,9 @@ impl Script for Clients<'_> {
             (Line::RollBack, _) => End::Aborted,
             // It may have committed.
             (Line::Commit, Err(_)) => End::Unknown,
-            (Line::Weigh(..), Err(error)) if is_call && error.state().as_str() == "23514" => {
+            (Line::Weigh(..) | Line::Bring(..) | Line::Charge(..), Err(error))
+                if is_call && error.state().as_str() == "23514" =>
+            {
                 told.refused += 1;
                 End::Aborted
             }
@@ -386,6 +458,9 @@ impl Script for Clients<'_> {
             (line, Ok(output)) => {
                 let line = line.clone();
                 let seen = Clients::seen(of, &line, output);
+                if let (Line::Bring(..), [Seen::Set(_, value), ..]) = (&line, &seen[..]) {
+                    told.brought.insert(tag, *value);
+                }
                 told.history.saw(tag, seen);
                 if !is_call {
                     return;
@@ -413,7 +488,7 @@ impl Script for Clients<'_> {
 #[test]
 fn all_is_strictly_serializable() {
     let store = Store::open();
-    let mut all = Told::default();
+    let (mut all, mut brought) = (Told::default(), 0);
     for seed in world::seeds(0..100) {
         let (report, told) = store.run(Setup { calls: 300, ..Setup::new(seed) });
         let Told { ordered, locked, serialization_failures, .. } = told;
@@ -426,10 +501,11 @@ fn all_is_strictly_serializable() {
         all.serialization_failures += serialization_failures;
         all.readers += told.readers;
         all.refused += told.refused;
+        brought += told.brought.len();
     }
-    println!("{all:?}");
+    println!("{all:?}, brought {brought}");
     world::check_reached(
-        all.ordered > 1_000 && all.locked > 200 && all.readers > 200 && all.refused > 100,
+        all.ordered > 1_000 && all.locked > 200 && all.readers > 200 && all.refused > 100 && brought > 100,
         &all,
     );
 }
@@ -441,10 +517,15 @@ fn they_are_ordered() {
     let program = world.program(3);
     for (procedure, args) in [(MARK, &[1, 2, 3][..]), (LOOK, &[1, 2]), (TOUCH, &[1, 3]), (PAIR, &[1, 5, 3])] {
         assert!(program.orders(&world::call(Callee::Procedure(procedure), args)), "{procedure}");
-        assert!(!program.votes_on(&world::call(Callee::Procedure(procedure), args)), "{procedure}");
+        let agreement = program.agreement_on(&world::call(Callee::Procedure(procedure), args));
+        assert_eq!(agreement, Agreement::None, "{procedure}");
     }
     let weigh = world::call(Callee::Procedure(WEIGH), &[1, 2, 3]);
-    assert!(program.orders(&weigh) && program.votes_on(&weigh));
+    assert!(program.orders(&weigh));
+    assert_eq!(program.agreement_on(&weigh), Agreement::Votes);
+    let bring = world::call(Callee::Procedure(BRING), &[1, 2, 3]);
+    assert!(program.orders(&bring));
+    assert_eq!(program.agreement_on(&bring), Agreement::Last);
 }
 
 fn check_caught(name: &str, bugs: PlantedBugs) {

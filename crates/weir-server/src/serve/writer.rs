@@ -58,6 +58,27 @@ struct Desk<R> {
 }
 
 impl<R> Desk<R> {
+    fn new((log, waits_for_room): (Log, bool), tell: impl Fn() + Send + Sync + 'static) -> Desk<R> {
+        let state = State {
+            jobs: Vec::new(),
+            is_over: false,
+            durable: 0,
+            is_outgrown: false,
+            snapshots: 0,
+            is_full: log.is_full(),
+            failed: None,
+        };
+        let (records, is_waiting) = (Vec::new(), false);
+        let writing = Writing { log, waits_for_room, records, is_waiting, count: 0, snapshots: 0 };
+        Desk {
+            state: Mutex::new(state),
+            has_jobs: Condvar::new(),
+            writing: Mutex::new(Some(writing)),
+            is_quick: AtomicBool::new(false),
+            tell: Box::new(tell),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State<R>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -137,8 +158,10 @@ impl<R: Serialize + Send + 'static> WriterHere<R> {
         let wants_thread = writing.as_ref().is_some_and(|writing| writing.log.wants_write_ahead());
         drop(writing);
         if wants_thread {
-            desk.give(Job::LookAhead);
-        } else if !desk.lock().jobs.is_empty() {
+            desk.leave(Job::LookAhead);
+        }
+        // Whoever left the first of these may have meant to write it here, and has woken nobody.
+        if !desk.lock().jobs.is_empty() {
             desk.has_jobs.notify_one();
         }
         has_written
@@ -156,25 +179,8 @@ impl<R: Serialize + Send + 'static> Writer<R> {
         (log, waits_for_room): (Log, bool),
         tell: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Writer<R>> {
-        let state = State {
-            jobs: Vec::new(),
-            is_over: false,
-            durable: 0,
-            is_outgrown: false,
-            snapshots: 0,
-            is_full: log.is_full(),
-            failed: None,
-        };
         let figures = log.figures();
-        let (records, is_waiting) = (Vec::new(), false);
-        let writing = Writing { log, waits_for_room, records, is_waiting, count: 0, snapshots: 0 };
-        let desk = Arc::new(Desk {
-            state: Mutex::new(state),
-            has_jobs: Condvar::new(),
-            writing: Mutex::new(Some(writing)),
-            is_quick: AtomicBool::new(false),
-            tell: Box::new(tell),
-        });
+        let desk = Arc::new(Desk::new((log, waits_for_room), tell));
         let at = desk.clone();
         let thread = std::thread::Builder::new().name(name).spawn(move || {
             hurry();
@@ -495,6 +501,33 @@ mod tests {
         for thread in 0..THREADS {
             let own: Vec<usize> = records.iter().filter(|(of, _)| *of == thread).map(|(_, n)| *n).collect();
             assert!(own.is_sorted(), "{own:?}");
+        }
+    }
+
+    /// Jobs that a thread leaves behind, which came while it was to write, wake the thread of the log: nobody else does.
+    #[test]
+    fn jobs_that_are_left_behind_wake_the_thread() {
+        let place = tempfile::tempdir().unwrap();
+        for wants_write_ahead in [false, true] {
+            let directory = place.path().join(wants_write_ahead.to_string());
+            let log = Reading::<(usize, usize)>::begin(&directory, 0).unwrap();
+            let durability = if wants_write_ahead { Durability::Sync } else { Durability::Relaxed };
+            let log = log.end(durability, 4 << 20).unwrap().0;
+            assert_eq!(log.wants_write_ahead(), wants_write_ahead);
+            let desk = Arc::new(Desk::new((log, false), || {}));
+            let (waits, begin) = channel();
+            let at = desk.clone();
+            let thread = std::thread::spawn(move || {
+                let state = at.lock();
+                waits.send(()).unwrap();
+                at.has_jobs.wait(state).map(|state| state.jobs.len()).unwrap()
+            });
+            begin.recv().unwrap();
+            // Once this thread has the lock, that one waits.
+            assert!(desk.leave(Job::Records(vec![(0, 0)])));
+            desk.give(Job::NoteDown);
+            assert!(!WriterHere(desk).write());
+            assert!(thread.join().unwrap() >= 2);
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Without votes no shard hears of another one's outcome, so nothing may fail at one shard alone. A procedure that only reads may fail, for
 //! then nothing has happened anywhere. One that writes consists of statements none of which can fail, whatever the rows: they compare values,
-//! and write what the call is given. Of every other procedure the participants vote.
+//! and write what the call is given. Of every other procedure the participants vote, or the last one decides by what the others have found.
 
 use weir_analysis::plan::{Mechanism, TransactionPlan};
 use weir_sql::Catalog;
@@ -25,11 +25,16 @@ const ANOTHER_AT_EACH_SHARD: &str =
 /// Longest numeric argument, in characters: sums of such never overflow.
 const NUMERIC_CHARACTERS_MAX: usize = 1_000;
 
-/// How calls of a procedure over several shards are independent transactions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Independent {
-    /// A shard alone may refuse its part, so that participants commit once each has voted for it.
-    pub votes: bool,
+/// How the participants of an independent transaction over several shards agree whether it commits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Agreement {
+    /// They need no agreement: nothing can fail at one of them alone.
+    #[default]
+    None,
+    /// One alone may refuse its part. Each commits once all have voted for the call.
+    Votes,
+    /// The last one needs what the statements of the others have given. These vote, and it decides.
+    Last,
 }
 
 /// `takes_part_alone`: no participant derives writes for another shard, nor meets rows that it must leave to others.
@@ -41,32 +46,31 @@ pub(super) fn check(
     procedure: &Procedure,
     plan: &TransactionPlan,
     (participants, takes_part_alone): (&Participants, bool),
-) -> Result<Independent, String> {
+) -> Result<Agreement, String> {
     if !plan.mechanism.is_ordered_family() {
         return Err("its plan is not ordered".to_owned());
     }
     if let Some(why) = &participants.unsupported {
         return Err(why.clone());
     }
-    if participants.everywhere || !participants.is_independent {
-        let why = match participants.everywhere {
-            true => "a statement that does not say on which shard its rows are",
-            false => "a statement that needs what another shard knows",
-        };
-        return Err(why.to_owned());
+    if participants.everywhere {
+        return Err("a statement that does not say on which shard its rows are".to_owned());
     }
     if matches!(procedure.kind, ProcedureKind::SetReturningFunction { .. }) {
         return Err("a function that returns rows".to_owned());
     }
     let check = Check { router, procedure, writes: !plan.read_only };
-    let cannot_fail = match plan.mechanism {
-        Mechanism::Ordered => procedure.body.iter().try_for_each(|step| check.step(step)),
-        _ => Err("an error that one shard alone would see".to_owned()),
+    let (cannot_fail, agreement) = match plan.mechanism {
+        _ if !participants.is_independent => {
+            (Err("a statement that needs what another shard knows".to_owned()), Agreement::Last)
+        }
+        Mechanism::Ordered => (procedure.body.iter().try_for_each(|step| check.step(step)), Agreement::Votes),
+        _ => (Err("an error that one shard alone would see".to_owned()), Agreement::Votes),
     };
     match cannot_fail {
-        Ok(()) => Ok(Independent { votes: false }),
+        Ok(()) => Ok(Agreement::None),
         Err(why) if !takes_part_alone => Err(why),
-        Err(why) => check.votes().map(|()| Independent { votes: true }).map_err(|besides| match besides {
+        Err(why) => check.agrees(agreement).map(|()| agreement).map_err(|besides| match besides {
             None => why,
             Some(besides) => besides,
         }),
@@ -74,13 +78,13 @@ pub(super) fn check(
 }
 
 /// Returns whether a call with these arguments can fail at no shard alone, or its participants vote.
-pub(super) fn takes(independent: Independent, args: &[Value]) -> bool {
+pub(super) fn takes(agreement: Agreement, args: &[Value]) -> bool {
     let cannot_fail = |arg: &Value| match arg {
         Value::Null => false,
         Value::Numeric(number) => number.to_string().len() <= NUMERIC_CHARACTERS_MAX,
         _ => true,
     };
-    independent.votes || args.iter().all(cannot_fail)
+    agreement != Agreement::None || args.iter().all(cannot_fail)
 }
 
 struct Check<'a> {
@@ -99,8 +103,8 @@ impl Check<'_> {
     ///
     /// # Errors
     /// Why not, if that is another reason than the one for which participants have to vote.
-    fn votes(&self) -> Result<(), Option<String>> {
-        if !self.writes {
+    fn agrees(&self, agreement: Agreement) -> Result<(), Option<String>> {
+        if !self.writes && agreement == Agreement::Votes {
             return Err(None);
         }
         let mut wrong = None;
@@ -121,14 +125,12 @@ impl Check<'_> {
                 walk::each_statement_expr(statement, &mut |expr| is_fixed &= !expr.kind.is_volatile());
                 let is_alike = match self.router.statement(statement) {
                     Route::By(_) => true,
-                    // All shards have the same rows, which nothing changes.
-                    Route::Anywhere => {
-                        matches!(&**statement, Statement::Query(query) if self.is_constant(query))
-                    }
+                    // Whoever writes copied rows has entered, at all shards: at a place in the order they are alike.
+                    Route::Anywhere => matches!(&**statement, Statement::Query(_)),
                     Route::Own | Route::Everywhere => false,
                 };
                 if !is_alike {
-                    return Some("a statement on more than one shard, or on copied rows that change");
+                    return Some("a statement on more than one shard");
                 }
                 let locks = matches!(&**statement, Statement::Query(query) if !query.locks.is_empty());
                 (!is_fixed || locks).then_some(match locks {
@@ -157,12 +159,6 @@ impl Check<'_> {
             | StepKind::Null => None,
             _ => Some("a step whose effect may differ from shard to shard"),
         }
-    }
-
-    /// Returns whether the query reads nothing but copies of tables that no procedure writes, and that therefore nobody may.
-    fn is_constant(&self, query: &Query) -> bool {
-        let tables = weir_sql::walk::tables(query);
-        tables.iter().all(|(_, table)| !self.catalog().table(*table).replicated)
     }
 
     fn step(&self, step: &Step) -> Result<(), String> {

@@ -22,7 +22,7 @@ use super::first_rows::CompiledFirstRows;
 use super::foreseen::arbitrates_globally;
 use super::gather::Gather;
 use super::gathered::CompiledMerge;
-use super::independent::{self, Independent};
+use super::independent::{self, Agreement};
 use super::inserted_keys::InsertedKeys;
 use super::plpgsql::Isolation;
 use super::plpgsql::code::Code;
@@ -111,7 +111,7 @@ pub struct CompiledProcedure {
     /// transaction.
     pub in_order: bool,
     /// Its calls over several shards are independent transactions; else why not.
-    pub independent: Result<Independent, String>,
+    pub independent: Result<Agreement, String>,
     /// It may derive writes for other shards: it runs as a transaction of one statement, whose coordinator carries them.
     pub carries: bool,
     /// Its statements could meet children of other shards which a foreign-key action of it is about to change: actions there are refused.
@@ -864,10 +864,10 @@ impl Program {
         Ok(route)
     }
 
-    /// Returns whether the participants of an ordered call over several shards vote on it.
-    pub fn votes_on(&self, call: &Call) -> bool {
-        let independent = |of: &CompiledProcedure| of.independent.as_ref().is_ok_and(|one| one.votes);
-        self.callee(&call.callee).is_ok_and(|procedure| independent(&procedure))
+    /// How the participants of an ordered call over several shards agree.
+    pub fn agreement_on(&self, call: &Call) -> Agreement {
+        let of = |procedure: &CompiledProcedure| procedure.independent.as_ref().ok().copied();
+        self.callee(&call.callee).ok().and_then(|procedure| of(&procedure)).unwrap_or_default()
     }
 
     /// Returns whether the call is an independent transaction, in the order of the sequencer.

@@ -710,6 +710,12 @@ pub enum Reply {
         shard: ShardId,
         answers: Answers,
     },
+    /// The last participant of an ordered call has decided it: the result of the whole call.
+    DecidedInOrder {
+        txn: TxnId,
+        shard: ShardId,
+        result: Result<Output, SqlError>,
+    },
 }
 
 impl Reply {
@@ -805,6 +811,7 @@ impl Reply {
             | Reply::ReadRows { read: txn, .. }
             | Reply::ReadStreams { read: txn, .. }
             | Reply::InOrder { txn, .. }
+            | Reply::DecidedInOrder { txn, .. }
             | Reply::ReadAgain { read: txn, .. } => *txn,
             Reply::Raised { reply, .. } | Reply::Derived { reply, .. } | Reply::Changed { reply, .. } => {
                 reply.txn()

@@ -8,7 +8,7 @@ use weir_ordered::cluster::{Cluster, Timeouts};
 use weir_ordered::message::{Message, Party};
 use weir_ordered::packet::Index;
 
-use super::{Begun, Call};
+use super::{Answers, Begun, Call};
 
 /// The shard where the sequencer and the failure coordinator live.
 pub const HOME: ShardId = 0;
@@ -29,15 +29,18 @@ pub enum Ordered {
     Enter,
     /// An independent transaction of which one participant alone may refuse its part: each votes, and all decide alike by all votes.
     Voted { call: Arc<Call>, participants: Arc<[ShardId]> },
+    /// An independent transaction whose last participant needs what the statements of the others have given. These vote, and their votes bring it;
+    /// the last one then decides (the last agent optimisation of two-phase commit).
+    Decided { call: Arc<Call>, participants: Arc<[ShardId]> },
 }
 
 impl Ordered {
     /// The call, and its participants in the order of the program.
     pub(crate) fn call(&self) -> Option<(&Arc<Call>, &Arc<[ShardId]>)> {
         match self {
-            Ordered::Call { call, participants } | Ordered::Voted { call, participants } => {
-                Some((call, participants))
-            }
+            Ordered::Call { call, participants }
+            | Ordered::Voted { call, participants }
+            | Ordered::Decided { call, participants } => Some((call, participants)),
             Ordered::Enter => None,
         }
     }
@@ -77,6 +80,11 @@ pub enum OrderedMessage {
     AskVote {
         txn: TxnId,
     },
+    /// A vote, with what the statements of the participant have given: for the one that decides. The vote is a no if there is an error.
+    VoteWithAnswers {
+        txn: TxnId,
+        answers: Box<Answers>,
+    },
 }
 
 impl OrderedMessage {
@@ -89,29 +97,25 @@ impl OrderedMessage {
             | OrderedMessage::HasExecuted { txn }
             | OrderedMessage::Executed { txn }
             | OrderedMessage::Vote { txn, .. }
+            | OrderedMessage::VoteWithAnswers { txn, .. }
             | OrderedMessage::AskVote { txn } => *txn,
         }
     }
 
-    /// Returns whether it submits a call on which participants vote.
-    pub(crate) fn is_voted(&self) -> bool {
+    /// The operation that is submitted.
+    pub(crate) fn submitted(&self) -> Option<&Ordered> {
         match self {
             OrderedMessage::Protocol { message: Message::Submit(transaction), .. } => {
-                matches!(transaction.operation.what, Ordered::Voted { .. })
+                Some(&transaction.operation.what)
             }
-            _ => false,
+            _ => None,
         }
     }
 
     /// The call that is submitted, and its participants in the order of the program.
     pub(crate) fn call(&self) -> Option<(&Call, &Arc<[ShardId]>)> {
-        match self {
-            OrderedMessage::Protocol { message: Message::Submit(transaction), .. } => {
-                let (call, participants) = transaction.operation.what.call()?;
-                Some((call, participants))
-            }
-            _ => None,
-        }
+        let (call, participants) = self.submitted()?.call()?;
+        Some((call, participants))
     }
 
     /// Reason to reject it, whoever the receiver is: its sender cannot be who it says, or it makes no sense.

@@ -269,6 +269,7 @@ impl Transaction {
             | Reply::Raised { .. }
             | Reply::Derived { .. }
             | Reply::InOrder { .. }
+            | Reply::DecidedInOrder { .. }
             | Reply::Changed { .. } => {}
             Reply::ReadRows { .. } | Reply::ReadStreams { .. } | Reply::ReadAgain { .. } => {
                 unreachable!("a transaction that writes sends no READ")

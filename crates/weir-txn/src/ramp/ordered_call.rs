@@ -1,5 +1,6 @@
 //! The coordinator's side of an ordered call (docs/internals/ordered-calls.md; eris.txt §6.2): one message to the sequencer, one answer of each
-//! participant. It decides nothing: participants of which one alone may refuse its part vote among themselves.
+//! participant. It decides nothing: participants of which one alone may refuse its part vote among
+//! themselves, or the last one decides.
 
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use weir_types::SqlError;
 
 use super::coordinator::Action;
 use crate::exec::call::{combined, is_refused_elsewhere, needs_interactive_call};
+use crate::exec::independent::Agreement;
 use crate::exec::program::Program;
 use crate::message::{
     Answers, Begun, Call, HOME, Operation, Ordered, OrderedMessage, Output, Reply, Request,
@@ -26,25 +28,29 @@ pub struct OrderedCall {
     call: Arc<Call>,
     waiting: Waiting,
     answers: Vec<(ShardId, Answers)>,
+    /// Result of a call that its last participant has decided. The client hears of it once all participants have done it.
+    decided: Option<Result<Output, SqlError>>,
     /// Nobody waits for its answer any more. It is executed all the same.
     is_unheard: bool,
 }
 
 impl OrderedCall {
-    /// `participants`: in the order of the program; whether they vote. `floor`: all transactions of the coordinator before it are over.
+    /// `participants`: in the order of the program; how they agree if they are several. `floor`: all transactions of the coordinator before it are over.
     pub fn begin(
         (txn, begun, floor): (TxnId, Begun, u64),
         call: Call,
-        (participants, votes): (Vec<ShardId>, bool),
+        (participants, agreement): (Vec<ShardId>, Agreement),
         out: &mut Vec<Action>,
     ) -> OrderedCall {
         let (call, participants): (Arc<Call>, Arc<[ShardId]>) = (Arc::new(call), participants.into());
         let mut destinations = participants.to_vec();
         destinations.sort_unstable();
-        let of = (call.clone(), participants.clone());
-        let what = match votes && participants.len() > 1 {
-            true => Ordered::Voted { call: of.0, participants: of.1 },
-            false => Ordered::Call { call: of.0, participants: of.1 },
+        let waiting = Waiting::from(&participants[..]);
+        let of = call.clone();
+        let what = match agreement {
+            Agreement::Votes if participants.len() > 1 => Ordered::Voted { call: of, participants },
+            Agreement::Last if participants.len() > 1 => Ordered::Decided { call: of, participants },
+            _ => Ordered::Call { call: of, participants },
         };
         let transaction = Arc::new(Transaction {
             id: txn,
@@ -54,8 +60,8 @@ impl OrderedCall {
             part: Part::Independent,
             operation: Operation { txn, begun, what },
         });
-        let waiting = Waiting::from(&participants[..]);
-        let ordered = OrderedCall { txn, transaction, call, waiting, answers: Vec::new(), is_unheard: false };
+        let (answers, decided) = (Vec::new(), None);
+        let ordered = OrderedCall { txn, transaction, call, waiting, answers, decided, is_unheard: false };
         ordered.submit(out);
         ordered
     }
@@ -97,17 +103,30 @@ impl OrderedCall {
             }
             Reply::InOrder { shard, answers, .. } if self.waiting.answer(shard) => {
                 self.answers.push((shard, answers));
-                if self.waiting.is_over() {
-                    let refused = refused(&self.answers);
-                    let result = refused.map_or_else(
-                        || combined(program, (self.txn, &self.call), &self.answers),
-                        |error| Err(error.clone()),
-                    );
-                    self.finish(result, out);
-                }
+                self.finish_if_over(program, out);
+            }
+            Reply::DecidedInOrder { shard, result, .. } if self.waiting.answer(shard) => {
+                self.decided = Some(result);
+                self.finish_if_over(program, out);
             }
             _ => {}
         }
+    }
+
+    fn finish_if_over(&mut self, program: &Program, out: &mut Vec<Action>) {
+        if !self.waiting.is_over() {
+            return;
+        }
+        let refused = refused(&self.answers).cloned();
+        let result = match (self.decided.take(), refused) {
+            (Some(result), refused) => result.map_err(|error| match refused {
+                Some(refused) if is_refused_elsewhere(&error) => refused,
+                _ => error,
+            }),
+            (None, Some(error)) => Err(error),
+            (None, None) => combined(program, (self.txn, &self.call), &self.answers),
+        };
+        self.finish(result, out);
     }
 
     fn finish(&mut self, result: Result<Output, SqlError>, out: &mut Vec<Action>) {

@@ -188,6 +188,9 @@ impl<F: Faults> Exposed for Node<F> {
                 let answers = Answers { error: Some(too_large(true)), ..Answers::default() };
                 Some(Reply::InOrder { txn: *txn, shard: *shard, answers })
             }
+            Reply::DecidedInOrder { txn, shard, result: Ok(_) } => {
+                Some(Reply::DecidedInOrder { txn: *txn, shard: *shard, result: Err(too_large(true)) })
+            }
             Reply::Derived { reply, .. } => Some(failed((**reply).clone(), too_much_derived())),
             Reply::Changed { reply, .. } => Some(failed((**reply).clone(), too_large(false))),
             Reply::Decided { txn, timestamp, .. } => {

@@ -6,7 +6,7 @@ use weir_types::{SqlError, SqlState};
 
 use super::exposed::{ATTEMPTS_FROM, BUILDS_FROM, DERIVED_FROM, keys_of_older_build};
 use crate::exec::gather::by_key::as_if_held;
-use crate::message::{Callee, Reply, Request};
+use crate::message::{Callee, Ordered, OrderedMessage, Reply, Request};
 
 /// First protocol version in which a sequence is set by a request of its own.
 const SET_SEQUENCE_FROM: u16 = 4;
@@ -29,6 +29,8 @@ const BY_KEY_FROM: u16 = 10;
 const ORDERED_FROM: u16 = 11;
 /// First protocol version with votes on ordered calls.
 const VOTES_FROM: u16 = 12;
+/// First protocol version with ordered calls that the last participant decides.
+const DECIDES_FROM: u16 = 13;
 
 /// The answer to a request that a shard which speaks that version does not know; none: it knows it.
 pub(super) fn answer(request: &Request, version: u16, shard: ShardId) -> Option<Reply> {
@@ -103,7 +105,7 @@ pub(super) fn answer(request: &Request, version: u16, shard: ShardId) -> Option<
         {
             Some(Reply::Refused { txn: *txn, shard, error: ordered_at_older_build(version) })
         }
-        Request::Ordered(message) if version < ORDERED_FROM || version < VOTES_FROM && message.is_voted() => {
+        Request::Ordered(message) if version < known_from(message) => {
             let error = ordered_at_older_build(version);
             Some(Reply::Executed { txn: message.txn(), result: Err(error) })
         }
@@ -138,6 +140,15 @@ pub(super) fn answer(request: &Request, version: u16, shard: ShardId) -> Option<
             Some(Reply::Refused { txn: request.txn(), shard, error })
         }
         _ => None,
+    }
+}
+
+/// First protocol version whose shards know the message.
+fn known_from(message: &OrderedMessage) -> u16 {
+    match message.submitted() {
+        Some(Ordered::Decided { .. }) => DECIDES_FROM,
+        Some(Ordered::Voted { .. }) => VOTES_FROM,
+        _ => ORDERED_FROM,
     }
 }
 

@@ -59,6 +59,27 @@ pub(crate) struct Ordering {
     /// By call of a silent coordinator: participants that have executed it.
     executed_at: BTreeMap<TxnId, BTreeSet<ShardId>>,
     votes: Votes,
+    /// By party here (`number_of`): what it sends leaves once the log is durable up to there. It has heard something from another party here that
+    /// depends on these records.
+    depends_on: [Lsn; 3],
+}
+
+/// A message between parties.
+struct Handed {
+    from: Party,
+    to: Party,
+    message: Protocol,
+    /// It depends on the records up to there.
+    after: Lsn,
+}
+
+/// The parties of a shard, one of each kind at most.
+fn number_of(party: Party) -> usize {
+    match party {
+        Party::Replica(_) => 0,
+        Party::Sequencer(_) => 1,
+        _ => 2,
+    }
 }
 
 /// What lives at shard 0.
@@ -97,6 +118,7 @@ impl Ordering {
             in_doubt: Vec::new(),
             executed_at: BTreeMap::new(),
             votes: Votes::default(),
+            depends_on: [Lsn::START; 3],
         }
     }
 
@@ -192,7 +214,7 @@ impl<F: Faults> Node<F> {
         }
         match (message, from) {
             (OrderedMessage::Protocol { from, to, message }, _) => {
-                self.carry(now_ms, VecDeque::from([(from, to, message)]), out);
+                self.hand(now_ms, (from, to, message), out);
             }
             (OrderedMessage::Repeat { txn }, _) => self.answer_in_order_again(txn, out),
             (OrderedMessage::HasExecuted { txn }, Sender::Shard(peer)) if self.is_over(txn) => {
@@ -201,38 +223,53 @@ impl<F: Faults> Node<F> {
             }
             (OrderedMessage::Executed { txn }, Sender::Shard(peer)) => self.on_executed_at(peer, txn),
             (OrderedMessage::Vote { txn, commits }, Sender::Shard(peer)) => self.on_vote(peer, txn, commits),
+            (OrderedMessage::VoteWithAnswers { txn, answers }, Sender::Shard(peer)) => {
+                self.on_answers(peer, txn, answers);
+            }
             (OrderedMessage::AskVote { txn }, Sender::Shard(peer)) => self.on_ask_vote(peer, txn, out),
             _ => {}
         }
     }
 
+    /// Gives a message to a party here.
+    fn hand(&mut self, now_ms: u64, (from, to, message): (Party, Party, Protocol), out: &mut Effects) {
+        self.carry(now_ms, VecDeque::from([Handed { from, to, message, after: Lsn::START }]), out);
+    }
+
     /// Gives messages to their parties, and what these send to theirs.
-    fn carry(&mut self, now_ms: u64, mut messages: VecDeque<(Party, Party, Protocol)>, out: &mut Effects) {
+    fn carry(&mut self, now_ms: u64, mut messages: VecDeque<Handed>, out: &mut Effects) {
         let age_ms = self.participant.readers.age_ms();
-        while let Some((from, to, message)) = messages.pop_front() {
+        while let Some(Handed { from, to, message, after }) = messages.pop_front() {
             let message = self.spoil(now_ms, to, message, out);
             let Some(ordering) = &mut self.ordering else { return };
+            let depends_on = &mut ordering.depends_on[number_of(to)];
+            *depends_on = after.max(*depends_on);
             let sender = ordering.named(to);
             let effects = ordering.take(age_ms, (from, to, message));
             self.post(sender, effects, &mut messages, out);
         }
     }
 
-    /// Notes the records of a step, then sends its messages. Those to parties of this shard are taken at once: they depend on nothing that what
-    /// follows from them would not depend on, too, for all records are in one log.
+    /// Notes the records of a step, then sends its messages. Those to parties of this shard are taken at once, durable or not: so all that a party
+    /// sends to other shards from then on waits for the records that such a message depends on. A sequencer, which has no records of its own,
+    /// stamps in an epoch only once it is durable that the epoch has begun; else another epoch of that number could begin after a crash.
     fn post(
         &mut self,
         sender: Party,
         effects: EffectsOf<Deliveries>,
-        own: &mut VecDeque<(Party, Party, Protocol)>,
+        own: &mut VecDeque<Handed>,
         out: &mut Effects,
     ) {
         self.note_ordering();
+        let depends_on = self.ordering.as_ref().map(|ordering| ordering.depends_on[number_of(sender)]);
+        let depends_on = depends_on.unwrap_or_default();
         for Outgoing { to, message, after } in effects.messages {
+            let after = if after == Lsn::START { depends_on } else { self.noted() };
             match shard_of(to) {
-                Some(shard) if shard == self.shard => own.push_back((sender, to, message)),
+                Some(shard) if shard == self.shard => {
+                    own.push_back(Handed { from: sender, to, message, after });
+                }
                 Some(shard) => {
-                    let after = if after == Lsn::START { Lsn::START } else { self.noted() };
                     let message = OrderedMessage::Protocol { from: sender, to, message };
                     out.ask(shard, Request::Ordered(Box::new(message)), after);
                 }

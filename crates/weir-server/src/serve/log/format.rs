@@ -14,10 +14,11 @@ const SNAPSHOT: [u8; 7] = *b"WEIRSNP";
 /// Of the files that are begun. All before it are read: in 1 and 2 a segment that is not the first begins with a snapshot, and none
 /// has room reserved at its end; claims of rows in the weaker strengths are in none before 4, zones of sessions in none before 5,
 /// interval locks in none before 6, amounts under a bound in none before 7, answers that send a statement to another shard in none before 8,
-/// rows ahead of their commit and ordered calls in none before 9, votes on ordered calls in none before 10.
-pub(super) const VERSION: u8 = 10;
+/// rows ahead of their commit and ordered calls in none before 9, votes on ordered calls in none before 10,
+/// ordered calls that the last participant decides in none before 11.
+pub(super) const VERSION: u8 = 11;
 /// Length of the preamble, by version, from 1 on.
-const PREAMBLE_BYTES: [usize; 10] = [20, 22, 22, 22, 22, 22, 22, 22, 22, 22];
+const PREAMBLE_BYTES: [usize; 11] = [20, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22];
 /// Higher values of the version byte are treated as damage, not as a newer version.
 const VERSION_MAX: u8 = 15;
 

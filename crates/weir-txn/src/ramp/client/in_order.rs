@@ -23,8 +23,8 @@ impl Coordinator {
         let txn = TxnId { coordinator: self.id, sequence };
         let begun = Begun { age, at_ms: now_ms };
         let of = (txn, begun, self.flights.base());
-        let votes = self.program.votes_on(&call);
-        let machine = OrderedCall::begin(of, call.clone(), (participants, votes), &mut self.actions);
+        let agreement = self.program.agreement_on(&call);
+        let machine = OrderedCall::begin(of, call.clone(), (participants, agreement), &mut self.actions);
         let (program, sent) = (self.program.clone(), Sent::at(now_ms));
         let attempt = (age, retries);
         self.flights.begin(Flight::Ordered { tag, machine, program, call: Some(call), attempt, sent });

@@ -4,7 +4,7 @@
 //! Who holds nothing yet may wait for its place. Who holds something already is refused where the next call waits (40001): that call may wait
 //! for it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_core::ids::{CoordinatorId, ShardId, TxnId};
@@ -69,7 +69,7 @@ impl<F: Faults> Node<F> {
         let message = Message::Submit(Arc::new(transaction));
         let (from, to) = (Party::Client(client_of(self.shard)), Party::Sequencer(0));
         match self.shard == HOME {
-            true => self.carry(now_ms, VecDeque::from([(from, to, message)]), out),
+            true => self.hand(now_ms, (from, to, message), out),
             false => {
                 let message = OrderedMessage::Protocol { from, to, message };
                 out.ask(HOME, Request::Ordered(Box::new(message)), Lsn::START);

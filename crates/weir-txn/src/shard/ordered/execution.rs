@@ -15,7 +15,7 @@ use weir_types::SqlError;
 use weir_types::interrupt::StatementId;
 
 use super::OrderedRecord;
-use crate::exec::call::{Ran, Role, Stop};
+use crate::exec::call::{Ran, Role, Stop, meets_lock};
 use crate::faults::Faults;
 use crate::message::{
     Answers, Call, Operation, Ordered, OrderedMessage, Output, Pending, Reply, Request, Sibling,
@@ -128,14 +128,16 @@ impl<F: Faults> Node<F> {
             }
             Ordered::Call { call, participants } => {
                 let at_ms = self.time_in_order(now_ms, operation.begun.at_ms);
+                let role = if participants.len() == 1 { Role::Whole } else { Role::InOrder };
+                let of = (Some(index), operation.txn);
                 !self.is_held_up(now_ms, call)
-                    && self.run_in_order(at_ms, (Some(index), operation.txn), (call, participants), out)
+                    && self.run_in_order(at_ms, of, (call, participants), role, out)
             }
-            Ordered::Voted { call, participants } => {
+            Ordered::Voted { call, participants } | Ordered::Decided { call, participants } => {
                 let at_ms = self.time_in_order(now_ms, operation.begun.at_ms);
-                let is_free = !self.is_held_up(now_ms, call);
+                let is_free = !self.is_held_up(now_ms, call) && !self.lacks_answers(&operation);
                 if is_free {
-                    self.vote(at_ms, (index, &operation), (call, participants), out);
+                    self.agree(at_ms, (index, &operation), (call, participants), out);
                 }
                 is_free
             }
@@ -182,13 +184,14 @@ impl<F: Faults> Node<F> {
         waits || of.is_some() || !ordering.entered.is_empty() || !ordering.in_doubt.is_empty()
     }
 
-    /// Runs a call whose turn has come. Returns false, and has done nothing, if it met a lock. `index`: none in the planted bug that executes
-    /// out of order.
-    fn run_in_order(
+    /// Runs a call whose turn has come. Returns false, and has done nothing, if it met a lock; the participant that decides a call refuses it
+    /// then. `index`: none in the planted bug that executes out of order.
+    pub(super) fn run_in_order(
         &mut self,
         now_ms: u64,
         (index, txn): (Option<Index>, TxnId),
         (call, participants): (&Arc<Call>, &Arc<[ShardId]>),
+        role: Role<'_>,
         out: &mut Effects,
     ) -> bool {
         if self.participant.outcomes.get(txn).is_some() {
@@ -197,7 +200,7 @@ impl<F: Faults> Node<F> {
         let timestamp = self.clock.tick(now_ms);
         let begin = self.storage.position();
         let is_alone = participants.len() == 1;
-        let role = if is_alone { Role::Whole } else { Role::InOrder };
+        let decides = matches!(role, Role::Last(_));
         // Only readers at an earlier position need its operations (S5).
         let keep = !is_alone && !self.readers.is_empty();
         let result = self.run_unbounded(txn, call, role, timestamp, keep, Target::InPlace);
@@ -207,6 +210,7 @@ impl<F: Faults> Node<F> {
                 (ran, error)
             }
             Err(Stop::Error(error)) => (Ran::default(), Some(error)),
+            Err(Stop::Held(_) | Stop::Pinned { .. }) if decides => (Ran::default(), Some(meets_lock())),
             Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
                 self.storage.rollback(begin);
                 let holders = self.holders(stop);
@@ -220,14 +224,16 @@ impl<F: Faults> Node<F> {
         if error.is_some() {
             self.storage.rollback(begin);
         }
-        let has_changed = self.storage.position() != begin || self.sequences.has_changed();
+        // The others ask whether it has committed: so it has an outcome even if it has changed nothing.
+        let has_changed =
+            self.storage.position() != begin || self.sequences.has_changed() || decides && error.is_none();
         let committed = (has_changed && !is_alone).then(|| {
             let writes = keep.then(|| ran.writes.into());
             let position = self.storage.position();
             let unsettled = Unsettled::new(timestamp, participants.clone(), position, begin, writes);
             Unsettled { is_in_order: true, ..unsettled }
         });
-        let reply = in_order_reply((txn, self.shard), is_alone, (ran.answers, ran.output), error);
+        let reply = in_order_reply((txn, self.shard), role, (ran.answers, ran.output), error);
         self.has_done.commits += 1;
         let record = match has_changed {
             true => {
@@ -278,7 +284,8 @@ impl<F: Faults> Node<F> {
         if let Some((call, participants)) = operation.what.call()
             && !self.is_held_up(now_ms, call)
         {
-            self.run_in_order(now_ms, (None, operation.txn), (call, participants), out);
+            let role = if participants.len() == 1 { Role::Whole } else { Role::InOrder };
+            self.run_in_order(now_ms, (None, operation.txn), (call, participants), role, out);
         }
     }
 
@@ -361,12 +368,13 @@ impl<F: Faults> Node<F> {
 
 fn in_order_reply(
     (txn, shard): (TxnId, ShardId),
-    is_alone: bool,
+    role: Role<'_>,
     (answers, output): (Answers, Output),
     error: Option<SqlError>,
 ) -> Reply {
-    match is_alone {
-        true => Reply::Executed { txn, result: error.map_or(Ok(output), Err) },
-        false => Reply::InOrder { txn, shard, answers: Answers { error, ..answers } },
+    match role {
+        Role::Whole => Reply::Executed { txn, result: error.map_or(Ok(output), Err) },
+        Role::Last(_) => Reply::DecidedInOrder { txn, shard, result: error.map_or(Ok(output), Err) },
+        _ => Reply::InOrder { txn, shard, answers: Answers { error, ..answers } },
     }
 }
