@@ -48,6 +48,13 @@ impl From<Error> for Ends {
 pub fn install(config: &str) -> Result<Tables, Error> {
     let mut client = Client::connect(config, NoTls)?;
     let mut transaction = client.transaction()?;
+    let tables = install_in(&mut transaction)?;
+    transaction.commit()?;
+    Ok(tables)
+}
+
+/// The same within a transaction.
+pub(crate) fn install_in(transaction: &mut Transaction<'_>) -> Result<Tables, Error> {
     transaction.batch_execute(schema::INSTALL)?;
     let mut tables = Tables::new();
     for row in transaction.query(schema::READ_TABLES, &[])? {
@@ -66,7 +73,6 @@ pub fn install(config: &str) -> Result<Tables, Error> {
         transaction.batch_execute(&table.capture())?;
         tables.insert(table.relation(), table);
     }
-    transaction.commit()?;
     Ok(tables)
 }
 

@@ -276,6 +276,10 @@ enum Runs {
 }
 
 impl OpenTransaction {
+    pub(crate) fn here(here: Here) -> OpenTransaction {
+        OpenTransaction(Runs::Here(here))
+    }
+
     pub fn run(&self, request: Request) {
         self.say(Command::Run(request));
     }

@@ -25,12 +25,10 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 const PREPARED_MAX: usize = 1_000;
 
 /// Settings that every connection begins with, and comes back to by RESET ALL.
-const DEFAULTS: [(&str, &str); 4] = [
-    ("client_encoding", "UTF8"),
-    ("default_transaction_isolation", "serializable"),
-    ("synchronous_commit", "on"),
-    ("application_name", "weir conveyor"),
-];
+const DEFAULTS: [(&str, &str); 2] = [("client_encoding", "UTF8"), ("application_name", "weir conveyor")];
+/// The same for connections of an agent.
+const AGENT_DEFAULTS: [(&str, &str); 2] =
+    [("default_transaction_isolation", "serializable"), ("synchronous_commit", "on")];
 
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,6 +129,14 @@ impl Message {
     }
 }
 
+/// What has become of statements.
+pub struct Ran {
+    pub error: Option<Message>,
+    /// Of the transaction, as ReadyForQuery has it.
+    pub status: u8,
+    pub rows: usize,
+}
+
 /// A connection.
 pub struct RawConnection {
     stream: Stream,
@@ -149,11 +155,12 @@ fn other(why: impl Into<String>) -> io::Error {
 }
 
 impl RawConnection {
-    /// Connects, authenticates, and waits until the server is ready. `config`: as libpq reads it.
+    /// Connects, authenticates, and waits until the server is ready. `config`: as libpq reads it. `keeps_isolation`: the isolation level is that
+    /// of the client or of the server; else it is SERIALIZABLE.
     ///
     /// # Errors
     /// The server cannot be reached, or does not let the role in.
-    pub fn open(config: &str) -> io::Result<RawConnection> {
+    pub fn open(config: &str, keeps_isolation: bool) -> io::Result<RawConnection> {
         let config = postgres::Config::from_str(config).map_err(|error| other(error.to_string()))?;
         let port = config.get_ports().first().copied().unwrap_or(5432);
         let address = match config.get_hosts().first() {
@@ -173,7 +180,8 @@ impl RawConnection {
             settings: Arc::default(),
         };
         let mut bytes = BytesMut::new();
-        let parameters = [("user", user), ("database", database)].into_iter().chain(DEFAULTS);
+        let of_agent = AGENT_DEFAULTS.into_iter().filter(|_| !keeps_isolation);
+        let parameters = [("user", user), ("database", database)].into_iter().chain(DEFAULTS).chain(of_agent);
         frontend::startup_message(parameters, &mut bytes)?;
         connection.write(&bytes)?;
         connection.authenticate(user, config.get_password())?;
@@ -326,11 +334,11 @@ impl RawConnection {
         }
     }
 
-    /// Runs statements whose results do not matter. Returns the first error, and the status of the transaction.
+    /// Runs statements whose results do not matter.
     ///
     /// # Errors
     /// The connection is lost.
-    pub fn run(&mut self, text: &str) -> io::Result<(Option<Message>, u8, usize)> {
+    pub fn run(&mut self, text: &str) -> io::Result<Ran> {
         let mut bytes = BytesMut::new();
         frontend::query(text, &mut bytes)?;
         self.write(&bytes)?;
@@ -338,7 +346,10 @@ impl RawConnection {
         loop {
             let message = self.message()?;
             match message.kind() {
-                b'Z' => return Ok((error, message.body().first().copied().unwrap_or(b'I'), rows)),
+                b'Z' => {
+                    let status = message.body().first().copied().unwrap_or(b'I');
+                    return Ok(Ran { error, status, rows });
+                }
                 b'E' => error = error.or(Some(message)),
                 b'D' => rows += 1,
                 _ => {}
@@ -359,12 +370,17 @@ impl RawConnection {
             text.push_str("; ");
             text.push_str(setting);
         }
-        self.settings = Arc::new(vec!["unknown".to_owned()]);
-        if let (Some(error), ..) = self.run(&text)? {
+        self.forget_settings();
+        if let Some(error) = self.run(&text)?.error {
             return Ok(Err(error));
         }
         self.settings = settings.clone();
         Ok(Ok(()))
+    }
+
+    /// Settings of the connection are not known any more.
+    pub fn forget_settings(&mut self) {
+        self.settings = Arc::new(vec!["unknown".to_owned()]);
     }
 
     /// Forgets prepared statements, if there are too many.

@@ -87,6 +87,10 @@ pub(crate) struct Here {
 }
 
 impl Here {
+    pub fn new(control: Arc<Control>, number: SessionNumber, sessions: Sessions) -> Here {
+        Here { control, number, sessions }
+    }
+
     pub fn say(&self, command: Command) {
         self.control.say(command);
     }

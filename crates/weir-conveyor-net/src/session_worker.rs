@@ -8,7 +8,7 @@ use weir_conveyor::schema;
 use weir_conveyor::work::License;
 
 use crate::operation::{SqlDone, SqlError};
-use crate::raw::{Message, RawConnection};
+use crate::raw::{Message, Ran, RawConnection};
 use crate::sessions::{Answered, Command, Ending, Request, SessionPort, SessionReply, Until};
 
 /// Bytes of an answer that are kept back, so that the request can be run again. A longer answer leaves in parts.
@@ -129,7 +129,7 @@ impl SessionRun<'_> {
                 format!("{begin}; {}; {}", schema::lock_epoch(license), schema::set_visit(license))
             }
         };
-        let (error, _, rows) = self.connection.run(&text)?;
+        let Ran { error, rows, .. } = self.connection.run(&text)?;
         match error {
             Some(error) if is_serialization_failure(&error) => {
                 self.roll_back()?;
@@ -182,9 +182,12 @@ impl SessionRun<'_> {
     fn ask(&mut self, request: &Request) -> Result<Answered, Stop> {
         let mut answer = Answer::default();
         let sent = self.send(request)?;
+        if request.sets {
+            self.connection.forget_settings();
+        }
         self.receive(request.until, sent, &mut answer)?;
         if request.then_commit {
-            self.end_block(request, &mut answer)?;
+            self.end_block(&mut answer)?;
         }
         let is_failure = answer.error.as_ref().is_some_and(is_serialization_failure);
         if is_failure && answer.is_whole() && !self.port.is_partial {
@@ -267,18 +270,17 @@ impl SessionRun<'_> {
     }
 
     /// Ends the transaction that was begun for one request.
-    fn end_block(&mut self, request: &Request, answer: &mut Answer) -> Result<(), Stop> {
+    fn end_block(&mut self, answer: &mut Answer) -> Result<(), Stop> {
         match answer.status {
             Some(b'T') => {
-                let (error, status, _) = self.connection.run("COMMIT")?;
+                let Ran { error, status, .. } = self.connection.run("COMMIT")?;
                 if let Some(error) = error {
-                    answer.fail(error, request.until == Until::Ready);
+                    answer.fail(error);
                 }
                 answer.status = Some(status);
             }
             Some(b'E') => {
-                let (_, status, _) = self.connection.run("ROLLBACK")?;
-                answer.status = Some(status);
+                answer.status = Some(self.connection.run("ROLLBACK")?.status);
             }
             _ => {}
         }
@@ -312,7 +314,7 @@ impl Answer {
     }
 
     /// The COMMIT has failed: what was complete is not.
-    fn fail(&mut self, error: Message, _is_simple: bool) {
+    fn fail(&mut self, error: Message) {
         self.messages.truncate(self.completed);
         self.take(error);
     }

@@ -27,6 +27,8 @@ pub struct Request {
     pub then_commit: bool,
     /// If the connection is lost meanwhile, the transaction may have committed.
     pub may_commit: bool,
+    /// It changes settings of the connection.
+    pub sets: bool,
 }
 
 /// The end of an answer.
@@ -165,11 +167,22 @@ pub struct Sessions(Arc<Waiting>);
 
 #[derive(Default)]
 struct Waiting {
+    /// Transactions run at the level that their client or the server says.
+    keeps_isolation: bool,
     next: AtomicU64,
     ports: Mutex<BTreeMap<SessionNumber, SessionPort>>,
 }
 
 impl Sessions {
+    /// Sessions without an agent.
+    pub(crate) fn of_pass_through() -> Sessions {
+        Sessions(Arc::new(Waiting { keeps_isolation: true, ..Waiting::default() }))
+    }
+
+    pub(crate) fn keeps_isolation(&self) -> bool {
+        self.0.keeps_isolation
+    }
+
     fn ports(&self) -> MutexGuard<'_, BTreeMap<SessionNumber, SessionPort>> {
         self.0.ports.lock().unwrap_or_else(PoisonError::into_inner)
     }

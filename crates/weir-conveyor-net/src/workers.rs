@@ -161,7 +161,7 @@ impl Worker {
         let opened = match self.raw.take_if(|raw| raw.is_open()) {
             Some(connection) => Ok(connection),
             None => match self.databases.configs.get(&self.server) {
-                Some(config) => RawConnection::open(config),
+                Some(config) => RawConnection::open(config, self.sessions.keeps_isolation()),
                 None => return SqlDone::Lost,
             },
         };
