@@ -177,8 +177,9 @@ async fn converse(Arrival { socket, tls, is_full }: Arrival, entrance: &Entrance
     let Some(Opened { mut socket, mut incoming, first }) = opened else { return Ok(()) };
     let startup = match first {
         Ok(Message::CancelRequest(request)) => {
-            if let SecretKey::I32(secret) = request.secret_key {
-                entrance.shared.registry.cancel(request.pid, secret);
+            let secret = request.secret_key.to_bytes();
+            if let Ok(secret) = <[u8; 4]>::try_from(secret.as_ref()) {
+                entrance.shared.registry.cancel(request.pid, i32::from_be_bytes(secret));
             }
             return Ok(());
         }
