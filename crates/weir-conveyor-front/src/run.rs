@@ -26,9 +26,12 @@ use crate::shared::{FrontSettings, Mode};
 /// Connections of clients, unless the configuration says otherwise.
 const CONNECTIONS_MAX: usize = 10_000;
 
-const FUNCTIONS: &str = "\
-SELECT DISTINCT p.proname::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'weir_conveyor')";
+/// Names of the functions and relations that are not the server's own.
+const OWN_NAMES: &str = "\
+SELECT p.proname::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'weir_conveyor') UNION
+SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'weir_conveyor', 'pg_toast')";
 
 /// A running process. Dropping it ends its sessions, then its agent.
 pub struct Running {
@@ -124,7 +127,7 @@ impl Running {
         let parameters = raw.parameters().clone();
         drop(raw);
         let of_server = |error: postgres::Error| unreachable(said(&error));
-        let functions = functions(&server.database).map_err(of_server)?;
+        let own_names = own_names(&server.database).map_err(of_server)?;
         let settings = config.settings.settings();
         let (executor, agent, start): (SharedExecutor, _, _) = match mode {
             Mode::Observes => {
@@ -150,7 +153,7 @@ impl Running {
                 application,
                 executor,
                 parameters,
-                functions,
+                own_names,
                 database: database_of(&config),
                 password,
             },
@@ -218,9 +221,9 @@ fn database_of(config: &Config) -> String {
     config.clients.database.clone().or_else(of_server).unwrap_or_else(|| "postgres".to_owned())
 }
 
-fn functions(database: &str) -> Result<Vec<String>, postgres::Error> {
+fn own_names(database: &str) -> Result<Vec<String>, postgres::Error> {
     let mut client = postgres::Client::connect(database, NoTls)?;
-    let mut names: Vec<String> = client.query(FUNCTIONS, &[])?.iter().map(|row| row.get(0)).collect();
+    let mut names: Vec<String> = client.query(OWN_NAMES, &[])?.iter().map(|row| row.get(0)).collect();
     names.sort_unstable();
     Ok(names)
 }

@@ -32,8 +32,8 @@ pub struct FrontSettings {
     pub executor: SharedExecutor,
     /// What the server tells clients of its settings.
     pub parameters: BTreeMap<String, String>,
-    /// Names of the functions and procedures of the application's database.
-    pub functions: Vec<String>,
+    /// Names of the functions and relations of the database that are not the server's own, sorted.
+    pub own_names: Vec<String>,
     /// The one database that clients name.
     pub database: String,
     pub password: Option<String>,
@@ -47,7 +47,7 @@ pub(crate) struct Shared {
     application: RwLock<Arc<dyn Application>>,
     pub executor: SharedExecutor,
     pub parameters: BTreeMap<String, String>,
-    pub functions: Vec<String>,
+    own_names: Vec<String>,
     /// The one database that clients name.
     pub database: String,
     pub names: Names,
@@ -71,7 +71,7 @@ impl Shared {
             application: RwLock::new(application),
             executor,
             parameters: settings.parameters,
-            functions: settings.functions,
+            own_names: settings.own_names,
             database: settings.database,
             names: Names::new(server, start),
             figures: Figures::default(),
@@ -91,8 +91,9 @@ impl Shared {
         self.mode == Mode::Observes || self.bypasses.load(Ordering::SeqCst)
     }
 
-    pub fn is_function(&self, name: &str) -> bool {
-        self.functions.binary_search_by(|known| known.as_str().cmp(name)).is_ok()
+    /// Returns whether the database has a function or a relation of that name that is not the server's own.
+    pub fn is_own(&self, name: &str) -> bool {
+        self.own_names.binary_search_by(|known| known.as_str().cmp(name)).is_ok()
     }
 }
 

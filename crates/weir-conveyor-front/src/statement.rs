@@ -46,6 +46,8 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
     pub text: String,
+    /// What is matched of it: the query of a cursor, or of EXPLAIN ANALYZE, for instance.
+    pub matched: String,
     pub kind: Kind,
 }
 
@@ -83,8 +85,26 @@ pub fn split(text: &str) -> Vec<&str> {
 
 impl Statement {
     pub fn of(text: &str) -> Statement {
-        Statement { text: text.to_owned(), kind: kind_of(text) }
+        let inner = inner(text);
+        Statement { text: text.to_owned(), matched: inner.unwrap_or(text).to_owned(), kind: kind_of(text) }
     }
+}
+
+/// The query within a statement that runs it.
+fn inner(text: &str) -> Option<&str> {
+    let tokens = tokens(text);
+    let is =
+        |place: usize, word: &str| tokens.get(place).is_some_and(|token| token.eq_ignore_ascii_case(word));
+    let place = match () {
+        () if is(0, "declare") => 1 + (0..tokens.len()).find(|place| is(*place, "for"))?,
+        () if is(0, "explain") && is(1, "(") => 1 + (0..tokens.len()).find(|place| is(*place, ")"))?,
+        () if is(0, "explain") => {
+            (1..tokens.len()).find(|place| !is(*place, "analyze") && !is(*place, "verbose"))?
+        }
+        () => return None,
+    };
+    let from = tokens.get(place)?.as_ptr() as usize - text.as_ptr() as usize;
+    Some(&text[from..])
 }
 
 fn kind_of(text: &str) -> Kind {
@@ -108,6 +128,8 @@ fn kind_of(text: &str) -> Kind {
         ("reset", _) => Kind::Set,
         ("discard", _) => Kind::Ignored("DISCARD"),
         ("show", _) => Kind::Neutral,
+        // Nothing of the query runs.
+        ("explain", _) if !words.contains(&"analyze") => Kind::Neutral,
         ("listen" | "unlisten" | "notify", _) => Kind::Refused("LISTEN and NOTIFY"),
         ("prepare", "transaction") => Kind::Refused("two-phase commit (PREPARE TRANSACTION)"),
         ("prepare" | "execute", _) => Kind::Refused("PREPARE and EXECUTE as statements"),
@@ -128,6 +150,7 @@ fn kind_of(text: &str) -> Kind {
             _,
         ) => Kind::Definition,
         _ if words.iter().any(|word| SESSION_LOCKS.contains(word)) => Kind::Refused("session advisory locks"),
+        _ if words.contains(&"set_config") => set_config(&tokens, &words),
         _ => match call(&tokens, &words) {
             Some((name, arguments)) => Kind::Call(name, arguments),
             None => Kind::Ordinary,
@@ -161,6 +184,28 @@ fn set(words: &[&str]) -> Kind {
         name if name.starts_with("weir_conveyor") => Kind::Refused("settings of weir conveyor"),
         _ if words.get(1) == Some(&"local") => Kind::Savepoint,
         _ => Kind::Set,
+    }
+}
+
+/// `SELECT set_config('name', 'value', false)` is a SET, and with `true` it is a SET LOCAL. In other forms nobody knows what it sets.
+fn set_config(tokens: &[&str], words: &[&str]) -> Kind {
+    const FORM: &str = "set_config() other than SELECT set_config('name', 'value', true or false)";
+    let (name, value, is_local) = match (words, tokens) {
+        (["select", "set_config", "(", _, ",", _, ",", is_local, ")"], [_, _, _, name, _, value, ..]) => {
+            (unquoted(name), value, *is_local)
+        }
+        _ => return Kind::Refused(FORM),
+    };
+    let is_text = |token: &str| token.starts_with('\'');
+    if !is_text(value) || !is_text(tokens[3]) {
+        return Kind::Refused(FORM);
+    }
+    let name = name.to_lowercase();
+    match (set(&["set", &name]), is_local) {
+        (Kind::Set, "true") => Kind::Savepoint,
+        (Kind::Set, "false") => Kind::Set,
+        (Kind::Refused(what), _) => Kind::Refused(what),
+        _ => Kind::Refused("set_config() of the isolation level or of durability"),
     }
 }
 
@@ -221,23 +266,19 @@ fn argument(tokens: &[&str], words: &[&str]) -> Option<Argument> {
     }
 }
 
-/// Returns whether a statement reads catalogs only, and calls no function of the application. None: it cannot be parsed.
-pub fn is_neutral(text: &str, is_function: impl Fn(&str) -> bool) -> Option<bool> {
+/// Returns whether a statement reads catalogs only, and calls no function of the application. None: it cannot be parsed. `is_own`: whether the
+/// database has a function or a relation of that name that is not the server's own.
+pub fn is_neutral(text: &str, is_own: impl Fn(&str) -> bool) -> Option<bool> {
     let parsed = pg_query::parse(text, 0).ok()?;
-    let is_read = parsed.statement_types().iter().all(|kind| matches!(*kind, "SelectStmt" | "ExplainStmt"));
+    let is_read = parsed.statement_types().iter().all(|kind| *kind == "SelectStmt");
     let is_catalog = |table: &String| {
-        table.starts_with("pg_catalog.")
-            || table.starts_with("information_schema.")
-            || table.starts_with("pg_")
+        let is_named = table.starts_with("pg_catalog.") || table.starts_with("information_schema.");
+        is_named || table.starts_with("pg_") && !is_own(table)
     };
-    let is_own = |function: &String| is_function(function.rsplit('.').next().unwrap_or(function));
+    let calls_own = |function: &String| is_own(function.rsplit('.').next().unwrap_or(function));
     let writes = !parsed.dml_tables().is_empty() || !parsed.ddl_tables().is_empty();
-    Some(
-        is_read
-            && !writes
-            && parsed.tables().iter().all(is_catalog)
-            && !parsed.functions().iter().any(is_own),
-    )
+    let calls = parsed.functions().iter().any(calls_own);
+    Some(is_read && !writes && !calls && parsed.tables().iter().all(is_catalog))
 }
 
 #[cfg(test)]
@@ -266,6 +307,16 @@ mod tests {
         assert_eq!(kind("set transaction isolation level read committed"), Kind::Ignored("SET"));
         assert_eq!(kind("SET default_transaction_isolation TO 'read committed'"), Kind::Ignored("SET"));
         assert_eq!(kind("set search_path to shop"), Kind::Set);
+        assert_eq!(kind("SELECT set_config('TimeZone', 'UTC', false)"), Kind::Set);
+        assert_eq!(kind("SELECT set_config('TimeZone', 'UTC', true)"), Kind::Savepoint);
+        for text in [
+            "SELECT set_config('default_transaction_isolation', 'read committed', false)",
+            "SELECT set_config($1, 'UTC', false)",
+            "SELECT a FROM t WHERE set_config('TimeZone', 'UTC', false) = a",
+            "SELECT set_config('session_replication_role', 'replica', false)",
+        ] {
+            assert!(matches!(kind(text), Kind::Refused(_)), "{text}");
+        }
     }
 
     #[test]
@@ -282,6 +333,16 @@ mod tests {
         assert_eq!(kind("SELECT buy(-7)"), Kind::Call("buy".into(), vec![number("-7")]));
         assert_eq!(kind("SELECT buy(a) FROM t"), Kind::Ordinary);
         assert_eq!(kind("SELECT buy(1) FROM t"), Kind::Ordinary);
+    }
+
+    #[test]
+    fn the_query_of_a_cursor_is_matched() {
+        let matched = |text: &str| Statement::of(text).matched;
+        assert_eq!(matched("DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1"), "SELECT 1");
+        assert_eq!(matched("EXPLAIN ANALYZE VERBOSE SELECT 1"), "SELECT 1");
+        assert_eq!(matched("explain (analyze, costs off) SELECT 1"), "SELECT 1");
+        assert_eq!(kind("EXPLAIN SELECT * FROM cart"), Kind::Neutral);
+        assert_eq!(kind("EXPLAIN ANALYZE SELECT * FROM cart"), Kind::Ordinary);
     }
 
     #[test]
@@ -303,12 +364,13 @@ mod tests {
 
     #[test]
     fn statements_about_catalogs_are_neutral() {
-        let neutral = |text: &str| is_neutral(text, |function| function == "buy");
+        let neutral = |text: &str| is_neutral(text, |name| name == "buy" || name == "pg_own");
         assert_eq!(neutral("SELECT 1, version()"), Some(true));
         assert_eq!(neutral("SELECT c.relname FROM pg_catalog.pg_class c, pg_namespace n"), Some(true));
         assert_eq!(neutral("SELECT buy(x) FROM pg_class"), Some(false));
         assert_eq!(neutral("SELECT * FROM cart"), Some(false));
         assert_eq!(neutral("WITH d AS (DELETE FROM cart RETURNING 1) SELECT * FROM d"), Some(false));
+        assert_eq!(neutral("SELECT * FROM pg_own"), Some(false));
         assert_eq!(neutral("SELEC 1"), None);
     }
 }

@@ -1,6 +1,5 @@
 //! A transaction of a session: where it is placed, and how it runs there (docs/internals/conveyor.md, "Which operation is this?").
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
@@ -46,8 +45,9 @@ const ASKED_MAX: usize = 1_000;
 
 struct Open {
     placement: Placement,
-    handle: Arc<OpenTransaction>,
+    /// It goes before the handle: whoever waits to say something more is let go before the transaction is given up.
     replies: mpsc::Receiver<SessionReply>,
+    handle: Arc<OpenTransaction>,
 }
 
 /// Takes parts of an answer that leave before its end.
@@ -227,9 +227,9 @@ impl Transaction {
         (statement, givens): (&Statement, &[Given]),
     ) -> Result<Option<Placement>, FrontError> {
         let parameters: Vec<Option<&str>> = givens.iter().map(Given::text).collect();
-        let matchable = application.statement(&statement.text, &parameters);
+        let matchable = application.statement(&statement.matched, &parameters);
         // What no template has is told by its text.
-        let (text, arguments) = matchable.unwrap_or_else(|| (statement.text.clone(), Vec::new()));
+        let (text, arguments) = matchable.unwrap_or_else(|| (statement.matched.clone(), Vec::new()));
         let templates = application.templates();
         let is_first = self.matching.is_none();
         let mut matching = match self.matching.take() {
@@ -237,15 +237,15 @@ impl Transaction {
             None => Matching::new(templates, shared.server),
         };
         let before = matching.clone();
-        let touches = application.touches(&statement.text);
-        let touches = touches.or_else(|| {
-            let is_function = |name: &str| shared.is_function(name);
-            (is_neutral(&statement.text, is_function) == Some(true)).then(BTreeSet::new)
-        });
+        let touches = application.touches(&statement.matched);
         let matched = Matched { text: &text, arguments: &arguments, touches: touches.as_ref() };
         let action = matching.statement(templates, &matched);
-        if touches.as_ref().is_some_and(BTreeSet::is_empty) && matching.covering(templates).is_empty() {
-            // It touches nothing: it runs wherever the transaction does, and does not count.
+        let touches_nothing = || match &touches {
+            Some(touches) => touches.is_empty(),
+            None => is_neutral(&statement.matched, |name| shared.is_own(name)) == Some(true),
+        };
+        if matching.covering(templates).is_empty() && touches_nothing() {
+            // It runs wherever the transaction does, and does not count.
             self.matching = (!is_first).then_some(before);
             return Ok(None);
         }
@@ -265,7 +265,7 @@ impl Transaction {
             }
             match self.place_one(shared, &*application, (statement, givens)) {
                 Ok(placement) => self.observed = placement.or(self.called).or(self.observed),
-                Err(_) => shared.figures.observe_uncovered(&normalised(&statement.text)),
+                Err(_) => shared.figures.observe_uncovered(&normalised(&statement.matched)),
             }
         }
     }
@@ -348,6 +348,9 @@ fn error_of(shared: &Shared, ending: Ending) -> FrontError {
             let message =
                 "could not serialize access: the transaction was run again, and an answer was another one";
             FrontError::new("40001", message).with_hint("try it again")
+        }
+        Ending::Idle => {
+            FrontError::new("25P03", "the transaction was ended: its client has said nothing for too long")
         }
         Ending::TooLong => {
             let message = "canceling a global transaction that takes longer than operation_ms";

@@ -178,3 +178,50 @@ fn many_clients_share_few_connections() {
     let ended = clients[0].simple_query("SELECT 1").unwrap_err();
     assert!(ended.is_closed() || ended.code() == Some(&SqlState::ADMIN_SHUTDOWN), "{ended}");
 }
+
+#[test]
+fn a_relayed_transaction_that_is_given_up_disturbs_no_other() {
+    let deployment = Deployment::start(3);
+    let mut steady = deployment.client(0);
+    for turn in 1..=10 {
+        // Key 4 belongs to the second server. The connection is lost within the transaction.
+        let mut leaving = deployment.client(0);
+        let mut transaction = leaving.transaction().unwrap();
+        transaction.execute("INSERT INTO cart VALUES ($1, $2, $3)", &[&4, &7, &1]).unwrap();
+        std::mem::forget(transaction);
+        drop(leaving);
+        let row = steady.query_one("SELECT add_item(4, 1, 1)", &[]).unwrap();
+        assert_eq!(row.get::<_, i32>(0), turn);
+    }
+    let rows = steady.query("SELECT item, n FROM cart WHERE key = $1 ORDER BY item", &[&4]).unwrap();
+    assert_eq!(rows.len(), 1, "what was given up has changed nothing");
+}
+
+#[test]
+fn the_bypass_sends_everything_to_the_own_server() {
+    let deployment = Deployment::start(2);
+    deployment.psql(0, "conveyor", &["BYPASS ON"]).unwrap();
+    deployment.psql(0, "shop", &["DELETE FROM log", "SELECT add_item(1, 1, 1)"]).unwrap();
+    let count = |place: usize| -> i64 {
+        deployment.direct(place).query_one("SELECT count(*) FROM cart", &[]).unwrap().get(0)
+    };
+    assert_eq!((count(0), count(1)), (1, 0), "key 1 would belong to the second server");
+    deployment.psql(0, "conveyor", &["BYPASS OFF"]).unwrap();
+    assert!(deployment.psql(0, "shop", &["DELETE FROM log"]).is_err());
+    deployment.psql(0, "shop", &["SELECT add_item(1, 1, 1)"]).unwrap();
+    assert_eq!((count(0), count(1)), (1, 1));
+}
+
+#[test]
+fn a_client_that_idles_within_a_global_transaction_loses_it() {
+    let deployment = Deployment::start(1);
+    let mut client = deployment.client(0);
+    client.batch_execute("BEGIN; SELECT n FROM stock WHERE id = 1").unwrap();
+    // operation_ms is over once another one has run: it waits for the visit to end.
+    assert_eq!(deployment.psql(0, "shop", &["SELECT take(1, 1)"]).unwrap(), "99");
+    let ended = client.batch_execute("SELECT n FROM stock WHERE id = 1").unwrap_err();
+    assert_eq!(ended.code(), Some(&SqlState::QUERY_CANCELED), "{ended}");
+    let failed = client.batch_execute("SELECT n FROM stock WHERE id = 1").unwrap_err();
+    assert_eq!(failed.code(), Some(&SqlState::IN_FAILED_SQL_TRANSACTION));
+    client.batch_execute("ROLLBACK; SELECT n FROM stock WHERE id = 1").unwrap();
+}

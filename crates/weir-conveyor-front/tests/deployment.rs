@@ -121,6 +121,12 @@ impl Agent {
         self.process.wait().unwrap();
     }
 
+    /// Sends a signal, by its name.
+    pub fn signal(&self, name: &str) {
+        let kill = Command::new("kill").arg(format!("-{name}")).arg(self.process.id().to_string()).status();
+        assert!(kill.unwrap().success());
+    }
+
     /// Ends as by SIGTERM: its input ends.
     pub fn stop(&mut self) {
         drop(self.process.stdin.take());

@@ -120,3 +120,31 @@ fn check(deployment: &Deployment, answered: &BTreeSet<i64>) {
     }
     assert!(logs.windows(2).all(|pair| pair[0] == pair[1]), "servers differ");
 }
+
+#[test]
+fn an_agent_that_stands_still_is_fenced_and_comes_back() {
+    let deployment = Deployment::start(3);
+    settle(&deployment);
+    deployment.agents[1].signal("STOP");
+    // The token is lost with it, sooner or later: others fence it, and go on without it.
+    for _ in 0..3 {
+        let mut client = deployment.client(0);
+        while client.execute("CALL restock(1, 1)", &[]).is_err() {
+            client = deployment.client(0);
+        }
+    }
+    let ring = || deployment.psql(0, "conveyor", &["SHOW TOKEN"]).unwrap();
+    while ring().contains("ring|")
+        && ring().lines().any(|line| line.starts_with("ring|") && line.contains('b'))
+    {
+        std::thread::yield_now();
+    }
+    deployment.agents[1].signal("CONT");
+    // Whatever it takes for its licence, its database knows better.
+    settle(&deployment);
+    let stock = |place: usize| -> i32 {
+        deployment.direct(place).query_one("SELECT n FROM stock WHERE id = 1", &[]).unwrap().get(0)
+    };
+    assert!(stock(0) >= 103);
+    assert_eq!([stock(0), stock(1), stock(2)], [stock(0); 3]);
+}

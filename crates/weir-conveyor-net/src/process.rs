@@ -304,7 +304,7 @@ impl Drop for OpenTransaction {
     fn drop(&mut self) {
         match &self.0 {
             Runs::Here(here) => here.end(),
-            Runs::There(there) => there.say(Relayed::Command(Command::End)),
+            Runs::There(there) => there.end(),
         }
     }
 }

@@ -16,6 +16,7 @@ use postgres::config::Host;
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{self, ChannelBinding, ScramSha256};
 use postgres_protocol::message::frontend;
+use socket2::{SockRef, TcpKeepalive};
 
 const READ_BYTES: usize = 32 << 10;
 /// Largest message that a server may send.
@@ -27,8 +28,12 @@ const PREPARED_MAX: usize = 1_000;
 /// Settings that every connection begins with, and comes back to by RESET ALL.
 const DEFAULTS: [(&str, &str); 2] = [("client_encoding", "UTF8"), ("application_name", "weir conveyor")];
 /// The same for connections of an agent.
-const AGENT_DEFAULTS: [(&str, &str); 2] =
-    [("default_transaction_isolation", "serializable"), ("synchronous_commit", "on")];
+const AGENT_DEFAULTS: [(&str, &str); 3] = [
+    ("default_transaction_isolation", "serializable"),
+    ("synchronous_commit", "on"),
+    // An agent that is cut off keeps nothing locked for ever. Longer than any transaction idles at an agent that lives.
+    ("idle_in_transaction_session_timeout", "120000"),
+];
 
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,8 +59,19 @@ impl CancelKey {
         let mut stream = Stream::connect(&self.address)?;
         let mut bytes = BytesMut::new();
         frontend::cancel_request(self.process, self.secret, &mut bytes);
-        stream.write_all(&bytes)
+        stream.write_all(&bytes)?;
+        // The server closes the connection once it has done that.
+        stream.read(&mut [0]).map(|_| ())
     }
+}
+
+/// The system looks whether the other side of an idle connection is still there.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    let often = TcpKeepalive::new().with_time(Duration::from_secs(10)).with_interval(Duration::from_secs(5));
+    SockRef::from(stream).set_tcp_keepalive(&often)
 }
 
 enum Stream {
@@ -72,6 +88,7 @@ impl Stream {
                     match TcpStream::connect_timeout(&address, CONNECT_MAX) {
                         Ok(stream) => {
                             stream.set_nodelay(true)?;
+                            keep_alive(&stream)?;
                             return Ok(Stream::Tcp(stream));
                         }
                         Err(error) => failed = error,

@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -153,32 +153,62 @@ pub(crate) fn serve(
 #[derive(Clone)]
 pub(crate) struct Relays {
     identity: Arc<Identity>,
+    /// Numbers of transactions.
+    next: Arc<AtomicU64>,
     idle: Arc<Mutex<Vec<(ServerId, Arc<RelayConnection>)>>>,
 }
 
 struct RelayConnection {
     socket: Mutex<TcpStream>,
-    /// Who hears the answers.
-    replies: Mutex<Option<Replies>>,
-    may_commit: AtomicBool,
+    current: Mutex<Option<Current>>,
     is_lost: AtomicBool,
 }
 
+/// The transaction that a connection relays. Nothing is said for a transaction that is over: the connection may relay another one by then.
+struct Current {
+    number: u64,
+    /// Takes the answers.
+    replies: Replies,
+    may_commit: bool,
+}
+
 impl RelayConnection {
-    fn say(&self, relayed: &Relayed) {
-        if let Relayed::Command(Command::Run(request)) = relayed {
-            self.may_commit.store(request.may_commit, Ordering::SeqCst);
-        }
-        if let Err(error) = write(&self.socket, Kind::Requests, relayed) {
+    /// Begins to relay a transaction.
+    fn begin(&self, current: Current, open: &Relayed) {
+        let number = current.number;
+        *lock(&self.current) = Some(current);
+        self.say(number, open);
+    }
+
+    /// Says something for that transaction, unless it is over.
+    fn say(&self, number: u64, relayed: &Relayed) {
+        let failed = {
+            let mut current = lock(&self.current);
+            let Some(current) = current.as_mut().filter(|current| current.number == number) else { return };
+            if let Relayed::Command(Command::Run(request)) = relayed {
+                current.may_commit = request.may_commit;
+            }
+            write(&self.socket, Kind::Requests, relayed).err()
+        };
+        if let Some(error) = failed {
             self.lose(&error.to_string());
+        }
+    }
+
+    /// The session gives the transaction up. The connection ends, unless the transaction is over: the agent there rolls back.
+    fn give_up(&self, number: u64) {
+        let is_current = lock(&self.current).take_if(|current| current.number == number).is_some();
+        if is_current {
+            self.lose("given up");
         }
     }
 
     fn lose(&self, why: &str) {
         self.is_lost.store(true, Ordering::SeqCst);
         let _ = lock(&self.socket).shutdown(std::net::Shutdown::Both);
-        if let Some(replies) = lock(&self.replies).take() {
-            replies(SessionReply::Over(match self.may_commit.load(Ordering::SeqCst) {
+        let current = lock(&self.current).take();
+        if let Some(Current { replies, may_commit, .. }) = current {
+            replies(SessionReply::Over(match may_commit {
                 true => Ending::Unknown,
                 false => unreachable_agent(why),
             }));
@@ -192,33 +222,46 @@ fn unreachable_agent(why: &str) -> Ending {
 }
 
 /// A transaction at another agent, as its session has it.
-pub(crate) struct There(Arc<Mutex<State>>);
+pub(crate) struct There {
+    number: u64,
+    state: Arc<Mutex<State>>,
+}
 
 enum State {
     /// The agent is being dialled; what is said meanwhile.
     Dialling(Vec<Relayed>),
     Open(Arc<RelayConnection>),
-    Failed,
+    /// The agent cannot be reached, or the session has given the transaction up.
+    Ended,
 }
 
 impl There {
     pub fn say(&self, relayed: Relayed) {
-        match &mut *lock(&self.0) {
+        match &mut *lock(&self.state) {
             State::Dialling(said) => said.push(relayed),
-            State::Open(connection) => connection.say(&relayed),
-            State::Failed => {}
+            State::Open(connection) => connection.say(self.number, &relayed),
+            State::Ended => {}
+        }
+    }
+
+    /// The session gives it up, if it is not over.
+    pub fn end(&self) {
+        if let State::Open(connection) = std::mem::replace(&mut *lock(&self.state), State::Ended) {
+            connection.give_up(self.number);
         }
     }
 }
 
 impl Relays {
     pub fn new(identity: Arc<Identity>) -> Relays {
-        Relays { identity, idle: Arc::default() }
+        Relays { identity, next: Arc::default(), idle: Arc::default() }
     }
 
     /// Opens a transaction at the agent of that server.
     pub fn open(&self, to: ServerId, placement: Placement, start: SessionStart, replies: Replies) -> There {
         let open = Relayed::Open(placement, start);
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let current = Current { number, replies, may_commit: false };
         let idle = {
             let mut idle = lock(&self.idle);
             idle.retain(|(_, connection)| !connection.is_lost.load(Ordering::SeqCst));
@@ -226,19 +269,17 @@ impl Relays {
             place.map(|place| idle.swap_remove(place).1)
         };
         if let Some(connection) = idle {
-            connection.may_commit.store(false, Ordering::SeqCst);
-            *lock(&connection.replies) = Some(replies);
-            connection.say(&open);
-            return There(Arc::new(Mutex::new(State::Open(connection))));
+            connection.begin(current, &open);
+            return There { number, state: Arc::new(Mutex::new(State::Open(connection))) };
         }
-        let state = Arc::new(Mutex::new(State::Dialling(vec![open])));
+        let state = Arc::new(Mutex::new(State::Dialling(Vec::new())));
         let (relays, dialled) = (self.clone(), state.clone());
-        std::thread::spawn(move || relays.dial(to, replies, &dialled));
-        There(state)
+        std::thread::spawn(move || relays.dial(to, current, &open, &dialled));
+        There { number, state }
     }
 
     /// Dials, says what was said meanwhile, and then carries answers until the connection ends.
-    fn dial(&self, to: ServerId, replies: Replies, state: &Mutex<State>) {
+    fn dial(&self, to: ServerId, current: Current, open: &Relayed, state: &Mutex<State>) {
         let from = Sender::Coordinator(u64::from(self.identity.server));
         let dialled = self.identity.dial(to, from).and_then(|connection| {
             connection.set_patience(None)?;
@@ -247,22 +288,19 @@ impl Relays {
         let (socket, mut stream) = match dialled {
             Ok(dialled) => dialled,
             Err(fault) => {
-                *lock(state) = State::Failed;
-                replies(SessionReply::Over(unreachable_agent(&fault.to_string())));
+                *lock(state) = State::Ended;
+                (current.replies)(SessionReply::Over(unreachable_agent(&fault.to_string())));
                 return;
             }
         };
-        let connection = Arc::new(RelayConnection {
-            socket,
-            replies: Mutex::new(Some(replies)),
-            may_commit: AtomicBool::new(false),
-            is_lost: AtomicBool::new(false),
-        });
+        let is_lost = AtomicBool::new(false);
+        let connection = Arc::new(RelayConnection { socket, current: Mutex::new(None), is_lost });
         {
             let mut state = lock(state);
-            if let State::Dialling(said) = &*state {
-                said.iter().for_each(|relayed| connection.say(relayed));
-            }
+            let State::Dialling(said) = &mut *state else { return };
+            let (number, said) = (current.number, std::mem::take(said));
+            connection.begin(current, open);
+            said.iter().for_each(|relayed| connection.say(number, relayed));
             *state = State::Open(connection.clone());
         }
         let fault = loop {
@@ -280,18 +318,16 @@ impl Relays {
             SessionReply::Answered(answered) => answered.is_over(),
             SessionReply::Part(_) => false,
         };
-        let mut replies = lock(&connection.replies);
-        if is_over {
-            if let Some(replies) = replies.take() {
-                // It is idle before the session may open the next one.
-                lock(&self.idle).push((to, connection.clone()));
-                replies(reply);
-            }
+        if !is_over {
+            // A session that has gone gives the transaction up.
+            let _ = lock(&connection.current).as_ref().map(|current| (current.replies)(reply));
             return;
         }
-        if replies.as_ref().is_some_and(|replies| !replies(reply)) {
-            // The session has gone, and has said so.
-            *replies = None;
+        let current = lock(&connection.current).take();
+        if let Some(Current { replies, .. }) = current {
+            // It is idle before the session may open the next one.
+            lock(&self.idle).push((to, connection.clone()));
+            replies(reply);
         }
     }
 }

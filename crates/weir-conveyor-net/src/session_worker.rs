@@ -1,6 +1,8 @@
 //! Runs the transaction of a session over a connection: begins it, asks again what was asked before, and answers until it is over.
 
 use std::io;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
@@ -15,6 +17,9 @@ use crate::sessions::{Answered, Command, Ending, Request, SessionPort, SessionRe
 const WHOLE_MAX: usize = 256 << 10;
 /// Largest answer of a global operation. It waits for no client, so it is kept in memory.
 const GLOBAL_MAX: usize = 64 << 20;
+/// A client that says nothing within a transaction for so long loses it: it keeps a connection of a bounded pool. Global ones end earlier, by
+/// `operation_ms`.
+const IDLE_MAX: Duration = Duration::from_secs(60);
 /// Requests that are kept to be asked again.
 const REPLAYED_MAX: usize = 1_000;
 
@@ -84,10 +89,11 @@ impl SessionRun<'_> {
         loop {
             let request = match self.port.pending.take() {
                 Some(request) => request,
-                None => match self.port.commands.recv() {
+                None => match self.port.commands.recv_timeout(IDLE_MAX) {
                     Ok(Command::Run(request)) => request,
+                    Err(RecvTimeoutError::Timeout) => return self.end_as(Ending::Idle, executed()),
                     Ok(Command::Abort) => return self.end_as(Ending::TooLong, SqlDone::Cancelled),
-                    Ok(Command::End) | Err(_) => {
+                    Ok(Command::End) | Err(RecvTimeoutError::Disconnected) => {
                         self.roll_back()?;
                         return Ok(Stop::Over(executed()));
                     }

@@ -99,6 +99,8 @@ pub enum Ending {
     Differs,
     /// It has taken longer than a global operation may.
     TooLong,
+    /// Its client has said nothing for too long, and kept a connection.
+    Idle,
     /// It may have committed or not.
     Unknown,
     Failed(SqlError),
@@ -141,10 +143,10 @@ impl Control {
         *self.key.lock().unwrap_or_else(PoisonError::into_inner) = key;
     }
 
-    /// Cancels the statement that runs, if one does.
+    /// Cancels the statement that runs, if one does. The worker gives the connection to nobody else until the server has heard of it.
     pub fn cancel(&self) {
-        let key = self.key.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(Err(error)) = key.map(|key| key.cancel()) {
+        let key = self.key.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Err(error)) = key.as_ref().map(CancelKey::cancel) {
             tracing::warn!("a statement was not cancelled: {error}");
         }
     }

@@ -17,6 +17,7 @@ use weir_core::ids::Sender;
 use weir_net::frame::{self, Fault, Kind};
 use weir_net::handshake::{Dialer, Listener, Nonce, Terms};
 
+use crate::raw::keep_alive;
 use crate::wire::{self, Packet};
 
 /// Packets that wait for one peer. More are dropped.
@@ -46,6 +47,7 @@ pub struct Connection {
 impl Connection {
     fn new(stream: TcpStream) -> io::Result<Connection> {
         stream.set_nodelay(true)?;
+        keep_alive(&stream)?;
         stream.set_read_timeout(Some(HANDSHAKE_MAX))?;
         stream.set_write_timeout(Some(WRITE_MAX))?;
         Ok(Connection { stream, received: Vec::new() })
