@@ -81,11 +81,7 @@ impl<F: CoordinatorFaults> CoordinatorNode<F> {
 
     /// Takes a report of an agent. Only the node that leads does anything with it.
     pub fn on_report(&mut self, now_ms: u64, from: ServerId, report: Report) -> NodeEffects {
-        self.step(
-            now_ms,
-            |member, out| drop((member, out)),
-            |machine, out| machine.step(now_ms, from, report, out),
-        )
+        self.step(now_ms, |_, _| (), |machine, out| machine.step(now_ms, from, report, out))
     }
 
     /// Takes a message of another node.

@@ -155,8 +155,11 @@ pub(crate) struct Relays {
     identity: Arc<Identity>,
     /// Numbers of transactions.
     next: Arc<AtomicU64>,
-    idle: Arc<Mutex<Vec<(ServerId, Arc<RelayConnection>)>>>,
+    idle: Arc<Mutex<Vec<IdleConnection>>>,
 }
+
+/// A connection to the agent of a server, between two transactions.
+type IdleConnection = (ServerId, Arc<RelayConnection>);
 
 struct RelayConnection {
     socket: Mutex<TcpStream>,
