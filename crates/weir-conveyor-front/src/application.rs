@@ -1,4 +1,4 @@
-//! What the front knows of an application: its templates, and the form in which statements are looked up.
+//! An application as the front knows it: its templates, and the form in which statements are looked up.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ use weir_sql::normal::tokens;
 /// The file that describes an application by hand.
 pub const FILE: &str = "transactions.toml";
 
-/// What a place of a form stands for.
+/// A parameter or a constant, at a place of a form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     /// `$n`, from 1.

@@ -41,7 +41,7 @@ pub struct Front {
     shared: Arc<Shared>,
 }
 
-/// What all connections need.
+/// Shared by all connections.
 struct Entrance {
     shared: Arc<Shared>,
     scram: Option<SASLAuthStartupHandler<Parameters>>,

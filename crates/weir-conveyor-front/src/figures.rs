@@ -1,4 +1,4 @@
-//! What the front has counted, and what it would have counted: for the admin database, the metrics, and the report of `--observe`.
+//! Counters of the front, also of transactions that it only observes: for the admin database, the metrics, and the report of `--observe`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

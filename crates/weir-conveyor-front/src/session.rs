@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use pgwire::messages::PgWireFrontendMessage as Message;
+use pgwire::messages::extendedquery::Bind;
 use tokio::io::AsyncWriteExt;
 use weir_conveyor_net::sessions::{Answered, Request, Until};
 use weir_pg::wire::{Expected, Frame, Socket};
@@ -52,7 +53,7 @@ struct Prepared {
     types: Vec<u32>,
 }
 
-/// What comes next in the answer to a part of an extended query.
+/// The next piece of the answer to a part of an extended query.
 enum Awaited {
     /// The front answers this itself.
     Own(Vec<u8>),
@@ -100,6 +101,8 @@ pub(crate) struct Session {
     shared: Arc<Shared>,
     pub cancellable: Cancellable,
     settings: Arc<Vec<String>>,
+    /// Those of the startup packet.
+    startup: Arc<Vec<String>>,
     /// Settings of the transaction that is open: they stay if it commits.
     new_settings: Vec<String>,
     statements: BTreeMap<String, Prepared>,
@@ -178,10 +181,12 @@ impl Sink for Out {
 
 impl Session {
     pub fn new(shared: Arc<Shared>, settings: Vec<String>) -> Session {
+        let startup = Arc::new(settings);
         Session {
             shared,
             cancellable: Cancellable::default(),
-            settings: Arc::new(settings),
+            settings: startup.clone(),
+            startup,
             new_settings: Vec::new(),
             statements: BTreeMap::new(),
             portals: BTreeMap::new(),
@@ -240,7 +245,7 @@ impl Session {
     /// Reports an error of the front.
     async fn refuse(&mut self, error: FrontError, is_extended: bool, out: &mut Out) -> io::Result<()> {
         if is_extended {
-            // What came before it is answered before it.
+            // Messages before it are answered before it.
             if !self.part.awaited.is_empty() {
                 self.run_part(out).await?;
             }
@@ -358,7 +363,7 @@ impl Session {
         let is_block = matches!(&self.state, State::Open(transaction) if transaction.is_block());
         for (statement, _) in statements {
             match (&statement.kind, is_block) {
-                (Kind::ResetAll, _) => self.settings = Arc::default(),
+                (Kind::ResetAll, _) => self.settings = self.startup.clone(),
                 (Kind::Set, true) => self.new_settings.push(statement.text.clone()),
                 (Kind::Set, false) => self.add_settings(vec![statement.text.clone()]),
                 _ => {}
@@ -423,6 +428,11 @@ impl Session {
             }
             Kind::Commit | Kind::RollBack => return self.end_transaction(statement, out).await.map(Some),
             Kind::Ignored(tag) => messages::complete(&mut out.buffer, tag),
+            Kind::Discard => {
+                self.settings = self.startup.clone();
+                self.statements.clear();
+                messages::complete(&mut out.buffer, "DISCARD ALL");
+            }
             Kind::Deallocate(name) => {
                 match name {
                     Some(name) => drop(self.statements.remove(name)),
@@ -498,67 +508,76 @@ impl Session {
                 let name = parse.name.unwrap_or_default();
                 self.parse(name, &parse.query, &parse.type_oids, body)?;
             }
-            Message::Bind(bind) => {
-                let portal = bind.portal_name.unwrap_or_default();
-                let name = bind.statement_name.unwrap_or_default();
-                let prepared = self.prepared(&name)?;
-                let mut givens = Vec::new();
-                for (place, value) in bind.parameters.iter().enumerate() {
-                    let codes = &bind.parameter_format_codes;
-                    let code = if codes.len() == 1 { codes.first() } else { codes.get(place) };
-                    let kind = prepared.types.get(place).copied().unwrap_or(0);
-                    givens.push(given(value.as_deref(), code.is_some_and(|code| *code == 1), kind)?);
-                }
-                let is_own = is_own(&prepared.statement.kind);
-                self.portals.insert(portal.clone(), (prepared.statement.clone(), givens));
-                if is_own {
-                    self.part.own(|out| messages::bare(out, b'2'));
-                } else {
-                    self.need(&prepared);
-                    // The names come first, each with a zero behind it.
-                    let rest = &body[portal.len() + name.len() + 2..];
-                    let mut renamed = BytesMut::new();
-                    messages::text(&mut renamed, &portal);
-                    messages::text(&mut renamed, &prepared.name);
-                    renamed.extend_from_slice(rest);
-                    self.part.server(b'B', &renamed, None);
-                }
-            }
+            Message::Bind(bind) => self.bind(bind, body)?,
             Message::Describe(describe) => {
                 let name = describe.name.unwrap_or_default();
                 self.describe(describe.target_type == b'S', &name, body)?;
             }
             Message::Execute(execute) => {
                 let name = execute.name.unwrap_or_default();
-                let portal = self.portals.get(&name).cloned();
-                let bound = portal
-                    .ok_or_else(|| FrontError::new("34000", format!("portal \"{name}\" does not exist")))?;
-                if is_own(&bound.0.kind) {
-                    self.run_part(out).await.map_err(Failed::Socket)?;
-                    if !self.skips {
-                        self.control(&bound.0, out).await?;
-                    }
-                } else {
-                    if let Kind::Definition | Kind::Refused(_) = bound.0.kind {
-                        self.control(&bound.0, out).await?;
-                    }
-                    self.part.server(b'E', body, None);
-                    self.part.statements.push(bound);
-                }
+                self.execute(&name, body, out).await?;
             }
             Message::Close(close) => {
                 let name = close.name.unwrap_or_default();
-                if close.target_type == b'S' {
-                    self.statements.remove(&name);
-                    self.part.own(|out| messages::bare(out, b'3'));
-                } else if self.portals.remove(&name).is_some_and(|(statement, _)| !is_own(&statement.kind)) {
-                    self.part.server(b'C', body, None);
-                } else {
-                    self.part.own(|out| messages::bare(out, b'3'));
+                let portal = match close.target_type {
+                    b'S' => {
+                        self.statements.remove(&name);
+                        None
+                    }
+                    _ => self.portals.remove(&name),
+                };
+                match portal.is_some_and(|(statement, _)| !is_own(&statement.kind)) {
+                    true => self.part.server(b'C', body, None),
+                    false => self.part.own(|out| messages::bare(out, b'3')),
                 }
             }
             _ => {}
         }
+        Ok(())
+    }
+
+    fn bind(&mut self, bind: Bind, body: &Bytes) -> Result<(), FrontError> {
+        let portal = bind.portal_name.unwrap_or_default();
+        let name = bind.statement_name.unwrap_or_default();
+        let prepared = self.prepared(&name)?;
+        let mut givens = Vec::new();
+        for (place, value) in bind.parameters.iter().enumerate() {
+            let codes = &bind.parameter_format_codes;
+            let code = if codes.len() == 1 { codes.first() } else { codes.get(place) };
+            let kind = prepared.types.get(place).copied().unwrap_or(0);
+            givens.push(given(value.as_deref(), code.is_some_and(|code| *code == 1), kind)?);
+        }
+        self.portals.insert(portal.clone(), (prepared.statement.clone(), givens));
+        if is_own(&prepared.statement.kind) {
+            self.part.own(|out| messages::bare(out, b'2'));
+            return Ok(());
+        }
+        self.need(&prepared);
+        // The names come first, each with a zero behind it.
+        let rest = &body[portal.len() + name.len() + 2..];
+        let mut renamed = BytesMut::new();
+        messages::text(&mut renamed, &portal);
+        messages::text(&mut renamed, &prepared.name);
+        renamed.extend_from_slice(rest);
+        self.part.server(b'B', &renamed, None);
+        Ok(())
+    }
+
+    async fn execute(&mut self, name: &str, body: &Bytes, out: &mut Out) -> Result<(), Failed> {
+        let portal = self.portals.get(name).cloned();
+        let bound = portal.ok_or_else(|| no_portal(name))?;
+        if is_own(&bound.0.kind) {
+            self.run_part(out).await.map_err(Failed::Socket)?;
+            if !self.skips {
+                self.control(&bound.0, out).await?;
+            }
+            return Ok(());
+        }
+        if let Kind::Definition | Kind::Refused(_) = bound.0.kind {
+            self.control(&bound.0, out).await?;
+        }
+        self.part.server(b'E', body, None);
+        self.part.statements.push(bound);
         Ok(())
     }
 
@@ -616,8 +635,7 @@ impl Session {
     fn describe(&mut self, is_statement: bool, name: &str, body: &Bytes) -> Result<(), FrontError> {
         if !is_statement {
             let portal = self.portals.get(name);
-            let portal = portal
-                .ok_or_else(|| FrontError::new("34000", format!("portal \"{name}\" does not exist")))?;
+            let portal = portal.ok_or_else(|| no_portal(name))?;
             match is_own(&portal.0.kind) {
                 true => self.part.own(|out| messages::bare(out, b'n')),
                 false => self.part.server(b'D', body, None),
@@ -703,7 +721,7 @@ impl Session {
         }
         let is_open = matches!(&self.state, State::Open(transaction) if transaction.is_open());
         let is_block = matches!(&self.state, State::Open(transaction) if transaction.is_block());
-        // What was asked before with a Flush, or has failed, is over with a Sync at the server.
+        // A request that ended with a Flush, or has failed, is over with a Sync at the server.
         let has_work = !part.prepared.is_empty() || part.answers() > 0;
         if has_work || is_open && (self.skips || !is_block) {
             self.send(part, Until::Ready, out).await?;
@@ -721,15 +739,25 @@ impl Session {
     }
 }
 
+fn no_portal(name: &str) -> FrontError {
+    FrontError::new("34000", format!("portal \"{name}\" does not exist"))
+}
+
 /// Statements that the front answers itself.
 fn is_own(kind: &Kind) -> bool {
     matches!(
         kind,
-        Kind::Empty | Kind::Begin(_) | Kind::Commit | Kind::RollBack | Kind::Ignored(_) | Kind::Deallocate(_)
+        Kind::Empty
+            | Kind::Begin(_)
+            | Kind::Commit
+            | Kind::RollBack
+            | Kind::Ignored(_)
+            | Kind::Deallocate(_)
+            | Kind::Discard
     )
 }
 
-/// What even a pass-through cannot carry, since its connections are shared.
+/// Returns whether even a pass-through cannot carry it, since its connections are shared.
 fn is_of_connection(what: &str) -> bool {
     !what.starts_with("LOCK") && !what.starts_with("two-phase")
 }

@@ -1,4 +1,4 @@
-//! What all sessions of a process share.
+//! The state that all sessions of a process share.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -13,7 +13,7 @@ use crate::application::Application;
 use crate::executor::{Names, SharedExecutor};
 use crate::figures::Figures;
 
-/// What is done with transactions.
+/// The way in which transactions are carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// They are placed.
@@ -30,7 +30,7 @@ pub struct FrontSettings {
     pub mode: Mode,
     pub application: Arc<dyn Application>,
     pub executor: SharedExecutor,
-    /// What the server tells clients of its settings.
+    /// Settings of the server that clients are told.
     pub parameters: BTreeMap<String, String>,
     /// Names of the functions and relations of the database that are not the server's own, sorted.
     pub own_names: Vec<String>,

@@ -1,4 +1,4 @@
-//! What a statement is to the front: the beginning or the end of a transaction, a setting, a call, a statement to be matched, or something that
+//! Kinds of statements, as the front tells them apart: the beginning or the end of a transaction, a setting, a call, a statement to be matched, or something that
 //! cannot be carried.
 
 use weir_sql::normal::tokens;
@@ -13,7 +13,7 @@ pub enum Argument {
     Constant(Option<String>),
 }
 
-/// What a statement is.
+/// The kind of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     Empty,
@@ -25,8 +25,10 @@ pub enum Kind {
     Savepoint,
     /// A setting of the session: its statement goes before each transaction.
     Set,
-    /// Settings of the session go back to what they were.
+    /// Settings of the session go back to those of its startup.
     ResetAll,
+    /// The same, and its prepared statements are forgotten.
+    Discard,
     /// It would change what all transactions have: the answer is as if it had.
     Ignored(&'static str),
     /// It touches nothing of the application.
@@ -46,20 +48,19 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
     pub text: String,
-    /// What is matched of it: the query of a cursor, or of EXPLAIN ANALYZE, for instance.
+    /// The part of it that is matched: the query of a cursor, or of EXPLAIN ANALYZE, for instance.
     pub matched: String,
     pub kind: Kind,
 }
 
 /// Functions that lock until the session ends.
-const SESSION_LOCKS: [&str; 7] = [
+const SESSION_LOCKS: [&str; 6] = [
     "pg_advisory_lock",
     "pg_advisory_lock_shared",
     "pg_try_advisory_lock",
     "pg_try_advisory_lock_shared",
     "pg_advisory_unlock",
     "pg_advisory_unlock_shared",
-    "pg_advisory_unlock_all",
 ];
 
 /// Statements of a text, cut at their semicolons.
@@ -124,13 +125,16 @@ fn kind_of(text: &str) -> Kind {
         ("rollback" | "abort", _) => Kind::RollBack,
         ("savepoint" | "release", _) => Kind::Savepoint,
         ("set", _) => set(&words),
-        ("reset", "all") | ("discard", "all") => Kind::ResetAll,
+        ("reset", "all") => Kind::ResetAll,
         ("reset", _) => Kind::Set,
+        ("discard", "all") => Kind::Discard,
+        // Plans, sequences and temporary tables are the pool's.
         ("discard", _) => Kind::Ignored("DISCARD"),
         ("show", _) => Kind::Neutral,
         // Nothing of the query runs.
         ("explain", _) if !words.contains(&"analyze") => Kind::Neutral,
-        ("listen" | "unlisten" | "notify", _) => Kind::Refused("LISTEN and NOTIFY"),
+        ("unlisten", _) => Kind::Ignored("UNLISTEN"),
+        ("listen" | "notify", _) => Kind::Refused("LISTEN and NOTIFY"),
         ("prepare", "transaction") => Kind::Refused("two-phase commit (PREPARE TRANSACTION)"),
         ("prepare" | "execute", _) => Kind::Refused("PREPARE and EXECUTE as statements"),
         ("deallocate", _) => deallocate(&tokens, &words),

@@ -32,7 +32,7 @@ pub(crate) struct Transaction {
     called: Option<Placement>,
     /// Where it runs, once it does.
     open: Option<Open>,
-    /// What was asked, and the digests of the answers.
+    /// Requests so far, and the digests of their answers.
     asked: Vec<(Request, u64)>,
     /// Its answers could not be taken back, so it stays where it is.
     is_bound: bool,
@@ -228,7 +228,7 @@ impl Transaction {
     ) -> Result<Option<Placement>, FrontError> {
         let parameters: Vec<Option<&str>> = givens.iter().map(Given::text).collect();
         let matchable = application.statement(&statement.matched, &parameters);
-        // What no template has is told by its text.
+        // A statement that no template has is told by its text.
         let (text, arguments) = matchable.unwrap_or_else(|| (statement.matched.clone(), Vec::new()));
         let templates = application.templates();
         let is_first = self.matching.is_none();

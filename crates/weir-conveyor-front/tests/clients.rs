@@ -160,6 +160,22 @@ fn a_statement_is_cancelled() {
 }
 
 #[test]
+fn a_transaction_that_waits_for_the_token_is_cancelled() {
+    let deployment = Deployment::start_with(1, "placed", 600_000);
+    let mut holder = deployment.client(0);
+    holder.batch_execute("BEGIN; SELECT n FROM stock WHERE id = 1").unwrap();
+    let mut client = deployment.client(0);
+    let token = client.cancel_token();
+    let waiting = std::thread::spawn(move || client.batch_execute("CALL restock(1, 1)").unwrap_err());
+    while !deployment.psql(0, "conveyor", &["SHOW POOLS"]).unwrap().contains("global|1") {
+        std::thread::yield_now();
+    }
+    token.cancel_query(postgres::NoTls).unwrap();
+    assert_eq!(waiting.join().unwrap().code(), Some(&SqlState::QUERY_CANCELED));
+    holder.batch_execute("ROLLBACK").unwrap();
+}
+
+#[test]
 fn many_clients_share_few_connections() {
     const CLIENTS: usize = 1_000;
     let mut deployment = Deployment::start(1);

@@ -154,10 +154,11 @@ fn free_ports(count: usize) -> Vec<u16> {
 
 impl Deployment {
     pub fn start(count: usize) -> Deployment {
-        Deployment::start_with(count, "placed")
+        Deployment::start_with(count, "placed", 2_000)
     }
 
-    pub fn start_with(count: usize, mode: &str) -> Deployment {
+    /// `operation_ms`: how long a global operation may take.
+    pub fn start_with(count: usize, mode: &str, operation_ms: u64) -> Deployment {
         let servers: Vec<_> = (0..count).map(|_| Server::start().unwrap()).collect();
         for server in &servers {
             let mut client = Client::connect(&server.connection_string(), NoTls).unwrap();
@@ -175,7 +176,7 @@ impl Deployment {
         text.push_str(
             "[settings]\nidle_ms = 5\nresend_ms = 50\nalive_ms = 20\nsilence_ms = 300\ntoken_ms = 500\n",
         );
-        text.push_str("local_max = 4\nglobal_max = 4\noperation_ms = 2000\n");
+        text.push_str(&format!("local_max = 4\nglobal_max = 4\noperation_ms = {operation_ms}\n"));
         for (place, server) in servers.iter().enumerate() {
             let (name, agent, listen) = (NAMES[place], ports[2 * place], ports[2 * place + 1]);
             text.push_str(&format!(
@@ -214,7 +215,7 @@ impl Deployment {
         Client::connect(&self.servers[place].connection_string(), NoTls).unwrap()
     }
 
-    /// What psql prints for these commands at the agent's database. Fails with what it says if it fails.
+    /// Output of psql for these commands at the agent's database; or its complaint.
     pub fn psql(&self, place: usize, database: &str, commands: &[&str]) -> Result<String, String> {
         let address = self.agents[place].address;
         let mut psql = Command::new("/usr/lib/postgresql/15/bin/psql");

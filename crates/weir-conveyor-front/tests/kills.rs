@@ -140,7 +140,7 @@ fn an_agent_that_stands_still_is_fenced_and_comes_back() {
         std::thread::yield_now();
     }
     deployment.agents[1].signal("CONT");
-    // Whatever it takes for its licence, its database knows better.
+    // Its database does not license what the agent takes itself to be licensed for.
     settle(&deployment);
     let stock = |place: usize| -> i32 {
         deployment.direct(place).query_one("SELECT n FROM stock WHERE id = 1", &[]).unwrap().get(0)

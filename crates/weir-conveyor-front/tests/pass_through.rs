@@ -4,7 +4,7 @@ use crate::deployment::Deployment;
 
 #[test]
 fn an_observer_refuses_nothing_and_says_how_traffic_classifies() {
-    let deployment = Deployment::start_with(1, "observes");
+    let deployment = Deployment::start_with(1, "observes", 2_000);
     let buying = [
         "BEGIN",
         "SELECT item, n FROM cart WHERE key = 4 ORDER BY item",

@@ -80,7 +80,7 @@ impl Window {
     }
 }
 
-/// What an agent's thread has.
+/// The state of an agent's thread.
 pub(crate) struct AgentLoop<C> {
     pub agent: SqlAgent,
     pub workers: Workers,

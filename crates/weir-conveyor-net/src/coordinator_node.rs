@@ -19,7 +19,7 @@ use weir_raft::{Event, Member, MemberRecord, Place};
 /// Index of the entry before the first one, as all members begin.
 const FOUNDED: u64 = 1;
 
-/// What a step of a node has to be done.
+/// Records and messages of a step of a node.
 #[derive(Debug)]
 pub struct NodeEffects {
     /// To be appended to the node's log. Their position goes to `CoordinatorNode::on_durable` once they are durable.

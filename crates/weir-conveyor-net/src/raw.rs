@@ -146,7 +146,7 @@ impl Message {
     }
 }
 
-/// What has become of statements.
+/// The end of statements whose results do not matter.
 pub struct Ran {
     pub error: Option<Message>,
     /// Of the transaction, as ReadyForQuery has it.
@@ -159,7 +159,7 @@ pub struct RawConnection {
     stream: Stream,
     received: BytesMut,
     key: CancelKey,
-    /// What the server has told of its settings.
+    /// Settings of the server, as it has told them.
     parameters: BTreeMap<String, String>,
     /// Names of statements that are prepared.
     pub prepared: std::collections::BTreeSet<String>,
@@ -272,7 +272,7 @@ impl RawConnection {
         self.key.clone()
     }
 
-    /// What the server has told of its settings.
+    /// Settings of the server, as it has told them.
     pub fn parameters(&self) -> &BTreeMap<String, String> {
         &self.parameters
     }

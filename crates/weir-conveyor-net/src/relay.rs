@@ -21,7 +21,7 @@ use crate::operation::{Job, SessionNumber, SqlError};
 use crate::sessions::{Command, Control, Ending, Replies, SessionPort, SessionReply, SessionStart, Sessions};
 use crate::sockets::{Connection, Identity};
 
-/// What a relayed session says.
+/// A message of a relayed session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Relayed {
     Open(Placement, SessionStart),
@@ -95,8 +95,12 @@ impl Here {
         self.control.say(command);
     }
 
+    /// Cancels the statement that runs. A transaction that waits, for the token or for a connection, is over.
     pub fn cancel(&self) {
-        self.control.cancel();
+        let Some(port) = self.sessions.forget(self.number) else { return self.control.cancel() };
+        let message = "canceling statement due to user request".to_owned();
+        let error = SqlError { sqlstate: "57014".to_owned(), message };
+        (port.replies)(SessionReply::Over(Ending::Failed(error)));
     }
 
     /// The session gives it up.

@@ -51,7 +51,7 @@ pub struct SessionStart {
     pub replayed: Vec<(Request, u64)>,
 }
 
-/// What a session says.
+/// A message of a session to its worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
     Run(Request),
@@ -61,7 +61,7 @@ pub enum Command {
     Abort,
 }
 
-/// What a session hears.
+/// A message of a worker to its session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SessionReply {
     /// A part of an answer. It cannot be taken back.

@@ -157,7 +157,7 @@ fn nonce() -> Result<Nonce, Fault> {
     weir_net::link::nonce()
 }
 
-/// What comes over the sockets of a process.
+/// Takes arrivals at the sockets of a process.
 pub trait Arrivals: Clone + Send + Sync + 'static {
     /// A packet of the agent of that server.
     fn packet(&self, from: ServerId, packet: Packet);

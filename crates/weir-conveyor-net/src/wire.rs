@@ -1,4 +1,4 @@
-//! What the processes of agents send each other: packets in frames of weir-net, in postcard.
+//! Messages between the processes of agents: packets in frames of weir-net, in postcard.
 //!
 //! Packets may be lost, late or repeated, and come in any order: the machines expect that. A frame has a bound, and so has a packet.
 

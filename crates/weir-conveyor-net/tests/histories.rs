@@ -52,7 +52,7 @@ enum Agents {
     Processes(Processes),
 }
 
-/// What processes have; in one process here, so that a test can end them at any instant.
+/// The parts of agents' processes; in one process here, so that a test can end them at any instant.
 struct Processes {
     databases: Databases,
     identity: Identity,

@@ -68,7 +68,10 @@ fn a_configuration_is_checked_with_place_and_remedy() {
     let refused = world.weir(&["--check-config"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
     let text = said(&refused);
-    assert!(text.contains("server `a`: table t has no primary key") && text.contains("ADD PRIMARY KEY"), "{text}");
+    assert!(
+        text.contains("server `a`: table t has no primary key") && text.contains("ADD PRIMARY KEY"),
+        "{text}"
+    );
     world.direct().batch_execute("ALTER TABLE t ADD PRIMARY KEY (a)").unwrap();
     let checked = world.weir(&["--check-config", "--server", "a"]).output().unwrap();
     assert!(checked.status.success(), "{}", said(&checked));
@@ -101,7 +104,7 @@ impl Agent {
         Agent { process, log }
     }
 
-    /// What it says behind some words, to the end of the word.
+    /// The word that it says behind these words.
     fn says(&self, words: &str) -> String {
         eventually(format!("it says {words}"), || behind(&self.log, words))
     }
@@ -127,7 +130,9 @@ fn behind(log: &Path, words: &str) -> Option<String> {
 
 fn ask(address: &str, path: &str) -> String {
     let mut socket = TcpStream::connect(address).unwrap();
-    socket.write_all(format!("GET {path} HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
+    socket
+        .write_all(format!("GET {path} HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n").as_bytes())
+        .unwrap();
     let mut answer = String::new();
     socket.read_to_string(&mut answer).unwrap();
     answer
