@@ -16,7 +16,7 @@ pub const FILE: &str = "transactions.toml";
 /// A parameter or a constant, at a place of a form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
-    /// `$n`, from 1.
+    /// `$n`, from 1; 0 only in templates.
     Parameter(usize),
     /// A constant, without its quotes.
     Constant(String),
@@ -73,7 +73,7 @@ pub struct Described {
     pub transaction: Vec<DescribedTransaction>,
 }
 
-/// A transaction. `$n` in its statements is its n-th parameter.
+/// A transaction. `$n` in its statements is its n-th parameter, and `$0` anything.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DescribedTransaction {
@@ -139,6 +139,7 @@ fn template(described: DescribedTransaction) -> Template {
     let statement = |text: &String| {
         let Form { text, places } = form(text);
         let source = |place| match place {
+            Place::Parameter(0) => Source::Free,
             Place::Parameter(number) => Source::Parameter(number - 1),
             Place::Constant(constant) => Source::Constant(value(Some(&constant))),
         };
@@ -168,7 +169,7 @@ impl Application for ByHand {
         let Form { text, places } = form(text);
         let argument = |place: &Place| match place {
             Place::Constant(constant) => Some(value(Some(constant))),
-            Place::Parameter(number) => parameters.get(number - 1).map(|text| value(*text)),
+            Place::Parameter(number) => parameters.get(number.checked_sub(1)?).map(|text| value(*text)),
         };
         let arguments: Option<Vec<RoutingValue>> = places.iter().map(argument).collect();
         Some((text, arguments?))
@@ -195,9 +196,7 @@ fn form(text: &str) -> Form {
         let mut bytes = token.bytes();
         let (first, second) = (bytes.next().unwrap_or(0), bytes.next().unwrap_or(0));
         let place = match first {
-            b'$' if second.is_ascii_digit() => {
-                token[1..].parse().ok().filter(|n| *n > 0).map(Place::Parameter)
-            }
+            b'$' if second.is_ascii_digit() => token[1..].parse().ok().map(Place::Parameter),
             b'$' | b'\'' | b'0'..=b'9' => Some(Place::Constant(unquoted(token))),
             b'.' if second.is_ascii_digit() => Some(Place::Constant(token.to_owned())),
             b'e' | b'E' if second == b'\'' => Some(Place::Constant(token.to_owned())),
@@ -247,6 +246,22 @@ mod tests {
         assert_eq!(sent.text, "update cart set n = n + $1 where key = $2 and name = $3");
         assert_eq!(sent.places[1..], [Place::Constant("7".into()), Place::Constant("it's".into())]);
         assert_eq!(written.places[1], Place::Parameter(1));
+    }
+
+    #[test]
+    fn statements_are_covered_with_what_may_be_anything() {
+        use weir_conveyor::matching::{Matching, Statement, StatementAction};
+        use weir_conveyor::message::Placement;
+        let text = "[[transaction]]\nname = \"a\"\nclass = \"local\"\nhome = 1\n\
+            statements = [\"INSERT INTO note SELECT $2::bigint, $0::int, 'r', 'cart ' || $1 || ' ' || $0, coalesce((SELECT 1 FROM cart WHERE key = $1::int), 0)\"]\n";
+        let application = Described::parse(text).unwrap().application(&[0, 1, 2]);
+        let sent = "INSERT INTO note SELECT $1::bigint, $2::int, 'r', 'cart ' || $3 || ' ' || $4, coalesce((SELECT 1 FROM cart WHERE key = $3::int), 0)";
+        let parameters = [Some("12"), Some("0"), Some("4"), Some("1")];
+        let (text, arguments) = application.statement(sent, &parameters).unwrap();
+        let mut matching = Matching::new(application.templates(), 0);
+        let statement = Statement { text: &text, arguments: &arguments, touches: None };
+        let action = matching.statement(application.templates(), &statement);
+        assert_eq!(action, StatementAction::Runs(Placement::Local(1)), "{text} {arguments:?}");
     }
 
     #[test]

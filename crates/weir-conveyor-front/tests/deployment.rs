@@ -159,17 +159,26 @@ impl Deployment {
 
     /// `operation_ms`: how long a global operation may take.
     pub fn start_with(count: usize, mode: &str, operation_ms: u64) -> Deployment {
+        Deployment::start_of(count, (SCHEMA, TRANSACTIONS), (mode, operation_ms))
+    }
+
+    /// A deployment of another application: its schema, and its transactions.
+    pub fn start_of(
+        count: usize,
+        (schema, transactions): (&str, &str),
+        (mode, operation_ms): (&str, u64),
+    ) -> Deployment {
         let servers: Vec<_> = (0..count).map(|_| Server::start().unwrap()).collect();
         for server in &servers {
             let mut client = Client::connect(&server.connection_string(), NoTls).unwrap();
             let data: String = client.query_one("SHOW data_directory", &[]).unwrap().get(0);
             assert_eq!(data, server.data().display().to_string(), "a stranger's server");
-            client.batch_execute(SCHEMA).unwrap();
+            client.batch_execute(schema).unwrap();
         }
         let number = servers[0].process_id();
         let folder = std::env::temp_dir().join(format!("weir-conveyor-front-{number}"));
         std::fs::create_dir(&folder).unwrap();
-        std::fs::write(folder.join("transactions.toml"), TRANSACTIONS).unwrap();
+        std::fs::write(folder.join("transactions.toml"), transactions).unwrap();
         let ports = free_ports(2 * count);
         let mut text = format!("application = \".\"\ndirectory = {:?}\n", folder.join("log"));
         text.push_str("[clients]\ndatabase = \"shop\"\n");

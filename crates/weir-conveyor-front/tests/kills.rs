@@ -93,6 +93,11 @@ fn settle(deployment: &Deployment) {
             std::thread::yield_now();
         }
     }
+    wait_until_applied(deployment);
+}
+
+/// All servers have applied every visit that any has closed now.
+pub fn wait_until_applied(deployment: &Deployment) {
     let read = |place: usize, column: &str| -> i64 {
         let text = format!("SELECT {column} FROM weir_conveyor.epoch, weir_conveyor.position");
         deployment.direct(place).query_one(&text, &[]).unwrap().get(0)
