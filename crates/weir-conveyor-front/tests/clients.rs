@@ -230,7 +230,7 @@ fn the_bypass_sends_everything_to_the_own_server() {
 
 #[test]
 fn a_client_that_idles_within_a_global_transaction_loses_it() {
-    let deployment = Deployment::start(1);
+    let deployment = Deployment::start_with(1, "placed", 2_000);
     let mut client = deployment.client(0);
     client.batch_execute("BEGIN; SELECT n FROM stock WHERE id = 1").unwrap();
     // operation_ms is over once another one has run: it waits for the visit to end.

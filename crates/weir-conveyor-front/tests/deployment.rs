@@ -154,7 +154,7 @@ fn free_ports(count: usize) -> Vec<u16> {
 
 impl Deployment {
     pub fn start(count: usize) -> Deployment {
-        Deployment::start_with(count, "placed", 2_000)
+        Deployment::start_with(count, "placed", 20_000)
     }
 
     /// `operation_ms`: how long a global operation may take.

@@ -108,7 +108,7 @@ fn run_client(addresses: &[String], client: u64, seen: &Mutex<Seen>, done: &Atom
 }
 
 fn run(mut fault: impl FnMut(&mut Deployment, u64)) -> Seen {
-    let mut deployment = Deployment::start_of(3, (shop::TABLES, &transactions()), ("placed", 2_000));
+    let mut deployment = Deployment::start_of(3, (shop::TABLES, &transactions()), ("placed", 20_000));
     let address = |port| format!("host=127.0.0.1 port={port} user=me dbname=shop");
     let addresses: Vec<String> =
         deployment.agents.iter().map(|agent| address(agent.address.port())).collect();
