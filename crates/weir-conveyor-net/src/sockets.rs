@@ -91,11 +91,14 @@ impl Connection {
         self.stream.try_clone()
     }
 
-    /// How long a read may wait. None: for ever.
+    /// How long a read may wait. None: reads and writes wait for ever; the system finds out that the other side is gone.
     ///
     /// # Errors
     /// The system's.
     pub fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
+        if patience.is_none() {
+            self.stream.set_write_timeout(None)?;
+        }
         self.stream.set_read_timeout(patience)
     }
 }
