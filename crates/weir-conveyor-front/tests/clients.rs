@@ -1,5 +1,8 @@
 //! Clients of a deployment: psql, and a driver that speaks the extended protocol.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
 use postgres::error::SqlState;
 
 use crate::deployment::{Deployment, NAMES};
@@ -240,4 +243,71 @@ fn a_client_that_idles_within_a_global_transaction_loses_it() {
     let failed = client.batch_execute("SELECT n FROM stock WHERE id = 1").unwrap_err();
     assert_eq!(failed.code(), Some(&SqlState::IN_FAILED_SQL_TRANSACTION));
     client.batch_execute("ROLLBACK; SELECT n FROM stock WHERE id = 1").unwrap();
+}
+
+/// A client that says messages as they are.
+struct Raw(TcpStream);
+
+fn message(kind: &[u8], body: &[u8]) -> Vec<u8> {
+    let length = (body.len() as u32 + 4).to_be_bytes();
+    [kind, &length, body].concat()
+}
+
+impl Raw {
+    fn connect(deployment: &Deployment, place: usize) -> Raw {
+        let mut raw = Raw(TcpStream::connect(deployment.agents[place].address).unwrap());
+        raw.say(&message(b"", b"\0\x03\0\0user\0me\0database\0shop\0\0"));
+        raw.until(b'Z');
+        raw
+    }
+
+    fn say(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).unwrap();
+    }
+
+    /// Kinds of the messages up to one of that kind.
+    fn until(&mut self, kind: u8) -> String {
+        let mut kinds = String::new();
+        loop {
+            let mut header = [0; 5];
+            self.0.read_exact(&mut header).unwrap();
+            let length = u32::from_be_bytes(header[1..].try_into().unwrap()) as usize;
+            self.0.read_exact(&mut vec![0; length - 4]).unwrap();
+            kinds.push(char::from(header[0]));
+            if header[0] == kind {
+                return kinds;
+            }
+        }
+    }
+}
+
+/// Messages that prepare and run a statement without parameters.
+fn asked(text: &str) -> Vec<u8> {
+    let parse = message(b"P", &[b"\0", text.as_bytes(), b"\0\0\0"].concat());
+    [parse, message(b"B", b"\0\0\0\0\0\0\0\0"), message(b"E", b"\0\0\0\0\0")].concat()
+}
+
+#[test]
+fn an_error_takes_back_what_came_since_the_last_sync() {
+    let deployment = Deployment::start(2);
+    let count = |place: usize| -> i64 {
+        deployment.direct(place).query_one("SELECT count(*) FROM cart", &[]).unwrap().get(0)
+    };
+    let mut raw = Raw::connect(&deployment, 0);
+    let (flush, sync) = (message(b"H", b""), message(b"S", b""));
+    // Key 1 belongs to the second server. The second statement is refused by the agent, and the server has heard of no error.
+    raw.say(&[asked("SELECT add_item(1, 1, 1)"), flush.clone()].concat());
+    assert_eq!(raw.until(b'C'), "12DC");
+    raw.say(&[asked("LISTEN news"), sync.clone()].concat());
+    assert_eq!(raw.until(b'Z'), "EZ");
+    // A transaction of its own that moves: it has run here first, and is run again there alone.
+    raw.say(&[asked("SELECT 1"), flush].concat());
+    assert_eq!(raw.until(b'C'), "12DC");
+    raw.say(&[asked("SELECT add_item(1, 2, 1)"), sync].concat());
+    assert_eq!(raw.until(b'Z'), "12DCZ");
+    raw.say(&message(b"Q", b"SELECT add_item(1, 2, 1)\0"));
+    assert_eq!(raw.until(b'Z'), "TDCZ");
+    assert_eq!((count(0), count(1)), (0, 1));
+    let n: i32 = deployment.direct(1).query_one("SELECT n FROM cart", &[]).unwrap().get(0);
+    assert_eq!(n, 2);
 }

@@ -49,7 +49,7 @@ pub(crate) fn run(
     license: Option<License>,
 ) -> Result<SqlDone, io::Error> {
     port.control.set_key(Some(connection.cancel_key()));
-    let stopped = SessionRun { connection, port, license }.run();
+    let stopped = SessionRun { connection, port, license, status: IDLE, is_unsynced: false }.run();
     port.control.set_key(None);
     match stopped {
         Stop::Lost(error) => Err(error),
@@ -68,7 +68,16 @@ struct SessionRun<'a> {
     connection: &'a mut RawConnection,
     port: &'a mut SessionPort,
     license: Option<License>,
+    /// The status of the transaction as of the last ReadyForQuery.
+    status: u8,
+    /// Messages of the extended protocol were sent behind that.
+    is_unsynced: bool,
 }
+
+/// The status of a connection without a transaction.
+const IDLE: u8 = b'I';
+/// No statement: it makes a server give up what has come since the last Sync.
+const NO_STATEMENT: &str = "weir conveyor gives the transaction up";
 
 impl SessionRun<'_> {
     fn run(mut self) -> Stop {
@@ -135,7 +144,8 @@ impl SessionRun<'_> {
                 format!("{begin}; {}; {}", schema::lock_epoch(license), schema::set_visit(license))
             }
         };
-        let Ran { error, rows, .. } = self.connection.run(&text)?;
+        let Ran { error, rows, status } = self.connection.run(&text)?;
+        self.status = status;
         match error {
             Some(error) if is_serialization_failure(&error) => {
                 self.roll_back()?;
@@ -168,12 +178,25 @@ impl SessionRun<'_> {
     }
 
     fn roll_back(&mut self) -> io::Result<()> {
-        // Behind a Flush, or an error without a Sync, messages are passed over until a Sync.
-        let mut bytes = BytesMut::new();
-        frontend::sync(&mut bytes);
-        self.connection.write(&bytes)?;
-        while self.connection.message()?.kind() != b'Z' {}
-        self.connection.run("ROLLBACK").map(|_| ())
+        if self.is_unsynced {
+            // A Sync alone would commit statements that no BEGIN has preceded.
+            let mut bytes = BytesMut::new();
+            frontend::parse("", NO_STATEMENT, [], &mut bytes)?;
+            frontend::sync(&mut bytes);
+            self.connection.write(&bytes)?;
+            loop {
+                let message = self.connection.message()?;
+                if message.kind() == b'Z' {
+                    self.status = message.body().first().copied().unwrap_or(IDLE);
+                    break;
+                }
+            }
+            self.is_unsynced = false;
+        }
+        if self.status != IDLE {
+            self.status = self.connection.run("ROLLBACK")?.status;
+        }
+        Ok(())
     }
 
     fn remember(&mut self, request: Request, answered: &Answered) {
@@ -215,6 +238,7 @@ impl SessionRun<'_> {
         }
         bytes.extend(&request.messages);
         self.connection.write(&bytes)?;
+        self.is_unsynced = true;
         Ok(names)
     }
 
@@ -226,6 +250,7 @@ impl SessionRun<'_> {
             match message.kind() {
                 b'Z' => {
                     answer.status = message.body().first().copied();
+                    (self.status, self.is_unsynced) = (answer.status.unwrap_or(IDLE), false);
                     return Ok(());
                 }
                 b'1' if let Some(name) = sent.next() => {
@@ -283,10 +308,11 @@ impl SessionRun<'_> {
                 if let Some(error) = error {
                     answer.fail(error);
                 }
-                answer.status = Some(status);
+                (answer.status, self.status) = (Some(status), status);
             }
             Some(b'E') => {
-                answer.status = Some(self.connection.run("ROLLBACK")?.status);
+                self.status = self.connection.run("ROLLBACK")?.status;
+                answer.status = Some(self.status);
             }
             _ => {}
         }
