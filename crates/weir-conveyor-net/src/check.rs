@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use postgres::{Client, Error, NoTls};
 
+use crate::connection::install_in;
+
 /// Something that keeps an agent from working, or that can go wrong later.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Finding {
@@ -11,6 +13,10 @@ pub enum Finding {
     OldServer { version: i32 },
     /// The role may not set session_replication_role, so state updates cannot be applied.
     MayNotApply,
+    /// The server runs no SERIALIZABLE transaction that writes: it is a standby.
+    NotSerializable { why: String },
+    /// The schema `weir_conveyor` and its triggers cannot be made.
+    MayNotInstall { why: String },
     /// A table that global operations write has no primary key: its rows cannot be found elsewhere.
     NoPrimaryKey { table: String },
     /// A unique key beside the primary key. If commutative or local operations write its columns, copies at other servers keep old values, with
@@ -46,6 +52,21 @@ pub fn check(config: &str, is_written: impl Fn(&str) -> bool) -> Result<BTreeSet
     if client.batch_execute("SET session_replication_role = replica").is_err() {
         findings.insert(Finding::MayNotApply);
     }
+    let reset = client.batch_execute("RESET session_replication_role");
+    let said =
+        |error: &Error| error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().into());
+    let begun = reset.and_then(|()| {
+        client.batch_execute("BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE; SELECT txid_current(); ROLLBACK")
+    });
+    if let Err(error) = begun {
+        findings.insert(Finding::NotSerializable { why: said(&error) });
+        client = Client::connect(config, NoTls)?;
+    }
+    let mut installing = client.transaction()?;
+    if let Err(error) = install_in(&mut installing) {
+        findings.insert(Finding::MayNotInstall { why: said(&error) });
+    }
+    installing.rollback()?;
     for row in client.query(TABLES, &[])? {
         let (table, has_key, is_secured): (String, bool, bool) = (row.get(0), row.get(1), row.get(2));
         if is_written(&table) && !has_key {

@@ -5,7 +5,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use weir_conveyor::epochs::ServerId;
 use weir_conveyor::settings::Settings;
+use weir_net::handshake::Terms;
+
+use crate::wire;
 
 /// A deployment.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -13,10 +17,34 @@ use weir_conveyor::settings::Settings;
 pub struct Config {
     /// Folder of the application, as for `weir analyze`: what it does is analysed.
     pub application: PathBuf,
+    /// Each agent with a node of the coordinator keeps its log in a folder of its name in here.
+    pub directory: PathBuf,
+    /// File whose first line is the secret of the deployment: agents prove to each other that they know it. Without it, agents have to be on
+    /// one machine.
+    pub secret_file: Option<PathBuf>,
+    #[serde(default)]
+    pub clients: Clients,
     /// In the order of the first ring. A server's number is its place here.
     pub server: Vec<Server>,
     #[serde(default)]
     pub settings: Bounds,
+}
+
+/// How clients come in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clients {
+    /// The name of the database, as clients have it. By default that of the first server's connection string.
+    pub database: Option<String>,
+    /// File whose first line is the password of all clients. Without it no password is asked for.
+    pub password_file: Option<PathBuf>,
+    pub tls_certificate: Option<PathBuf>,
+    pub tls_key: Option<PathBuf>,
+    /// Connections at once.
+    pub connections_max: Option<usize>,
+    /// Allows listening beyond loopback without TLS or without a password.
+    #[serde(default)]
+    pub insecure: bool,
 }
 
 /// A server and its agent.
@@ -88,6 +116,38 @@ impl Config {
         Ok(config)
     }
 
+    /// The number of the server of that name.
+    ///
+    /// # Errors
+    /// There is none; with the names that there are.
+    pub fn number(&self, name: &str) -> Result<ServerId, String> {
+        let place = self.server.iter().position(|server| server.name == name);
+        place.map(|place| place as ServerId).ok_or_else(|| {
+            let names: Vec<_> = self.server.iter().map(|server| server.name.as_str()).collect();
+            format!("there is no server `{name}`: it may be {}", names.join(", "))
+        })
+    }
+
+    /// On which all agents of the deployment have to agree.
+    ///
+    /// # Errors
+    /// The secret cannot be read.
+    pub fn terms(&self) -> Result<Terms, String> {
+        let secret =
+            self.secret_file.as_deref().map(first_line).transpose()?.unwrap_or_default().into_bytes();
+        let (versions, protocol) = (wire::VERSIONS, wire::PROTOCOL.to_owned());
+        let shards = self.server.len() as ServerId;
+        Ok(Terms { versions, protocol, shards, placement: self.fingerprint(), secret })
+    }
+
+    /// FNV-1a of the servers' names and addresses, in order.
+    fn fingerprint(&self) -> u64 {
+        let texts = self.server.iter().map(|server| format!("{} {}\n", server.name, server.agent));
+        texts
+            .flat_map(String::into_bytes)
+            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    }
+
     fn check(&self) -> Result<(), String> {
         if self.server.is_empty() {
             return Err("no [[server]]: a deployment has at least one".into());
@@ -104,6 +164,16 @@ impl Config {
         let distinct: BTreeSet<SocketAddr> = addresses.collect();
         if distinct.len() < 2 * self.server.len() {
             return Err("two agents, or an agent and its clients, have the same address".into());
+        }
+        let is_far = self.server.iter().find(|server| !server.agent.ip().is_loopback());
+        if let (Some(server), None) = (is_far, &self.secret_file) {
+            return Err(format!(
+                "{}: the agent of `{}` can be reached from other machines, and there is no `secret_file`: name one, the same for all agents",
+                server.agent, server.name
+            ));
+        }
+        if self.clients.tls_certificate.is_some() != self.clients.tls_key.is_some() {
+            return Err("clients.tls_certificate and clients.tls_key go together".into());
         }
         let settings = self.settings.settings();
         let zero = [
@@ -132,12 +202,25 @@ impl Config {
     }
 }
 
+/// The first line of a file.
+///
+/// # Errors
+/// It cannot be read, or is empty.
+pub fn first_line(path: &Path) -> Result<String, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    match text.lines().next().filter(|line| !line.is_empty()) {
+        Some(line) => Ok(line.to_owned()),
+        None => Err(format!("{}: its first line is empty", path.display())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const SERVERS: &str = r#"
 application = "shop"
+directory = "/var/lib/conveyor"
 [[server]]
 name = "a"
 agent = "127.0.0.1:7101"
@@ -151,6 +234,16 @@ database = "host=/run/b dbname=shop"
 "#;
 
     #[test]
+    fn agents_that_differ_about_the_servers_do_not_agree() {
+        let terms = |text: &str| Config::parse(text).unwrap().terms().unwrap();
+        assert_eq!(terms(SERVERS), terms(&format!("{SERVERS}[settings]\nbatch_max = 7\n")));
+        assert_ne!(terms(SERVERS), terms(&SERVERS.replace("7102", "7103")));
+        let config = Config::parse(SERVERS).unwrap();
+        assert_eq!(config.number("b"), Ok(1));
+        assert!(config.number("c").unwrap_err().contains("it may be a, b"));
+    }
+
+    #[test]
     fn a_file_is_read_with_defaults() {
         let config = Config::parse(&format!("{SERVERS}[settings]\nbatch_max = 7\n")).unwrap();
         assert_eq!(config.server.len(), 2);
@@ -160,7 +253,8 @@ database = "host=/run/b dbname=shop"
     #[test]
     fn what_is_wrong_is_said() {
         let cases = [
-            ("application = \"shop\"\nserver = []\n".to_owned(), "no [[server]]"),
+            ("application = \"shop\"\ndirectory = \"d\"\nserver = []\n".to_owned(), "no [[server]]"),
+            (SERVERS.replace("127.0.0.1:7101", "10.0.0.1:7101"), "no `secret_file`"),
             (SERVERS.replace("\"b\"", "\"a\""), "the same name"),
             (SERVERS.replace("/run/b", "/run/a"), "the same database"),
             (SERVERS.replace("7102", "7101"), "the same address"),

@@ -13,12 +13,12 @@ use weir_conveyor::schema::{self, Column, OutboxRow, RowChange, Sql, Table};
 use weir_conveyor::token::Visit;
 use weir_conveyor::work::{DatabaseState, EpochRow, License, Work};
 
-use crate::operation::{Operation, Rows, SqlDone, SqlError, SqlWork, StateUpdate};
+use crate::operation::{Job, Rows, SqlDone, SqlError, SqlWork, StateUpdate};
 
 /// Tables that global operations may write, by the name in the outbox.
 pub type Tables = BTreeMap<String, Table>;
 
-type SqlTransaction = plan::Transaction<Operation, StateUpdate>;
+type SqlTransaction = plan::Transaction<Job, StateUpdate>;
 
 /// A connection.
 pub struct Connection {
@@ -48,6 +48,13 @@ impl From<Error> for Ends {
 pub fn install(config: &str) -> Result<Tables, Error> {
     let mut client = Client::connect(config, NoTls)?;
     let mut transaction = client.transaction()?;
+    let tables = install_in(&mut transaction)?;
+    transaction.commit()?;
+    Ok(tables)
+}
+
+/// The same within a transaction.
+pub(crate) fn install_in(transaction: &mut Transaction<'_>) -> Result<Tables, Error> {
     transaction.batch_execute(schema::INSTALL)?;
     let mut tables = Tables::new();
     for row in transaction.query(schema::READ_TABLES, &[])? {
@@ -66,7 +73,6 @@ pub fn install(config: &str) -> Result<Tables, Error> {
         transaction.batch_execute(&table.capture())?;
         tables.insert(table.relation(), table);
     }
-    transaction.commit()?;
     Ok(tables)
 }
 
@@ -154,12 +160,15 @@ impl Connection {
 fn run_step(
     running: &mut Transaction<'_>,
     tables: &Tables,
-    step: &Step<Operation, StateUpdate>,
+    step: &Step<Job, StateUpdate>,
 ) -> Result<Option<SqlDone>, Ends> {
     match step {
         Step::ReadState => return Ok(Some(SqlDone::State(read_state(running)?))),
         Step::LockEpoch(license) => lock_epoch(running, *license)?,
-        Step::Run(operation, capture) => return run_operation(running, operation, *capture).map(Some),
+        Step::Run(Job::Statements(operation), capture) => {
+            return run_operation(running, operation, *capture).map(Some);
+        }
+        Step::Run(Job::Session(_), _) => unreachable!("a session runs over a connection of its own"),
         Step::Apply(update) => apply(running, tables, update)?,
         Step::MovePosition { after, to } => {
             if running.execute(&schema::move_position(*after, *to), &[])? == 0 {
@@ -204,7 +213,7 @@ fn lock_epoch(running: &mut Transaction<'_>, license: License) -> Result<(), End
 
 fn run_operation(
     running: &mut Transaction<'_>,
-    operation: &Operation,
+    operation: &crate::operation::Operation,
     capture: Capture,
 ) -> Result<SqlDone, Ends> {
     assert!(!matches!(capture, Capture::Statements(_)), "only a planted bug captures statements");

@@ -1,11 +1,21 @@
-//! The Conveyor Belt protocol over real PostgreSQL servers: connections that do the work of weir-conveyor's agents
-//! (docs/internals/conveyor.md).
+//! The Conveyor Belt protocol over real PostgreSQL servers: connections that do the work of weir-conveyor's agents, and agents as threads of one
+//! process or as processes with sockets between them (docs/internals/conveyor.md).
 //!
 //! It decides nothing of the protocol: which transactions a piece of work is, and what they do, is in weir-conveyor's plans.
 
+pub mod agent_loop;
 pub mod check;
 pub mod config;
 pub mod connection;
+pub mod coordinator_node;
 pub mod node;
 pub mod operation;
-mod workers;
+pub mod pass_through;
+pub mod process;
+pub mod raw;
+mod relay;
+mod session_worker;
+pub mod sessions;
+pub mod sockets;
+pub mod wire;
+pub mod workers;

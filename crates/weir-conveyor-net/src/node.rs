@@ -1,41 +1,24 @@
-//! The threads of an agent and of the coordinator: events in, effects out. Messages go over channels of one process; sockets take their place.
+//! Agents and their coordinator as threads of one process: messages go over channels. Tests and measurements use them; a deployment has
+//! processes with sockets between them (`process.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use weir_conveyor::agent::Agent;
 use weir_conveyor::coordinator::{Coordinator, Record};
 use weir_conveyor::epochs::{ServerId, StartNumber};
 use weir_conveyor::faults::NoFaults;
-use weir_conveyor::message::{AgentMessage, Effects, Instruction, Instructions, OperationId};
-use weir_conveyor::message::{Outcome, Placement, Report};
+use weir_conveyor::message::{Instructions, Outcome, Placement, Report};
 use weir_conveyor::settings::Settings;
-use weir_conveyor::work::WorkId;
 
-use crate::operation::{Answer, Operation, SqlDone, StateUpdate};
+use crate::agent_loop::{AgentEvent, AgentLoop, Carrier, SqlAgent, SqlMessage, TICK, Window, now_ms};
+use crate::operation::{Answer, Job, Operation};
+use crate::sessions::Sessions;
 use crate::workers::Workers;
 
 pub use crate::workers::Databases;
-
-/// Interval of timers.
-const TICK: Duration = Duration::from_millis(2);
-
-type SqlMessage = AgentMessage<Operation, Answer, StateUpdate>;
-type SqlAgent = Agent<Operation, Answer, StateUpdate>;
-type SqlEffects = Effects<Operation, Answer, StateUpdate>;
-
-/// An event of an agent.
-enum AgentEvent {
-    Message(ServerId, Box<SqlMessage>),
-    Instruction(Instruction),
-    Done(WorkId, SqlDone),
-    Request(Placement, Operation, Sender<Outcome<Answer>>),
-    /// The agent ends at once, as if it were killed.
-    Stop,
-}
 
 enum CoordinatorEvent {
     Report(ServerId, Report),
@@ -55,9 +38,19 @@ impl Links {
         let _ = agents.get(&to).map(|agent| agent.send(event));
     }
 
-    fn report(&self, from: ServerId, report: Report) {
+    fn tell_coordinator(&self, from: ServerId, report: Report) {
         let coordinator = self.coordinator.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = coordinator.as_ref().map(|each| each.send(CoordinatorEvent::Report(from, report)));
+    }
+}
+
+impl Carrier for Links {
+    fn message(&self, from: ServerId, to: ServerId, message: SqlMessage) {
+        self.send(to, AgentEvent::Message(from, Box::new(message)));
+    }
+
+    fn report(&self, from: ServerId, report: Report) {
+        self.tell_coordinator(from, report);
     }
 }
 
@@ -117,9 +110,10 @@ impl Cluster {
         let servers = self.databases.configs.keys().copied().collect();
         let agent = SqlAgent::new(server, start, servers, self.settings, NoFaults);
         let done = move |id, done| drop(sender.send(AgentEvent::Done(id, done)));
-        let workers = Workers::start(server, &self.databases, &self.settings, done);
+        let workers = Workers::start(server, &self.databases, &self.settings, Sessions::default(), done);
         let (links, began) = (self.links.clone(), self.began);
-        let thread = std::thread::spawn(move || run_agent(agent, workers, &events, &links, began));
+        let agent = AgentLoop::new(agent, workers, links, began, Window::default());
+        let thread = std::thread::spawn(move || agent.run(&events));
         self.agents.insert(server, thread);
     }
 
@@ -173,66 +167,10 @@ impl Requests {
         operation: Operation,
     ) -> Receiver<Outcome<Answer>> {
         let (sender, outcome) = channel();
-        self.links.send(server, AgentEvent::Request(placement, operation, sender));
-        outcome
-    }
-}
-
-fn now_ms(began: Instant) -> u64 {
-    began.elapsed().as_millis() as u64
-}
-
-fn run_agent(
-    mut agent: SqlAgent,
-    workers: Workers,
-    events: &Receiver<AgentEvent>,
-    links: &Links,
-    began: Instant,
-) {
-    let mut clients: BTreeMap<OperationId, Sender<Outcome<Answer>>> = BTreeMap::new();
-    let mut ticked = Instant::now();
-    loop {
-        let mut out = SqlEffects::default();
-        let event = events.recv_timeout(TICK);
-        let now_ms = now_ms(began);
-        match event {
-            Ok(AgentEvent::Message(from, message)) => agent.step(now_ms, from, *message, &mut out),
-            Ok(AgentEvent::Instruction(instruction)) => agent.on_instruction(now_ms, instruction, &mut out),
-            Ok(AgentEvent::Done(id, done)) => agent.on_done(now_ms, id, done, &mut out),
-            Ok(AgentEvent::Request(placement, operation, client)) => {
-                let id = agent.on_request(now_ms, placement, operation, &mut out);
-                clients.insert(id, client);
-            }
-            Ok(AgentEvent::Stop) | Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-        if ticked.elapsed() >= TICK {
-            ticked = Instant::now();
-            agent.on_timer(now_ms, &mut out);
-        }
-        act(&agent, out, &workers, links, &mut clients);
-    }
-    drop(clients);
-    std::thread::spawn(move || workers.stop());
-}
-
-fn act(
-    agent: &SqlAgent,
-    out: SqlEffects,
-    workers: &Workers,
-    links: &Links,
-    clients: &mut BTreeMap<OperationId, Sender<Outcome<Answer>>>,
-) {
-    let server = agent.server();
-    for (to, message) in out.messages {
-        links.send(to, AgentEvent::Message(server, Box::new(message)));
-    }
-    out.reports.into_iter().for_each(|report| links.report(server, report));
-    out.works.into_iter().for_each(|(id, work)| workers.submit(id, work));
-    out.aborts.into_iter().for_each(|id| workers.cancel(id));
-    for (id, outcome) in out.answers {
         // A client that has gone hears nothing.
-        let _ = clients.remove(&id).map(|client| client.send(outcome));
+        let reply = Box::new(move |outcome| drop(sender.send(outcome)));
+        self.links.send(server, AgentEvent::Request(placement, Job::Statements(operation), reply));
+        outcome
     }
 }
 

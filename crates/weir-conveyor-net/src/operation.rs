@@ -11,6 +11,18 @@ pub struct Operation {
     pub statements: Vec<Sql>,
 }
 
+/// Number of a session of this process that has a transaction to run.
+pub type SessionNumber = u64;
+
+/// An operation as an agent carries it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Job {
+    Statements(Operation),
+    /// A transaction whose statements come one by one from a session of the process that runs it. It is never forwarded: its session is relayed
+    /// to the process instead (`relay.rs`).
+    Session(SessionNumber),
+}
+
 /// A result set.
 pub type Rows = Vec<Vec<Option<String>>>;
 
@@ -30,5 +42,5 @@ pub struct StateUpdate {
     pub rows: Vec<(String, OutboxRow)>,
 }
 
-pub type SqlWork = Work<Operation, StateUpdate>;
+pub type SqlWork = Work<Job, StateUpdate>;
 pub type SqlDone = Done<Answer, StateUpdate>;

@@ -8,10 +8,13 @@ use std::thread::JoinHandle;
 use postgres::{CancelToken, NoTls};
 use weir_conveyor::epochs::ServerId;
 use weir_conveyor::settings::Settings;
-use weir_conveyor::work::{Work, WorkId};
+use weir_conveyor::work::{License, Work, WorkId};
 
 use crate::connection::{Connection, Tables};
-use crate::operation::{SqlDone, SqlWork};
+use crate::operation::{Job, SessionNumber, SqlDone, SqlError, SqlWork};
+use crate::raw::RawConnection;
+use crate::session_worker;
+use crate::sessions::{Control, Ending, SessionReply, Sessions};
 
 /// Threads for work of the protocol: it does not wait for operations.
 const PROTOCOL_THREADS: usize = 4;
@@ -24,15 +27,21 @@ pub struct Databases {
     pub tables: Arc<Tables>,
 }
 
-type Job = (WorkId, SqlWork);
+type Task = (WorkId, SqlWork);
 /// Handles that cancel the statements of work that runs.
-type Cancels = Arc<Mutex<BTreeMap<WorkId, CancelToken>>>;
+type Cancels = Arc<Mutex<BTreeMap<WorkId, Cancel>>>;
+
+#[derive(Clone)]
+enum Cancel {
+    Statement(CancelToken),
+    Session(Arc<Control>),
+}
 
 /// The pools of an agent.
 pub struct Workers {
-    local: Sender<Job>,
-    global: Sender<Job>,
-    protocol: Sender<Job>,
+    local: Sender<Task>,
+    global: Sender<Task>,
+    protocol: Sender<Task>,
     cancels: Cancels,
     threads: Vec<JoinHandle<()>>,
 }
@@ -43,6 +52,7 @@ impl Workers {
         server: ServerId,
         databases: &Databases,
         settings: &Settings,
+        sessions: Sessions,
         done: impl Fn(WorkId, SqlDone) + Clone + Send + 'static,
     ) -> Workers {
         let cancels = Cancels::default();
@@ -55,6 +65,8 @@ impl Workers {
                     server,
                     databases: databases.clone(),
                     connections: BTreeMap::new(),
+                    raw: None,
+                    sessions: sessions.clone(),
                     cancels: cancels.clone(),
                 };
                 let (jobs, done) = (jobs.clone(), done.clone());
@@ -79,9 +91,11 @@ impl Workers {
 
     /// Cancels the statement of a piece of work, if it runs.
     pub fn cancel(&self, id: WorkId) {
-        let token = self.cancels.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
-        if let Some(token) = token {
-            std::thread::spawn(move || token.cancel_query(NoTls));
+        let cancel = self.cancels.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
+        match cancel {
+            Some(Cancel::Statement(token)) => drop(std::thread::spawn(move || token.cancel_query(NoTls))),
+            Some(Cancel::Session(control)) => drop(std::thread::spawn(move || control.abort())),
+            None => {}
         }
     }
 
@@ -97,11 +111,14 @@ struct Worker {
     server: ServerId,
     databases: Databases,
     connections: BTreeMap<ServerId, Connection>,
+    /// To its own server, for sessions.
+    raw: Option<RawConnection>,
+    sessions: Sessions,
     cancels: Cancels,
 }
 
 impl Worker {
-    fn run(mut self, jobs: &Mutex<Receiver<Job>>, done: &impl Fn(WorkId, SqlDone)) {
+    fn run(mut self, jobs: &Mutex<Receiver<Task>>, done: &impl Fn(WorkId, SqlDone)) {
         loop {
             let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok((id, work)) = next else { return };
@@ -110,6 +127,9 @@ impl Worker {
     }
 
     fn work(&mut self, id: WorkId, work: &SqlWork) -> SqlDone {
+        if let Work::Execute { operation: Job::Session(number), license, .. } = work {
+            return self.run_session(id, *number, *license);
+        }
         let server = match work {
             Work::Read { server, .. } | Work::Fence { server, .. } => *server,
             _ => self.server,
@@ -124,12 +144,61 @@ impl Worker {
         }
         let Some(connection) = self.connections.get_mut(&server) else { return SqlDone::Lost };
         let cancels = self.cancels.clone();
-        cancels.lock().unwrap_or_else(PoisonError::into_inner).insert(id, connection.cancel_token());
+        cancels
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(id, Cancel::Statement(connection.cancel_token()));
         let done = connection.run(work);
         cancels.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
         if done == SqlDone::Lost {
             self.connections.remove(&server);
         }
         done
+    }
+    fn run_session(&mut self, id: WorkId, number: SessionNumber, license: Option<License>) -> SqlDone {
+        // The session has gone if it has no port: it had nothing to lose yet.
+        let Some(mut port) = self.sessions.take(number) else { return SqlDone::Executed(Ok(Vec::new())) };
+        let opened = match self.raw.take_if(|raw| raw.is_open()) {
+            Some(connection) => Ok(connection),
+            None => match self.databases.configs.get(&self.server) {
+                Some(config) => RawConnection::open(config, self.sessions.keeps_isolation()),
+                None => return SqlDone::Lost,
+            },
+        };
+        let mut connection = match opened {
+            Ok(connection) => connection,
+            Err(error) => {
+                let message = format!("the server cannot be reached: {error}");
+                let error = SqlError { sqlstate: "57P03".to_owned(), message };
+                (port.replies)(SessionReply::Over(Ending::Failed(error)));
+                return SqlDone::Lost;
+            }
+        };
+        let cancels = self.cancels.clone();
+        let lock = || cancels.lock().unwrap_or_else(PoisonError::into_inner);
+        lock().insert(id, Cancel::Session(port.control.clone()));
+        let ran = session_worker::run(&mut connection, &mut port, license);
+        lock().remove(&id);
+        match ran {
+            Ok(done) => {
+                self.raw = Some(connection);
+                if matches!(done, SqlDone::SerializationFailure | SqlDone::NotLicensed) {
+                    self.sessions.put_back(number, port);
+                }
+                done
+            }
+            Err(error) => {
+                let may_have_committed = port.pending.as_ref().is_some_and(|request| request.may_commit);
+                let ending = match may_have_committed {
+                    true => Ending::Unknown,
+                    false => Ending::Failed(SqlError {
+                        sqlstate: "08006".to_owned(),
+                        message: format!("the connection to the server is lost: {error}"),
+                    }),
+                };
+                (port.replies)(SessionReply::Over(ending));
+                SqlDone::Lost
+            }
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Histories of real servers with concurrent operations: they are serializable, also if agents and sessions are killed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::mpsc::channel;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
 use postgres::{Client, NoTls};
@@ -9,7 +10,14 @@ use weir_conveyor::epochs::ServerId;
 use weir_conveyor::message::{Outcome, Placement};
 use weir_conveyor::settings::Settings;
 use weir_conveyor_net::connection::{install, next_start};
-use weir_conveyor_net::node::{Cluster, Databases};
+use weir_conveyor_net::node::{Cluster, Databases, Requests};
+use weir_conveyor_net::operation::{Answer, Operation};
+use weir_conveyor_net::process::{AgentProcess, ProcessSettings};
+use weir_conveyor_net::sockets::Identity;
+use weir_conveyor_net::wire;
+use weir_net::handshake::Terms;
+use weir_net::loopback::free_ports;
+use weir_server::serve::Durability;
 
 use crate::chance::Chance;
 use crate::postgres_server::Server;
@@ -31,14 +39,107 @@ fn settings() -> Settings {
     }
 }
 
+/// How agents reach each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Carried {
+    Channels,
+    Sockets,
+}
+
+/// The agents: threads with channels, or what a process has, with sockets between them.
+enum Agents {
+    Threads(Box<Cluster>),
+    Processes(Processes),
+}
+
+/// The parts of agents' processes; in one process here, so that a test can end them at any instant.
+struct Processes {
+    databases: Databases,
+    identity: Identity,
+    folder: std::path::PathBuf,
+    running: Running,
+}
+
+type Running = Arc<Mutex<BTreeMap<ServerId, Arc<AgentProcess>>>>;
+
+impl Processes {
+    fn new(databases: Databases) -> Processes {
+        static FOLDERS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = FOLDERS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("weir-conveyor-{}-{number}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let address = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+        let addresses = (0..SERVERS).zip(free_ports(usize::from(SERVERS)).into_iter().map(address)).collect();
+        let terms = Terms {
+            versions: wire::VERSIONS,
+            protocol: wire::PROTOCOL.into(),
+            shards: SERVERS,
+            placement: 7,
+            secret: b"s3cret".to_vec(),
+        };
+        let identity = Identity { server: 0, terms, addresses };
+        Processes { databases, identity, folder, running: Arc::default() }
+    }
+
+    fn start(&self, server: ServerId, start: u64) {
+        let of = ProcessSettings {
+            identity: Identity { server, ..self.identity.clone() },
+            start,
+            databases: self.databases.clone(),
+            settings: settings(),
+            directory: self.folder.join(server.to_string()),
+            durability: Durability::Sync,
+        };
+        let process = Arc::new(AgentProcess::start(of).unwrap());
+        self.running.lock().unwrap().insert(server, process);
+    }
+
+    fn stop(&self, server: ServerId) {
+        let process = self.running.lock().unwrap().remove(&server).unwrap();
+        // Clients hold it for as long as they hand it an operation.
+        while Arc::strong_count(&process) > 1 {
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        self.running.lock().unwrap().clear();
+        std::fs::remove_dir_all(&self.folder).unwrap();
+    }
+}
+
+/// Sends operations to agents, from any thread.
+#[derive(Clone)]
+enum Sends {
+    Threads(Requests),
+    Processes(Running),
+}
+
+impl Sends {
+    fn request(&self, agent: ServerId, place: Placement, operation: Operation) -> Receiver<Outcome<Answer>> {
+        let running = match self {
+            Sends::Threads(requests) => return requests.request(agent, place, operation),
+            Sends::Processes(running) => running,
+        };
+        let (sender, outcome) = channel();
+        let process = running.lock().unwrap().get(&agent).cloned();
+        if let Some(process) = process {
+            process.request(place, operation, Box::new(move |outcome| drop(sender.send(outcome))));
+        }
+        outcome
+    }
+}
+
 struct World {
     servers: Vec<Server>,
     configs: Vec<String>,
-    cluster: Cluster,
+    agents: Agents,
 }
 
 impl World {
-    fn new() -> World {
+    fn new(carried: Carried) -> World {
         let servers: Vec<_> = (0..SERVERS).map(|_| Server::start().unwrap()).collect();
         let configs: Vec<_> = servers.iter().map(Server::connection_string).collect();
         let mut tables = None;
@@ -51,14 +152,35 @@ impl World {
         }
         let by_server = (0..SERVERS).zip(configs.iter().cloned()).collect::<BTreeMap<_, _>>();
         let databases = Databases { configs: by_server, tables: Arc::new(tables.unwrap()) };
-        let mut world = World { servers, configs, cluster: Cluster::new(databases, settings()) };
+        let agents = match carried {
+            Carried::Channels => Agents::Threads(Box::new(Cluster::new(databases, settings()))),
+            Carried::Sockets => Agents::Processes(Processes::new(databases)),
+        };
+        let mut world = World { servers, configs, agents };
         (0..SERVERS).for_each(|server| world.start(server));
         world
     }
 
     fn start(&mut self, server: ServerId) {
         let start = next_start(&self.configs[usize::from(server)]).unwrap();
-        self.cluster.start_agent(server, start);
+        match &mut self.agents {
+            Agents::Threads(cluster) => cluster.start_agent(server, start),
+            Agents::Processes(processes) => processes.start(server, start),
+        }
+    }
+
+    fn stop(&mut self, server: ServerId) {
+        match &mut self.agents {
+            Agents::Threads(cluster) => cluster.stop_agent(server),
+            Agents::Processes(processes) => processes.stop(server),
+        }
+    }
+
+    fn requests(&self) -> Sends {
+        match &self.agents {
+            Agents::Threads(cluster) => Sends::Threads(cluster.requests()),
+            Agents::Processes(processes) => Sends::Processes(processes.running.clone()),
+        }
     }
 
     /// Ends every session of a server but its own, as a crash does. What has committed stays.
@@ -90,7 +212,7 @@ fn run(
     let (progress, outcomes) = channel();
     let clients: Vec<_> = (0..CLIENTS)
         .map(|client| {
-            let (requests, seen, progress) = (world.cluster.requests(), seen.clone(), progress.clone());
+            let (requests, seen, progress) = (world.requests(), seen.clone(), progress.clone());
             std::thread::spawn(move || {
                 let mut chance = Chance::from_seed(seed * 1_000 + client);
                 for turn in 0..operations {
@@ -138,7 +260,7 @@ fn settle(world: &World) {
         while !is_answered {
             op += 1;
             let place = Placement::Global(server);
-            let outcome = world.cluster.request(server, place, shop::restock(op)).recv();
+            let outcome = world.requests().request(server, place, shop::restock(op)).recv();
             is_answered = matches!(outcome, Ok(Outcome::Answered(Ok(_))));
         }
     }
@@ -161,17 +283,26 @@ fn check(world: World, seen: &Seen) -> usize {
     settle(&world);
     wait_until_applied(&world.configs);
     let configs = world.configs.clone();
-    drop(world.cluster);
+    drop(world.agents);
     shop::check(&configs, &seen.global, &seen.answered)
 }
 
-#[test]
-fn concurrent_operations_are_serializable() {
-    let mut world = World::new();
+fn run_concurrent_operations(carried: Carried) {
+    let mut world = World::new(carried);
     let seen = run(&mut world, 1, 60, |_, _| {});
     println!("{} answered, {} failed, {} unknown", seen.answered.len(), seen.failed, seen.unknown);
     assert_eq!(seen.unknown, 0);
     assert!(check(world, &seen) >= seen.answered.len());
+}
+
+#[test]
+fn concurrent_operations_are_serializable() {
+    run_concurrent_operations(Carried::Channels);
+}
+
+#[test]
+fn concurrent_operations_over_sockets_are_serializable() {
+    run_concurrent_operations(Carried::Sockets);
 }
 
 /// Seeds of `WEIR_SEEDS`, for example `0..20`; without it, one.
@@ -181,10 +312,9 @@ fn seeds() -> std::ops::Range<u64> {
     bounds.map(|(from, to)| from..to).expect("WEIR_SEEDS is not FROM..TO")
 }
 
-#[test]
-fn killed_agents_and_servers_lose_nothing() {
+fn run_with_failures(carried: Carried) {
     for seed in seeds() {
-        let mut world = World::new();
+        let mut world = World::new(carried);
         let seen = run(&mut world, seed, 80, fail);
         println!("{} answered, {} failed, {} unknown", seen.answered.len(), seen.failed, seen.unknown);
         assert!(seen.unknown > 0 && seen.answered.len() > 100);
@@ -192,18 +322,29 @@ fn killed_agents_and_servers_lose_nothing() {
     }
 }
 
+#[test]
+fn killed_agents_and_servers_lose_nothing() {
+    run_with_failures(Carried::Channels);
+}
+
+#[test]
+fn killed_agents_over_sockets_lose_nothing() {
+    run_with_failures(Carried::Sockets);
+}
+
 /// Something of one server fails, or the coordinator does.
 fn fail(world: &mut World, chance: &mut Chance) {
     let server = chance.below(u64::from(SERVERS)) as ServerId;
-    match chance.below(5) {
-        0 => world.end_sessions(server),
-        1 => world.servers[usize::from(server)].crash().unwrap(),
-        2 => {
-            world.cluster.stop_coordinator();
-            world.cluster.start_coordinator();
+    match (chance.below(5), &mut world.agents) {
+        (0, _) => world.end_sessions(server),
+        (1, _) => world.servers[usize::from(server)].crash().unwrap(),
+        (2, Agents::Threads(cluster)) => {
+            cluster.stop_coordinator();
+            cluster.start_coordinator();
         }
+        // Over sockets each agent here has a node of the coordinator, which ends with it.
         _ => {
-            world.cluster.stop_agent(server);
+            world.stop(server);
             world.start(server);
         }
     }

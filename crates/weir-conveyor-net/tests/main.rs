@@ -3,6 +3,7 @@
 #[path = "../../weir-sim/src/chance.rs"]
 #[allow(dead_code, reason = "the simulator uses all of it")]
 mod chance;
+mod coordinator_nodes;
 mod histories;
 #[path = "../../weir-bench/src/postgres.rs"]
 #[allow(dead_code, reason = "the bench uses all of it")]

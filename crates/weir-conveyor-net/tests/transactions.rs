@@ -9,7 +9,7 @@ use weir_conveyor::token::Visit;
 use weir_conveyor::work::{License, Work};
 use weir_conveyor_net::check::{Finding, check};
 use weir_conveyor_net::connection::{Connection, install};
-use weir_conveyor_net::operation::{Operation, SqlDone, SqlWork, StateUpdate};
+use weir_conveyor_net::operation::{Job, Operation, SqlDone, SqlWork, StateUpdate};
 
 use crate::postgres_server::Server;
 
@@ -69,7 +69,7 @@ pub fn global(statements: &[&str], license: License) -> SqlWork {
     let statements =
         statements.iter().map(|text| Sql { text: (*text).into(), parameters: Vec::new() }).collect();
     let id = OperationId { agent: 0, start: 1, number: 1 };
-    Work::Execute { id, operation: Operation { statements }, license: Some(license) }
+    Work::Execute { id, operation: Job::Statements(Operation { statements }), license: Some(license) }
 }
 
 #[test]

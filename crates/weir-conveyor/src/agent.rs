@@ -121,6 +121,11 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
         self.server
     }
 
+    /// Other bounds hold from now on. Operations that run keep their connections.
+    pub fn set_settings(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
     /// The latest epoch that this agent knows.
     pub fn epochs(&self) -> &Epochs {
         &self.epochs

@@ -101,6 +101,11 @@ impl<F: CoordinatorFaults> Coordinator<F> {
         coordinator
     }
 
+    /// Other bounds hold from now on.
+    pub fn set_settings(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
     pub fn epochs(&self) -> &Epochs {
         &self.epochs
     }

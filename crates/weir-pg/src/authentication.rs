@@ -41,16 +41,35 @@ pub struct Authenticator {
 
 impl Authenticator {
     pub fn new(settings: &Settings, front: Arc<FrontEnd>) -> Authenticator {
-        let scram = settings.password.as_deref().map(|password| {
-            let mut salt = vec![0; 16];
-            getrandom::fill(&mut salt).expect("the system has randomness");
-            let hashed = gen_salted_password(password, &salt, ITERATIONS);
-            let mut scram = ScramAuth::new(Arc::new(Secret { salt, hashed }));
-            scram.set_iterations(ITERATIONS);
-            SASLAuthStartupHandler::new(Arc::new(Parameters)).with_scram(scram)
-        });
+        let scram = settings.password.as_deref().map(|password| scram(password, Parameters));
         let wants_tls = settings.certificate.is_some() && !settings.insecure;
         Authenticator { database: settings.database.clone(), scram, wants_tls, front }
+    }
+}
+
+/// Asks for that password by SCRAM, whoever the user is. `parameters`: what the client is told once it is in.
+pub fn scram<P: ServerParameterProvider>(password: &str, parameters: P) -> SASLAuthStartupHandler<P> {
+    let mut salt = vec![0; 16];
+    getrandom::fill(&mut salt).expect("the system has randomness");
+    let hashed = gen_salted_password(password, &salt, ITERATIONS);
+    let mut scram = ScramAuth::new(Arc::new(Secret { salt, hashed }));
+    scram.set_iterations(ITERATIONS);
+    SASLAuthStartupHandler::new(Arc::new(parameters)).with_scram(scram)
+}
+
+/// The words for a client that is not let in by [`scram`].
+pub fn not_let_in(user: &str, error: PgWireError) -> PgWireError {
+    match error {
+        // The name in the message of SCRAM is not what counts, and clients leave it out.
+        PgWireError::InvalidPassword(_) => {
+            fatal("28P01", &format!("password authentication failed for user \"{user}\""), None)
+        }
+        // The client's words are not repeated: there may be anything in them, a zero too.
+        PgWireError::InvalidScramMessage(_) => fatal("08P01", "malformed SCRAM message", None),
+        PgWireError::UnsupportedSASLAuthMethod(_) => {
+            fatal("08P01", "client selected an invalid SASL authentication mechanism", None)
+        }
+        error => error,
     }
 }
 
@@ -87,7 +106,7 @@ impl ServerParameterProvider for Parameters {
     }
 }
 
-fn fatal(code: &str, message: &str, hint: Option<String>) -> PgWireError {
+pub fn fatal(code: &str, message: &str, hint: Option<String>) -> PgWireError {
     let mut info = ErrorInfo::new("FATAL".to_owned(), code.to_owned(), message.to_owned());
     info.hint = hint;
     PgWireError::UserError(Box::new(info))
@@ -115,18 +134,7 @@ impl AtTheDoor {
             return error;
         };
         let (user, address) = (&facts.user, origin.address);
-        let error = match error {
-            // The name in the message of SCRAM is not what counts, and clients leave it out.
-            PgWireError::InvalidPassword(_) => {
-                fatal("28P01", &format!("password authentication failed for user \"{user}\""), None)
-            }
-            // The client's words are not repeated: there may be anything in them, a zero too.
-            PgWireError::InvalidScramMessage(_) => fatal("08P01", "malformed SCRAM message", None),
-            PgWireError::UnsupportedSASLAuthMethod(_) => {
-                fatal("08P01", "client selected an invalid SASL authentication mechanism", None)
-            }
-            error => error,
-        };
+        let error = not_let_in(user, error);
         if !matches!(error, PgWireError::IoError(_)) {
             tracing::warn!(%address, user, state = error.code(), "connection refused: {error}");
         }

@@ -21,6 +21,7 @@ mod idle;
 mod in_flight;
 mod isolation;
 mod known_texts;
+mod listening;
 mod notices;
 mod opening;
 mod portals;
@@ -36,11 +37,11 @@ mod statement;
 mod transaction;
 mod watch;
 mod watchdog;
+pub mod wire;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -53,8 +54,8 @@ use authentication::Authenticator;
 use conversation::{END_MAX, converse};
 use event_loops::EventLoops;
 use handlers::Connection;
-use isolation::Isolated;
 pub use isolation::is_isolated;
+use listening::{Arrival, accept};
 use watch::FrontEnd;
 pub use watch::Watch;
 use watchdog::Watchdog;
@@ -159,7 +160,7 @@ impl Door {
         let thread = std::thread::Builder::new().name("weir-pg-accept".to_owned()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
-                    () = accept(listener, self, (Arc::new(client), front), &event_loops) => {}
+                    () = accept_clients(listener, self, (Arc::new(client), front), &event_loops) => {}
                     _ = stopped => {}
                 }
                 end_sessions(&sessions).await;
@@ -216,42 +217,16 @@ async fn end_sessions(front: &FrontEnd) {
     }
 }
 
-async fn accept(
+async fn accept_clients(
     listener: TcpListener,
     Door { settings, tls }: Door,
     (client, front): (Arc<Client>, Arc<FrontEnd>),
     event_loops: &EventLoops,
 ) {
-    let listener =
-        tokio::net::TcpListener::from_std(listener).expect("it is a listener, and there is a runtime");
     let authentication = Arc::new(Authenticator::new(&settings, front));
-    let open = Arc::new(AtomicUsize::new(0));
-    loop {
-        // Its event loop is to hear of it, not this thread.
-        let socket = match listener.accept().await.and_then(|(socket, _)| socket.into_std()) {
-            Ok(socket) => socket,
-            Err(error) => {
-                // Too many files, for instance: those that are open will end.
-                tracing::warn!("a connection of PostgreSQL's protocol was not accepted: {error}");
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-                continue;
-            }
-        };
-        let is_full = open.fetch_add(1, Ordering::Relaxed) >= settings.connections_max;
+    accept(listener, (tls, settings.connections_max), event_loops, |Arrival { socket, tls, is_full }| {
         let connection = Connection::new(client.clone(), authentication.clone(), is_full);
-        let (open, tls) = (open.clone(), tls.clone());
-        event_loops.carry(async move {
-            let carried = async {
-                let socket = tokio::net::TcpStream::from_std(socket)?;
-                converse(socket, tls, connection).await
-            };
-            match Isolated(Box::pin(carried)).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::debug!("a connection of PostgreSQL's protocol has ended: {error}"),
-                // It is too late to tell the client.
-                Err(panicked) => drop(panicked.error()),
-            }
-            open.fetch_sub(1, Ordering::Relaxed);
-        });
-    }
+        async move { converse(tokio::net::TcpStream::from_std(socket)?, tls, connection).await }
+    })
+    .await;
 }

@@ -16,16 +16,16 @@ use weir_types::{SqlError, SqlState};
 use crate::frontend::{Expected, Frame, Opening};
 
 /// Sends answers; messages are read separately, by [`Incoming`].
-pub(crate) type Socket = Framed<MaybeTls, PgWireMessageServerCodec<String>>;
+pub type Socket = Framed<MaybeTls, PgWireMessageServerCodec<String>>;
 
 const READ_BYTES: usize = 8 << 10;
 
 /// Received bytes that have not been parsed.
 #[derive(Default)]
-pub(crate) struct Incoming(BytesMut);
+pub struct Incoming(BytesMut);
 
 /// Why no message could be taken.
-pub(crate) enum Unreadable {
+pub enum Unreadable {
     Socket(io::Error),
     /// Where the next message begins is not known.
     OutOfStep(SqlError),
@@ -33,6 +33,9 @@ pub(crate) enum Unreadable {
 
 impl Incoming {
     /// The next message; none, if the client has gone. A call that is given up loses nothing.
+    ///
+    /// # Errors
+    /// The socket's, or the bytes are no message.
     pub async fn next(
         &mut self,
         from: &mut (impl AsyncRead + Unpin),
@@ -67,7 +70,7 @@ impl Incoming {
 }
 
 /// A connection that has said what it wants.
-pub(crate) struct Opened {
+pub struct Opened {
     pub socket: Socket,
     pub incoming: Incoming,
     /// A startup packet or a request to cancel; or why it is neither.
@@ -86,7 +89,7 @@ fn socket(stream: MaybeTls, address: SocketAddr) -> Socket {
 ///
 /// # Errors
 /// The socket's.
-pub(crate) async fn open(tcp: TcpStream, tls: Option<TlsAcceptor>) -> io::Result<Option<Opened>> {
+pub async fn open(tcp: TcpStream, tls: Option<TlsAcceptor>) -> io::Result<Option<Opened>> {
     let address = tcp.peer_addr()?;
     tcp.set_nodelay(true)?;
     let mut stream = MaybeTls::Plain(tcp);

@@ -35,6 +35,7 @@ impl Cli {
             Command::Reproduce(arguments) => arguments.format == Format::Json,
             Command::Calibrate(_)
             | Command::Serve(_)
+            | Command::Conveyor(_)
             | Command::Dump(_)
             | Command::Sim(_)
             | Command::History(_) => false,
@@ -56,6 +57,8 @@ pub enum Command {
     Calibrate(CalibrateArguments),
     /// Serve the shards of one node of a cluster
     Serve(ServeArguments),
+    /// Run one agent beside a PostgreSQL server: several servers carry an application together, serializably
+    Conveyor(ConveyorArguments),
     /// Write what a server has as SQL that PostgreSQL and Weir load
     Dump(DumpArguments),
     /// Run a cluster in virtual time, under faults, seed by seed, and check what its clients were told
@@ -495,6 +498,40 @@ pub enum LogFormat {
     Text,
     /// A JSON document a line
     Json,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir conveyor --config shop.toml --check-config
+  weir conveyor --config shop.toml --server a
+  weir conveyor --config shop.toml --server a --observe
+  psql -h 127.0.0.1 -p 5501 -d conveyor -c 'SHOW TOKEN'")]
+pub struct ConveyorArguments {
+    /// The configuration: servers, agents, bounds; the same for all agents
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// The server beside which this agent runs
+    #[arg(long, value_name = "NAME", required_unless_present = "check_config")]
+    pub server: Option<String>,
+    /// Look at every server and at the application, and start nothing
+    #[arg(long)]
+    pub check_config: bool,
+    /// Pass everything to the server as it is, and report how the traffic would classify
+    #[arg(long, conflicts_with = "check_config")]
+    pub observe: bool,
+    /// Serve /metrics and /health over HTTP there
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "check_config")]
+    pub http: Option<SocketAddr>,
+    /// Allow --http beyond loopback
+    #[arg(long)]
+    pub insecure: bool,
+    /// Form of the log, on standard error
+    #[arg(long, value_enum, default_value = "text")]
+    pub log_format: LogFormat,
+    /// How much is logged: error, warn, info, debug, trace or off [default: WEIR_LOG, or info]
+    #[arg(long, value_name = "LEVEL")]
+    pub log_level: Option<tracing_subscriber::filter::LevelFilter>,
 }
 
 #[derive(Debug, Args)]

@@ -9,6 +9,7 @@ mod application;
 mod bench;
 mod calibrate;
 mod cli;
+mod conveyor;
 mod diagnostic;
 mod dump;
 mod explain;
@@ -121,6 +122,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Calibrate(arguments) => calibrate::execute(&arguments),
         Command::Reproduce(arguments) => reproduce::execute(&arguments),
         Command::Serve(arguments) => serve::execute(arguments),
+        Command::Conveyor(arguments) => conveyor::execute(arguments),
         Command::Dump(arguments) => dump::execute(&arguments),
         Command::Sim(arguments) => sim::execute(&arguments),
         Command::History(arguments) => sim::execute_history(&arguments),

@@ -34,6 +34,7 @@ mod processes {
     mod catalogs;
     mod client_calls;
     mod connections;
+    mod conveyor;
     mod copy_conversations;
     mod current_values;
     mod cursors;

@@ -1,0 +1,367 @@
+//! A transaction of a session: where it is placed, and how it runs there (docs/internals/conveyor.md, "Which operation is this?").
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use weir_conveyor::matching::{Matching, Refusal, Statement as Matched, StatementAction};
+use weir_conveyor::message::Placement;
+use weir_conveyor_net::process::OpenTransaction;
+use weir_conveyor_net::sessions::{Answered, Ending, Request, SessionReply, SessionStart, Until};
+use weir_sql::normal::normalised;
+
+use crate::application::Application;
+use crate::figures::count;
+use crate::messages::FrontError;
+use crate::parameters::Given;
+use crate::shared::{Cancellable, Mode, Shared};
+use crate::statement::{Argument, Kind, Statement, is_neutral};
+
+/// Answers that wait for a client that reads slowly.
+const REPLIES_MAX: usize = 16;
+
+/// A statement that is to run, with its parameters.
+pub(crate) type Bound = (Arc<Statement>, Vec<Given>);
+
+/// A transaction, from its first statement on.
+pub(crate) struct Transaction {
+    /// The statement that begins it, if its client has said one.
+    begin: Option<String>,
+    settings: Arc<Vec<String>>,
+    matching: Option<Matching>,
+    /// Where its calls run together.
+    called: Option<Placement>,
+    /// Where it runs, once it does.
+    open: Option<Open>,
+    /// Requests so far, and the digests of their answers.
+    asked: Vec<(Request, u64)>,
+    /// Its answers could not be taken back, so it stays where it is.
+    is_bound: bool,
+    /// Where it would have been placed.
+    observed: Option<Placement>,
+}
+
+/// Requests that are kept to be asked again elsewhere.
+const ASKED_MAX: usize = 1_000;
+
+struct Open {
+    placement: Placement,
+    /// It goes before the handle: whoever waits to say something more is let go before the transaction is given up.
+    replies: mpsc::Receiver<SessionReply>,
+    handle: Arc<OpenTransaction>,
+}
+
+/// Takes parts of an answer that leave before its end.
+pub(crate) trait Sink {
+    async fn part(&mut self, messages: &[u8]) -> std::io::Result<()>;
+}
+
+/// Why a request has no answer.
+pub(crate) enum Failed {
+    Error(FrontError),
+    Socket(std::io::Error),
+}
+
+impl From<FrontError> for Failed {
+    fn from(error: FrontError) -> Failed {
+        Failed::Error(error)
+    }
+}
+
+impl Transaction {
+    /// `begin`: None for statements that are a transaction of their own.
+    pub fn new(begin: Option<String>, settings: Arc<Vec<String>>) -> Transaction {
+        Transaction {
+            begin,
+            settings,
+            matching: None,
+            called: None,
+            open: None,
+            asked: Vec::new(),
+            is_bound: false,
+            observed: None,
+        }
+    }
+
+    /// Returns whether its client has said BEGIN.
+    pub fn is_block(&self) -> bool {
+        self.begin.is_some()
+    }
+
+    /// Returns whether it runs somewhere.
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Asks the server where the transaction runs, or is to run now. The answer says whether the transaction is over.
+    pub async fn ask(
+        &mut self,
+        shared: &Shared,
+        cancellable: &Cancellable,
+        (mut request, statements): (Request, &[Bound]),
+        sink: &mut impl Sink,
+    ) -> Result<Answered, Failed> {
+        let wanted = self.place(shared, statements)?;
+        self.bring(shared, cancellable, wanted)?;
+        let Some(open) = &mut self.open else { return Err(lost().into()) };
+        let is_global = matches!(open.placement, Placement::Global(_));
+        request.then_commit = is_global && self.begin.is_none() && request.until == Until::Ready;
+        request.may_commit |= self.begin.is_none() && request.until == Until::Ready;
+        open.handle.run(request.clone());
+        loop {
+            match open.replies.recv().await {
+                Some(SessionReply::Part(messages)) => {
+                    self.is_bound = true;
+                    sink.part(&messages).await.map_err(Failed::Socket)?;
+                }
+                Some(SessionReply::Answered(answered)) => {
+                    self.is_bound |= !answered.is_whole || self.asked.len() >= ASKED_MAX;
+                    if answered.is_over() {
+                        self.open = None;
+                    } else if !self.is_bound {
+                        self.asked.push((request, answered.digest));
+                    }
+                    return Ok(answered);
+                }
+                Some(SessionReply::Over(ending)) => {
+                    self.open = None;
+                    return Err(error_of(shared, ending).into());
+                }
+                None => {
+                    self.open = None;
+                    return Err(lost().into());
+                }
+            }
+        }
+    }
+
+    /// Makes the transaction run at that place: it is begun there, or begun again with everything that was asked.
+    fn bring(
+        &mut self,
+        shared: &Shared,
+        cancellable: &Cancellable,
+        wanted: Placement,
+    ) -> Result<(), FrontError> {
+        match &self.open {
+            Some(open) if open.placement == wanted || wanted == Placement::Commutative => return Ok(()),
+            Some(_) if self.is_bound => {
+                count(&shared.figures.contradictions);
+                let message =
+                    "the transaction turns out to belong elsewhere, and its answers cannot be taken back";
+                return Err(FrontError::new("40001", message).with_hint("try it again"));
+            }
+            Some(_) => count(&shared.figures.restarts),
+            None => shared.figures.place(wanted, shared.server),
+        }
+        // The one that runs is given up before the next is begun.
+        self.open = None;
+        let (sender, replies) = mpsc::channel(REPLIES_MAX);
+        let replayed = self.asked.clone();
+        let start = SessionStart { begin: self.begin.clone(), settings: self.settings.clone(), replayed };
+        let reply = Box::new(move |reply| sender.blocking_send(reply).is_ok());
+        let handle = Arc::new(shared.executor.open(wanted, start, reply));
+        *cancellable.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::downgrade(&handle);
+        self.open = Some(Open { placement: wanted, handle, replies });
+        Ok(())
+    }
+
+    /// Where the transaction has to run with these statements.
+    fn place(&mut self, shared: &Shared, statements: &[Bound]) -> Result<Placement, FrontError> {
+        if shared.passes_through() {
+            if shared.mode == Mode::Observes {
+                self.observe(shared, statements);
+            }
+            return Ok(Placement::Commutative);
+        }
+        let application = shared.application();
+        let mut matched = None;
+        for (statement, givens) in statements {
+            match self.place_one(shared, &*application, (statement, givens)) {
+                Ok(placement) => matched = placement.or(matched),
+                Err(error) => {
+                    count(&shared.figures.refused);
+                    return Err(error);
+                }
+            }
+        }
+        let placement = match (matched, self.called) {
+            (Some(matched), Some(called)) => together(matched, called)?,
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => {
+                return Ok(self.open.as_ref().map_or(Placement::Commutative, |open| open.placement));
+            }
+        };
+        Ok(placement)
+    }
+
+    /// The place that matching says. None: the statement says nothing about it.
+    fn place_one(
+        &mut self,
+        shared: &Shared,
+        application: &dyn Application,
+        (statement, givens): (&Statement, &[Given]),
+    ) -> Result<Option<Placement>, FrontError> {
+        match &statement.kind {
+            Kind::Call(name, arguments) => {
+                let values = texts_of(arguments, givens)?;
+                let values = application.call(name, &values);
+                match values.and_then(|values| application.templates().call(name, &values, shared.server)) {
+                    Some(placement) => {
+                        self.called = Some(match self.called {
+                            Some(called) => together(called, placement)?,
+                            None => placement,
+                        });
+                        Ok(None)
+                    }
+                    None => self.match_one(shared, application, (statement, givens)),
+                }
+            }
+            Kind::Ordinary => self.match_one(shared, application, (statement, givens)),
+            _ => Ok(None),
+        }
+    }
+
+    fn match_one(
+        &mut self,
+        shared: &Shared,
+        application: &dyn Application,
+        (statement, givens): (&Statement, &[Given]),
+    ) -> Result<Option<Placement>, FrontError> {
+        let parameters: Vec<Option<&str>> = givens.iter().map(Given::text).collect();
+        let matchable = application.statement(&statement.matched, &parameters);
+        // A statement that no template has is told by its text.
+        let (text, arguments) = matchable.unwrap_or_else(|| (statement.matched.clone(), Vec::new()));
+        let templates = application.templates();
+        let is_first = self.matching.is_none();
+        let mut matching = match self.matching.take() {
+            Some(matching) => matching,
+            None => Matching::new(templates, shared.server),
+        };
+        let before = matching.clone();
+        let touches = application.touches(&statement.matched);
+        let matched = Matched { text: &text, arguments: &arguments, touches: touches.as_ref() };
+        let action = matching.statement(templates, &matched);
+        let touches_nothing = || match &touches {
+            Some(touches) => touches.is_empty(),
+            None => is_neutral(&statement.matched, |name| shared.is_own(name)) == Some(true),
+        };
+        if matching.covering(templates).is_empty() && touches_nothing() {
+            // It runs wherever the transaction does, and does not count.
+            self.matching = (!is_first).then_some(before);
+            return Ok(None);
+        }
+        self.matching = Some(matching);
+        match action {
+            StatementAction::Runs(placement) | StatementAction::Restarts(placement) => Ok(Some(placement)),
+            StatementAction::Refused(refusal) => Err(refused(refusal, &text)),
+        }
+    }
+
+    /// Counts how the transaction would be placed.
+    fn observe(&mut self, shared: &Shared, statements: &[Bound]) {
+        let application = shared.application();
+        for (statement, givens) in statements {
+            if !matches!(statement.kind, Kind::Call(..) | Kind::Ordinary) {
+                continue;
+            }
+            match self.place_one(shared, &*application, (statement, givens)) {
+                Ok(placement) => self.observed = placement.or(self.called).or(self.observed),
+                Err(_) => shared.figures.observe_uncovered(&normalised(&statement.matched)),
+            }
+        }
+    }
+
+    /// Counts how the transaction would have been placed, once it is over.
+    pub fn end_observed(&self, shared: &Shared) {
+        let application = shared.application();
+        let names: Vec<&str> = match &self.matching {
+            Some(matching) => matching.covering(application.templates()).into_iter().collect(),
+            None => Vec::new(),
+        };
+        let class = match self.observed {
+            Some(Placement::Commutative) => "commutative",
+            Some(Placement::Local(_)) => "local",
+            Some(Placement::Global(_)) => "global",
+            None => return,
+        };
+        shared.figures.observe(class, &names.join(", "));
+    }
+}
+
+fn lost() -> FrontError {
+    FrontError::new("57P01", "the agent ends")
+}
+
+/// The place of two parts of a transaction.
+fn together(one: Placement, other: Placement) -> Result<Placement, FrontError> {
+    match (one, other) {
+        (Placement::Commutative, place) | (place, Placement::Commutative) => Ok(place),
+        (Placement::Local(one), Placement::Local(other)) if one == other => Ok(Placement::Local(one)),
+        (one, other) if one.server() == other.server() => {
+            Ok(Placement::Global(one.server().unwrap_or_default()))
+        }
+        _ => {
+            let message = "a transaction has parts that belong to two servers";
+            let hint = "Make them transactions of their own, or one transaction that the analysis knows.";
+            Err(FrontError::new("0A000", message).with_hint(hint))
+        }
+    }
+}
+
+/// Arguments of a call as texts.
+fn texts_of<'a>(arguments: &'a [Argument], givens: &'a [Given]) -> Result<Vec<Option<&'a str>>, FrontError> {
+    let text = |argument: &'a Argument| match argument {
+        Argument::Constant(constant) => Ok(constant.as_deref()),
+        Argument::Parameter(number) => {
+            let given = number.checked_sub(1).and_then(|place| givens.get(place));
+            let fewer = || FrontError::new("08P01", "a statement has fewer parameters than its text names");
+            given.map(Given::text).ok_or_else(fewer)
+        }
+    };
+    arguments.iter().map(text).collect()
+}
+
+fn refused(refusal: Refusal, form: &str) -> FrontError {
+    let form: String = form.chars().take(200).collect();
+    let (message, hint) = match refusal {
+        Refusal::TouchesLocalRows => (
+            format!(
+                "no transaction of the application covers this statement, and it touches rows that each server has on its own: {form}"
+            ),
+            "Make it a transaction of the application, so that it is analysed.",
+        ),
+        Refusal::Unknown => (
+            format!("no transaction of the application covers this statement: {form}"),
+            "Make it a transaction of the application, so that it is analysed; `weir conveyor --observe` lists such statements.",
+        ),
+    };
+    FrontError::new("0A000", message).with_hint(hint)
+}
+
+fn error_of(shared: &Shared, ending: Ending) -> FrontError {
+    match ending {
+        Ending::Starved => {
+            FrontError::new("40001", "could not serialize access: the transaction was tried several times")
+                .with_hint("try it again")
+        }
+        Ending::Differs => {
+            count(&shared.figures.contradictions);
+            let message =
+                "could not serialize access: the transaction was run again, and an answer was another one";
+            FrontError::new("40001", message).with_hint("try it again")
+        }
+        Ending::Idle => {
+            FrontError::new("25P03", "the transaction was ended: its client has said nothing for too long")
+        }
+        Ending::TooLong => {
+            let message = "canceling a global transaction that takes longer than operation_ms";
+            FrontError::new("57014", message).with_hint(
+                "A global transaction keeps all servers waiting: do not wait for people within it.",
+            )
+        }
+        Ending::Unknown => {
+            FrontError::new("08007", "the connection was lost: the transaction has committed or not")
+                .with_hint("look whether it has happened before it is tried again")
+        }
+        Ending::Failed(error) => FrontError::new(&error.sqlstate, error.message),
+    }
+}

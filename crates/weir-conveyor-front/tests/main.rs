@@ -1,0 +1,17 @@
+//! The front of `weir conveyor` over real PostgreSQL servers, which the tests start for themselves, with agents as processes
+//! (docs/internals/conveyor.md).
+
+#[path = "../../weir-sim/src/chance.rs"]
+#[allow(dead_code, reason = "the simulator uses all of it")]
+mod chance;
+mod clients;
+mod deployment;
+mod histories;
+mod kills;
+mod pass_through;
+#[path = "../../weir-bench/src/postgres.rs"]
+#[allow(dead_code, reason = "the bench uses all of it")]
+mod postgres_server;
+#[path = "../../weir-conveyor-net/tests/shop.rs"]
+#[allow(dead_code, reason = "the tests of agents without a front use all of it")]
+mod shop;

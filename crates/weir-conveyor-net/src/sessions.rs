@@ -1,0 +1,211 @@
+//! Transactions whose statements come one by one: a session asks, and a worker of the agent runs them over its connection.
+//!
+//! A session opens a transaction under a number, and gives that to the agent as an operation. When the operation may run, its worker takes the
+//! session's port, begins a database transaction, and answers the session's requests until the transaction is over. After a serialization
+//! failure the transaction begins again, and everything that the session has asked is asked again; if all answers are as before, the session does
+//! not notice.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::operation::{SessionNumber, SqlError};
+use crate::raw::CancelKey;
+
+/// Messages of a client, and what ends the answer to them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// As a client sends them.
+    pub messages: Vec<u8>,
+    /// Statements that have to be prepared: their names, and the Parse message. The unnamed one is prepared each time.
+    pub prepared: Vec<(String, Vec<u8>)>,
+    pub until: Until,
+    /// The transaction was begun for this request, and ends with it.
+    pub then_commit: bool,
+    /// If the connection is lost meanwhile, the transaction may have committed.
+    pub may_commit: bool,
+    /// It changes settings of the connection.
+    pub sets: bool,
+}
+
+/// The end of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Until {
+    /// ReadyForQuery.
+    Ready,
+    /// So many answers to messages of the extended protocol, or an error.
+    Answers(u32),
+}
+
+/// A transaction of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionStart {
+    /// The statement that begins it. None: it is one statement.
+    pub begin: Option<String>,
+    /// SET statements of the session.
+    pub settings: Arc<Vec<String>>,
+    /// Requests that another transaction was asked, with the digests of their answers: they are asked again, and have to be answered alike.
+    pub replayed: Vec<(Request, u64)>,
+}
+
+/// A message of a session to its worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Command {
+    Run(Request),
+    /// The session gives the transaction up: it rolls back.
+    End,
+    /// The agent does.
+    Abort,
+}
+
+/// A message of a worker to its session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SessionReply {
+    /// A part of an answer. It cannot be taken back.
+    Part(Vec<u8>),
+    Answered(Answered),
+    /// The transaction is over, and this is why.
+    Over(Ending),
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answered {
+    /// As the server has sent them, without ReadyForQuery.
+    pub messages: Vec<u8>,
+    /// The status of the transaction, as ReadyForQuery has it. None: none was asked for.
+    pub status: Option<u8>,
+    pub digest: u64,
+    /// Nothing of it has left before: the request can be asked again.
+    pub is_whole: bool,
+}
+
+impl Answered {
+    /// Returns whether no transaction is open any more.
+    pub fn is_over(&self) -> bool {
+        self.status == Some(b'I')
+    }
+}
+
+/// Why a transaction is over without the session's having ended it. It has changed nothing, unless that is unknown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ending {
+    /// It has met serialization failures only.
+    Starved,
+    /// It was run again, and an answer differed from one that the client has.
+    Differs,
+    /// It has taken longer than a global operation may.
+    TooLong,
+    /// Its client has said nothing for too long, and kept a connection.
+    Idle,
+    /// It may have committed or not.
+    Unknown,
+    Failed(SqlError),
+}
+
+/// Takes what a session hears. False: the session has gone.
+pub type Replies = Box<dyn Fn(SessionReply) -> bool + Send>;
+
+/// The side of a session that its worker has.
+pub struct SessionPort {
+    pub start: SessionStart,
+    pub commands: Receiver<Command>,
+    pub replies: Replies,
+    pub control: Arc<Control>,
+    /// The request that has met a serialization failure.
+    pub pending: Option<Request>,
+    /// A part of an answer has left, so nothing can be asked again.
+    pub is_partial: bool,
+}
+
+/// By which others reach into a transaction that runs.
+pub struct Control {
+    commands: Mutex<Sender<Command>>,
+    key: Mutex<Option<CancelKey>>,
+    is_aborted: AtomicBool,
+}
+
+impl Control {
+    pub fn new(commands: Sender<Command>) -> Control {
+        Control { commands: Mutex::new(commands), key: Mutex::new(None), is_aborted: AtomicBool::new(false) }
+    }
+
+    /// Says something to the worker. If that has ended, nobody hears it.
+    pub fn say(&self, command: Command) {
+        let _ = self.commands.lock().unwrap_or_else(PoisonError::into_inner).send(command);
+    }
+
+    /// A statement runs over that connection, or none does.
+    pub fn set_key(&self, key: Option<CancelKey>) {
+        *self.key.lock().unwrap_or_else(PoisonError::into_inner) = key;
+    }
+
+    /// Cancels the statement that runs, if one does. The worker gives the connection to nobody else until the server has heard of it.
+    pub fn cancel(&self) {
+        let key = self.key.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Err(error)) = key.as_ref().map(CancelKey::cancel) {
+            tracing::warn!("a statement was not cancelled: {error}");
+        }
+    }
+
+    /// The transaction is to end: it takes too long.
+    pub fn abort(&self) {
+        self.is_aborted.store(true, Ordering::SeqCst);
+        self.say(Command::Abort);
+        self.cancel();
+    }
+
+    pub fn is_aborted(&self) -> bool {
+        self.is_aborted.load(Ordering::SeqCst)
+    }
+}
+
+/// Sessions of a process that wait for their workers, by number.
+#[derive(Clone, Default)]
+pub struct Sessions(Arc<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    /// Transactions run at the level that their client or the server says.
+    keeps_isolation: bool,
+    next: AtomicU64,
+    ports: Mutex<BTreeMap<SessionNumber, SessionPort>>,
+}
+
+impl Sessions {
+    /// Sessions without an agent.
+    pub(crate) fn of_pass_through() -> Sessions {
+        Sessions(Arc::new(Waiting { keeps_isolation: true, ..Waiting::default() }))
+    }
+
+    pub(crate) fn keeps_isolation(&self) -> bool {
+        self.0.keeps_isolation
+    }
+
+    fn ports(&self) -> MutexGuard<'_, BTreeMap<SessionNumber, SessionPort>> {
+        self.0.ports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The port waits for a worker. Returns its number.
+    pub fn add(&self, port: SessionPort) -> SessionNumber {
+        let number = self.0.next.fetch_add(1, Ordering::Relaxed);
+        self.ports().insert(number, port);
+        number
+    }
+
+    pub(crate) fn put_back(&self, number: SessionNumber, port: SessionPort) {
+        self.ports().insert(number, port);
+    }
+
+    pub(crate) fn take(&self, number: SessionNumber) -> Option<SessionPort> {
+        self.ports().remove(&number)
+    }
+
+    /// The operation of that number has ended without a worker. Returns its port, if it is still there.
+    pub fn forget(&self, number: SessionNumber) -> Option<SessionPort> {
+        self.take(number)
+    }
+}
