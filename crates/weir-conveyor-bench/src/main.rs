@@ -29,6 +29,9 @@ enum Command {
         /// Few calls of each operation
         #[arg(long)]
         quick: bool,
+        /// The steps of the protocols, and no operation
+        #[arg(long)]
+        steps: bool,
     },
 }
 
@@ -70,7 +73,7 @@ fn main() -> ExitCode {
         Command::Classes { workload } => {
             Bench::of(&workload, &[]).map(|bench| anstream::println!("{}", report::classes(&bench)))
         }
-        Command::Measure { quick } => measured(if quick { Effort::QUICK } else { Effort::FULL }),
+        Command::Measure { quick, steps } => measured(if quick { Effort::QUICK } else { Effort::FULL }, steps),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -109,7 +112,7 @@ fn run_all(wanted: &Wanted) -> Result<(), String> {
 }
 
 /// TPC-W's three mixes, and RUBiS's one.
-fn measured(effort: Effort) -> Result<(), String> {
+fn measured(effort: Effort, only_steps: bool) -> Result<(), String> {
     let print = |value: &serde_json::Value| anstream::println!("{value}");
     print(&serde_json::json!({ "note": format!(
         "weir-conveyor-bench measure: PostgreSQL 15, SERIALIZABLE, one client, processor time of the server and its children by \
@@ -124,6 +127,9 @@ fn measured(effort: Effort) -> Result<(), String> {
         if name == "tpcw" {
             mixes.extend([mix(name, "browsing=true")?, mix(name, "ordering=true")?]);
             print(&serde_json::json!({ "steps": measure::steps(&bench, effort)? }));
+        }
+        if only_steps {
+            break;
         }
         for operation in measure::operations(&bench, &mixes, effort)? {
             print(&serde_json::to_value(operation).map_err(|error| error.to_string())?);

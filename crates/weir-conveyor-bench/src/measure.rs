@@ -30,7 +30,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    pub const FULL: Effort = Effort { calls: 600, steps: 600 };
+    pub const FULL: Effort = Effort { calls: 600, steps: 400 };
     pub const QUICK: Effort = Effort { calls: 30, steps: 60 };
 }
 
@@ -41,7 +41,7 @@ const WARM_UP: usize = 10;
 /// The median of so many parts of a measurement counts: others use the machine, too.
 const CHUNKS: usize = 15;
 /// Steps are measured so often, each time with new servers.
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 5;
 /// Calls that are drawn to find some of each operation.
 const DRAWN_MAX: usize = 200_000;
 
@@ -57,10 +57,19 @@ fn processor_ns(server: u32) -> Result<u64, String> {
     let mut sum = 0;
     for id in all {
         // A child may have ended meanwhile.
-        let Ok(text) = std::fs::read_to_string(format!("/proc/{id}/schedstat")) else { continue };
-        sum += text.split_whitespace().next().and_then(|first| first.parse::<u64>().ok()).unwrap_or(0);
+        sum += processor_of(&id).unwrap_or(0);
     }
     Ok(sum)
+}
+
+/// Nanoseconds of processor time of a process' first thread; of this one, if it is `self`.
+fn processor_of(process: &str) -> Result<u64, String> {
+    let path = match process {
+        "self" => "/proc/thread-self/schedstat".to_owned(),
+        process => format!("/proc/{process}/schedstat"),
+    };
+    let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    Ok(text.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(0))
 }
 
 /// A server that is measured.
@@ -174,6 +183,7 @@ pub fn operations(
             others: spread.others,
             writes_at: spread.writes_at,
             all: spread.all,
+            repeats: spread.repeats,
         });
     }
     Ok(operations)
@@ -240,6 +250,7 @@ pub fn steps(bench: &Bench, effort: Effort) -> Result<Steps, String> {
     Ok(Steps {
         read_participant_us: median(|steps| steps.read_participant_us),
         write_participant_us: median(|steps| steps.write_participant_us),
+        exchange_us: median(|steps| steps.exchange_us),
         prepare_us: median(|steps| steps.prepare_us),
         commit_prepared_us: median(|steps| steps.commit_prepared_us),
         end_us: median(|steps| steps.end_us),
@@ -363,7 +374,12 @@ fn participants(bench: &Bench, effort: Effort) -> Result<(Steps, f64), String> {
     let prepared = simple(&[begin, WRITE, "PREPARE TRANSACTION 'probe'", "COMMIT PREPARED 'probe'"])?;
     // Of the two phases together what COMMIT does not cost; half for each.
     let phases_us = rounded((prepared.processor_us - committed.processor_us).max(0.0) / 2.0);
+    // A client that sends and waits: what the coordinator of a distributed transaction is to the other servers.
+    let before = processor_of("self")?;
+    let exchanges = simple(&[begin, READ, "COMMIT"])?.turns * 3;
+    let exchange_us = processor_of("self")?.saturating_sub(before) as f64 / 1e3 / exchanges as f64;
     let steps = Steps {
+        exchange_us: rounded(exchange_us),
         read_participant_us: rounded(read.processor_us),
         write_participant_us: rounded(write.processor_us),
         prepare_us: phases_us,

@@ -17,20 +17,27 @@ pub struct Spread {
     pub writes_at: u32,
     /// It looks for rows at all servers.
     pub all: bool,
+    /// It asks for the first rows of an order, which each server has to find of its own; otherwise the servers divide the work.
+    pub repeats: bool,
 }
 
+/// Pages: the first rows in the order of an index.
+const REPEATED: [&str; 4] =
+    ["search_by_subject", "new_products", "search_items_by_category", "search_items_by_region"];
+
 const fn spread(whose: Home, others: u32, writes_at: u32, all: bool) -> Spread {
-    Spread { whose, others, writes_at, all }
+    Spread { whose, others, writes_at, all, repeats: false }
 }
 
 /// The spread of an operation. None: nobody has said it.
 pub fn of(application: &str, operation: &str) -> Option<Spread> {
-    match application {
+    let spread = match application {
         "tpcw" => tpcw(operation),
         "rubis" => rubis(operation),
         "conveyor-micro" => Some(spread(Home::Other, 0, 1, false)),
         _ => None,
-    }
+    };
+    spread.map(|spread| Spread { repeats: REPEATED.contains(&operation), ..spread })
 }
 
 fn tpcw(operation: &str) -> Option<Spread> {

@@ -54,6 +54,9 @@ pub struct Operation {
     pub writes_at: u32,
     /// It looks for rows that may be at any server.
     pub all: bool,
+    /// Each server does all of its work: the first rows of an order are to be found at each.
+    #[serde(default)]
+    pub repeats: bool,
 }
 
 /// Steps of the protocols, in microseconds of processor time.
@@ -63,6 +66,8 @@ pub struct Steps {
     pub read_participant_us: f64,
     /// The same of a transaction that writes one row.
     pub write_participant_us: f64,
+    /// Sending a statement to another server and reading its answer, at the server that coordinates.
+    pub exchange_us: f64,
     /// PREPARE TRANSACTION and COMMIT PREPARED instead of COMMIT.
     pub prepare_us: f64,
     pub commit_prepared_us: f64,
@@ -130,6 +135,7 @@ impl Steps {
         Steps {
             read_participant_us: self.read_participant_us * by,
             write_participant_us: self.write_participant_us * by,
+            exchange_us: self.exchange_us * by,
             prepare_us: self.prepare_us * by,
             commit_prepared_us: self.commit_prepared_us * by,
             end_us: self.end_us * by,

@@ -117,7 +117,7 @@ enum System {
 /// Settings of the agents over one site, and over several: a rotation is longer, and so is everything that waits for one.
 fn settings(network: Network) -> Settings {
     match network {
-        Network::Lan { .. } => Settings { idle_ms: 2, ..Settings::default() },
+        Network::Lan { .. } => Settings { idle_ms: 2, local_max: 8, global_max: 4, ..Settings::default() },
         Network::Wan(_) => Settings {
             resend_ms: 1_500,
             silence_ms: 6_000,
@@ -373,6 +373,7 @@ fn micro() -> Operation {
         others: 0,
         writes_at: 1,
         all: false,
+        repeats: false,
     }
 }
 
@@ -381,6 +382,7 @@ pub fn steps_for_tests() -> Steps {
     Steps {
         read_participant_us: 60.0,
         write_participant_us: 100.0,
+        exchange_us: 20.0,
         prepare_us: 80.0,
         commit_prepared_us: 80.0,
         end_us: 150.0,

@@ -1,7 +1,8 @@
 //! Data partitioning over the same servers, with two-phase commit for what crosses: the comparator of operation-partitioning.txt §7.1.
 //!
 //! Whatever the model leaves out is in favour of this comparator: no operation waits for a lock or is aborted, the statements of a
-//! transaction go to all its participants at once, and looking for rows at all servers divides the work among them.
+//! transaction go to all its participants at once, and looking for rows at all servers divides the work among them, unless each has to find the
+//! first rows of an order.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -115,17 +116,26 @@ fn part(load: &Load, transaction: &Transaction, server: usize) -> (f64, f64) {
         Phase::Execute => {
             let least_us =
                 if writes { load.steps.write_participant_us } else { load.steps.read_participant_us };
+            let remote = (count - 1) as f64;
             let service_us = match count {
                 1 => operation.cpu_us,
+                _ if operation.repeats => operation.cpu_us,
                 // Each participant has a transaction with a statement; what is beyond that is divided.
                 _ => least_us + (operation.cpu_us - least_us).max(0.0) / count as f64,
             };
+            // BEGIN with a statement, and COMMIT.
+            let exchanges = if place == 0 { 2.0 * remote } else { 0.0 };
+            let service_us = service_us + exchanges * load.steps.exchange_us;
             // One writer commits with its statements; several wait for the two phases.
             let flush_us = if writers == 1 { flush_us } else { 0.0 };
             (service_us, flush_us + operation.wait_us)
         }
+        // PREPARE TRANSACTION takes the place of COMMIT; COMMIT PREPARED is one exchange more with each writer.
         Phase::Prepare => (load.steps.prepare_us, flush_us),
-        Phase::Commit => (load.steps.commit_prepared_us, flush_us),
+        Phase::Commit => {
+            let remote = if place == 0 { writers.saturating_sub(1) as f64 } else { 0.0 };
+            (load.steps.commit_prepared_us + remote * load.steps.exchange_us, flush_us)
+        }
     }
 }
 

@@ -22,6 +22,7 @@ pub fn operation(name: &str, class: Class, reads_only: bool, weight: u64) -> Ope
         others: 2,
         writes_at: if reads_only { 0 } else { 3 },
         all: false,
+        repeats: false,
     }
 }
 
