@@ -30,6 +30,8 @@ pub enum RunClass {
     Commutative,
     Local,
     Global,
+    /// A local operation of another site than its client's.
+    Remote,
 }
 
 /// A load, and the servers.
@@ -70,8 +72,8 @@ pub struct Outcome {
     pub seconds: f64,
     pub answered: u64,
     pub failed: u64,
-    /// In microseconds, by class: commutative, local, global.
-    pub latency: [Histogram<u64>; 3],
+    /// In microseconds, by class in the order of [`RunClass`].
+    pub latency: [Histogram<u64>; 4],
     /// Visits of the token in the measured time.
     pub visits: u64,
     /// Share of the cores that was used, of the busiest server.
@@ -85,7 +87,7 @@ impl Outcome {
             seconds,
             answered: 0,
             failed: 0,
-            latency: [histogram(), histogram(), histogram()],
+            latency: [histogram(), histogram(), histogram(), histogram()],
             visits: 0,
             busiest: 0.0,
         }
@@ -164,10 +166,13 @@ impl Load {
             (Home::Own, Network::Wan(_)) => near,
             (Home::Own | Home::Other, _) => any,
         };
-        let (class, home) = self.class(operation, home, near, chance);
+        let (mut class, home) = self.class(operation, home, near, chance);
+        if class == RunClass::Local && home != near && matches!(self.network, Network::Wan(_)) {
+            class = RunClass::Remote;
+        }
         let placement = match class {
             RunClass::Commutative => Placement::Commutative,
-            RunClass::Local => Placement::Local(home as ServerId),
+            RunClass::Local | RunClass::Remote => Placement::Local(home as ServerId),
             RunClass::Global => Placement::Global(home as ServerId),
         };
         // Within a site clients know where operations belong (§4, "Redirections"); over sites they know the server of their own.

@@ -135,7 +135,7 @@ fn light_load(figure: &Figure) -> Vec<Judged> {
             let mut add =
                 |claim: &str, bar, ours| judged.push((format!("{application}, {said}: {claim}"), bar, ours));
             add("mean of commutative operations, ms", Bar::AtMost(within_ms), class(0));
-            add("mean of local operations, ms", Bar::AtMost(within_ms), class(1));
+            add("mean of local operations of the client's site, ms", Bar::AtMost(within_ms), class(1));
             add(
                 "mean of global operations, ms: a rotation and a local one",
                 Bar::AtMost(rotation_ms + within_ms),
