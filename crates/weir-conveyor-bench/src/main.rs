@@ -73,7 +73,9 @@ fn main() -> ExitCode {
         Command::Classes { workload } => {
             Bench::of(&workload, &[]).map(|bench| anstream::println!("{}", report::classes(&bench)))
         }
-        Command::Measure { quick, steps } => measured(if quick { Effort::QUICK } else { Effort::FULL }, steps),
+        Command::Measure { quick, steps } => {
+            measured(if quick { Effort::QUICK } else { Effort::FULL }, steps)
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,7 +1,7 @@
 //! Private PostgreSQL servers with the application's schema and rows.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::Path;
 
 use postgres::{Client, NoTls};
 use weir_bench::postgres::Server;
@@ -25,7 +25,7 @@ pub fn start(bench: &Bench, settings: &[&str]) -> Result<Server, String> {
     let mut client = connect(&server.connection_string())?;
     let row = client.query_one("SHOW data_directory", &[]).map_err(said)?;
     let data: String = row.get(0);
-    if PathBuf::from(&data) != server.data() {
+    if Path::new(&data) != server.data() {
         return Err(format!("{data} is a stranger's server"));
     }
     for file in &bench.application.sources.files[..bench.files] {

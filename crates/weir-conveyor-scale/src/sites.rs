@@ -62,9 +62,8 @@ mod tests {
 
     #[test]
     fn the_table_is_symmetric() {
-        for from in 0..SITES {
-            (0..SITES).for_each(|to| assert_eq!(TABLE_2[from][to], TABLE_2[to][from]));
-        }
+        let pairs = (0..SITES).flat_map(|from| (0..SITES).map(move |to| (from, to)));
+        pairs.for_each(|(from, to)| assert_eq!(TABLE_2[from][to], TABLE_2[to][from]));
     }
 
     #[test]
