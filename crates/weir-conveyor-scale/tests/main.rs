@@ -2,3 +2,4 @@
 
 mod belt;
 mod comparators;
+mod measured;
