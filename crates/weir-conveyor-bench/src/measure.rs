@@ -357,7 +357,7 @@ const PROBE: &str = "CREATE TABLE probe (id int PRIMARY KEY, n int NOT NULL); IN
 const READ: &str = "SELECT n FROM probe WHERE id = 1";
 const WRITE: &str = "UPDATE probe SET n = n + 1 WHERE id = 1";
 
-/// What another participant costs a distributed transaction, and the time of a commit without the disk.
+/// Costs of another participant of a distributed transaction, and the time of a commit without the disk.
 fn participants(bench: &Bench, effort: Effort) -> Result<(Steps, f64), String> {
     let measured = Measured::start(bench, "fsync=off")?;
     let mut client = connect(&measured.server.connection_string())?;

@@ -1,4 +1,4 @@
-//! What a load runs against: one server, the belt, or the read-only baseline, each over real servers.
+//! Targets of a load: one server, the belt, or the read-only baseline, each over real servers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +25,7 @@ use crate::{calls, servers};
 const ATTEMPTS_MAX: u32 = 20;
 const SERVERS_MAX: u16 = 16;
 
-/// Who runs the load.
+/// A target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// One server, without an agent.

@@ -81,7 +81,7 @@ pub struct Plan {
     kinds: BTreeMap<String, Vec<Kind>>,
 }
 
-/// What the plan is made from.
+/// An application with its analysis.
 pub(crate) struct Analysed<'a> {
     pub application: &'a Application,
     pub effects: &'a [ProcedureEffects],
@@ -215,7 +215,8 @@ impl Plan {
         parameters.iter().zip(arguments).map(|(parameter, text)| parameter.kind.value(*text)).collect()
     }
 
-    /// A statement with the values of `$1`, `$2`, …, as the templates look it up. None: no template has it, there are several statements, or a value has a form that does not
+    /// A statement with the values of `$1`, `$2`, …, as the templates look it up. None: no template has it, there are several statements, or
+    /// a value has a form that does not
     /// say which value it is.
     pub fn statement(&self, text: &str, parameters: &[Option<&str>]) -> Option<Bound> {
         let form = Form::of(text)?;

@@ -3,7 +3,7 @@
 
 use weir_sql::normal::tokens;
 
-/// What a place of the form stands for in the text.
+/// The meaning of a place of the form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// `$n`, from 1.

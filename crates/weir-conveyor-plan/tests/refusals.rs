@@ -4,7 +4,7 @@ use weir_analysis::Weights;
 use weir_conveyor_plan::Plan;
 use weir_sql::{Reading, Sources};
 
-/// What is said of an application.
+/// The message about an application.
 fn said(schema: &str, transactions: &str) -> String {
     let mut sources = Sources::default();
     sources.add("schema.sql", schema);

@@ -110,7 +110,7 @@ const SENSITIVE_FROM: usize = 8;
 /// Two virtual cores, as the paper's machines have.
 const CORES: u32 = 2;
 
-/// Who runs a load.
+/// A system that runs a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum System {
     Belt(Classes),

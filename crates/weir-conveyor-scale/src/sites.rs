@@ -12,7 +12,7 @@ const TABLE_2: [[u64; SITES]; SITES] = [
     [314, 188, 229, 322, 20],
 ];
 
-/// What a number of Table 2 between two sites is. The table does not say it. Within a site it is a round trip in both readings.
+/// The two meanings that a number of Table 2 between two sites can have. The table does not say which. Within a site it is a round trip in both readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     RoundTrip,

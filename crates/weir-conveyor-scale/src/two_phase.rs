@@ -1,6 +1,6 @@
 //! Data partitioning over the same servers, with two-phase commit for what crosses: the comparator of operation-partitioning.txt §7.1.
 //!
-//! Whatever the model leaves out is in favour of this comparator: no operation waits for a lock or is aborted, the statements of a
+//! The model is in favour of this comparator: no operation waits for a lock or is aborted, the statements of a
 //! transaction go to all its participants at once, and looking for rows at all servers divides the work among them, unless each has to find the
 //! first rows of an order.
 

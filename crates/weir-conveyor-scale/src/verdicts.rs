@@ -1,4 +1,4 @@
-//! What operation-partitioning.txt §7 and issue 29 say, beside what the simulation shows.
+//! The claims of operation-partitioning.txt §7 and of issue 29, beside the results of the simulation.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use crate::sites::{Network, Reading};
 pub struct Verdict {
     pub figure: &'static str,
     pub claim: String,
-    /// What has to hold of the number.
+    /// The condition on the number.
     pub bar: String,
     /// None: the figure does not have it.
     pub ours: Option<f64>,
