@@ -12,7 +12,7 @@ const HEADING: &str = "## Layers of `weir-txn`";
 const SOURCES: &str = "crates/weir-txn/src/";
 
 /// Crates without the grammar: among those of the workspace they depend on each other only.
-const WITHOUT_GRAMMAR: [&str; 15] = [
+const WITHOUT_GRAMMAR: [&str; 16] = [
     "weir-types",
     "weir-observe",
     "weir-core",
@@ -28,6 +28,7 @@ const WITHOUT_GRAMMAR: [&str; 15] = [
     "weir-ordered-scale",
     "weir-conveyor",
     "weir-conveyor-net",
+    "weir-conveyor-scale",
 ];
 
 /// Dependencies on the grammar, where there may be none.

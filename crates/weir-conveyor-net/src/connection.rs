@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use postgres::error::SqlState;
 use postgres::types::{ToSql, Type};
-use postgres::{CancelToken, Client, Error, IsolationLevel, NoTls, Row, Transaction};
+use postgres::{
+    CancelToken, Client, Error, IsolationLevel, NoTls, Row, SimpleQueryMessage, Statement, Transaction,
+};
 use weir_conveyor::epochs::{Epoch, StartNumber, VisitNumber};
 use weir_conveyor::faults::NoFaults;
 use weir_conveyor::plan::{self, Capture, Isolation, Step, transactions};
@@ -20,10 +22,19 @@ pub type Tables = BTreeMap<String, Table>;
 
 type SqlTransaction = plan::Transaction<Job, StateUpdate>;
 
+/// Statements by their text that a connection keeps prepared, at most.
+const PREPARED_MAX: usize = 1_000;
+
+/// Prepared statements by their text: those that apply rows come again and again.
+type Prepared = BTreeMap<String, Statement>;
+
 /// A connection.
 pub struct Connection {
     client: Client,
     tables: Arc<Tables>,
+    prepared: Prepared,
+    /// The session has the settings for applying visits.
+    applies: bool,
     /// Why work was lost last.
     last_error: Option<String>,
 }
@@ -92,7 +103,7 @@ impl Connection {
         let mut client = Client::connect(config, NoTls)?;
         // The end of a visit makes everything before it durable, whatever the database's default is.
         client.batch_execute("SET synchronous_commit = on")?;
-        Ok(Connection { client, tables, last_error: None })
+        Ok(Connection { client, tables, prepared: Prepared::new(), applies: false, last_error: None })
     }
 
     /// A handle by which another thread cancels the statement that runs.
@@ -135,15 +146,25 @@ impl Connection {
         done
     }
 
+    fn set_session(&mut self, transaction: &SqlTransaction) -> Result<(), Error> {
+        let Some(applies) = applies(transaction).filter(|applies| *applies != self.applies) else {
+            return Ok(());
+        };
+        self.client.batch_execute(if applies { schema::APPLY_SETTINGS } else { schema::RUN_SETTINGS })?;
+        self.applies = applies;
+        Ok(())
+    }
+
     fn transaction(&mut self, work: &SqlWork, transaction: &SqlTransaction) -> Result<SqlDone, Ends> {
         let level = match transaction.isolation {
             Isolation::Serializable => IsolationLevel::Serializable,
             Isolation::ReadCommitted => IsolationLevel::ReadCommitted,
         };
+        self.set_session(transaction)?;
         let mut running = self.client.build_transaction().isolation_level(level).start()?;
         let mut done = None;
         for step in &transaction.steps {
-            done = run_step(&mut running, &self.tables, step)?.or(done);
+            done = run_step(&mut running, (&self.tables, &mut self.prepared), step)?.or(done);
         }
         let done = match (done, work) {
             (Some(done), _) => done,
@@ -156,10 +177,19 @@ impl Connection {
     }
 }
 
+/// Settings of the session that the transaction needs. None: any will do.
+fn applies(transaction: &SqlTransaction) -> Option<bool> {
+    transaction.steps.iter().find_map(|step| match step {
+        Step::Apply(_) => Some(true),
+        Step::Run(..) => Some(false),
+        _ => None,
+    })
+}
+
 /// Runs one step. `Some`: the result of the transaction, if it commits.
 fn run_step(
     running: &mut Transaction<'_>,
-    tables: &Tables,
+    (tables, prepared): (&Tables, &mut Prepared),
     step: &Step<Job, StateUpdate>,
 ) -> Result<Option<SqlDone>, Ends> {
     match step {
@@ -169,35 +199,41 @@ fn run_step(
             return run_operation(running, operation, *capture).map(Some);
         }
         Step::Run(Job::Session(_), _) => unreachable!("a session runs over a connection of its own"),
-        Step::Apply(update) => apply(running, tables, update)?,
+        Step::Apply(update) => apply(running, (tables, prepared), update)?,
         Step::MovePosition { after, to } => {
-            if running.execute(&schema::move_position(*after, *to), &[])? == 0 {
+            if execute(running, &schema::move_position(*after, *to))? == 0 {
                 return Err(Ends::With(SqlDone::State(read_state(running)?)));
             }
         }
-        Step::Adopt(epoch) => execute(running, &schema::adopt(*epoch))?,
+        Step::Adopt(epoch) => drop(execute(running, &schema::adopt(*epoch))?),
         Step::Close(license) => {
-            if running.execute(&schema::close(*license), &[])? == 0 {
+            if execute(running, &schema::close(*license))? == 0 {
                 return Err(Ends::With(SqlDone::State(read_state(running)?)));
             }
         }
-        Step::Fence(epoch, visit) => execute(running, &schema::fence(*epoch, *visit))?,
+        Step::Fence(epoch, visit) => drop(execute(running, &schema::fence(*epoch, *visit))?),
         Step::ReadOutbox(visit) => {
             let visit = Visit { number: *visit, updates: read_outbox(running, *visit)? };
             return Ok(Some(SqlDone::Contents(Arc::new(visit))));
         }
-        Step::DeleteOutbox { up_to } => execute(running, &schema::delete_outbox(*up_to))?,
+        Step::DeleteOutbox { up_to } => drop(execute(running, &schema::delete_outbox(*up_to))?),
         Step::ReadEpoch(_) | Step::CaptureApart(_) => unreachable!("only planted bugs have such steps"),
     }
     Ok(None)
 }
 
-fn execute(running: &mut Transaction<'_>, text: &str) -> Result<(), Error> {
-    running.execute(text, &[]).map(|_| ())
+/// Runs a statement without parameters. Returns how many rows it has changed.
+fn execute(running: &mut Transaction<'_>, text: &str) -> Result<u64, Error> {
+    let changed = |message: &SimpleQueryMessage| match message {
+        SimpleQueryMessage::CommandComplete(rows) => Some(*rows),
+        _ => None,
+    };
+    Ok(running.simple_query(text)?.iter().filter_map(changed).sum())
 }
 
 fn read_state(running: &mut Transaction<'_>) -> Result<DatabaseState, Error> {
-    let row = running.query_one(schema::READ_STATE, &[])?;
+    let rows = running.query_typed(schema::READ_STATE, &[])?;
+    let row = rows.first().expect("the protocol's tables have one row each");
     let number = |index: usize| row.get::<_, i64>(index) as u64;
     let epoch: Epoch = number(0);
     let row = EpochRow { epoch, closed: number(1), closed_in: number(2) };
@@ -205,7 +241,7 @@ fn read_state(running: &mut Transaction<'_>) -> Result<DatabaseState, Error> {
 }
 
 fn lock_epoch(running: &mut Transaction<'_>, license: License) -> Result<(), Ends> {
-    match running.query(&schema::lock_epoch(license), &[])?.is_empty() {
+    match running.query_typed(&schema::lock_epoch(license), &[])?.is_empty() {
         true => Err(Ends::With(SqlDone::NotLicensed)),
         false => Ok(running.batch_execute(&schema::set_visit(license))?),
     }
@@ -227,22 +263,38 @@ fn run_operation(
     Ok(SqlDone::Executed(Ok(results)))
 }
 
-fn apply(running: &mut Transaction<'_>, tables: &Tables, update: &StateUpdate) -> Result<(), Error> {
-    running.batch_execute(schema::APPLY_SETTINGS)?;
+fn apply(
+    running: &mut Transaction<'_>,
+    (tables, prepared): (&Tables, &mut Prepared),
+    update: &StateUpdate,
+) -> Result<(), Error> {
     for (relation, row) in &update.rows {
         let sql = tables.get(relation).and_then(|table| table.apply(row));
         let statements = sql.expect("all servers have the tables and columns that an outbox names");
         for sql in &statements {
-            query(running, sql)?;
+            apply_row(running, prepared, sql)?;
         }
     }
     Ok(())
 }
 
+fn apply_row(running: &mut Transaction<'_>, prepared: &mut Prepared, sql: &Sql) -> Result<(), Error> {
+    if !prepared.contains_key(&sql.text) {
+        if prepared.len() >= PREPARED_MAX {
+            prepared.clear();
+        }
+        let types = vec![Type::TEXT; sql.parameters.len()];
+        prepared.insert(sql.text.clone(), running.prepare_typed(&sql.text, &types)?);
+    }
+    let parameters: Vec<&(dyn ToSql + Sync)> =
+        sql.parameters.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
+    running.execute(&prepared[&sql.text], &parameters).map(drop)
+}
+
 /// State updates in order; rows of one transaction come together.
 fn read_outbox(running: &mut Transaction<'_>, visit: VisitNumber) -> Result<Vec<StateUpdate>, Error> {
     let mut updates: Vec<(String, StateUpdate)> = Vec::new();
-    for row in running.query(&schema::read_outbox(visit), &[])? {
+    for row in running.query_typed(&schema::read_outbox(visit), &[])? {
         let (txn, relation): (String, String) = (row.get(0), row.get(1));
         let change = match row.get::<_, i8>(2) as u8 {
             b'I' => RowChange::Insert,

@@ -156,6 +156,7 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
     ) {
         match message {
             AgentMessage::Token(token) => self.on_token(from, token, out),
+            AgentMessage::Ended(visit) => self.on_ended(visit),
             AgentMessage::TokenReceived { epoch, visit } => self.on_token_received(epoch, visit),
             AgentMessage::Wanted { epoch } => self.is_wanted |= epoch == self.epochs.epoch(),
             AgentMessage::Forward { to_start, request, answered_below } => {

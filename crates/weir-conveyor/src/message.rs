@@ -1,10 +1,12 @@
 //! Messages between agents, and between agents and the coordinator of epochs.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use weir_core::lsn::{Lsn, Outgoing};
 
 use crate::epochs::{Epoch, Epochs, ServerId, StartNumber, VisitNumber};
-use crate::token::Token;
+use crate::token::{Token, Visit};
 use crate::work::{EpochRow, Work, WorkId};
 
 /// Name of an operation: the agent that took it from its client, the start of that agent, and a number that ascends with time.
@@ -58,6 +60,9 @@ pub enum Outcome<R> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AgentMessage<O, R, U> {
     Token(Token<U>),
+    /// A visit that has ended, as have all before it. It comes before the token, so that it is applied by the time that the token is here.
+    /// Nothing depends on it: the token carries the visit, too.
+    Ended(Arc<Visit<U>>),
     /// The token of that visit has come.
     TokenReceived {
         epoch: Epoch,

@@ -144,8 +144,12 @@ pub fn delete_outbox(up_to: VisitNumber) -> String {
     format!("DELETE FROM weir_conveyor.outbox WHERE visit <= {up_to}")
 }
 
-/// What a transaction begins with that applies a visit: neither the application's triggers fire, nor foreign keys, nor ours.
-pub const APPLY_SETTINGS: &str = "SET LOCAL session_replication_role = replica";
+/// Settings of a session that applies visits: neither the application's triggers fire, nor foreign keys, nor ours. They are the session's and not
+/// the transaction's, since PostgreSQL forgets the plans of all prepared statements whenever they change.
+pub const APPLY_SETTINGS: &str = "SET session_replication_role = replica";
+
+/// Settings of a session that runs operations.
+pub const RUN_SETTINGS: &str = "SET session_replication_role = DEFAULT";
 
 /// Tables with a primary key that are the application's: schema, name, columns of the key in its order.
 pub const READ_TABLES: &str = "\

@@ -196,6 +196,7 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
         token.idle = if found_nothing { token.idle.saturating_add(1) } else { 0 };
         (self.is_wanted, self.was_idle) = (false, token.idle > 0);
         self.learn_ended(contents.number);
+        self.tell_ended(&contents, out);
         token.end_visit(self.server, contents, self.epochs.ring(), self.settings.carried_max);
         self.truncate(&token, out);
         if self.holds {
@@ -205,6 +206,22 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
             && (self.promised.is_none() || self.faults.passes_unpassed())
         {
             self.passing = Some(Passing { to, token, sent_ms: None });
+        }
+    }
+
+    /// The servers of the ring get the visit at once, but for the next one, which has it with the token. So the token waits for one visit to be
+    /// applied at each server, and not for all of a round.
+    fn tell_ended(&self, contents: &Arc<Visit<U>>, out: &mut Effects<O, R, U>) {
+        let next = self.epochs.holder(contents.number + 1);
+        let others = self.epochs.ring().iter().copied().filter(|to| *to != self.server && Some(*to) != next);
+        out.messages.extend(others.map(|to| (to, AgentMessage::Ended(contents.clone()))));
+    }
+
+    /// Its outbox no longer changes, so that it is the same in every epoch.
+    pub(super) fn on_ended(&mut self, visit: Arc<Visit<U>>) {
+        if self.database.is_some() {
+            self.learn_ended(visit.number);
+            self.receive([visit]);
         }
     }
 

@@ -1,0 +1,263 @@
+//! Targets of a load: one server, the belt, or the read-only baseline, each over real servers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use weir_bench::Call;
+use weir_bench::postgres::Server;
+use weir_conveyor::epochs::ServerId;
+use weir_conveyor::matching::Templates;
+use weir_conveyor::message::{OperationId, Outcome, Placement};
+use weir_conveyor::routing::Routing;
+use weir_conveyor::settings::Settings;
+use weir_conveyor::work::Work;
+use weir_conveyor_net::connection::{Connection, Tables, install, next_start};
+use weir_conveyor_net::node::{Cluster, Databases, Requests};
+use weir_conveyor_net::operation::Answer;
+use weir_conveyor_scale::load::RunClass;
+
+use crate::application::Bench;
+use crate::{calls, servers};
+
+/// Attempts of an operation that meets serialization failures, on one server.
+const ATTEMPTS_MAX: u32 = 20;
+const SERVERS_MAX: u16 = 16;
+
+/// A target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// One server, without an agent.
+    Postgres,
+    Conveyor(u16),
+    /// Operations that only read run at any server, all others at the first one, whose visits feed the others.
+    ReadOnly(u16),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Postgres => f.write_str("postgres"),
+            Target::Conveyor(servers) => write!(f, "conveyor:{servers}"),
+            Target::ReadOnly(servers) => write!(f, "readonly:{servers}"),
+        }
+    }
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Target, String> {
+        let wrong = || {
+            format!("{text}: a target is postgres, conveyor:N or readonly:N, with 1 to {SERVERS_MAX} servers")
+        };
+        if text == "postgres" {
+            return Ok(Target::Postgres);
+        }
+        let (name, servers) = text.split_once(':').ok_or_else(wrong)?;
+        let servers =
+            servers.parse().ok().filter(|servers| (1..=SERVERS_MAX).contains(servers)).ok_or_else(wrong)?;
+        match name {
+            "conveyor" => Ok(Target::Conveyor(servers)),
+            "readonly" => Ok(Target::ReadOnly(servers)),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl Target {
+    pub fn servers(self) -> u16 {
+        match self {
+            Target::Postgres => 1,
+            Target::Conveyor(servers) | Target::ReadOnly(servers) => servers,
+        }
+    }
+}
+
+/// Agents have few connections each: all servers share the cores of one machine.
+fn settings() -> Settings {
+    Settings { global_max: 8, local_max: 8, idle_ms: 5, ..Settings::default() }
+}
+
+/// Servers that run, with agents where the target has them.
+pub struct Deployment {
+    target: Target,
+    // Before the servers, so that it ends first.
+    cluster: Option<Cluster>,
+    templates: Arc<Templates>,
+    configs: Vec<String>,
+    servers: Vec<Server>,
+}
+
+impl Deployment {
+    /// # Errors
+    /// PostgreSQL's.
+    pub fn start(bench: &Bench, target: Target) -> Result<Deployment, String> {
+        let ids: Vec<ServerId> = (0..target.servers()).collect();
+        let routing = Routing::even(&ids);
+        let servers: Vec<Server> =
+            ids.iter().map(|_| servers::start(bench, &[])).collect::<Result<_, _>>()?;
+        let configs: Vec<String> = servers.iter().map(Server::connection_string).collect();
+        let templates = Arc::new(bench.plan.templates(routing.clone()));
+        let mut cluster = None;
+        if target != Target::Postgres {
+            let mut tables = Tables::new();
+            for (server, config) in ids.iter().zip(&configs) {
+                servers::number(bench, config, &routing, *server)?;
+                tables = install(config).map_err(servers::said)?;
+            }
+            let databases = Databases {
+                configs: ids.iter().copied().zip(configs.clone()).collect(),
+                tables: Arc::new(tables),
+            };
+            let started = cluster.insert(Cluster::new(databases, settings()));
+            for (server, config) in ids.iter().zip(&configs) {
+                started.start_agent(*server, next_start(config).map_err(servers::said)?);
+            }
+        }
+        Ok(Deployment { target, cluster, templates, configs, servers })
+    }
+
+    pub fn configs(&self) -> &[String] {
+        &self.configs
+    }
+
+    /// Process ids of the servers.
+    pub fn process_ids(&self) -> Vec<u32> {
+        self.servers.iter().map(Server::process_id).collect()
+    }
+
+    /// A client's session.
+    ///
+    /// # Errors
+    /// The server's.
+    pub fn session(&self, client: u64) -> Result<Session, String> {
+        let here = (client % u64::from(self.target.servers())) as ServerId;
+        let way = match &self.cluster {
+            None => {
+                let tables = Arc::new(BTreeMap::new());
+                Way::Direct(Box::new(Connection::open(&self.configs[0], tables).map_err(servers::said)?))
+            }
+            Some(cluster) => Way::Agents(cluster.requests()),
+        };
+        Ok(Session { target: self.target, templates: self.templates.clone(), here, way })
+    }
+}
+
+enum Way {
+    Direct(Box<Connection>),
+    Agents(Requests),
+}
+
+/// A session of a client.
+pub struct Session {
+    target: Target,
+    templates: Arc<Templates>,
+    here: ServerId,
+    way: Way,
+}
+
+/// How an operation ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    Answered,
+    /// The application's own error, by SQLSTATE.
+    Refused(String),
+    /// Serialization failures only.
+    Starved,
+    Unknown,
+}
+
+impl Session {
+    /// Where a call runs.
+    ///
+    /// # Errors
+    /// The plan has no such transaction, or a value cannot be placed.
+    pub fn placement(
+        &self,
+        bench: &Bench,
+        call: &Call,
+        arguments: &[Option<String>],
+    ) -> Result<Placement, String> {
+        let name = &bench.application.procedures[call.procedure].name;
+        let texts: Vec<Option<&str>> = arguments.iter().map(Option::as_deref).collect();
+        let placed = || {
+            let values = bench.plan.call(name, &texts)?;
+            self.templates.call(name, &values, self.here)
+        };
+        let placement =
+            placed().ok_or_else(|| format!("nobody knows where {name} with {arguments:?} runs"))?;
+        let reads_only = bench.plan.operation(name).is_some_and(|operation| operation.is_read_only);
+        Ok(match self.target {
+            Target::ReadOnly(_) if reads_only => Placement::Commutative,
+            Target::ReadOnly(_) => Placement::Global(0),
+            Target::Postgres | Target::Conveyor(_) => placement,
+        })
+    }
+
+    /// Runs a call.
+    ///
+    /// # Errors
+    /// As [`Session::placement`].
+    pub fn call(&mut self, bench: &Bench, call: &Call) -> Result<(RunClass, End), String> {
+        let arguments = calls::arguments(&bench.application, call);
+        let placement = self.placement(bench, call, &arguments)?;
+        let class = match placement {
+            Placement::Commutative => RunClass::Commutative,
+            Placement::Local(_) => RunClass::Local,
+            Placement::Global(_) => RunClass::Global,
+        };
+        let operation = calls::operation(bench, call, &arguments);
+        let end = match &mut self.way {
+            Way::Direct(connection) => direct(connection, operation),
+            Way::Agents(requests) => {
+                // Clients know where their operations belong (§4, "Redirections").
+                let to = placement.server().unwrap_or(self.here);
+                match requests.request(to, placement, operation).recv() {
+                    Ok(Outcome::Answered(answer)) => of_answer(answer),
+                    Ok(Outcome::Starved | Outcome::TooLong) => End::Starved,
+                    Ok(Outcome::Unknown) | Err(_) => End::Unknown,
+                }
+            }
+        };
+        Ok((class, end))
+    }
+}
+
+fn of_answer(answer: Answer) -> End {
+    match answer {
+        Ok(_) => End::Answered,
+        Err(error) => End::Refused(error.sqlstate),
+    }
+}
+
+fn direct(connection: &mut Connection, operation: weir_conveyor_net::operation::Operation) -> End {
+    use weir_conveyor::work::Done;
+    let id = OperationId { agent: 0, start: 1, number: 1 };
+    let operation = weir_conveyor_net::operation::Job::Statements(operation);
+    let work = Work::Execute { id, operation, license: None };
+    for _ in 0..ATTEMPTS_MAX {
+        match connection.run(&work) {
+            Done::Executed(answer) => return of_answer(answer),
+            Done::SerializationFailure => {}
+            _ => return End::Unknown,
+        }
+    }
+    End::Starved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_read_as_they_are_printed() {
+        for target in [Target::Postgres, Target::Conveyor(3), Target::ReadOnly(16)] {
+            assert_eq!(target.to_string().parse(), Ok(target));
+        }
+        for wrong in ["mysql", "conveyor", "conveyor:0", "readonly:17", "2pc:x"] {
+            assert!(wrong.parse::<Target>().unwrap_err().contains("a target is"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Workloads over real servers, which the tests start for themselves.
+
+mod workloads;
