@@ -10,6 +10,8 @@ use weir_conveyor::matching::{Class, Column, Source, StatementTemplate, Template
 use weir_conveyor::routing::{Routing, RoutingValue};
 use weir_sql::normal::tokens;
 
+use crate::analysed::Analysed;
+
 /// The file that describes an application by hand.
 pub const FILE: &str = "transactions.toml";
 
@@ -47,20 +49,25 @@ pub trait Application: Send + Sync {
 
     /// Returns whether global operations write the table of that name.
     fn is_written(&self, table: &str) -> bool;
+
+    /// Statements that make the ids which the server generates route back to it; none if they do. They are to run once, while nobody works.
+    ///
+    /// # Errors
+    /// The server's.
+    fn sequences(&self, server: ServerId, database: &str) -> Result<Vec<String>, postgres::Error>;
 }
 
-/// The application of a folder. `servers`: those of the deployment, in their order.
+/// The application of a folder, as it is described there by hand, or else as the analysis sees it. `servers`: those of the deployment, in their
+/// order.
 ///
 /// # Errors
 /// In words: what is wrong, where, and what would be right.
 pub fn templates_of(folder: &Path, servers: &[ServerId]) -> Result<Arc<dyn Application>, String> {
     let file = folder.join(FILE);
-    let text = std::fs::read_to_string(&file).map_err(|error| {
-        format!(
-            "{}: {error}: it names the transactions of the application (docs/how-to/conveyor.md)",
-            file.display()
-        )
-    })?;
+    if !file.exists() {
+        return Ok(Arc::new(Analysed::of_folder(folder, servers)?));
+    }
+    let text = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     let described = Described::parse(&text).map_err(|error| format!("{}: {error}", file.display()))?;
     Ok(Arc::new(described.application(servers)))
 }
@@ -186,6 +193,10 @@ impl Application for ByHand {
 
     fn is_written(&self, _table: &str) -> bool {
         true
+    }
+
+    fn sequences(&self, _server: ServerId, _database: &str) -> Result<Vec<String>, postgres::Error> {
+        Ok(Vec::new())
     }
 }
 

@@ -5,6 +5,7 @@
 //! parameters: what a server answers goes to the client as it is.
 
 mod admin;
+mod analysed;
 pub mod application;
 mod door;
 pub mod executor;

@@ -54,10 +54,15 @@ pub fn application_of(config: &Config, file: &Path) -> Result<Arc<dyn Applicatio
 /// Looks at every server. Each complaint says where, what, and what to do.
 pub fn complaints(config: &Config, application: &dyn Application) -> Vec<String> {
     let mut complaints = Vec::new();
-    for server in &config.server {
-        match check(&server.database, |table| application.is_written(table)) {
-            Ok(findings) => {
+    for (number, server) in config.server.iter().enumerate() {
+        let checked = check(&server.database, |table| application.is_written(table)).and_then(|findings| {
+            let sequences = application.sequences(number as ServerId, &server.database)?;
+            Ok((findings, sequences))
+        });
+        match checked {
+            Ok((findings, sequences)) => {
                 complaints.extend(findings.iter().map(|finding| complaint(server, finding)));
+                complaints.extend(sequence_complaint(server, &sequences));
             }
             Err(error) => complaints.push(format!(
                 "server `{}`: cannot be looked at: {}\nhint: start it, or correct its `database`",
@@ -67,6 +72,15 @@ pub fn complaints(config: &Config, application: &dyn Application) -> Vec<String>
         }
     }
     complaints
+}
+
+/// Ids that a server generates must route back to it: two servers would give the same ones.
+fn sequence_complaint(server: &Server, statements: &[String]) -> Option<String> {
+    (!statements.is_empty()).then(|| {
+        let name = &server.name;
+        let statements = statements.join("; ");
+        format!("server `{name}`: ids of its sequences do not route back to it\nhint: while nobody works, run there: {statements}")
+    })
 }
 
 fn said(error: &postgres::Error) -> String {
@@ -127,6 +141,12 @@ impl Running {
         let parameters = raw.parameters().clone();
         drop(raw);
         let of_server = |error: postgres::Error| unreachable(said(&error));
+        if mode != Mode::Observes {
+            let wrong = application.sequences(number, &server.database).map_err(of_server)?;
+            if let Some(complaint) = sequence_complaint(server, &wrong) {
+                return Err(complaint);
+            }
+        }
         let own_names = own_names(&server.database).map_err(of_server)?;
         let settings = config.settings.settings();
         let (executor, agent, start): (SharedExecutor, _, _) = match mode {

@@ -8,7 +8,7 @@ use weir_analysis::partitioning::{self, Clause, Key, Partitioning};
 use weir_analysis::{ProcedureEffects, Weights, effects};
 use weir_conveyor::epochs::ServerId;
 use weir_conveyor::matching::{Class, Column, Source, StatementTemplate, Template, Templates};
-use weir_conveyor::routing::{Routing, RoutingValue};
+use weir_conveyor::routing::{GeneratedIds, Routing, RoutingValue};
 use weir_sql::bound::{ParameterMode, Procedure, StepKind};
 use weir_sql::catalog::TableId;
 use weir_sql::{Application, Span};
@@ -234,14 +234,18 @@ impl Plan {
     /// has no id above that.
     pub fn sequence_statements(&self, routing: &Routing, server: ServerId, above: i64) -> Vec<String> {
         let Some(ids) = routing.generated_ids(server) else { return Vec::new() };
+        self.sequences.iter().map(|sequence| sequence.routed(ids, above)).collect()
+    }
+}
+
+impl Sequence {
+    /// The statement that makes its ids route to the server of `ids`. `above`: it has given no id above that.
+    pub fn routed(&self, ids: GeneratedIds, above: i64) -> String {
         let (increment, remainder) = (i64::from(ids.increment), i64::from(ids.start));
-        let statement = |sequence: &Sequence| {
-            let least = sequence.start.max(above.saturating_add(1));
-            let first = least + (remainder - least).rem_euclid(increment);
-            let name = format!("{}.{}", quoted(&sequence.schema), quoted(&sequence.name));
-            format!("ALTER SEQUENCE {name} INCREMENT BY {increment} RESTART WITH {first}")
-        };
-        self.sequences.iter().map(statement).collect()
+        let least = self.start.max(above.saturating_add(1));
+        let first = least + (remainder - least).rem_euclid(increment);
+        let name = format!("{}.{}", quoted(&self.schema), quoted(&self.name));
+        format!("ALTER SEQUENCE {name} INCREMENT BY {increment} RESTART WITH {first}")
     }
 }
 

@@ -168,3 +168,84 @@ fn an_agent_starts_reloads_and_ends() {
     assert!(agent.process.wait().unwrap().success());
     assert!(client.batch_execute("SELECT 1").is_err());
 }
+
+/// Orders get their ids from a sequence: those of a server have to route back to it.
+const SCHEMA: &str = "
+CREATE SEQUENCE order_ids;
+CREATE TABLE orders (id bigint PRIMARY KEY, customer int NOT NULL);
+CREATE TABLE price (item int PRIMARY KEY, cents int NOT NULL);
+";
+const PROCEDURES: &str = "
+CREATE FUNCTION place(customer int) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE id bigint := nextval('order_ids');
+BEGIN INSERT INTO orders VALUES (id, customer); RETURN id; END $$;
+CREATE FUNCTION customer_of(order_id bigint) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE found int;
+BEGIN SELECT customer INTO found FROM orders WHERE id = order_id; RETURN found; END $$;
+CREATE PROCEDURE raise_all(percent int) LANGUAGE plpgsql AS $$
+BEGIN UPDATE price SET cents = cents * (100 + percent) / 100; END $$;
+";
+
+#[test]
+fn an_application_is_carried_as_it_is_analysed() {
+    let world = World::new();
+    std::fs::remove_file(world.folder.path().join("transactions.toml")).unwrap();
+    std::fs::write(world.folder.path().join("schema.sql"), SCHEMA).unwrap();
+    std::fs::write(world.folder.path().join("procedures.sql"), PROCEDURES).unwrap();
+    let second = Server::start().unwrap();
+    let ports = free_ports(2);
+    let mut text = std::fs::read_to_string(world.file()).unwrap();
+    let other = format!(
+        "[[server]]\nname = \"b\"\nagent = \"127.0.0.1:{}\"\nlisten = \"127.0.0.1:{}\"\ndatabase = \"{}\"\n[settings]\n",
+        ports[0],
+        ports[1],
+        second.connection_string()
+    );
+    text = text.replace("[settings]\n", &other);
+    std::fs::write(world.file(), text).unwrap();
+    let mut servers = [world.direct(), Client::connect(&second.connection_string(), NoTls).unwrap()];
+    for server in &mut servers {
+        server.batch_execute(&format!("{SCHEMA}{PROCEDURES}INSERT INTO price VALUES (1, 200)")).unwrap();
+    }
+    let refused = world.weir(&["--check-config"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let text = said(&refused);
+    for (name, server) in ["a", "b"].iter().zip(&mut servers) {
+        let words = format!("server `{name}`: ids of its sequences do not route back to it");
+        assert!(text.contains(&words), "{text}");
+        let remedy = text.split(&words).nth(1).unwrap().split("run there: ").nth(1).unwrap();
+        server.batch_execute(remedy.lines().next().unwrap()).unwrap();
+    }
+    let checked = world.weir(&["--check-config"]).output().unwrap();
+    assert!(checked.status.success(), "{}", said(&checked));
+    let log = world.folder.path().join("said-b");
+    let second_agent = world.weir(&["--server", "b"]).stderr(std::fs::File::create(&log).unwrap()).spawn();
+    let second_agent = Agent { process: second_agent.unwrap(), log };
+    let agent = Agent::start(&world, &["--server", "a"]);
+    let mut clients = [&agent, &second_agent].map(|agent| {
+        let address = agent.says("takes clients on ");
+        let (_, port) = address.rsplit_once(':').unwrap();
+        let target = format!("host=127.0.0.1 port={port} user=me dbname=postgres");
+        Client::connect(&target, NoTls).unwrap()
+    });
+    let ids: Vec<i64> = (0..10)
+        .map(|number| clients[number % 2].query_one("SELECT place($1)", &[&(number as i32)]).unwrap().get(0))
+        .collect();
+    let mut sorted = ids.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(sorted.len(), 10, "{ids:?}");
+    for (number, id) in ids.iter().enumerate() {
+        for client in &mut clients {
+            let found: Option<i32> = client.query_one("SELECT customer_of($1)", &[id]).unwrap().get(0);
+            assert_eq!(found, Some(number as i32), "{ids:?}");
+        }
+    }
+    clients[1].execute("CALL raise_all(50)", &[]).unwrap();
+    for server in &mut servers {
+        eventually("the update is at each server".to_owned(), || {
+            let cents: i32 = server.query_one("SELECT cents FROM price", &[]).unwrap().get(0);
+            (cents == 300).then_some(())
+        });
+    }
+}
