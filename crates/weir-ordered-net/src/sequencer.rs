@@ -24,13 +24,13 @@ const SUBMIT: u8 = 0;
 /// First byte of [`Message::Packet`].
 const PACKET: u8 = 1;
 
-/// A message that a sequencer receives or sends.
+/// A message that a sequencer receives or sends. It is small: each goes through two queues.
 #[derive(Debug)]
 pub enum SequencerMessage {
-    Submit(Submitted),
+    Submit(Box<Submitted>),
     Packet(Arc<StampedBytes>),
     /// None that has a transaction.
-    Other(Message),
+    Other(Box<Message>),
 }
 
 /// A transaction that is to be stamped.
@@ -83,8 +83,10 @@ impl Submitted {
 impl OnWire for SequencerMessage {
     fn read(bytes: &[u8], cluster: &Cluster) -> Result<SequencerMessage, Fault> {
         match bytes {
-            [SUBMIT, transaction @ ..] => Submitted::read(transaction, cluster).map(SequencerMessage::Submit),
-            _ => wire::decode(bytes, cluster).map(SequencerMessage::Other),
+            [SUBMIT, transaction @ ..] => {
+                Submitted::read(transaction, cluster).map(|one| SequencerMessage::Submit(Box::new(one)))
+            }
+            _ => wire::decode(bytes, cluster).map(|message| SequencerMessage::Other(Box::new(message))),
         }
     }
 
@@ -100,7 +102,7 @@ impl OnWire for SequencerMessage {
                 body::write(&packet.client_floor, out);
                 packet.transaction.write(out);
             }
-            SequencerMessage::Other(message) => wire::encode(message, out),
+            SequencerMessage::Other(message) => wire::encode(&**message, out),
         }
     }
 
@@ -115,7 +117,7 @@ impl OnWire for SequencerMessage {
         match self {
             SequencerMessage::Submit(_) => MessageKind::Submit,
             SequencerMessage::Packet(_) => MessageKind::Packet,
-            SequencerMessage::Other(message) => OnWire::kind(message),
+            SequencerMessage::Other(message) => OnWire::kind(&**message),
         }
     }
 }
@@ -148,9 +150,9 @@ impl Machine for Sequencer {
         out: &mut Vec<Outgoing<Party, SequencerMessage>>,
     ) {
         match message {
-            SequencerMessage::Submit(submitted) => send_on(self, submitted, out),
+            SequencerMessage::Submit(submitted) => send_on(self, *submitted, out),
             SequencerMessage::Other(message) => {
-                others(out, |out| wire::with_effects(out, |out| Sequencer::step(self, message, out)));
+                others(out, |out| wire::with_effects(out, |out| Sequencer::step(self, *message, out)));
             }
             SequencerMessage::Packet(_) => {}
         }
@@ -186,7 +188,8 @@ fn send_on(
         }
         Stamped::Retired => {
             let message = Message::Retired { registration: head.registration };
-            let (to, message) = (Party::Client(head.id.coordinator), SequencerMessage::Other(message));
+            let (to, message) =
+                (Party::Client(head.id.coordinator), SequencerMessage::Other(Box::new(message)));
             out.push(Outgoing { to, message, after: Lsn::START });
         }
         Stamped::Nothing => {}
@@ -201,7 +204,7 @@ fn others(
     let mut messages = Vec::new();
     send(&mut messages);
     out.extend(messages.into_iter().map(|Outgoing { to, message, after }| {
-        let message = SequencerMessage::Other(message);
+        let message = SequencerMessage::Other(Box::new(message));
         Outgoing { to, message, after }
     }));
 }

@@ -277,7 +277,13 @@ fn a_sequencer_passes_the_bytes_of_transactions_on() {
         let begun = || Message::NewSequencer { epoch: 3, sequencer: 5, client_floor: 7 };
         let (mut sent, mut expected) = (Vec::new(), Vec::new());
         let step = <Sequencer as Machine>::step;
-        step(&mut sequencer, 0, Party::FailureCoordinator, SequencerMessage::Other(begun()), &mut sent);
+        step(
+            &mut sequencer,
+            0,
+            Party::FailureCoordinator,
+            SequencerMessage::Other(Box::new(begun())),
+            &mut sent,
+        );
         step(&mut sequencer, 0, Party::Client(1), read, &mut sent);
         wire::with_effects(&mut expected, |out| whole.step(begun(), out));
         wire::with_effects(&mut expected, |out| whole.step(Message::Submit(submitted), out));
