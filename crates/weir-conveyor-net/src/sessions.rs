@@ -36,7 +36,7 @@ pub struct Request {
 pub enum Until {
     /// ReadyForQuery.
     Ready,
-    /// So many answers to messages of the extended protocol, or an error.
+    /// The answer ends with this number of answers to messages of the extended protocol, or with an error.
     Answers(u32),
 }
 

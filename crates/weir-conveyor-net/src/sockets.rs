@@ -103,7 +103,7 @@ impl Connection {
     }
 }
 
-/// Who this process is, and where the others are.
+/// The server of this process, and the addresses of the other agents.
 #[derive(Clone, Debug)]
 pub struct Identity {
     pub server: ServerId,

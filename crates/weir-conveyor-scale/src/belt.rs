@@ -3,8 +3,7 @@
 //! The read-only baseline runs on the same machines: operations that only read are commutative there, and all others are global ones of the
 //! first server, whose visits feed the others.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use weir_conveyor::agent::Agent;
@@ -17,6 +16,7 @@ use weir_conveyor::message::{
 use weir_conveyor::settings::Settings;
 use weir_conveyor::work::{Work, WorkId};
 
+use crate::agenda::Agenda;
 use crate::chance::Chance;
 use crate::database::{Database, Job, JobWork, Rows, service_us};
 use crate::load::{Load, Outcome, Request};
@@ -90,10 +90,7 @@ pub struct Belt<'a> {
     clients: Vec<ClientState>,
     /// Clients by the operation of an agent.
     waiting: BTreeMap<OperationId, usize>,
-    queue: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    events: Vec<Option<Event>>,
-    free: Vec<usize>,
-    scheduled: u64,
+    agenda: Agenda<Event>,
     now_ns: u64,
     chance: Chance,
     outcome: Outcome,
@@ -133,10 +130,7 @@ impl<'a> Belt<'a> {
             coordinator: Coordinator::new(0, servers.clone(), settings, NoFaults, &[]),
             clients: (0..load.clients).map(|_| ClientState { sent_ns: 0, request: None }).collect(),
             waiting: BTreeMap::new(),
-            queue: BinaryHeap::new(),
-            events: Vec::new(),
-            free: Vec::new(),
-            scheduled: 0,
+            agenda: Agenda::default(),
             now_ns: 0,
             chance: Chance::from_seed(load.seed),
             outcome: Outcome::new(1.0),
@@ -153,26 +147,13 @@ impl<'a> Belt<'a> {
     }
 
     fn schedule(&mut self, at_ns: u64, event: Event) {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.events.push(None);
-            self.events.len() - 1
-        });
-        self.events[place] = Some(event);
-        self.scheduled += 1;
-        self.queue.push(Reverse((at_ns, self.scheduled, place)));
+        self.agenda.schedule(at_ns, event);
     }
 
     fn run_until(&mut self, until_ns: u64) {
-        while let Some(Reverse((at_ns, _, place))) = self.queue.peek().copied() {
-            if at_ns > until_ns {
-                break;
-            }
-            self.queue.pop();
-            self.free.push(place);
+        while let Some((at_ns, event)) = self.agenda.next_until(until_ns) {
             self.now_ns = at_ns;
-            if let Some(event) = self.events[place].take() {
-                self.happen(event);
-            }
+            self.happen(event);
         }
         self.now_ns = until_ns;
     }

@@ -4,6 +4,7 @@
 //! Agents and coordinator are the machines of `weir-conveyor`; each database is a model with the measured processor time of each step. Pure: no
 //! clock, no socket, no thread; a seed decides everything.
 
+mod agenda;
 pub mod belt;
 pub mod chance;
 pub mod costs;

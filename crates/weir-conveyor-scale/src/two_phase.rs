@@ -4,9 +4,9 @@
 //! transaction go to all its participants at once, and looking for rows at all servers divides the work among them, unless each has to find the
 //! first rows of an order.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::BTreeSet;
 
+use crate::agenda::Agenda;
 use crate::chance::Chance;
 use crate::costs::Operation;
 use crate::load::{Load, Outcome, RunClass};
@@ -61,10 +61,7 @@ struct Simulation<'a> {
     load: &'a Load,
     hosts: Vec<Host>,
     transactions: Vec<Option<Transaction>>,
-    queue: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    events: Vec<Option<Event>>,
-    free: Vec<usize>,
-    scheduled: u64,
+    agenda: Agenda<Event>,
     now_ns: u64,
     chance: Chance,
     outcome: Outcome,
@@ -77,10 +74,7 @@ pub fn run(load: &Load) -> Outcome {
         load,
         hosts: (0..load.servers).map(host).collect(),
         transactions: vec![None; load.clients],
-        queue: BinaryHeap::new(),
-        events: Vec::new(),
-        free: Vec::new(),
-        scheduled: 0,
+        agenda: Agenda::default(),
         now_ns: 0,
         chance: Chance::from_seed(load.seed),
         outcome: Outcome::new(1.0),
@@ -146,32 +140,21 @@ fn writers(operation: &Operation, participants: usize) -> usize {
 
 impl Simulation<'_> {
     fn schedule(&mut self, at_ns: u64, event: Event) {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.events.push(None);
-            self.events.len() - 1
-        });
-        self.events[place] = Some(event);
-        self.scheduled += 1;
-        self.queue.push(Reverse((at_ns, self.scheduled, place)));
+        self.agenda.schedule(at_ns, event);
     }
 
     fn run_until(&mut self, until_ns: u64) {
-        while let Some(Reverse((at_ns, _, place))) = self.queue.peek().copied() {
-            if at_ns > until_ns {
-                break;
-            }
-            self.queue.pop();
-            self.free.push(place);
+        while let Some((at_ns, event)) = self.agenda.next_until(until_ns) {
             self.now_ns = at_ns;
-            match self.events[place].take() {
-                Some(Event::Send(client)) => self.send(client),
-                Some(Event::Begin { client, server }) => self.begin(client, server),
-                Some(Event::Processor { server, version }) if self.hosts[server].version == version => {
+            match event {
+                Event::Send(client) => self.send(client),
+                Event::Begin { client, server } => self.begin(client, server),
+                Event::Processor { server, version } if self.hosts[server].version == version => {
                     self.serve(server)
                 }
-                Some(Event::Ended { client }) => self.ended(client),
-                Some(Event::Answer(client)) => self.answered(client),
-                Some(Event::Processor { .. }) | None => {}
+                Event::Ended { client } => self.ended(client),
+                Event::Answer(client) => self.answered(client),
+                Event::Processor { .. } => {}
             }
         }
         self.now_ns = until_ns;

@@ -10,7 +10,7 @@ use crate::cluster::Cluster;
 use crate::message::{Effects, Message, Party, Registration, SequencerId};
 use crate::packet::{Cut, Epoch, Packet, Part, Stamp, Transaction};
 
-/// What becomes of a submitted transaction.
+/// The sequencer's answer to a submitted transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stamped {
     /// It goes with this stamp to all replicas of its destinations; with the floor of registrations.

@@ -96,7 +96,7 @@ impl Listening {
         let event_loops = EventLoops::start().map_err(failed)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let (stop, stopped) = oneshot::channel();
-        let thread = std::thread::Builder::new().name("conveyor-accept".to_owned()).spawn(move || {
+        let thread = std::thread::Builder::new().name("accept".to_owned()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
                     () = accept(listener, (tls, settings.connections_max), &event_loops, carry) => {}

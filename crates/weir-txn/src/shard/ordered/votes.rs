@@ -33,11 +33,11 @@ pub(super) struct Votes {
     told: BTreeMap<TxnId, BTreeMap<ShardId, Vote>>,
 }
 
-/// What a participant has voted.
+/// The vote of a participant on its part of a call. It never changes.
 #[derive(Debug)]
 struct Vote {
     commits: bool,
-    /// What its statements have given; of a vote for the participant that decides.
+    /// The results of its statements; only in a vote for the participant that decides.
     answers: Option<Box<Answers>>,
 }
 
@@ -268,7 +268,7 @@ impl<F: Faults> Node<F> {
         out.ask(peer, Request::Ordered(Box::new(message)), self.noted());
     }
 
-    /// What the statements of this shard have given in a call that is not decided, or that it has refused.
+    /// The results of this shard's statements in a call that is not decided, or that it has refused.
     fn answers_again(&self, txn: TxnId) -> Option<Box<Answers>> {
         let undecided = self.ordering.as_ref().and_then(|ordering| ordering.votes.undecided.as_ref());
         if let Some(undecided) = undecided.filter(|undecided| undecided.txn == txn) {
