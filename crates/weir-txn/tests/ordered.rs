@@ -9,7 +9,7 @@ use weir_core::termination::Timeouts;
 use weir_sql::Application;
 use weir_txn::exec::independent::Agreement;
 use weir_txn::exec::program::Program;
-use weir_txn::faults::NoFaults;
+use weir_txn::faults::{Faults, NoFaults, PlantedBugs};
 use weir_txn::message::{Output, Request};
 use weir_txn::ramp::client::Order;
 use weir_txn::ramp::{Begin, Coordinator, Event, Protocol};
@@ -73,9 +73,10 @@ fn accounts() -> Application {
 }
 
 /// Shards and a coordinator whose messages arrive at once, each in a round of its own.
-struct Stage {
+struct Stage<F: Faults = NoFaults> {
     program: std::sync::Arc<Program>,
-    shards: Vec<Node>,
+    shards: Vec<Node<F>>,
+    bugs: F,
     coordinator: Coordinator,
     now_ms: u64,
     orders: Orders<Request, Event>,
@@ -88,15 +89,24 @@ struct Stage {
     votes_to_lose: usize,
     /// Messages of sequencers to other shards that wait for no record, of those that there were.
     stamps: [usize; 2],
+    /// Votes that wait for no record, of those that there were.
+    votes: [usize; 2],
 }
 
 impl Stage {
     fn new(shards: ShardId) -> Stage {
+        Stage::with_bugs(shards, NoFaults)
+    }
+}
+
+impl<F: Faults> Stage<F> {
+    fn with_bugs(shards: ShardId, bugs: F) -> Stage<F> {
         let program = program(&accounts(), shards);
         assert!(program.is_ordered);
-        let start = |id| Node::recover(id, program.clone(), NoFaults, Timeouts::default(), []);
+        let start = |id| Node::recover(id, program.clone(), bugs, Timeouts::default(), []);
         let mut stage = Stage {
             shards: (0..shards).map(start).collect(),
+            bugs,
             coordinator: Coordinator::resending(COORDINATOR, program.clone(), Protocol::RampFast),
             program,
             now_ms: 1_000_000_000,
@@ -106,6 +116,7 @@ impl Stage {
             counted: [0; 3],
             votes_to_lose: 0,
             stamps: [0; 2],
+            votes: [0; 2],
         };
         // Until the first epoch has begun.
         (0..10).for_each(|_| stage.tick());
@@ -128,6 +139,9 @@ impl Stage {
             let is_stamp = format!("{:?}", one.message).contains("from: Sequencer");
             self.stamps[0] += usize::from(is_stamp && one.after == Lsn::START);
             self.stamps[1] += usize::from(is_stamp);
+            let is_vote = is_vote(&one.message);
+            self.votes[0] += usize::from(is_vote && one.after == Lsn::START);
+            self.votes[1] += usize::from(is_vote);
         }
         self.between.extend(effects.peers.into_iter().map(|one| (shard, one.to, one.message)));
         for reply in effects.replies {
@@ -177,16 +191,16 @@ impl Stage {
     /// Starts all shards again from their logs.
     fn restart(&mut self) {
         use weir_core::machine::Durable as _;
-        let program = self.program.clone();
+        let (program, bugs) = (self.program.clone(), self.bugs);
         let logs: Vec<_> = self.shards.iter_mut().map(|shard| shard.take_records()).collect();
         let start =
-            |(id, log)| Node::recover(id as ShardId, program.clone(), NoFaults, Timeouts::default(), log);
+            |(id, log)| Node::recover(id as ShardId, program.clone(), bugs, Timeouts::default(), log);
         self.shards = logs.into_iter().enumerate().map(start).collect();
     }
 
     /// Pays between purses on two shards, which have that much.
-    fn with_purses(coins: i64) -> (Stage, [i64; 2]) {
-        let mut stage = Stage::new(2);
+    fn with_purses(coins: i64, bugs: F) -> (Stage<F>, [i64; 2]) {
+        let mut stage = Stage::with_bugs(2, bugs);
         let [a, b] = stage.two();
         stage.begin(1, Begin::Call(call(5, &[a, coins])));
         stage.begin(2, Begin::Call(call(5, &[b, coins])));
@@ -307,15 +321,29 @@ fn a_restart_goes_on_where_the_log_ends() {
 /// Each participant tells the other its vote, and answers.
 #[test]
 fn votes_are_a_message_to_each_other_participant() {
-    let (mut stage, [a, b]) = Stage::with_purses(5);
+    let (mut stage, [a, b]) = Stage::with_purses(5, NoFaults);
     stage.pays(3, a, b, 3);
     assert_eq!((stage.state_of(3).as_deref(), stage.counted), (Some("00000"), [1, 3, 2]));
+}
+
+/// A vote is told when its record is durable: what a crash takes back may be voted otherwise. With the planted bug it is told at once.
+#[test]
+fn votes_wait_for_their_record() {
+    fn told_early<F: Faults>(bugs: F) -> usize {
+        let (mut stage, [a, b]) = Stage::with_purses(5, bugs);
+        stage.pays(3, a, b, 3);
+        stage.sweeps(4, a, b, 1);
+        assert_eq!(stage.votes[1], 4);
+        stage.votes[0]
+    }
+    assert_eq!(told_early(NoFaults), 0);
+    assert_eq!(told_early(PlantedBugs { votes_before_record: true, ..PlantedBugs::default() }), 4);
 }
 
 /// The vote of the first one has what the last one needs, and the vote of that one is the decision.
 #[test]
 fn a_participant_that_needs_answers_decides() {
-    let (mut stage, [a, b]) = Stage::with_purses(5);
+    let (mut stage, [a, b]) = Stage::with_purses(5, NoFaults);
     let program = stage.program.clone();
     assert_eq!(program.procedures[6].independent, Ok(Agreement::Last));
     stage.sweeps(3, a, b, 2);
@@ -328,7 +356,7 @@ fn a_participant_that_needs_answers_decides() {
 /// Either one may refuse: the one that decides, which then hears or knows why, and the one that it hears from.
 #[test]
 fn a_call_that_a_deciding_participant_refuses_changes_nothing() {
-    let (mut stage, [a, b]) = Stage::with_purses(5);
+    let (mut stage, [a, b]) = Stage::with_purses(5, NoFaults);
     stage.sweeps(3, a, b, -1);
     stage.sweeps(4, a, b, 11);
     stage.sweeps(5, 1_000_000, b, 0);
@@ -344,7 +372,7 @@ fn a_call_that_a_deciding_participant_refuses_changes_nothing() {
 /// One shard refuses its part, so the other one does nothing, whichever it is.
 #[test]
 fn a_call_that_one_shard_refuses_changes_nothing() {
-    let (mut stage, [a, b]) = Stage::with_purses(5);
+    let (mut stage, [a, b]) = Stage::with_purses(5, NoFaults);
     stage.pays(3, a, b, 6);
     stage.pays(4, b, a, 6);
     stage.pays(5, a, b, 5);
@@ -359,7 +387,7 @@ fn a_call_that_one_shard_refuses_changes_nothing() {
 fn lost_votes_are_asked_for_and_nothing_passes_an_undecided_call() {
     for loses in [1, 2] {
         for [first, second] in [[PAYS, PAYS], [SWEEPS, SWEEPS], [SWEEPS, PAYS]] {
-            let (mut stage, [a, b]) = Stage::with_purses(5);
+            let (mut stage, [a, b]) = Stage::with_purses(5, NoFaults);
             stage.votes_to_lose = loses;
             first(&mut stage, 3, a, b, 5);
             second(&mut stage, 4, b, a, 5);
@@ -379,7 +407,7 @@ fn a_vote_outlives_its_shard() {
     let votes = [(PAYS, 1), (PAYS, 2), (SWEEPS, 1)];
     let cases = votes.into_iter().flat_map(|of| [(of, false), (of, true)]);
     for ((call, loses), from_snapshots) in cases {
-        let (mut stage, [a, b]) = Stage::with_purses(5);
+        let (mut stage, [a, b]) = Stage::with_purses(5, NoFaults);
         stage.votes_to_lose = loses;
         call(&mut stage, 3, a, b, 5);
         if from_snapshots {

@@ -562,11 +562,6 @@ fn a_commit_that_does_not_wait_for_votes_is_caught() {
 }
 
 #[test]
-fn votes_before_the_log_are_caught() {
-    check_caught("vote log", PlantedBugs { votes_before_record: true, ..PlantedBugs::default() });
-}
-
-#[test]
 fn transactions_without_a_place_are_caught() {
     check_caught("place", PlantedBugs { enters_at_once: true, ..PlantedBugs::default() });
 }
