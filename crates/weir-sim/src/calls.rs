@@ -27,7 +27,9 @@ use weir_types::interrupt::Budget;
 
 use crate::Audit;
 use crate::chance::Chance;
-use crate::claims::{LOOK_US, catch_panic, check_clocks, check_dead_are_resolved, dead, finish};
+use crate::claims::{
+    LOOK_US, catch_panic, check_clocks, check_dead_are_resolved, check_none_is_refused, dead, finish,
+};
 use crate::cluster::{Clients, Cluster, Mortal, Starts};
 use crate::history::Violation;
 use crate::network::Faults;
@@ -297,6 +299,7 @@ fn live<F: ShardFaults>(
         cluster.run_until(cluster.now_us() + LOOK_US, clients);
         clients.check()?;
         check_clocks(cluster, Node::last_clock)?;
+        check_none_is_refused(cluster)?;
     }
     clients.left = 0;
     check_recovery(job, cluster)?;
@@ -309,6 +312,7 @@ fn live<F: ShardFaults>(
     cluster.run_until(cluster.now_us() + QUIET_US, clients);
     clients.check()?;
     check_clocks(cluster, Node::last_clock)?;
+    check_none_is_refused(cluster)?;
     check_forgotten(cluster)?;
     check_recovery(job, cluster)?;
     check_end(job, cluster, &clients.told)

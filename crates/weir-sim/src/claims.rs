@@ -101,3 +101,10 @@ pub fn check_clocks<S: Exposed, C>(
     }
     Ok(())
 }
+
+/// A shard takes whatever a party of the protocol sends: over a network it would end the connection instead.
+pub fn check_none_is_refused<S: Exposed, C>(cluster: &Cluster<S, C>) -> Result<(), Violation> {
+    let refused =
+        |seen: &String| Violation { claim: "no message of the protocol is refused", seen: seen.clone() };
+    cluster.refused.as_ref().map_or(Ok(()), |seen| Err(refused(seen)))
+}

@@ -11,7 +11,7 @@ use std::hash::{Hash, Hasher};
 use rustc_hash::FxHasher;
 use weir_core::ids::{CoordinatorId, Sender, ShardId, TxnId};
 use weir_core::lsn::Lsn;
-use weir_core::machine::{Coordinator, CoordinatorOf, Durable, Effects, Orders, Shard};
+use weir_core::machine::{Coordinator, CoordinatorOf, Durable, Effects, Exposed, Orders, Shard};
 use weir_kv::GivenUp;
 
 use crate::chance::Chance;
@@ -103,6 +103,8 @@ pub struct Cluster<S: Durable, C> {
     begun: Vec<(u64, u64)>,
     /// Number of times that any has given up.
     pub given_up: u64,
+    /// The first message that a shard would not take from another process, and why.
+    pub refused: Option<String>,
     hash: FxHasher,
     /// Log of all events, one line each, if requested.
     log: Option<String>,
@@ -184,7 +186,7 @@ impl<S: Durable, C> Cluster<S, C> {
 
 impl<S, C> Cluster<S, C>
 where
-    S: Durable,
+    S: Exposed,
     S::Request: Clone + Debug,
     S::Reply: Clone + Debug,
     S::Progress: Clone + Debug,
@@ -224,6 +226,7 @@ where
             busy: vec![false; sessions],
             begun: vec![(0, 0); sessions],
             given_up: 0,
+            refused: None,
             hash: FxHasher::default(),
             log: logged.then(String::new),
         };
@@ -349,6 +352,7 @@ where
                 self.note(|| format!("{now_us} S{from} to S{shard} {request:?}"));
                 let now_ms = self.shard_clock_ms(shard);
                 let mut out = Effects::default();
+                self.check_request(Sender::Shard(from), shard, &request);
                 let Some(at) = &mut self.shards[usize::from(shard)] else { return };
                 at.step(now_ms, Sender::Shard(from), request, &mut out);
                 self.send_effects(shard, out);
@@ -606,10 +610,23 @@ where
         let Some(at) = &mut self.shards[usize::from(shard)] else { return };
         at.on_progress(now_ms, coordinator, progress);
         for request in requests {
+            self.check_request(Sender::Coordinator(coordinator), shard, &request);
+            let Some(at) = &mut self.shards[usize::from(shard)] else { return };
             at.step(now_ms, Sender::Coordinator(coordinator), request, &mut out);
             self.disks[usize::from(shard)].append(at.take_records());
         }
         self.send(shard, out, Some(coordinator));
+    }
+
+    /// Notes a request that a server would end the sender's connection for.
+    fn check_request(&mut self, from: Sender, shard: ShardId, request: &S::Request) {
+        let shards = self.shards.len() as ShardId;
+        let Some(at) = &self.shards[usize::from(shard)] else { return };
+        if self.refused.is_none()
+            && let Some(why) = at.refuses_request(from, request, shards)
+        {
+            self.refused = Some(format!("shard {shard} refuses {from:?}: {why}: {request:?}"));
+        }
     }
 
     /// Takes the records of a step, and sends its messages.

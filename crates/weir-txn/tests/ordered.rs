@@ -193,8 +193,7 @@ impl<F: Faults> Stage<F> {
         use weir_core::machine::Durable as _;
         let (program, bugs) = (self.program.clone(), self.bugs);
         let logs: Vec<_> = self.shards.iter_mut().map(|shard| shard.take_records()).collect();
-        let start =
-            |(id, log)| Node::recover(id as ShardId, program.clone(), bugs, Timeouts::default(), log);
+        let start = |(id, log)| Node::recover(id as ShardId, program.clone(), bugs, Timeouts::default(), log);
         self.shards = logs.into_iter().enumerate().map(start).collect();
     }
 

@@ -5,6 +5,7 @@
 
 mod beside;
 mod calls;
+mod jdbc;
 mod keys;
 mod pgbench;
 mod rows;

@@ -248,7 +248,8 @@ pub struct BenchArguments {
     /// A workload that Weir ships (tpcc), ycsb, or a directory with a workload.toml; on servers also pgbench (its TPC-B), pgbench-select,
     /// pgbench-update, and pgbench with statements of its own: pgbench-index, -join-2, -join-4, -order, -transaction, -delete; with --set
     /// scale=16 and --set protocol=simple, extended or prepared; beside (what others notice of long statements) with --set other=select,
-    /// update, connect or cancel; copy and insert-select (rows by COPY, and by INSERT … SELECT), copy-out and select-rows (by COPY and by
+    /// update, connect or cancel, with --set memory=1GiB and --set rows=200000; ycsb-jdbc (reads of YCSB by a client in Java) with --set driver=FILE (of the JDBC
+    /// driver) and --set rows=100000; copy and insert-select (rows by COPY, and by INSERT … SELECT), copy-out and select-rows (by COPY and by
     /// SELECT out of a table) with --set rows=1000000, statements and
     /// savepoints (transactions of single-row statements through psql, in the second with a SAVEPOINT before each) with --set statements=50000; keys (one
     /// row by pgbench, of a table with unique keys) with --set keys=1 and --set operation=insert, select, select-key, update or update-key;

@@ -39,6 +39,14 @@ pub const BARS: &[Bar] = &[
     beside_long_statements!("beside-update", "update", 20, "one-row UPDATEs"),
     beside_long_statements!("beside-connect", "connect", 20, "new connections"),
     beside_long_statements!("beside-cancel", "cancel", 100, "cancel requests"),
+    Bar {
+        id: "beside-memory",
+        issue: 26,
+        claim: "memory of a server with --memory 512MiB, nine tenths of it taken by rows, while four sessions loop, sort, join and aggregate on one shard for a minute",
+        bar: "at most 1.2 times --memory",
+        kind: Kind::Real,
+        measure: memory_beside_long_statements,
+    },
     beside_postgres!("pgbench-select-all", 1.2, "a row by its key"),
     beside_postgres!("pgbench-index", 1.0, "a row by a secondary index"),
     beside_postgres!("pgbench-join-2", 1.0, "a join of two tables by key"),
@@ -48,6 +56,14 @@ pub const BARS: &[Bar] = &[
     beside_postgres!("pgbench-delete", 1.0, "a DELETE of no row"),
     beside_postgres!("pgbench-update", 1.5, "simple-update"),
     beside_postgres!("pgbench-all", 1.5, "TPC-B"),
+    Bar {
+        id: "ycsb-jdbc",
+        issue: 26,
+        claim: "YCSB's reads over JDBC (workload C, Zipf's law): over PostgreSQL 15, 1, 16 and 64 connections",
+        bar: "each ≥ 1.0",
+        kind: Kind::Real,
+        measure: ycsb_over_jdbc,
+    },
     Bar {
         id: "select-rows",
         issue: 26,
@@ -135,6 +151,44 @@ fn beside_long_statements(weir: &Weir, effort: Effort, other: &str, most_ms: u32
             worst("postgres", "p99"),
             worst("postgres", "max")
         ),
+    })
+}
+
+fn memory_beside_long_statements(weir: &Weir, effort: Effort) -> Result<Seen, String> {
+    const LIMIT: f64 = 512.0;
+    let (rounds, seconds) = if effort == Effort::Quick { ("1", "5") } else { ("3", "60") };
+    let own = ["bench", "beside", "--set", "memory=512MiB", "--set", "rows=5000000", "--target", "weir:"];
+    let rest = ["--seconds", seconds, "--repeat", rounds, "--format", "json"];
+    let report = weir.json(&[&own[..], &rest].concat())?;
+    let peaks = side_by_side::runs_of(&report, "weir").filter_map(|run| run["peak_memory"].as_f64());
+    let mebibytes = peaks.fold(f64::NAN, f64::max) / f64::from(1 << 20);
+    Ok(Seen {
+        met: mebibytes <= 1.2 * LIMIT,
+        figure: format!("{mebibytes:.0} MiB at most"),
+        interval: format!("{rounds} rounds of {seconds} s"),
+    })
+}
+
+/// The tests fetch the driver (crates/weir/tests/drivers).
+fn ycsb_over_jdbc(weir: &Weir, effort: Effort) -> Result<Seen, String> {
+    let driver = std::env::var("WEIR_JDBC_DRIVER")
+        .map_err(|_| "WEIR_JDBC_DRIVER must name the jar of PostgreSQL's JDBC driver".to_owned())?;
+    let setting = format!("driver={driver}");
+    let (pairs, seconds) = if effort == Effort::Quick { ("1", "1") } else { ("10", "2") };
+    let mut lowest = f64::INFINITY;
+    let mut all = Vec::new();
+    for clients in CLIENTS {
+        let own = ["bench", "ycsb-jdbc", "--set", &setting, "--target", "weir:,postgres", "--format", "json"];
+        let rest = ["--clients", clients, "--seconds", seconds, "--repeat", pairs];
+        let Compared { value, min, max, own, other, .. } =
+            side_by_side::read(&weir.json(&[&own[..], &rest].concat())?)?;
+        lowest = lowest.min(value);
+        all.push(format!("{clients}: {value:.2} ({min:.2} to {max:.2}; {own:.0} and {other:.0} a second)"));
+    }
+    Ok(Seen {
+        met: lowest >= 1.0,
+        figure: format!("{lowest:.2} at least"),
+        interval: format!("{pairs} pairs each; {}", all.join(", ")),
     })
 }
 

@@ -22,7 +22,8 @@ use weir_kv::{
 
 use crate::chance::Chance;
 use crate::claims::{
-    LIVENESS_US_MAX, LOOK_US, catch_panic, check_clocks, check_dead_are_resolved, dead, finish,
+    LIVENESS_US_MAX, LOOK_US, catch_panic, check_clocks, check_dead_are_resolved, check_none_is_refused,
+    dead, finish,
 };
 use crate::cluster::{Clients, Cluster, Mortal, Starts};
 use crate::history::{History, Violation};
@@ -203,6 +204,7 @@ fn live<F: ShardFaults, C: ClientFaults>(
     while cluster.now_us() < SAFETY_US_MAX && !(clients.have_had_enough() && cluster.busy() == 0) {
         cluster.run_until(cluster.now_us() + LOOK_US, clients);
         check_clocks(cluster, Partition::last_clock)?;
+        check_none_is_refused(cluster)?;
     }
     clients.stop();
     let links_free_us = cluster.calm();
@@ -216,6 +218,7 @@ fn live<F: ShardFaults, C: ClientFaults>(
     let retired_us = if timeouts.retire_ms <= RETIRE_MS_MAX { 2_000 * timeouts.retire_ms } else { 0 };
     cluster.run_until(cluster.now_us() + QUIET_US + retired_us, clients);
     check_clocks(cluster, Partition::last_clock)?;
+    check_none_is_refused(cluster)?;
     check_forgotten(cluster, timeouts)?;
     let mut audits = Audits { keys: clients.keys(), begun: 0, told: Vec::new() };
     let until_us = cluster.now_us() + LIVENESS_US_MAX;

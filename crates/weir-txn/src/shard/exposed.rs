@@ -102,7 +102,8 @@ impl<F: Faults> Exposed for Node<F> {
                 }
                 Callee::Serializable(callee) => match **callee {
                     Callee::Procedure(_) | Callee::Text(_) => {
-                        self.refuses_code(*txn, &work.call, &work.participants)
+                        let refused = self.refuses_code(*txn, &work.call, &work.participants);
+                        refused.or_else(|| self.takes_no_part(&work.participants))
                     }
                     Callee::Attempt(_, Attempt::WithKeys) => Some(WITH_KEYS_WITHIN),
                     Callee::Attempt(ref callee, _) => {
@@ -302,7 +303,7 @@ impl<F: Faults> Node<F> {
             let (call, participants) = message.call()?;
             let is_of_now = call.schema_version == self.program.schema_version;
             let is_other = || is_of_now && !self.program.orders(call);
-            self.refuses_call(txn, call, participants)
+            self.refuses_submitted(txn, call, participants)
                 .or_else(|| is_other().then_some("a call that is no independent transaction"))
         };
         refuses_from(Sender::Coordinator(coordinator), false, Some(txn), &self.participant.readers)
@@ -419,6 +420,11 @@ impl<F: Faults> Node<F> {
     }
 
     fn refuses_call(&self, txn: TxnId, call: &Call, participants: &[ShardId]) -> Option<&'static str> {
+        self.refuses_submitted(txn, call, participants).or_else(|| self.takes_no_part(participants))
+    }
+
+    /// The same at the sequencer, whose shard need not take part.
+    fn refuses_submitted(&self, txn: TxnId, call: &Call, participants: &[ShardId]) -> Option<&'static str> {
         if call.callee.setting().is_some() {
             return Some("SET CONSTRAINTS by itself");
         }
@@ -444,10 +450,10 @@ impl<F: Faults> Node<F> {
         if !matches!(callee, Callee::Text(_)) {
             return Some("an attempt of no statement");
         }
-        self.refuses_code(txn, call, participants)
+        self.refuses_code(txn, call, participants).or_else(|| self.takes_no_part(participants))
     }
 
-    /// The same of a statement of an open transaction.
+    /// The same of a statement of an open transaction, wherever it is.
     fn refuses_code(&self, txn: TxnId, call: &Call, participants: &[ShardId]) -> Option<&'static str> {
         let program = self.program_of(call.schema_version, Some(txn))?;
         let Ok(procedure) = program.callee(&call.callee) else {
@@ -484,8 +490,11 @@ impl<F: Faults> Node<F> {
         let Ok(expected) = expected else {
             return Some("a call that cannot run on several shards");
         };
-        let is_same = expected == participants && participants.contains(&self.id());
-        (!is_same).then_some("participants that are not the call's")
+        (expected != participants).then_some("participants that are not the call's")
+    }
+
+    fn takes_no_part(&self, participants: &[ShardId]) -> Option<&'static str> {
+        (!participants.contains(&self.id())).then_some("a call of other shards")
     }
 }
 

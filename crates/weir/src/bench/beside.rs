@@ -8,10 +8,14 @@ use postgres::{Client, NoTls};
 
 use crate::bench::servers::{Server, failed};
 use crate::bench::side_by_side::{Load, Measured};
+use crate::cli::BenchArguments;
 use crate::output::Failure;
 
+/// Name of the workload on the command line.
+pub const BESIDE: &str = "beside";
+
 /// The short operations, by their names on the command line.
-pub const OTHERS: [(&str, Other); 4] = [
+const OTHERS: [(&str, Other); 4] = [
     ("select", Other::Select),
     ("update", Other::Update),
     ("connect", Other::Connect),
@@ -19,7 +23,7 @@ pub const OTHERS: [(&str, Other); 4] = [
 ];
 
 #[derive(Clone, Copy)]
-pub enum Other {
+enum Other {
     /// `SELECT 1`.
     Select,
     /// An UPDATE of one row.
@@ -33,43 +37,96 @@ pub enum Other {
 const TABLES: &str = "DROP TABLE IF EXISTS big, small;
 CREATE TABLE big (id integer PRIMARY KEY, part integer NOT NULL, note text NOT NULL);
 CREATE TABLE small (id integer PRIMARY KEY, v integer NOT NULL);
-INSERT INTO big SELECT g, g % 1000, 'note ' || (g * 7919 % 100003) FROM generate_series(1, 200000) g;
 INSERT INTO small SELECT g, 0 FROM generate_series(1, 1000) g;";
+
+/// Rows of the table that the long statements read.
+const ROWS: u32 = 200_000;
+
+/// Rows of one INSERT.
+const ROWS_AT_ONCE: u32 = 100_000;
 
 /// Statements of the sessions that take long. The first one is ended by its timeout.
 const LONG: [&str; 4] = [
     "DO $$ DECLARE n bigint := 0; BEGIN LOOP n := n + 1; EXIT WHEN n < 0; END LOOP; END $$",
-    "SELECT id FROM big ORDER BY note, id OFFSET 199999",
+    "SELECT id FROM big ORDER BY note, id OFFSET (SELECT count(*) - 1 FROM big)",
     "SELECT count(*) FROM big a JOIN big b ON a.part = b.part WHERE a.id < b.id",
     "SELECT note, count(*), sum(id), max(part) FROM big GROUP BY note ORDER BY 2, 1 OFFSET 90000",
 ];
 
 const TIMEOUT: &str = "SET statement_timeout = '5s'";
 
-pub fn prepare(server: &Server) -> Result<(), Failure> {
-    let made = server.address.connect()?.batch_execute(TABLES);
-    made.map_err(|error| failed("CREATE TABLE big", &error))
+/// Short operations while four sessions loop, sort, join and aggregate.
+pub struct Beside {
+    /// The short operation that is measured, and its name.
+    other: (&'static str, Other),
+    /// The `--memory` of a server of Weir.
+    pub memory: Option<String>,
+    /// Rows of the table that the long statements read.
+    pub rows: u32,
 }
 
-/// Durations of what the others do, one after the other, while the long statements run.
-pub fn measure(other: Other, server: &Server, load: &Load) -> Result<Measured, Failure> {
-    let until = Instant::now() + Duration::from_secs_f64(load.seconds);
-    let url = server.address.url();
-    let long: Vec<_> = LONG.into_iter().map(|statement| repeat(&url, statement, until)).collect();
-    let measured = others(other, &url, until).map_err(|error| failed(&url, &error));
-    for session in long {
-        let ended = session.join().expect("a session does not panic");
-        ended.map_err(|error| failed("a long statement", &error))?;
+impl Beside {
+    /// As the settings say: `other=NAME`, `memory=SIZE`.
+    pub fn of(arguments: &BenchArguments, wrong: &dyn Fn(&str, &str) -> Failure) -> Result<Beside, Failure> {
+        let mut beside = Beside { other: OTHERS[0], memory: None, rows: ROWS };
+        for (name, text) in &arguments.cluster.settings {
+            let known = OTHERS.into_iter().find(|(known, _)| name == "other" && known == text);
+            match known {
+                Some(other) => beside.other = other,
+                None if name == "memory" => beside.memory = Some(text.clone()),
+                None if name == "rows" && text.parse().is_ok_and(|rows: u32| rows > 0) => {
+                    beside.rows = text.parse().unwrap_or(ROWS);
+                }
+                None => {
+                    let names = OTHERS.map(|(name, _)| name).join(", ");
+                    let hint = format!(
+                        "its settings are memory, as of weir serve, rows, from 1 on, and other: {names}"
+                    );
+                    return Err(wrong(&format!("`{name}={text}` is wrong"), &hint));
+                }
+            }
+        }
+        Ok(beside)
     }
-    let times_us = measured?;
-    let completed = times_us.len() as u64;
-    Ok(Measured {
-        throughput: completed as f64 / load.seconds,
-        completed,
-        aborted: 0,
-        times_us,
-        late: Vec::new(),
-    })
+
+    /// Name of the short operation.
+    pub fn name(&self) -> &'static str {
+        self.other.0
+    }
+
+    pub fn prepare(&self, server: &Server) -> Result<(), Failure> {
+        let mut client = server.address.connect()?;
+        let mut run = |text: &str| client.batch_execute(text).map_err(|error| failed("the tables", &error));
+        run(TABLES)?;
+        for first in (1..=self.rows).step_by(ROWS_AT_ONCE as usize) {
+            let last = first.saturating_add(ROWS_AT_ONCE - 1).min(self.rows);
+            run(&format!(
+                "INSERT INTO big SELECT g, g % 1000, 'note ' || (g * 7919::bigint % 100003) FROM generate_series({first}, {last}) g"
+            ))?;
+        }
+        Ok(())
+    }
+
+    /// Durations of what the others do, one after the other, while the long statements run.
+    pub fn measure(&self, server: &Server, load: &Load) -> Result<Measured, Failure> {
+        let until = Instant::now() + Duration::from_secs_f64(load.seconds);
+        let url = server.address.url();
+        let long: Vec<_> = LONG.into_iter().map(|statement| repeat(&url, statement, until)).collect();
+        let measured = others(self.other.1, &url, until).map_err(|error| failed(&url, &error));
+        for session in long {
+            let ended = session.join().expect("a session does not panic");
+            ended.map_err(|error| failed("a long statement", &error))?;
+        }
+        let times_us = measured?;
+        let completed = times_us.len() as u64;
+        Ok(Measured {
+            throughput: completed as f64 / load.seconds,
+            completed,
+            aborted: 0,
+            times_us,
+            late: Vec::new(),
+        })
+    }
 }
 
 /// A session that runs the statement again and again.

@@ -100,6 +100,10 @@ impl Address {
         format!("host=127.0.0.1 port={} user={} dbname={}", self.port, self.user, self.database)
     }
 
+    pub fn jdbc_url(&self) -> String {
+        format!("jdbc:postgresql://127.0.0.1:{}/{}?user={}", self.port, self.database, self.user)
+    }
+
     pub fn connect(&self) -> Result<Client, Failure> {
         Client::connect(&self.url(), NoTls).map_err(|error| failed(&self.url(), &error))
     }
@@ -164,6 +168,15 @@ impl Drop for Folder {
     }
 }
 
+/// Options of `weir serve`.
+pub struct WeirOptions<'a> {
+    /// What it begins with.
+    pub application: Option<&'a Path>,
+    pub shards: u16,
+    /// Its `--memory`.
+    pub memory: Option<&'a str>,
+}
+
 /// A process of Weir that serves; it is killed with the value.
 struct WeirProcess(Child);
 
@@ -178,15 +191,16 @@ impl WeirProcess {
     fn start(
         program: &Path,
         data: &Path,
-        application: Option<&Path>,
-        shards: u16,
+        options: &WeirOptions<'_>,
     ) -> Result<(WeirProcess, Address), Failure> {
         let port = free_port()?;
+        let WeirOptions { application, shards, memory } = options;
         let process = Command::new(program)
             .arg("serve")
-            .args(application)
+            .args(*application)
             .args(["--shards", &shards.to_string(), "--listen", &format!("127.0.0.1:{port}"), "--data"])
             .arg(data)
+            .args(memory.iter().flat_map(|bytes| ["--memory", bytes]))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -236,14 +250,24 @@ fn start_postgres() -> Result<(Postgres, Address), Failure> {
 /// Process of a server; dropping it ends the server.
 enum Process {
     Postgres { _server: Postgres },
-    Weir { _server: WeirProcess },
+    Weir { server: WeirProcess },
 }
 
 /// One of the servers that are measured.
 pub struct Server {
     pub target: Target,
     pub address: Address,
-    _process: Process,
+    process: Process,
+}
+
+impl Server {
+    /// The most memory that a server of Weir has had so far, in bytes; none where the system does not tell.
+    pub fn peak_memory(&self) -> Option<u64> {
+        let Process::Weir { server } = &self.process else { return None };
+        let status = std::fs::read_to_string(format!("/proc/{}/status", server.0.id())).ok()?;
+        let kibibytes = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        kibibytes.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kibibytes| kibibytes << 10)
+    }
 }
 
 /// All of them, as they were named. They are dropped before their folder.
@@ -253,19 +277,13 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// `application`: what servers of Weir begin with.
-    pub fn start(
-        targets: &[Target],
-        folder: Folder,
-        application: Option<&Path>,
-        shards: u16,
-    ) -> Result<Servers, Failure> {
+    pub fn start(targets: &[Target], folder: Folder, options: &WeirOptions<'_>) -> Result<Servers, Failure> {
         let mut all = Vec::new();
         for (number, target) in targets.iter().enumerate() {
             let data = folder.0.join(format!("data-{number}"));
             let weir = |program: &Path| {
-                let (server, address) = WeirProcess::start(program, &data, application, shards)?;
-                Ok((Process::Weir { _server: server }, address))
+                let (server, address) = WeirProcess::start(program, &data, options)?;
+                Ok((Process::Weir { server }, address))
             };
             let (process, address) = match target {
                 Target::Weir => weir(&this_program()?)?,
@@ -275,7 +293,7 @@ impl Servers {
                     (Process::Postgres { _server: server }, address)
                 }
             };
-            all.push(Server { target: target.clone(), address, _process: process });
+            all.push(Server { target: target.clone(), address, process });
         }
         Ok(Servers { all, folder })
     }

@@ -12,12 +12,13 @@ use serde_json::Value;
 use weir_bench::Spread;
 use weir_server::report::Latency;
 
-use crate::bench::beside::{self, OTHERS, Other};
+use crate::bench::beside::{BESIDE, Beside};
 use crate::bench::calls::Calls;
+use crate::bench::jdbc::{YCSB_JDBC, YcsbReads};
 use crate::bench::keys::{KEYS, Keys};
 use crate::bench::pgbench::{self, PROTOCOLS, Pgbench};
 use crate::bench::rows::{ManyRows, Way};
-use crate::bench::servers::{Folder, Server, Servers, Target, failed, postgres_programs};
+use crate::bench::servers::{Folder, Server, Servers, Target, WeirOptions, failed, postgres_programs};
 use crate::bench::transactions::{STATEMENTS_MIN, Transactions};
 use crate::bench::{Range, Ratio, ratio_lines};
 use crate::cli::{BenchArguments, Format};
@@ -104,9 +105,6 @@ const SERIALIZABLE: &str = "serializable";
 const STATEMENTS: &str = "statements";
 const SAVEPOINTS: &str = "savepoints";
 
-/// Short operations while four sessions loop, sort, join and aggregate.
-const BESIDE: &str = "beside";
-
 /// Workloads of one connection, which end with their work.
 const ENDING: [&str; 6] = ["copy", "insert-select", "copy-out", "select-rows", STATEMENTS, SAVEPOINTS];
 
@@ -116,7 +114,7 @@ pub fn names() -> String {
         .iter()
         .map(|script| script.name)
         .chain(ENDING)
-        .chain([BESIDE, KEYS])
+        .chain([BESIDE, KEYS, YCSB_JDBC])
         .collect::<Vec<_>>()
         .join(", ")
 }
@@ -125,7 +123,7 @@ pub fn names() -> String {
 pub fn is_meant(arguments: &BenchArguments) -> bool {
     let is_built_in = SCRIPTS.iter().any(|script| script.name == arguments.workload);
     is_built_in
-        || [BESIDE, KEYS].contains(&arguments.workload.as_str())
+        || [BESIDE, KEYS, YCSB_JDBC].contains(&arguments.workload.as_str())
         || ENDING.contains(&arguments.workload.as_str())
         || (arguments.workload != "ycsb" && !arguments.target.is_empty())
 }
@@ -140,8 +138,9 @@ enum Work {
     },
     Rows(ManyRows),
     Transactions(Transactions),
-    Beside(Other),
+    Beside(Beside),
     Keys(Keys),
+    YcsbReads(YcsbReads),
     Calls(Calls),
 }
 
@@ -186,6 +185,9 @@ struct Run {
     /// Duration of the last tenth of each transaction, over the first tenth.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     late: Vec<f64>,
+    /// The most memory that a server of Weir has had until the end of this run, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak_memory: Option<u64>,
     /// Which repetition this was, from 1.
     rounds: u32,
 }
@@ -196,12 +198,8 @@ pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
     let load = load(arguments)?;
     let folder = Folder::new()?;
     let work = Work::of(arguments, &targets, &folder.0)?;
-    let application = match &work {
-        Work::Calls(calls) => Some(calls.path.as_path()),
-        _ => None,
-    };
     let shards = arguments.cluster.shards.unwrap_or(1);
-    let servers = Servers::start(&targets, folder, application, shards)?;
+    let servers = Servers::start(&targets, folder, &work.options(shards))?;
     work.prepare(&servers)?;
     let repeat = arguments.repeat.unwrap_or(10);
     let parameters = work.parameters(arguments, &load, shards);
@@ -220,7 +218,9 @@ pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
                 "weir: {label} ({round} of {repeat}): {:.0} a second",
                 measured.throughput
             ));
-            runs.push(run(label, measured, &parameters, round));
+            let mut run = run(label, measured, &parameters, round);
+            run.peak_memory = server.peak_memory();
+            runs.push(run);
         }
     }
     if let Work::Calls(calls) = &work {
@@ -318,21 +318,6 @@ fn setting(arguments: &BenchArguments, name: &str, default: u32) -> Result<u32, 
     Ok(value)
 }
 
-/// The short operation that is measured.
-fn other(arguments: &BenchArguments) -> Result<Other, Failure> {
-    let mut other = OTHERS[0].1;
-    for (name, text) in &arguments.cluster.settings {
-        let known = OTHERS.iter().find(|(known, _)| name == "other" && known == text);
-        let known = known.ok_or_else(|| {
-            let names: Vec<&str> = OTHERS.iter().map(|(name, _)| *name).collect();
-            let hint = format!("its one setting is other: {}", names.join(", "));
-            wrong(arguments, &format!("`{name}={text}` is wrong"), &hint)
-        })?;
-        other = known.1;
-    }
-    Ok(other)
-}
-
 fn whole(arguments: &BenchArguments, name: &str, text: &str) -> Result<u32, Failure> {
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| wrong(arguments, &format!("`{name}={text}` is wrong"), "a whole number from 1 on"))
@@ -393,13 +378,24 @@ impl Work {
                 savepoints: name == SAVEPOINTS,
             }));
         }
-        if name == KEYS {
-            return Keys::of(arguments, &|what, hint| wrong(arguments, what, hint)).map(Work::Keys);
+        let wrong = |what: &str, hint: &str| wrong(arguments, what, hint);
+        match name {
+            KEYS => Keys::of(arguments, &wrong).map(Work::Keys),
+            BESIDE => Beside::of(arguments, &wrong).map(Work::Beside),
+            YCSB_JDBC => YcsbReads::of(arguments, &wrong).map(Work::YcsbReads),
+            _ => Work::of_calls(arguments, targets, folder).map(Work::Calls),
         }
-        if name == BESIDE {
-            return other(arguments).map(Work::Beside);
+    }
+
+    /// What servers of Weir are started with.
+    fn options(&self, shards: u16) -> WeirOptions<'_> {
+        let (mut application, mut memory) = (None, None);
+        match self {
+            Work::Calls(calls) => application = Some(calls.path.as_path()),
+            Work::Beside(beside) => memory = beside.memory.as_deref(),
+            _ => {}
         }
-        Work::of_calls(arguments, targets, folder).map(Work::Calls)
+        WeirOptions { application, shards, memory }
     }
 
     fn of_calls(arguments: &BenchArguments, targets: &[Target], folder: &Path) -> Result<Calls, Failure> {
@@ -462,11 +458,15 @@ impl Work {
                 parameters.insert("scale", (*scale).into());
                 parameters.insert("protocol", client.protocol.into());
             }
-            Work::Beside(_) => {
-                let other = arguments.cluster.settings.last().map_or(OTHERS[0].0, |(_, other)| other);
-                parameters.insert("other", other.into());
+            Work::Beside(beside) => {
+                parameters.insert("other", beside.name().into());
+                parameters.insert("rows", beside.rows.into());
                 parameters.insert("seconds", load.seconds.into());
+                parameters.extend(beside.memory.clone().map(|memory| ("memory", memory.into())));
                 return parameters;
+            }
+            Work::YcsbReads(reads) => {
+                parameters.insert("rows", reads.rows.into());
             }
             Work::Keys(keys) => {
                 parameters.insert("keys", keys.keys.into());
@@ -496,8 +496,9 @@ impl Work {
                     }
                 }
                 Work::Rows(rows) => rows.prepare(server)?,
-                Work::Beside(_) => beside::prepare(server)?,
+                Work::Beside(beside) => beside.prepare(server)?,
                 Work::Keys(keys) => keys.prepare(server)?,
+                Work::YcsbReads(reads) => reads.prepare(server)?,
                 Work::Transactions(_) | Work::Calls(_) => {}
             }
         }
@@ -527,8 +528,9 @@ impl Work {
             }
             Work::Rows(rows) => rows.measure(server),
             Work::Transactions(transactions) => transactions.measure(server),
-            Work::Beside(other) => beside::measure(*other, server, load),
+            Work::Beside(beside) => beside.measure(server, load),
             Work::Keys(keys) => keys.measure(server, &servers.folder.0, (load, seed)),
+            Work::YcsbReads(reads) => reads.measure(server, &servers.folder.0, (load, seed)),
             Work::Calls(calls) => calls.measure(server, &servers.folder.0, load, seed),
         }
     }
@@ -551,6 +553,7 @@ fn run(label: String, measured: Measured, parameters: &BTreeMap<&'static str, Va
         aborted_share: measured.aborted as f64 / all as f64,
         late: measured.late,
         latency_us: latency(measured.times_us),
+        peak_memory: None,
         rounds: round,
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use postgres::{Client as Driver, Error, NoTls};
 
@@ -22,6 +22,27 @@ CREATE TABLE account (id integer PRIMARY KEY, balance integer NOT NULL);
 CREATE TABLE transfer (id integer PRIMARY KEY, a integer NOT NULL, b integer NOT NULL);
 ";
 
+/// The same accounts with a procedure that runs in the order of a sequencer.
+const ORDERED: &str = "
+CREATE TABLE moved (id integer NOT NULL);
+COMMENT ON TABLE moved IS 'weir: partition by (id)';
+CREATE PROCEDURE move(a integer, b integer, t integer) LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE account SET balance = balance - 1 WHERE id = a;
+    UPDATE account SET balance = balance + 1 WHERE id = b;
+    INSERT INTO moved VALUES (t);
+END $$;
+ALTER PROCEDURE move SET default_transaction_isolation = 'serializable';
+";
+
+/// What clients do, beside one another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Work {
+    Transfers,
+    /// Every other session calls the ordered procedure.
+    TransfersAndOrderedCalls,
+}
+
 /// What clients have been told.
 #[derive(Default)]
 struct Told {
@@ -29,6 +50,8 @@ struct Told {
     refused: Mutex<BTreeSet<i32>>,
     wrong: Mutex<Option<String>>,
     next: AtomicI32,
+    /// Ordered calls that were acknowledged.
+    ordered: AtomicUsize,
     is_over: AtomicBool,
 }
 
@@ -62,8 +85,15 @@ fn transfer(driver: &mut Driver, id: i32) -> Result<(), Error> {
     transaction.commit()
 }
 
+/// The same by a call of the ordered procedure.
+fn call(driver: &mut Driver, id: i32) -> Result<(), Error> {
+    let (a, b) = (id * 7 % ACCOUNTS, (id * 7 + 1 + id % 5) % ACCOUNTS);
+    driver.execute("CALL move($1, $2, $3)", &[&a, &b, &id]).map(drop)
+}
+
 /// Works until it is over; a session that breaks is begun at another node.
-fn work(nodes: &Mutex<Nodes>, told: &Told, first: usize) {
+fn work(nodes: &Mutex<Nodes>, told: &Told, (first, what): (usize, Work)) {
+    let is_ordered = what == Work::TransfersAndOrderedCalls && first.is_multiple_of(2);
     let mut node = first % MEMBERS;
     while !told.is_over.load(Ordering::Acquire) {
         let Some(mut driver) = connect(nodes, node) else {
@@ -73,8 +103,12 @@ fn work(nodes: &Mutex<Nodes>, told: &Told, first: usize) {
         };
         while !driver.is_closed() && !told.is_over.load(Ordering::Acquire) {
             let id = told.next.fetch_add(1, Ordering::Relaxed);
-            match transfer(&mut driver, id) {
-                Ok(()) => drop(told.acknowledged.lock().unwrap().insert(id)),
+            let done = if is_ordered { call(&mut driver, id) } else { transfer(&mut driver, id) };
+            match done {
+                Ok(()) => {
+                    told.acknowledged.lock().unwrap().insert(id);
+                    told.ordered.fetch_add(usize::from(is_ordered), Ordering::Relaxed);
+                }
                 Err(error) => match error.code().map(|code| code.code()) {
                     None | Some("08007" | "57P01") => {}
                     Some("40001" | "40P01" | "08006") => drop(told.refused.lock().unwrap().insert(id)),
@@ -86,13 +120,14 @@ fn work(nodes: &Mutex<Nodes>, told: &Told, first: usize) {
     }
 }
 
-/// Until so many more transactions are acknowledged.
-fn progress(told: &Told, more: usize) {
-    let count = || told.acknowledged.lock().unwrap().len();
-    let before = count();
+/// Until so many more transactions are acknowledged; and an ordered call, if there are any.
+fn progress(told: &Told, more: usize, what: Work) {
+    let count = || (told.acknowledged.lock().unwrap().len(), told.ordered.load(Ordering::Relaxed));
+    let (before, ordered) = count();
+    let ordered = ordered + usize::from(what == Work::TransfersAndOrderedCalls);
     until(format!("{more} more transactions"), || {
         assert_eq!(*told.wrong.lock().unwrap(), None);
-        count() >= before + more
+        count().0 >= before + more && count().1 >= ordered
     });
 }
 
@@ -108,10 +143,15 @@ fn wait_for_door(nodes: &Mutex<Nodes>, node: usize, starts: usize) {
 }
 
 /// All that was acknowledged is there, what was refused is not, and no money has come or gone.
-fn check(nodes: &Mutex<Nodes>, told: &Told) {
+fn check(nodes: &Mutex<Nodes>, told: &Told, what: Work) {
     let mut driver = eventually("a session", || connect(nodes, 0));
-    let rows = eventually("an answer", || driver.query("SELECT id FROM transfer", &[]).ok());
+    let query = match what {
+        Work::Transfers => "SELECT id FROM transfer",
+        Work::TransfersAndOrderedCalls => "SELECT id FROM transfer UNION ALL SELECT id FROM moved",
+    };
+    let rows = eventually("an answer", || driver.query(query, &[]).ok());
     let there: BTreeSet<i32> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(there.len(), rows.len(), "one has been executed twice");
     let acknowledged = told.acknowledged.lock().unwrap();
     let lost: Vec<_> = acknowledged.difference(&there).collect();
     assert!(lost.is_empty(), "acknowledged and not there: {lost:?}");
@@ -123,9 +163,15 @@ fn check(nodes: &Mutex<Nodes>, told: &Told) {
     println!("{} acknowledged, {} refused, {} there", acknowledged.len(), refused.len(), there.len());
 }
 
-fn prepare(nodes: &Nodes) {
+fn prepare(nodes: &Nodes, what: Work) {
     let mut driver = nodes.driver();
     driver.batch_execute(SCHEMA).unwrap();
+    if what == Work::TransfersAndOrderedCalls {
+        driver.batch_execute(ORDERED).unwrap();
+        let lines = driver.query("EXPLAIN (COORDINATION) CALL move(1, 2, 3)", &[]).unwrap();
+        let said: Vec<String> = lines.iter().map(|line| line.get(0)).collect();
+        assert!(said.join("\n").contains("Mechanism: ordered"), "{said:?}");
+    }
     let fill = format!("INSERT INTO account SELECT n, {BALANCE} FROM generate_series(0, {}) n", ACCOUNTS - 1);
     driver.batch_execute(&fill).unwrap();
 }
@@ -134,27 +180,27 @@ fn kills() -> usize {
     std::env::var("WEIR_KILLS").map_or(4, |text| text.parse().unwrap())
 }
 
-fn survives(shards: u16, arguments: &[&str]) -> Nodes {
+fn survives(shards: u16, arguments: &[&str], what: Work) -> Nodes {
     let nodes = Nodes::of_groups(MEMBERS, shards, arguments);
-    prepare(&nodes);
+    prepare(&nodes, what);
     let (nodes, told) = (Mutex::new(nodes), Told::default());
     let mut starts = [1; MEMBERS];
     std::thread::scope(|threads| {
         for session in 0..SESSIONS {
             let (nodes, told) = (&nodes, &told);
-            threads.spawn(move || work(nodes, told, session));
+            threads.spawn(move || work(nodes, told, (session, what)));
         }
         let over = Over(&told);
-        progress(&told, 50);
+        progress(&told, 50, what);
         for kill in 0..kills() {
             let shard = kill as u16 % shards;
             let node = leader(&nodes.lock().unwrap(), shard);
             nodes.lock().unwrap().kill(node);
-            progress(&told, 30);
+            progress(&told, 30, what);
             restart(&nodes, node);
             starts[node] += 1;
             wait_for_door(&nodes, node, starts[node]);
-            progress(&told, 30);
+            progress(&told, 30, what);
         }
         // A disk is lost, and the member that has it is filled while the others work.
         let lost = (leader(&nodes.lock().unwrap(), 0) + 1) % MEMBERS;
@@ -164,7 +210,7 @@ fn survives(shards: u16, arguments: &[&str]) -> Nodes {
         restart(&nodes, lost);
         starts[lost] += 1;
         wait_for_door(&nodes, lost, starts[lost]);
-        progress(&told, 200);
+        progress(&told, 200, what);
         // It is one again: the group goes on without another one, which is the leader.
         until("the new disk votes", || {
             nodes.lock().unwrap().said_by(lost).matches("new disk votes in its group").count()
@@ -172,14 +218,14 @@ fn survives(shards: u16, arguments: &[&str]) -> Nodes {
         });
         let node = leader(&nodes.lock().unwrap(), 0);
         nodes.lock().unwrap().kill(node);
-        progress(&told, 50);
+        progress(&told, 50, what);
         restart(&nodes, node);
         starts[node] += 1;
         wait_for_door(&nodes, node, starts[node]);
         drop(over);
     });
     assert_eq!(*told.wrong.lock().unwrap(), None);
-    check(&nodes, &told);
+    check(&nodes, &told, what);
     // All at once, and from their disks.
     (0..MEMBERS).for_each(|node| nodes.lock().unwrap().kill(node));
     for (node, starts) in starts.iter_mut().enumerate() {
@@ -187,7 +233,7 @@ fn survives(shards: u16, arguments: &[&str]) -> Nodes {
         *starts += 1;
     }
     (0..MEMBERS).for_each(|node| wait_for_door(&nodes, node, starts[node]));
-    check(&nodes, &told);
+    check(&nodes, &told, what);
     nodes.into_inner().unwrap()
 }
 
@@ -202,16 +248,22 @@ impl Drop for Over<'_> {
 
 #[test]
 fn one_group_survives_its_members() {
-    survives(1, &[]);
+    survives(1, &[], Work::Transfers);
 }
 
 #[test]
 fn two_groups_survive_their_members_and_take_checkpoints() {
-    let nodes = survives(2, &["--snapshot-after", "32KiB"]);
+    let nodes = survives(2, &["--snapshot-after", "32KiB"], Work::Transfers);
     for word in ["a snapshot is durable", "fetches a checkpoint", "a checkpoint of the group is durable"] {
         println!("{word}: {}", nodes.said().matches(word).count());
         assert!(nodes.said().contains(word), "{word}");
     }
+}
+
+/// The sequencer and the failure coordinator are parties of the first group, and go on where its next leader has its log.
+#[test]
+fn ordered_calls_survive_the_members_of_their_groups() {
+    survives(2, &[], Work::TransfersAndOrderedCalls);
 }
 
 #[test]
