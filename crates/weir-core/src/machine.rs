@@ -243,6 +243,23 @@ pub struct Figures {
     /// Highest clock that it has issued or seen, in milliseconds since the Unix epoch.
     pub clock_ms: u64,
     pub done: Done,
+    /// None: the application has no ordered calls.
+    pub order: Option<OrderFigures>,
+}
+
+/// Ordered calls at a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrderFigures {
+    /// Epoch of the sequencer that the shard follows.
+    pub epoch: u64,
+    /// Index of the last operation of the order that is executed here.
+    pub executed: u64,
+    /// Operations that are delivered and not executed: they wait for locks, or for votes.
+    pub waiting: usize,
+    /// Transactions under locks that have their places and have not ended. Ordered calls behind them wait.
+    pub entered: usize,
+    /// Packets that came before an earlier one.
+    pub aside: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use weir_core::ids::ShardId;
-use weir_core::machine::Figures;
+use weir_core::machine::{Figures, OrderFigures};
 use weir_observe::{Check, Page, Source};
 
 use super::group::{GroupPlace, GroupState};
@@ -155,6 +155,30 @@ fn tell_figures(page: &mut Page, shard: &str, figures: &Figures) {
         ),
     ] {
         page.counter(name, help, &labels, value as f64);
+    }
+    if let Some(order) = &figures.order {
+        tell_order(page, &labels, order);
+    }
+}
+
+fn tell_order(page: &mut Page, labels: &[(&'static str, &str)], order: &OrderFigures) {
+    let help = "Operations of the order of calls that were executed there.";
+    page.counter("weir_order_executed_total", help, labels, order.executed as f64);
+    for (name, help, value) in [
+        ("weir_order_epoch", "Epoch of the sequencer: it grows when that starts again.", order.epoch as f64),
+        (
+            "weir_order_waiting",
+            "Operations of the order that wait for locks, votes or earlier operations.",
+            order.waiting as f64,
+        ),
+        (
+            "weir_order_entered",
+            "Transactions under locks that have their places in the order. Calls behind them wait.",
+            order.entered as f64,
+        ),
+        ("weir_order_aside", "Packets of the sequencer that came before an earlier one.", order.aside as f64),
+    ] {
+        page.gauge(name, help, labels, value);
     }
 }
 

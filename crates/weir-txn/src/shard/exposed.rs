@@ -172,6 +172,7 @@ impl<F: Faults> Exposed for Node<F> {
             disk_is_full: self.storage.room.disk_is_full,
             clock_ms: ms_of(self.clock.last()),
             done: self.has_done,
+            order: self.ordering.as_ref().map(|ordering| ordering.figures()),
         }
     }
 

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use weir_core::ids::{Sender, ShardId, TxnId};
 use weir_core::lsn::{Lsn, Outgoing};
+use weir_core::machine::OrderFigures;
 use weir_core::participant::Transactions as _;
 use weir_ordered::cluster::{Cluster, ReplicaId, Timeouts};
 use weir_ordered::failure_coordinator::FailureCoordinator;
@@ -125,6 +126,16 @@ impl Ordering {
     /// The next operation.
     fn next(&self) -> Option<(Index, Operation)> {
         self.replica.application().next()
+    }
+
+    pub(crate) fn figures(&self) -> OrderFigures {
+        OrderFigures {
+            epoch: self.replica.epoch(),
+            executed: self.replica.application().executed(),
+            waiting: self.replica.application().pending().count(),
+            entered: self.entered.len(),
+            aside: self.replica.aside(),
+        }
     }
 
     pub(crate) fn is_idle(&self) -> bool {

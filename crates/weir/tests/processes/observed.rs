@@ -48,6 +48,37 @@ fn driver(server: &Alone) -> Driver {
     Driver::connect(&server.url(), NoTls).unwrap()
 }
 
+/// What a sequencer has ordered: calls over two shards, and a transaction that keeps the calls behind it out.
+#[test]
+fn figures_of_the_order_follow_calls() {
+    let server = Alone::with(&[&["--shards", "2"], HTTP].concat());
+    let address = http_of(&server);
+    let mut driver = driver(&server);
+    assert!(!samples(&address).keys().any(|name| name.starts_with("weir_order_")));
+    let schema = "CREATE TABLE a (id integer PRIMARY KEY, n integer NOT NULL);
+        INSERT INTO a SELECT g, 0 FROM generate_series(1, 20) g;
+        CREATE PROCEDURE move(one integer, other integer) LANGUAGE plpgsql AS $$
+        BEGIN
+            UPDATE a SET n = n - 1 WHERE id = one;
+            UPDATE a SET n = n + 1 WHERE id = other;
+        END $$;
+        ALTER PROCEDURE move SET default_transaction_isolation = 'serializable'";
+    driver.batch_execute(schema).unwrap();
+    for one in 1..10 {
+        driver.batch_execute(&format!("CALL move({one}, {})", one + 1)).unwrap();
+    }
+    driver.batch_execute("BEGIN ISOLATION LEVEL SERIALIZABLE; UPDATE a SET n = 0 WHERE id = 1").unwrap();
+    let found = samples(&address);
+    let of = |name: &str, shard: u16| found[&format!("{name}{{shard=\"{shard}\"}}")];
+    // Each call is executed at one shard or at both.
+    assert!(of("weir_order_executed_total", 0) + of("weir_order_executed_total", 1) >= 9.0, "{found:#?}");
+    for shard in [0, 1] {
+        assert!(of("weir_order_epoch", shard) >= 1.0);
+        let [entered, waiting] = ["weir_order_entered", "weir_order_waiting"].map(|name| of(name, shard));
+        assert_eq!((entered, waiting, of("weir_order_aside", shard)), (1.0, 0.0, 0.0));
+    }
+}
+
 #[test]
 fn figures_follow_what_is_done() {
     let server = Alone::with(&[&["--shards", "2"], HTTP].concat());
