@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use weir_conveyor::matching::{Matching, Refusal, Statement as Matched, StatementAction};
-use weir_conveyor::message::Placement;
+use weir_conveyor::message::{Lacks, Placement};
 use weir_conveyor_net::process::OpenTransaction;
-use weir_conveyor_net::sessions::{Answered, Ending, Request, SessionReply, SessionStart, Until};
+use weir_conveyor_net::sessions::{Answered, Ending, Replies, Request, SessionReply, SessionStart, Until};
 use weir_sql::normal::normalised;
 
 use crate::application::Application;
@@ -33,7 +33,7 @@ pub(crate) struct Transaction {
     /// Where it runs, once it does.
     open: Option<Open>,
     /// Requests so far, and the digests of their answers.
-    asked: Vec<(Request, u64)>,
+    asked: Vec<(Arc<Request>, u64)>,
     /// Its answers could not be taken back, so it stays where it is.
     is_bound: bool,
     /// Where it would have been placed.
@@ -106,6 +106,7 @@ impl Transaction {
         let is_global = matches!(open.placement, Placement::Global(_));
         request.then_commit = is_global && self.begin.is_none() && request.until == Until::Ready;
         request.may_commit |= self.begin.is_none() && request.until == Until::Ready;
+        let request = Arc::new(request);
         open.handle.run(request.clone());
         loop {
             match open.replies.recv().await {
@@ -157,8 +158,7 @@ impl Transaction {
         let (sender, replies) = mpsc::channel(REPLIES_MAX);
         let replayed = self.asked.clone();
         let start = SessionStart { begin: self.begin.clone(), settings: self.settings.clone(), replayed };
-        let reply = Box::new(move |reply| sender.blocking_send(reply).is_ok());
-        let handle = Arc::new(shared.executor.open(wanted, start, reply));
+        let handle = Arc::new(shared.executor.open(wanted, start, Replies::Session(sender)));
         *cancellable.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::downgrade(&handle);
         self.open = Some(Open { placement: wanted, handle, replies });
         Ok(())
@@ -215,7 +215,7 @@ impl Transaction {
                     None => self.match_one(shared, application, (statement, givens)),
                 }
             }
-            Kind::Ordinary => self.match_one(shared, application, (statement, givens)),
+            Kind::Ordinary | Kind::CopyIn { .. } => self.match_one(shared, application, (statement, givens)),
             _ => Ok(None),
         }
     }
@@ -260,7 +260,7 @@ impl Transaction {
     fn observe(&mut self, shared: &Shared, statements: &[Bound]) {
         let application = shared.application();
         for (statement, givens) in statements {
-            if !matches!(statement.kind, Kind::Call(..) | Kind::Ordinary) {
+            if !matches!(statement.kind, Kind::Call(..) | Kind::Ordinary | Kind::CopyIn { .. }) {
                 continue;
             }
             match self.place_one(shared, &*application, (statement, givens)) {
@@ -357,6 +357,19 @@ fn error_of(shared: &Shared, ending: Ending) -> FrontError {
             FrontError::new("57014", message).with_hint(
                 "A global transaction keeps all servers waiting: do not wait for people within it.",
             )
+        }
+        Ending::NotBegun(lacks) => {
+            let waited = match lacks {
+                Lacks::Token => {
+                    "the token has not come for wait_ms: a server or an agent is away, or there is more to do than there is time"
+                }
+                Lacks::Database => "the database of its server has not answered for wait_ms",
+                Lacks::Connection => {
+                    "all connections for operations that need no token were in use for wait_ms"
+                }
+            };
+            FrontError::new("57P03", format!("the transaction was not begun: {waited}"))
+                .with_hint("it has changed nothing: try it again; SHOW TOKEN and SHOW POOLS on the admin database say more")
         }
         Ending::Unknown => {
             FrontError::new("08007", "the connection was lost: the transaction has committed or not")

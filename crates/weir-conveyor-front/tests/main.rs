@@ -6,7 +6,10 @@
 mod chance;
 mod clients;
 mod deployment;
+mod drivers;
 mod histories;
+#[path = "../../weir/tests/installed/mod.rs"]
+mod installed;
 mod kills;
 mod pass_through;
 #[path = "../../weir-bench/src/postgres.rs"]
