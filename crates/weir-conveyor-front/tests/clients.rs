@@ -123,6 +123,32 @@ fn what_cannot_be_carried_is_refused_by_name() {
 }
 
 #[test]
+fn a_transaction_that_waits_for_too_long_is_not_begun() {
+    let deployment = Deployment::start_for(1, (SCHEMA, TRANSACTIONS), ("placed", 600_000), |_| {
+        [String::new(), "wait_ms = 300\n".to_owned()]
+    });
+    let mut holders: Vec<_> = (0..4).map(|_| deployment.client(0)).collect();
+    for (key, holder) in (10..).zip(&mut holders) {
+        holder.batch_execute(&format!("BEGIN; SELECT add_item({key}, 1, 1)")).unwrap();
+    }
+    let mut client = deployment.client(0);
+    let failed = client.batch_execute("SELECT add_item(1, 1, 1)").unwrap_err();
+    assert_eq!(failed.code(), Some(&SqlState::CANNOT_CONNECT_NOW));
+    let said = |error: &postgres::Error| error.as_db_error().unwrap().message().to_owned();
+    assert!(said(&failed).contains("all connections for operations that need no token"), "{failed:?}");
+    holders.iter_mut().for_each(|holder| holder.batch_execute("ROLLBACK").unwrap());
+    // A global transaction keeps its visit here; another one that comes meanwhile waits for the next.
+    holders[0].batch_execute("BEGIN; SELECT n FROM stock WHERE id = 1").unwrap();
+    let failed = client.batch_execute("CALL restock(1, 1)").unwrap_err();
+    assert_eq!(failed.code(), Some(&SqlState::CANNOT_CONNECT_NOW));
+    assert!(said(&failed).contains("the token has not come for wait_ms"), "{failed:?}");
+    holders[0].batch_execute("ROLLBACK").unwrap();
+    client.batch_execute("CALL restock(1, 1)").unwrap();
+    let n: i32 = deployment.direct(0).query_one("SELECT n FROM stock WHERE id = 1", &[]).unwrap().get(0);
+    assert_eq!(n, 101, "what was not begun has changed nothing");
+}
+
+#[test]
 fn clients_speak_tls_with_an_agent() {
     let signed = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
     let certificate = signed.cert.pem();
@@ -130,7 +156,7 @@ fn clients_speak_tls_with_an_agent() {
         let [cert, key] = ["cert.pem", "key.pem"].map(|name| folder.join(name));
         std::fs::write(&cert, &certificate).unwrap();
         std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
-        format!("tls_certificate = {cert:?}\ntls_key = {key:?}\n")
+        [format!("tls_certificate = {cert:?}\ntls_key = {key:?}\n"), String::new()]
     });
     let root = deployment.file().with_file_name("cert.pem").display().to_string();
     let verified = [("PGSSLMODE", "verify-full"), ("PGSSLROOTCERT", root.as_str())];

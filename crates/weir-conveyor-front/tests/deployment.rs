@@ -164,15 +164,15 @@ impl Deployment {
 
     /// A deployment of another application: its schema, and its transactions.
     pub fn start_of(count: usize, application: (&str, &str), how: (&str, u64)) -> Deployment {
-        Deployment::start_for(count, application, how, |_| String::new())
+        Deployment::start_for(count, application, how, |_| [String::new(), String::new()])
     }
 
-    /// `clients`: further lines about clients; it is given the folder of the deployment.
+    /// `more`: further lines about clients, and further settings; it is given the folder of the deployment.
     pub fn start_for(
         count: usize,
         (schema, transactions): (&str, &str),
         (mode, operation_ms): (&str, u64),
-        clients: impl FnOnce(&Path) -> String,
+        more: impl FnOnce(&Path) -> [String; 2],
     ) -> Deployment {
         let servers: Vec<_> = (0..count).map(|_| Server::start().unwrap()).collect();
         for server in &servers {
@@ -188,11 +188,13 @@ impl Deployment {
         let ports = free_ports(2 * count);
         let mut text = format!("application = \".\"\ndirectory = {:?}\n", folder.join("log"));
         text.push_str("[clients]\ndatabase = \"shop\"\n");
-        text.push_str(&clients(&folder));
+        let [clients, settings] = more(&folder);
+        text.push_str(&clients);
         text.push_str(
             "[settings]\nidle_ms = 5\nresend_ms = 50\nalive_ms = 20\nsilence_ms = 300\ntoken_ms = 500\n",
         );
         text.push_str(&format!("local_max = 4\nglobal_max = 4\noperation_ms = {operation_ms}\n"));
+        text.push_str(&settings);
         for (place, server) in servers.iter().enumerate() {
             let (name, agent, listen) = (NAMES[place], ports[2 * place], ports[2 * place + 1]);
             text.push_str(&format!(

@@ -105,13 +105,13 @@ pub enum Ending {
     Differs,
     /// It has taken longer than a global operation may.
     TooLong,
-    /// It has waited for too long, and was not begun.
-    NotBegun(Lacks),
     /// Its client has said nothing for too long, and kept a connection.
     Idle,
     /// It may have committed or not.
     Unknown,
     Failed(SqlError),
+    /// It has waited for too long, and was not begun.
+    NotBegun(Lacks),
 }
 
 /// Takes what a session hears. False: the session has gone.

@@ -62,10 +62,10 @@ pub enum Outcome<R> {
     Starved,
     /// It took longer than a global operation may, and has changed nothing.
     TooLong,
-    /// It has waited for longer than operations may, and has not been begun (57P03).
-    NotBegun(Lacks),
     /// The connection or the agent was lost on the way: it may have committed or not (08007).
     Unknown,
+    /// It has waited for longer than operations may, and has not been begun (57P03).
+    NotBegun(Lacks),
 }
 
 /// A message of one agent to another.
