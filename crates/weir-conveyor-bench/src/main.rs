@@ -48,6 +48,9 @@ enum Command {
         /// Of each run of pgbench
         #[arg(long, default_value_t = 2)]
         seconds: u32,
+        /// Commits do not wait for the disk, which others may use, too
+        #[arg(long)]
+        no_fsync: bool,
         /// One line of JSON for each run
         #[arg(long)]
         json: bool,
@@ -101,8 +104,8 @@ fn main() -> ExitCode {
         Command::Measure { quick, steps } => {
             measured(if quick { Effort::QUICK } else { Effort::FULL }, steps)
         }
-        Command::Overhead { clients, rounds, seconds, json } => {
-            overhead_of(&overhead::Effort { clients, rounds, seconds }, json)
+        Command::Overhead { clients, rounds, seconds, no_fsync, json } => {
+            overhead_of(&overhead::Effort { clients, rounds, seconds, is_durable: !no_fsync }, json)
         }
         Command::ServeAgent { file, server } => serve_agent(&file, &server),
         Command::ServeProxy { socket } => {

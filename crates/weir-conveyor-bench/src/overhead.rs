@@ -46,6 +46,8 @@ pub struct Effort {
     pub clients: Vec<u32>,
     pub rounds: u32,
     pub seconds: u32,
+    /// Commits wait for the disk.
+    pub is_durable: bool,
 }
 
 /// One run of pgbench.
@@ -56,6 +58,8 @@ pub struct Sample {
     pub way: Way,
     pub per_second: f64,
     pub median_us: f64,
+    /// Processor time of the proxy or of the agent for an operation, whatever else the machine does.
+    pub processor_us: f64,
 }
 
 /// A folder that goes with its value.
@@ -111,6 +115,18 @@ impl Drop for Served {
     }
 }
 
+/// Processor time of a process's threads so far, in microseconds.
+fn processor_us(process: u32) -> Result<f64, String> {
+    let folder = format!("/proc/{process}/task");
+    let mut total_ns = 0.0;
+    for task in std::fs::read_dir(&folder).map_err(|error| format!("{folder}: {error}"))?.flatten() {
+        // A thread that has ended meanwhile has no file.
+        let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+        total_ns += text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0.0);
+    }
+    Ok(total_ns / 1e3)
+}
+
 /// Tells the starter where this process serves, and waits until it is to end.
 ///
 /// # Errors
@@ -130,19 +146,18 @@ fn free_port() -> Result<u16, String> {
 
 /// The server and what is in front of it.
 struct Deployment {
-    ports: [u16; 3],
-    _agent: Served,
-    _proxy: Served,
+    port: u16,
+    agent: Served,
+    proxy: Served,
     _server: Server,
     folder: Folder,
 }
 
 impl Deployment {
-    fn start() -> Result<Deployment, String> {
+    fn start(is_durable: bool) -> Result<Deployment, String> {
         let port = free_port()?;
-        // It writes through to the disk, as a server of production does.
-        let settings =
-            ["listen_addresses=127.0.0.1", "fsync=on", "default_transaction_isolation=serializable"];
+        let fsync = if is_durable { "fsync=on" } else { "fsync=off" };
+        let settings = ["listen_addresses=127.0.0.1", fsync, "default_transaction_isolation=serializable"];
         let server = Server::start_at(port, &settings).map_err(|error| error.to_string())?;
         let mut client = connect(&server.connection_string())?;
         let data: String =
@@ -157,11 +172,17 @@ impl Deployment {
         let socket = server.data().with_file_name(format!(".s.PGSQL.{port}"));
         let proxy = Served::start(&["serve-proxy", &socket.display().to_string()])?;
         let agent = start_agent(&folder, &server)?;
-        let ports = [port, proxy.address.port(), agent.address.port()];
-        Ok(Deployment { ports, _agent: agent, _proxy: proxy, _server: server, folder })
+        Ok(Deployment { port, agent, proxy, _server: server, folder })
     }
 
-    fn run(&self, way: Way, clients: u32, seconds: u32) -> Result<(f64, f64), String> {
+    fn run(&self, way: Way, clients: u32, seconds: u32) -> Result<Ran, String> {
+        let (port, process) = match way {
+            Way::Direct => (self.port, None),
+            Way::Proxy => (self.proxy.address.port(), Some(self.proxy.process.id())),
+            Way::Agent => (self.agent.address.port(), Some(self.agent.process.id())),
+        };
+        let used = || process.map_or(Ok(0.0), processor_us);
+        let before = used()?;
         let script =
             self.folder.write("script.sql", &format!("\\set a random(1, {ROWS})\nSELECT add_to(:a);\n"))?;
         let programs = program_folder().map_err(|error| error.to_string())?;
@@ -169,12 +190,9 @@ impl Deployment {
         pgbench.args(["-n", "-M", "prepared", "-h", "127.0.0.1", "-U", "postgres", "-l"]);
         pgbench.arg("--log-prefix").arg(self.folder.0.join("log"));
         pgbench.arg("-f").arg(script);
-        for (flag, value) in [
-            ("-p", u32::from(self.ports[way as usize])),
-            ("-c", clients),
-            ("-j", clients.min(2)),
-            ("-T", seconds),
-        ] {
+        for (flag, value) in
+            [("-p", u32::from(port)), ("-c", clients), ("-j", clients.min(2)), ("-T", seconds)]
+        {
             pgbench.arg(flag).arg(value.to_string());
         }
         let output = pgbench.arg("postgres").output().map_err(|error| format!("pgbench: {error}"))?;
@@ -182,11 +200,15 @@ impl Deployment {
         let per_second = per_second(&text).filter(|_| output.status.success());
         let failed =
             || format!("pgbench failed ({way:?}): {text}{}", String::from_utf8_lossy(&output.stderr));
-        Ok((per_second.ok_or_else(failed)?, self.median_us()?))
+        let per_second = per_second.ok_or_else(failed)?;
+        let latencies = self.latencies_us()?;
+        let processor_us = (used()? - before) / latencies.len().max(1) as f64;
+        let median_us = median(latencies).ok_or("pgbench has logged nothing")?;
+        Ok(Ran { per_second, median_us, processor_us })
     }
 
     /// Of the log, which is removed.
-    fn median_us(&self) -> Result<f64, String> {
+    fn latencies_us(&self) -> Result<Vec<f64>, String> {
         let mut all = Vec::new();
         for entry in std::fs::read_dir(&self.folder.0).map_err(|error| error.to_string())?.flatten() {
             if !entry.file_name().to_string_lossy().starts_with("log.") {
@@ -196,8 +218,15 @@ impl Deployment {
             all.extend(text.lines().filter_map(latency_us));
             std::fs::remove_file(entry.path()).map_err(|error| error.to_string())?;
         }
-        median(all).ok_or_else(|| "pgbench has logged nothing".to_owned())
+        Ok(all)
     }
+}
+
+/// What a run of pgbench shows.
+struct Ran {
+    per_second: f64,
+    median_us: f64,
+    processor_us: f64,
 }
 
 /// `tps = 123.4 (without initial connection time)`.
@@ -239,7 +268,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 /// # Errors
 /// PostgreSQL is not installed, or what pgbench says.
 pub fn measure(effort: &Effort, mut each: impl FnMut(&Sample)) -> Result<Vec<Sample>, String> {
-    let deployment = Deployment::start()?;
+    let deployment = Deployment::start(effort.is_durable)?;
     let mut samples = Vec::new();
     for way in WAYS {
         // Caches are warm, and everybody is connected.
@@ -249,8 +278,9 @@ pub fn measure(effort: &Effort, mut each: impl FnMut(&Sample)) -> Result<Vec<Sam
         for round in 0..effort.rounds {
             for turn in 0..WAYS.len() {
                 let way = WAYS[(round as usize + turn) % WAYS.len()];
-                let (per_second, median_us) = deployment.run(way, clients, effort.seconds)?;
-                let sample = Sample { clients, round, way, per_second, median_us };
+                let Ran { per_second, median_us, processor_us } =
+                    deployment.run(way, clients, effort.seconds)?;
+                let sample = Sample { clients, round, way, per_second, median_us, processor_us };
                 each(&sample);
                 samples.push(sample);
             }
@@ -266,6 +296,8 @@ pub struct Verdict {
     /// Operations a second, by way.
     pub per_second: [f64; 3],
     pub median_us: [f64; 3],
+    /// Processor time of proxy and agent for an operation.
+    pub processor_us: [f64; 2],
     /// Throughput beside that of a direct connection.
     pub proxy_ratio: f64,
     pub agent_ratio: f64,
@@ -287,6 +319,7 @@ impl Verdict {
         };
         let rates = WAYS.map(|way| of_way(way, |sample| sample.per_second));
         let medians = WAYS.map(|way| of_way(way, |sample| sample.median_us));
+        let processor = [Way::Proxy, Way::Agent].map(|way| of_way(way, |sample| sample.processor_us));
         let each = |one: &[f64], other: &[f64], of: fn(f64, f64) -> f64| {
             median(one.iter().zip(other).map(|(one, other)| of(*one, *other)).collect())
         };
@@ -298,6 +331,7 @@ impl Verdict {
             clients,
             per_second: medians_of(&rates),
             median_us: medians_of(&medians),
+            processor_us: processor.map(|all| median(all).unwrap_or(0.0)),
             proxy_ratio,
             agent_ratio,
             points: 100.0 * (proxy_ratio - agent_ratio),
@@ -328,6 +362,8 @@ pub fn table(verdicts: &[Verdict]) -> Table {
         "agent",
         "added µs (150)",
         "added to the proxy",
+        "processor µs, proxy",
+        "agent",
         "holds",
     ]);
     for verdict in verdicts {
@@ -338,6 +374,7 @@ pub fn table(verdicts: &[Verdict]) -> Table {
         cells.push(format!("{:.1}", verdict.points));
         cells.extend(verdict.median_us.map(whole));
         cells.extend([verdict.added_us, verdict.added_to_proxy_us].map(whole));
+        cells.extend(verdict.processor_us.map(|value| format!("{value:.1}")));
         cells.push(if verdict.holds() { "yes" } else { "NO" }.to_owned());
         table.add_row(cells);
     }
@@ -349,7 +386,7 @@ mod tests {
     use super::*;
 
     fn sample(round: u32, way: Way, per_second: f64, median_us: f64) -> Sample {
-        Sample { clients: 1, round, way, per_second, median_us }
+        Sample { clients: 1, round, way, per_second, median_us, processor_us: 7.0 }
     }
 
     #[test]
