@@ -44,8 +44,8 @@ pub trait Application: Send + Sync {
     /// The values of a call, for [`Templates::call`]. None: there is no such transaction, or as for a statement.
     fn call(&self, name: &str, arguments: &[Option<&str>]) -> Option<Vec<RoutingValue>>;
 
-    /// Columns that a statement reads or writes. None: not known.
-    fn touches(&self, text: &str) -> Option<BTreeSet<Column>>;
+    /// Columns that a statement touches which reads these tables and does nothing else. None: not known.
+    fn touched(&self, tables: &[String]) -> Option<BTreeSet<Column>>;
 
     /// Returns whether global operations write the table of that name.
     fn is_written(&self, table: &str) -> bool;
@@ -187,7 +187,7 @@ impl Application for ByHand {
         is_known.then(|| arguments.iter().map(|text| value(*text)).collect())
     }
 
-    fn touches(&self, _text: &str) -> Option<BTreeSet<Column>> {
+    fn touched(&self, _tables: &[String]) -> Option<BTreeSet<Column>> {
         None
     }
 

@@ -163,6 +163,12 @@ fn kind_of(text: &str) -> Kind {
         {
             Kind::Refused("temporary tables")
         }
+        // SELECT … INTO makes a table.
+        ("select" | "with", _)
+            if words.windows(2).any(|pair| pair[1] == "into" && !matches!(pair[0], "insert" | "merge")) =>
+        {
+            Kind::Definition
+        }
         _ if words.iter().any(|word| SESSION_LOCKS.contains(word)) => Kind::Refused("session advisory locks"),
         _ if words.contains(&"set_config") => set_config(&tokens, &words),
         _ => match call(&tokens, &words) {
@@ -312,6 +318,17 @@ pub fn is_neutral(text: &str, is_own: impl Fn(&str) -> bool) -> Option<bool> {
     Some(is_read && !writes && !calls && parsed.tables().iter().all(is_catalog))
 }
 
+/// Tables of a statement that reads, and calls no function of the application. None: it is another one, or cannot be parsed.
+/// `is_own`: as for [`is_neutral`].
+pub fn read_tables(text: &str, is_own: impl Fn(&str) -> bool) -> Option<Vec<String>> {
+    let parsed = pg_query::parse(text, 0).ok()?;
+    let is_read = parsed.statement_types().iter().all(|kind| *kind == "SelectStmt");
+    let writes = !parsed.dml_tables().is_empty() || !parsed.ddl_tables().is_empty();
+    let calls_own = |function: &String| is_own(function.rsplit('.').next().unwrap_or(function));
+    let calls = parsed.functions().iter().any(calls_own);
+    (is_read && !writes && !calls).then(|| parsed.tables())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -391,10 +408,35 @@ mod tests {
             assert!(matches!(kind(text), Kind::Refused(_)), "{text}");
         }
         assert_eq!(kind("ALTER TABLE t ADD c int"), Kind::Definition);
+        assert_eq!(kind("WITH a AS (SELECT 1) SELECT * INTO c FROM a"), Kind::Definition);
+        assert_eq!(kind("WITH a AS (INSERT INTO t VALUES (1) RETURNING 1) SELECT * FROM a"), Kind::Ordinary);
         assert_eq!(kind("COPY t FROM STDIN"), Kind::CopyIn { columns: 0, is_binary: false });
         let binary = "copy s.t (a, \"b,\") from stdin (format binary)";
         assert_eq!(kind(binary), Kind::CopyIn { columns: 2, is_binary: true });
         assert!(!matches!(kind("SELECT pg_advisory_xact_lock(1)"), Kind::Refused(_)));
+    }
+
+    #[test]
+    fn what_a_statement_reads_is_known_if_it_only_reads() {
+        let tables = |text: &str| {
+            let mut tables = read_tables(text, |name| name == "buy")?;
+            tables.sort_unstable();
+            Some(tables)
+        };
+        let known = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(tables("SELECT count(*) FROM public.a JOIN b USING (x)"), known(&["b", "public.a"]));
+        assert_eq!(
+            tables("WITH c AS (SELECT * FROM a) SELECT (SELECT max(x) FROM b) FROM c"),
+            known(&["a", "b"])
+        );
+        for other in [
+            "SELECT buy(x) FROM a",
+            "WITH d AS (DELETE FROM a RETURNING 1) SELECT * FROM d",
+            "UPDATE a SET x = 1",
+            "SELEC 1",
+        ] {
+            assert_eq!(tables(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! A transaction of a session: where it is placed, and how it runs there (docs/internals/conveyor.md, "Which operation is this?").
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use weir_conveyor::matching::{Matching, Refusal, Statement as Matched, StatementAction};
+use weir_conveyor::matching::{Column, Matching, Refusal, Statement as Matched, StatementAction};
 use weir_conveyor::message::{Lacks, Placement};
 use weir_conveyor_net::process::OpenTransaction;
 use weir_conveyor_net::sessions::{Answered, Ending, Replies, Request, SessionReply, SessionStart, Until};
@@ -14,7 +15,7 @@ use crate::figures::count;
 use crate::messages::FrontError;
 use crate::parameters::Given;
 use crate::shared::{Cancellable, Mode, Shared};
-use crate::statement::{Argument, Kind, Statement, is_neutral};
+use crate::statement::{Argument, Kind, Statement, is_neutral, read_tables};
 
 /// Answers that wait for a client that reads slowly.
 const REPLIES_MAX: usize = 16;
@@ -28,6 +29,10 @@ pub(crate) struct Transaction {
     begin: Option<String>,
     settings: Arc<Vec<String>>,
     matching: Option<Matching>,
+    /// Statements that count for it.
+    texts: Vec<String>,
+    /// There are more of them than are kept.
+    is_long: bool,
     /// Where its calls run together.
     called: Option<Placement>,
     /// Where it runs, once it does.
@@ -74,6 +79,8 @@ impl Transaction {
             begin,
             settings,
             matching: None,
+            texts: Vec::new(),
+            is_long: false,
             called: None,
             open: None,
             asked: Vec::new(),
@@ -237,17 +244,23 @@ impl Transaction {
             None => Matching::new(templates, shared.server),
         };
         let before = matching.clone();
-        let touches = application.touches(&statement.matched);
-        let matched = Matched { text: &text, arguments: &arguments, touches: touches.as_ref() };
-        let action = matching.statement(templates, &matched);
-        let touches_nothing = || match &touches {
-            Some(touches) => touches.is_empty(),
-            None => is_neutral(&statement.matched, |name| shared.is_own(name)) == Some(true),
-        };
-        if matching.covering(templates).is_empty() && touches_nothing() {
+        let matched = Matched { text: &text, arguments: &arguments, touches: None };
+        let mut action = matching.statement(templates, &matched);
+        let is_uncovered = matching.covering(templates).is_empty();
+        if is_uncovered && is_neutral(&statement.matched, |name| shared.is_own(name)) == Some(true) {
             // It runs wherever the transaction does, and does not count.
             self.matching = (!is_first).then_some(before);
             return Ok(None);
+        }
+        self.is_long |= self.texts.len() >= ASKED_MAX;
+        if !self.is_long {
+            self.texts.push(statement.matched.clone());
+        }
+        if is_uncovered
+            && !self.is_long
+            && let Some(touched) = touched(&self.texts, shared, application)
+        {
+            action = matching.touching(templates, touched);
         }
         self.matching = Some(matching);
         match action {
@@ -285,6 +298,16 @@ impl Transaction {
         };
         shared.figures.observe(class, &names.join(", "));
     }
+}
+
+/// Everything that statements touch. None: not known, or one of them does more than to read.
+fn touched(texts: &[String], shared: &Shared, application: &dyn Application) -> Option<BTreeSet<Column>> {
+    let mut touched = BTreeSet::new();
+    for text in texts {
+        let tables = read_tables(text, |name| shared.is_own(name))?;
+        touched.extend(application.touched(&tables)?);
+    }
+    Some(touched)
 }
 
 fn lost() -> FrontError {

@@ -95,6 +95,7 @@ fn what_cannot_be_carried_is_refused_by_name() {
         ("CREATE TEMP TABLE t (a int)", "temporary tables"),
         ("CREATE TEMPORARY TABLE t AS SELECT 1", "temporary tables"),
         ("SELECT 1 AS a INTO TEMP t", "temporary tables"),
+        ("SELECT 1 AS a INTO t", "maintenance mode"),
         ("SELECT pg_advisory_lock(1)", "session advisory locks"),
         ("SELECT pg_try_advisory_lock(1) WHERE true", "session advisory locks"),
         ("LOCK TABLE stock", "LOCK TABLE"),
