@@ -219,19 +219,33 @@ impl World {
         for ((server, row), calls) in rows {
             let Some(initial) = initial.get(&row) else { continue };
             let seen = self.count(server, &column(row)) - initial;
-            let mut possible = vec![0];
-            for called in calls {
-                let amount = amount(called);
-                match called.answer {
-                    Some(_) => possible.iter_mut().for_each(|each| *each += amount),
-                    None => possible.extend(possible.clone().into_iter().map(|each| each + amount)),
-                }
-                possible.sort_unstable();
-                possible.dedup();
-            }
+            let amounts: Vec<(i64, bool)> =
+                calls.iter().map(|called| (amount(called), called.answer.is_some())).collect();
+            let possible = sums(&amounts);
             assert!(possible.contains(&seen), "{name} {row} at server {server}: {seen}, not of {possible:?}");
         }
     }
+}
+
+/// Sums of all amounts that are certain, and of any of the others.
+fn sums(amounts: &[(i64, bool)]) -> Vec<i64> {
+    let mut possible = vec![0];
+    for (amount, is_certain) in amounts {
+        match is_certain {
+            true => possible.iter_mut().for_each(|each| *each += amount),
+            false => possible.extend(possible.clone().into_iter().map(|each| each + amount)),
+        }
+        possible.sort_unstable();
+        possible.dedup();
+    }
+    possible
+}
+
+#[test]
+fn a_lost_update_and_one_that_was_applied_twice_are_no_sums() {
+    let amounts = [(2, true), (3, true), (10, false)];
+    assert_eq!(sums(&amounts), [5, 15]);
+    assert!(![2, 3, 8, 25].iter().any(|wrong| sums(&amounts).contains(wrong)));
 }
 
 /// Values of a column by key, as every server has them in the beginning.
@@ -286,19 +300,33 @@ fn pieces_are_taken_one_after_the_other(world: &World, quantity: &BTreeMap<i64, 
             None => *has_unknown = true,
         }
     }
-    for (item, (mut takes, has_unknown)) in items {
+    for (item, (takes, has_unknown)) in items {
         let Some(quantity) = quantity.get(&item) else { continue };
-        takes.sort_unstable_by(|one, other| other.cmp(one));
-        let mut before = *quantity;
-        for (left, pieces) in takes {
-            let expected = before - pieces;
-            assert!(
-                left == expected || has_unknown && left < expected,
-                "item {item}: {left}, not {expected}"
-            );
-            before = left;
-        }
+        chained(*quantity, takes, has_unknown).unwrap_or_else(|why| panic!("item {item}: {why}"));
     }
+}
+
+/// Takes, each with what it has left, fit one order that begins with a quantity; others may be among them.
+fn chained(quantity: i64, mut takes: Vec<(i64, i64)>, has_unknown: bool) -> Result<(), String> {
+    takes.sort_unstable_by(|one, other| other.cmp(one));
+    let mut before = quantity;
+    for (left, pieces) in takes {
+        let expected = before - pieces;
+        if left != expected && !(has_unknown && left < expected) {
+            return Err(format!("{left} were left, not {expected}"));
+        }
+        before = left;
+    }
+    Ok(())
+}
+
+#[test]
+fn answers_that_fit_no_order_are_found() {
+    assert_eq!(chained(10, vec![(3, 5), (8, 2)], false), Ok(()));
+    assert_eq!(chained(10, vec![(1, 5), (8, 2)], true), Ok(()));
+    assert!(chained(10, vec![(8, 2), (8, 2)], false).is_err(), "two that have seen one state");
+    assert!(chained(10, vec![(8, 2), (8, 2)], true).is_err());
+    assert!(chained(10, vec![(1, 5), (8, 2)], false).is_err(), "one that was applied twice");
 }
 
 #[test]

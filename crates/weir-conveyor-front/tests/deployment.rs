@@ -184,7 +184,13 @@ impl Deployment {
         let number = servers[0].process_id();
         let folder = std::env::temp_dir().join(format!("weir-conveyor-front-{number}"));
         std::fs::create_dir(&folder).unwrap();
-        std::fs::write(folder.join("transactions.toml"), transactions).unwrap();
+        // Described by hand, or as the analysis reads it.
+        if transactions.starts_with("-- transaction:") {
+            std::fs::write(folder.join("schema.sql"), schema).unwrap();
+            std::fs::write(folder.join("transactions.sql"), transactions).unwrap();
+        } else {
+            std::fs::write(folder.join("transactions.toml"), transactions).unwrap();
+        }
         let ports = free_ports(2 * count);
         let mut text = format!("application = \".\"\ndirectory = {:?}\n", folder.join("log"));
         text.push_str("[clients]\ndatabase = \"shop\"\n");

@@ -1,6 +1,7 @@
 //! The front of `weir conveyor` over real PostgreSQL servers, which the tests start for themselves, with agents as processes
 //! (docs/internals/conveyor.md).
 
+mod analysed;
 #[path = "../../weir-sim/src/chance.rs"]
 #[allow(dead_code, reason = "the simulator uses all of it")]
 mod chance;
