@@ -73,6 +73,17 @@ pub fn operation(bench: &Bench, call: &Call, arguments: &[Option<String>]) -> Op
     Operation { statements }
 }
 
+/// The same operation as one text of statements.
+pub fn text(bench: &Bench, call: &Call, arguments: &[Option<String>]) -> String {
+    let literal = |text: &str| format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"));
+    let name = &bench.application.procedures[call.procedure].name;
+    let called = format!("SELECT weir_bench.{name}({}::text[])", literal(&array(arguments)));
+    match bench.pause_ms {
+        0 => called,
+        pause_ms => format!("SELECT pg_sleep({}); {called}", pause_ms as f64 / 1e3),
+    }
+}
+
 /// A text array as PostgreSQL reads it.
 fn array(values: &[Option<String>]) -> String {
     let element = |value: &Option<String>| match value {

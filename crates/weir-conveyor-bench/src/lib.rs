@@ -4,8 +4,11 @@
 pub mod application;
 pub mod calls;
 pub mod measure;
+pub mod overhead;
+pub mod proxy;
 pub mod report;
 pub mod run;
 pub mod servers;
 pub mod spread;
 pub mod target;
+pub mod two_phase;

@@ -1,15 +1,21 @@
 //! TPC-W, RUBiS and a micro-benchmark over real PostgreSQL servers, and the service times for the simulation
 //! (docs/internals/conveyor-bench.md).
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use weir_conveyor_bench::application::Bench;
 use weir_conveyor_bench::measure::{self, Effort};
+use weir_conveyor_bench::overhead::{self, Verdict};
+use weir_conveyor_bench::proxy;
 use weir_conveyor_bench::report::{self, Line};
 use weir_conveyor_bench::run::{self, Settings};
 use weir_conveyor_bench::target::{Deployment, Target};
+use weir_conveyor_front::Mode;
+use weir_conveyor_front::run::Running;
+use weir_conveyor_net::config::Config;
 
 #[derive(Parser)]
 #[command(about = "Conveyor Belt and its comparators over real PostgreSQL servers")]
@@ -33,13 +39,35 @@ enum Command {
         #[arg(long)]
         steps: bool,
     },
+    /// Measure what an agent costs on a local operation, beside a proxy that copies bytes
+    Overhead {
+        #[arg(long, value_delimiter = ',', default_value = "1,8")]
+        clients: Vec<u32>,
+        #[arg(long, default_value_t = 10)]
+        rounds: u32,
+        /// Of each run of pgbench
+        #[arg(long, default_value_t = 2)]
+        seconds: u32,
+        /// Commits do not wait for the disk, which others may use, too
+        #[arg(long)]
+        no_fsync: bool,
+        /// One line of JSON for each run
+        #[arg(long)]
+        json: bool,
+    },
+    /// The agent of `overhead`
+    #[command(hide = true)]
+    ServeAgent { file: PathBuf, server: String },
+    /// The proxy of `overhead`
+    #[command(hide = true)]
+    ServeProxy { socket: PathBuf },
 }
 
 #[derive(Args)]
 struct Wanted {
     /// tpcw, rubis or conveyor-micro
     workload: String,
-    /// postgres, conveyor:N, readonly:N
+    /// postgres, conveyor:N, readonly:N, two-phase:N
     #[arg(long, value_delimiter = ',', default_value = "postgres,conveyor:3,readonly:3")]
     target: Vec<Target>,
     #[arg(long, default_value_t = 9)]
@@ -76,6 +104,13 @@ fn main() -> ExitCode {
         Command::Measure { quick, steps } => {
             measured(if quick { Effort::QUICK } else { Effort::FULL }, steps)
         }
+        Command::Overhead { clients, rounds, seconds, no_fsync, json } => {
+            overhead_of(&overhead::Effort { clients, rounds, seconds, is_durable: !no_fsync }, json)
+        }
+        Command::ServeAgent { file, server } => serve_agent(&file, &server),
+        Command::ServeProxy { socket } => {
+            proxy::start(socket).map_err(|error| error.to_string()).and_then(overhead::serve_until_told)
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -84,6 +119,26 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn overhead_of(effort: &overhead::Effort, json: bool) -> Result<(), String> {
+    let samples = overhead::measure(effort, |sample| {
+        if json {
+            anstream::println!("{}", serde_json::json!(sample));
+        }
+    })?;
+    let verdicts: Vec<Verdict> =
+        effort.clients.iter().filter_map(|clients| Verdict::of(&samples, *clients)).collect();
+    match json {
+        true => verdicts.iter().for_each(|verdict| anstream::println!("{}", serde_json::json!(verdict))),
+        false => anstream::println!("{}", overhead::table(&verdicts)),
+    }
+    Ok(())
+}
+
+fn serve_agent(file: &Path, server: &str) -> Result<(), String> {
+    let running = Running::start(Config::read(file)?, file, server, Mode::Placed)?;
+    overhead::serve_until_told(running.front.address())
 }
 
 fn run_all(wanted: &Wanted) -> Result<(), String> {

@@ -9,7 +9,7 @@ use weir_bench::CallGenerator;
 use weir_conveyor_scale::load::Outcome;
 
 use crate::application::Bench;
-use crate::target::{Deployment, End, Session};
+use crate::target::{Deployment, End, Session, class_of};
 
 /// Settings of a run.
 #[derive(Clone, Copy, Debug)]
@@ -83,8 +83,8 @@ type Counts = (String, weir_conveyor_scale::load::RunClass, End);
 
 fn one(bench: &Bench, session: &mut Session, generator: &mut CallGenerator) -> Result<Counts, String> {
     let call = generator.next_call().map_err(|error| error.to_string())?;
-    let (class, end) = session.call(bench, &call)?;
-    Ok((bench.application.procedures[call.procedure].name.clone(), class, end))
+    let (placement, end) = session.call(bench, &call)?;
+    Ok((bench.application.procedures[call.procedure].name.clone(), class_of(placement), end))
 }
 
 fn note(figures: &Mutex<Figures>, (name, class, end): Counts, latency: Duration) {
@@ -92,7 +92,7 @@ fn note(figures: &Mutex<Figures>, (name, class, end): Counts, latency: Duration)
     match end {
         End::Starved => figures.starved += 1,
         End::Unknown => figures.unknown += 1,
-        End::Answered | End::Refused(_) => {
+        End::Answered(_) | End::Refused(_) => {
             figures.outcome.record(class, latency.as_nanos() as u64);
             *figures.calls.entry(name).or_default() += 1;
         }

@@ -19,7 +19,8 @@ use weir_conveyor_net::operation::Answer;
 use weir_conveyor_scale::load::RunClass;
 
 use crate::application::Bench;
-use crate::{calls, servers};
+use crate::two_phase::{self, TwoPhase};
+use crate::{calls, servers, spread};
 
 /// Attempts of an operation that meets serialization failures, on one server.
 const ATTEMPTS_MAX: u32 = 20;
@@ -33,6 +34,8 @@ pub enum Target {
     Conveyor(u16),
     /// Operations that only read run at any server, all others at the first one, whose visits feed the others.
     ReadOnly(u16),
+    /// Rows are partitioned over servers without agents; what crosses is committed in two phases.
+    TwoPhase(u16),
 }
 
 impl fmt::Display for Target {
@@ -41,6 +44,7 @@ impl fmt::Display for Target {
             Target::Postgres => f.write_str("postgres"),
             Target::Conveyor(servers) => write!(f, "conveyor:{servers}"),
             Target::ReadOnly(servers) => write!(f, "readonly:{servers}"),
+            Target::TwoPhase(servers) => write!(f, "two-phase:{servers}"),
         }
     }
 }
@@ -50,7 +54,9 @@ impl FromStr for Target {
 
     fn from_str(text: &str) -> Result<Target, String> {
         let wrong = || {
-            format!("{text}: a target is postgres, conveyor:N or readonly:N, with 1 to {SERVERS_MAX} servers")
+            format!(
+                "{text}: a target is postgres, conveyor:N, readonly:N or two-phase:N, with 1 to {SERVERS_MAX} servers"
+            )
         };
         if text == "postgres" {
             return Ok(Target::Postgres);
@@ -61,6 +67,7 @@ impl FromStr for Target {
         match name {
             "conveyor" => Ok(Target::Conveyor(servers)),
             "readonly" => Ok(Target::ReadOnly(servers)),
+            "two-phase" => Ok(Target::TwoPhase(servers)),
             _ => Err(wrong()),
         }
     }
@@ -70,7 +77,7 @@ impl Target {
     pub fn servers(self) -> u16 {
         match self {
             Target::Postgres => 1,
-            Target::Conveyor(servers) | Target::ReadOnly(servers) => servers,
+            Target::Conveyor(servers) | Target::ReadOnly(servers) | Target::TwoPhase(servers) => servers,
         }
     }
 }
@@ -94,14 +101,31 @@ impl Deployment {
     /// # Errors
     /// PostgreSQL's.
     pub fn start(bench: &Bench, target: Target) -> Result<Deployment, String> {
+        Deployment::start_with(bench, target, settings())
+    }
+
+    /// The same with other settings of the agents.
+    ///
+    /// # Errors
+    /// PostgreSQL's.
+    pub fn start_with(bench: &Bench, target: Target, settings: Settings) -> Result<Deployment, String> {
         let ids: Vec<ServerId> = (0..target.servers()).collect();
         let routing = Routing::even(&ids);
+        let settings_of = match target {
+            Target::TwoPhase(_) => &two_phase::SETTINGS[..],
+            _ => &[],
+        };
         let servers: Vec<Server> =
-            ids.iter().map(|_| servers::start(bench, &[])).collect::<Result<_, _>>()?;
+            ids.iter().map(|_| servers::start(bench, settings_of)).collect::<Result<_, _>>()?;
         let configs: Vec<String> = servers.iter().map(Server::connection_string).collect();
         let templates = Arc::new(bench.plan.templates(routing.clone()));
         let mut cluster = None;
-        if target != Target::Postgres {
+        if let Target::TwoPhase(_) = target {
+            for config in &configs {
+                servers::connect(config)?.batch_execute(two_phase::PARTS).map_err(servers::said)?;
+            }
+        }
+        if let Target::Conveyor(_) | Target::ReadOnly(_) = target {
             let mut tables = Tables::new();
             for (server, config) in ids.iter().zip(&configs) {
                 servers::number(bench, config, &routing, *server)?;
@@ -111,7 +135,7 @@ impl Deployment {
                 configs: ids.iter().copied().zip(configs.clone()).collect(),
                 tables: Arc::new(tables),
             };
-            let started = cluster.insert(Cluster::new(databases, settings()));
+            let started = cluster.insert(Cluster::new(databases, settings));
             for (server, config) in ids.iter().zip(&configs) {
                 started.start_agent(*server, next_start(config).map_err(servers::said)?);
             }
@@ -121,6 +145,19 @@ impl Deployment {
 
     pub fn configs(&self) -> &[String] {
         &self.configs
+    }
+
+    /// The agents, if the target has them.
+    pub fn cluster(&mut self) -> Option<&mut Cluster> {
+        self.cluster.as_mut()
+    }
+
+    /// A server ends at once, as a crash of its process does, and starts again.
+    ///
+    /// # Errors
+    /// PostgreSQL's.
+    pub fn crash(&mut self, server: ServerId) -> Result<(), String> {
+        self.servers[usize::from(server)].crash().map_err(|error| error.to_string())
     }
 
     /// Process ids of the servers.
@@ -135,6 +172,9 @@ impl Deployment {
     pub fn session(&self, client: u64) -> Result<Session, String> {
         let here = (client % u64::from(self.target.servers())) as ServerId;
         let way = match &self.cluster {
+            None if self.target != Target::Postgres => {
+                Way::Phases(Box::new(TwoPhase::open(client, &self.configs)?))
+            }
             None => {
                 let tables = Arc::new(BTreeMap::new());
                 Way::Direct(Box::new(Connection::open(&self.configs[0], tables).map_err(servers::said)?))
@@ -148,6 +188,7 @@ impl Deployment {
 enum Way {
     Direct(Box<Connection>),
     Agents(Requests),
+    Phases(Box<TwoPhase>),
 }
 
 /// A session of a client.
@@ -161,7 +202,8 @@ pub struct Session {
 /// How an operation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    Answered,
+    /// With what its function gives.
+    Answered(Option<String>),
     /// The application's own error, by SQLSTATE.
     Refused(String),
     /// Serialization failures only.
@@ -192,7 +234,7 @@ impl Session {
         Ok(match self.target {
             Target::ReadOnly(_) if reads_only => Placement::Commutative,
             Target::ReadOnly(_) => Placement::Global(0),
-            Target::Postgres | Target::Conveyor(_) => placement,
+            Target::Postgres | Target::Conveyor(_) | Target::TwoPhase(_) => placement,
         })
     }
 
@@ -200,34 +242,48 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::placement`].
-    pub fn call(&mut self, bench: &Bench, call: &Call) -> Result<(RunClass, End), String> {
+    pub fn call(&mut self, bench: &Bench, call: &Call) -> Result<(Placement, End), String> {
         let arguments = calls::arguments(&bench.application, call);
         let placement = self.placement(bench, call, &arguments)?;
-        let class = match placement {
-            Placement::Commutative => RunClass::Commutative,
-            Placement::Local(_) => RunClass::Local,
-            Placement::Global(_) => RunClass::Global,
-        };
         let operation = calls::operation(bench, call, &arguments);
         let end = match &mut self.way {
             Way::Direct(connection) => direct(connection, operation),
+            Way::Phases(phases) => {
+                let name = &bench.application.procedures[call.procedure].name;
+                let spread = spread::of(&bench.name, name).ok_or_else(|| {
+                    format!("nobody has said how {name} spreads over servers: spread.rs has to say it")
+                })?;
+                let home = usize::from(placement.server().unwrap_or(self.here));
+                phases.call(home, &calls::text(bench, call, &arguments), spread)
+            }
             Way::Agents(requests) => {
                 // Clients know where their operations belong (§4, "Redirections").
                 let to = placement.server().unwrap_or(self.here);
                 match requests.request(to, placement, operation).recv() {
                     Ok(Outcome::Answered(answer)) => of_answer(answer),
-                    Ok(Outcome::Starved | Outcome::TooLong) => End::Starved,
+                    Ok(Outcome::Starved | Outcome::TooLong | Outcome::NotBegun(_)) => End::Starved,
                     Ok(Outcome::Unknown) | Err(_) => End::Unknown,
                 }
             }
         };
-        Ok((class, end))
+        Ok((placement, end))
+    }
+}
+
+/// The class as reports have it.
+pub fn class_of(placement: Placement) -> RunClass {
+    match placement {
+        Placement::Commutative => RunClass::Commutative,
+        Placement::Local(_) => RunClass::Local,
+        Placement::Global(_) => RunClass::Global,
     }
 }
 
 fn of_answer(answer: Answer) -> End {
     match answer {
-        Ok(_) => End::Answered,
+        Ok(results) => End::Answered(
+            results.into_iter().next_back().and_then(|rows| rows.into_iter().flatten().flatten().next()),
+        ),
         Err(error) => End::Refused(error.sqlstate),
     }
 }
@@ -253,7 +309,7 @@ mod tests {
 
     #[test]
     fn targets_are_read_as_they_are_printed() {
-        for target in [Target::Postgres, Target::Conveyor(3), Target::ReadOnly(16)] {
+        for target in [Target::Postgres, Target::Conveyor(3), Target::ReadOnly(16), Target::TwoPhase(4)] {
             assert_eq!(target.to_string().parse(), Ok(target));
         }
         for wrong in ["mysql", "conveyor", "conveyor:0", "readonly:17", "2pc:x"] {

@@ -75,6 +75,15 @@ fn each_workload_runs_on_the_belt() {
 }
 
 #[test]
+fn each_workload_runs_with_two_phase_commit() {
+    for name in NAMES {
+        let figures = run_small(name, Target::TwoPhase(3));
+        assert!(figures.outcome.answered > 0, "{name}: {figures:?}");
+        assert_eq!(figures.unknown, 0, "{name}: {figures:?}");
+    }
+}
+
+#[test]
 fn writes_of_the_read_only_baseline_are_global() {
     let figures = run_small("tpcw", Target::ReadOnly(2));
     assert!(figures.outcome.of(RunClass::Local).is_empty());

@@ -43,8 +43,8 @@ impl Application for Analysed {
         self.plan.call(name, arguments)
     }
 
-    fn touches(&self, _text: &str) -> Option<BTreeSet<Column>> {
-        None
+    fn touched(&self, tables: &[String]) -> Option<BTreeSet<Column>> {
+        self.plan.touched(tables)
     }
 
     fn is_written(&self, table: &str) -> bool {

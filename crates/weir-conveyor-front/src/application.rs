@@ -44,8 +44,8 @@ pub trait Application: Send + Sync {
     /// The values of a call, for [`Templates::call`]. None: there is no such transaction, or as for a statement.
     fn call(&self, name: &str, arguments: &[Option<&str>]) -> Option<Vec<RoutingValue>>;
 
-    /// Columns that a statement reads or writes. None: not known.
-    fn touches(&self, text: &str) -> Option<BTreeSet<Column>>;
+    /// Columns that a statement touches which reads these tables and does nothing else. None: not known.
+    fn touched(&self, tables: &[String]) -> Option<BTreeSet<Column>>;
 
     /// Returns whether global operations write the table of that name.
     fn is_written(&self, table: &str) -> bool;
@@ -187,7 +187,7 @@ impl Application for ByHand {
         is_known.then(|| arguments.iter().map(|text| value(*text)).collect())
     }
 
-    fn touches(&self, _text: &str) -> Option<BTreeSet<Column>> {
+    fn touched(&self, _tables: &[String]) -> Option<BTreeSet<Column>> {
         None
     }
 
@@ -203,7 +203,7 @@ impl Application for ByHand {
 /// Tokens with a blank between them, words in lower case, and `$1`, `$2`, … for parameters and constants in the order in which they stand.
 fn form(text: &str) -> Form {
     let mut form = Form::default();
-    for token in tokens(text) {
+    for token in without_jdbc_casts(tokens(text)) {
         let mut bytes = token.bytes();
         let (first, second) = (bytes.next().unwrap_or(0), bytes.next().unwrap_or(0));
         let place = match first {
@@ -231,18 +231,59 @@ fn form(text: &str) -> Form {
     form
 }
 
+/// JDBC writes a parameter as `('7'::int4)` in the simple protocol: that is the constant. A parenthesis behind a word is that of a call.
+fn without_jdbc_casts(tokens: Vec<&str>) -> Vec<&str> {
+    let is_constant = |token: &str| token.starts_with('\'');
+    let mut kept: Vec<&str> = Vec::with_capacity(tokens.len());
+    let mut rest = &tokens[..];
+    while let [first, after @ ..] = rest {
+        let is_behind_word = kept
+            .last()
+            .is_some_and(|token| token.ends_with(|end: char| end.is_alphanumeric() || "_\"".contains(end)));
+        match rest {
+            ["(", constant, "::", _, ")", after @ ..] if is_constant(constant) && !is_behind_word => {
+                kept.push(constant);
+                rest = after;
+            }
+            _ => {
+                kept.push(first);
+                rest = after;
+            }
+        }
+    }
+    kept
+}
+
 pub(crate) fn unquoted(token: &str) -> String {
     let inner = token.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
     inner.map_or_else(|| token.to_owned(), |inner| inner.replace("''", "'"))
 }
 
-/// A number as it is usually written routes as a number.
+/// A whole number routes as a number, however it is written: PostgreSQL reads it as the same key.
 fn value(text: Option<&str>) -> RoutingValue {
     let Some(text) = text else { return RoutingValue::Null };
-    match text.parse::<i64>() {
-        Ok(number) if number.to_string() == text => RoutingValue::Integer(number),
-        _ => RoutingValue::Text(text.to_owned()),
+    whole(text).map_or_else(|| RoutingValue::Text(text.to_owned()), RoutingValue::Integer)
+}
+
+/// `5`, ` +05`, `5.0`, `5e0`, and, from PostgreSQL 16 on, `0x5` and `5_000`.
+fn whole(text: &str) -> Option<i64> {
+    let text = text.trim().replace('_', "");
+    let unsigned = text.trim_start_matches(['+', '-']);
+    if !unsigned.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
+        return None;
     }
+    for (prefix, radix) in [("0x", 16), ("0o", 8), ("0b", 2)] {
+        if let Some(digits) = unsigned.to_ascii_lowercase().strip_prefix(prefix) {
+            let number = i64::from_str_radix(digits, radix).ok()?;
+            return Some(if text.starts_with('-') { -number } else { number });
+        }
+    }
+    if let Ok(number) = text.parse() {
+        return Some(number);
+    }
+    // Beyond that a double has no halves.
+    let number: f64 = text.parse().ok()?;
+    (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
 }
 
 #[cfg(test)]
@@ -273,6 +314,27 @@ mod tests {
         let statement = Statement { text: &text, arguments: &arguments, touches: None };
         let action = matching.statement(application.templates(), &statement);
         assert_eq!(action, StatementAction::Runs(Placement::Local(1)), "{text} {arguments:?}");
+    }
+
+    /// As texts they routed to other servers: `key = '05'` found no row that `key = 5` had written.
+    #[test]
+    fn a_number_routes_alike_however_it_is_written() {
+        for text in ["5", " 5 ", "05", "+5", "5.0", "5e0", "0x5", "0b101", "0_5"] {
+            assert_eq!(value(Some(text)), RoutingValue::Integer(5), "{text}");
+        }
+        assert_eq!(value(Some("-0x10")), RoutingValue::Integer(-16));
+        for text in ["4.6", "five", "", "5 a", "1e300", "NaN", "-"] {
+            assert_eq!(value(Some(text)), RoutingValue::Text(text.into()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_jdbc_writes_for_a_parameter_is_a_constant() {
+        let written = form("INSERT INTO cart VALUES ($1, $2, 'x')");
+        let sent = form("INSERT INTO cart VALUES (('5'::int4), ('-7'::int8), ('x'::varchar))");
+        assert_eq!(sent.text, written.text);
+        assert_eq!(sent.places[0], Place::Constant("5".into()));
+        assert_eq!(form("SELECT f('5'::int4)").text, "select f ( $1 :: int4 )");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod admin;
 mod analysed;
 pub mod application;
+mod copy;
 mod door;
 pub mod executor;
 pub mod figures;

@@ -63,6 +63,15 @@ pub fn ready(out: &mut BytesMut, status: u8) {
     message(b'Z', out, |out| out.put_u8(status));
 }
 
+/// The client is to send rows.
+pub fn copy_in(out: &mut BytesMut, columns: usize, is_binary: bool) {
+    message(b'G', out, |out| {
+        out.put_u8(u8::from(is_binary));
+        out.put_u16(columns as u16);
+        (0..columns).for_each(|_| out.put_u16(u16::from(is_binary)));
+    });
+}
+
 /// A message without a body.
 pub fn bare(out: &mut BytesMut, kind: u8) {
     message(kind, out, |_| ());

@@ -136,10 +136,8 @@ impl Running {
         let door = door(&config, server)?;
         let unreachable =
             |why: String| format!("server `{name}`: {why}\nhint: start it, or correct its `database`");
-        let raw =
-            RawConnection::open(&server.database, true).map_err(|error| unreachable(error.to_string()))?;
-        let parameters = raw.parameters().clone();
-        drop(raw);
+        let parameters =
+            RawConnection::parameters_of(&server.database).map_err(|error| unreachable(error.to_string()))?;
         let of_server = |error: postgres::Error| unreachable(said(&error));
         if mode != Mode::Observes {
             let wrong = application.sequences(number, &server.database).map_err(of_server)?;

@@ -12,6 +12,7 @@ use tokio::io::AsyncWriteExt;
 use weir_conveyor_net::sessions::{Answered, Request, Until};
 use weir_pg::wire::{Expected, Frame, Socket};
 
+use crate::copy::CopyIn;
 use crate::figures::count;
 use crate::messages::{self, FrontError};
 use crate::parameters::given;
@@ -113,6 +114,8 @@ pub(crate) struct Session {
     part: Part,
     /// After an error everything up to Sync is passed over.
     skips: bool,
+    /// A COPY FROM STDIN whose rows are coming.
+    pub(crate) copy: Option<CopyIn>,
 }
 
 /// Answers of an extended query, among which the front puts its own.
@@ -194,10 +197,11 @@ impl Session {
             is_failed: false,
             part: Part::default(),
             skips: false,
+            copy: None,
         }
     }
 
-    fn status(&self) -> u8 {
+    pub(crate) fn status(&self) -> u8 {
         match &self.state {
             State::Open(transaction) if transaction.is_block() => {
                 if self.is_failed {
@@ -218,6 +222,9 @@ impl Session {
             return Ok(());
         }
         let body = frame.body.clone();
+        if self.copy.is_some() {
+            return self.copy((kind, &body), out).await;
+        }
         let message = match frame.message(Expected::Command) {
             Ok(message) => message,
             Err(error) => {
@@ -264,7 +271,7 @@ impl Session {
     }
 
     /// Writes an error. It fails the transaction.
-    fn report(&mut self, error: &FrontError, out: &mut Out) {
+    pub(crate) fn report(&mut self, error: &FrontError, out: &mut Out) {
         messages::error(&mut out.buffer, "ERROR", error);
         self.state = match std::mem::replace(&mut self.state, State::Idle) {
             State::Open(transaction) if transaction.is_block() => State::Failed,
@@ -278,6 +285,13 @@ impl Session {
         self.portals.remove("");
         let pieces = split(text);
         let statements: Vec<_> = pieces.into_iter().map(|piece| Arc::new(Statement::of(piece))).collect();
+        if let [statement] = &*statements
+            && let Kind::CopyIn { columns, is_binary } = statement.kind
+        {
+            self.copy = Some(CopyIn::begin(statement.clone()));
+            messages::copy_in(&mut out.buffer, columns, is_binary);
+            return out.flush().await;
+        }
         if statements.is_empty() {
             messages::bare(&mut out.buffer, b'I');
         }
@@ -303,7 +317,7 @@ impl Session {
     }
 
     /// Reports the error of a text. Returns whether there was none.
-    fn end_text(&mut self, ran: Result<bool, Failed>, out: &mut Out) -> io::Result<bool> {
+    pub(crate) fn end_text(&mut self, ran: Result<bool, Failed>, out: &mut Out) -> io::Result<bool> {
         match ran {
             Ok(goes_on) => Ok(goes_on),
             Err(Failed::Socket(error)) => Err(error),
@@ -315,7 +329,7 @@ impl Session {
     }
 
     /// A transaction of one request is over with it.
-    fn end_request(&mut self) {
+    pub(crate) fn end_request(&mut self) {
         if let State::Open(transaction) = &self.state
             && !transaction.is_block()
         {
@@ -349,6 +363,7 @@ impl Session {
             then_commit: false,
             may_commit: false,
             sets,
+            copies: false,
         };
         let answered = self.ask((request, statements), out).await?;
         let has_failed = has_error(&answered.messages);
@@ -383,7 +398,11 @@ impl Session {
     }
 
     /// Asks the server in the transaction that is under way, or in one of the request.
-    async fn ask(&mut self, asked: (Request, &[Bound]), sink: &mut impl Sink) -> Result<Answered, Failed> {
+    pub(crate) async fn ask(
+        &mut self,
+        asked: (Request, &[Bound]),
+        sink: &mut impl Sink,
+    ) -> Result<Answered, Failed> {
         if matches!(self.state, State::Failed) {
             let message = "current transaction is aborted, commands ignored until end of transaction block";
             return Err(FrontError::new("25P02", message).into());
@@ -448,6 +467,11 @@ impl Session {
                 let message = format!("weir conveyor does not carry {what}");
                 return Err(FrontError::new("0A000", message).into());
             }
+            Kind::CopyIn { .. } => {
+                count(&self.shared.figures.refused);
+                let message = "weir conveyor carries COPY FROM STDIN only as a statement by itself, in the simple protocol";
+                return Err(FrontError::new("0A000", message).into());
+            }
             Kind::Definition
                 if !self.shared.passes_through() && !self.shared.is_maintained.load(Ordering::SeqCst) =>
             {
@@ -482,6 +506,7 @@ impl Session {
                 then_commit: false,
                 may_commit: is_commit,
                 sets: false,
+                copies: false,
             };
             let answered = self.ask((request, &[]), out).await?;
             let has_failed = has_error(&answered.messages);
@@ -573,7 +598,7 @@ impl Session {
             }
             return Ok(());
         }
-        if let Kind::Definition | Kind::Refused(_) = bound.0.kind {
+        if let Kind::Definition | Kind::Refused(_) | Kind::CopyIn { .. } = bound.0.kind {
             self.control(&bound.0, out).await?;
         }
         self.part.server(b'E', body, None);
@@ -634,11 +659,14 @@ impl Session {
 
     fn describe(&mut self, is_statement: bool, name: &str, body: &Bytes) -> Result<(), FrontError> {
         if !is_statement {
-            let portal = self.portals.get(name);
-            let portal = portal.ok_or_else(|| no_portal(name))?;
-            match is_own(&portal.0.kind) {
-                true => self.part.own(|out| messages::bare(out, b'n')),
-                false => self.part.server(b'D', body, None),
+            let is_open = matches!(&self.state, State::Open(transaction) if transaction.is_open());
+            match self.portals.get(name) {
+                Some((statement, _)) if is_own(&statement.kind) => {
+                    self.part.own(|out| messages::bare(out, b'n'));
+                }
+                // DECLARE makes a portal, too: the server knows.
+                None if !is_open => return Err(no_portal(name)),
+                _ => self.part.server(b'D', body, None),
             }
             return Ok(());
         }
@@ -679,7 +707,8 @@ impl Session {
         messages.extend(messages::of_client(end, |_| ()));
         let sets =
             statements.iter().any(|(statement, _)| matches!(statement.kind, Kind::Set | Kind::ResetAll));
-        let request = Request { messages, prepared, until, then_commit: false, may_commit: false, sets };
+        let request =
+            Request { messages, prepared, until, then_commit: false, may_commit: false, sets, copies: false };
         let mut extended = Extended {
             out,
             awaited: awaited.into_iter(),
@@ -762,7 +791,7 @@ fn is_of_connection(what: &str) -> bool {
     !what.starts_with("LOCK") && !what.starts_with("two-phase")
 }
 
-fn has_error(mut bytes: &[u8]) -> bool {
+pub(crate) fn has_error(mut bytes: &[u8]) -> bool {
     while let Some((kind, message)) = messages::first(bytes) {
         if kind == b'E' {
             return true;

@@ -37,6 +37,11 @@ pub enum Kind {
     Call(String, Vec<Argument>),
     /// It is matched.
     Ordinary,
+    /// COPY FROM STDIN. Its rows come behind it; the number of its columns, if it names them.
+    CopyIn {
+        columns: usize,
+        is_binary: bool,
+    },
     /// It changes the schema: allowed in the maintenance mode only.
     Definition,
     /// A prepared statement of the session is forgotten. None: all are.
@@ -144,7 +149,7 @@ fn kind_of(text: &str) -> Kind {
         ("create", "temp" | "temporary") | ("create", "local" | "global") => {
             Kind::Refused("temporary tables")
         }
-        ("copy", _) if words.contains(&"stdin") => Kind::Refused("COPY FROM STDIN"),
+        ("copy", _) if words.contains(&"stdin") => copy_in(&words),
         ("lock", _) => Kind::Refused("LOCK TABLE"),
         ("load", _) => Kind::Refused("LOAD"),
         ("fetch" | "move" | "close", _) => Kind::Savepoint,
@@ -153,6 +158,17 @@ fn kind_of(text: &str) -> Kind {
             | "vacuum" | "analyze" | "refresh" | "security" | "import" | "reassign" | "checkpoint",
             _,
         ) => Kind::Definition,
+        ("select" | "with", _)
+            if words.windows(2).any(|pair| matches!(pair, ["into", "temp" | "temporary"])) =>
+        {
+            Kind::Refused("temporary tables")
+        }
+        // SELECT … INTO makes a table.
+        ("select" | "with", _)
+            if words.windows(2).any(|pair| pair[1] == "into" && !matches!(pair[0], "insert" | "merge")) =>
+        {
+            Kind::Definition
+        }
         _ if words.iter().any(|word| SESSION_LOCKS.contains(word)) => Kind::Refused("session advisory locks"),
         _ if words.contains(&"set_config") => set_config(&tokens, &words),
         _ => match call(&tokens, &words) {
@@ -213,6 +229,14 @@ fn set_config(tokens: &[&str], words: &[&str]) -> Kind {
     }
 }
 
+/// `COPY table (a, b) FROM STDIN …`.
+fn copy_in(words: &[&str]) -> Kind {
+    let from = words.iter().position(|word| *word == "from").unwrap_or(words.len());
+    let named = words[..from].iter().position(|word| *word == "(");
+    let columns = named.map_or(0, |open| 1 + words[open..from].iter().filter(|word| **word == ",").count());
+    Kind::CopyIn { columns, is_binary: words[from..].contains(&"binary") }
+}
+
 fn deallocate(tokens: &[&str], words: &[&str]) -> Kind {
     let name = tokens.iter().zip(words).skip(1).find(|(_, word)| **word != "prepare");
     match name {
@@ -244,8 +268,13 @@ fn call(tokens: &[&str], words: &[&str]) -> Option<(String, Vec<Argument>)> {
     }
     let (mut arguments, mut at) = (Vec::new(), open + 1);
     while at < close {
-        let mut end = at;
-        while end < close && words[end] != "," {
+        let (mut end, mut depth) = (at, 0_usize);
+        while end < close && (depth > 0 || words[end] != ",") {
+            match words[end] {
+                "(" => depth += 1,
+                ")" => depth = depth.saturating_sub(1),
+                _ => {}
+            }
             end += 1;
         }
         arguments.push(argument(&tokens[at..end], &words[at..end])?);
@@ -255,6 +284,10 @@ fn call(tokens: &[&str], words: &[&str]) -> Option<(String, Vec<Argument>)> {
 }
 
 fn argument(tokens: &[&str], words: &[&str]) -> Option<Argument> {
+    // JDBC writes a parameter as ('7'::int4) in the simple protocol.
+    if let (["(", .., ")"], Some(last)) = (words, words.len().checked_sub(1)) {
+        return argument(&tokens[1..last], &words[1..last]);
+    }
     let cast = words.iter().position(|word| *word == "::").unwrap_or(words.len());
     match (&tokens[..cast], &words[..cast]) {
         (_, ["null"]) => Some(Argument::Constant(None)),
@@ -283,6 +316,17 @@ pub fn is_neutral(text: &str, is_own: impl Fn(&str) -> bool) -> Option<bool> {
     let writes = !parsed.dml_tables().is_empty() || !parsed.ddl_tables().is_empty();
     let calls = parsed.functions().iter().any(calls_own);
     Some(is_read && !writes && !calls && parsed.tables().iter().all(is_catalog))
+}
+
+/// Tables of a statement that reads, and calls no function of the application. None: it is another one, or cannot be parsed.
+/// `is_own`: as for [`is_neutral`].
+pub fn read_tables(text: &str, is_own: impl Fn(&str) -> bool) -> Option<Vec<String>> {
+    let parsed = pg_query::parse(text, 0).ok()?;
+    let is_read = parsed.statement_types().iter().all(|kind| *kind == "SelectStmt");
+    let writes = !parsed.dml_tables().is_empty() || !parsed.ddl_tables().is_empty();
+    let calls_own = |function: &String| is_own(function.rsplit('.').next().unwrap_or(function));
+    let calls = parsed.functions().iter().any(calls_own);
+    (is_read && !writes && !calls).then(|| parsed.tables())
 }
 
 #[cfg(test)]
@@ -331,6 +375,7 @@ mod tests {
             "CALL buy(7, $2, 'it''s')",
             "select buy(7,$2::int,'it''s')",
             "SELECT * FROM public.buy(7, $2, 'it''s') AS b",
+            "select buy((('7'::int4)), ($2::numeric(12,2)), ('it''s'))",
         ] {
             assert_eq!(kind(text), expected, "{text}");
         }
@@ -354,16 +399,44 @@ mod tests {
         for text in [
             "LISTEN news",
             "CREATE TEMP TABLE t (a int)",
+            "SELECT 1 AS a INTO TEMP t",
             "SELECT pg_advisory_lock(1)",
             "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
             "PREPARE TRANSACTION 'x'",
-            "COPY t FROM STDIN",
             "SET session_replication_role = replica",
         ] {
             assert!(matches!(kind(text), Kind::Refused(_)), "{text}");
         }
         assert_eq!(kind("ALTER TABLE t ADD c int"), Kind::Definition);
+        assert_eq!(kind("WITH a AS (SELECT 1) SELECT * INTO c FROM a"), Kind::Definition);
+        assert_eq!(kind("WITH a AS (INSERT INTO t VALUES (1) RETURNING 1) SELECT * FROM a"), Kind::Ordinary);
+        assert_eq!(kind("COPY t FROM STDIN"), Kind::CopyIn { columns: 0, is_binary: false });
+        let binary = "copy s.t (a, \"b,\") from stdin (format binary)";
+        assert_eq!(kind(binary), Kind::CopyIn { columns: 2, is_binary: true });
         assert!(!matches!(kind("SELECT pg_advisory_xact_lock(1)"), Kind::Refused(_)));
+    }
+
+    #[test]
+    fn what_a_statement_reads_is_known_if_it_only_reads() {
+        let tables = |text: &str| {
+            let mut tables = read_tables(text, |name| name == "buy")?;
+            tables.sort_unstable();
+            Some(tables)
+        };
+        let known = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(tables("SELECT count(*) FROM public.a JOIN b USING (x)"), known(&["b", "public.a"]));
+        assert_eq!(
+            tables("WITH c AS (SELECT * FROM a) SELECT (SELECT max(x) FROM b) FROM c"),
+            known(&["a", "b"])
+        );
+        for other in [
+            "SELECT buy(x) FROM a",
+            "WITH d AS (DELETE FROM a RETURNING 1) SELECT * FROM d",
+            "UPDATE a SET x = 1",
+            "SELEC 1",
+        ] {
+            assert_eq!(tables(other), None, "{other}");
+        }
     }
 
     #[test]

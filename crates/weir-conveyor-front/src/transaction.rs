@@ -1,12 +1,13 @@
 //! A transaction of a session: where it is placed, and how it runs there (docs/internals/conveyor.md, "Which operation is this?").
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use weir_conveyor::matching::{Matching, Refusal, Statement as Matched, StatementAction};
-use weir_conveyor::message::Placement;
+use weir_conveyor::matching::{Column, Matching, Refusal, Statement as Matched, StatementAction};
+use weir_conveyor::message::{Lacks, Placement};
 use weir_conveyor_net::process::OpenTransaction;
-use weir_conveyor_net::sessions::{Answered, Ending, Request, SessionReply, SessionStart, Until};
+use weir_conveyor_net::sessions::{Answered, Ending, Replies, Request, SessionReply, SessionStart, Until};
 use weir_sql::normal::normalised;
 
 use crate::application::Application;
@@ -14,7 +15,7 @@ use crate::figures::count;
 use crate::messages::FrontError;
 use crate::parameters::Given;
 use crate::shared::{Cancellable, Mode, Shared};
-use crate::statement::{Argument, Kind, Statement, is_neutral};
+use crate::statement::{Argument, Kind, Statement, is_neutral, read_tables};
 
 /// Answers that wait for a client that reads slowly.
 const REPLIES_MAX: usize = 16;
@@ -28,12 +29,16 @@ pub(crate) struct Transaction {
     begin: Option<String>,
     settings: Arc<Vec<String>>,
     matching: Option<Matching>,
+    /// Statements that count for it.
+    texts: Vec<String>,
+    /// There are more of them than are kept.
+    is_long: bool,
     /// Where its calls run together.
     called: Option<Placement>,
     /// Where it runs, once it does.
     open: Option<Open>,
     /// Requests so far, and the digests of their answers.
-    asked: Vec<(Request, u64)>,
+    asked: Vec<(Arc<Request>, u64)>,
     /// Its answers could not be taken back, so it stays where it is.
     is_bound: bool,
     /// Where it would have been placed.
@@ -74,6 +79,8 @@ impl Transaction {
             begin,
             settings,
             matching: None,
+            texts: Vec::new(),
+            is_long: false,
             called: None,
             open: None,
             asked: Vec::new(),
@@ -106,6 +113,7 @@ impl Transaction {
         let is_global = matches!(open.placement, Placement::Global(_));
         request.then_commit = is_global && self.begin.is_none() && request.until == Until::Ready;
         request.may_commit |= self.begin.is_none() && request.until == Until::Ready;
+        let request = Arc::new(request);
         open.handle.run(request.clone());
         loop {
             match open.replies.recv().await {
@@ -157,8 +165,7 @@ impl Transaction {
         let (sender, replies) = mpsc::channel(REPLIES_MAX);
         let replayed = self.asked.clone();
         let start = SessionStart { begin: self.begin.clone(), settings: self.settings.clone(), replayed };
-        let reply = Box::new(move |reply| sender.blocking_send(reply).is_ok());
-        let handle = Arc::new(shared.executor.open(wanted, start, reply));
+        let handle = Arc::new(shared.executor.open(wanted, start, Replies::Session(sender)));
         *cancellable.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::downgrade(&handle);
         self.open = Some(Open { placement: wanted, handle, replies });
         Ok(())
@@ -215,7 +222,7 @@ impl Transaction {
                     None => self.match_one(shared, application, (statement, givens)),
                 }
             }
-            Kind::Ordinary => self.match_one(shared, application, (statement, givens)),
+            Kind::Ordinary | Kind::CopyIn { .. } => self.match_one(shared, application, (statement, givens)),
             _ => Ok(None),
         }
     }
@@ -237,17 +244,23 @@ impl Transaction {
             None => Matching::new(templates, shared.server),
         };
         let before = matching.clone();
-        let touches = application.touches(&statement.matched);
-        let matched = Matched { text: &text, arguments: &arguments, touches: touches.as_ref() };
-        let action = matching.statement(templates, &matched);
-        let touches_nothing = || match &touches {
-            Some(touches) => touches.is_empty(),
-            None => is_neutral(&statement.matched, |name| shared.is_own(name)) == Some(true),
-        };
-        if matching.covering(templates).is_empty() && touches_nothing() {
+        let matched = Matched { text: &text, arguments: &arguments, touches: None };
+        let mut action = matching.statement(templates, &matched);
+        let is_uncovered = matching.covering(templates).is_empty();
+        if is_uncovered && is_neutral(&statement.matched, |name| shared.is_own(name)) == Some(true) {
             // It runs wherever the transaction does, and does not count.
             self.matching = (!is_first).then_some(before);
             return Ok(None);
+        }
+        self.is_long |= self.texts.len() >= ASKED_MAX;
+        if !self.is_long {
+            self.texts.push(statement.matched.clone());
+        }
+        if is_uncovered
+            && !self.is_long
+            && let Some(touched) = touched(&self.texts, shared, application)
+        {
+            action = matching.touching(templates, touched);
         }
         self.matching = Some(matching);
         match action {
@@ -260,7 +273,7 @@ impl Transaction {
     fn observe(&mut self, shared: &Shared, statements: &[Bound]) {
         let application = shared.application();
         for (statement, givens) in statements {
-            if !matches!(statement.kind, Kind::Call(..) | Kind::Ordinary) {
+            if !matches!(statement.kind, Kind::Call(..) | Kind::Ordinary | Kind::CopyIn { .. }) {
                 continue;
             }
             match self.place_one(shared, &*application, (statement, givens)) {
@@ -285,6 +298,16 @@ impl Transaction {
         };
         shared.figures.observe(class, &names.join(", "));
     }
+}
+
+/// Everything that statements touch. None: not known, or one of them does more than to read.
+fn touched(texts: &[String], shared: &Shared, application: &dyn Application) -> Option<BTreeSet<Column>> {
+    let mut touched = BTreeSet::new();
+    for text in texts {
+        let tables = read_tables(text, |name| shared.is_own(name))?;
+        touched.extend(application.touched(&tables)?);
+    }
+    Some(touched)
 }
 
 fn lost() -> FrontError {
@@ -357,6 +380,19 @@ fn error_of(shared: &Shared, ending: Ending) -> FrontError {
             FrontError::new("57014", message).with_hint(
                 "A global transaction keeps all servers waiting: do not wait for people within it.",
             )
+        }
+        Ending::NotBegun(lacks) => {
+            let waited = match lacks {
+                Lacks::Token => {
+                    "the token has not come for wait_ms: a server or an agent is away, or there is more to do than there is time"
+                }
+                Lacks::Database => "the database of its server has not answered for wait_ms",
+                Lacks::Connection => {
+                    "all connections for operations that need no token were in use for wait_ms"
+                }
+            };
+            FrontError::new("57P03", format!("the transaction was not begun: {waited}"))
+                .with_hint("it has changed nothing: try it again; SHOW TOKEN and SHOW POOLS on the admin database say more")
         }
         Ending::Unknown => {
             FrontError::new("08007", "the connection was lost: the transaction has committed or not")

@@ -2,10 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 
 use postgres::error::SqlState;
 
-use crate::deployment::{Deployment, NAMES};
+use crate::deployment::{Deployment, NAMES, SCHEMA, TRANSACTIONS};
 
 /// Reads a value at every server, until all agree on the expected one.
 fn wait_until_all_have(deployment: &Deployment, text: &str, expected: i32) {
@@ -90,11 +91,25 @@ fn what_cannot_be_carried_is_refused_by_name() {
     let deployment = Deployment::start(1);
     for (text, expected) in [
         ("LISTEN news", "LISTEN and NOTIFY"),
+        ("NOTIFY news", "LISTEN and NOTIFY"),
         ("CREATE TEMP TABLE t (a int)", "temporary tables"),
+        ("CREATE TEMPORARY TABLE t AS SELECT 1", "temporary tables"),
+        ("SELECT 1 AS a INTO TEMP t", "temporary tables"),
+        ("SELECT 1 AS a INTO t", "maintenance mode"),
         ("SELECT pg_advisory_lock(1)", "session advisory locks"),
+        ("SELECT pg_try_advisory_lock(1) WHERE true", "session advisory locks"),
+        ("LOCK TABLE stock", "LOCK TABLE"),
+        ("PREPARE p AS SELECT 1", "PREPARE and EXECUTE as statements"),
+        ("BEGIN; PREPARE TRANSACTION 'x'", "two-phase commit"),
+        ("SET ROLE postgres", "SET ROLE"),
+        ("SET session_replication_role = replica", "SET session_replication_role"),
+        ("CREATE INDEX ON stock (n)", "maintenance mode"),
+        ("DROP TABLE stock", "maintenance mode"),
+        ("TRUNCATE log", "maintenance mode"),
+        ("GRANT SELECT ON stock TO public", "maintenance mode"),
         ("DECLARE c CURSOR WITH HOLD FOR SELECT 1", "cursors WITH HOLD"),
         ("ALTER TABLE stock ADD c int", "maintenance mode"),
-        ("COPY stock FROM STDIN", "COPY FROM STDIN"),
+        ("COPY stock FROM STDIN; SELECT 1", "COPY FROM STDIN only as a statement by itself"),
         ("DELETE FROM stock", "no transaction of the application covers this statement"),
     ] {
         let said = deployment.psql(0, "shop", &[text]).unwrap_err();
@@ -106,6 +121,50 @@ fn what_cannot_be_carried_is_refused_by_name() {
     deployment.psql(0, "shop", &["ALTER TABLE stock ADD c int"]).unwrap();
     deployment.psql(0, "conveyor", &["MAINTENANCE OFF"]).unwrap();
     assert!(deployment.psql(0, "shop", &["ALTER TABLE stock DROP c"]).is_err());
+}
+
+#[test]
+fn a_transaction_that_waits_for_too_long_is_not_begun() {
+    let deployment = Deployment::start_for(1, (SCHEMA, TRANSACTIONS), ("placed", 600_000), |_| {
+        [String::new(), "wait_ms = 300\n".to_owned()]
+    });
+    let mut holders: Vec<_> = (0..4).map(|_| deployment.client(0)).collect();
+    for (key, holder) in (10..).zip(&mut holders) {
+        holder.batch_execute(&format!("BEGIN; SELECT add_item({key}, 1, 1)")).unwrap();
+    }
+    let mut client = deployment.client(0);
+    let failed = client.batch_execute("SELECT add_item(1, 1, 1)").unwrap_err();
+    assert_eq!(failed.code(), Some(&SqlState::CANNOT_CONNECT_NOW));
+    let said = |error: &postgres::Error| error.as_db_error().unwrap().message().to_owned();
+    assert!(said(&failed).contains("all connections for operations that need no token"), "{failed:?}");
+    holders.iter_mut().for_each(|holder| holder.batch_execute("ROLLBACK").unwrap());
+    // A global transaction keeps its visit here; another one that comes meanwhile waits for the next.
+    holders[0].batch_execute("BEGIN; SELECT n FROM stock WHERE id = 1").unwrap();
+    let failed = client.batch_execute("CALL restock(1, 1)").unwrap_err();
+    assert_eq!(failed.code(), Some(&SqlState::CANNOT_CONNECT_NOW));
+    assert!(said(&failed).contains("the token has not come for wait_ms"), "{failed:?}");
+    holders[0].batch_execute("ROLLBACK").unwrap();
+    client.batch_execute("CALL restock(1, 1)").unwrap();
+    let n: i32 = deployment.direct(0).query_one("SELECT n FROM stock WHERE id = 1", &[]).unwrap().get(0);
+    assert_eq!(n, 101, "what was not begun has changed nothing");
+}
+
+#[test]
+fn clients_speak_tls_with_an_agent() {
+    let signed = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let certificate = signed.cert.pem();
+    let deployment = Deployment::start_for(1, (SCHEMA, TRANSACTIONS), ("placed", 20_000), |folder: &Path| {
+        let [cert, key] = ["cert.pem", "key.pem"].map(|name| folder.join(name));
+        std::fs::write(&cert, &certificate).unwrap();
+        std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
+        [format!("tls_certificate = {cert:?}\ntls_key = {key:?}\n"), String::new()]
+    });
+    let root = deployment.file().with_file_name("cert.pem").display().to_string();
+    let verified = [("PGSSLMODE", "verify-full"), ("PGSSLROOTCERT", root.as_str())];
+    let added = deployment.psql_with(&verified, (0, "shop"), &["SELECT add_item(1, 1, 1)"]);
+    assert_eq!(added.unwrap(), "1");
+    let plain = deployment.psql_with(&[("PGSSLMODE", "disable")], (0, "shop"), &["SELECT add_item(1, 1, 1)"]);
+    assert_eq!(plain.unwrap(), "2", "on loopback a client may do without");
 }
 
 #[test]

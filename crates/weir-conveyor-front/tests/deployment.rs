@@ -163,10 +163,16 @@ impl Deployment {
     }
 
     /// A deployment of another application: its schema, and its transactions.
-    pub fn start_of(
+    pub fn start_of(count: usize, application: (&str, &str), how: (&str, u64)) -> Deployment {
+        Deployment::start_for(count, application, how, |_| [String::new(), String::new()])
+    }
+
+    /// `more`: further lines about clients, and further settings; it is given the folder of the deployment.
+    pub fn start_for(
         count: usize,
         (schema, transactions): (&str, &str),
         (mode, operation_ms): (&str, u64),
+        more: impl FnOnce(&Path) -> [String; 2],
     ) -> Deployment {
         let servers: Vec<_> = (0..count).map(|_| Server::start().unwrap()).collect();
         for server in &servers {
@@ -178,14 +184,23 @@ impl Deployment {
         let number = servers[0].process_id();
         let folder = std::env::temp_dir().join(format!("weir-conveyor-front-{number}"));
         std::fs::create_dir(&folder).unwrap();
-        std::fs::write(folder.join("transactions.toml"), transactions).unwrap();
+        // Described by hand, or as the analysis reads it.
+        if transactions.starts_with("-- transaction:") {
+            std::fs::write(folder.join("schema.sql"), schema).unwrap();
+            std::fs::write(folder.join("transactions.sql"), transactions).unwrap();
+        } else {
+            std::fs::write(folder.join("transactions.toml"), transactions).unwrap();
+        }
         let ports = free_ports(2 * count);
         let mut text = format!("application = \".\"\ndirectory = {:?}\n", folder.join("log"));
         text.push_str("[clients]\ndatabase = \"shop\"\n");
+        let [clients, settings] = more(&folder);
+        text.push_str(&clients);
         text.push_str(
             "[settings]\nidle_ms = 5\nresend_ms = 50\nalive_ms = 20\nsilence_ms = 300\ntoken_ms = 500\n",
         );
         text.push_str(&format!("local_max = 4\nglobal_max = 4\noperation_ms = {operation_ms}\n"));
+        text.push_str(&settings);
         for (place, server) in servers.iter().enumerate() {
             let (name, agent, listen) = (NAMES[place], ports[2 * place], ports[2 * place + 1]);
             text.push_str(&format!(
@@ -226,10 +241,21 @@ impl Deployment {
 
     /// Output of psql for these commands at the agent's database; or its complaint.
     pub fn psql(&self, place: usize, database: &str, commands: &[&str]) -> Result<String, String> {
+        self.psql_with(&[], (place, database), commands)
+    }
+
+    /// The same with variables of the environment.
+    pub fn psql_with(
+        &self,
+        environment: &[(&str, &str)],
+        (place, database): (usize, &str),
+        commands: &[&str],
+    ) -> Result<String, String> {
         let address = self.agents[place].address;
         let mut psql = Command::new("/usr/lib/postgresql/15/bin/psql");
         psql.args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-U", "me", "-d", database]);
         psql.arg("-h").arg(address.ip().to_string()).arg("-p").arg(address.port().to_string());
+        psql.envs(environment.iter().copied());
         for command in commands {
             psql.arg("-c").arg(command);
         }

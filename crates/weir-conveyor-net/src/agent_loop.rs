@@ -62,8 +62,8 @@ pub struct AgentView {
     pub forwarded: usize,
     /// All visits up to this one are applied. None: the database does not answer.
     pub applied: Option<VisitNumber>,
-    /// Operations that have ended here, by outcome: answered, starved, too long, unknown.
-    pub outcomes: [u64; 4],
+    /// Operations that have ended here, by outcome: answered, starved, too long, unknown, not begun.
+    pub outcomes: [u64; 5],
 }
 
 /// Where an agent leaves its view.
@@ -167,6 +167,7 @@ impl<C: Carrier> AgentLoop<C> {
                 Outcome::Starved => 1,
                 Outcome::TooLong => 2,
                 Outcome::Unknown => 3,
+                Outcome::NotBegun(_) => 4,
             };
             self.view.outcomes[place] += 1;
             if let Some(client) = clients.remove(&id) {

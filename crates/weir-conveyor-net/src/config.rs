@@ -75,6 +75,7 @@ pub struct Bounds {
     pub alive_ms: Option<u64>,
     pub silence_ms: Option<u64>,
     pub token_ms: Option<u64>,
+    pub wait_ms: Option<u64>,
     pub lag_max: Option<u64>,
 }
 
@@ -93,6 +94,7 @@ impl Bounds {
             alive_ms: self.alive_ms.unwrap_or(default.alive_ms),
             silence_ms: self.silence_ms.unwrap_or(default.silence_ms),
             token_ms: self.token_ms.unwrap_or(default.token_ms),
+            wait_ms: self.wait_ms.unwrap_or(default.wait_ms),
             lag_max: self.lag_max.unwrap_or(default.lag_max),
         }
     }
@@ -104,7 +106,13 @@ impl Config {
     /// # Errors
     /// In words: what is wrong, where, and what would be right.
     pub fn read(path: &Path) -> Result<Config, String> {
-        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let unreadable = |error: std::io::Error| {
+            format!(
+                "{}: {error}\nhint: --config names the file of the deployment; docs/how-to/conveyor.md has one to begin with",
+                path.display()
+            )
+        };
+        let text = std::fs::read_to_string(path).map_err(unreadable)?;
         Config::parse(&text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
@@ -217,6 +225,15 @@ pub fn first_line(path: &Path) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_is_not_there_comes_with_a_remedy() {
+        let error = Config::read(Path::new("nowhere/conveyor.toml")).unwrap_err();
+        assert!(
+            error.starts_with("nowhere/conveyor.toml: ") && error.contains("\nhint: --config"),
+            "{error}"
+        );
+    }
 
     const SERVERS: &str = r#"
 application = "shop"

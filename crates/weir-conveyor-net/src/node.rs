@@ -14,6 +14,7 @@ use weir_conveyor::message::{Instructions, Outcome, Placement, Report};
 use weir_conveyor::settings::Settings;
 
 use crate::agent_loop::{AgentEvent, AgentLoop, Carrier, SqlAgent, SqlMessage, TICK, Window, now_ms};
+use crate::locals::Locals;
 use crate::operation::{Answer, Job, Operation};
 use crate::sessions::Sessions;
 use crate::workers::Workers;
@@ -110,7 +111,9 @@ impl Cluster {
         let servers = self.databases.configs.keys().copied().collect();
         let agent = SqlAgent::new(server, start, servers, self.settings, NoFaults);
         let done = move |id, done| drop(sender.send(AgentEvent::Done(id, done)));
-        let workers = Workers::start(server, &self.databases, &self.settings, Sessions::default(), done);
+        let locals = Locals::new(self.databases.config(server), self.settings.local_max, false);
+        let of_sessions = (Sessions::default(), locals);
+        let workers = Workers::start(server, &self.databases, &self.settings, of_sessions, done);
         let (links, began) = (self.links.clone(), self.began);
         let agent = AgentLoop::new(agent, workers, links, began, Window::default());
         let thread = std::thread::spawn(move || agent.run(&events));

@@ -23,6 +23,7 @@ use crate::agent_loop::{
     AgentEvent, AgentLoop, AgentSender, AgentView, Carrier, Reply, SqlAgent, SqlMessage, TICK, Window, now_ms,
 };
 use crate::coordinator_node::{CoordinatorNode, NodeEffects, nodes_of};
+use crate::locals::Locals;
 use crate::operation::{Job, Operation};
 use crate::relay::{self, Here, Relayed, Relays, There};
 use crate::sessions::{Command, Replies, Request, SessionStart, Sessions};
@@ -137,6 +138,7 @@ pub struct AgentProcess {
     agent: AgentSender,
     node: Option<Sender<NodeEvent>>,
     sessions: Sessions,
+    locals: Locals,
     relays: Relays,
     window: Window,
     coordinator: Arc<Mutex<CoordinatorView>>,
@@ -189,7 +191,10 @@ impl AgentProcess {
         let machine = SqlAgent::new(server, start, servers, settings, NoFaults);
         let of_done = agent.clone();
         let done = move |id, done| drop(of_done.send(AgentEvent::Done(id, done)));
-        let workers = Workers::start(server, &databases, &settings, sessions.clone(), done);
+        let locals = Locals::new(databases.config(server), settings.local_max, false);
+        locals.set_settings(&settings);
+        let of_sessions = (sessions.clone(), locals.clone());
+        let workers = Workers::start(server, &databases, &settings, of_sessions, done);
         let window = Window::default();
         let looped = AgentLoop::new(machine, workers, routes, began, window.clone());
         threads.push(spawn("agent", move || looped.run(&events))?);
@@ -201,6 +206,7 @@ impl AgentProcess {
             agent,
             node,
             sessions,
+            locals,
             relays,
             window,
             coordinator,
@@ -215,7 +221,14 @@ impl AgentProcess {
     }
 
     pub fn view(&self) -> AgentView {
-        self.window.look()
+        let mut view = self.window.look();
+        let locals = self.locals.figures();
+        view.waiting += locals.waiting;
+        view.running += locals.running;
+        view.outcomes[0] += locals.answered;
+        view.outcomes[1] += locals.starved;
+        view.outcomes[3] += locals.unknown;
+        view
     }
 
     /// None: this process has no node of the coordinator.
@@ -231,6 +244,7 @@ impl AgentProcess {
 
     /// Other bounds hold from now on. The sizes of pools stay as they are.
     pub fn set_settings(&self, settings: Settings) {
+        self.locals.set_settings(&settings);
         let _ = self.agent.send(AgentEvent::Settings(Box::new(settings)));
         if let Some(node) = &self.node {
             let _ = node.send(NodeEvent::Settings(Box::new(settings)));
@@ -242,11 +256,14 @@ impl AgentProcess {
         let _ = self.agent.send(AgentEvent::Request(placement, Job::Statements(operation), reply));
     }
 
-    /// Opens a transaction of a session, here or at its server.
+    /// Opens a transaction of a session, here or at its server. It is called on a thread that carries sessions.
     pub fn open(&self, placement: Placement, start: SessionStart, replies: Replies) -> OpenTransaction {
         match placement.server() {
             Some(server) if server != self.server => {
                 OpenTransaction(Runs::There(self.relays.open(server, placement, start, replies)))
+            }
+            _ if !matches!(placement, Placement::Global(_)) => {
+                OpenTransaction(Runs::Here(self.locals.open(start, replies)))
             }
             _ => {
                 let here = (&self.agent, &self.sessions);
@@ -280,7 +297,7 @@ impl OpenTransaction {
         OpenTransaction(Runs::Here(here))
     }
 
-    pub fn run(&self, request: Request) {
+    pub fn run(&self, request: Arc<Request>) {
         self.say(Command::Run(request));
     }
 

@@ -4,8 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
+use std::mem::MaybeUninit;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -17,8 +16,16 @@ use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{self, ChannelBinding, ScramSha256};
 use postgres_protocol::message::frontend;
 use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::runtime::{Handle, Id};
 
-const READ_BYTES: usize = 32 << 10;
+const CLOSED: &str = "the server has closed the connection";
+
+/// What is longer is written while answers are read: a server that waits until its answers are taken reads nothing.
+const WRITTEN_MAX: usize = 64 << 10;
+/// Least room for a read.
+const READ_BYTES: usize = 8 << 10;
 /// Largest message that a server may send.
 const MESSAGE_BYTES_MAX: usize = 1 << 30;
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -51,27 +58,39 @@ pub struct CancelKey {
 }
 
 impl CancelKey {
-    /// Cancels the statement that runs, if one does.
+    /// Cancels the statement that runs, if one does. It waits for the server.
     ///
     /// # Errors
     /// The server cannot be reached.
     pub fn cancel(&self) -> io::Result<()> {
-        let mut stream = Stream::connect(&self.address)?;
         let mut bytes = BytesMut::new();
         frontend::cancel_request(self.process, self.secret, &mut bytes);
-        stream.write_all(&bytes)?;
-        // The server closes the connection once it has done that.
-        stream.read(&mut [0]).map(|_| ())
+        match &self.address {
+            Address::Tcp(host, port) => {
+                say_and_wait(std::net::TcpStream::connect((host.as_str(), *port))?, &bytes)
+            }
+            Address::Unix(path) => say_and_wait(std::os::unix::net::UnixStream::connect(path)?, &bytes),
+        }
     }
+}
+
+/// The server closes the connection once it has done what it is told.
+fn say_and_wait(mut stream: impl Read + Write, bytes: &[u8]) -> io::Result<()> {
+    stream.write_all(bytes)?;
+    stream.read(&mut [0]).map(|_| ())
 }
 
 /// The system looks whether the other side of an idle connection is still there.
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+pub(crate) fn keep_alive(stream: &std::net::TcpStream) -> io::Result<()> {
+    keep_alive_of(&SockRef::from(stream))
+}
+
+fn keep_alive_of(socket: &SockRef<'_>) -> io::Result<()> {
     let often = TcpKeepalive::new().with_time(Duration::from_secs(10)).with_interval(Duration::from_secs(5));
-    SockRef::from(stream).set_tcp_keepalive(&often)
+    socket.set_tcp_keepalive(&often)
 }
 
 enum Stream {
@@ -80,37 +99,71 @@ enum Stream {
 }
 
 impl Stream {
-    fn connect(address: &Address) -> io::Result<Stream> {
+    async fn connect(address: &Address) -> io::Result<Stream> {
         match address {
             Address::Tcp(host, port) => {
-                let mut failed = io::Error::other("the host has no address");
-                for address in std::net::ToSocketAddrs::to_socket_addrs(&(host.as_str(), *port))? {
-                    match TcpStream::connect_timeout(&address, CONNECT_MAX) {
-                        Ok(stream) => {
-                            stream.set_nodelay(true)?;
-                            keep_alive(&stream)?;
-                            return Ok(Stream::Tcp(stream));
-                        }
-                        Err(error) => failed = error,
-                    }
-                }
-                Err(failed)
+                let stream = TcpStream::connect((host.as_str(), *port)).await?;
+                stream.set_nodelay(true)?;
+                keep_alive_of(&SockRef::from(&stream))?;
+                Ok(Stream::Tcp(stream))
             }
-            Address::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path)?)),
+            Address::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path).await?)),
         }
     }
 
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// The runtime of this thread looks after it from now on.
+    fn moved(self) -> io::Result<Stream> {
+        Ok(match self {
+            Stream::Tcp(stream) => Stream::Tcp(TcpStream::from_std(stream.into_std()?)?),
+            Stream::Unix(stream) => Stream::Unix(UnixStream::from_std(stream.into_std()?)?),
+        })
+    }
+
+    async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
-            Stream::Tcp(stream) => stream.write_all(bytes),
-            Stream::Unix(stream) => stream.write_all(bytes),
+            Stream::Tcp(stream) => stream.write_all(bytes).await,
+            Stream::Unix(stream) => stream.write_all(bytes).await,
         }
     }
 
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+    /// Writes what it can, and reads what there is, as soon as it can do either. Returns the number of bytes written.
+    async fn write_or_read(&mut self, bytes: &[u8], into: &mut BytesMut) -> io::Result<usize> {
+        let either = Interest::READABLE | Interest::WRITABLE;
+        let ready = match self {
+            Stream::Tcp(stream) => stream.ready(either).await?,
+            Stream::Unix(stream) => stream.ready(either).await?,
+        };
+        if ready.is_readable() {
+            into.reserve(READ_BYTES);
+            let read = match self {
+                Stream::Tcp(stream) => stream.try_read_buf(into),
+                Stream::Unix(stream) => stream.try_read_buf(into),
+            };
+            if later(read)? == Some(0) {
+                return Err(other(CLOSED));
+            }
+        }
+        if !ready.is_writable() {
+            return Ok(0);
+        }
+        let written = match self {
+            Stream::Tcp(stream) => stream.try_write(bytes),
+            Stream::Unix(stream) => stream.try_write(bytes),
+        };
+        Ok(later(written)?.unwrap_or(0))
+    }
+
+    async fn read(&mut self, into: &mut BytesMut) -> io::Result<usize> {
         match self {
-            Stream::Tcp(stream) => stream.read(bytes),
-            Stream::Unix(stream) => stream.read(bytes),
+            Stream::Tcp(stream) => stream.read_buf(into).await,
+            Stream::Unix(stream) => stream.read_buf(into).await,
+        }
+    }
+
+    fn socket(&self) -> SockRef<'_> {
+        match self {
+            Stream::Tcp(stream) => SockRef::from(stream),
+            Stream::Unix(stream) => SockRef::from(stream),
         }
     }
 }
@@ -151,12 +204,12 @@ pub struct Ran {
     pub error: Option<Message>,
     /// Of the transaction, as ReadyForQuery has it.
     pub status: u8,
-    pub rows: usize,
 }
 
-/// A connection.
+/// A connection. It belongs to the runtime on which it was opened, or to which it was moved.
 pub struct RawConnection {
     stream: Stream,
+    runtime: Id,
     received: BytesMut,
     key: CancelKey,
     /// Settings of the server, as it has told them.
@@ -165,6 +218,14 @@ pub struct RawConnection {
     pub prepared: std::collections::BTreeSet<String>,
     /// SET statements in effect.
     pub settings: Arc<Vec<String>>,
+}
+
+/// None: it cannot be done now.
+fn later(done: io::Result<usize>) -> io::Result<Option<usize>> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        done => done.map(Some),
+    }
 }
 
 fn other(why: impl Into<String>) -> io::Error {
@@ -177,7 +238,21 @@ impl RawConnection {
     ///
     /// # Errors
     /// The server cannot be reached, or does not let the role in.
-    pub fn open(config: &str, keeps_isolation: bool) -> io::Result<RawConnection> {
+    pub async fn open(config: &str, keeps_isolation: bool) -> io::Result<RawConnection> {
+        let opened = tokio::time::timeout(CONNECT_MAX, RawConnection::opened(config, keeps_isolation)).await;
+        opened.map_err(|_| other("the server does not answer"))?
+    }
+
+    /// Settings of the server, as it tells them to a connection. It waits for the server.
+    ///
+    /// # Errors
+    /// As [`RawConnection::open`].
+    pub fn parameters_of(config: &str) -> io::Result<BTreeMap<String, String>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(RawConnection::open(config, true)).map(|connection| connection.parameters)
+    }
+
+    async fn opened(config: &str, keeps_isolation: bool) -> io::Result<RawConnection> {
         let config = postgres::Config::from_str(config).map_err(|error| other(error.to_string()))?;
         let port = config.get_ports().first().copied().unwrap_or(5432);
         let address = match config.get_hosts().first() {
@@ -187,9 +262,10 @@ impl RawConnection {
         };
         let user = config.get_user().ok_or_else(|| other("the connection string names no user"))?;
         let database = config.get_dbname().unwrap_or(user);
-        let stream = Stream::connect(&address)?;
+        let stream = Stream::connect(&address).await?;
         let mut connection = RawConnection {
             stream,
+            runtime: Handle::current().id(),
             received: BytesMut::new(),
             key: CancelKey { address, process: 0, secret: 0 },
             parameters: BTreeMap::new(),
@@ -200,17 +276,33 @@ impl RawConnection {
         let of_agent = AGENT_DEFAULTS.into_iter().filter(|_| !keeps_isolation);
         let parameters = [("user", user), ("database", database)].into_iter().chain(DEFAULTS).chain(of_agent);
         frontend::startup_message(parameters, &mut bytes)?;
-        connection.write(&bytes)?;
-        connection.authenticate(user, config.get_password())?;
-        connection.wait_until_ready()?;
+        connection.write(&bytes).await?;
+        connection.authenticate(user, config.get_password()).await?;
+        connection.wait_until_ready().await?;
         Ok(connection)
     }
 
-    fn authenticate(&mut self, user: &str, password: Option<&[u8]>) -> io::Result<()> {
+    /// Returns whether the runtime of this thread looks after it.
+    pub fn is_here(&self) -> bool {
+        Handle::current().id() == self.runtime
+    }
+
+    /// The runtime of this thread looks after it from now on.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn moved(self) -> io::Result<RawConnection> {
+        if self.is_here() {
+            return Ok(self);
+        }
+        Ok(RawConnection { stream: self.stream.moved()?, runtime: Handle::current().id(), ..self })
+    }
+
+    async fn authenticate(&mut self, user: &str, password: Option<&[u8]>) -> io::Result<()> {
         let mut scram: Option<ScramSha256> = None;
         let secret = || password.ok_or_else(|| other("the server wants a password, and there is none"));
         loop {
-            let message = self.message()?;
+            let message = self.message().await?;
             let body = message.body();
             if message.kind() == b'E' {
                 return Err(other(message.field(b'M').unwrap_or("the server refuses the connection")));
@@ -244,13 +336,13 @@ impl RawConnection {
                     return Err(other(format!("authentication {kind} {code:?}, which is not supported")));
                 }
             }
-            self.write(&bytes)?;
+            self.write(&bytes).await?;
         }
     }
 
-    fn wait_until_ready(&mut self) -> io::Result<()> {
+    async fn wait_until_ready(&mut self) -> io::Result<()> {
         loop {
-            let message = self.message()?;
+            let message = self.message().await?;
             match message.kind() {
                 b'K' => {
                     let number = |at: usize| message.body().get(at..at + 4)?.try_into().ok();
@@ -272,47 +364,31 @@ impl RawConnection {
         self.key.clone()
     }
 
-    /// Settings of the server, as it has told them.
-    pub fn parameters(&self) -> &BTreeMap<String, String> {
-        &self.parameters
-    }
-
-    /// Returns whether the server still holds the connection, as far as can be seen without asking.
-    pub fn is_open(&mut self) -> bool {
-        let mut byte = [0];
-        let found = match &mut self.stream {
-            Stream::Tcp(stream) => stream.set_nonblocking(true).and_then(|()| {
-                let found = stream.read(&mut byte);
-                stream.set_nonblocking(false).and(found)
-            }),
-            Stream::Unix(stream) => stream.set_nonblocking(true).and_then(|()| {
-                let found = stream.read(&mut byte);
-                stream.set_nonblocking(false).and(found)
-            }),
-        };
-        match found {
-            // The server says why it ends the connection.
-            Ok(1) if byte == *b"E" => false,
-            Ok(1) => {
-                self.received.extend(byte);
-                true
-            }
-            Ok(_) => false,
-            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
-        }
+    /// Returns whether an idle connection can be used, as far as can be seen without asking. A server that says something unasked ends it, or has
+    /// other settings from now on.
+    pub fn is_open(&self) -> bool {
+        let found = self.stream.socket().peek(&mut [MaybeUninit::uninit()]);
+        found.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// # Errors
     /// The connection is lost.
-    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes)
+    pub async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.len() <= WRITTEN_MAX {
+            return self.stream.write_all(bytes).await;
+        }
+        let mut written = 0;
+        while written < bytes.len() {
+            written += self.stream.write_or_read(&bytes[written..], &mut self.received).await?;
+        }
+        Ok(())
     }
 
     /// The next message. It waits for it.
     ///
     /// # Errors
     /// The connection is lost.
-    pub fn message(&mut self) -> io::Result<Message> {
+    pub async fn message(&mut self) -> io::Result<Message> {
         loop {
             if let Some(header) = self.received.first_chunk::<5>() {
                 let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
@@ -325,17 +401,9 @@ impl RawConnection {
                     return Ok(message);
                 }
             }
-            let before = self.received.len();
-            self.received.resize(before + READ_BYTES, 0);
-            let read = loop {
-                match self.stream.read(&mut self.received[before..]) {
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    read => break read,
-                }
-            };
-            self.received.truncate(before + *read.as_ref().unwrap_or(&0));
-            if read? == 0 {
-                return Err(other("the server has closed the connection"));
+            self.received.reserve(READ_BYTES);
+            if self.stream.read(&mut self.received).await? == 0 {
+                return Err(other(CLOSED));
             }
         }
     }
@@ -355,20 +423,27 @@ impl RawConnection {
     ///
     /// # Errors
     /// The connection is lost.
-    pub fn run(&mut self, text: &str) -> io::Result<Ran> {
+    pub async fn run(&mut self, text: &str) -> io::Result<Ran> {
         let mut bytes = BytesMut::new();
         frontend::query(text, &mut bytes)?;
-        self.write(&bytes)?;
-        let (mut error, mut rows) = (None, 0);
+        self.write(&bytes).await?;
+        self.ran().await
+    }
+
+    /// The end of statements that were sent.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    pub async fn ran(&mut self) -> io::Result<Ran> {
+        let mut error = None;
         loop {
-            let message = self.message()?;
+            let message = self.message().await?;
             match message.kind() {
                 b'Z' => {
                     let status = message.body().first().copied().unwrap_or(b'I');
-                    return Ok(Ran { error, status, rows });
+                    return Ok(Ran { error, status });
                 }
                 b'E' => error = error.or(Some(message)),
-                b'D' => rows += 1,
                 _ => {}
             }
         }
@@ -378,7 +453,7 @@ impl RawConnection {
     ///
     /// # Errors
     /// The connection is lost. The inner one: a setting that the server refuses.
-    pub fn adopt(&mut self, settings: &Arc<Vec<String>>) -> io::Result<Result<(), Message>> {
+    pub async fn adopt(&mut self, settings: &Arc<Vec<String>>) -> io::Result<Result<(), Message>> {
         if self.settings == *settings {
             return Ok(Ok(()));
         }
@@ -388,7 +463,7 @@ impl RawConnection {
             text.push_str(setting);
         }
         self.forget_settings();
-        if let Some(error) = self.run(&text)?.error {
+        if let Some(error) = self.run(&text).await?.error {
             return Ok(Err(error));
         }
         self.settings = settings.clone();
@@ -404,9 +479,9 @@ impl RawConnection {
     ///
     /// # Errors
     /// The connection is lost.
-    pub fn bound_prepared(&mut self) -> io::Result<()> {
+    pub async fn bound_prepared(&mut self) -> io::Result<()> {
         if self.prepared.len() > PREPARED_MAX {
-            self.run("DEALLOCATE ALL")?;
+            self.run("DEALLOCATE ALL").await?;
             self.prepared.clear();
         }
         Ok(())

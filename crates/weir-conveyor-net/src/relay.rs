@@ -6,7 +6,6 @@
 use std::io::{self, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -56,10 +55,8 @@ pub(crate) fn open_here(
     start: SessionStart,
     replies: Replies,
 ) -> Here {
-    let (sender, commands) = channel();
-    let control = Arc::new(Control::new(sender));
-    let port =
-        SessionPort { start, commands, replies, control: control.clone(), pending: None, is_partial: false };
+    let port = SessionPort::new(start, replies);
+    let control = port.control.clone();
     let number = sessions.add(port);
     let waiting = sessions.clone();
     let reply = Box::new(move |outcome| {
@@ -68,11 +65,12 @@ pub(crate) fn open_here(
         let ending = match outcome {
             Outcome::Starved | Outcome::Answered(_) => Ending::Starved,
             Outcome::TooLong => Ending::TooLong,
+            Outcome::NotBegun(lacks) => Ending::NotBegun(lacks),
             Outcome::Unknown => Ending::Unknown,
         };
-        (port.replies)(SessionReply::Over(ending));
+        port.replies.say_now(SessionReply::Over(ending));
     });
-    let here = Here { control, number, sessions: sessions.clone() };
+    let here = Here { control, waiting: Some((number, sessions.clone())) };
     if agent.send(AgentEvent::Request(placement, Job::Session(number), reply)).is_err() {
         here.end();
     }
@@ -82,31 +80,38 @@ pub(crate) fn open_here(
 /// A transaction at this agent, as its session has it.
 pub(crate) struct Here {
     control: Arc<Control>,
-    number: SessionNumber,
-    sessions: Sessions,
+    /// Where it waits until the agent has it run. None: it runs beside its session.
+    waiting: Option<(SessionNumber, Sessions)>,
 }
 
 impl Here {
-    pub fn new(control: Arc<Control>, number: SessionNumber, sessions: Sessions) -> Here {
-        Here { control, number, sessions }
+    /// One that runs beside its session.
+    pub fn beside(control: Arc<Control>) -> Here {
+        Here { control, waiting: None }
     }
 
     pub fn say(&self, command: Command) {
         self.control.say(command);
     }
 
+    fn waits(&self) -> Option<SessionPort> {
+        self.waiting.as_ref().and_then(|(number, sessions)| sessions.forget(*number))
+    }
+
     /// Cancels the statement that runs. A transaction that waits, for the token or for a connection, is over.
     pub fn cancel(&self) {
-        let Some(port) = self.sessions.forget(self.number) else { return self.control.cancel() };
+        self.control.stop_waiting();
+        let Some(port) = self.waits() else { return self.control.cancel() };
         let message = "canceling statement due to user request".to_owned();
         let error = SqlError { sqlstate: "57014".to_owned(), message };
-        (port.replies)(SessionReply::Over(Ending::Failed(error)));
+        port.replies.say_now(SessionReply::Over(Ending::Failed(error)));
     }
 
     /// The session gives it up.
     pub fn end(&self) {
         self.control.say(Command::End);
-        drop(self.sessions.forget(self.number));
+        self.control.stop_waiting();
+        drop(self.waits());
     }
 }
 
@@ -131,7 +136,8 @@ pub(crate) fn serve(
                     break Fault::sense("the session belongs to another server");
                 }
                 let to = socket.clone();
-                let replies = Box::new(move |reply| write(&to, Kind::Replies, &reply).is_ok());
+                let replies =
+                    Replies::Relayed(Box::new(move |reply| write(&to, Kind::Replies, &reply).is_ok()));
                 open = Some(open_here((agent, sessions), placement, start, replies));
             }
             Relayed::Command(command) => {
@@ -215,7 +221,7 @@ impl RelayConnection {
         let _ = lock(&self.socket).shutdown(std::net::Shutdown::Both);
         let current = lock(&self.current).take();
         if let Some(Current { replies, may_commit, .. }) = current {
-            replies(SessionReply::Over(match may_commit {
+            replies.say_now(SessionReply::Over(match may_commit {
                 true => Ending::Unknown,
                 false => unreachable_agent(why),
             }));
@@ -296,7 +302,7 @@ impl Relays {
             Ok(dialled) => dialled,
             Err(fault) => {
                 *lock(state) = State::Ended;
-                (current.replies)(SessionReply::Over(unreachable_agent(&fault.to_string())));
+                current.replies.say_now(SessionReply::Over(unreachable_agent(&fault.to_string())));
                 return;
             }
         };
@@ -327,14 +333,14 @@ impl Relays {
         };
         if !is_over {
             // A session that has gone gives the transaction up.
-            let _ = lock(&connection.current).as_ref().map(|current| (current.replies)(reply));
+            let _ = lock(&connection.current).as_ref().map(|current| current.replies.say_now(reply));
             return;
         }
         let current = lock(&connection.current).take();
         if let Some(Current { replies, .. }) = current {
             // It is idle before the session may open the next one.
             lock(&self.idle).push((to, connection.clone()));
-            replies(reply);
+            replies.say_now(reply);
         }
     }
 }

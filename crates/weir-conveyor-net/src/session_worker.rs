@@ -1,14 +1,18 @@
 //! Runs the transaction of a session over a connection: begins it, asks again what was asked before, and answers until it is over.
 
+use std::collections::BTreeSet;
 use std::io;
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use postgres_protocol::IsNull;
 use postgres_protocol::message::frontend;
+use tokio::sync::mpsc::error::TryRecvError;
 use weir_conveyor::schema;
 use weir_conveyor::work::License;
 
+use crate::connections::Connections;
 use crate::operation::{SqlDone, SqlError};
 use crate::raw::{Message, Ran, RawConnection};
 use crate::sessions::{Answered, Command, Ending, Request, SessionPort, SessionReply, Until};
@@ -39,24 +43,46 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Runs the transaction. The port stays with the caller if it is to run again.
-///
-/// # Errors
-/// The connection is lost.
-pub(crate) fn run(
-    connection: &mut RawConnection,
+/// Runs the transaction over a connection of the pool. The port stays with the caller if it is to run again.
+pub(crate) async fn run(
+    pool: &Arc<Connections>,
     port: &mut SessionPort,
     license: Option<License>,
-) -> Result<SqlDone, io::Error> {
+) -> SqlDone {
+    let mut lease = match pool.take().await {
+        Ok(lease) => lease,
+        Err(error) => {
+            let message = format!("the server cannot be reached: {error}");
+            let error = SqlError { sqlstate: "57P03".to_owned(), message };
+            port.replies.say(SessionReply::Over(Ending::Failed(error))).await;
+            return SqlDone::Lost;
+        }
+    };
+    let connection = &mut lease.connection;
     port.control.set_key(Some(connection.cancel_key()));
-    let stopped = SessionRun { connection, port, license, status: IDLE, is_unsynced: false }.run();
+    let stopped =
+        SessionRun { connection, port, license, status: IDLE, is_unsynced: false, opening: None }.run().await;
     port.control.set_key(None);
-    match stopped {
-        Stop::Lost(error) => Err(error),
-        Stop::Retry => Ok(SqlDone::SerializationFailure),
-        Stop::NotLicensed => Ok(SqlDone::NotLicensed),
-        Stop::Over(done) => Ok(done),
+    let done = match stopped {
+        Stop::Lost(error) => {
+            port.replies.say(SessionReply::Over(lost(port, &error))).await;
+            return SqlDone::Lost;
+        }
+        Stop::Retry => SqlDone::SerializationFailure,
+        Stop::NotLicensed => SqlDone::NotLicensed,
+        Stop::Over(done) => done,
+    };
+    lease.give_back();
+    done
+}
+
+/// The end of a transaction whose connection is lost.
+fn lost(port: &SessionPort, error: &io::Error) -> Ending {
+    if port.pending.as_ref().is_some_and(|request| request.may_commit) {
+        return Ending::Unknown;
     }
+    let message = format!("the connection to the server is lost: {error}");
+    Ending::Failed(SqlError { sqlstate: "08006".to_owned(), message })
 }
 
 /// The transaction was carried out, whatever its result: its session has it.
@@ -72,120 +98,154 @@ struct SessionRun<'a> {
     status: u8,
     /// Messages of the extended protocol were sent behind that.
     is_unsynced: bool,
+    /// What begins the transaction, until it has.
+    opening: Option<Opening>,
 }
 
+/// The statement that begins most transactions.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL SERIALIZABLE";
+/// A Sync message.
+const SYNC: [u8; 5] = [b'S', 0, 0, 0, 4];
+/// A Query message.
+const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
 /// The status of a connection without a transaction.
 const IDLE: u8 = b'I';
 /// No statement: it makes a server give up what has come since the last Sync.
 const NO_STATEMENT: &str = "weir conveyor gives the transaction up";
 
 impl SessionRun<'_> {
-    fn run(mut self) -> Stop {
-        match self.run_to_end() {
+    async fn run(mut self) -> Stop {
+        match self.run_to_end().await {
             Ok(stop) | Err(stop) => stop,
         }
     }
 
-    fn run_to_end(&mut self) -> Result<Stop, Stop> {
-        self.begin()?;
+    async fn run_to_end(&mut self) -> Result<Stop, Stop> {
+        self.begin().await?;
         for place in 0..self.port.start.replayed.len() {
             let (request, digest) = self.port.start.replayed[place].clone();
-            let answered = self.ask(&request)?;
+            let answered = self.ask(&request).await?;
             if answered.digest != digest || !answered.is_whole {
-                return self.end_as(Ending::Differs, executed());
+                return self.end_as(Ending::Differs, executed()).await;
             }
         }
         loop {
             let request = match self.port.pending.take() {
                 Some(request) => request,
-                None => match self.port.commands.recv_timeout(IDLE_MAX) {
-                    Ok(Command::Run(request)) => request,
-                    Err(RecvTimeoutError::Timeout) => return self.end_as(Ending::Idle, executed()),
-                    Ok(Command::Abort) => return self.end_as(Ending::TooLong, SqlDone::Cancelled),
-                    Ok(Command::End) | Err(RecvTimeoutError::Disconnected) => {
-                        self.roll_back()?;
+                None => match self.command().await {
+                    Some(Command::Run(request)) => request,
+                    None => return self.end_as(Ending::Idle, executed()).await,
+                    Some(Command::Abort) => return self.end_as(Ending::TooLong, SqlDone::Cancelled).await,
+                    Some(Command::End) => {
+                        self.roll_back().await?;
                         return Ok(Stop::Over(executed()));
                     }
                 },
             };
             self.port.pending = Some(request.clone());
-            let answered = self.ask(&request)?;
+            let answered = self.ask(&request).await?;
             self.port.pending = None;
             if self.port.control.is_aborted() && !answered.is_over() {
-                return self.end_as(Ending::TooLong, SqlDone::Cancelled);
+                return self.end_as(Ending::TooLong, SqlDone::Cancelled).await;
             }
             let is_over = answered.is_over();
             self.remember(request, &answered);
-            if !(self.port.replies)(SessionReply::Answered(answered)) && !is_over {
-                self.roll_back()?;
-                return Ok(Stop::Over(executed()));
-            }
+            let is_heard = self.port.replies.say(SessionReply::Answered(answered)).await;
             if is_over {
                 return Ok(Stop::Over(executed()));
             }
+            if !is_heard {
+                self.roll_back().await?;
+                return Ok(Stop::Over(executed()));
+            }
         }
     }
 
-    /// Begins the transaction. A global one locks the epoch row, and says in which visit it runs.
-    fn begin(&mut self) -> Result<(), Stop> {
-        self.connection.bound_prepared()?;
+    /// What the session says next. None: it says nothing for too long.
+    async fn command(&mut self) -> Option<Command> {
+        match self.port.commands.try_recv() {
+            Ok(command) => Some(command),
+            Err(TryRecvError::Disconnected) => Some(Command::End),
+            Err(TryRecvError::Empty) => {
+                let command = tokio::time::timeout(IDLE_MAX, self.port.commands.recv()).await.ok()?;
+                Some(command.unwrap_or(Command::End))
+            }
+        }
+    }
+
+    /// Prepares the connection, and what begins the transaction: that goes with the first request.
+    async fn begin(&mut self) -> Result<(), Stop> {
+        self.connection.bound_prepared().await?;
         let settings = self.port.start.settings.clone();
-        if let Err(error) = self.connection.adopt(&settings)? {
-            return Err(self.fail(&error));
+        if let Err(error) = self.connection.adopt(&settings).await? {
+            return Err(self.fail(&error).await);
         }
         let begin = match (&self.port.start.begin, self.license) {
             (None, None) => return Ok(()),
-            (Some(begin), _) => begin.clone(),
-            (None, Some(_)) => "BEGIN ISOLATION LEVEL SERIALIZABLE".to_owned(),
+            (Some(begin), _) => begin,
+            (None, Some(_)) => BEGIN,
         };
-        let text = match self.license {
-            None => begin,
-            Some(license) => {
-                format!("{begin}; {}; {}", schema::lock_epoch(license), schema::set_visit(license))
-            }
-        };
-        let Ran { error, rows, status } = self.connection.run(&text)?;
-        self.status = status;
-        match error {
-            Some(error) if is_serialization_failure(&error) => {
-                self.roll_back()?;
-                Err(Stop::Retry)
-            }
-            Some(error) => {
-                self.roll_back()?;
-                Err(self.fail(&error))
-            }
-            // One row is that of set_visit.
-            None if self.license.is_some() && rows < 2 => {
-                self.roll_back()?;
-                Err(Stop::NotLicensed)
-            }
-            None => Ok(()),
-        }
+        self.opening = Some(Opening::new(begin, self.license, &self.connection.prepared)?);
+        Ok(())
     }
 
-    fn fail(&mut self, error: &Message) -> Stop {
+    /// Hears that the transaction has begun. If it has not, the server has passed over the request, up to its Sync.
+    async fn opened(&mut self, opening: Opening, request: &Request) -> Result<(), Stop> {
+        let (mut names, mut completed) = (opening.prepared.into_iter(), 0);
+        while completed < opening.statements {
+            let message = self.connection.message().await?;
+            match message.kind() {
+                b'1' => self.connection.prepared.extend(names.next().filter(|name| !name.is_empty())),
+                b'C' => completed += 1,
+                b'E' => return Err(self.not_opened(&message, request).await?),
+                _ => {}
+            }
+        }
+        self.status = b'T';
+        Ok(())
+    }
+
+    async fn not_opened(&mut self, error: &Message, request: &Request) -> io::Result<Stop> {
+        let is_synced = request.messages.ends_with(&SYNC);
+        if !is_synced {
+            self.connection.write(&SYNC).await?;
+        }
+        self.status = self.connection.ran().await?.status;
+        if is_synced && request.then_commit {
+            // Its COMMIT came behind the Sync, and has found no transaction or one that has failed.
+            self.status = self.connection.ran().await?.status;
+        }
+        self.is_unsynced = false;
+        self.roll_back().await?;
+        Ok(match error.field(b'C') {
+            Some(schema::NOT_LICENSED) => Stop::NotLicensed,
+            _ if is_serialization_failure(error) => Stop::Retry,
+            _ => self.fail(error).await,
+        })
+    }
+
+    async fn fail(&mut self, error: &Message) -> Stop {
         let field = |letter| error.field(letter).unwrap_or_default().to_owned();
         let error = SqlError { sqlstate: field(b'C'), message: field(b'M') };
-        (self.port.replies)(SessionReply::Over(Ending::Failed(error)));
+        self.port.replies.say(SessionReply::Over(Ending::Failed(error))).await;
         Stop::Over(executed())
     }
 
-    fn end_as(&mut self, ending: Ending, done: SqlDone) -> Result<Stop, Stop> {
-        self.roll_back()?;
-        (self.port.replies)(SessionReply::Over(ending));
+    async fn end_as(&mut self, ending: Ending, done: SqlDone) -> Result<Stop, Stop> {
+        self.roll_back().await?;
+        self.port.replies.say(SessionReply::Over(ending)).await;
         Ok(Stop::Over(done))
     }
 
-    fn roll_back(&mut self) -> io::Result<()> {
+    async fn roll_back(&mut self) -> io::Result<()> {
         if self.is_unsynced {
             // A Sync alone would commit statements that no BEGIN has preceded.
             let mut bytes = BytesMut::new();
             frontend::parse("", NO_STATEMENT, [], &mut bytes)?;
             frontend::sync(&mut bytes);
-            self.connection.write(&bytes)?;
+            self.connection.write(&bytes).await?;
             loop {
-                let message = self.connection.message()?;
+                let message = self.connection.message().await?;
                 if message.kind() == b'Z' {
                     self.status = message.body().first().copied().unwrap_or(IDLE);
                     break;
@@ -194,12 +254,12 @@ impl SessionRun<'_> {
             self.is_unsynced = false;
         }
         if self.status != IDLE {
-            self.status = self.connection.run("ROLLBACK")?.status;
+            self.status = self.connection.run("ROLLBACK").await?.status;
         }
         Ok(())
     }
 
-    fn remember(&mut self, request: Request, answered: &Answered) {
+    fn remember(&mut self, request: Arc<Request>, answered: &Answered) {
         let replayed = &mut self.port.start.replayed;
         self.port.is_partial |= !answered.is_whole || replayed.len() >= REPLAYED_MAX;
         if !self.port.is_partial {
@@ -208,27 +268,32 @@ impl SessionRun<'_> {
     }
 
     /// Asks the server. After a serialization failure the transaction is rolled back, if it can be run again.
-    fn ask(&mut self, request: &Request) -> Result<Answered, Stop> {
+    async fn ask(&mut self, request: &Request) -> Result<Answered, Stop> {
         let mut answer = Answer::default();
-        let sent = self.send(request)?;
+        let opening = self.opening.take();
+        let sent = self.send(request, opening.as_ref()).await?;
         if request.sets {
             self.connection.forget_settings();
         }
-        self.receive(request.until, sent, &mut answer)?;
+        if let Some(opening) = opening {
+            self.opened(opening, request).await?;
+        }
+        self.receive(request, sent, &mut answer).await?;
         if request.then_commit {
-            self.end_block(&mut answer)?;
+            self.end_block(&mut answer).await?;
         }
         let is_failure = answer.error.as_ref().is_some_and(is_serialization_failure);
         if is_failure && answer.is_whole() && !self.port.is_partial {
-            self.roll_back()?;
+            self.roll_back().await?;
             return Err(Stop::Retry);
         }
         Ok(answer.end())
     }
 
-    /// Writes the messages, behind those that prepare what the connection lacks. Returns the names of the latter.
-    fn send(&mut self, request: &Request) -> Result<Vec<String>, Stop> {
-        let mut bytes = Vec::new();
+    /// Writes the messages, behind those that begin the transaction and those that prepare what the connection lacks, and before those that
+    /// commit it. Returns the names of what is prepared.
+    async fn send(&mut self, request: &Request, opening: Option<&Opening>) -> Result<Vec<String>, Stop> {
+        let mut bytes = opening.map_or_else(Vec::new, |opening| opening.messages.to_vec());
         let mut names = Vec::new();
         for (name, parse) in &request.prepared {
             if name.is_empty() || !self.connection.prepared.contains(name) {
@@ -237,16 +302,24 @@ impl SessionRun<'_> {
             }
         }
         bytes.extend(&request.messages);
-        self.connection.write(&bytes)?;
+        if request.then_commit {
+            bytes.extend(COMMIT);
+        }
+        self.connection.write(&bytes).await?;
         self.is_unsynced = true;
         Ok(names)
     }
 
-    fn receive(&mut self, until: Until, sent: Vec<String>, answer: &mut Answer) -> Result<(), Stop> {
-        let mut sent = sent.into_iter();
+    async fn receive(
+        &mut self,
+        request: &Request,
+        sent: Vec<String>,
+        answer: &mut Answer,
+    ) -> Result<(), Stop> {
+        let (until, mut sent) = (request.until, sent.into_iter());
         let mut counted = 0;
         loop {
-            let message = self.connection.message()?;
+            let message = self.connection.message().await?;
             match message.kind() {
                 b'Z' => {
                     answer.status = message.body().first().copied();
@@ -259,13 +332,15 @@ impl SessionRun<'_> {
                     }
                     continue;
                 }
+                // The session has said so already, and the rows are on their way.
+                b'G' if request.copies => continue,
                 b'G' | b'W' => {
                     let mut bytes = BytesMut::new();
                     frontend::copy_fail("COPY FROM STDIN does not go through weir conveyor", &mut bytes)?;
                     if until != Until::Ready {
                         frontend::sync(&mut bytes);
                     }
-                    self.connection.write(&bytes)?;
+                    self.connection.write(&bytes).await?;
                     continue;
                 }
                 b'A' => continue,
@@ -274,7 +349,7 @@ impl SessionRun<'_> {
             }
             let is_error = message.kind() == b'E';
             answer.take(message);
-            self.let_go(answer)?;
+            self.let_go(answer).await?;
             if matches!(until, Until::Answers(count) if counted >= count || is_error) {
                 return Ok(());
             }
@@ -282,7 +357,7 @@ impl SessionRun<'_> {
     }
 
     /// A long answer of an operation that is not global leaves in parts.
-    fn let_go(&mut self, answer: &mut Answer) -> Result<(), Stop> {
+    async fn let_go(&mut self, answer: &mut Answer) -> Result<(), Stop> {
         if answer.messages.len() <= WHOLE_MAX {
             return Ok(());
         }
@@ -294,28 +369,64 @@ impl SessionRun<'_> {
             return Ok(());
         }
         let part = answer.part();
-        if !(self.port.replies)(SessionReply::Part(part)) {
+        if !self.port.replies.say(SessionReply::Part(part)).await {
             return Err(Stop::Lost(io::Error::other("the client has gone")));
         }
         Ok(())
     }
 
-    /// Ends the transaction that was begun for one request.
-    fn end_block(&mut self, answer: &mut Answer) -> Result<(), Stop> {
-        match answer.status {
-            Some(b'T') => {
-                let Ran { error, status, .. } = self.connection.run("COMMIT")?;
-                if let Some(error) = error {
-                    answer.fail(error);
-                }
-                (answer.status, self.status) = (Some(status), status);
-            }
-            Some(b'E') => {
-                self.status = self.connection.run("ROLLBACK")?.status;
-                answer.status = Some(self.status);
-            }
-            _ => {}
+    /// Hears how the transaction has ended that was begun for one request: COMMIT went with it.
+    async fn end_block(&mut self, answer: &mut Answer) -> Result<(), Stop> {
+        let Ran { error, status } = self.connection.ran().await?;
+        if let Some(error) = error {
+            answer.fail(error);
         }
+        (answer.status, self.status) = (Some(status), status);
+        Ok(())
+    }
+}
+
+/// What begins a transaction, in messages of the extended protocol without a Sync: if it fails, the server passes over everything behind it up to
+/// the next Sync, so no statement of the session runs outside of the transaction.
+struct Opening {
+    messages: BytesMut,
+    /// Names of what it prepares, in its order.
+    prepared: Vec<String>,
+    statements: usize,
+}
+
+impl Opening {
+    /// `known`: names of what is prepared.
+    fn new(begin: &str, license: Option<License>, known: &BTreeSet<String>) -> io::Result<Opening> {
+        let mut opening = Opening { messages: BytesMut::new(), prepared: Vec::new(), statements: 0 };
+        // Others are rare.
+        let name = if begin == BEGIN { "weir_conveyor_begin" } else { "" };
+        opening.add((name, begin), &[], known)?;
+        if let Some(License { epoch, visit }) = license {
+            let values = [epoch.to_string(), visit.to_string()];
+            opening.add(("weir_conveyor_enter", schema::ENTER), &values, known)?;
+        }
+        Ok(opening)
+    }
+
+    fn add(
+        &mut self,
+        (name, text): (&str, &str),
+        values: &[String],
+        known: &BTreeSet<String>,
+    ) -> io::Result<()> {
+        if !known.contains(name) {
+            frontend::parse(name, text, [], &mut self.messages)?;
+            self.prepared.push(name.to_owned());
+        }
+        let write = |value: &String, out: &mut BytesMut| {
+            out.extend_from_slice(value.as_bytes());
+            Ok(IsNull::No)
+        };
+        let bound = frontend::bind("", name, [], values, write, [], &mut self.messages);
+        bound.map_err(|_| io::Error::other("a statement that is too long"))?;
+        frontend::execute("", 0, &mut self.messages)?;
+        self.statements += 1;
         Ok(())
     }
 }

@@ -1,16 +1,20 @@
 //! Transactions whose statements come one by one: a session asks, and a worker of the agent runs them over its connection.
 //!
-//! A session opens a transaction under a number, and gives that to the agent as an operation. When the operation may run, its worker takes the
-//! session's port, begins a database transaction, and answers the session's requests until the transaction is over. After a serialization
-//! failure the transaction begins again, and everything that the session has asked is asked again; if all answers are as before, the session does
-//! not notice.
+//! A session whose transaction needs no token runs it beside itself (`locals.rs`). Otherwise it opens the transaction under a number, and gives
+//! that to the agent as an operation. When the operation may run, its worker takes the session's port, begins a database transaction, and answers
+//! the session's requests until the transaction is over. After a serialization failure the transaction begins again, and everything that the
+//! session has asked is asked again; if all answers are as before, the session does not notice.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{Sender, UnboundedReceiver, UnboundedSender, unbounded_channel};
+use weir_conveyor::message::Lacks;
 
 use crate::operation::{SessionNumber, SqlError};
 use crate::raw::CancelKey;
@@ -29,6 +33,8 @@ pub struct Request {
     pub may_commit: bool,
     /// It changes settings of the connection.
     pub sets: bool,
+    /// A COPY FROM STDIN with its rows.
+    pub copies: bool,
 }
 
 /// The end of an answer.
@@ -48,13 +54,13 @@ pub struct SessionStart {
     /// SET statements of the session.
     pub settings: Arc<Vec<String>>,
     /// Requests that another transaction was asked, with the digests of their answers: they are asked again, and have to be answered alike.
-    pub replayed: Vec<(Request, u64)>,
+    pub replayed: Vec<(Arc<Request>, u64)>,
 }
 
 /// A message of a session to its worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
-    Run(Request),
+    Run(Arc<Request>),
     /// The session gives the transaction up: it rolls back.
     End,
     /// The agent does.
@@ -104,38 +110,84 @@ pub enum Ending {
     /// It may have committed or not.
     Unknown,
     Failed(SqlError),
+    /// It has waited for too long, and was not begun.
+    NotBegun(Lacks),
 }
 
 /// Takes what a session hears. False: the session has gone.
-pub type Replies = Box<dyn Fn(SessionReply) -> bool + Send>;
+pub enum Replies {
+    /// Of a session of this process, whose client may read slowly.
+    Session(Sender<SessionReply>),
+    /// Of a session of another agent. Whoever calls it may wait.
+    Relayed(Box<dyn Fn(SessionReply) -> bool + Send + Sync>),
+}
+
+impl Replies {
+    /// Says something as soon as the session takes it.
+    pub async fn say(&self, reply: SessionReply) -> bool {
+        match self {
+            Replies::Session(session) => session.send(reply).await.is_ok(),
+            Replies::Relayed(take) => take(reply),
+        }
+    }
+
+    /// The same from any thread. One that carries clients does not wait: the session hears it later.
+    pub fn say_now(&self, reply: SessionReply) -> bool {
+        let session = match self {
+            Replies::Session(session) => session,
+            Replies::Relayed(take) => return take(reply),
+        };
+        match session.try_send(reply) {
+            Ok(()) => true,
+            Err(TrySendError::Closed(_)) => false,
+            Err(TrySendError::Full(reply)) if Handle::try_current().is_ok() => {
+                let session = session.clone();
+                std::thread::spawn(move || session.blocking_send(reply));
+                true
+            }
+            Err(TrySendError::Full(reply)) => session.blocking_send(reply).is_ok(),
+        }
+    }
+}
 
 /// The side of a session that its worker has.
 pub struct SessionPort {
     pub start: SessionStart,
-    pub commands: Receiver<Command>,
+    pub commands: UnboundedReceiver<Command>,
     pub replies: Replies,
     pub control: Arc<Control>,
     /// The request that has met a serialization failure.
-    pub pending: Option<Request>,
+    pub pending: Option<Arc<Request>>,
     /// A part of an answer has left, so nothing can be asked again.
     pub is_partial: bool,
 }
 
+impl SessionPort {
+    pub fn new(start: SessionStart, replies: Replies) -> SessionPort {
+        let (sender, commands) = unbounded_channel();
+        let control = Arc::new(Control::new(sender));
+        SessionPort { start, commands, replies, control, pending: None, is_partial: false }
+    }
+}
+
 /// By which others reach into a transaction that runs.
 pub struct Control {
-    commands: Mutex<Sender<Command>>,
+    commands: UnboundedSender<Command>,
     key: Mutex<Option<CancelKey>>,
     is_aborted: AtomicBool,
+    /// The transaction waits for a connection, and is not to wait any more.
+    stops_waiting: Notify,
 }
 
 impl Control {
-    pub fn new(commands: Sender<Command>) -> Control {
-        Control { commands: Mutex::new(commands), key: Mutex::new(None), is_aborted: AtomicBool::new(false) }
+    fn new(commands: UnboundedSender<Command>) -> Control {
+        let is_aborted = AtomicBool::new(false);
+        Control { commands, key: Mutex::new(None), is_aborted, stops_waiting: Notify::new() }
     }
 
     /// Says something to the worker. If that has ended, nobody hears it.
     pub fn say(&self, command: Command) {
-        let _ = self.commands.lock().unwrap_or_else(PoisonError::into_inner).send(command);
+        let _ = self.commands.send(command);
     }
 
     /// A statement runs over that connection, or none does.
@@ -149,6 +201,15 @@ impl Control {
         if let Some(Err(error)) = key.as_ref().map(CancelKey::cancel) {
             tracing::warn!("a statement was not cancelled: {error}");
         }
+    }
+
+    /// A transaction that waits for a connection does not wait any more.
+    pub fn stop_waiting(&self) {
+        self.stops_waiting.notify_one();
+    }
+
+    pub(crate) async fn is_not_to_wait(&self) {
+        self.stops_waiting.notified().await;
     }
 
     /// The transaction is to end: it takes too long.
@@ -169,22 +230,11 @@ pub struct Sessions(Arc<Waiting>);
 
 #[derive(Default)]
 struct Waiting {
-    /// Transactions run at the level that their client or the server says.
-    keeps_isolation: bool,
     next: AtomicU64,
     ports: Mutex<BTreeMap<SessionNumber, SessionPort>>,
 }
 
 impl Sessions {
-    /// Sessions without an agent.
-    pub(crate) fn of_pass_through() -> Sessions {
-        Sessions(Arc::new(Waiting { keeps_isolation: true, ..Waiting::default() }))
-    }
-
-    pub(crate) fn keeps_isolation(&self) -> bool {
-        self.0.keeps_isolation
-    }
-
     fn ports(&self) -> MutexGuard<'_, BTreeMap<SessionNumber, SessionPort>> {
         self.0.ports.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -207,5 +257,25 @@ impl Sessions {
     /// The operation of that number has ended without a worker. Returns its port, if it is still there.
     pub fn forget(&self, number: SessionNumber) -> Option<SessionPort> {
         self.take(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_carries_clients_does_not_wait_for_one_that_reads_slowly() {
+        let (sender, mut replies) = tokio::sync::mpsc::channel(1);
+        let said = Replies::Session(sender);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            assert!(said.say_now(SessionReply::Part(vec![1])));
+            assert!(said.say_now(SessionReply::Over(Ending::Unknown)));
+            assert_eq!(replies.recv().await, Some(SessionReply::Part(vec![1])));
+            assert_eq!(replies.recv().await, Some(SessionReply::Over(Ending::Unknown)));
+            drop(replies);
+            assert!(!said.say_now(SessionReply::Part(Vec::new())), "the session has gone");
+        });
     }
 }

@@ -6,13 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use postgres::{CancelToken, NoTls};
+use tokio::runtime::{Builder, Runtime};
 use weir_conveyor::epochs::ServerId;
 use weir_conveyor::settings::Settings;
 use weir_conveyor::work::{License, Work, WorkId};
 
 use crate::connection::{Connection, Tables};
+use crate::connections::Connections;
+use crate::locals::Locals;
 use crate::operation::{Job, SessionNumber, SqlDone, SqlError, SqlWork};
-use crate::raw::RawConnection;
 use crate::session_worker;
 use crate::sessions::{Control, Ending, SessionReply, Sessions};
 
@@ -25,6 +27,13 @@ pub struct Databases {
     /// Connection strings.
     pub configs: BTreeMap<ServerId, String>,
     pub tables: Arc<Tables>,
+}
+
+impl Databases {
+    /// The connection string of a server; empty for one that is not known, to which nobody connects.
+    pub(crate) fn config(&self, server: ServerId) -> String {
+        self.configs.get(&server).cloned().unwrap_or_default()
+    }
 }
 
 type Task = (WorkId, SqlWork);
@@ -48,15 +57,16 @@ pub struct Workers {
 
 impl Workers {
     /// `done` is called with the end of each piece of work, from its thread.
-    pub fn start(
+    pub(crate) fn start(
         server: ServerId,
         databases: &Databases,
         settings: &Settings,
-        sessions: Sessions,
+        (sessions, locals): (Sessions, Locals),
         done: impl Fn(WorkId, SqlDone) + Clone + Send + 'static,
     ) -> Workers {
         let cancels = Cancels::default();
         let mut threads = Vec::new();
+        let globals = Connections::new(databases.config(server), false, settings.global_max);
         let mut pool = |size: usize| {
             let (sender, jobs) = channel();
             let jobs = Arc::new(Mutex::new(jobs));
@@ -65,7 +75,9 @@ impl Workers {
                     server,
                     databases: databases.clone(),
                     connections: BTreeMap::new(),
-                    raw: None,
+                    runtime: None,
+                    locals: locals.clone(),
+                    globals: globals.clone(),
                     sessions: sessions.clone(),
                     cancels: cancels.clone(),
                 };
@@ -111,8 +123,10 @@ struct Worker {
     server: ServerId,
     databases: Databases,
     connections: BTreeMap<ServerId, Connection>,
-    /// To its own server, for sessions.
-    raw: Option<RawConnection>,
+    /// Looks after the connections that sessions use here.
+    runtime: Option<Runtime>,
+    locals: Locals,
+    globals: Arc<Connections>,
     sessions: Sessions,
     cancels: Cancels,
 }
@@ -155,50 +169,40 @@ impl Worker {
         }
         done
     }
+
     fn run_session(&mut self, id: WorkId, number: SessionNumber, license: Option<License>) -> SqlDone {
         // The session has gone if it has no port: it had nothing to lose yet.
         let Some(mut port) = self.sessions.take(number) else { return SqlDone::Executed(Ok(Vec::new())) };
-        let opened = match self.raw.take_if(|raw| raw.is_open()) {
-            Some(connection) => Ok(connection),
-            None => match self.databases.configs.get(&self.server) {
-                Some(config) => RawConnection::open(config, self.sessions.keeps_isolation()),
-                None => return SqlDone::Lost,
-            },
-        };
-        let mut connection = match opened {
-            Ok(connection) => connection,
+        let runtime = match self
+            .runtime
+            .take()
+            .map_or_else(|| Builder::new_current_thread().enable_all().build(), Ok)
+        {
+            Ok(runtime) => runtime,
             Err(error) => {
-                let message = format!("the server cannot be reached: {error}");
-                let error = SqlError { sqlstate: "57P03".to_owned(), message };
-                (port.replies)(SessionReply::Over(Ending::Failed(error)));
-                return SqlDone::Lost;
+                let message = format!("the system has no more files: {error}");
+                let error = SqlError { sqlstate: "53000".to_owned(), message };
+                port.replies.say_now(SessionReply::Over(Ending::Failed(error)));
+                return SqlDone::Cancelled;
             }
         };
-        let cancels = self.cancels.clone();
-        let lock = || cancels.lock().unwrap_or_else(PoisonError::into_inner);
-        lock().insert(id, Cancel::Session(port.control.clone()));
-        let ran = session_worker::run(&mut connection, &mut port, license);
-        lock().remove(&id);
-        match ran {
-            Ok(done) => {
-                self.raw = Some(connection);
-                if matches!(done, SqlDone::SerializationFailure | SqlDone::NotLicensed) {
-                    self.sessions.put_back(number, port);
-                }
-                done
+        let lock = |cancels: &Cancels, each: Option<Cancel>| {
+            let mut cancels = cancels.lock().unwrap_or_else(PoisonError::into_inner);
+            match each {
+                Some(cancel) => drop(cancels.insert(id, cancel)),
+                None => drop(cancels.remove(&id)),
             }
-            Err(error) => {
-                let may_have_committed = port.pending.as_ref().is_some_and(|request| request.may_commit);
-                let ending = match may_have_committed {
-                    true => Ending::Unknown,
-                    false => Ending::Failed(SqlError {
-                        sqlstate: "08006".to_owned(),
-                        message: format!("the connection to the server is lost: {error}"),
-                    }),
-                };
-                (port.replies)(SessionReply::Over(ending));
-                SqlDone::Lost
-            }
+        };
+        lock(&self.cancels, Some(Cancel::Session(port.control.clone())));
+        let done = match license {
+            None => runtime.block_on(self.locals.attempt(&mut port)),
+            license => runtime.block_on(session_worker::run(&self.globals, &mut port, license)),
+        };
+        lock(&self.cancels, None);
+        self.runtime = Some(runtime);
+        if matches!(done, SqlDone::SerializationFailure | SqlDone::NotLicensed) {
+            self.sessions.put_back(number, port);
         }
+        done
     }
 }

@@ -229,7 +229,7 @@ fn run(
                             seen.answered.insert(op);
                         }
                         Ok(Outcome::Answered(Err(error))) => panic!("{error:?}"),
-                        Ok(Outcome::Starved | Outcome::TooLong) => seen.failed += 1,
+                        Ok(Outcome::Starved | Outcome::TooLong | Outcome::NotBegun(_)) => seen.failed += 1,
                         Ok(Outcome::Unknown) | Err(_) => seen.unknown += 1,
                     }
                     drop(seen);

@@ -133,6 +133,22 @@ fn a_missing_row_is_passed_over_and_local_operations_are_not_captured() {
     assert!(matches!(&truncate, SqlDone::Executed(Err(error)) if error.sqlstate == "0A000"), "{truncate:?}");
 }
 
+/// No other server could set the column to that value.
+#[test]
+fn a_global_operation_sets_no_identity_column_to_default() {
+    let mut pair =
+        Pair::new("CREATE TABLE kept (id int PRIMARY KEY, n int GENERATED ALWAYS AS IDENTITY, a int)");
+    let license = License { epoch: 1, visit: 1 };
+    pair.connections[0].run(&Work::Adopt { epoch: 1 });
+    let insert = "INSERT INTO kept (id, a) VALUES (1, 1)";
+    let done = pair.connections[0].run(&global(&[insert, "UPDATE kept SET a = 2"], license));
+    assert!(matches!(done, SqlDone::Executed(Ok(_))), "{done:?}");
+    let done = pair.connections[0].run(&global(&["UPDATE kept SET n = DEFAULT"], license));
+    let SqlDone::Executed(Err(error)) = done else { panic!("{done:?}") };
+    assert_eq!(error.sqlstate, "0A000");
+    assert!(error.message.contains("cannot set n, which is GENERATED ALWAYS AS IDENTITY"), "{error:?}");
+}
+
 #[test]
 fn an_operation_without_a_license_does_nothing() {
     let mut pair = Pair::new(TABLES);

@@ -77,6 +77,8 @@ pub struct Plan {
     pub sequences: Vec<Sequence>,
     statements: Vec<Vec<StatementTemplate>>,
     local_writes: BTreeSet<Column>,
+    /// Tables of the application by name: their number, and that of their columns.
+    tables: BTreeMap<String, (u32, u16)>,
     /// By form of a statement: how each of its arguments is read.
     kinds: BTreeMap<String, Vec<Kind>>,
 }
@@ -184,6 +186,12 @@ impl Plan {
                 .writes(false)
                 .flat_map(|(_, entry)| columns(entry.table, &entry.touched))
                 .collect(),
+            tables: application
+                .catalog
+                .tables
+                .iter()
+                .map(|table| (table.name.clone(), (table.id.0, table.columns.len() as u16)))
+                .collect(),
             kinds,
         })
     }
@@ -228,6 +236,16 @@ impl Plan {
         };
         let arguments: Option<Vec<RoutingValue>> = form.places.iter().zip(kinds).map(argument).collect();
         Some(Bound { text: form.text, arguments: arguments? })
+    }
+
+    /// Everything that a statement touches which reads these tables, as it names them. None: a name is not that of a table of the application.
+    pub fn touched(&self, tables: &[String]) -> Option<BTreeSet<Column>> {
+        let mut touched = BTreeSet::new();
+        for name in tables {
+            let (table, columns) = self.tables.get(name.strip_prefix("public.").unwrap_or(name))?;
+            touched.extend((0..*columns).chain([EXISTENCE]).map(|column| (*table, column)));
+        }
+        Some(touched)
     }
 
     /// Statements that make the ids of a server's sequences route back to it. They run once, before the first operation. `above`: the database

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use weir_conveyor::matching::{Class, Matching, Statement, StatementAction};
+use weir_conveyor::matching::{Class, Matching, Refusal, Statement, StatementAction};
 use weir_conveyor::message::Placement;
 use weir_conveyor::routing::{Routing, RoutingValue};
 use weir_conveyor_plan::Plan;
@@ -49,6 +49,22 @@ fn tpcw() {
     for table in ["orders", "order_line", "cc_xacts", "item", "customer"] {
         assert!(captured(&plan).contains(&table), "{table}: {:?}", plan.captured);
     }
+}
+
+/// What nobody has analysed may read what is the same at every server.
+#[test]
+fn statements_of_nobody_touch_all_columns_of_their_tables() {
+    let plan = example("tpcw");
+    let templates = plan.templates(Routing::even(&[0, 1, 2]));
+    let action = |tables: &[&str]| {
+        let tables: Vec<String> = tables.iter().map(|name| (*name).to_owned()).collect();
+        let touches = plan.touched(&tables);
+        let statement = Statement { text: "SELECT …", arguments: &[], touches: touches.as_ref() };
+        Matching::new(&templates, 1).statement(&templates, &statement)
+    };
+    assert_eq!(action(&["orders", "public.order_line", "item"]), StatementAction::Runs(Placement::Global(1)));
+    assert_eq!(action(&["orders", "shopping_cart"]), StatementAction::Refused(Refusal::TouchesLocalRows));
+    assert_eq!(action(&["orders", "a_view"]), StatementAction::Refused(Refusal::Unknown));
 }
 
 #[test]

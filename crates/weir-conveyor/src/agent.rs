@@ -72,6 +72,8 @@ pub struct Agent<O, R, U, F: AgentFaults = NoFaults> {
     /// Other operations that wait for a connection.
     waiting: VecDeque<Request<O>>,
     running: BTreeMap<OperationId, Running<O>>,
+    /// When an operation came that has not ended.
+    since_ms: BTreeMap<OperationId, u64>,
     forwarding: Forwarding<O, R>,
     next_operation: u64,
     /// Failed work is tried again from then on.
@@ -110,6 +112,7 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
             queue: VecDeque::new(),
             waiting: VecDeque::new(),
             running: BTreeMap::new(),
+            since_ms: BTreeMap::new(),
             forwarding: Forwarding::default(),
             next_operation: 1,
             retry_ms: 0,
@@ -160,7 +163,7 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
             AgentMessage::TokenReceived { epoch, visit } => self.on_token_received(epoch, visit),
             AgentMessage::Wanted { epoch } => self.is_wanted |= epoch == self.epochs.epoch(),
             AgentMessage::Forward { to_start, request, answered_below } => {
-                self.on_forward(from, to_start, request, answered_below, out);
+                self.on_forward(now_ms, from, (to_start, request, answered_below), out);
             }
             AgentMessage::WrongStart { id, tried, start } => {
                 self.on_wrong_start(now_ms, from, (id, tried, start), out);
@@ -197,6 +200,7 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
         self.resend_token(now_ms, out);
         self.resend_forwards(now_ms, out);
         self.abort_late(now_ms, out);
+        self.give_up_waiting(now_ms, out);
         self.advance(now_ms, out);
         if now_ms >= self.alive_ms {
             self.alive_ms = now_ms + self.settings.alive_ms;

@@ -220,6 +220,16 @@ impl Matching {
             _ => None,
         };
         self.narrow(templates, statement);
+        self.act(templates)
+    }
+
+    /// The same for the last statement, once it is known what all statements so far touch.
+    pub fn touching(&mut self, templates: &Templates, touched: BTreeSet<Column>) -> StatementAction {
+        self.touched = Some(touched);
+        self.act(templates)
+    }
+
+    fn act(&mut self, templates: &Templates) -> StatementAction {
         if let Some(place) = self.place
             && self.candidates.iter().any(|candidate| templates.may_run(candidate, place))
         {

@@ -44,6 +44,16 @@ pub struct Request<O> {
     pub operation: O,
 }
 
+/// What an operation has waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Lacks {
+    Token,
+    /// The database of its server has not answered.
+    Database,
+    /// All connections were in use.
+    Connection,
+}
+
 /// What became of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome<R> {
@@ -54,6 +64,8 @@ pub enum Outcome<R> {
     TooLong,
     /// The connection or the agent was lost on the way: it may have committed or not (08007).
     Unknown,
+    /// It has waited for longer than operations may, and has not been begun (57P03).
+    NotBegun(Lacks),
 }
 
 /// A message of one agent to another.

@@ -16,6 +16,8 @@ pub struct Settings {
     pub idle_ms: u64,
     /// A global operation that takes longer is aborted. A client that idles inside one keeps everybody waiting.
     pub operation_ms: u64,
+    /// A global operation that waits for the token for longer is given up, and so is another one that waits for a connection.
+    pub wait_ms: u64,
     /// What is not answered is sent again, and what has failed is tried again, after so long.
     pub resend_ms: u64,
     /// Interval of the reports of an agent to the coordinator.
@@ -38,6 +40,7 @@ impl Default for Settings {
             carried_max: 64,
             idle_ms: 20,
             operation_ms: 5_000,
+            wait_ms: 30_000,
             resend_ms: 200,
             alive_ms: 100,
             silence_ms: 1_000,

@@ -43,6 +43,7 @@ fn seeds_keep_all_invariants() {
     assert!(total.fences > 60 && total.promises > 60 && total.epochs > 120, "no new epochs: {total:?}");
     assert!(total.agent_crashes > 60 && total.database_crashes > 60, "no crashes: {total:?}");
     assert!(total.unlicensed > 0 && total.serialization_failures > 0 && total.unknown > 0, "{total:?}");
+    assert!(total.not_begun > 0, "nobody waits for too long: {total:?}");
     assert!(total.truncations > 60, "nothing is truncated: {total:?}");
 }
 

@@ -83,10 +83,9 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
 
     pub(super) fn on_forward(
         &mut self,
+        now_ms: u64,
         from: ServerId,
-        to_start: StartNumber,
-        request: Request<O>,
-        answered_below: u64,
+        (to_start, request, answered_below): (StartNumber, Request<O>, u64),
         out: &mut Effects<O, R, U>,
     ) {
         let id = request.id;
@@ -113,7 +112,7 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
             Some(None) => {}
             None => {
                 self.forwarding.taken.insert(id, None);
-                self.enqueue(request, out);
+                self.enqueue(now_ms, request, out);
             }
         }
     }

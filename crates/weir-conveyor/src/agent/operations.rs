@@ -3,7 +3,7 @@
 use super::{Agent, Pending};
 use crate::epochs::ServerId;
 use crate::faults::AgentFaults;
-use crate::message::{AgentMessage, Effects, OperationId, Outcome, Placement, Request};
+use crate::message::{AgentMessage, Effects, Lacks, OperationId, Outcome, Placement, Request};
 use crate::work::{Done, License, Work, WorkId};
 
 /// An operation that runs.
@@ -33,14 +33,15 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
             Some(server) if server != self.server && !self.faults.executes_anywhere() => {
                 self.forward(now_ms, server, request, out);
             }
-            _ => self.enqueue(request, out),
+            _ => self.enqueue(now_ms, request, out),
         }
         self.advance(now_ms, out);
         id
     }
 
     /// An operation that runs here waits for the token, or for a connection.
-    pub(super) fn enqueue(&mut self, request: Request<O>, out: &mut Effects<O, R, U>) {
+    pub(super) fn enqueue(&mut self, now_ms: u64, request: Request<O>, out: &mut Effects<O, R, U>) {
+        self.since_ms.insert(request.id, now_ms);
         if matches!(request.placement, Placement::Global(_)) {
             self.queue.push_back(request);
             if self.queue.len() == 1 && self.was_idle && self.visiting.is_none() {
@@ -133,8 +134,27 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
         }
     }
 
+    /// Operations that have waited for too long are not begun any more. The oldest are in front.
+    pub(super) fn give_up_waiting(&mut self, now_ms: u64, out: &mut Effects<O, R, U>) {
+        let late_ms = now_ms.saturating_sub(self.settings.wait_ms);
+        let has_database = self.database.is_some();
+        for (is_global, lacked) in [(true, Lacks::Token), (false, Lacks::Connection)] {
+            let lacks = if has_database { lacked } else { Lacks::Database };
+            loop {
+                let queue = if is_global { &mut self.queue } else { &mut self.waiting };
+                let since_ms = queue.front().and_then(|request| self.since_ms.get(&request.id));
+                if since_ms.is_none_or(|since_ms| *since_ms >= late_ms) {
+                    break;
+                }
+                let Some(request) = queue.pop_front() else { break };
+                self.finish(request.id, Outcome::NotBegun(lacks), out);
+            }
+        }
+    }
+
     /// Tells the outcome to whoever has sent the operation.
     pub(super) fn finish(&mut self, id: OperationId, outcome: Outcome<R>, out: &mut Effects<O, R, U>) {
+        self.since_ms.remove(&id);
         if id.agent == self.server && id.start == self.start {
             out.answers.push((id, outcome));
         } else {

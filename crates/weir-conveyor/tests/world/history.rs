@@ -84,7 +84,7 @@ impl History {
             let answer = executed.get(number).map(|each| &each.answer);
             let is_right = match outcome {
                 Outcome::Answered(told) => answer == Some(told),
-                Outcome::Starved | Outcome::TooLong => answer.is_none(),
+                Outcome::Starved | Outcome::TooLong | Outcome::NotBegun(_) => answer.is_none(),
                 Outcome::Unknown => true,
             };
             if !is_right {

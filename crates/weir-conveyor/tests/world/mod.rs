@@ -80,6 +80,7 @@ pub struct Counts {
     /// Outcomes that are no answers.
     pub starved: u64,
     pub late: u64,
+    pub not_begun: u64,
     pub unknown: u64,
     pub messages: u64,
     pub applies: u64,
@@ -102,6 +103,7 @@ impl Counts {
         self.answered += other.answered;
         self.starved += other.starved;
         self.late += other.late;
+        self.not_begun += other.not_begun;
         self.unknown += other.unknown;
         self.messages += other.messages;
         self.applies += other.applies;
@@ -324,6 +326,7 @@ impl World {
             Outcome::Answered(_) => self.counts.answered += 1,
             Outcome::Starved => self.counts.starved += 1,
             Outcome::TooLong => self.counts.late += 1,
+            Outcome::NotBegun(_) => self.counts.not_begun += 1,
             Outcome::Unknown => self.counts.unknown += 1,
         }
         self.history.answered.push((number, outcome));

@@ -55,6 +55,7 @@ impl Profile {
                 alive_ms: 10,
                 silence_ms: 60,
                 token_ms: 200,
+                wait_ms: 60_000,
                 lag_max: 8,
             },
             clients: 8,
@@ -104,6 +105,7 @@ impl Profile {
                 carried_max: chance.pick(&[0, 1, 8, 100]),
                 idle_ms: chance.pick(&[1, 10, 30]),
                 lag_max: chance.pick(&[16, 100]),
+                wait_ms: if seed.is_multiple_of(3) { 300 } else { 60_000 },
                 ..calm.settings
             },
             clients: chance.between(2, 12) as u32,
