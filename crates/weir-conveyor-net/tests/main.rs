@@ -5,7 +5,7 @@
 mod chance;
 mod coordinator_nodes;
 mod histories;
-#[path = "../../weir-bench/src/postgres.rs"]
+#[path = "../../weir-harness/src/postgres.rs"]
 #[allow(dead_code, reason = "the bench uses all of it")]
 mod postgres_server;
 mod shop;
