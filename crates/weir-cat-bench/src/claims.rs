@@ -25,7 +25,7 @@ fn wall_verdict(target: Target, rises: bool, aborts: f64) -> Verdict {
     if target.never_aborts() && aborts == 0.0 { Verdict::Exceeded } else { Verdict::of(rises) }
 }
 
-fn each<'a>(lines: &'a [Line]) -> impl Iterator<Item = (Target, &'a Point, &'a Point)> {
+fn each(lines: &[Line]) -> impl Iterator<Item = (Target, &Point, &Point)> {
     lines.iter().filter_map(|line| Some((line.target, line.first()?, line.last()?)))
 }
 
