@@ -7,6 +7,8 @@ pub mod calculated;
 pub mod claims;
 pub mod experiments;
 pub mod laboratory;
+pub mod live;
+pub mod metrics;
 pub mod mysql;
 pub mod run;
 pub mod schema;

@@ -27,6 +27,8 @@ struct Arguments {
 enum Command {
     /// Run one workload against targets in turns; prints a line of JSON for each
     Run(Run),
+    /// Compare the live Contention Level of Weir with the offline one of the same runs
+    Live(Live),
     /// Measure figures, or all of them; prints their claims
     Figures(Figures),
 }
@@ -67,6 +69,16 @@ struct Run {
 }
 
 #[derive(Args)]
+struct Live {
+    #[command(flatten)]
+    common: Common,
+    #[arg(long, value_delimiter = ',', default_value = "0.0,0.6,0.9,1.2")]
+    zipf: Vec<f64>,
+    #[arg(long, default_value_t = 5.0)]
+    seconds: f64,
+}
+
+#[derive(Args)]
 struct Figures {
     #[command(flatten)]
     common: Common,
@@ -86,6 +98,7 @@ struct Figures {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(wanted) => run(&wanted),
+        Command::Live(wanted) => live(&wanted),
         Command::Figures(wanted) => figures(&wanted),
     };
     match done {
@@ -138,6 +151,22 @@ fn run(wanted: &Run) -> Result<(), String> {
     for (_, point) in laboratory.points(wanted.clients, shape)? {
         anstream::println!("{}", serde_json::to_string(&point).map_err(|error| error.to_string())?);
     }
+    Ok(())
+}
+
+fn live(wanted: &Live) -> Result<(), String> {
+    let measured =
+        Duration::try_from_secs_f64(wanted.seconds).map_err(|error| format!("--seconds: {error}"))?;
+    let times = Times { warm_up: Duration::ZERO, measured };
+    progress(&Machine::here().to_string());
+    let figure = weir_cat_bench::live::figure(
+        &mut wanted.common.servers(),
+        &wanted.zipf,
+        times,
+        wanted.common.seed,
+        &mut progress,
+    )?;
+    anstream::println!("{}", table::claims(&figure));
     Ok(())
 }
 

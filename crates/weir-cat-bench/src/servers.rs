@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use weir_harness::{mariadb, postgres};
 
+use crate::metrics;
 use crate::mysql;
 use crate::schema::{Change, TABLE, procedures, rows};
 use crate::session;
@@ -135,6 +136,16 @@ impl Servers {
         }
     }
 
+    /// The page of a Weir's metrics.
+    ///
+    /// # Errors
+    /// The target is not a Weir that was started, or the page cannot be read.
+    pub fn metrics(&self, target: Target) -> Result<String, String> {
+        let weir = if target == Target::WeirOrdered { &self.modifications } else { &self.increments };
+        let weir = weir.as_ref().filter(|_| target.is_weir());
+        metrics::fetch(&weir.ok_or_else(|| format!("{target} has no metrics here"))?.http)
+    }
+
     fn postgres(&mut self) -> Result<Address, String> {
         let start = || -> Result<postgres::Server, String> {
             let server =
@@ -179,6 +190,8 @@ struct Weir {
     process: Child,
     folder: PathBuf,
     config: String,
+    /// Address of its metrics.
+    http: String,
 }
 
 static STARTED: AtomicU32 = AtomicU32::new(0);
@@ -194,7 +207,7 @@ impl Weir {
         let process = Command::new(program)
             .arg("serve")
             .arg(&folder)
-            .args(["--shards", &shards.to_string(), "--listen", "127.0.0.1:0"])
+            .args(["--shards", &shards.to_string(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -204,7 +217,7 @@ impl Weir {
                 format!("{}: {error}; --weir names the program", program.display())
             })?;
         // From here on dropping it cleans up.
-        let mut weir = Weir { process, folder, config: String::new() };
+        let mut weir = Weir { process, folder, config: String::new(), http: String::new() };
         let stderr = weir.process.stderr.take().expect("it is piped");
         let (tell, told) = mpsc::channel();
         std::thread::spawn(move || {
@@ -215,9 +228,14 @@ impl Weir {
         });
         let mut said = String::new();
         while let Ok(line) = told.recv_timeout(PATIENCE) {
+            if let Some(address) = http_address(&line) {
+                address.clone_into(&mut weir.http);
+            }
             if let Some(address) = postgres_address(&line) {
                 let (host, port) = address.rsplit_once(':').unwrap_or((address, "5433"));
                 weir.config = format!("host={host} port={port} user=weir dbname=weir");
+            }
+            if !weir.config.is_empty() && !weir.http.is_empty() {
                 return Ok(weir);
             }
             said.push_str(&line);
@@ -241,6 +259,12 @@ fn postgres_address(line: &str) -> Option<&str> {
     rest.split(',').next()
 }
 
+/// The address in the line that says where the metrics are.
+fn http_address(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once("HTTP on ")?;
+    rest.strip_suffix(": /metrics and /health")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,6 +273,7 @@ mod tests {
     fn the_address_is_in_its_line() {
         let line = "weir: PostgreSQL's protocol on 127.0.0.1:6630, database weir";
         assert_eq!(postgres_address(line), Some("127.0.0.1:6630"));
+        assert_eq!(http_address("weir: HTTP on 127.0.0.1:9: /metrics and /health"), Some("127.0.0.1:9"));
         assert_eq!(postgres_address("weir: listening on 127.0.0.1:1; ^C ends it"), None);
     }
 

@@ -16,6 +16,9 @@ use crate::hottest::Hottest;
 /// Accesses of a transaction that are recorded.
 pub const ACCESSES_MAX: usize = 64;
 
+/// At each edge of a burst one of so many transactions is looked at, but not counted.
+const EDGE: usize = 16;
+
 /// Objects that are counted for the hottest ones.
 const HOT_MAX: usize = 256;
 
@@ -30,11 +33,6 @@ pub struct Sampling {
 
 impl Sampling {
     pub const DEFAULT: Sampling = Sampling { burst: 1_024, one_of: 64 };
-
-    /// Transactions at each edge of a burst that are not counted.
-    fn edge(self) -> usize {
-        (self.burst / 16) as usize
-    }
 }
 
 /// Which kind of transaction it is: whoever records it has the meaning of the number.
@@ -80,11 +78,12 @@ pub struct Report {
 }
 
 impl Report {
-    fn add(&mut self, attempts: &[Attempt], edge: usize) {
+    fn add(&mut self, attempts: &[Attempt]) {
         let mut ordered: Vec<&Attempt> = attempts.iter().collect();
         ordered.sort_by_key(|attempt| attempt.begin_ns);
         let history: Vec<Transaction> = ordered.iter().map(|attempt| attempt.as_transaction()).collect();
-        let counted = edge.min(history.len())..history.len().saturating_sub(edge);
+        let edge = history.len() / EDGE;
+        let counted = edge..history.len() - edge;
         for attempt in ordered.get(counted.clone()).unwrap_or_default() {
             for measured in [&mut self.all, self.by_kind.entry(attempt.kind).or_default()] {
                 measured.attempts += 1;
@@ -157,7 +156,7 @@ impl Live {
     pub fn end(&self, burst: Burst, mut attempt: Attempt) {
         let mut recorded = self.recorded();
         if burst > recorded.burst {
-            recorded.finish(self.sampling);
+            recorded.finish();
             recorded.burst = burst;
         }
         if burst < recorded.burst || recorded.attempts.len() as u64 >= self.sampling.burst {
@@ -174,7 +173,7 @@ impl Live {
         let recorded = self.recorded();
         let mut report = recorded.whole.clone();
         let mut hot = recorded.hottest.clone();
-        report.add(&recorded.attempts, self.sampling.edge());
+        report.add(&recorded.attempts);
         recorded.attempts.iter().flat_map(|attempt| &attempt.accesses).for_each(|object| hot.add(*object));
         report.hottest = hot.top(hottest);
         report.hot_accesses = hot.accesses();
@@ -187,9 +186,9 @@ impl Live {
 }
 
 impl Recorded {
-    fn finish(&mut self, sampling: Sampling) {
+    fn finish(&mut self) {
         let attempts = std::mem::take(&mut self.attempts);
-        self.whole.add(&attempts, sampling.edge());
+        self.whole.add(&attempts);
         attempts.iter().flat_map(|attempt| &attempt.accesses).for_each(|object| self.hottest.add(*object));
     }
 }

@@ -76,7 +76,7 @@ impl NamedRow {
 }
 
 /// The source of what a column equals, if it is one, and equal values of the two types are the same key.
-pub(super) fn source_of(
+fn source_of(
     equalities: &Equalities<'_>,
     column: (RelationId, ColumnIndex),
     ty: &SqlType,

@@ -10,7 +10,7 @@ use weir_sql::bound::{Statement, Step};
 use weir_sql::catalog::TableId;
 use weir_types::Value;
 
-use super::by_key::source_of;
+use super::by_key::is_same_key;
 use super::compile::each_statement;
 use super::gather::Gather;
 use super::program::{CompiledProcedure, Program, each_key};
@@ -62,11 +62,17 @@ fn named<'a>(
     tables.into_iter().filter_map(move |(relation, table)| {
         let of = catalog.table(table);
         let key = of.primary_key.as_ref()?;
-        let source = |column: &usize| {
-            let found = source_of(&equalities, (relation, *column), &of.columns[*column].ty, origins);
-            found.map(|source| vec![source])
+        let sources = |column: &usize| {
+            let class = equalities.find(*equalities.classes.get(&(relation, *column))?);
+            let value = equalities.known[class]?;
+            let sources = origins.expr(value).filter(|_| is_same_key(&of.columns[*column].ty, &value.ty))?;
+            (!sources.contains(&Source::Own)).then_some(sources)
         };
-        Some((table, key.columns.iter().map(source).collect::<Option<Vec<_>>>()?))
+        let columns: Vec<Vec<Source>> = key.columns.iter().map(sources).collect::<Option<_>>()?;
+        // Elements of two arrays go together, one of each; all with all would be too many.
+        let is_single = |sources: &&Vec<Source>| matches!(&sources[..], [one] if !one.is_elements());
+        let several = columns.len() - columns.iter().filter(is_single).count();
+        (several <= 1).then_some((table, columns))
     })
 }
 
