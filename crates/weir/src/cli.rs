@@ -342,6 +342,9 @@ pub struct ReproduceArguments {
     /// Print the ids, and measure nothing
     #[arg(long)]
     pub list: bool,
+    /// Of figures with verdicts: measure for moments, to see that it works; the numbers say nothing
+    #[arg(long, conflicts_with = "quick")]
+    pub tiny: bool,
     /// Measure few points on small databases: it takes seconds instead of most of an hour
     #[arg(long)]
     pub quick: bool,

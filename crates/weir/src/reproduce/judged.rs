@@ -30,7 +30,11 @@ pub struct JudgedClaim {
 
 /// Measures figures and writes what was asked for; returns their claims.
 pub fn execute(arguments: &ReproduceArguments, ids: &[String]) -> Result<Vec<JudgedClaim>, Failure> {
-    let effort = if arguments.quick { Effort::Quick } else { Effort::Full };
+    let effort = match (arguments.tiny, arguments.quick) {
+        (true, _) => Effort::Tiny,
+        (_, true) => Effort::Quick,
+        _ => Effort::Full,
+    };
     let machine = Machine::here();
     let program = bench::this_program()?;
     let mut listener = |what: &str| print_remark(&format!("weir: {what}"));
@@ -65,8 +69,12 @@ fn wrong(id: &str, why: &str) -> Failure {
 }
 
 fn command(arguments: &ReproduceArguments) -> String {
-    let quick = if arguments.quick { " --quick" } else { "" };
-    format!("weir reproduce {}{quick} --seed {}", arguments.ids.join(" "), arguments.seed)
+    let effort = match (arguments.tiny, arguments.quick) {
+        (true, _) => " --tiny",
+        (_, true) => " --quick",
+        _ => "",
+    };
+    format!("weir reproduce {}{effort} --seed {}", arguments.ids.join(" "), arguments.seed)
 }
 
 /// The page `index.html`, and data and picture of each figure.
