@@ -334,7 +334,7 @@ Examples:
 Figures: ramp-figure-3 (five sweeps), ramp-figure-3-simulated (the same on five simulated servers),
 ramp-figure-4 (servers, simulated, and what this machine holds), ramp-blocked-writes,
 new-order-figure-6 (TPC-C's New-Order on many servers, simulated); with a verdict for each claim: cat-fig1 … cat-fig8,
-cat-wall, confluence-fig3, eris-fig6 …, elia-fig3-tpcw …, elia-table3; --list has all")]
+cat-wall, confluence-fig3, confluence-table2, eris-fig6 …, elia-fig3-tpcw …, elia-table3; --list has all")]
 pub struct ReproduceArguments {
     /// Which figures, or `all`
     #[arg(value_name = "ID", required_unless_present = "list")]

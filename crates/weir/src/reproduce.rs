@@ -4,6 +4,7 @@
 //! figure.
 
 mod judged;
+mod table2;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -112,7 +113,7 @@ fn is_plain(id: &str) -> bool {
 }
 
 fn known() -> impl Iterator<Item = String> {
-    plain().map(str::to_owned).chain(weir_reproduce::ids())
+    plain().map(str::to_owned).chain(weir_reproduce::ids()).chain([table2::ID.to_owned()])
 }
 
 fn chosen(ids: &[String]) -> Result<Vec<String>, Failure> {

@@ -8,6 +8,7 @@ use weir_harness::figure::{Figure, Verdict};
 use weir_harness::machine::Machine;
 use weir_reproduce::{Effort, Reproducer, page};
 
+use super::table2;
 use crate::bench;
 use crate::cli::{Format, ReproduceArguments};
 use crate::output::{Failure, STRONG, print, print_remark, styled, write_file};
@@ -43,7 +44,10 @@ pub fn execute(arguments: &ReproduceArguments, ids: &[String]) -> Result<Vec<Jud
         Reproducer::new(effort, &Target::FIGURES, (&program, SHARDS), arguments.seed, &mut listener);
     let (mut figures, mut claims) = (Vec::new(), Vec::new());
     for id in ids {
-        let figure = reproducer.figure(id).map_err(|why| wrong(id, &why))?;
+        let figure = match id.as_str() {
+            table2::ID => table2::figure()?,
+            id => reproducer.figure(id).map_err(|why| wrong(id, &why))?,
+        };
         if arguments.format == Format::Text {
             print(&text(&figure));
         }
