@@ -60,8 +60,8 @@ pub fn execute(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let mut listener = |what: &str| print_remark(&format!("weir: {what}"));
     let mut figures = Vec::new();
     let ids = chosen(&arguments.ids)?;
-    let (plain, judged): (Vec<String>, Vec<String>) = ids.into_iter().partition(|id| is_plain(id));
-    for id in plain.iter().filter_map(|id| plain().find(|one| one == id)) {
+    let (unjudged, judged): (Vec<String>, Vec<String>) = ids.into_iter().partition(|id| is_plain(id));
+    for id in unjudged.iter().filter_map(|id| plain().find(|one| one == id)) {
         let (title, points, panels) = match Figure::ALL.into_iter().find(|figure| figure.id() == id) {
             Some(figure) => {
                 let points = figure.measure(Setting {
