@@ -1,11 +1,13 @@
-//! The live Contention Level of Weir beside the offline one of the same run (docs/internals/cat.md).
+//! The live Contention Level beside the offline one of the same recorded run, and beside what the server says of it (docs/internals/cat.md).
 
+use weir_cat::contention::of_history;
+use weir_cat::live::{Live, Sampling};
 use weir_cat::workload::Shape;
 use weir_harness::figure::{Claim, Figure, Kind, Verdict};
 use weir_harness::plot::{Axis, Panel, Series};
 
 use crate::metrics;
-use crate::run::{Load, Times, run};
+use crate::run::{Load, Times, recorded};
 use crate::servers::Servers;
 use crate::target::{Level, Target};
 
@@ -35,7 +37,7 @@ impl Counters {
 /// Runs write-only transactions by zipf exponent against each of Weir's mechanisms.
 ///
 /// # Errors
-/// As [`run`], or the metrics cannot be read.
+/// As [`recorded`], or the metrics cannot be read.
 pub fn figure(
     servers: &mut Servers,
     exponents: &[f64],
@@ -52,16 +54,22 @@ pub fn figure(
             servers.address(target)?;
             let before = Counters::of(&servers.metrics(target)?);
             let load = Load { clients: 7, shape: Shape { exponent: *exponent, ..Shape::PAPER }, seed };
-            let offline = run(servers, target, load, times)?.contention_level;
+            let history = recorded(servers, target, load, times)?;
+            let offline = of_history(&history).level();
+            let live = Live::replay(&history, Sampling::DEFAULT).report(1).all.contention.level();
             let page = servers.metrics(target)?;
-            let live = Counters::of(&page).level_since(before);
-            let live = live.ok_or("nothing was recorded: measure longer (--seconds)")?;
-            listener(&format!("{target}, zipf {exponent}: live {live:.4}, offline {offline:.4}"));
+            let server = Counters::of(&page).level_since(before);
+            let said =
+                server.map_or("nothing recorded in this run".to_owned(), |level| format!("{level:.4}"));
+            listener(&format!(
+                "{target}, zipf {exponent}, {} attempts: live {live:.4}, offline {offline:.4}; the server, by its own times: {said}",
+                history.len()
+            ));
             for hot in metrics::samples(&page, "weir_hot_key_accesses").into_iter().take(3) {
                 listener(hot);
             }
             data.push(serde_json::json!({
-                "target": target.to_string(), "exponent": exponent, "live": live, "offline": offline,
+                "target": target.to_string(), "exponent": exponent, "live": live, "offline": offline, "server": server,
             }));
             claims.push(Claim::new(
                 format!(
@@ -83,7 +91,10 @@ pub fn figure(
         title: "The live Contention Level beside the offline one: 7 clients, 8 operations, write-only".to_owned(),
         kind: Kind::Measured,
         notes: vec![
-            "Offline: of all attempts of the clients. Live: what the server recorded in bursts over the same run, and its warm-up.".to_owned(),
+            "Offline: of all attempts of the clients, by their times. Live: the same history through what a server records of it in bursts. What the server \
+             says is by its own times: a transaction begins there when its first statement is begun, and ends with its last one, so waits outside of the server are \
+             not in it, and it overlaps with fewer others."
+                .to_owned(),
         ],
         panels: vec![Panel {
             title: "Contention Level".to_owned(),

@@ -69,6 +69,23 @@ struct Done {
 /// # Errors
 /// A server's or the shape's, or writes were lost.
 pub fn run(servers: &mut Servers, target: Target, load: Load, times: Times) -> Result<Outcome, String> {
+    Ok(outcome(clients(servers, target, load, times)?, times))
+}
+
+/// As [`run`]: all attempts of the clients, with their times.
+///
+/// # Errors
+/// As [`run`].
+pub fn recorded(
+    servers: &mut Servers,
+    target: Target,
+    load: Load,
+    times: Times,
+) -> Result<Vec<Transaction>, String> {
+    Ok(clients(servers, target, load, times)?.into_iter().flat_map(|done| done.history).collect())
+}
+
+fn clients(servers: &mut Servers, target: Target, load: Load, times: Times) -> Result<Vec<Done>, String> {
     let address = servers.address(target)?;
     servers.fill(target)?;
     let (barrier, is_over) = (Barrier::new(load.clients), AtomicBool::new(false));
@@ -92,7 +109,7 @@ pub fn run(servers: &mut Servers, target: Target, load: Load, times: Times) -> R
     let done: Vec<Done> =
         ends.into_iter().collect::<Result<_, _>>().map_err(|why| format!("{target}: {why}"))?;
     check(servers, target, &done)?;
-    Ok(outcome(done, times))
+    Ok(done)
 }
 
 fn drive(
@@ -158,7 +175,7 @@ fn outcome(done: Vec<Done>, times: Times) -> Outcome {
     for done in done {
         history.extend(done.history.into_iter().filter(|attempt| is_measured(attempt.end_ns)));
         for (_, took_ns) in done.commits.iter().filter(|(end_ns, _)| is_measured(*end_ns)) {
-            latencies.saturating_record(took_ns / 1_000);
+            latencies.record(took_ns / 1_000).expect("it grows with its values");
             commits += 1;
         }
         for (_, state) in done.states.into_iter().filter(|(end_ns, _)| is_measured(*end_ns)) {
@@ -206,6 +223,16 @@ mod tests {
     }
 
     #[test]
+    fn latencies_of_seconds_are_kept() {
+        let ended = Duration::from_secs(5).as_nanos() as u64;
+        let commits = vec![(ended, Duration::from_secs(4).as_nanos() as u64)];
+        let done = Done { history: vec![], commits, states: vec![], writes: vec![] };
+        let times = Times { warm_up: Duration::ZERO, measured: Duration::from_secs(6) };
+        let p50_ms = outcome(vec![done], times).latency_p50_ms;
+        assert!((p50_ms / 4_000.0 - 1.0).abs() < 0.001, "{p50_ms}");
+    }
+
+    #[test]
     fn only_what_was_measured_counts() {
         let attempt =
             |end_ns, aborted| Transaction { begin_ns: end_ns - 5, end_ns, accesses: vec![1], aborted };
@@ -219,6 +246,8 @@ mod tests {
         let outcome = outcome(vec![done], times);
         assert_eq!((outcome.attempts, outcome.aborts), (2, 1));
         assert_eq!(outcome.aborts_by_state["40001"], 1);
+        // Sixty nanoseconds are below a microsecond.
+        assert_eq!(outcome.latency_p50_ms, 0.0);
         assert!((outcome.throughput - 1e7).abs() < 1.0 && (outcome.abort_rate() - 0.5).abs() < 1e-9);
     }
 }

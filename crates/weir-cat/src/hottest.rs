@@ -19,9 +19,14 @@ impl<K: Clone + Eq + std::hash::Hash + Ord> Hottest<K> {
     }
 
     pub fn add(&mut self, object: K) {
-        self.accesses += 1;
+        self.add_many(object, 1);
+    }
+
+    /// So many accesses at once.
+    pub fn add_many(&mut self, object: K, accesses: u64) {
+        self.accesses += accesses;
         if let Some((count, _)) = self.counts.get_mut(&object) {
-            *count += 1;
+            *count += accesses;
             return;
         }
         let mut base = 0;
@@ -32,7 +37,7 @@ impl<K: Clone + Eq + std::hash::Hash + Ord> Hottest<K> {
             self.counts.remove(&key);
             base = count;
         }
-        self.counts.insert(object, (base + 1, base));
+        self.counts.insert(object, (base + accesses, base));
     }
 
     /// The objects with most accesses, the hottest first: number of accesses, and by how much that may be too high.

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rustc_hash::FxHashMap;
+
 use crate::contention::{Contention, each_access};
 use crate::history::{Object, Transaction};
 use crate::hottest::Hottest;
@@ -32,7 +34,7 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    pub const DEFAULT: Sampling = Sampling { burst: 1_024, one_of: 64 };
+    pub const DEFAULT: Sampling = Sampling { burst: 1_024, one_of: 16 };
 }
 
 /// Which kind of transaction it is: whoever records it has the meaning of the number.
@@ -146,6 +148,27 @@ impl Live {
         Live { sampling, begun: AtomicU64::new(0), recorded: Mutex::new(recorded) }
     }
 
+    /// What a server would have recorded of a history: begins and ends in the order of their times. All are of one kind and one table, 0.
+    pub fn replay(history: &[Transaction], sampling: Sampling) -> Live {
+        let live = Live::new(sampling);
+        let begins = history.iter().enumerate().map(|(number, one)| (one.begin_ns, true, number));
+        let ends = history.iter().enumerate().map(|(number, one)| (one.end(), false, number));
+        let mut moments: Vec<(u64, bool, usize)> = begins.chain(ends).collect();
+        moments.sort_unstable();
+        let mut bursts = vec![None; history.len()];
+        for (_, begins, number) in moments {
+            let Transaction { begin_ns, end_ns, accesses, aborted } = &history[number];
+            if begins {
+                bursts[number] = live.begin();
+            } else if let Some(burst) = bursts[number] {
+                let accesses = accesses.iter().map(|object| (0, *object)).collect();
+                let (kind, aborted) = (0, *aborted);
+                live.end(burst, Attempt { kind, begin_ns: *begin_ns, end_ns: *end_ns, aborted, accesses });
+            }
+        }
+        live
+    }
+
     /// A transaction begins. None: it is not recorded, and nothing more is to be said of it.
     pub fn begin(&self) -> Option<Burst> {
         let burst = self.begun.fetch_add(1, Relaxed) / self.sampling.burst;
@@ -174,7 +197,7 @@ impl Live {
         let mut report = recorded.whole.clone();
         let mut hot = recorded.hottest.clone();
         report.add(&recorded.attempts);
-        recorded.attempts.iter().flat_map(|attempt| &attempt.accesses).for_each(|object| hot.add(*object));
+        count(&recorded.attempts, &mut hot);
         report.hottest = hot.top(hottest);
         report.hot_accesses = hot.accesses();
         report
@@ -189,8 +212,20 @@ impl Recorded {
     fn finish(&mut self) {
         let attempts = std::mem::take(&mut self.attempts);
         self.whole.add(&attempts);
-        attempts.iter().flat_map(|attempt| &attempt.accesses).for_each(|object| self.hottest.add(*object));
+        count(&attempts, &mut self.hottest);
     }
+}
+
+/// Counts objects first, and adds each once: finding a counter to give up is what takes time.
+fn count(attempts: &[Attempt], hottest: &mut Hottest<(Table, Object)>) {
+    let mut counts: FxHashMap<(Table, Object), u64> = FxHashMap::default();
+    attempts
+        .iter()
+        .flat_map(|attempt| &attempt.accesses)
+        .for_each(|object| *counts.entry(*object).or_default() += 1);
+    let mut counts: Vec<((Table, Object), u64)> = counts.into_iter().collect();
+    counts.sort_unstable_by_key(|(object, accesses)| (std::cmp::Reverse(*accesses), *object));
+    counts.into_iter().for_each(|(object, accesses)| hottest.add_many(object, accesses));
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use weir_cat::chance::Chance;
 use weir_cat::contention::of_history;
 use weir_cat::history::Transaction;
-use weir_cat::live::{Attempt, Live, Sampling};
+use weir_cat::live::{Live, Sampling};
 use weir_cat::workload::{Client, Shape};
 
 /// Closed-loop clients in virtual time; a transaction takes 0.5 to 1.5 milliseconds, and the pause between two up to a half.
@@ -28,33 +28,10 @@ fn run(shape: Shape, clients: u64, transactions: usize, seed: u64) -> Vec<Transa
     history
 }
 
-/// What a server would have recorded: begins and ends in the order of their times.
-fn recorded(history: &[Transaction], sampling: Sampling) -> Live {
-    let live = Live::new(sampling);
-    let mut moments: Vec<(u64, bool, usize)> = Vec::new();
-    for (number, transaction) in history.iter().enumerate() {
-        moments.push((transaction.begin_ns, true, number));
-        moments.push((transaction.end_ns, false, number));
-    }
-    moments.sort_unstable();
-    let mut bursts = vec![None; history.len()];
-    for (_, begins, number) in moments {
-        let transaction = &history[number];
-        if begins {
-            bursts[number] = live.begin();
-        } else if let Some(burst) = bursts[number] {
-            let accesses = transaction.accesses.iter().map(|object| (1, *object)).collect();
-            let (begin_ns, end_ns) = (transaction.begin_ns, transaction.end_ns);
-            live.end(burst, Attempt { kind: 1, begin_ns, end_ns, aborted: false, accesses });
-        }
-    }
-    live
-}
-
 #[track_caller]
 fn check(history: &[Transaction], sampling: Sampling, what: &str) {
     let offline = of_history(history).level();
-    let live = recorded(history, sampling).report(1).all.contention.level();
+    let live = Live::replay(history, sampling).report(1).all.contention.level();
     assert!((live / offline - 1.0).abs() < 0.05, "{what}: live {live:.4}, offline {offline:.4}");
 }
 
@@ -73,14 +50,14 @@ fn the_live_level_is_within_five_percent_of_the_offline_one() {
 fn recording_everything_misses_no_more_than_edges() {
     let history = run(Shape::PAPER, 7, 20_000, 9);
     let offline = of_history(&history);
-    let live = recorded(&history, Sampling { burst: 20_000, one_of: 1 }).report(1).all.contention;
+    let live = Live::replay(&history, Sampling { burst: 20_000, one_of: 1 }).report(1).all.contention;
     assert!((live.level() / offline.level() - 1.0).abs() < 0.01, "{live:?} {offline:?}");
 }
 
 #[test]
 fn the_hottest_keys_are_the_most_popular() {
     let history = run(Shape { exponent: 1.2, ..Shape::PAPER }, 7, 20_000, 9);
-    let hottest = recorded(&history, Sampling { burst: 1_024, one_of: 4 }).report(3).hottest;
+    let hottest = Live::replay(&history, Sampling { burst: 1_024, one_of: 4 }).report(3).hottest;
     let keys: Vec<u64> = hottest.iter().map(|((_, key), ..)| *key).collect();
     assert_eq!(keys, [0, 1, 2]);
 }
