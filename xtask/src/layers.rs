@@ -12,7 +12,7 @@ const HEADING: &str = "## Layers of `weir-txn`";
 const SOURCES: &str = "crates/weir-txn/src/";
 
 /// Crates without the grammar: among those of the workspace they depend on each other only.
-const WITHOUT_GRAMMAR: [&str; 16] = [
+const WITHOUT_GRAMMAR: [&str; 20] = [
     "weir-types",
     "weir-observe",
     "weir-core",
@@ -29,6 +29,10 @@ const WITHOUT_GRAMMAR: [&str; 16] = [
     "weir-conveyor",
     "weir-conveyor-net",
     "weir-conveyor-scale",
+    "weir-cat",
+    "weir-harness",
+    "weir-cat-bench",
+    "weir-reproduce",
 ];
 
 /// Dependencies on the grammar, where there may be none.

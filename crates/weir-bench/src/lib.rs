@@ -9,16 +9,13 @@ mod client;
 pub mod figures;
 pub mod hot;
 pub mod pace;
-pub mod plot;
-pub mod postgres;
 pub mod processes;
 pub mod run;
 pub mod scale;
 pub mod simulate;
-mod spread;
 mod tally;
 pub mod workload;
 pub mod ycsb;
 
-pub use spread::Spread;
+pub use weir_harness::{Spread, plot, postgres};
 pub use workload::{Call, CallGenerator, Workload};

@@ -26,6 +26,7 @@ mod interrupts;
 mod items;
 mod load;
 mod many;
+mod named_rows;
 mod parameterised;
 mod pending;
 mod prepared;
@@ -65,6 +66,7 @@ pub use weir_net::handshake::Terms;
 #[doc(hidden)]
 pub use weir_net::loopback;
 pub use weir_sql::CurrentValue;
+pub use weir_txn::exec::named_rows::NamedKey;
 pub use weir_txn::message::AdvisoryKey;
 use weir_txn::ramp::{OfSnapshot, own_statement};
 use weir_txn::shard::Node;

@@ -13,7 +13,7 @@ mod histories;
 mod installed;
 mod kills;
 mod pass_through;
-#[path = "../../weir-bench/src/postgres.rs"]
+#[path = "../../weir-harness/src/postgres.rs"]
 #[allow(dead_code, reason = "the bench uses all of it")]
 mod postgres_server;
 #[path = "../../weir-conveyor-net/tests/shop.rs"]

@@ -20,7 +20,7 @@ use crate::sequence_values::SequenceValues;
 use crate::settings::SessionSettings;
 use crate::statement::Failure;
 use crate::transaction::{CurrentTransaction, TransactionState};
-use crate::watch::FrontEnd;
+use crate::watch::{FrontEnd, Recording};
 
 pub struct Session {
     pub(crate) client: Arc<Client>,
@@ -39,6 +39,8 @@ pub struct Session {
     pub(crate) idle: Idle,
     /// The COPY that takes what the client sends.
     pub(crate) copying: Option<CopyIn>,
+    /// The current transaction, if contention is measured by it.
+    pub(crate) recording: Option<Box<Recording>>,
 }
 
 impl Session {
@@ -57,6 +59,7 @@ impl Session {
             temporary: TemporaryFunctions::default(),
             idle: Idle::default(),
             copying: None,
+            recording: None,
         }
     }
 

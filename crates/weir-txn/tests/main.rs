@@ -5,6 +5,7 @@ mod calls;
 mod exposed;
 mod in_doubt;
 mod late;
+mod named_rows;
 mod ordered;
 mod plans;
 mod positions;

@@ -334,18 +334,25 @@ Examples:
 
 Figures: ramp-figure-3 (five sweeps), ramp-figure-3-simulated (the same on five simulated servers),
 ramp-figure-4 (servers, simulated, and what this machine holds), ramp-blocked-writes,
-new-order-figure-6 (TPC-C's New-Order on many servers, simulated)")]
+new-order-figure-6 (TPC-C's New-Order on many servers, simulated); with a verdict for each claim: cat-fig1 … cat-fig8,
+cat-wall, confluence-fig3, confluence-table2, eris-fig6 …, elia-fig3-tpcw …, elia-table3; --list has all")]
 pub struct ReproduceArguments {
     /// Which figures, or `all`
-    #[arg(value_name = "ID", required = true)]
+    #[arg(value_name = "ID", required_unless_present = "list")]
     pub ids: Vec<String>,
+    /// Print the ids, and measure nothing
+    #[arg(long)]
+    pub list: bool,
+    /// Of figures with verdicts: measure for moments, to see that it works; the numbers say nothing
+    #[arg(long, conflicts_with = "quick")]
+    pub tiny: bool,
     /// Measure few points on small databases: it takes seconds instead of most of an hour
     #[arg(long)]
     pub quick: bool,
     /// What steps take on another machine, as `weir calibrate` wrote it, for what is simulated
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
-    /// Write ID.jsonl (a line for each point) and ID.svg there
+    /// Write ID.jsonl (a line for each point) and ID.svg there, and of figures with verdicts a page, index.html
     #[arg(long, value_name = "DIRECTORY")]
     pub out: Option<PathBuf>,
     /// Seed of everything that chance decides

@@ -1,6 +1,10 @@
 //! `weir reproduce`: the papers' tables and figures, measured anew: numbers, a picture, and the paper's figure beside ours.
 //!
-//! The measurements are in weir-bench (`figures`, `scale`); here are files, tables and the application of the first paper's figure.
+//! The measurements are in weir-bench (`figures`, `scale`) and weir-reproduce; here are files, tables and the application of the first paper's
+//! figure.
+
+mod judged;
+mod table2;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,11 +25,14 @@ use crate::output::{FAINT, Failure, STRONG, print, print_json, print_remark, sty
 use crate::report::{duration, grouped};
 use crate::run;
 use crate::table::table;
+use judged::JudgedClaim;
 
 #[derive(Serialize)]
 struct Document<'a> {
     version: u32,
     figures: Vec<Measured<'a>>,
+    /// Of figures that have verdicts.
+    claims: Vec<JudgedClaim>,
 }
 
 #[derive(Serialize)]
@@ -44,12 +51,17 @@ const NEW_ORDER_TITLE: &str =
     "Figure 6 of coordination-avoidance.txt: New-Order, simulated; 5 warehouses a server, 1% remote lines";
 
 pub fn execute(arguments: &ReproduceArguments) -> Result<(), Failure> {
+    if arguments.list {
+        known().for_each(|id| print(&format!("{id}\n")));
+        return Ok(());
+    }
     let effort = if arguments.quick { Effort::Quick } else { Effort::Full };
     let prices = bench::prices(arguments.prices.as_deref())?;
     let mut listener = |what: &str| print_remark(&format!("weir: {what}"));
     let mut figures = Vec::new();
     let ids = chosen(&arguments.ids)?;
-    for id in ids {
+    let (unjudged, judged): (Vec<String>, Vec<String>) = ids.into_iter().partition(|id| is_plain(id));
+    for id in unjudged.iter().filter_map(|id| plain().find(|one| one == id)) {
         let (title, points, panels) = match Figure::ALL.into_iter().find(|figure| figure.id() == id) {
             Some(figure) => {
                 let points = figure.measure(Setting {
@@ -84,23 +96,33 @@ pub fn execute(arguments: &ReproduceArguments) -> Result<(), Failure> {
             .then(|| format!("{}, {}", prices.machine, prices.date));
         figures.push(Measured { id, title, simulated, prices_of, points });
     }
+    let claims = if judged.is_empty() { Vec::new() } else { judged::execute(arguments, &judged)? };
     if arguments.format == Format::Json {
-        print_json(&Document { version: 1, figures });
+        print_json(&Document { version: 1, figures, claims });
     }
     Ok(())
 }
 
-fn known() -> impl Iterator<Item = &'static str> {
+/// Figures without verdicts.
+fn plain() -> impl Iterator<Item = &'static str> {
     Figure::ALL.into_iter().map(Figure::id).chain([NEW_ORDER])
 }
 
-fn chosen(ids: &[String]) -> Result<Vec<&'static str>, Failure> {
+fn is_plain(id: &str) -> bool {
+    plain().any(|one| one == id)
+}
+
+fn known() -> impl Iterator<Item = String> {
+    plain().map(str::to_owned).chain(weir_reproduce::ids()).chain([table2::ID.to_owned()])
+}
+
+fn chosen(ids: &[String]) -> Result<Vec<String>, Failure> {
     if ids.iter().any(|id| id == "all") {
         return Ok(known().collect());
     }
     let find = |id: &String| {
         known().find(|one| one == id).ok_or_else(|| {
-            let names: Vec<&str> = known().collect();
+            let names: Vec<String> = known().collect();
             Failure::input(format!(
                 "weir reproduce: error: there is no figure `{id}`\nhint: the figures are: {}, all",
                 names.join(", ")

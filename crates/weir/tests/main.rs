@@ -77,6 +77,7 @@ mod processes {
     mod replica_groups;
     mod replicated_tables;
     mod report_in_chromium;
+    mod reproduced_page;
     mod rewritten_statements;
     mod row_conditions;
     mod serializable_kills;

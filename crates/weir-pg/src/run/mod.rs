@@ -106,10 +106,16 @@ impl Session {
         receiver: &mut Receiver<'_>,
     ) -> Result<Done, Failure> {
         let watched = Watched { begun: std::time::Instant::now(), was_open: !self.transaction.is_none() };
+        if !watched.was_open {
+            self.recording = self.front.contention.begin();
+        }
         let armed = self.begin_statement(&statement.text)?;
         let result = self.run_now(statement, values, receiver).await;
         drop(armed);
         self.end_statement();
+        if self.recording.is_some() {
+            self.record(statement, values, &watched, &result);
+        }
         self.end_watch(statement, watched, &result);
         self.watch_idle();
         result
@@ -454,6 +460,29 @@ impl Session {
         };
         self.backend.activity.end(at, phase);
         phase
+    }
+
+    /// Contention is measured by the transaction of the statement that has just run.
+    #[cold]
+    fn record(
+        &mut self,
+        statement: &Statement,
+        values: &[Value],
+        watched: &Watched,
+        result: &Result<Done, Failure>,
+    ) {
+        let Some(mut recording) = self.recording.take() else { return };
+        let is_over = self.transaction.is_none();
+        if let Kind::Run(prepared, _) = &statement.kind {
+            let is_alone = !watched.was_open && is_over;
+            self.front.contention.note(&mut recording, prepared, values, is_alone);
+        }
+        if !is_over {
+            self.recording = Some(recording);
+            return;
+        }
+        let is_rolled_back = result.as_ref().map_or(true, |done| done.tag == "ROLLBACK");
+        self.front.contention.end(*recording, is_rolled_back);
     }
 
     fn end_watch(

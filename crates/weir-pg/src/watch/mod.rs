@@ -1,6 +1,7 @@
 //! Statistics of a front end, counted with relaxed atomics and without locks shared by statements.
 
 mod activity;
+mod contention;
 mod kinds;
 mod statements;
 mod views;
@@ -19,6 +20,7 @@ use crate::statement::{Done, Failure, Statement};
 use crate::watchdog::Timeouts;
 
 pub(crate) use activity::{Activity, Phase};
+pub(crate) use contention::{Contention, Recording};
 pub(crate) use kinds::Kinds;
 pub(crate) use statements::{StatementFigures, Statements};
 pub(crate) use views::Waits;
@@ -30,6 +32,7 @@ pub(crate) struct FrontEnd {
     pub kinds: Kinds,
     pub statements: Statements,
     pub transactions: Transactions,
+    pub contention: Contention,
     pub exported: Exported,
     /// Since then it counts.
     pub since: SystemTime,
@@ -61,6 +64,7 @@ impl FrontEnd {
             kinds: Kinds::default(),
             statements: Statements::default(),
             transactions: Transactions::default(),
+            contention: Contention::default(),
             exported: Exported::default(),
             since: SystemTime::now(),
             log_slow,
@@ -126,5 +130,6 @@ impl Source for Watch {
             page.counter(name, help, &[], counter.get() as f64);
         }
         front.kinds.tell(page);
+        front.contention.tell(page);
     }
 }

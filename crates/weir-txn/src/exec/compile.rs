@@ -26,6 +26,7 @@ use super::foreseen::{foretold, is_of_one_message, owns_drawn};
 use super::gathered::{CompiledMerge, PartSource, of_rows};
 use super::independent;
 use super::inserted_keys::InsertedKeys;
+use super::named_rows::NamedRows;
 use super::plpgsql::Isolation;
 use super::plpgsql::code::{Code, Owner, ProcedureStatement};
 use super::program::{
@@ -319,6 +320,7 @@ impl<'a> ProcedureCompiler<'a> {
             }
         }
         let origins = Origins::of(procedure);
+        let named_rows = NamedRows::of(router.catalog, &origins, &procedure.body);
         let named_row = match shards > 1 && read.is_none() && is_one_statement {
             true => NamedRow::of(&router, schema, &origins, &procedure.body).map(Box::new),
             false => None,
@@ -440,6 +442,7 @@ impl<'a> ProcedureCompiler<'a> {
             watched: None,
             first_rows,
             named_row,
+            named_rows,
             inserted_keys,
             isolation,
             in_order,

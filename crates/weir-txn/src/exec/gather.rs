@@ -437,7 +437,11 @@ impl Gather {
         Ok(by_shard.into_iter().map(|(shard, parts)| (shard, query(shard, parts))).collect())
     }
 
-    fn table_queries(&self, values: &[Value], program: &Program) -> BTreeMap<ShardId, Arc<ReadQuery>> {
+    pub(super) fn table_queries(
+        &self,
+        values: &[Value],
+        program: &Program,
+    ) -> BTreeMap<ShardId, Arc<ReadQuery>> {
         let mut by_shard: BTreeMap<ShardId, Vec<TableRead>> = BTreeMap::new();
         // For each table: shard and position there, if a single shard is asked.
         let mut places: Vec<Option<(ShardId, usize)>> = Vec::with_capacity(self.tables.len());

@@ -30,6 +30,7 @@ mod gathered;
 mod global;
 pub mod independent;
 mod inserted_keys;
+pub mod named_rows;
 mod names;
 pub mod plpgsql;
 pub mod program;

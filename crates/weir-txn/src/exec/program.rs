@@ -24,6 +24,7 @@ use super::gather::Gather;
 use super::gathered::CompiledMerge;
 use super::independent::{self, Agreement};
 use super::inserted_keys::InsertedKeys;
+use super::named_rows::NamedRows;
 use super::plpgsql::Isolation;
 use super::plpgsql::code::Code;
 use super::query::CompiledQuery;
@@ -103,6 +104,8 @@ pub struct CompiledProcedure {
     pub first_rows: Option<Box<CompiledFirstRows>>,
     /// The row that an ad-hoc statement names by a global key; it runs where that row is.
     pub named_row: Option<Box<NamedRow>>,
+    /// Rows that its statements name by primary keys; only contention is measured by them.
+    pub(super) named_rows: NamedRows,
     /// The global keys of the row that an ad-hoc INSERT gives; none: they do not follow from its arguments alone.
     pub inserted_keys: Option<Box<InsertedKeys>>,
     /// Of its interactive calls.
@@ -159,6 +162,7 @@ impl CompiledProcedure {
             watched: None,
             first_rows: None,
             named_row: None,
+            named_rows: NamedRows::default(),
             inserted_keys: None,
             isolation: Isolation::Snapshot,
             in_order: false,
@@ -289,7 +293,7 @@ impl Participants {
 }
 
 /// Calls `visit` with each combination of the sources' values.
-fn each_key(
+pub(super) fn each_key(
     sources: &[Vec<Source>],
     args: &[Value],
     values: &mut Vec<Value>,

@@ -285,3 +285,25 @@ fn the_log_is_json_and_has_slow_statements() {
     assert_eq!(one(&["SELECT 2 + 2"]), 0, "{said}");
     assert_eq!(one(&["recovered", "\"shard\":0"]), 1, "{said}");
 }
+
+/// Two transactions that overlap and name one row contend for it; one that runs by itself does not (docs/internals/cat.md).
+#[test]
+fn contention_is_measured_by_overlapping_transactions() {
+    let server = Alone::with(&[&["--shards", "2"], HTTP].concat());
+    let address = http_of(&server);
+    let (mut one, mut other) = (driver(&server), driver(&server));
+    one.batch_execute("CREATE TABLE t (a int PRIMARY KEY, b int)").unwrap();
+    one.batch_execute("INSERT INTO t VALUES (1, 0), (2, 0)").unwrap();
+    one.batch_execute("BEGIN; UPDATE t SET b = 1 WHERE a = 1").unwrap();
+    other.query("SELECT b FROM t WHERE a = 1", &[]).unwrap();
+    other.execute("UPDATE t SET b = 2 WHERE a = 2", &[]).unwrap();
+    one.batch_execute("COMMIT").unwrap();
+    let found = samples(&address);
+    let of = |name: &str| *found.get(name).unwrap_or_else(|| panic!("{name} is not in {found:#?}"));
+    assert_eq!(of("weir_contention_level{mechanism=\"interactive\",name=\"transaction\"}"), 1.0);
+    assert_eq!(of("weir_contention_level{mechanism=\"read\",name=\"select\"}"), 1.0);
+    assert_eq!(of("weir_contention_level{mechanism=\"ramp\",name=\"update\"}"), 0.0);
+    assert!((of("weir_table_contention_level{table=\"t\"}") - 2.0 / 3.0).abs() < 1e-9);
+    assert_eq!(of("weir_hot_key_accesses{table=\"t\",key=\"1\"}"), 2.0);
+    assert_eq!(of("weir_recorded_abort_rate{mechanism=\"interactive\",name=\"transaction\"}"), 0.0);
+}

@@ -42,7 +42,9 @@ pub struct Panel {
 const PANEL: (u32, u32) = (420, 330);
 const PANELS_BESIDE_MAX: usize = 3;
 const HEAD: u32 = 40;
-const LEGEND: u32 = 34;
+/// Height of a row of names.
+const LEGEND_ROW: u32 = 22;
+const LEGEND_MARGIN: u32 = 12;
 
 /// Colours of the protocols, in order; red and green are never adjacent.
 const COLOURS: [RGBColor; 9] = [
@@ -64,17 +66,20 @@ const COLOURS: [RGBColor; 9] = [
 pub fn svg(title: &str, panels: &[Panel]) -> Result<String, String> {
     let beside = panels.len().clamp(1, PANELS_BESIDE_MAX);
     let below = panels.len().div_ceil(beside).max(1);
-    let size = (PANEL.0 * beside as u32, PANEL.1 * below as u32 + HEAD + LEGEND);
     let mut names: Vec<&str> = Vec::new();
     for series in panels.iter().flat_map(|panel| &panel.series) {
         if !names.contains(&series.name.as_str()) {
             names.push(&series.name);
         }
     }
+    let width = PANEL.0 * beside as u32;
+    let places = legend(&names, width as i32);
+    let rows = places.last().map_or(0, |(_, row)| row + 1);
+    let size = (width, PANEL.1 * below as u32 + HEAD + LEGEND_ROW * rows + LEGEND_MARGIN);
     let mut text = String::new();
     {
         let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
-        draw(&root, title, panels, &names, (below, beside)).map_err(|error| error.to_string())?;
+        draw(&root, title, panels, (&names, &places), (below, beside)).map_err(|error| error.to_string())?;
         root.present().map_err(|error| error.to_string())?;
     }
     Ok(text)
@@ -83,22 +88,44 @@ pub fn svg(title: &str, panels: &[Panel]) -> Result<String, String> {
 type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
-fn draw(root: &Area<'_>, title: &str, panels: &[Panel], names: &[&str], grid: (usize, usize)) -> Drawn {
+/// Where each name stands: its left, and its row.
+fn legend(names: &[&str], width: i32) -> Vec<(i32, u32)> {
+    let (mut left, mut row) = (LEGEND_LEFT, 0);
+    let place = |name: &&str| {
+        let wide = 44 + 8 * name.len() as i32;
+        if left + wide > width && left > LEGEND_LEFT {
+            (left, row) = (LEGEND_LEFT, row + 1);
+        }
+        left += wide;
+        (left - wide, row)
+    };
+    names.iter().map(place).collect()
+}
+
+const LEGEND_LEFT: i32 = 14;
+
+fn draw(
+    root: &Area<'_>,
+    title: &str,
+    panels: &[Panel],
+    (names, places): (&[&str], &[(i32, u32)]),
+    grid: (usize, usize),
+) -> Drawn {
     root.fill(&WHITE)?;
     let (head, rest) = root.split_vertically(HEAD);
     head.draw(&Text::new(title.to_owned(), (12, 12), ("sans-serif", 18).into_font()))?;
     let (_, height) = rest.dim_in_pixel();
-    let (body, legend) = rest.split_vertically(height - LEGEND);
+    let rows = places.last().map_or(0, |(_, row)| row + 1);
+    let (body, legend) = rest.split_vertically(height - LEGEND_ROW * rows - LEGEND_MARGIN);
     for (area, panel) in body.split_evenly(grid).iter().zip(panels) {
         draw_panel(area, panel, names)?;
     }
-    let mut at = 14;
-    for (number, name) in names.iter().enumerate() {
+    for (number, (name, (at, row))) in names.iter().zip(places).enumerate() {
+        let (at, y) = (*at, (LEGEND_ROW * row) as i32);
         let style = colour(number);
-        legend.draw(&PathElement::new(vec![(at, 14), (at + 22, 14)], style.stroke_width(2)))?;
-        legend.draw(&Circle::new((at + 11, 14), 3, style.filled()))?;
-        legend.draw(&Text::new((*name).to_owned(), (at + 28, 7), ("sans-serif", 14).into_font()))?;
-        at += 44 + 8 * name.len() as i32;
+        legend.draw(&PathElement::new(vec![(at, y + 14), (at + 22, y + 14)], style.stroke_width(2)))?;
+        legend.draw(&Circle::new((at + 11, y + 14), 3, style.filled()))?;
+        legend.draw(&Text::new((*name).to_owned(), (at + 28, y + 7), ("sans-serif", 14).into_font()))?;
     }
     Ok(())
 }
@@ -219,6 +246,15 @@ fn nice_step(least: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_do_not_fit_go_to_the_next_row() {
+        let places = legend(&["weir-confluent", "weir-ordered", "postgres-serializable"], 420);
+        assert_eq!(places, [(14, 0), (170, 0), (14, 1)]);
+        // One that is too wide for any row has one of its own.
+        assert_eq!(legend(&["a", &"b".repeat(99), "c"], 420), [(14, 0), (14, 1), (14, 2)]);
+        assert!(legend(&[], 420).is_empty());
+    }
 
     #[test]
     fn axes_are_labelled_at_round_numbers() {

@@ -1,0 +1,110 @@
+//! A private MariaDB server, to compare with.
+//!
+//! It has its own data folder under the system's temporary one, listens on a socket in there and nowhere else, and ends with the value that
+//! started it. As with the PostgreSQL servers of [`crate::postgres`], COMMIT does not wait for the disk.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// A running server. Dropping it stops the server and removes its data.
+#[derive(Debug)]
+pub struct Server {
+    process: Child,
+    folder: PathBuf,
+}
+
+/// Folders of the server's programs: mariadbd and mariadb-install-db.
+const PROGRAM_FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
+
+const START_ATTEMPTS: u32 = 600;
+const START_PAUSE: Duration = Duration::from_millis(50);
+
+static STARTED: AtomicU32 = AtomicU32::new(0);
+
+impl Server {
+    /// Creates a data folder and starts a server over it.
+    ///
+    /// # Errors
+    /// The programs are not installed, or one of them fails; the message says what it said.
+    pub fn start() -> io::Result<Server> {
+        let (install, server) = (program("mariadb-install-db")?, program("mariadbd")?);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("weir-mariadb-{}-{number}", std::process::id()));
+        std::fs::create_dir(&folder)?;
+        let data = folder.join("data");
+        let output = Command::new(install)
+            .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"])
+            .arg(format!("--datadir={}", data.display()))
+            .args(user_argument()?)
+            .stdin(Stdio::null())
+            .output()?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let _ = std::fs::remove_dir_all(&folder);
+            return Err(io::Error::other(format!("mariadb-install-db failed:\n{said}")));
+        }
+        let log = std::fs::File::create(folder.join("log"))?;
+        let process = Command::new(server)
+            .args(["--no-defaults", "--skip-networking", "--innodb-flush-log-at-trx-commit=0"])
+            .arg(format!("--datadir={}", data.display()))
+            .arg(format!("--socket={}", folder.join("socket").display()))
+            .arg(format!("--pid-file={}", folder.join("pid").display()))
+            .args(user_argument()?)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()?;
+        let mut server = Server { process, folder };
+        server.wait_until_ready()?;
+        Ok(server)
+    }
+
+    /// The socket that it listens on. Its user `root` has no password.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join("socket")
+    }
+
+    fn wait_until_ready(&mut self) -> io::Result<()> {
+        for _ in 0..START_ATTEMPTS {
+            if self.process.try_wait()?.is_some() {
+                break;
+            }
+            if std::os::unix::net::UnixStream::connect(self.socket()).is_ok() {
+                return Ok(());
+            }
+            std::thread::sleep(START_PAUSE);
+        }
+        let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        Err(io::Error::other(format!("MariaDB did not start:\n{log}")))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").arg("-TERM").arg(self.process.id().to_string()).status();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Whether the server's programs are installed.
+pub fn is_installed() -> bool {
+    program("mariadbd").is_ok() && program("mariadb-install-db").is_ok()
+}
+
+fn program(name: &str) -> io::Result<PathBuf> {
+    let found = PROGRAM_FOLDERS.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists());
+    found.ok_or_else(|| {
+        let what = format!("{name} is not installed: `apt-get install mariadb-server-core` installs MariaDB");
+        io::Error::new(io::ErrorKind::NotFound, what)
+    })
+}
+
+/// The server runs as root only when it is told so.
+fn user_argument() -> io::Result<Option<&'static str>> {
+    let output = Command::new("id").arg("-u").output()?;
+    Ok((String::from_utf8_lossy(&output.stdout).trim() == "0").then_some("--user=root"))
+}

@@ -1,0 +1,234 @@
+//! The live Contention Level of a front end (docs/internals/cat.md): by procedure and mechanism, by table, and the hottest keys.
+//!
+//! A transaction that is not in a recorded burst costs one atomic addition. Rows are those that statements name by their primary keys.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use rustc_hash::FxHashMap;
+use weir_cat::live::{Attempt, Burst, Kind, Live, Report, Sampling, Table};
+use weir_client::{Prepared, Value};
+use weir_observe::Page;
+
+/// Procedures and kinds of statements that are told apart, and tables; further ones count as `other`.
+const NAMES_MAX: usize = 1_000;
+
+/// Keys whose text is kept, so that the hottest can be shown.
+const TEXTS_MAX: usize = 8_192;
+
+/// Hottest keys that are shown.
+const HOTTEST: usize = 10;
+
+/// Bytes of a key that are shown.
+const TEXT_MAX: usize = 64;
+
+/// The kind of a transaction of several statements.
+const INTERACTIVE: (&str, &str) = ("interactive", "transaction");
+
+#[derive(Debug)]
+pub(crate) struct Contention {
+    live: Live,
+    since: Instant,
+    names: Mutex<Names>,
+}
+
+#[derive(Debug, Default)]
+struct Names {
+    kinds: BTreeMap<(&'static str, String), Kind>,
+    tables: BTreeMap<String, Table>,
+    texts: FxHashMap<(Table, u64), String>,
+}
+
+/// A transaction that is recorded, while it runs.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    burst: Burst,
+    begin_ns: u64,
+    kind: Option<Kind>,
+    accesses: Vec<(Table, u64)>,
+}
+
+impl Default for Contention {
+    fn default() -> Contention {
+        Contention::new(Sampling::DEFAULT)
+    }
+}
+
+impl Contention {
+    pub fn new(sampling: Sampling) -> Contention {
+        Contention { live: Live::new(sampling), since: Instant::now(), names: Mutex::default() }
+    }
+
+    /// A transaction begins. None, and mostly: it is not recorded.
+    #[inline]
+    pub fn begin(&self) -> Option<Box<Recording>> {
+        let burst = self.live.begin()?;
+        Some(Box::new(Recording { burst, begin_ns: self.now_ns(), kind: None, accesses: Vec::new() }))
+    }
+
+    /// A statement of a recorded transaction has run with these values.
+    pub fn note(&self, recording: &mut Recording, prepared: &Prepared, values: &[Value], is_alone: bool) {
+        let mut names = self.names();
+        let (mechanism, name) = match is_alone {
+            true => (prepared.mechanism(), prepared.name()),
+            false => INTERACTIVE,
+        };
+        recording.kind.get_or_insert_with(|| names.kind(mechanism, name));
+        prepared.each_named_row(values, &mut |key| {
+            let table = names.table(prepared.table_of(&key));
+            let object = key.hash();
+            names.keep_text((table, object), key.values);
+            recording.accesses.push((table, object));
+        });
+    }
+
+    /// A recorded transaction has ended. One that has named no row is not counted.
+    pub fn end(&self, recording: Recording, aborted: bool) {
+        let Recording { burst, begin_ns, kind, accesses } = recording;
+        let Some(kind) = kind.filter(|_| !accesses.is_empty()) else { return };
+        self.live.end(burst, Attempt { kind, begin_ns, end_ns: self.now_ns(), aborted, accesses });
+    }
+
+    pub fn tell(&self, page: &mut Page) {
+        let report = self.live.report(HOTTEST);
+        let names = self.names();
+        tell_levels(page, &report, &names);
+        let tables: BTreeMap<Table, &str> =
+            names.tables.iter().map(|(name, number)| (*number, name.as_str())).collect();
+        for (object, accesses, over) in &report.hottest {
+            let (Some(table), Some(key)) = (tables.get(&object.0), names.texts.get(object)) else { continue };
+            let labels = [("table", *table), ("key", key.as_str())];
+            let help = "Recorded accesses of the hottest rows, which may be too high by weir_hot_key_error.";
+            page.gauge("weir_hot_key_accesses", help, &labels, *accesses as f64);
+            let help = "By how much the recorded accesses of a hot row may be too high.";
+            page.gauge("weir_hot_key_error", help, &labels, *over as f64);
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.since.elapsed().as_nanos() as u64
+    }
+
+    fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Names {
+    fn kind(&mut self, mechanism: &'static str, name: &str) -> Kind {
+        let known = self.kinds.len();
+        let name = if known < NAMES_MAX { name.to_ascii_lowercase() } else { "other".to_owned() };
+        *self.kinds.entry((mechanism, name)).or_insert(known as Kind)
+    }
+
+    fn table(&mut self, name: &str) -> Table {
+        if let Some(table) = self.tables.get(name) {
+            return *table;
+        }
+        let known = self.tables.len();
+        let name = if known < NAMES_MAX { name } else { "other" };
+        *self.tables.entry(name.to_owned()).or_insert(known as Table)
+    }
+
+    fn keep_text(&mut self, object: (Table, u64), key: &[Value]) {
+        if self.texts.len() < TEXTS_MAX {
+            self.texts.entry(object).or_insert_with(|| text_of(key));
+        }
+    }
+}
+
+/// A key as it is shown: values with commas in between, cut where it is long.
+fn text_of(key: &[Value]) -> String {
+    let value = |value: &Value| match value {
+        Value::Int(value) => value.to_string(),
+        Value::Text(text) => text.to_string(),
+        value => format!("{value:?}"),
+    };
+    let text = key.iter().map(value).collect::<Vec<_>>().join(",");
+    text.chars().take(TEXT_MAX).collect()
+}
+
+fn tell_levels(page: &mut Page, report: &Report, names: &Names) {
+    for ((mechanism, name), kind) in &names.kinds {
+        let Some(measured) = report.by_kind.get(kind) else { continue };
+        let labels = [("mechanism", *mechanism), ("name", name.as_str())];
+        let help = "Contention Level: recorded accesses to rows that a concurrent transaction accessed too, of all recorded ones.";
+        page.gauge("weir_contention_level", help, &labels, measured.contention.level());
+        let help = "Share of the recorded transactions that were aborted.";
+        let aborts = measured.aborts as f64 / measured.attempts.max(1) as f64;
+        page.gauge("weir_recorded_abort_rate", help, &labels, aborts);
+        for (metric, help, value) in [
+            (
+                "weir_recorded_transactions_total",
+                "Transactions that were recorded for the Contention Level.",
+                measured.attempts,
+            ),
+            (
+                "weir_recorded_accesses_total",
+                "Accesses of recorded transactions.",
+                measured.contention.accesses,
+            ),
+            (
+                "weir_common_accesses_total",
+                "Accesses of recorded transactions to rows that a concurrent one accessed too.",
+                measured.contention.common,
+            ),
+        ] {
+            page.counter(metric, help, &labels, value as f64);
+        }
+    }
+    for (table, number) in &names.tables {
+        let Some(contention) = report.by_table.get(number) else { continue };
+        let labels = [("table", table.as_str())];
+        let help = "Contention Level of the accesses to a table's rows.";
+        page.gauge("weir_table_contention_level", help, &labels, contention.level());
+    }
+    let help = "Contention Level over all recorded transactions.";
+    page.gauge("weir_contention_level_of_all", help, &[], report.all.contention.level());
+    let help = "Accesses and transactions that were not recorded, for there were too many.";
+    page.counter("weir_recordings_left_out_total", help, &[], report.left_out as f64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_shown_as_text() {
+        assert_eq!(text_of(&[Value::Int(7), Value::text("a")]), "7,a");
+        assert_eq!(text_of(&[Value::text("x".repeat(100))]).len(), TEXT_MAX);
+    }
+
+    #[test]
+    fn recorded_transactions_are_told() {
+        let contention = Contention::new(Sampling { burst: 8, one_of: 1 });
+        let both: Vec<Recording> = (0..2)
+            .map(|_| {
+                let mut recording = *contention.begin().expect("all are recorded");
+                let mut names = contention.names();
+                recording.kind = Some(names.kind("ramp", "Pay"));
+                let table = names.table("account");
+                names.keep_text((table, 5), &[Value::Int(42)]);
+                recording.accesses.push((table, 5));
+                recording
+            })
+            .collect();
+        both.into_iter().for_each(|recording| contention.end(recording, false));
+        // What names no row is not counted.
+        let empty = *contention.begin().expect("all are recorded");
+        contention.end(empty, true);
+        let mut page = Page::default();
+        contention.tell(&mut page);
+        let text = page.into_text();
+        for line in [
+            "weir_contention_level{mechanism=\"ramp\",name=\"pay\"} 1\n",
+            "weir_recorded_abort_rate{mechanism=\"ramp\",name=\"pay\"} 0\n",
+            "weir_recorded_transactions_total{mechanism=\"ramp\",name=\"pay\"} 2\n",
+            "weir_table_contention_level{table=\"account\"} 1\n",
+            "weir_hot_key_accesses{table=\"account\",key=\"42\"} 2\n",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Figures and tables of the papers by their ids, each measured, simulated or calculated anew, and the page of their verdicts
+//! (docs/internals/cat.md).
+//!
+//! It measures nothing itself: it asks the crates that do, and puts their answers into one form. Those of ramp.txt and Figure 6 of
+//! coordination-avoidance.txt, which need PostgreSQL's grammar, are in the command `weir reproduce`.
+
+mod elia;
+mod eris;
+pub mod page;
+
+use std::path::Path;
+
+use weir_cat::workload::Shape;
+use weir_cat_bench::experiments;
+use weir_cat_bench::laboratory::{self, Laboratory};
+use weir_cat_bench::servers::Servers;
+use weir_cat_bench::target::Target;
+use weir_harness::figure::Figure;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// To see that it works; the numbers say nothing.
+    Tiny,
+    /// Minutes.
+    Quick,
+    /// Hours.
+    Full,
+}
+
+impl Effort {
+    fn is_full(self) -> bool {
+        self == Effort::Full
+    }
+}
+
+/// Measures figures. Points that several figures have are measured once.
+pub struct Reproducer<'a> {
+    laboratory: Laboratory<'a>,
+    effort: Effort,
+    seed: u64,
+}
+
+/// All ids, by paper.
+pub fn ids() -> impl Iterator<Item = String> {
+    let cat = experiments::IDS.iter().map(|id| (*id).to_owned());
+    cat.chain(eris::ids()).chain(elia::ids())
+}
+
+impl<'a> Reproducer<'a> {
+    /// `weir` is the program of that name, which is started where a figure needs it, with so many shards.
+    pub fn new(
+        effort: Effort,
+        targets: &[Target],
+        (weir, shards): (&Path, u16),
+        seed: u64,
+        listener: &'a mut dyn FnMut(&str),
+    ) -> Reproducer<'a> {
+        let servers = Servers::new(weir, shards, Shape::PAPER.keys);
+        let measured = match effort {
+            Effort::Tiny => laboratory::Effort::tiny(),
+            Effort::Quick => laboratory::Effort::quick(),
+            Effort::Full => laboratory::Effort::full(),
+        };
+        Reproducer { laboratory: Laboratory::new(measured, targets, servers, seed, listener), effort, seed }
+    }
+
+    /// # Errors
+    /// There is no such figure, or it could not be measured: what went wrong, and what to do.
+    pub fn figure(&mut self, id: &str) -> Result<Figure, String> {
+        if experiments::IDS.contains(&id) {
+            return experiments::figure(&mut self.laboratory, id, self.seed);
+        }
+        let simulated =
+            eris::figure(id, self.effort, self.seed).or_else(|| elia::figure(id, self.effort, self.seed));
+        simulated.unwrap_or_else(|| {
+            let names: Vec<String> = ids().collect();
+            Err(format!("there is no figure `{id}`; the figures are: {}", names.join(", ")))
+        })
+    }
+}

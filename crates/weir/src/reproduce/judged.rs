@@ -1,0 +1,103 @@
+//! Figures with a verdict for each claim of their paper (the crate `weir-reproduce`): data, picture, the page, tables.
+
+use std::path::Path;
+
+use serde::Serialize;
+use weir_cat_bench::target::Target;
+use weir_harness::figure::{Figure, Verdict};
+use weir_harness::machine::Machine;
+use weir_reproduce::{Effort, Reproducer, page};
+
+use super::table2;
+use crate::bench;
+use crate::cli::{Format, ReproduceArguments};
+use crate::output::{Failure, STRONG, print, print_remark, styled, write_file};
+use crate::table::table;
+
+/// Shards of the Weir that is measured.
+const SHARDS: u16 = 2;
+
+/// A claim in the document of `--format json`.
+#[derive(Serialize)]
+pub struct JudgedClaim {
+    id: String,
+    paper: &'static str,
+    claim: String,
+    theirs: String,
+    ours: String,
+    kind: weir_harness::figure::Kind,
+    verdict: Verdict,
+}
+
+/// Measures figures and writes what was asked for; returns their claims.
+pub fn execute(arguments: &ReproduceArguments, ids: &[String]) -> Result<Vec<JudgedClaim>, Failure> {
+    let effort = match (arguments.tiny, arguments.quick) {
+        (true, _) => Effort::Tiny,
+        (_, true) => Effort::Quick,
+        _ => Effort::Full,
+    };
+    let machine = Machine::here();
+    let program = bench::this_program()?;
+    let mut listener = |what: &str| print_remark(&format!("weir: {what}"));
+    listener(&machine.to_string());
+    let mut reproducer =
+        Reproducer::new(effort, &Target::FIGURES, (&program, SHARDS), arguments.seed, &mut listener);
+    let (mut figures, mut claims) = (Vec::new(), Vec::new());
+    for id in ids {
+        let figure = match id.as_str() {
+            table2::ID => table2::figure()?,
+            id => reproducer.figure(id).map_err(|why| wrong(id, &why))?,
+        };
+        if arguments.format == Format::Text {
+            print(&text(&figure));
+        }
+        claims.extend(figure.claims.iter().map(|claim| JudgedClaim {
+            id: figure.id.clone(),
+            paper: figure.paper,
+            claim: claim.claim.clone(),
+            theirs: claim.theirs.clone(),
+            ours: claim.ours.clone(),
+            kind: figure.kind,
+            verdict: claim.verdict,
+        }));
+        figures.push(figure);
+    }
+    if let Some(folder) = &arguments.out {
+        write(folder, &figures, &machine, &command(arguments))?;
+    }
+    Ok(claims)
+}
+
+fn wrong(id: &str, why: &str) -> Failure {
+    Failure::input(format!("weir reproduce {id}: error: {why}"))
+}
+
+fn command(arguments: &ReproduceArguments) -> String {
+    let effort = match (arguments.tiny, arguments.quick) {
+        (true, _) => " --tiny",
+        (_, true) => " --quick",
+        _ => "",
+    };
+    format!("weir reproduce {}{effort} --seed {}", arguments.ids.join(" "), arguments.seed)
+}
+
+/// The page `index.html`, and data and picture of each figure.
+fn write(folder: &Path, figures: &[Figure], machine: &Machine, command: &str) -> Result<(), Failure> {
+    page::write(folder, figures, machine, command).map_err(|why| wrong("--out", &why))?;
+    for figure in figures {
+        let picture = weir_harness::plot::svg(&figure.title, &figure.panels)
+            .map_err(|error| wrong(&figure.id, &format!("the picture: {error}")))?;
+        write_file(&folder.join(format!("{}.svg", figure.id)), &picture)?;
+    }
+    Ok(())
+}
+
+fn text(figure: &Figure) -> String {
+    let row = |claim: &weir_harness::figure::Claim| {
+        [&claim.claim, &claim.theirs, &claim.ours, claim.verdict.name()].map(comfy_table::Cell::new).to_vec()
+    };
+    let rows = figure.claims.iter().map(row).collect();
+    let title = format!("{} ({})", figure.title, figure.kind.name());
+    let header = ["Claim", "The paper's", "Ours", "Verdict"];
+    format!("\n{}\n\n{}\n", styled(STRONG, &title), table(&header, &[], rows))
+}
