@@ -59,6 +59,8 @@ pub struct Agent<O, R, U, F: AgentFaults = NoFaults> {
     is_wanted: bool,
     /// Whether the last token seen had found nothing to do.
     was_idle: bool,
+    /// When the ring was told last that an operation waits here.
+    wanted_ms: u64,
     /// Contents of visits of other servers behind the applied position.
     received: BTreeMap<VisitNumber, Arc<Visit<U>>>,
     /// A visit that has ended, as have all before it. Never behind a visit that is not closed.
@@ -104,6 +106,7 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
             holds: false,
             is_wanted: false,
             was_idle: false,
+            wanted_ms: 0,
             received: BTreeMap::new(),
             ended: 0,
             truncated: 0,
@@ -201,6 +204,9 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
         self.resend_forwards(now_ms, out);
         self.abort_late(now_ms, out);
         self.give_up_waiting(now_ms, out);
+        if now_ms >= self.wanted_ms + self.settings.resend_ms {
+            self.want_token(now_ms, out);
+        }
         self.advance(now_ms, out);
         if now_ms >= self.alive_ms {
             self.alive_ms = now_ms + self.settings.alive_ms;

@@ -12,7 +12,8 @@ pub struct Settings {
     pub attempts_max: u32,
     /// Visits that a token carries, at most.
     pub carried_max: usize,
-    /// A token that has found nothing to do for a whole round stays so long at each server.
+    /// A token that has found nothing to do for a whole round stays so long at each server; twice as long in each round that follows, up to a
+    /// quarter of `token_ms`.
     pub idle_ms: u64,
     /// A global operation that takes longer is aborted. A client that idles inside one keeps everybody waiting.
     pub operation_ms: u64,
@@ -28,6 +29,18 @@ pub struct Settings {
     pub token_ms: u64,
     /// A server with more visits to apply than that does not join the ring.
     pub lag_max: u64,
+}
+
+impl Settings {
+    /// How long a token stays that has found nothing to do in so many visits. Each visit costs its server a commit.
+    pub fn stay_ms(&self, idle: u32, ring: usize) -> u64 {
+        let rounds = u64::from(idle) / ring.max(1) as u64;
+        if rounds == 0 {
+            return 0;
+        }
+        let longest_ms = self.idle_ms.max(self.token_ms / 4);
+        self.idle_ms.saturating_mul(1 << (rounds - 1).min(16)).min(longest_ms)
+    }
 }
 
 impl Default for Settings {
@@ -47,5 +60,20 @@ impl Default for Settings {
             token_ms: 3_000,
             lag_max: 64,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_token_stays_longer_in_each_round() {
+        let settings = Settings { idle_ms: 20, token_ms: 1_000, ..Settings::default() };
+        let stays: Vec<u64> = (0..8).map(|round| settings.stay_ms(round * 3, 3)).collect();
+        assert_eq!(stays, [0, 20, 40, 80, 160, 250, 250, 250]);
+        assert_eq!((settings.stay_ms(2, 3), settings.stay_ms(u32::MAX, 1)), (0, 250));
+        let slow = Settings { idle_ms: 600, ..settings };
+        assert_eq!(slow.stay_ms(100, 1), 600, "as long as it is told to");
     }
 }

@@ -44,16 +44,20 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
         self.since_ms.insert(request.id, now_ms);
         if matches!(request.placement, Placement::Global(_)) {
             self.queue.push_back(request);
-            if self.queue.len() == 1 && self.was_idle && self.visiting.is_none() {
-                self.want_token(out);
+            if self.queue.len() == 1 {
+                self.want_token(now_ms, out);
             }
         } else {
             self.waiting.push_back(request);
         }
     }
 
-    /// A token that idles is sent on.
-    fn want_token(&self, out: &mut Effects<O, R, U>) {
+    /// A token that idles is sent on, if an operation waits for it here.
+    pub(super) fn want_token(&mut self, now_ms: u64, out: &mut Effects<O, R, U>) {
+        if self.queue.is_empty() || !self.was_idle || self.visiting.is_some() {
+            return;
+        }
+        self.wanted_ms = now_ms;
         let others = self.epochs.ring().iter().filter(|server| **server != self.server);
         let wanted = |server: &ServerId| (*server, AgentMessage::Wanted { epoch: self.epochs.epoch() });
         out.messages.extend(others.map(wanted));

@@ -171,11 +171,11 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
         }
     }
 
-    /// A token that has found nothing to do for a whole round waits a little at each server.
+    /// A token that has found nothing to do for a whole round waits at each server.
     fn waits(&self, now_ms: u64) -> bool {
         let Some(visiting) = &self.visiting else { return false };
-        let idles = visiting.token.idle as usize >= self.epochs.ring().len() && !visiting.has_batch;
-        idles && !self.holds && !self.is_wanted && now_ms < visiting.open_ms + self.settings.idle_ms
+        let stay_ms = self.settings.stay_ms(visiting.token.idle, self.epochs.ring().len());
+        !visiting.has_batch && !self.holds && !self.is_wanted && now_ms < visiting.open_ms + stay_ms
     }
 
     fn read_own(&mut self, visit: VisitNumber, out: &mut Effects<O, R, U>) {
