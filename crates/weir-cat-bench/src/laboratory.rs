@@ -57,7 +57,6 @@ impl Effort {
             lengths: vec![2, 16],
             repetitions: 1,
             slots: 200,
-            ..Effort::quick()
         }
     }
 
