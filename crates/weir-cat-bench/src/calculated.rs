@@ -87,7 +87,7 @@ pub fn figure_2(slots: u64, seed: u64) -> Result<Figure, String> {
     let mut data = Vec::new();
     let mut series = Vec::new();
     // The paper does not say how many keys there are here. With 1,000 two short transactions hardly meet twice.
-    for keys in [1_000, 20] {
+    for keys in [1_000, 100, 20] {
         let mut points = Vec::new();
         for (clients, length) in [(2, 2), (2, 3), (2, 4), (2, 5), (2, 6), (3, 2), (3, 3), (3, 4)] {
             let slot = Slots { keys, length, clients, activity: 1.0, ..Slots::PAPER };
@@ -288,6 +288,6 @@ mod tests {
         let first = figure_1(300, 1).expect("it is the paper's");
         assert_eq!((first.data.len(), first.claims[0].verdict), (7, Verdict::Reproduced));
         let second = figure_2(100, 1).expect("it is the paper's");
-        assert_eq!(second.data.len(), 16);
+        assert_eq!(second.data.len(), 24);
     }
 }

@@ -78,6 +78,8 @@ fn lines(laboratory: &mut Laboratory<'_>, places: &[(f64, usize, Shape)]) -> Res
     let targets = laboratory.targets.clone();
     let mut lines: Vec<Line> =
         targets.into_iter().map(|target| Line { target, points: Vec::new() }).collect();
+    let swept: Vec<(usize, Shape)> = places.iter().map(|(_, clients, shape)| (*clients, *shape)).collect();
+    laboratory.measure(&swept)?;
     for (x, clients, shape) in places {
         for (target, point) in laboratory.points(*clients, *shape)? {
             let line = lines.iter_mut().find(|line| line.target == target);

@@ -26,8 +26,8 @@ impl Effort {
     /// Minutes.
     pub fn quick() -> Effort {
         Effort {
-            times: Times { warm_up: Duration::from_millis(150), measured: Duration::from_millis(600) },
-            repetitions: 1,
+            times: Times { warm_up: Duration::from_millis(100), measured: Duration::from_millis(400) },
+            repetitions: 3,
             clients: vec![1, 4, 6, 7],
             exponents: vec![0.0, 0.6, 0.9, 1.2],
             lengths: vec![2, 8, 16],
@@ -55,8 +55,8 @@ impl Effort {
             clients: vec![1, 7],
             exponents: vec![0.0, 1.2],
             lengths: vec![2, 16],
+            repetitions: 1,
             slots: 200,
-            ..Effort::quick()
         }
     }
 
@@ -108,34 +108,40 @@ impl<'a> Laboratory<'a> {
         Laboratory { effort, targets, servers, seed, known: Vec::new(), listener }
     }
 
-    /// One point of each target, measured in turns.
+    /// Measures the places of a sweep that are not known yet: each repetition goes through all of them and all targets, so that a machine that is
+    /// busier for a while disturbs all alike.
     ///
     /// # Errors
     /// As [`run`].
-    pub fn points(&mut self, clients: usize, shape: Shape) -> Result<Vec<(Target, Point)>, String> {
-        let load = Load { clients, shape, seed: self.seed };
-        let missing: Vec<Target> =
-            self.targets.iter().copied().filter(|target| self.of(*target, load).is_none()).collect();
-        let mut outcomes: Vec<Vec<Outcome>> = vec![Vec::new(); missing.len()];
+    pub fn measure(&mut self, places: &[(usize, Shape)]) -> Result<(), String> {
+        let mut outcomes: Vec<(Target, Load, Vec<Outcome>)> = Vec::new();
+        for (clients, shape) in places {
+            let load = Load { clients: *clients, shape: *shape, seed: self.seed };
+            let missing = self.targets.iter().filter(|target| self.of(**target, load).is_none());
+            outcomes.extend(missing.map(|target| (*target, load, Vec::new())));
+        }
         for repetition in 0..self.effort.repetitions {
-            for (target, outcomes) in missing.iter().zip(&mut outcomes) {
-                let load = Load { seed: self.seed + repetition as u64, ..load };
+            for (target, load, outcomes) in &mut outcomes {
+                let load = Load { seed: self.seed + repetition as u64, ..*load };
                 let outcome = run(&mut self.servers, *target, load, self.effort.times)?;
-                (self.listener)(&format!(
-                    "{target}, {clients} clients, zipf {}, {} operations, {:.0}% writers: {:.0}/s, {:.1}% aborts",
-                    shape.exponent,
-                    shape.length,
-                    100.0 * shape.writers,
-                    outcome.throughput,
-                    100.0 * outcome.abort_rate()
-                ));
+                (self.listener)(&in_words(*target, load, &outcome));
                 outcomes.push(outcome);
             }
         }
-        for (target, outcomes) in missing.into_iter().zip(outcomes) {
+        for (target, load, outcomes) in outcomes {
             let point = point(target, load, outcomes).ok_or("nothing is repeated 0 times")?;
             self.known.push((target, load, point));
         }
+        Ok(())
+    }
+
+    /// One point of each target.
+    ///
+    /// # Errors
+    /// As [`Laboratory::measure`].
+    pub fn points(&mut self, clients: usize, shape: Shape) -> Result<Vec<(Target, Point)>, String> {
+        self.measure(&[(clients, shape)])?;
+        let load = Load { clients, shape, seed: self.seed };
         let targets = self.targets.iter();
         Ok(targets.filter_map(|target| Some((*target, self.of(*target, load)?.clone()))).collect())
     }
@@ -143,6 +149,17 @@ impl<'a> Laboratory<'a> {
     fn of(&self, target: Target, load: Load) -> Option<&Point> {
         self.known.iter().find(|(one, known, _)| *one == target && *known == load).map(|(.., point)| point)
     }
+}
+
+fn in_words(target: Target, Load { clients, shape, .. }: Load, outcome: &Outcome) -> String {
+    format!(
+        "{target}, {clients} clients, zipf {}, {} operations, {:.0}% writers: {:.0}/s, {:.1}% aborts",
+        shape.exponent,
+        shape.length,
+        100.0 * shape.writers,
+        outcome.throughput,
+        100.0 * outcome.abort_rate()
+    )
 }
 
 fn point(target: Target, load: Load, mut outcomes: Vec<Outcome>) -> Option<Point> {

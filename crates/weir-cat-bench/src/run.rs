@@ -1,8 +1,8 @@
 //! One run: some clients, each with one transaction at a time, for as long as is measured.
 
 use std::collections::BTreeMap;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -89,14 +89,16 @@ fn clients(servers: &mut Servers, target: Target, load: Load, times: Times) -> R
     let address = servers.address(target)?;
     servers.fill(target)?;
     let (barrier, is_over) = (Barrier::new(load.clients), AtomicBool::new(false));
-    let begin = Instant::now();
+    let begun = OnceLock::new();
     let client = |number: usize| -> Result<Done, String> {
         let ready = Client::new(load.shape, load.seed, number as u64)
             .and_then(|plans| Ok((plans, session::connect(target, &address, load.shape.length)?)));
         // Whoever cannot go on comes to the barrier all the same: others wait there.
         barrier.wait();
         let (plans, mut session) = ready.inspect_err(|_| is_over.store(true, Ordering::Relaxed))?;
-        let end = begin.elapsed() + times.warm_up + times.measured;
+        // Time begins when all are connected, however long that takes.
+        let begin = *begun.get_or_init(Instant::now);
+        let end = times.warm_up + times.measured;
         drive(plans, &mut *session, load.shape.keys, begin, end, &is_over)
             .inspect_err(|_| is_over.store(true, Ordering::Relaxed))
     };

@@ -302,7 +302,7 @@ fn contention_is_measured_by_overlapping_transactions() {
     let of = |name: &str| *found.get(name).unwrap_or_else(|| panic!("{name} is not in {found:#?}"));
     assert_eq!(of("weir_contention_level{mechanism=\"interactive\",name=\"transaction\"}"), 1.0);
     assert_eq!(of("weir_contention_level{mechanism=\"read\",name=\"select\"}"), 1.0);
-    assert_eq!(of("weir_contention_level{mechanism=\"ramp\",name=\"update\"}"), 0.0);
+    assert_eq!(of("weir_contention_level{mechanism=\"merge\",name=\"update\"}"), 0.0);
     assert!((of("weir_table_contention_level{table=\"t\"}") - 2.0 / 3.0).abs() < 1e-9);
     assert_eq!(of("weir_hot_key_accesses{table=\"t\",key=\"1\"}"), 2.0);
     assert_eq!(of("weir_recorded_abort_rate{mechanism=\"interactive\",name=\"transaction\"}"), 0.0);
