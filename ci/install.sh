@@ -2,7 +2,7 @@
 # Installs, from Debian's packages, what a build or a test of Weir needs and this machine lacks.
 #
 #   ci/install.sh build    a C compiler, make, and libclang (the SQL grammar's bindings are generated)
-#   ci/install.sh test     the same, a PostgreSQL server for the differential tests, z3 for the proofs, and a
+#   ci/install.sh test     the same, a PostgreSQL server for the differential tests, MariaDB, z3 for the proofs, and a
 #                          Chromium without windows that looks at the report, pip, npm, Ruby, Maven and Go for clients of PostgreSQL
 #
 # It says what it will do before it does it. Where nothing is missing it changes nothing and needs
@@ -51,6 +51,12 @@ has_postgres() {
     any_exists /usr/lib/postgresql/*/bin/initdb || command -v initdb >/dev/null 2>&1
 }
 
+has_mariadb() {
+    for name in mariadbd mariadb-install-db; do
+        command -v "$name" >/dev/null 2>&1 || [ -x "/usr/sbin/$name" ] || return 1
+    done
+}
+
 has_chromium() {
     for name in chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable; do
         command -v "$name" >/dev/null 2>&1 && return 0
@@ -72,6 +78,7 @@ any_exists /usr/include/stdio.h || need libc6-dev "the C library's headers"
 has_libclang || need libclang-dev "generates the bindings to PostgreSQL's grammar"
 if [ "$purpose" = test ]; then
     has_postgres || need postgresql "the server that the differential tests compare Weir with"
+    has_mariadb || need mariadb-server-core "a server whose aborts are measured beside Weir's"
     command -v z3 >/dev/null 2>&1 || need z3 "the solver that proves what the analysis' rules leave open"
     has_chromium || need chromium-headless-shell "the browser in which the report is looked at"
     python3 -m pip --version >/dev/null 2>&1 || need python3-pip "installs the driver psycopg, which a test drives"

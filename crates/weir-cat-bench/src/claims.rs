@@ -47,7 +47,7 @@ fn rise(lines: &[Line], of_what: &str, theirs: &str) -> Vec<Claim> {
 fn fall(lines: &[Line], of_what: &str, share: impl Fn(&Point, &Point) -> f64) -> Vec<Claim> {
     let claim = |(target, first, last): (Target, &Point, &Point)| {
         let share = share(last, first);
-        let verdict = if target == Target::WeirConfluent && share >= KEPT {
+        let verdict = if target.never_aborts() && share >= KEPT {
             Verdict::Exceeded
         } else {
             Verdict::of(share < 1.0)
@@ -143,9 +143,11 @@ pub fn figure_6(ratios: &[Series]) -> Vec<Claim> {
     let claim = |series: &Series| {
         let (first, last) = (series.points.first()?.1, series.points.last()?.1);
         let claim = format!("{}: write-only beside read-only throughput falls with clients", series.name);
-        let confluent = series.name == Target::WeirConfluent.to_string();
-        let verdict =
-            if confluent && last >= KEPT * first { Verdict::Exceeded } else { Verdict::of(last < first) };
+        let of_weir = [Target::WeirConfluent, Target::WeirOrdered].map(|target| target.to_string());
+        let verdict = match of_weir.contains(&series.name) && last >= KEPT * first {
+            true => Verdict::Exceeded,
+            false => Verdict::of(last < first),
+        };
         Some(Claim::new(claim, "it falls (shape)", format!("{first:.2} → {last:.2}"), verdict))
     };
     ratios.iter().filter_map(claim).collect()
