@@ -47,11 +47,8 @@ fn rise(lines: &[Line], of_what: &str, theirs: &str) -> Vec<Claim> {
 fn fall(lines: &[Line], of_what: &str, share: impl Fn(&Point, &Point) -> f64) -> Vec<Claim> {
     let claim = |(target, first, last): (Target, &Point, &Point)| {
         let share = share(last, first);
-        let verdict = if target.never_aborts() && share >= KEPT {
-            Verdict::Exceeded
-        } else {
-            Verdict::of(share < 1.0)
-        };
+        let verdict =
+            if target.never_aborts() && share >= KEPT { Verdict::Exceeded } else { Verdict::of(share < 1.0) };
         let theirs = "it falls (shape)";
         Claim::new(format!("{target}: {of_what}"), theirs, format!("{share:.2} of the first"), verdict)
     };

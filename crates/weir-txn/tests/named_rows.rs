@@ -70,7 +70,7 @@ fn keys_are_found_from_arguments() {
 fn each_element_of_an_array_is_a_row() {
     let values = vec![Value::Int(1), Value::Int(2)];
     let array = Value::Array(Arc::new(Array { element: SqlType::Int4, values }));
-    check(3, &[array.clone()], &[(0, &[1]), (0, &[2])]);
+    check(3, std::slice::from_ref(&array), &[(0, &[1]), (0, &[2])]);
     // Elements of two arrays go together, and are not told apart.
     check(4, &[array.clone(), array], &[]);
 }
