@@ -12,8 +12,12 @@ impl Prepared {
         &self.of.program.schema.table(key.table).name
     }
 
-    /// Rows that it names with these values, each as often as it is named. None of a statement that is run as several, and of an INSERT.
+    /// Rows that it names with these values of the client's parameters, each as often as it is named. None of a statement that is run as
+    /// several, of one that needs sequence values of the session, and of an INSERT.
     pub fn each_named_row(&self, values: &[Value], visit: &mut dyn FnMut(NamedKey<'_>)) {
+        if values.len() != self.parameters.len() {
+            return;
+        }
         let program = &self.of.program;
         let with = |constants: &[Value]| [values, constants].concat();
         match &self.what {
