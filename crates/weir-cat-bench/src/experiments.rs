@@ -50,7 +50,7 @@ impl Line {
     }
 }
 
-/// What is drawn of a point, beside the first of its line.
+/// Gives the height at which a point is drawn; its second argument is the first point of the line.
 type Drawn<'a> = &'a dyn Fn(&Point, &Point) -> f64;
 
 /// Measures a figure.

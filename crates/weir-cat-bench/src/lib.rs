@@ -9,7 +9,6 @@ pub mod experiments;
 pub mod laboratory;
 pub mod live;
 pub mod metrics;
-pub mod mysql;
 pub mod run;
 pub mod schema;
 pub mod servers;

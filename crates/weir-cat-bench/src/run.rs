@@ -11,7 +11,6 @@ use weir_cat::contention::of_history;
 use weir_cat::history::Transaction;
 use weir_cat::workload::{Client, Shape};
 
-use crate::schema::Change;
 use crate::servers::Servers;
 use crate::session::{self, End};
 use crate::target::Target;
@@ -54,7 +53,7 @@ impl Outcome {
     }
 }
 
-/// What a client has done.
+/// The attempts and the commits of one client.
 struct Done {
     history: Vec<Transaction>,
     /// When a transaction committed, how long it took since its first attempt.
@@ -154,7 +153,7 @@ fn drive(
 
 /// No acknowledged write is lost, and none is there that was not acknowledged.
 fn check(servers: &mut Servers, target: Target, done: &[Done]) -> Result<(), String> {
-    let change = if target == Target::WeirOrdered { Change::Modify } else { Change::Increment };
+    let change = target.change();
     for (key, value) in servers.values(target)?.into_iter().enumerate() {
         let writes: u64 = done.iter().map(|done| done.writes[key]).sum();
         let expected = change.after(writes);
@@ -167,7 +166,7 @@ fn check(servers: &mut Servers, target: Target, done: &[Done]) -> Result<(), Str
     Ok(())
 }
 
-/// What ended while it was measured.
+/// Counts the attempts and the commits that ended after the warm-up.
 fn outcome(done: Vec<Done>, times: Times) -> Outcome {
     let from = times.warm_up.as_nanos() as u64;
     let to = from + times.measured.as_nanos() as u64;

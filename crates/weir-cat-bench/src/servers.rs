@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use mysql::prelude::Queryable as _;
 use weir_harness::{mariadb, postgres};
 
 use crate::metrics;
-use crate::mysql;
 use crate::schema::{Change, TABLE, procedures, rows};
 use crate::session;
 use crate::target::Target;
@@ -62,16 +62,13 @@ impl Servers {
         match target {
             Target::MariaDbInteractive(_) => self.mariadb(),
             Target::PostgresInteractive(_) | Target::PostgresCall(_) => self.postgres(),
-            Target::WeirOrdered => {
-                let (program, shards) = (self.weir.clone(), self.shards);
-                let weir =
-                    started(&mut self.modifications, || Weir::start(&program, shards, Change::Modify))?;
-                Ok(Address::Postgres(weir.config.clone()))
-            }
-            Target::WeirConfluent | Target::WeirInteractive(_) => {
-                let (program, shards) = (self.weir.clone(), self.shards);
-                let weir =
-                    started(&mut self.increments, || Weir::start(&program, shards, Change::Increment))?;
+            Target::WeirOrdered | Target::WeirConfluent | Target::WeirInteractive(_) => {
+                let (program, shards, change) = (self.weir.clone(), self.shards, target.change());
+                let weir = match change {
+                    Change::Increment => &mut self.increments,
+                    Change::Modify => &mut self.modifications,
+                };
+                let weir = started(weir, || Weir::start(&program, shards, change))?;
                 Ok(Address::Postgres(weir.config.clone()))
             }
         }
@@ -95,15 +92,7 @@ impl Servers {
                 // Without statistics PostgreSQL might look at all rows, and a serializable transaction would have read all of them.
                 if target.is_weir() { Ok(()) } else { fill("VACUUM ANALYZE kv", &mut client) }
             }
-            Address::MariaDb(socket) => {
-                let run = |text: &str| -> Result<(), mysql::Error> {
-                    let mut connection = mysql::Connection::connect(&socket)?;
-                    connection.query("USE cat")?;
-                    connection.query("TRUNCATE kv")?;
-                    connection.query(text).map(|_| ())
-                };
-                run(&rows).map_err(|error| error.to_string())
-            }
+            Address::MariaDb(socket) => run_at_mariadb(&socket, &["USE cat", "TRUNCATE kv", &rows]),
         }
     }
 
@@ -120,14 +109,9 @@ impl Servers {
                 rows.iter().map(|row| row.get(0)).collect()
             }
             Address::MariaDb(socket) => {
-                let run = || -> Result<Vec<Vec<Option<String>>>, mysql::Error> {
-                    let mut connection = mysql::Connection::connect(&socket)?;
-                    connection.query("USE cat")?;
-                    connection.query(QUERY)
-                };
-                let rows = run().map_err(|error| error.to_string())?;
-                let value = |row: &Vec<Option<String>>| row.first()?.as_ref()?.parse().ok();
-                rows.iter().map(value).collect::<Option<_>>().ok_or("a value is no number")?
+                let mut connection = session::mariadb_client(&socket)?;
+                let values = connection.query_drop("USE cat").and_then(|()| connection.query(QUERY));
+                values.map_err(|error| error.to_string())?
             }
         };
         match values.len() == self.keys {
@@ -141,7 +125,10 @@ impl Servers {
     /// # Errors
     /// The target is not a Weir that was started, or the page cannot be read.
     pub fn metrics(&self, target: Target) -> Result<String, String> {
-        let weir = if target == Target::WeirOrdered { &self.modifications } else { &self.increments };
+        let weir = match target.change() {
+            Change::Increment => &self.increments,
+            Change::Modify => &self.modifications,
+        };
         let weir = weir.as_ref().filter(|_| target.is_weir());
         metrics::fetch(&weir.ok_or_else(|| format!("{target} has no metrics here"))?.http)
     }
@@ -163,18 +150,17 @@ impl Servers {
     fn mariadb(&mut self) -> Result<Address, String> {
         let start = || -> Result<mariadb::Server, String> {
             let server = mariadb::Server::start().map_err(|error| error.to_string())?;
-            let run = || -> Result<(), mysql::Error> {
-                let mut connection = mysql::Connection::connect(&server.socket())?;
-                connection.query("CREATE DATABASE cat")?;
-                connection.query("USE cat")?;
-                connection.query(TABLE).map(|_| ())
-            };
-            run().map_err(|error| error.to_string())?;
+            run_at_mariadb(&server.socket(), &["CREATE DATABASE cat", "USE cat", TABLE])?;
             Ok(server)
         };
         let server = started(&mut self.mariadb, start)?;
         Ok(Address::MariaDb(server.socket()))
     }
+}
+
+fn run_at_mariadb(socket: &Path, statements: &[&str]) -> Result<(), String> {
+    let mut connection = session::mariadb_client(socket)?;
+    statements.iter().try_for_each(|text| connection.query_drop(text)).map_err(|error| error.to_string())
 }
 
 fn started<T>(server: &mut Option<T>, start: impl FnOnce() -> Result<T, String>) -> Result<&T, String> {

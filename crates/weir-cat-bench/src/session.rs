@@ -1,10 +1,13 @@
 //! One client's connection: it attempts a transaction, and says how that ended.
 
+use std::path::Path;
+
+use mysql::prelude::Queryable as _;
+use mysql::{Conn, OptsBuilder};
 use postgres::types::ToSql;
 use postgres::{Client, NoTls, Statement};
 use weir_cat::workload::Planned;
 
-use crate::mysql;
 use crate::schema::{Change, placeholders, reader, writer};
 use crate::servers::Address;
 use crate::target::{Level, Target};
@@ -30,9 +33,10 @@ pub trait Session {
 pub fn connect(target: Target, address: &Address, length: usize) -> Result<Box<dyn Session>, String> {
     match (target, address) {
         (Target::MariaDbInteractive(level), Address::MariaDb(socket)) => {
-            let mut connection = mysql::Connection::connect(socket).map_err(|error| error.to_string())?;
-            for text in ["USE cat", &format!("SET SESSION TRANSACTION ISOLATION LEVEL {}", level.sql())] {
-                connection.query(text).map_err(|error| error.to_string())?;
+            let mut connection = mariadb_client(socket)?;
+            let level = format!("SET SESSION TRANSACTION ISOLATION LEVEL {}", level.sql());
+            for text in ["USE cat", &level] {
+                connection.query_drop(text).map_err(|error| error.to_string())?;
             }
             Ok(Box::new(MariaDb { connection }))
         }
@@ -42,18 +46,27 @@ pub fn connect(target: Target, address: &Address, length: usize) -> Result<Box<d
                 Target::WeirInteractive(level) | Target::PostgresInteractive(level) => {
                     Interactive::new(client, level).map(|session| Box::new(session) as _)
                 }
-                Target::PostgresCall(level) => Call::new(client, Some(level), Change::Increment, length)
+                Target::PostgresCall(level) => Call::new(client, Some(level), target.change(), length)
                     .map(|session| Box::new(session) as _),
-                Target::WeirOrdered => {
-                    Call::new(client, None, Change::Modify, length).map(|session| Box::new(session) as _)
+                Target::WeirOrdered | Target::WeirConfluent => {
+                    Call::new(client, None, target.change(), length).map(|session| Box::new(session) as _)
                 }
-                Target::WeirConfluent | Target::MariaDbInteractive(_) => {
-                    Call::new(client, None, Change::Increment, length).map(|session| Box::new(session) as _)
+                Target::MariaDbInteractive(_) => {
+                    Err(format!("{target} does not speak PostgreSQL's protocol"))
                 }
             }
         }
         (_, Address::MariaDb(_)) => Err(format!("{target} does not speak MySQL's protocol")),
     }
+}
+
+/// Connects to the private MariaDB server, as `root` without a password.
+///
+/// # Errors
+/// The server's.
+pub fn mariadb_client(socket: &Path) -> Result<Conn, String> {
+    let options = OptsBuilder::new().socket(socket.to_str()).user(Some("root"));
+    Conn::new(options).map_err(|error| error.to_string())
 }
 
 /// # Errors
@@ -152,21 +165,24 @@ impl Session for Call {
     }
 }
 
+/// Errors after which the transaction is to be tried again: a row that has changed since the snapshot, a wait that was too long, a deadlock.
+const MARIADB_ABORTS: [u16; 3] = [1020, 1205, 1213];
+
 struct MariaDb {
-    connection: mysql::Connection,
+    connection: Conn,
 }
 
 impl MariaDb {
     fn run(&mut self, planned: &Planned) -> Result<(), mysql::Error> {
-        self.connection.query("START TRANSACTION")?;
+        self.connection.query_drop("START TRANSACTION")?;
         for key in &planned.keys {
             let text = match planned.is_writer {
                 true => format!("UPDATE kv SET v = {} WHERE k = {key}", Change::Increment.sql()),
                 false => format!("SELECT v FROM kv WHERE k = {key}"),
             };
-            self.connection.query(&text)?;
+            self.connection.query_drop(text)?;
         }
-        self.connection.query("COMMIT").map(|_| ())
+        self.connection.query_drop("COMMIT")
     }
 }
 
@@ -174,8 +190,8 @@ impl Session for MariaDb {
     fn attempt(&mut self, planned: &Planned) -> Result<End, String> {
         match self.run(planned) {
             Ok(()) => Ok(End::Committed),
-            Err(mysql::Error::Server(error)) if error.is_abort() => {
-                self.connection.query("ROLLBACK").map_err(|error| error.to_string())?;
+            Err(mysql::Error::MySqlError(error)) if MARIADB_ABORTS.contains(&error.code) => {
+                self.connection.query_drop("ROLLBACK").map_err(|error| error.to_string())?;
                 Ok(End::Aborted(format!("{}/{}", error.state, error.code)))
             }
             Err(error) => Err(error.to_string()),

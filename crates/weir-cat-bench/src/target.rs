@@ -1,7 +1,9 @@
-//! What is measured: a system, and how it carries the transactions.
+//! A target is a system and the mechanism by which it carries the transactions.
 
 use std::fmt;
 use std::str::FromStr;
+
+use crate::schema::Change;
 
 /// Isolation level of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,6 +64,11 @@ impl Target {
 
     pub fn is_mariadb(self) -> bool {
         matches!(self, Target::MariaDbInteractive(_))
+    }
+
+    /// How its writers change a value.
+    pub fn change(self) -> Change {
+        if self == Target::WeirOrdered { Change::Modify } else { Change::Increment }
     }
 
     /// It takes what this project is for off the wall: no transaction of it aborts.

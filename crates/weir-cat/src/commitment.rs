@@ -39,7 +39,7 @@ impl Commitment {
 /// Where the servers are. The first one coordinates.
 #[derive(Clone, Debug)]
 pub enum Network<'a> {
-    /// So many servers in one place.
+    /// Number of servers in one place, and the tail of their delays.
     Lan { tail: Tail, servers: usize },
     /// One server in each of these regions.
     Wan { world: &'a World, regions: Vec<usize> },

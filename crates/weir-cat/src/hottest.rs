@@ -22,7 +22,7 @@ impl<K: Clone + Eq + std::hash::Hash + Ord> Hottest<K> {
         self.add_many(object, 1);
     }
 
-    /// So many accesses at once.
+    /// Adds a number of accesses of one object.
     pub fn add_many(&mut self, object: K, accesses: u64) {
         self.accesses += accesses;
         if let Some((count, _)) = self.counts.get_mut(&object) {

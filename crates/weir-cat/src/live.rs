@@ -5,7 +5,7 @@
 //! have been concurrent with others that were not recorded; they are looked at but not counted. Of a transaction at most
 //! [`ACCESSES_MAX`] accesses are recorded. Objects are hashes of 64 bits: two of a burst are the same by chance once in some 10⁹ bursts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -119,7 +119,7 @@ impl Attempt {
     }
 }
 
-/// What any thread of a server tells of its transactions.
+/// Recorder of a server's transactions. All of its threads share it.
 #[derive(Debug)]
 pub struct Live {
     sampling: Sampling,
@@ -148,7 +148,7 @@ impl Live {
         Live { sampling, begun: AtomicU64::new(0), recorded: Mutex::new(recorded) }
     }
 
-    /// What a server would have recorded of a history: begins and ends in the order of their times. All are of one kind and one table, 0.
+    /// Records a history as a server would have: begins and ends in the order of their times. All are of one kind and one table, 0.
     pub fn replay(history: &[Transaction], sampling: Sampling) -> Live {
         let live = Live::new(sampling);
         let begins = history.iter().enumerate().map(|(number, one)| (one.begin_ns, true, number));
@@ -201,6 +201,11 @@ impl Live {
         report.hottest = hot.top(hottest);
         report.hot_accesses = hot.accesses();
         report
+    }
+
+    /// The objects that are counted for the hottest ones.
+    pub fn hot_objects(&self) -> BTreeSet<(Table, Object)> {
+        self.recorded().hottest.top(HOT_MAX).into_iter().map(|(object, ..)| object).collect()
     }
 
     fn recorded(&self) -> MutexGuard<'_, Recorded> {

@@ -16,6 +16,7 @@
 //! shards of its items and rarely two, a write two. All methods may be called from any thread; what waits for the network is a
 //! [`Pending`], a future that can also be waited for without any runtime.
 
+mod accessed_rows;
 mod begun;
 mod calls;
 pub mod carrier;
@@ -26,7 +27,6 @@ mod interrupts;
 mod items;
 mod load;
 mod many;
-mod named_rows;
 mod parameterised;
 mod pending;
 mod prepared;
@@ -66,7 +66,7 @@ pub use weir_net::handshake::Terms;
 #[doc(hidden)]
 pub use weir_net::loopback;
 pub use weir_sql::CurrentValue;
-pub use weir_txn::exec::named_rows::NamedKey;
+pub use weir_txn::exec::accessed_rows::AccessedRow;
 pub use weir_txn::message::AdvisoryKey;
 use weir_txn::ramp::{OfSnapshot, own_statement};
 use weir_txn::shard::Node;

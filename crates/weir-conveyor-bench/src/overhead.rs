@@ -1,22 +1,28 @@
-//! What an agent costs on a local operation, beside a proxy that copies bytes (docs/performance.md, "An agent of Conveyor").
+//! Cost of an agent on a local operation, beside a proxy that copies bytes (docs/performance.md, "An agent of Conveyor").
 //!
 //! pgbench runs one operation against a server directly, through a proxy, and through an agent. Server, proxy and agent are processes of their
 //! own; the three runs of a round follow each other, and each round begins with another one.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use comfy_table::{Table, presets};
 use serde::Serialize;
-use weir_bench::postgres::{Server, program_folder};
+use weir_harness::Spread;
+use weir_harness::pgbench::{summary, take_latencies};
+use weir_harness::postgres::{Server, program_folder};
+use weir_net::loopback::free_ports;
 
 use crate::servers::connect;
 
 /// Bounds of the issue that asked for it.
 const POINTS_MAX: f64 = 15.0;
 const MEDIAN_MAX_US: f64 = 150.0;
+
+/// Logs of pgbench, in the folder.
+const LOGS: &str = "log";
 
 const ROWS: u32 = 10_000;
 
@@ -40,7 +46,7 @@ pub enum Way {
 
 pub const WAYS: [Way; 3] = [Way::Direct, Way::Proxy, Way::Agent];
 
-/// What is to be measured.
+/// Number and length of the runs.
 #[derive(Clone, Debug)]
 pub struct Effort {
     pub clients: Vec<u32>,
@@ -139,11 +145,6 @@ pub fn serve_until_told(address: SocketAddr) -> Result<(), String> {
     Ok(())
 }
 
-fn free_port() -> Result<u16, String> {
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
-    listener.local_addr().map(|address| address.port()).map_err(|error| error.to_string())
-}
-
 /// The server and what is in front of it.
 struct Deployment {
     port: u16,
@@ -155,7 +156,7 @@ struct Deployment {
 
 impl Deployment {
     fn start(is_durable: bool) -> Result<Deployment, String> {
-        let port = free_port()?;
+        let port = free_ports(1)[0];
         let fsync = if is_durable { "fsync=on" } else { "fsync=off" };
         let settings = ["listen_addresses=127.0.0.1", fsync, "default_transaction_isolation=serializable"];
         let server = Server::start_at(port, &settings).map_err(|error| error.to_string())?;
@@ -188,7 +189,7 @@ impl Deployment {
         let programs = program_folder().map_err(|error| error.to_string())?;
         let mut pgbench = Command::new(programs.join("pgbench"));
         pgbench.args(["-n", "-M", "prepared", "-h", "127.0.0.1", "-U", "postgres", "-l"]);
-        pgbench.arg("--log-prefix").arg(self.folder.0.join("log"));
+        pgbench.arg("--log-prefix").arg(self.folder.0.join(LOGS));
         pgbench.arg("-f").arg(script);
         for (flag, value) in
             [("-p", u32::from(port)), ("-c", clients), ("-j", clients.min(2)), ("-T", seconds)]
@@ -197,52 +198,28 @@ impl Deployment {
         }
         let output = pgbench.arg("postgres").output().map_err(|error| format!("pgbench: {error}"))?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let per_second = per_second(&text).filter(|_| output.status.success());
+        let per_second = summary(&text).filter(|_| output.status.success()).map(|summary| summary.per_second);
         let failed =
             || format!("pgbench failed ({way:?}): {text}{}", String::from_utf8_lossy(&output.stderr));
         let per_second = per_second.ok_or_else(failed)?;
-        let latencies = self.latencies_us()?;
+        let latencies = take_latencies(&self.folder.0, LOGS).map_err(|error| error.to_string())?;
         let processor_us = (used()? - before) / latencies.len().max(1) as f64;
         let median_us = median(latencies).ok_or("pgbench has logged nothing")?;
         Ok(Ran { per_second, median_us, processor_us })
     }
-
-    /// Of the log, which is removed.
-    fn latencies_us(&self) -> Result<Vec<f64>, String> {
-        let mut all = Vec::new();
-        for entry in std::fs::read_dir(&self.folder.0).map_err(|error| error.to_string())?.flatten() {
-            if !entry.file_name().to_string_lossy().starts_with("log.") {
-                continue;
-            }
-            let text = std::fs::read_to_string(entry.path()).map_err(|error| error.to_string())?;
-            all.extend(text.lines().filter_map(latency_us));
-            std::fs::remove_file(entry.path()).map_err(|error| error.to_string())?;
-        }
-        Ok(all)
-    }
 }
 
-/// What a run of pgbench shows.
+/// Figures of a run of pgbench.
 struct Ran {
     per_second: f64,
     median_us: f64,
     processor_us: f64,
 }
 
-/// `tps = 123.4 (without initial connection time)`.
-fn per_second(text: &str) -> Option<f64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("tps = "))?;
-    line.split(' ').next()?.parse().ok()
-}
-
-/// `client number microseconds script seconds microseconds`.
-fn latency_us(line: &str) -> Option<f64> {
-    line.split(' ').nth(2)?.parse().ok()
-}
-
 fn start_agent(folder: &Folder, server: &Server) -> Result<Served, String> {
     folder.write("transactions.toml", TRANSACTIONS)?;
-    let (agent, listen) = (free_port()?, free_port()?);
+    let ports = free_ports(2);
+    let (agent, listen) = (ports[0], ports[1]);
     let text = format!(
         "application = \".\"\ndirectory = {:?}\n[clients]\ndatabase = \"postgres\"\n\
          [[server]]\nname = \"a\"\nagent = \"127.0.0.1:{agent}\"\nlisten = \"127.0.0.1:{listen}\"\ndatabase = \"{}\"\n",
@@ -253,14 +230,8 @@ fn start_agent(folder: &Folder, server: &Server) -> Result<Served, String> {
     Served::start(&["serve-agent", &file.display().to_string(), "a"])
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() % 2 {
-        0 if middle > 0 => Some((values[middle - 1] + values[middle]) / 2.0),
-        0 => None,
-        _ => Some(values[middle]),
-    }
+fn median(values: Vec<f64>) -> Option<f64> {
+    Spread::of(values).map(|spread| spread.median)
 }
 
 /// Measures. `each` hears of each run.
@@ -289,7 +260,7 @@ pub fn measure(effort: &Effort, mut each: impl FnMut(&Sample)) -> Result<Vec<Sam
     Ok(samples)
 }
 
-/// What the runs with one number of clients show: medians over rounds of what one round shows.
+/// Medians over the rounds with one number of clients.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     pub clients: u32,
@@ -303,7 +274,7 @@ pub struct Verdict {
     pub agent_ratio: f64,
     /// Percentage points of throughput that the agent costs beyond the proxy.
     pub points: f64,
-    /// What the agent adds to the median latency of a direct connection, and of the proxy.
+    /// Median latency of the agent, less that of a direct connection, and of the proxy.
     pub added_us: f64,
     pub added_to_proxy_us: f64,
 }
@@ -403,12 +374,5 @@ mod tests {
         assert!((verdict.added_us - 140.0).abs() < 1e-9 && (verdict.added_to_proxy_us - 120.0).abs() < 1e-9);
         assert!(verdict.holds());
         assert_eq!(Verdict::of(&samples, 8), None);
-    }
-
-    #[test]
-    fn what_pgbench_prints_is_read() {
-        let text = "latency average = 0.2 ms\ntps = 4084.25 (without initial connection time)\n";
-        assert_eq!(per_second(text), Some(4084.25));
-        assert_eq!(latency_us("0 17 241 0 1732831234 123456"), Some(241.0));
     }
 }

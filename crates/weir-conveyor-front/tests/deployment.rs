@@ -10,7 +10,7 @@ use weir_conveyor_front::Mode;
 use weir_conveyor_front::run::Running;
 use weir_conveyor_net::config::Config;
 
-use crate::postgres_server::Server;
+use weir_harness::postgres::Server;
 
 const AGENT: &str = "WEIR_CONVEYOR_TEST_AGENT";
 

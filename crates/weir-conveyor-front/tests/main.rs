@@ -13,9 +13,6 @@ mod histories;
 mod installed;
 mod kills;
 mod pass_through;
-#[path = "../../weir-harness/src/postgres.rs"]
-#[allow(dead_code, reason = "the bench uses all of it")]
-mod postgres_server;
 #[path = "../../weir-conveyor-net/tests/shop.rs"]
 #[allow(dead_code, reason = "the tests of agents without a front use all of it")]
 mod shop;

@@ -34,7 +34,7 @@ struct State {
     unknown: AtomicU64,
 }
 
-/// What is under way, and what has ended.
+/// Numbers of transactions that are under way, and of those that have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LocalFigures {
     pub waiting: usize,

@@ -98,7 +98,7 @@ struct SessionRun<'a> {
     status: u8,
     /// Messages of the extended protocol were sent behind that.
     is_unsynced: bool,
-    /// What begins the transaction, until it has.
+    /// The messages that begin the transaction, until they are sent.
     opening: Option<Opening>,
 }
 
@@ -161,7 +161,7 @@ impl SessionRun<'_> {
         }
     }
 
-    /// What the session says next. None: it says nothing for too long.
+    /// Waits for the session's next command. None: it has sent none for too long.
     async fn command(&mut self) -> Option<Command> {
         match self.port.commands.try_recv() {
             Ok(command) => Some(command),

@@ -20,8 +20,8 @@ use weir_net::loopback::free_ports;
 use weir_server::serve::Durability;
 
 use crate::chance::Chance;
-use crate::postgres_server::Server;
 use crate::shop;
+use weir_harness::postgres::Server;
 
 const SERVERS: u16 = 3;
 const CLIENTS: u64 = 9;

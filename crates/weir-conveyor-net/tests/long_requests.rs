@@ -2,7 +2,7 @@
 
 use weir_conveyor_net::raw::RawConnection;
 
-use crate::postgres_server::Server;
+use weir_harness::postgres::Server;
 
 /// A Query message.
 fn query(text: &str) -> Vec<u8> {

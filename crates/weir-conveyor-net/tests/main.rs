@@ -6,9 +6,6 @@ mod chance;
 mod coordinator_nodes;
 mod histories;
 mod long_requests;
-#[path = "../../weir-harness/src/postgres.rs"]
-#[allow(dead_code, reason = "the bench uses all of it")]
-mod postgres_server;
 mod shop;
 mod soundness;
 mod transactions;

@@ -11,7 +11,7 @@ use weir_conveyor_net::check::{Finding, check};
 use weir_conveyor_net::connection::{Connection, install};
 use weir_conveyor_net::operation::{Job, Operation, SqlDone, SqlWork, StateUpdate};
 
-use crate::postgres_server::Server;
+use weir_harness::postgres::Server;
 
 const TABLES: &str = r#"
 CREATE DOMAIN money AS numeric(12,2) CHECK (VALUE >= 0);

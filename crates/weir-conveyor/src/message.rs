@@ -44,7 +44,7 @@ pub struct Request<O> {
     pub operation: O,
 }
 
-/// What an operation has waited for.
+/// Resource for which an operation has waited too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Lacks {
     Token,

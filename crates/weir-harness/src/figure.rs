@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::plot::Panel;
 
-/// How the numbers came about.
+/// Origin of the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -26,7 +26,7 @@ impl Kind {
     }
 }
 
-/// What our number says of the paper's.
+/// Our number beside the paper's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -81,7 +81,7 @@ pub struct Figure {
     pub paper: &'static str,
     pub title: String,
     pub kind: Kind,
-    /// What a reader has to know of how it was measured.
+    /// Conditions of the measurement.
     pub notes: Vec<String>,
     pub panels: Vec<Panel>,
     /// One for each point.

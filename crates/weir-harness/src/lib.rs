@@ -1,4 +1,4 @@
-//! What benchmarks have in common: private servers to compare with, line plots, median and range, and a
+//! Common parts of benchmarks: private servers to compare with, line plots, median and range, and a
 //! paper's figure with its claims and our verdicts.
 //!
 //! It measures nothing itself, and knows neither SQL nor a workload. It is apart so that benchmarks are built without PostgreSQL's grammar.
@@ -6,6 +6,7 @@
 pub mod figure;
 pub mod machine;
 pub mod mariadb;
+pub mod pgbench;
 pub mod plot;
 pub mod postgres;
 mod spread;

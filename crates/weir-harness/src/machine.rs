@@ -14,7 +14,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// What the system says of itself; what it does not say is called unknown.
+    /// Reads the system's own description; a field that it does not have is called unknown.
     pub fn here() -> Machine {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let processors = read("/proc/cpuinfo");

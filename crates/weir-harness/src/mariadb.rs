@@ -9,6 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::postgres::is_root;
+
 /// A running server. Dropping it stops the server and removes its data.
 #[derive(Debug)]
 pub struct Server {
@@ -105,6 +107,5 @@ fn program(name: &str) -> io::Result<PathBuf> {
 
 /// The server runs as root only when it is told so.
 fn user_argument() -> io::Result<Option<&'static str>> {
-    let output = Command::new("id").arg("-u").output()?;
-    Ok((String::from_utf8_lossy(&output.stdout).trim() == "0").then_some("--user=root"))
+    Ok(is_root()?.then_some("--user=root"))
 }

@@ -165,7 +165,7 @@ pub fn program_folder() -> io::Result<PathBuf> {
     })
 }
 
-fn is_root() -> io::Result<bool> {
+pub(crate) fn is_root() -> io::Result<bool> {
     let output = Command::new("id").arg("-u").output()?;
     Ok(String::from_utf8_lossy(&output.stdout).trim() == "0")
 }

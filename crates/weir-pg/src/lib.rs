@@ -186,8 +186,9 @@ impl Server {
         self.address
     }
 
-    /// Tells what it has done.
+    /// Tells what it has done. Contention is recorded from now on.
     pub fn watch(&self) -> Watch {
+        self.front.contention.watch();
         Watch(self.front.clone())
     }
 }

@@ -1,8 +1,7 @@
 //! The figures of eris.txt §8, by simulation with costs that were measured.
 
-use serde_json::json;
 use weir_harness::figure::{Claim, Figure, Kind, Verdict};
-use weir_harness::plot::{Axis, Panel, Series};
+use weir_harness::plot::Axis;
 use weir_ordered::cluster::Timeouts;
 use weir_ordered_scale::calibration::{Calibration, MEASURED};
 use weir_ordered_scale::experiments::{Effort as Scale, Laboratory, Point};
@@ -11,6 +10,7 @@ use weir_ordered_scale::simulation::TICK_NS;
 use weir_ordered_scale::verdicts::verdicts;
 
 use crate::Effort;
+use crate::simulated::Simulated;
 
 pub fn ids() -> impl Iterator<Item = String> {
     NAMES.into_iter().map(id)
@@ -23,10 +23,10 @@ fn id(name: &str) -> String {
 /// None: it is none of these.
 pub fn figure(wanted: &str, effort: Effort, seed: u64) -> Option<Result<Figure, String>> {
     let name = NAMES.into_iter().find(|name| id(name) == wanted)?;
-    Some(simulated(name, effort, seed))
+    Some(simulate(name, effort, seed))
 }
 
-fn simulated(name: &str, effort: Effort, seed: u64) -> Result<Figure, String> {
+fn simulate(name: &str, effort: Effort, seed: u64) -> Result<Figure, String> {
     let calibration = Calibration::read(MEASURED)?;
     let laboratory = Laboratory {
         calibration: &calibration,
@@ -39,22 +39,11 @@ fn simulated(name: &str, effort: Effort, seed: u64) -> Result<Figure, String> {
 }
 
 fn converted(figure: &figures::Figure) -> Figure {
-    let panel = |title: &str, y: Axis, value: fn(&Point) -> f64| Panel {
-        title: title.to_owned(),
-        x: Axis::linear(figure.x),
-        y,
-        series: figure
-            .series
-            .iter()
-            .map(|series| Series {
-                name: series.name.clone(),
-                points: series.points.iter().map(|point| (point.x, value(point))).collect(),
-            })
-            .collect(),
+    let simulated = Simulated {
+        x: figure.x,
+        series: figure.series.iter().map(|series| (series.name.as_str(), &series.points[..])).collect(),
+        at: |point: &Point| point.x,
     };
-    let data = figure.series.iter().flat_map(|series| {
-        series.points.iter().map(|point| json!({ "series": series.name, "point": point }))
-    });
     let claims = verdicts(figure).into_iter().map(|verdict| {
         let ours = verdict.ours.map_or("never".to_owned(), |ours| format!("{ours:.2}"));
         Claim::new(verdict.claim, verdict.bar, ours, Verdict::of(verdict.holds))
@@ -69,10 +58,10 @@ fn converted(figure: &figures::Figure) -> Figure {
                 .to_owned(),
         ],
         panels: vec![
-            panel("throughput", Axis::linear("transactions a second"), |point| point.transactions_per_second),
-            panel("latency", Axis::log("median, µs"), |point| point.p50_us),
+            simulated.panel("throughput", Axis::linear("transactions a second"), |point| point.transactions_per_second),
+            simulated.panel("latency", Axis::log("median, µs"), |point| point.p50_us),
         ],
-        data: data.collect(),
+        data: simulated.data(),
         claims: claims.collect(),
     }
 }

@@ -7,6 +7,7 @@
 mod elia;
 mod eris;
 pub mod page;
+mod simulated;
 
 use std::path::Path;
 
@@ -29,6 +30,24 @@ pub enum Effort {
 }
 
 impl Effort {
+    /// As the options `--tiny` and `--quick` say.
+    pub fn of(is_tiny: bool, is_quick: bool) -> Effort {
+        match (is_tiny, is_quick) {
+            (true, _) => Effort::Tiny,
+            (_, true) => Effort::Quick,
+            _ => Effort::Full,
+        }
+    }
+
+    /// The option by which it is asked for, with a blank before it; empty for the full effort.
+    pub fn option(self) -> &'static str {
+        match self {
+            Effort::Tiny => " --tiny",
+            Effort::Quick => " --quick",
+            Effort::Full => "",
+        }
+    }
+
     fn is_full(self) -> bool {
         self == Effort::Full
     }

@@ -60,11 +60,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     if let Some(id) = wanted.iter().find(|id| !all.contains(id)) {
         return Err(format!("there is no figure `{id}`; `--list` prints those that there are"));
     }
-    let effort = match (arguments.quick, arguments.tiny) {
-        (true, _) => Effort::Quick,
-        (_, true) => Effort::Tiny,
-        _ => Effort::Full,
-    };
+    let effort = Effort::of(arguments.tiny, arguments.quick);
     let targets = if arguments.target.is_empty() { &Target::FIGURES[..] } else { &arguments.target };
     let machine = Machine::here();
     let mut listener = |what: &str| anstream::eprintln!("weir-reproduce: {what}");
@@ -78,10 +74,6 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         figures.push(figure);
     }
     let Some(folder) = &arguments.out else { return Ok(()) };
-    let how = match effort {
-        Effort::Tiny => " --tiny",
-        Effort::Quick => " --quick",
-        Effort::Full => "",
-    };
-    page::write(folder, &figures, &machine, &format!("weir-reproduce {}{how}", arguments.ids.join(" ")))
+    let command = format!("weir-reproduce {}{}", arguments.ids.join(" "), effort.option());
+    page::write(folder, &figures, &machine, &command)
 }

@@ -608,6 +608,10 @@ where
         self.heard_us[coordinator as usize] = self.now_us;
         let mut out = Effects::default();
         let Some(at) = &mut self.shards[usize::from(shard)] else { return };
+        if let Some(why) = at.refuses(&progress) {
+            let what = || format!("shard {shard} refuses coordinator {coordinator}: {why}: {progress:?}");
+            self.refused.get_or_insert_with(what);
+        }
         at.on_progress(now_ms, coordinator, progress);
         for request in requests {
             self.check_request(Sender::Coordinator(coordinator), shard, &request);
@@ -618,7 +622,7 @@ where
         self.send(shard, out, Some(coordinator));
     }
 
-    /// Notes a request that a server would end the sender's connection for.
+    /// Notes a request for which a server would end the sender's connection.
     fn check_request(&mut self, from: Sender, shard: ShardId, request: &S::Request) {
         let shards = self.shards.len() as ShardId;
         let Some(at) = &self.shards[usize::from(shard)] else { return };

@@ -138,7 +138,9 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     if let Some(door) = &door {
         remark(&format!("PostgreSQL's protocol on {}, database {database}", door.address()));
     }
-    let watch = door.as_ref().map(|door| -> Box<dyn Source> { Box::new(door.watch()) });
+    // Nothing is recorded for nobody.
+    let watched = door.as_ref().filter(|_| http.is_some());
+    let watch = watched.map(|door| -> Box<dyn Source> { Box::new(door.watch()) });
     let sources = [Box::new(server.watch()) as Box<dyn Source>].into_iter().chain(watch).collect();
     let http = http.map(|settings| Http::open(&settings, sources)).transpose().map_err(unheard)?;
     if let Some(http) = &http {

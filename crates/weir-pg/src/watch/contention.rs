@@ -1,8 +1,9 @@
 //! The live Contention Level of a front end (docs/internals/cat.md): by procedure and mechanism, by table, and the hottest keys.
 //!
-//! A transaction that is not in a recorded burst costs one atomic addition. Rows are those that statements name by their primary keys.
+//! Nothing is recorded until somebody may ask. From then on a transaction that is not in a recorded burst costs one atomic addition. Rows are those that statements name by their primary keys.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -23,11 +24,16 @@ const HOTTEST: usize = 10;
 /// Bytes of a key that are shown.
 const TEXT_MAX: usize = 64;
 
+/// Name of what is beyond [`NAMES_MAX`].
+const OTHER: &str = "other";
+
 /// The kind of a transaction of several statements.
 const INTERACTIVE: (&str, &str) = ("interactive", "transaction");
 
 #[derive(Debug)]
 pub(crate) struct Contention {
+    /// Somebody may ask for it.
+    is_watched: AtomicBool,
     live: Live,
     since: Instant,
     names: Mutex<Names>,
@@ -57,12 +63,25 @@ impl Default for Contention {
 
 impl Contention {
     pub fn new(sampling: Sampling) -> Contention {
-        Contention { live: Live::new(sampling), since: Instant::now(), names: Mutex::default() }
+        Contention {
+            is_watched: AtomicBool::new(false),
+            live: Live::new(sampling),
+            since: Instant::now(),
+            names: Mutex::default(),
+        }
+    }
+
+    /// Somebody may ask for it from now on.
+    pub fn watch(&self) {
+        self.is_watched.store(true, Ordering::Relaxed);
     }
 
     /// A transaction begins. None, and mostly: it is not recorded.
     #[inline]
     pub fn begin(&self) -> Option<Box<Recording>> {
+        if !self.is_watched.load(Ordering::Relaxed) {
+            return None;
+        }
         let burst = self.live.begin()?;
         Some(Box::new(Recording { burst, begin_ns: self.now_ns(), kind: None, accesses: Vec::new() }))
     }
@@ -75,10 +94,12 @@ impl Contention {
             false => INTERACTIVE,
         };
         recording.kind.get_or_insert_with(|| names.kind(mechanism, name));
-        prepared.each_named_row(values, &mut |key| {
+        prepared.each_accessed_row(values, &mut |key| {
             let table = names.table(prepared.table_of(&key));
             let object = key.hash();
-            names.keep_text((table, object), key.values);
+            if !names.keeps_text((table, object), key.values) {
+                names.forget_texts(&self.live.hot_objects());
+            }
             recording.accesses.push((table, object));
         });
     }
@@ -117,9 +138,12 @@ impl Contention {
 
 impl Names {
     fn kind(&mut self, mechanism: &'static str, name: &str) -> Kind {
+        let mut key = (mechanism, name.to_ascii_lowercase());
         let known = self.kinds.len();
-        let name = if known < NAMES_MAX { name.to_ascii_lowercase() } else { "other".to_owned() };
-        *self.kinds.entry((mechanism, name)).or_insert(known as Kind)
+        if known >= NAMES_MAX && !self.kinds.contains_key(&key) {
+            key.1 = OTHER.to_owned();
+        }
+        *self.kinds.entry(key).or_insert(known as Kind)
     }
 
     fn table(&mut self, name: &str) -> Table {
@@ -127,14 +151,22 @@ impl Names {
             return *table;
         }
         let known = self.tables.len();
-        let name = if known < NAMES_MAX { name } else { "other" };
+        let name = if known < NAMES_MAX { name } else { OTHER };
         *self.tables.entry(name.to_owned()).or_insert(known as Table)
     }
 
-    fn keep_text(&mut self, object: (Table, u64), key: &[Value]) {
-        if self.texts.len() < TEXTS_MAX {
+    /// Returns whether there is room for the text of a key.
+    fn keeps_text(&mut self, object: (Table, u64), key: &[Value]) -> bool {
+        let has_room = self.texts.len() < TEXTS_MAX;
+        if has_room {
             self.texts.entry(object).or_insert_with(|| text_of(key));
         }
+        has_room || self.texts.contains_key(&object)
+    }
+
+    /// Makes room: only keys that may be the hottest ones keep their texts.
+    fn forget_texts(&mut self, hot: &BTreeSet<(Table, u64)>) {
+        self.texts.retain(|object, _| hot.contains(object));
     }
 }
 
@@ -201,15 +233,41 @@ mod tests {
     }
 
     #[test]
+    fn names_beyond_the_limit_are_one() {
+        let mut names = Names::default();
+        let first = names.kind("ramp", "P0");
+        for number in 1..NAMES_MAX {
+            names.kind("ramp", &format!("P{number}"));
+        }
+        let other = names.kind("ramp", "one more");
+        assert_eq!(names.kind("ramp", "another one"), other);
+        assert_eq!((names.kind("ramp", "P0"), first == other), (first, false));
+    }
+
+    #[test]
+    fn hot_keys_keep_their_texts() {
+        let mut names = Names::default();
+        let keeps = |names: &mut Names, object| names.keeps_text((1, object), &[Value::Int(object as i64)]);
+        assert!((0..TEXTS_MAX as u64).all(|object| keeps(&mut names, object)));
+        assert!(!keeps(&mut names, 1 << 40) && keeps(&mut names, 7));
+        names.forget_texts(&BTreeSet::from([(1, 7), (1, 1 << 50)]));
+        assert!(keeps(&mut names, 1 << 40));
+        let left: BTreeSet<_> = names.texts.into_keys().collect();
+        assert_eq!(left, BTreeSet::from([(1, 7), (1, 1 << 40)]));
+    }
+
+    #[test]
     fn recorded_transactions_are_told() {
         let contention = Contention::new(Sampling { burst: 8, one_of: 1 });
+        assert!(contention.begin().is_none(), "nobody asks");
+        contention.watch();
         let both: Vec<Recording> = (0..2)
             .map(|_| {
                 let mut recording = *contention.begin().expect("all are recorded");
                 let mut names = contention.names();
                 recording.kind = Some(names.kind("ramp", "Pay"));
                 let table = names.table("account");
-                names.keep_text((table, 5), &[Value::Int(42)]);
+                assert!(names.keeps_text((table, 5), &[Value::Int(42)]));
                 recording.accesses.push((table, 5));
                 recording
             })

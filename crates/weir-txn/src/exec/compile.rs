@@ -14,6 +14,7 @@ use self::proven::Proven;
 pub(super) use self::touched::FORGETS_NEIGHBOURS;
 pub use self::touched::TablesWith;
 use self::touched::{Parts, Touched};
+use super::accessed_rows::AccessedRows;
 use super::admission::{Admission, with_checks};
 use super::ahead;
 use super::by_key::NamedRow;
@@ -26,7 +27,6 @@ use super::foreseen::{foretold, is_of_one_message, owns_drawn};
 use super::gathered::{CompiledMerge, PartSource, of_rows};
 use super::independent;
 use super::inserted_keys::InsertedKeys;
-use super::named_rows::NamedRows;
 use super::plpgsql::Isolation;
 use super::plpgsql::code::{Code, Owner, ProcedureStatement};
 use super::program::{
@@ -320,7 +320,7 @@ impl<'a> ProcedureCompiler<'a> {
             }
         }
         let origins = Origins::of(procedure);
-        let named_rows = NamedRows::of(router.catalog, &origins, &procedure.body);
+        let accessed_rows = AccessedRows::of(router.catalog, &origins, &procedure.body);
         let named_row = match shards > 1 && read.is_none() && is_one_statement {
             true => NamedRow::of(&router, schema, &origins, &procedure.body).map(Box::new),
             false => None,
@@ -442,7 +442,7 @@ impl<'a> ProcedureCompiler<'a> {
             watched: None,
             first_rows,
             named_row,
-            named_rows,
+            accessed_rows,
             inserted_keys,
             isolation,
             in_order,

@@ -3,6 +3,7 @@
 //! [`Rows`]: crate::storage::Rows
 
 pub mod access;
+pub mod accessed_rows;
 pub mod accesses;
 pub mod admission;
 pub mod aggregate;
@@ -10,6 +11,7 @@ mod ahead;
 pub mod assertion;
 pub mod by_key;
 pub mod call;
+pub(crate) mod call_route;
 pub mod call_steps;
 pub mod chosen;
 mod compile;
@@ -30,7 +32,6 @@ mod gathered;
 mod global;
 pub mod independent;
 mod inserted_keys;
-pub mod named_rows;
 mod names;
 pub mod plpgsql;
 pub mod program;

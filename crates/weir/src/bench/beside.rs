@@ -66,25 +66,27 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// As the settings say: `other=NAME`, `memory=SIZE`.
+    /// As the settings say: `other=NAME`, `memory=SIZE`, `rows=N`.
     pub fn of(arguments: &BenchArguments, wrong: &dyn Fn(&str, &str) -> Failure) -> Result<Beside, Failure> {
         let mut beside = Beside { other: OTHERS[0], memory: None, rows: ROWS };
         for (name, text) in &arguments.cluster.settings {
-            let known = OTHERS.into_iter().find(|(known, _)| name == "other" && known == text);
-            match known {
-                Some(other) => beside.other = other,
-                None if name == "memory" => beside.memory = Some(text.clone()),
-                None if name == "rows" && text.parse().is_ok_and(|rows: u32| rows > 0) => {
-                    beside.rows = text.parse().unwrap_or(ROWS);
+            let known = match name.as_str() {
+                "other" => {
+                    OTHERS.into_iter().find(|(known, _)| known == text).map(|given| beside.other = given)
                 }
-                None => {
-                    let names = OTHERS.map(|(name, _)| name).join(", ");
-                    let hint = format!(
-                        "its settings are memory, as of weir serve, rows, from 1 on, and other: {names}"
-                    );
-                    return Err(wrong(&format!("`{name}={text}` is wrong"), &hint));
+                "rows" => text.parse().ok().filter(|rows| *rows > 0).map(|given| beside.rows = given),
+                "memory" => {
+                    beside.memory = Some(text.clone());
+                    Some(())
                 }
-            }
+                _ => None,
+            };
+            known.ok_or_else(|| {
+                let names = OTHERS.map(|(name, _)| name).join(", ");
+                let hint =
+                    format!("its settings are memory, as of weir serve, rows, from 1 on, and other: {names}");
+                wrong(&format!("`{name}={text}` is wrong"), &hint)
+            })?;
         }
         Ok(beside)
     }

@@ -2,12 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use weir_harness::pgbench::{summary, take_latencies};
+
 use crate::bench::servers::{Server, failed};
 use crate::bench::side_by_side::{Load, Measured};
 use crate::output::Failure;
 
 /// File of a script, in the folder of the servers.
 const SCRIPT_FILE: &str = "script.sql";
+
+/// Logs of pgbench, in the same folder.
+const LOGS: &str = "times";
 
 /// Protocols of pgbench.
 pub const PROTOCOLS: [&str; 3] = ["simple", "extended", PREPARED];
@@ -47,7 +52,7 @@ impl Pgbench {
         let (clients, seconds) = (load.clients.to_string(), load.seconds.to_string());
         let threads = load.clients.min(2).to_string();
         let mut options = vec!["-n", "-c", &clients, "-j", &threads, "-T", &seconds, "-M", self.protocol];
-        options.extend(["-l", "--log-prefix=times", &seed]);
+        options.extend(["-l", "--log-prefix", LOGS, &seed]);
         match script {
             Script::BuiltIn(name) => options.extend(["-b", name]),
             Script::Text(text) => {
@@ -57,53 +62,14 @@ impl Pgbench {
             }
         }
         let said = server.address.pgbench(&self.programs, folder, &options)?;
-        let times_us = times(folder).map_err(|error| failed("pgbench's log", &error))?;
-        summary(&said, times_us).ok_or_else(|| failed("pgbench did not say what it did", &said))
-    }
-}
-
-/// Latencies logged by pgbench, in microseconds; removes the logs.
-fn times(folder: &Path) -> std::io::Result<Vec<f64>> {
-    let mut times = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("times.")) {
-            let text = std::fs::read_to_string(&path)?;
-            times.extend(text.lines().filter_map(|line| line.split(' ').nth(2)?.parse::<f64>().ok()));
-            std::fs::remove_file(&path)?;
-        }
-    }
-    Ok(times)
-}
-
-/// Parses the final lines of pgbench.
-fn summary(said: &str, times_us: Vec<f64>) -> Option<Measured> {
-    let after = |words: &str| {
-        let rest = said.lines().find_map(|line| line.strip_prefix(words))?;
-        rest.split([' ', '/']).next()
-    };
-    Some(Measured {
-        throughput: after("tps = ")?.parse().ok()?,
-        completed: after("number of transactions actually processed: ")?.parse().ok()?,
-        aborted: after("number of failed transactions: ").and_then(|count| count.parse().ok()).unwrap_or(0),
-        times_us,
-        late: Vec::new(),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_pgbench_says_is_read() {
-        let said = "transaction type: <builtin: TPC-B (sort of)>\n\
-                    number of transactions actually processed: 9000/9001\n\
-                    number of failed transactions: 3 (0.033%)\n\
-                    latency average = 1.6 ms\n\
-                    tps = 4512.250000 (without initial connection time)\n";
-        let measured = summary(said, vec![3.0]).unwrap();
-        assert_eq!((measured.throughput, measured.completed, measured.aborted), (4512.25, 9000, 3));
-        assert!(summary("pgbench: error", Vec::new()).is_none());
+        let times_us = take_latencies(folder, LOGS).map_err(|error| failed("pgbench's log", &error))?;
+        let summary = summary(&said).ok_or_else(|| failed("pgbench did not say what it did", &said))?;
+        Ok(Measured {
+            throughput: summary.per_second,
+            completed: summary.completed,
+            aborted: summary.failed,
+            times_us,
+            late: Vec::new(),
+        })
     }
 }

@@ -170,7 +170,7 @@ impl Drop for Folder {
 
 /// Options of `weir serve`.
 pub struct WeirOptions<'a> {
-    /// What it begins with.
+    /// Application that it begins with.
     pub application: Option<&'a Path>,
     pub shards: u16,
     /// Its `--memory`.

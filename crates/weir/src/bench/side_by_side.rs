@@ -387,7 +387,7 @@ impl Work {
         }
     }
 
-    /// What servers of Weir are started with.
+    /// Options with which servers of Weir are started.
     fn options(&self, shards: u16) -> WeirOptions<'_> {
         let (mut application, mut memory) = (None, None);
         match self {

@@ -31,11 +31,7 @@ pub struct JudgedClaim {
 
 /// Measures figures and writes what was asked for; returns their claims.
 pub fn execute(arguments: &ReproduceArguments, ids: &[String]) -> Result<Vec<JudgedClaim>, Failure> {
-    let effort = match (arguments.tiny, arguments.quick) {
-        (true, _) => Effort::Tiny,
-        (_, true) => Effort::Quick,
-        _ => Effort::Full,
-    };
+    let effort = Effort::of(arguments.tiny, arguments.quick);
     let machine = Machine::here();
     let program = bench::this_program()?;
     let mut listener = |what: &str| print_remark(&format!("weir: {what}"));
@@ -63,22 +59,15 @@ pub fn execute(arguments: &ReproduceArguments, ids: &[String]) -> Result<Vec<Jud
         figures.push(figure);
     }
     if let Some(folder) = &arguments.out {
-        write(folder, &figures, &machine, &command(arguments))?;
+        let ids = arguments.ids.join(" ");
+        let command = format!("weir reproduce {ids}{} --seed {}", effort.option(), arguments.seed);
+        write(folder, &figures, &machine, &command)?;
     }
     Ok(claims)
 }
 
 fn wrong(id: &str, why: &str) -> Failure {
     Failure::input(format!("weir reproduce {id}: error: {why}"))
-}
-
-fn command(arguments: &ReproduceArguments) -> String {
-    let effort = match (arguments.tiny, arguments.quick) {
-        (true, _) => " --tiny",
-        (_, true) => " --quick",
-        _ => "",
-    };
-    format!("weir reproduce {}{effort} --seed {}", arguments.ids.join(" "), arguments.seed)
 }
 
 /// The page `index.html`, and data and picture of each figure.

@@ -48,7 +48,7 @@ fn driver(server: &Alone) -> Driver {
     Driver::connect(&server.url(), NoTls).unwrap()
 }
 
-/// What a sequencer has ordered: calls over two shards, and a transaction that keeps the calls behind it out.
+/// Metrics of the order: calls over two shards, and a transaction that keeps the calls behind it out.
 #[test]
 fn figures_of_the_order_follow_calls() {
     let server = Alone::with(&[&["--shards", "2"], HTTP].concat());
@@ -306,4 +306,12 @@ fn contention_is_measured_by_overlapping_transactions() {
     assert!((of("weir_table_contention_level{table=\"t\"}") - 2.0 / 3.0).abs() < 1e-9);
     assert_eq!(of("weir_hot_key_accesses{table=\"t\",key=\"1\"}"), 2.0);
     assert_eq!(of("weir_recorded_abort_rate{mechanism=\"interactive\",name=\"transaction\"}"), 0.0);
+    // Statements that need values of the session are not recorded, and run.
+    one.batch_execute("CREATE SEQUENCE s; SELECT nextval('s')").unwrap();
+    one.execute("INSERT INTO t VALUES ($1 + currval('s'), 0)", &[&9_i64]).unwrap();
+    for query in ["SELECT b FROM t WHERE a = currval('s')", "SELECT currval('s')"] {
+        one.query(query, &[]).unwrap();
+    }
+    one.execute("UPDATE t SET b = 3 WHERE a = currval('s')", &[]).unwrap();
+    one.execute("DELETE FROM t WHERE a = $1 + lastval()", &[&9_i64]).unwrap();
 }

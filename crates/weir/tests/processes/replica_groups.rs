@@ -35,7 +35,7 @@ END $$;
 ALTER PROCEDURE move SET default_transaction_isolation = 'serializable';
 ";
 
-/// What clients do, beside one another.
+/// Work of the clients.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Work {
     Transfers,

@@ -5,7 +5,7 @@ use weir_core::ids::{ShardId, TxnId};
 use weir_core::machine::{Orders, Sent};
 
 use super::{Coordinator, Event, Flight, Protocol, RETRIES_AT_ONCE, is_procedure};
-use crate::exec::program::Route;
+use crate::exec::call_route::Route;
 use crate::message::{Age, Attempt, Begun, Call, Callee, Request};
 use crate::ramp::coordinator::Transaction;
 use crate::ramp::own_statement;

@@ -8,8 +8,9 @@ use weir_core::machine::{Orders, Sent};
 
 use super::{Coordinator, Entrance, Event, Flight, Order, Resting, is_procedure};
 use crate::exec::call::needs_interactive_call;
+use crate::exec::call_route::Route;
 use crate::exec::gather::Gather;
-use crate::exec::program::{Program, Route};
+use crate::exec::program::Program;
 use crate::message::{
     Age, Begun, Call, Callee, Changed, Output, QueryReads, Request, Setting, schema_has_changed,
 };

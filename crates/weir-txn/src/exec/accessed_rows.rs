@@ -18,13 +18,13 @@ use super::routing::{Origins, Source, equalities_of};
 
 /// A row, while its statement's arguments are known.
 #[derive(Clone, Copy, Debug)]
-pub struct NamedKey<'a> {
+pub struct AccessedRow<'a> {
     pub table: TableId,
     /// Of the primary key, in its order.
     pub values: &'a [Value],
 }
 
-impl NamedKey<'_> {
+impl AccessedRow<'_> {
     /// Equal keys have equal numbers. Those of different tables may, too.
     pub fn hash(&self) -> u64 {
         let mut hasher = FxHasher::default();
@@ -42,13 +42,13 @@ impl NamedKey<'_> {
 
 /// Primary keys that the statements of a procedure name: for each row the sources of each column.
 #[derive(Debug, Default)]
-pub struct NamedRows(Vec<(TableId, Vec<Vec<Source>>)>);
+pub struct AccessedRows(Vec<(TableId, Vec<Vec<Source>>)>);
 
-impl NamedRows {
-    pub(super) fn of(catalog: &Catalog, origins: &Origins, steps: &[Step]) -> NamedRows {
+impl AccessedRows {
+    pub(super) fn of(catalog: &Catalog, origins: &Origins, steps: &[Step]) -> AccessedRows {
         let mut rows = Vec::new();
         each_statement(steps, &mut |statement, _| rows.extend(named(catalog, origins, statement)));
-        NamedRows(rows)
+        AccessedRows(rows)
     }
 }
 
@@ -78,11 +78,11 @@ fn named<'a>(
 
 impl CompiledProcedure {
     /// Rows that a call with these arguments names, each as often as it is named. A branch that is not taken counts as if it were.
-    pub fn each_named_row(&self, args: &[Value], visit: &mut dyn FnMut(NamedKey<'_>)) {
-        for (table, sources) in &self.named_rows.0 {
+    pub fn each_accessed_row(&self, args: &[Value], visit: &mut dyn FnMut(AccessedRow<'_>)) {
+        for (table, sources) in &self.accessed_rows.0 {
             each_key(sources, args, &mut Vec::with_capacity(sources.len()), &mut |values| {
                 if !values.iter().any(Value::is_null) {
-                    visit(NamedKey { table: *table, values });
+                    visit(AccessedRow { table: *table, values });
                 }
             });
         }
@@ -91,7 +91,12 @@ impl CompiledProcedure {
 
 impl Gather {
     /// Rows that the query names with these values.
-    pub fn each_named_row(&self, values: &[Value], program: &Program, visit: &mut dyn FnMut(NamedKey<'_>)) {
+    pub fn each_accessed_row(
+        &self,
+        values: &[Value],
+        program: &Program,
+        visit: &mut dyn FnMut(AccessedRow<'_>),
+    ) {
         let queries = self.table_queries(values, program);
         let mut seen = Vec::new();
         for read in queries.values().flat_map(|query| &query.tables) {
@@ -103,7 +108,7 @@ impl Gather {
             let key: Option<Vec<Value>> = primary.columns.iter().map(|column| value(column.column)).collect();
             // Several shards may be asked for the same row.
             if let Some(key) = key.filter(|key| !seen.contains(&(read.table, key.clone()))) {
-                visit(NamedKey { table: read.table, values: &key });
+                visit(AccessedRow { table: read.table, values: &key });
                 seen.push((read.table, key));
             }
         }

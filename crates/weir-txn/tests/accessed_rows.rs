@@ -43,7 +43,7 @@ fn check(procedure: usize, args: &[Value], expected: &[(u32, &[i64])]) {
     let application = application(SQL);
     for shards in [1, 3] {
         let mut found = Vec::new();
-        program(&application, shards).procedures[procedure].each_named_row(args, &mut |key| {
+        program(&application, shards).procedures[procedure].each_accessed_row(args, &mut |key| {
             found.push((key.table.0, key.values.to_vec()));
         });
         let expected: Vec<(u32, Vec<Value>)> = expected
