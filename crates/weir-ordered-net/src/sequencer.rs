@@ -27,15 +27,18 @@ const PACKET: u8 = 1;
 /// A message that a sequencer receives or sends. It is small: each goes through two queues.
 #[derive(Debug)]
 pub enum SequencerMessage {
-    Submit(Box<Submitted>),
-    Packet(Arc<StampedBytes>),
+    Submit(Arc<Submitted>),
+    /// It has a stamp.
+    Packet(Arc<Submitted>),
     /// None that has a transaction.
     Other(Box<Message>),
 }
 
-/// A transaction that is to be stamped.
+/// A submitted transaction, and its packet once it is stamped: all in one place, which its messages share.
 #[derive(Debug)]
 pub struct Submitted {
+    stamp: Stamp,
+    client_floor: Registration,
     /// Its operation is in the bytes.
     head: Transaction<()>,
     bytes: TransactionBytes,
@@ -48,14 +51,6 @@ struct TransactionBytes {
     start: Vec<u8>,
     /// The last field.
     reply_to: Option<SocketAddr>,
-}
-
-/// A packet.
-#[derive(Debug)]
-pub struct StampedBytes {
-    stamp: Stamp,
-    client_floor: Registration,
-    transaction: TransactionBytes,
 }
 
 impl Submitted {
@@ -76,7 +71,8 @@ impl Submitted {
         };
         let start = bytes[..bytes.len() - end].to_vec();
         let head = Transaction { id, floor, registration, destinations, part, operation: () };
-        Ok(Submitted { head, bytes: TransactionBytes { start, reply_to } })
+        let stamp = Stamp { epoch: 0, sequences: [].into() };
+        Ok(Submitted { stamp, client_floor: 0, head, bytes: TransactionBytes { start, reply_to } })
     }
 }
 
@@ -84,7 +80,7 @@ impl OnWire for SequencerMessage {
     fn read(bytes: &[u8], cluster: &Cluster) -> Result<SequencerMessage, Fault> {
         match bytes {
             [SUBMIT, transaction @ ..] => {
-                Submitted::read(transaction, cluster).map(|one| SequencerMessage::Submit(Box::new(one)))
+                Submitted::read(transaction, cluster).map(|one| SequencerMessage::Submit(Arc::new(one)))
             }
             _ => wire::decode(bytes, cluster).map(|message| SequencerMessage::Other(Box::new(message))),
         }
@@ -100,7 +96,7 @@ impl OnWire for SequencerMessage {
                 out.push(PACKET);
                 body::write(&packet.stamp, out);
                 body::write(&packet.client_floor, out);
-                packet.transaction.write(out);
+                packet.bytes.write(out);
             }
             SequencerMessage::Other(message) => wire::encode(&**message, out),
         }
@@ -137,6 +133,7 @@ impl Machine for Sequencer {
     fn on_received(&mut self, received: &mut Received<SequencerMessage>, _: &mut Transport) {
         if let (Party::Client(_), SequencerMessage::Submit(submitted), Some(address)) =
             (received.from, &mut received.message, received.address)
+            && let Some(submitted) = Arc::get_mut(submitted)
         {
             submitted.bytes.reply_to = Some(address);
         }
@@ -150,7 +147,7 @@ impl Machine for Sequencer {
         out: &mut Vec<Outgoing<Party, SequencerMessage>>,
     ) {
         match message {
-            SequencerMessage::Submit(submitted) => send_on(self, *submitted, out),
+            SequencerMessage::Submit(submitted) => send_on(self, submitted, out),
             SequencerMessage::Other(message) => {
                 others(out, |out| wire::with_effects(out, |out| Sequencer::step(self, *message, out)));
             }
@@ -174,22 +171,25 @@ impl Machine for Sequencer {
 /// Sends a submitted transaction with its stamp to all replicas of its destinations.
 fn send_on(
     sequencer: &mut Sequencer,
-    Submitted { head, bytes }: Submitted,
+    mut submitted: Arc<Submitted>,
     out: &mut Vec<Outgoing<Party, SequencerMessage>>,
 ) {
-    match sequencer.stamp(&head) {
+    // Nobody else has it before it is stamped.
+    let Some(packet) = Arc::get_mut(&mut submitted) else { return };
+    match sequencer.stamp(&packet.head) {
         Stamped::Packet(stamp, client_floor) => {
-            let packet = Arc::new(StampedBytes { stamp, client_floor, transaction: bytes });
-            let parties = head.destinations.iter().flat_map(|shard| sequencer.cluster().group(*shard));
+            (packet.stamp, packet.client_floor) = (stamp, client_floor);
+            let destinations = &submitted.head.destinations;
+            let parties = destinations.iter().flat_map(|shard| sequencer.cluster().group(*shard));
             out.extend(parties.map(|to| {
-                let message = SequencerMessage::Packet(packet.clone());
+                let message = SequencerMessage::Packet(submitted.clone());
                 Outgoing { to: Party::Replica(to), message, after: Lsn::START }
             }));
         }
         Stamped::Retired => {
-            let message = Message::Retired { registration: head.registration };
-            let (to, message) =
-                (Party::Client(head.id.coordinator), SequencerMessage::Other(Box::new(message)));
+            let Transaction { id, registration, .. } = packet.head;
+            let message = SequencerMessage::Other(Box::new(Message::Retired { registration }));
+            let to = Party::Client(id.coordinator);
             out.push(Outgoing { to, message, after: Lsn::START });
         }
         Stamped::Nothing => {}

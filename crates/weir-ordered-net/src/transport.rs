@@ -183,6 +183,10 @@ impl Transport {
         let has_more =
             self.streams.is_readable() || self.datagrams.as_ref().is_some_and(Datagrams::is_readable);
         let timeout = if has_more { Duration::ZERO } else { timeout };
+        if !timeout.is_zero() {
+            // On a busy machine the others fill the sockets meanwhile: a wait would cost them a wake-up, and this party a small batch.
+            std::thread::yield_now();
+        }
         match self.poll.poll(&mut self.events, Some(timeout)) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => {}

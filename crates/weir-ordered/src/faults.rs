@@ -30,6 +30,8 @@ faults! {
     votes_at_once,
     /// A checkpoint lacks the client table.
     snapshots_without_clients,
+    /// A replica forgets what its own shard has synchronized, which other shards may need.
+    forgets_synchronized,
     /// The application's part of a checkpoint has what the learner has executed, not what is synchronized.
     snapshots_executed,
     /// A follower acknowledges entries without the NO-OPs of its learner.

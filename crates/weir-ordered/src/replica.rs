@@ -18,6 +18,7 @@ mod truncation;
 mod view_change;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use weir_core::ids::TxnId;
 use weir_core::lsn::Lsn;
@@ -259,9 +260,21 @@ impl<A: Application, F: Faults> Replica<A, F> {
         std::mem::take(&mut self.records)
     }
 
-    /// The whole durable state as a record, before which a driver needs no others.
+    /// The whole durable state as a record, before which a driver needs no others. It copies the state of the application if the log has
+    /// forgotten entries since the last checkpoint.
     pub fn snapshot(&self) -> RecordOf<A> {
-        Record::State(Box::new(self.durable.clone()))
+        let mut durable = self.durable.clone();
+        if durable.log_begins_behind_checkpoint() {
+            durable.checkpoint = Some(Arc::new(self.new_checkpoint()));
+            durable.synchronized = self.synchronized;
+        }
+        Record::State(Box::new(durable))
+    }
+
+    /// Notes that record.
+    pub fn note_snapshot(&mut self) {
+        let snapshot = self.snapshot();
+        self.note(snapshot);
     }
 
     /// Takes one message and runs it to completion.

@@ -125,7 +125,7 @@ macro_rules! bugs {
 bugs! {
     bugs: PlantedBugs;
     skips_temporary_drops: SAFETY, hard();
-    delivers_across_epochs: SAFETY, with_epochs();
+    delivers_across_epochs: ["1", "2", "3", "4", "5", "6", "liveness"], with_epochs();
     forgets_undrops: ["liveness"], hard();
     forgets_promises: SAFETY, hard();
     answers_early: ["2"], hard();
@@ -137,6 +137,7 @@ bugs! {
     votes_at_once: SAFETY, wiped();
     forgets_clients: ["5"], hard();
     snapshots_without_clients: ["5", "6"], hard();
+    forgets_synchronized: ["3", "liveness"], with_epochs();
     snapshots_executed: ["5", "6"], Profile { truncate_entries: 1, ..hard() };
     lets_go_early: ["5"], general();
     passes_locks: ["5"], general();
@@ -154,7 +155,7 @@ bugs! {
     truncates_early: ["3", "liveness"], hard();
     drops_without_learner: SAFETY, islands();
     starts_shards_apart: SAFETY, with_epochs();
-    answers_after_lead: ["5", "6", "liveness"], replaced_leaders();
+    answers_after_lead: ["3", "5", "6", "liveness"], replaced_leaders();
     starts_before_first_entry: SAFETY, replaced_leaders();
 }
 
@@ -162,5 +163,5 @@ bugs! {
     client_bugs: ClientBugs;
     learns_before_quorum: ["2"], hard();
     quorum_without_learner: ["5"], Profile { replicas: 5, ..hard() };
-    mixes_views: ["2"], ragged();
+    mixes_views: ["2", "5"], ragged();
 }

@@ -1,6 +1,6 @@
 //! Ordered transactions: Eris in software.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -21,7 +21,9 @@ const SKEW_LEAST: f64 = 10.0;
 const TPCC_SHARE_LEAST: f64 = 0.97;
 /// New-Orders a second of the published framework's NT-UR on a machine of this kind.
 const TPCC_PUBLISHED: f64 = 16_000.0;
-/// New-Orders a second beside Granola's, at least.
+/// The same of its Granola, with three replicas a shard.
+const TPCC_PUBLISHED_GRANOLA: f64 = 5_700.0;
+/// New-Orders a second of ordered transactions beside that, at least.
 const TPCC_GRANOLA_LEAST: f64 = 2.0;
 /// Least share of the throughput that stays if a hundredth of all datagrams is lost.
 const LOSS_LEAST: f64 = 0.90;
@@ -64,8 +66,8 @@ pub const BARS: &[Bar] = &[
     Bar {
         id: "ordered-tpcc-absolute",
         issue: 28,
-        claim: "TPC-C over loopback, 2 shards, 8 clients: New-Orders a second of NT-UR, and of ordered transactions beside Granola, both with three replicas a shard",
-        bar: "NT-UR ≥ 16,000, ordered ≥ 2 × Granola",
+        claim: "TPC-C over loopback, 2 shards, 8 clients: New-Orders a second of NT-UR, and of ordered transactions with three replicas a shard, beside what the published framework gives for NT-UR (16,000) and Granola (5,700); and beside our own Granola",
+        bar: "NT-UR ≥ 16,000, ordered ≥ 2 × 5,700",
         kind: Kind::Real,
         measure: tpcc_absolute,
     },
@@ -94,20 +96,6 @@ pub const BARS: &[Bar] = &[
         measure: sequencer,
     },
 ];
-
-/// Builds a program of the workspace for release.
-fn build(weir: &Weir, package: &str, binary: &str) -> Result<PathBuf, String> {
-    let built = Command::new("cargo")
-        .current_dir(&weir.root)
-        .args(["build", "--release", "--quiet", "--package", package, "--bin", binary])
-        .status()
-        .map_err(|error| format!("cannot run cargo: {error}"))?;
-    if built.success() {
-        Ok(weir.binary.with_file_name(binary))
-    } else {
-        Err(format!("the release build of {binary} failed"))
-    }
-}
 
 /// Figures of one run over loopback.
 fn loopback(program: &Path, effort: Effort, protocol: &str, arguments: &str) -> Result<Value, String> {
@@ -159,7 +147,7 @@ const PER_SECOND: &str = "/transactions_per_second";
 
 /// Parties of one process share datagrams that parties on machines of their own could not, so that counts where they do not.
 fn share(weir: &Weir, effort: Effort) -> Result<Seen, String> {
-    let program = build(weir, "weir-ordered-bench", "weir-ordered-bench")?;
+    let program = weir.other("weir-ordered-bench", "weir-ordered-bench")?;
     let unpacked = least_share(&program, effort, " --unpacked")?;
     let packed = least_share(&program, effort, "")?;
     let seen = seen(SHARE_LEAST, unpacked);
@@ -184,30 +172,29 @@ fn least_share(program: &Path, effort: Effort, setting: &str) -> Result<[f64; 3]
 }
 
 fn general(weir: &Weir, effort: Effort) -> Result<Seen, String> {
-    let program = build(weir, "weir-ordered-bench", "weir-ordered-bench")?;
+    let program = weir.other("weir-ordered-bench", "weir-ordered-bench")?;
     let runs =
         (("ordered", "--workload crmw --distributed 20"), ("ordered", "--workload mrmw --distributed 20"));
     Ok(seen(GENERAL_LEAST, ratio(&program, effort, PER_SHARD_CPU, runs)?))
 }
 
 fn skew(weir: &Weir, effort: Effort) -> Result<Seen, String> {
-    let program = build(weir, "weir-ordered-bench", "weir-ordered-bench")?;
+    let program = weir.other("weir-ordered-bench", "weir-ordered-bench")?;
     let arguments = "--workload mrmw --distributed 20 --zipf 1.2 --replicas 3";
     let runs = (("ordered", arguments), ("lock-store", arguments));
     Ok(seen(SKEW_LEAST, ratio(&program, effort, PER_SECOND, runs)?))
 }
 
-/// TPC-C without checkpoints, which copy all of its tables.
-const TPCC: &str = "--workload tpcc --truncate-entries 100000000";
+const TPCC: &str = "--workload tpcc";
 
 fn tpcc_share(weir: &Weir, effort: Effort) -> Result<Seen, String> {
-    let program = build(weir, "weir-ordered-bench", "weir-ordered-bench")?;
+    let program = weir.other("weir-ordered-bench", "weir-ordered-bench")?;
     let runs = (("ordered", TPCC), ("nt-ur", TPCC));
     Ok(seen(TPCC_SHARE_LEAST, ratio(&program, effort, PER_SHARD_CPU, runs)?))
 }
 
 fn tpcc_absolute(weir: &Weir, effort: Effort) -> Result<Seen, String> {
-    let program = build(weir, "weir-ordered-bench", "weir-ordered-bench")?;
+    let program = weir.other("weir-ordered-bench", "weir-ordered-bench")?;
     let rounds = if effort == Effort::Quick { 1 } else { 5 };
     let arguments = format!("{TPCC} --shards 2 --clients 8 --replicas 3");
     let new_orders =
@@ -221,9 +208,9 @@ fn tpcc_absolute(weir: &Weir, effort: Effort) -> Result<Seen, String> {
     }
     let [unordered, ordered, times] = [unordered, ordered, times].map(spread);
     Ok(Seen {
-        met: unordered[1] >= TPCC_PUBLISHED && times[1] >= TPCC_GRANOLA_LEAST,
+        met: unordered[1] >= TPCC_PUBLISHED && ordered[1] >= TPCC_GRANOLA_LEAST * TPCC_PUBLISHED_GRANOLA,
         figure: format!(
-            "NT-UR {:.0} a second; ordered {:.0}, {:.2} × Granola",
+            "NT-UR {:.0} a second; ordered {:.0}, {:.2} × our Granola",
             unordered[1], ordered[1], times[1]
         ),
         interval: format!(
@@ -240,13 +227,13 @@ fn spread(mut figures: Vec<f64>) -> [f64; 3] {
 }
 
 fn loss(weir: &Weir, effort: Effort) -> Result<Seen, String> {
-    let program = build(weir, "weir-ordered-bench", "weir-ordered-bench")?;
+    let program = weir.other("weir-ordered-bench", "weir-ordered-bench")?;
     let runs = (("ordered", "--replicas 3 --loss 1"), ("ordered", "--replicas 3"));
     Ok(seen(LOSS_LEAST, ratio(&program, effort, PER_SECOND, runs)?))
 }
 
 fn failover(weir: &Weir, effort: Effort) -> Result<Seen, String> {
-    let program = build(weir, "weir-ordered-bench", "weir-ordered-bench")?;
+    let program = weir.other("weir-ordered-bench", "weir-ordered-bench")?;
     let rounds = if effort == Effort::Quick { 1 } else { 5 };
     let mut all = Vec::new();
     for _ in 0..rounds {
@@ -265,7 +252,7 @@ fn failover(weir: &Weir, effort: Effort) -> Result<Seen, String> {
 
 /// The median of five runs; one in the quick form.
 fn sequencer(weir: &Weir, effort: Effort) -> Result<Seen, String> {
-    let program = build(weir, "weir-ordered-net", "weir-sequencer")?;
+    let program = weir.other("weir-ordered-net", "weir-sequencer")?;
     let rounds = if effort == Effort::Quick { 1 } else { 5 };
     let mut seen: Vec<(f64, f64)> = Vec::new();
     for _ in 0..rounds {

@@ -13,6 +13,8 @@ mod issue_25;
 mod issue_26;
 mod issue_27;
 mod issue_28;
+mod issue_29;
+mod issue_30;
 mod large_schema;
 mod price_list;
 mod record;
@@ -104,6 +106,8 @@ pub fn run(arguments: &[String]) -> ExitCode {
         .chain(issue_26::BARS)
         .chain(issue_27::BARS)
         .chain(issue_28::BARS)
+        .chain(issue_29::BARS)
+        .chain(issue_30::BARS)
         .chain(unchanged::BARS)
         .chain(figures::BARS)
         .collect();

@@ -43,6 +43,23 @@ impl Weir {
         Ok(Weir { root, binary, baseline })
     }
 
+    /// Builds another program of the workspace for release.
+    ///
+    /// # Errors
+    /// Cargo cannot, or says what is wrong.
+    pub fn other(&self, package: &str, binary: &str) -> Result<PathBuf, String> {
+        let built = Command::new("cargo")
+            .current_dir(&self.root)
+            .args(["build", "--release", "--quiet", "--package", package, "--bin", binary])
+            .status()
+            .map_err(|error| format!("cannot run cargo: {error}"))?;
+        if built.success() {
+            Ok(self.binary.with_file_name(binary))
+        } else {
+            Err(format!("the release build of {binary} failed"))
+        }
+    }
+
     /// The earlier build for relative measurements.
     pub fn baseline(&self) -> Result<&Path, String> {
         self.baseline.as_deref().ok_or_else(|| {

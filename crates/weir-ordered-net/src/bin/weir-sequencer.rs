@@ -9,6 +9,10 @@ use clap::{Parser, Subcommand};
 use weir_ordered_net::bench::{self, Load};
 use weir_ordered_net::{Members, sequencer};
 
+/// The allocator of `weir`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Packets a second on one core that a sequencer is to stamp (issue 28).
 const BAR: f64 = 500_000.0;
 

@@ -1,5 +1,7 @@
 //! The log of a shard: packets and NO-OPs in the order of their sequences, over all epochs.
 
+use std::collections::VecDeque;
+
 use serde::{Deserialize, Serialize};
 
 use crate::packet::{Epoch, Index, Packet, Sequence, Slot, Stamp};
@@ -31,14 +33,14 @@ impl<O> Entry<O> {
 pub struct Log<O> {
     /// Index of the last entry that is forgotten. It is before or behind `epoch_start`.
     base: Index,
-    entries: Vec<Entry<O>>,
+    entries: VecDeque<Entry<O>>,
     /// End of the log when the current epoch began.
     epoch_start: Index,
 }
 
 impl<O> Default for Log<O> {
     fn default() -> Self {
-        Log { base: 0, entries: Vec::new(), epoch_start: 0 }
+        Log { base: 0, entries: VecDeque::new(), epoch_start: 0 }
     }
 }
 
@@ -81,7 +83,7 @@ impl<O: Clone> Log<O> {
     }
 
     pub fn push(&mut self, entry: Entry<O>) {
-        self.entries.push(entry);
+        self.entries.push_back(entry);
     }
 
     /// From here on entries are those of the next epoch.
@@ -92,19 +94,32 @@ impl<O: Clone> Log<O> {
     /// The log without the entries up to that index.
     pub fn suffix(&self, from: Index) -> Log<O> {
         assert!(from <= self.end(), "entries are forgotten that the log never had");
-        let entries = self.entries[self.position(from)..].to_vec();
+        let entries = self.entries.range(self.position(from)..).cloned().collect();
         Log { base: self.base.max(from), entries, ..*self }
+    }
+
+    /// Forgets the entries up to that index.
+    pub fn forget(&mut self, to: Index) {
+        assert!(to <= self.end(), "entries are forgotten that the log never had");
+        self.entries.drain(..self.position(to));
+        self.base = self.base.max(to);
+    }
+
+    /// This log, behind those entries of an earlier form of it that this one has forgotten.
+    pub fn preceded_by(self, earlier: &Log<O>) -> Log<O> {
+        let is_earlier = earlier.base < self.base && self.base <= earlier.end();
+        if is_earlier { earlier.prefix(self.base).continued_by(&self) } else { self }
     }
 
     /// Forgets the entries up to that sequence of the current epoch, which the log need not have, and all of earlier epochs.
     pub fn truncate_start(&mut self, sequence: Sequence) {
-        (self.base, self.entries) = (self.index_of(sequence), Vec::new());
+        (self.base, self.entries) = (self.index_of(sequence), VecDeque::new());
     }
 
     /// The log up to that index.
     pub fn prefix(&self, end: Index) -> Log<O> {
         assert!(self.base <= end && end <= self.end(), "a prefix of a log is a part of it");
-        let entries = self.entries[..self.position(end)].to_vec();
+        let entries = self.entries.range(..self.position(end)).cloned().collect();
         Log { entries, ..*self }
     }
 
@@ -131,7 +146,7 @@ impl<O: Clone> Log<O> {
     /// Entries behind that index that are not forgotten, with their indices.
     pub fn behind(&self, index: Index) -> impl Iterator<Item = (Index, &Entry<O>)> {
         let from = index.max(self.base);
-        (from + 1..).zip(self.entries.iter().skip(self.position(from)))
+        (from + 1..).zip(self.entries.range(self.position(from).min(self.entries.len())..))
     }
 
     /// Index of the entry of the current epoch whose packet has that slot, which may be one of another shard.

@@ -85,6 +85,7 @@ impl<A: Application, F: Faults> Replica<A, F> {
         }
         self.acknowledge_late(out);
         self.hurry(out);
+        self.synchronize_entries(out);
     }
 
     /// Logs the entry that comes next, and answers it.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::packet::{Epoch, Index, Slot, View};
+use crate::packet::{Cut, Epoch, Index, Slot, View};
 use crate::replica::checkpoint::Checkpoint;
 use crate::replica::drops::Drops;
 use crate::replica::log::{Entry, Log};
@@ -40,7 +40,7 @@ pub enum Record<O, R, S> {
     Joined(Epoch),
     /// The log up to that index is that of the shard for good.
     Synchronized(Index),
-    /// The whole state. Earlier records mean nothing any more.
+    /// The whole state, with the checkpoint from which a restart executes the log. Earlier records mean nothing any more.
     State(Box<Durable<O, R, S>>),
 }
 
@@ -58,7 +58,8 @@ pub struct Durable<O, R, S> {
     pub disk: u64,
     /// Whether the replica takes part: it may make promises.
     pub is_joined: bool,
-    /// The state from which a restart executes the log. None: that before the first entry. Its index is not before the base of the log.
+    /// The state from which a restart executes the log. None: that before the first entry. In a record the log has all entries behind it; in
+    /// memory they may be forgotten, since they are executed.
     pub checkpoint: Option<Arc<Checkpoint<O, R, S>>>,
     /// Up to this index the log is that of the shard for good. It is not before the index of the checkpoint.
     pub synchronized: Index,
@@ -139,14 +140,17 @@ impl<O: Clone, R: Clone, S: Clone> Durable<O, R, S> {
             }
             Record::ViewStarted(view, shared) => {
                 assert!(*view >= self.view, "a view starts once it is promised");
-                self.start(*view, shared.log.clone());
+                self.start(*view, shared.log.clone().preceded_by(&self.shared.log));
                 self.shared.drops.merge(&shared.drops);
             }
             Record::EpochPromised(epoch) => {
                 assert!(*epoch > self.epoch_promised, "epochs ascend");
                 self.epoch_promised = *epoch;
             }
-            Record::EpochStarted(epoch, view, log) => self.start_epoch(*epoch, *view, log.clone()),
+            Record::EpochStarted(epoch, view, log) => {
+                let log = log.clone().preceded_by(&self.shared.log);
+                self.start_epoch(*epoch, *view, log);
+            }
             Record::Synchronized(index) => {
                 assert!(*index <= self.shared.log.end(), "the log has what is synchronized");
                 self.synchronized = self.synchronized.max(*index);
@@ -156,7 +160,13 @@ impl<O: Clone, R: Clone, S: Clone> Durable<O, R, S> {
                 self.is_joined = true;
                 self.epoch_promised = self.epoch_promised.max(*epoch);
             }
-            Record::State(state) => *self = (**state).clone(),
+            Record::State(state) => {
+                assert!(
+                    !state.log_begins_behind_checkpoint(),
+                    "a restart executes the log from the checkpoint on"
+                );
+                *self = (**state).clone();
+            }
         }
         self.check();
     }
@@ -176,12 +186,24 @@ impl<O: Clone, R: Clone, S: Clone> Durable<O, R, S> {
         self.shared.log = log;
     }
 
+    /// Forgets entries up to that index, and drops up to the cut. Records have them until a complete one comes, so a restart may have them again.
+    pub fn forget(&mut self, to: Index, cut: &Cut) {
+        self.shared.log.forget(to);
+        self.shared.drops.forget(cut);
+    }
+
+    /// Returns whether entries behind the checkpoint are forgotten.
+    pub fn log_begins_behind_checkpoint(&self) -> bool {
+        self.shared.log.base() > self.checkpoint_index()
+    }
+
+    fn checkpoint_index(&self) -> Index {
+        self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.index)
+    }
+
     fn check(&self) {
-        let executed = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.index);
-        let log = &self.shared.log;
-        assert!(log.base() <= executed, "a restart executes the log from the checkpoint on");
         assert!(
-            executed <= self.synchronized && self.synchronized <= log.end(),
+            self.checkpoint_index() <= self.synchronized && self.synchronized <= self.shared.log.end(),
             "what is synchronized stays"
         );
     }

@@ -56,7 +56,8 @@ impl<A: Application, F: Faults> Replica<A, F> {
         if self.synchronized < index {
             return;
         }
-        let durable = self.durable.checkpoint.as_ref().filter(|checkpoint| checkpoint.index >= index);
+        let least = index.max(self.log().base());
+        let durable = self.durable.checkpoint.as_ref().filter(|checkpoint| checkpoint.index >= least);
         let checkpoint = durable.cloned().unwrap_or_else(|| Arc::new(self.new_checkpoint()));
         let log = self.log().prefix(checkpoint.index);
         out.send(Party::Replica(from), Message::State { epoch: self.durable.epoch, checkpoint, log });

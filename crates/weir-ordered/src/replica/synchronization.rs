@@ -8,6 +8,9 @@ use crate::packet::{Index, Slot, View};
 use crate::replica::{EffectsOf, MessageOf, Replica, Status};
 use weir_core::lsn::Lsn;
 
+/// Entries after which a learner synchronizes.
+const SYNCHRONIZE_ENTRIES: Index = 128;
+
 impl<A: Application, F: Faults> Replica<A, F> {
     /// The learner tells its followers how long its log is, and which entries are NO-OPs. This is its heartbeat, too.
     pub(super) fn synchronize(&mut self, now_ms: u64, out: &mut EffectsOf<A>) {
@@ -17,19 +20,28 @@ impl<A: Application, F: Faults> Replica<A, F> {
             return;
         }
         self.synchronized_ms = Some(now_ms);
-        if self.cluster.majority() == 1 {
-            // The learner alone is a majority, once its log is durable.
-            self.acknowledge(self.id, self.log().end(), out);
-        }
         self.prepare(out);
         let (epoch, view) = (self.durable.epoch, self.durable.view);
         let commit = Message::SyncCommit { epoch, view, index: self.synchronized };
         out.send_to_all(self.peers(), &commit, Lsn::START);
     }
 
+    /// The learner does not wait for the time of the next synchronization once it has that many entries since the last one. So there is little
+    /// that can be undone, and whoever frees it finds it in the caches.
+    pub(super) fn synchronize_entries(&mut self, out: &mut EffectsOf<A>) {
+        let is_due = self.log().end() >= self.prepared + SYNCHRONIZE_ENTRIES;
+        if is_due && self.is_learner() && self.status() == Status::Normal {
+            self.prepare(out);
+        }
+    }
+
     /// Asks the followers what they have of the log.
     pub(super) fn prepare(&mut self, out: &mut EffectsOf<A>) {
         self.prepared = self.log().end();
+        if self.cluster.majority() == 1 {
+            // The learner alone is a majority, once its log is durable.
+            self.acknowledge(self.id, self.prepared, out);
+        }
         for peer in self.peers() {
             out.send_after(Party::Replica(peer), self.sync_prepare(peer), self.noted);
         }

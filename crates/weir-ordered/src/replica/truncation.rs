@@ -1,17 +1,16 @@
-//! Truncation: the entries up to a stable cut are forgotten, and a checkpoint takes their place.
+//! Truncation: the entries up to a stable cut are forgotten in memory, where the executed state takes their place.
 //!
 //! Each replica tells the failure coordinator up to where it is synchronized. Once a majority of each shard is, up to some cut, no replica of
-//! any shard will need a packet or a decision before that cut: it can have a checkpoint of its peers.
-
-use std::sync::Arc;
+//! any shard will need a packet or a decision before that cut: it can have a checkpoint of its peers. A checkpoint is made when it is needed: for a
+//! peer, or for the disk. The records keep what memory has forgotten until a complete one takes their place.
 
 use crate::application::Application;
 use crate::faults::Faults;
 use crate::message::{Message, Party};
-use crate::packet::{Cut, Epoch, Index};
+use crate::packet::{Cut, Epoch};
 use crate::replica::locks::Locks;
 use crate::replica::log::Log;
-use crate::replica::records::{Durable, Record, Shared};
+use crate::replica::records::Record;
 use crate::replica::{CheckpointOf, EffectsOf, Replica, Status};
 
 impl<A: Application, F: Faults> Replica<A, F> {
@@ -42,7 +41,8 @@ impl<A: Application, F: Faults> Replica<A, F> {
         self.stable = self.stable.max(to);
         if self.synchronized >= to {
             if to >= self.log().base().saturating_add(self.cluster.truncate_entries) {
-                self.truncate(to, cut);
+                let to = if self.faults.forgets_synchronized() { self.synchronized } else { to };
+                self.durable.forget(to, cut);
             }
         } else if self.waits_for_coordinator() && self.log().end() < to || self.status() == Status::ViewChange
         {
@@ -54,18 +54,6 @@ impl<A: Application, F: Faults> Replica<A, F> {
     pub(super) fn needed_log(&self) -> Log<A::Operation> {
         let stable = if self.synchronized >= self.stable { self.stable } else { 0 };
         self.log().suffix(stable.max(self.log().base()))
-    }
-
-    fn truncate(&mut self, to: Index, cut: &Cut) {
-        let mut drops = self.drops().clone();
-        drops.forget(cut);
-        let durable = Durable {
-            checkpoint: Some(Arc::new(self.new_checkpoint())),
-            synchronized: self.synchronized,
-            shared: Shared { log: self.log().suffix(to), drops },
-            ..self.durable
-        };
-        self.note(Record::State(Box::new(durable)));
     }
 
     /// The state after everything that is synchronized.

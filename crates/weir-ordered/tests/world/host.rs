@@ -43,6 +43,12 @@ impl<M, R, G> Host<M, R, G> {
         self.held.is_durable()
     }
 
+    /// Records behind the last one that a restart needs no record before.
+    pub fn since_complete(&self) -> usize {
+        let is_complete = |record: &R| self.is_complete.is_some_and(|is_complete| is_complete(record));
+        self.disk.iter().rev().take_while(|record| !is_complete(record)).count()
+    }
+
     /// Length of the disk at that position.
     fn length(&self, position: Lsn) -> usize {
         self.base + position.0 as usize - self.forgotten

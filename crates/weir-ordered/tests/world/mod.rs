@@ -266,8 +266,12 @@ impl World {
     ) -> Result<(), Violation> {
         let mut out = Out::default();
         let Some(host) = self.replicas.get_mut(&id) else { return Ok(()) };
+        let since_complete = host.since_complete();
         let Some(replica) = &mut host.machine else { return Ok(()) };
         step(replica, &mut out);
+        if since_complete > self.profile.snapshot_after {
+            replica.note_snapshot();
+        }
         let records = replica.take_records();
         let noted = records.clone();
         let (leaving, written) = host.take(records, out.messages);

@@ -19,6 +19,8 @@ pub struct Profile {
     pub transactions: u32,
     /// `Cluster::truncate_entries`.
     pub truncate_entries: u64,
+    /// A replica notes its whole state after so many records.
+    pub snapshot_after: usize,
     /// `Cluster::aside_max`.
     pub aside_max: u64,
     /// `Timeouts::client_ms`.
@@ -70,6 +72,7 @@ impl Profile {
             clients: 3,
             transactions: 30,
             truncate_entries: 4,
+            snapshot_after: 12,
             aside_max: 100,
             client_ms: 2_000,
             general_ms: 300,
@@ -137,6 +140,7 @@ impl Profile {
             down_ms: chance.pick(&[20, 100, 400]),
             disk_ms: chance.pick(&[1, 3, 30]),
             coordinators: chance.pick(&[1, 3, 3]),
+            snapshot_after: chance.pick(&[2, 12, 100]),
             entries_max: chance.pick(&[4, 16, 512]),
             ..Profile::calm()
         }
