@@ -120,6 +120,10 @@ fn read(shared: &Shared, words: &[&str]) -> Result<(&'static str, Change), Front
     let Some(map) = shared.executor.routing() else {
         return Err(FrontError::new("0A000", "this process observes: it has no agent"));
     };
+    if map.absent.contains(shared.server) {
+        let message = "the server of this agent is no member, so it does not know the map as it is";
+        return Err(FrontError::new("57P03", message).with_hint("say it to the agent of a member"));
+    }
     let lower: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
     let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
     match lower.as_slice() {

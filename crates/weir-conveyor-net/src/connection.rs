@@ -117,7 +117,7 @@ impl Connection {
     }
 
     /// Takes everything of another server, whose connection string this is.
-    pub(crate) fn copy(&mut self, source: &str) -> SqlDone {
+    pub fn copy(&mut self, source: &str) -> SqlDone {
         match base_copy::copy(&mut self.client, source, self.server) {
             Ok(done) => done,
             Err(error) => self.failed(&error),
