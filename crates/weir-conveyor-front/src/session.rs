@@ -113,7 +113,7 @@ pub(crate) struct Session {
     is_failed: bool,
     part: Part,
     /// After an error everything up to Sync is passed over.
-    skips: bool,
+    pub(crate) skips: bool,
     /// A COPY FROM STDIN whose rows are coming.
     pub(crate) copy: Option<CopyIn>,
 }

@@ -73,7 +73,7 @@ pub(crate) enum Failed {
     Socket(std::io::Error),
 }
 
-/// What has become of a request.
+/// The end of a request.
 enum Asked {
     Answered(Answered),
     /// It was placed under another map of slots than that of its server, and was not begun.

@@ -375,8 +375,7 @@ fn an_error_takes_back_what_came_since_the_last_sync() {
 #[test]
 fn rows_are_copied_in_the_extended_protocol() {
     let load = "[[transaction]]\nname = \"load\"\nclass = \"global\"\nstatements = [\"COPY log (id, what) FROM STDIN\"]\n";
-    let deployment =
-        Deployment::start_of(2, (SCHEMA, &format!("{TRANSACTIONS}{load}")), ("placed", 20_000));
+    let deployment = Deployment::start_of(2, (SCHEMA, &format!("{TRANSACTIONS}{load}")), ("placed", 20_000));
     const COPY: &str = "COPY log (id, what) FROM STDIN";
     let mut client = deployment.client(0);
     let mut rows = client.copy_in(COPY).unwrap();
@@ -396,7 +395,12 @@ fn rows_are_copied_in_the_extended_protocol() {
     rows.write_all(b"4\tfour\n").unwrap();
     rows.finish().unwrap();
     block.commit().unwrap();
-    let ids: Vec<i64> =
-        deployment.direct(0).query("SELECT id FROM log ORDER BY id", &[]).unwrap().iter().map(|row| row.get(0)).collect();
+    let ids: Vec<i64> = deployment
+        .direct(0)
+        .query("SELECT id FROM log ORDER BY id", &[])
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
     assert_eq!(ids, [1, 2, 4]);
 }

@@ -49,7 +49,7 @@ fn wait_for(deployment: &Deployment, place: usize, name: &str, state: &str) {
     }
 }
 
-/// What happens after every twenty operations.
+/// One change after every second batch of twenty operations.
 fn change(deployment: &Deployment, turn: u64) {
     match turn {
         1 => say(deployment, 0, "MOVE SLOTS 20 FROM a TO b"),
@@ -96,7 +96,8 @@ fn run(mut fault: impl FnMut(&mut Deployment, u64)) -> Seen {
     let slots: u32 = ["b", "c", "d"].iter().map(|name| server(&deployment, 1, name).unwrap().0).sum();
     assert_eq!(slots, 240);
     wait_for(&deployment, 1, "a", "no member");
-    let refused = deployment.try_client(0).unwrap().execute("UPDATE stock SET value = value WHERE id = 0", &[]);
+    let refused =
+        deployment.try_client(0).unwrap().execute("UPDATE stock SET value = value WHERE id = 0", &[]);
     let refused = refused.unwrap_err();
     assert_eq!(refused.code().unwrap().code(), "57P03", "{refused:?}");
     let configs: Vec<String> =

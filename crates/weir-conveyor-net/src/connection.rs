@@ -217,7 +217,7 @@ fn changes_map(transaction: &SqlTransaction) -> bool {
     })
 }
 
-/// What steps need to know beside their transaction.
+/// The connection's own state, as steps use it.
 struct Place<'a> {
     server: ServerId,
     tables: &'a Tables,

@@ -2,15 +2,19 @@
 //! (docs/internals/conveyor.md, "Moving slots").
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::time::Duration;
 
 use postgres::types::{ToSql, Type};
-use postgres::{Client, Error, NoTls, Transaction};
+use postgres::{Client, Config, Error, NoTls, Transaction};
 use weir_conveyor::epochs::{ServerId, VisitNumber};
 use weir_conveyor::routing::{MapChange, MapRefusal, Routing, ServerSet, Slot};
 use weir_conveyor::schema::{self, OutboxRow, RowChange};
 
 use crate::connection::Tables;
 use crate::operation::{Answer, MapJob, PlacedTable, SqlError};
+
+const CONNECT_MAX: Duration = Duration::from_secs(2);
 
 /// Reads the map. None: nobody has said which one is the first.
 pub(crate) fn read_map(running: &mut Transaction<'_>) -> Result<Option<Routing>, Error> {
@@ -29,7 +33,10 @@ pub(crate) fn read_map(running: &mut Transaction<'_>) -> Result<Option<Routing>,
 /// # Errors
 /// The server's.
 pub fn map_of(config: &str) -> Result<Option<Routing>, Error> {
-    read_map(&mut Client::connect(config, NoTls)?.transaction()?)
+    let mut config = Config::from_str(config)?;
+    // The thread that asks has to end within seconds, too.
+    config.connect_timeout(CONNECT_MAX);
+    read_map(&mut config.connect(NoTls)?.transaction()?)
 }
 
 /// Says which map is the first, unless it has changed since.

@@ -1,4 +1,4 @@
-//! What an agent does when the map of slots changes: it reads the map, takes everything of another server if its own was added, and says when
+//! The part of an agent in changes of the map of slots: it reads the map, takes everything of another server if its own was added, and says when
 //! that has joined. A thread of its own asks databases, so that the loop of the agent waits for none.
 
 use std::sync::atomic::{AtomicBool, Ordering};

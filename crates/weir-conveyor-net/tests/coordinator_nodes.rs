@@ -327,7 +327,7 @@ impl World {
     }
 }
 
-/// What a world has seen.
+/// Figures of a world's run.
 #[derive(Debug, Default)]
 struct Ran {
     epochs: Epoch,

@@ -63,7 +63,10 @@ fn carts(pair: &Pair, index: usize) -> Vec<String> {
     rows(&mut pair.client(index), "SELECT c::text FROM cart c ORDER BY key, line")
 }
 
-fn apply(connection: &mut Connection, pair_outbox: std::sync::Arc<weir_conveyor::token::Visit<weir_conveyor_net::operation::StateUpdate>>) {
+fn apply(
+    connection: &mut Connection,
+    pair_outbox: std::sync::Arc<weir_conveyor::token::Visit<weir_conveyor_net::operation::StateUpdate>>,
+) {
     let after = pair_outbox.number - 1;
     let done = connection.run(&Work::Apply { after, visit: pair_outbox });
     assert!(matches!(done, SqlDone::State(state) if state.applied == after + 1), "{done:?}");
@@ -74,10 +77,13 @@ fn postgresql_computes_the_slots_of_agents() {
     let pair = Pair::new("");
     let mut client = pair.client(0);
     for number in [0, 1, 239, 240, -1, -240, -241, i64::MAX, i64::MIN] {
-        let slot: i16 = client.query_one("SELECT weir_conveyor.slot_of($1::bigint)", &[&number]).unwrap().get(0);
+        let slot: i16 =
+            client.query_one("SELECT weir_conveyor.slot_of($1::bigint)", &[&number]).unwrap().get(0);
         assert_eq!(slot as Slot, RoutingValue::Integer(number).slot(), "{number}");
     }
-    for text in ["", "a", "Ada", "it's", "ünïcödé ✓", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", &"long ".repeat(999)] {
+    for text in
+        ["", "a", "Ada", "it's", "ünïcödé ✓", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", &"long ".repeat(999)]
+    {
         let slot: i16 = client.query_one("SELECT weir_conveyor.slot_of($1::text)", &[&text]).unwrap().get(0);
         assert_eq!(slot as Slot, RoutingValue::Text(text.to_owned()).slot(), "{text}");
     }
@@ -99,7 +105,9 @@ fn slots_move_with_their_rows() {
         .unwrap();
     // The new owner has had the slot before: what is gone since is to go there, too.
     pair.client(1)
-        .batch_execute("INSERT INTO cart (key, line, note) VALUES (2, 9, 'old'), (2, 1, 'old'), (1, 1, 'its own')")
+        .batch_execute(
+            "INSERT INTO cart (key, line, note) VALUES (2, 9, 'old'), (2, 1, 'old'), (1, 1, 'its own')",
+        )
         .unwrap();
     let slot = RoutingValue::Text("a".into()).slot();
     let moves = BTreeMap::from([(2, 1), (slot, 1)]);
@@ -131,7 +139,9 @@ fn slots_move_with_their_rows() {
 #[test]
 fn a_server_that_leaves_gives_everything_away() {
     let mut pair = pair(&[0, 1]);
-    pair.client(0).batch_execute("INSERT INTO cart VALUES (4, 1); INSERT INTO log VALUES (1, 'left'), (2, 'both')").unwrap();
+    pair.client(0)
+        .batch_execute("INSERT INTO cart VALUES (4, 1); INSERT INTO log VALUES (1, 'left'), (2, 'both')")
+        .unwrap();
     pair.client(1).batch_execute("INSERT INTO log VALUES (2, 'kept'), (3, 'own')").unwrap();
     let moves = Routing::even(&[0, 1]).spread(0, &[1]);
     let leave = change(MapChange::Leave { moves, heir: 1 }, (FIRST, 0));
@@ -165,7 +175,9 @@ fn a_move_waits_for_operations_and_none_begins_beside_it() {
     let mut client = pair.client(0);
     let mut running = client.transaction().unwrap();
     // A local operation has read the map.
-    running.query("SELECT weir_conveyor.wrong_map(version) FROM weir_conveyor.map WHERE version <> 0", &[]).unwrap();
+    running
+        .query("SELECT weir_conveyor.wrong_map(version) FROM weir_conveyor.map WHERE version <> 0", &[])
+        .unwrap();
     let moves = change(MapChange::Move(BTreeMap::from([(2, 1)])), (FIRST, 0));
     let SqlDone::Executed(Err(error)) = pair.connections[0].run(&moves) else { panic!("it did not wait") };
     assert_eq!(error.sqlstate, "55P03");
@@ -175,6 +187,7 @@ fn a_move_waits_for_operations_and_none_begins_beside_it() {
     let visit = pair.outbox(1);
     apply(&mut pair.connections[1], visit);
     assert_eq!(carts(&pair, 1), carts(&pair, 0));
-    let failed = client.query("SELECT weir_conveyor.wrong_map(version) FROM weir_conveyor.map WHERE version <> 0", &[]);
+    let failed = client
+        .query("SELECT weir_conveyor.wrong_map(version) FROM weir_conveyor.map WHERE version <> 0", &[]);
     assert_eq!(failed.unwrap_err().code().unwrap().code(), "WC002");
 }

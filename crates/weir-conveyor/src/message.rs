@@ -116,7 +116,7 @@ pub enum Report {
         ended: VisitNumber,
         /// Everything up to this visit is in its database, or is empty, or is its own.
         reached: VisitNumber,
-        /// What its database says. Its position is durable: a restart begins behind it. None: the database does not answer.
+        /// The state of its database. Its position is durable: a restart begins behind it. None: the database does not answer.
         database: Option<DatabaseState>,
     },
     /// The sender has ended the visit before this one, and will never pass the token of that epoch on to it.

@@ -163,7 +163,7 @@ bugs! {
     begins_without_fence: HISTORY, suspicious();
     fences_once: HISTORY, uninformed();
     tells_before_record: HISTORY, forgetful();
-    // Whoever needs an epoch that was forgotten never catches up.
+    // An agent that needs an epoch that was forgotten never catches up.
     forgets_absent: ["liveness"], absent();
     forgets_reached: ["liveness"], absent();
 }

@@ -149,7 +149,7 @@ pub enum Update {
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub servers: u16,
-    /// So many of them are no members at first.
+    /// Number of servers that are no members at first: the last ones.
     pub spares: u16,
     pub stocks: u8,
     pub keys: u8,

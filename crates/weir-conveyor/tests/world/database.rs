@@ -32,7 +32,7 @@ pub enum Value {
     Update(Update),
 }
 
-/// What a server that joins takes from another one: all of one moment.
+/// Everything that a server that joins takes from another one, as of one moment.
 #[derive(Clone, Debug)]
 pub struct Base {
     pub rows: BTreeMap<Row, Cell>,

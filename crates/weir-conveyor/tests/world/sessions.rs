@@ -41,7 +41,7 @@ pub struct Session {
     unit: usize,
     run: Run,
     contents: Option<Arc<Visit<Update>>>,
-    /// What another server has, as of this moment.
+    /// The rows of another server, as of this moment.
     base: Option<Base>,
     pub is_orphan: bool,
     pub is_cancelled: bool,
