@@ -13,6 +13,7 @@ use weir_conveyor::faults::NoFaults;
 use weir_conveyor::message::{
     AgentMessage, Effects, Instruction, Instructions, OperationId, Outcome as Answer, Report,
 };
+use weir_conveyor::routing::ServerSet;
 use weir_conveyor::settings::Settings;
 use weir_conveyor::work::{Work, WorkId};
 
