@@ -158,9 +158,11 @@ impl Config {
         Ok(Terms { versions, protocol, shards, placement: self.fingerprint(), secret })
     }
 
-    /// FNV-1a of the servers' names and addresses, in order.
+    /// FNV-1a of the servers' names and addresses, in order, and of which are members from the start: the first map of slots follows from that.
     fn fingerprint(&self) -> u64 {
-        let texts = self.server.iter().map(|server| format!("{} {}\n", server.name, server.agent));
+        let spare = |server: &Server| if server.spare { " spare" } else { "" };
+        let texts =
+            self.server.iter().map(|server| format!("{} {}{}\n", server.name, server.agent, spare(server)));
         texts
             .flat_map(String::into_bytes)
             .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
@@ -271,6 +273,7 @@ database = "host=/run/b dbname=shop"
         let terms = |text: &str| Config::parse(text).unwrap().terms().unwrap();
         assert_eq!(terms(SERVERS), terms(&format!("{SERVERS}[settings]\nbatch_max = 7\n")));
         assert_ne!(terms(SERVERS), terms(&SERVERS.replace("7102", "7103")));
+        assert_ne!(terms(SERVERS), terms(&format!("{SERVERS}spare = true\n")));
         let config = Config::parse(SERVERS).unwrap();
         assert_eq!(config.number("b"), Ok(1));
         assert!(config.number("c").unwrap_err().contains("it may be a, b"));
