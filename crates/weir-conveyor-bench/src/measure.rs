@@ -237,7 +237,8 @@ fn executes(bench: &Bench, calls: &[Call], license: Option<License>) -> Vec<SqlW
         // The pause of the micro-benchmark is not the server's work.
         operation.statements.retain(|sql| !sql.text.starts_with("SELECT pg_sleep"));
         let operation = Job::Statements(operation);
-        Work::Execute { id: OperationId { agent: 0, start: 1, number: 1 }, operation, license }
+        let id = OperationId { agent: 0, start: 1, number: 1 };
+        Work::Execute { id, operation, license, map: 0 }
     };
     calls.iter().map(execute).collect()
 }

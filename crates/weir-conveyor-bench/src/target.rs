@@ -261,7 +261,9 @@ impl Session {
                 let to = placement.server().unwrap_or(self.here);
                 match requests.request(to, placement, operation).recv() {
                     Ok(Outcome::Answered(answer)) => of_answer(answer),
-                    Ok(Outcome::Starved | Outcome::TooLong | Outcome::NotBegun(_)) => End::Starved,
+                    Ok(Outcome::Starved | Outcome::TooLong | Outcome::NotBegun(_) | Outcome::WrongMap) => {
+                        End::Starved
+                    }
                     Ok(Outcome::Unknown) | Err(_) => End::Unknown,
                 }
             }
@@ -292,7 +294,7 @@ fn direct(connection: &mut Connection, operation: weir_conveyor_net::operation::
     use weir_conveyor::work::Done;
     let id = OperationId { agent: 0, start: 1, number: 1 };
     let operation = weir_conveyor_net::operation::Job::Statements(operation);
-    let work = Work::Execute { id, operation, license: None };
+    let work = Work::Execute { id, operation, license: None, map: 0 };
     for _ in 0..ATTEMPTS_MAX {
         match connection.run(&work) {
             Done::Executed(answer) => return of_answer(answer),

@@ -7,15 +7,23 @@ use weir_sql::normal::tokens;
 
 use crate::figures::{count, read};
 use crate::messages::{self, FrontError};
+use crate::moves;
 use crate::shared::{Mode, Shared};
 
 /// The name of the database.
 pub const DATABASE: &str = "conveyor";
 
-const HELP: [(&str, &str); 8] = [
+const HELP: [(&str, &str); 12] = [
     ("SHOW TOKEN", "the epoch, the ring, where the token is, how long a round takes"),
     ("SHOW POOLS", "operations that wait and run"),
-    ("SHOW SERVERS", "the servers of the deployment"),
+    ("SHOW SERVERS", "the servers of the deployment, how many slots each has, whether it is a member"),
+    ("SHOW MOVES", "what has become of the changes of the map that this agent was told to make"),
+    ("MOVE SLOTS n FROM server TO server", "slots and their rows get another owner"),
+    ("REMOVE SERVER server", "its slots go to the others, and it is no member any more"),
+    (
+        "ADD SERVER server",
+        "it takes everything of another one, and takes part: slots are moved to it afterwards",
+    ),
     ("SHOW CLIENTS", "how many clients there are and have been"),
     ("SHOW STATS", "transactions by class, restarts, refusals"),
     ("SHOW OBSERVED", "how traffic classifies, if this process observes"),
@@ -27,7 +35,7 @@ const HELP: [(&str, &str); 8] = [
 ];
 
 /// Answers a text, without ReadyForQuery.
-pub(crate) fn answer(shared: &Shared, text: &str, out: &mut BytesMut) {
+pub(crate) async fn answer(shared: &Shared, text: &str, out: &mut BytesMut) {
     let words: Vec<String> =
         tokens(text).iter().map(|token| token.to_lowercase()).filter(|word| word != ";").collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -41,10 +49,21 @@ pub(crate) fn answer(shared: &Shared, text: &str, out: &mut BytesMut) {
         ["show", "token"] => table(out, &["name", "value"], &token(shared)),
         ["show", "pools"] => table(out, &["pool", "waiting", "running"], &pools(shared)),
         ["show", "servers"] => {
-            let row = |server: &weir_conveyor_net::config::Server| {
-                vec![server.name.clone(), server.agent.to_string(), server.listen.to_string()]
-            };
-            table(out, &["server", "agent", "clients"], &shared.servers.iter().map(row).collect::<Vec<_>>());
+            table(out, &["server", "agent", "clients", "slots", "state"], &moves::servers(shared));
+        }
+        ["show", "moves"] => {
+            let rows: Vec<_> = moves::of(shared).into_iter().map(|(text, state)| vec![text, state]).collect();
+            table(out, &["change", "state"], &rows);
+        }
+        ["move", "slots", ..] | ["add" | "remove", "server", ..] => {
+            let words: Vec<&str> = tokens(text).into_iter().filter(|word| *word != ";").collect();
+            match moves::change(shared, &words).await {
+                Ok(tag) => messages::complete(out, tag),
+                Err(error) => {
+                    count(&shared.figures.refused);
+                    messages::error(out, "ERROR", &error);
+                }
+            }
         }
         ["show", "clients"] => table(out, &["name", "value"], &numbers(&clients(shared))),
         ["show", "stats"] => table(out, &["name", "value"], &numbers(&stats(shared))),

@@ -2,20 +2,25 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use postgres::{Client, Error, NoTls};
 use weir_conveyor::epochs::ServerId;
 use weir_conveyor::matching::{Column, Templates};
 use weir_conveyor::routing::{GeneratedIds, Routing, RoutingValue};
+use weir_conveyor_net::operation::PlacedTable;
 use weir_conveyor_plan::{Bound, Plan, Sequence};
 
 use crate::application::{Application, Matchable};
 
 /// An analysed application over the servers of a deployment.
+#[derive(Clone)]
 pub struct Analysed {
-    plan: Plan,
+    plan: Arc<Plan>,
+    /// The first map. Sequences follow it: slots of an application that draws ids do not move, but for those of a server that leaves.
     routing: Routing,
     templates: Templates,
+    placed: Option<Vec<PlacedTable>>,
 }
 
 impl Analysed {
@@ -25,7 +30,13 @@ impl Analysed {
         let plan = Plan::of_folder(folder).map_err(|error| error.to_string())?;
         let routing = Routing::even(servers);
         let templates = plan.templates(routing.clone());
-        Ok(Analysed { plan, routing, templates })
+        Ok(Analysed { plan: Arc::new(plan), routing, templates, placed: None })
+    }
+
+    /// The application with tables whose rows travel with their slots.
+    #[must_use]
+    pub fn placed_by(self, placed: Option<Vec<PlacedTable>>) -> Analysed {
+        Analysed { placed, ..self }
     }
 }
 
@@ -63,6 +74,18 @@ impl Application for Analysed {
             wrong.extend(unfit(&mut client, sequence, ids)?.map(|above| sequence.routed(ids, above)));
         }
         Ok(wrong)
+    }
+
+    fn routed(&self, routing: Routing) -> Arc<dyn Application> {
+        Arc::new(Analysed { templates: self.templates.routed(routing), ..self.clone() })
+    }
+
+    fn placed(&self) -> Option<&[PlacedTable]> {
+        self.placed.as_deref()
+    }
+
+    fn draws_ids(&self) -> bool {
+        !self.plan.sequences.is_empty()
     }
 }
 

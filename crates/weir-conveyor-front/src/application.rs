@@ -8,9 +8,11 @@ use serde::Deserialize;
 use weir_conveyor::epochs::ServerId;
 use weir_conveyor::matching::{Class, Column, Source, StatementTemplate, Template, Templates};
 use weir_conveyor::routing::{Routing, RoutingValue};
+use weir_conveyor_net::operation::PlacedTable;
 use weir_sql::normal::tokens;
 
 use crate::analysed::Analysed;
+use crate::placement::placement_of;
 
 /// The file that describes an application by hand.
 pub const FILE: &str = "transactions.toml";
@@ -55,6 +57,15 @@ pub trait Application: Send + Sync {
     /// # Errors
     /// The server's.
     fn sequences(&self, server: ServerId, database: &str) -> Result<Vec<String>, postgres::Error>;
+
+    /// The same application with another map of slots.
+    fn routed(&self, routing: Routing) -> Arc<dyn Application>;
+
+    /// Tables whose rows travel with their slots. None: nobody has said which.
+    fn placed(&self) -> Option<&[PlacedTable]>;
+
+    /// Returns whether operations draw ids that route back to their server.
+    fn draws_ids(&self) -> bool;
 }
 
 /// The application of a folder, as it is described there by hand, or else as the analysis sees it. `servers`: those of the deployment, in their
@@ -65,11 +76,12 @@ pub trait Application: Send + Sync {
 pub fn templates_of(folder: &Path, servers: &[ServerId]) -> Result<Arc<dyn Application>, String> {
     let file = folder.join(FILE);
     if !file.exists() {
-        return Ok(Arc::new(Analysed::of_folder(folder, servers)?));
+        return Ok(Arc::new(Analysed::of_folder(folder, servers)?.placed_by(placement_of(folder, false)?)));
     }
     let text = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     let described = Described::parse(&text).map_err(|error| format!("{}: {error}", file.display()))?;
-    Ok(Arc::new(described.application(servers)))
+    let placed = placement_of(folder, true)?;
+    Ok(Arc::new(ByHand { placed, ..described.application(servers) }))
 }
 
 /// An application that is described by hand.
@@ -131,7 +143,8 @@ impl Described {
     pub fn application(self, servers: &[ServerId]) -> ByHand {
         let names = self.transaction.iter().map(|transaction| transaction.name.clone()).collect();
         let templates = self.transaction.into_iter().map(template).collect();
-        ByHand { names, templates: Templates::new(templates, BTreeSet::new(), Routing::even(servers)) }
+        let templates = Templates::new(templates, BTreeSet::new(), Routing::even(servers));
+        ByHand { names, templates, placed: None }
     }
 }
 
@@ -162,9 +175,11 @@ fn template(described: DescribedTransaction) -> Template {
 }
 
 /// An application whose templates were given by hand.
+#[derive(Clone)]
 pub struct ByHand {
     names: Vec<String>,
     templates: Templates,
+    placed: Option<Vec<PlacedTable>>,
 }
 
 impl Application for ByHand {
@@ -197,6 +212,18 @@ impl Application for ByHand {
 
     fn sequences(&self, _server: ServerId, _database: &str) -> Result<Vec<String>, postgres::Error> {
         Ok(Vec::new())
+    }
+
+    fn routed(&self, routing: Routing) -> Arc<dyn Application> {
+        Arc::new(ByHand { templates: self.templates.routed(routing), ..self.clone() })
+    }
+
+    fn placed(&self) -> Option<&[PlacedTable]> {
+        self.placed.as_deref()
+    }
+
+    fn draws_ids(&self) -> bool {
+        false
     }
 }
 

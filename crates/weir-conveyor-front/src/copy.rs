@@ -9,6 +9,7 @@ use weir_conveyor_net::sessions::{Request, Until};
 use crate::messages::{self, FrontError};
 use crate::session::{Out, Session, has_error};
 use crate::statement::Statement;
+use crate::transaction::Failed;
 
 /// Bytes that a COPY may have. A frame between two agents has less than 16 MB.
 const COPY_BYTES_MAX: usize = 15 << 20;
@@ -18,12 +19,14 @@ pub(crate) struct CopyIn {
     statement: Arc<Statement>,
     /// The statement, and the rows so far.
     messages: Vec<u8>,
+    /// It was begun by an Execute: a Sync ends it, and not its last row.
+    is_extended: bool,
 }
 
 impl CopyIn {
-    pub fn begin(statement: Arc<Statement>) -> CopyIn {
+    pub fn begin(statement: Arc<Statement>, is_extended: bool) -> CopyIn {
         let messages = messages::of_client(b'Q', |out| messages::text(out, &statement.text));
-        CopyIn { statement, messages }
+        CopyIn { statement, messages, is_extended }
     }
 }
 
@@ -47,14 +50,19 @@ impl Session {
             }
             _ => FrontError::new("08P01", "a message that is no part of COPY while rows are coming"),
         };
+        let is_extended = copy.is_extended;
         self.copy = None;
         self.report(&failed, out);
+        if is_extended {
+            self.skips = true;
+            return Ok(());
+        }
         messages::ready(&mut out.buffer, self.status());
         out.flush().await
     }
 
     async fn end_copy(&mut self, out: &mut Out) -> io::Result<()> {
-        let Some(CopyIn { statement, mut messages }) = self.copy.take() else { return Ok(()) };
+        let Some(CopyIn { statement, mut messages, is_extended }) = self.copy.take() else { return Ok(()) };
         messages.extend(messages::of_client(b'c', |_| ()));
         let request = Request {
             messages,
@@ -70,6 +78,17 @@ impl Session {
             out.buffer.extend_from_slice(&answered.messages);
             !has_error(&answered.messages)
         });
+        if is_extended {
+            self.skips = match ran {
+                Ok(has_succeeded) => !has_succeeded,
+                Err(Failed::Socket(error)) => return Err(error),
+                Err(Failed::Error(error)) => {
+                    self.report(&error, out);
+                    true
+                }
+            };
+            return Ok(());
+        }
         self.end_text(ran, out)?;
         self.end_request();
         messages::ready(&mut out.buffer, self.status());

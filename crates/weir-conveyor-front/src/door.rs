@@ -334,7 +334,9 @@ impl Guest<'_> {
             return self.session.take(frame, out).await;
         }
         match frame.message(Expected::Command) {
-            Ok(Message::Query(query)) => admin::answer(&self.entrance.shared, &query.query, &mut out.buffer),
+            Ok(Message::Query(query)) => {
+                admin::answer(&self.entrance.shared, &query.query, &mut out.buffer).await;
+            }
             Ok(Message::Sync(_)) => {}
             Ok(_) => {
                 let error = FrontError::new("0A000", "the admin database speaks the simple protocol only");

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_conveyor::epochs::ServerId;
 use weir_conveyor::message::Placement;
-use weir_conveyor_net::agent_loop::AgentView;
+use weir_conveyor::routing::{MapChange, Routing};
+use weir_conveyor_net::agent_loop::{AgentView, Reply};
+use weir_conveyor_net::operation::PlacedTable;
 use weir_conveyor_net::pass_through::PassThrough;
 use weir_conveyor_net::process::{AgentProcess, CoordinatorView, OpenTransaction};
 use weir_conveyor_net::sessions::{Replies, SessionStart};
@@ -19,6 +21,12 @@ pub trait Executor: Send + Sync {
 
     /// None: this process has no node of the coordinator.
     fn coordinator(&self) -> Option<CoordinatorView>;
+
+    /// The map of slots. None: there is no agent.
+    fn routing(&self) -> Option<Arc<Routing>>;
+
+    /// Has a server change the map. Returns whether there is an agent that asks it.
+    fn change_map(&self, by: ServerId, change: MapChange, tables: Vec<PlacedTable>, reply: Reply) -> bool;
 }
 
 impl Executor for AgentProcess {
@@ -33,6 +41,15 @@ impl Executor for AgentProcess {
     fn coordinator(&self) -> Option<CoordinatorView> {
         AgentProcess::coordinator(self)
     }
+
+    fn routing(&self) -> Option<Arc<Routing>> {
+        Some(AgentProcess::routing(self))
+    }
+
+    fn change_map(&self, by: ServerId, change: MapChange, tables: Vec<PlacedTable>, reply: Reply) -> bool {
+        AgentProcess::change_map(self, by, change, tables, reply);
+        true
+    }
 }
 
 impl Executor for PassThrough {
@@ -46,6 +63,14 @@ impl Executor for PassThrough {
 
     fn coordinator(&self) -> Option<CoordinatorView> {
         None
+    }
+
+    fn routing(&self) -> Option<Arc<Routing>> {
+        None
+    }
+
+    fn change_map(&self, _: ServerId, _: MapChange, _: Vec<PlacedTable>, _: Reply) -> bool {
+        false
     }
 }
 

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use postgres::NoTls;
 use weir_conveyor::epochs::ServerId;
+use weir_conveyor::routing::Routing;
 use weir_conveyor::settings::Settings;
 use weir_conveyor_net::check::{Finding, check};
 use weir_conveyor_net::config::{Config, Server, first_line};
 use weir_conveyor_net::connection::{install, next_start};
+use weir_conveyor_net::map_change::set_first_map;
 use weir_conveyor_net::pass_through::PassThrough;
 use weir_conveyor_net::process::{AgentProcess, ProcessSettings};
 use weir_conveyor_net::raw::RawConnection;
@@ -25,6 +27,9 @@ use crate::shared::{FrontSettings, Mode};
 
 /// Connections of clients, unless the configuration says otherwise.
 const CONNECTIONS_MAX: usize = 10_000;
+
+/// Size of the coordinator's log before a snapshot takes its place. An epoch takes some hundred bytes.
+const LOG_BYTES: u64 = 1 << 20;
 
 /// Names of the functions and relations that are not the server's own.
 const OWN_NAMES: &str = "\
@@ -45,7 +50,7 @@ pub struct Running {
 /// # Errors
 /// In words, with place and remedy.
 pub fn application_of(config: &Config, file: &Path) -> Result<Arc<dyn Application>, String> {
-    let servers: Vec<ServerId> = (0..config.server.len() as ServerId).collect();
+    let servers = config.members();
     // A relative path is from the configuration's folder.
     let folder = file.parent().unwrap_or(Path::new(".")).join(&config.application);
     templates_of(&folder, &servers)
@@ -258,6 +263,8 @@ fn start_agent(
 ) -> Result<(Arc<AgentProcess>, u64), Wrong> {
     let server = &config.server[usize::from(number)];
     let tables = install(&server.database).map_err(Wrong::Server)?;
+    let first_map = Routing::first(&config.members());
+    set_first_map(&server.database, &first_map).map_err(Wrong::Server)?;
     let start = next_start(&server.database).map_err(Wrong::Server)?;
     let numbered = || (0..).zip(&config.server);
     let addresses = numbered().map(|(number, server)| (number, server.agent)).collect();
@@ -270,6 +277,8 @@ fn start_agent(
         settings,
         directory: config.directory.join(&server.name),
         durability: Durability::Sync,
+        snapshot_after: LOG_BYTES,
+        first_map,
     });
     Ok((Arc::new(process.map_err(Wrong::Other)?), start))
 }

@@ -113,7 +113,7 @@ pub(crate) struct Session {
     is_failed: bool,
     part: Part,
     /// After an error everything up to Sync is passed over.
-    skips: bool,
+    pub(crate) skips: bool,
     /// A COPY FROM STDIN whose rows are coming.
     pub(crate) copy: Option<CopyIn>,
 }
@@ -288,7 +288,7 @@ impl Session {
         if let [statement] = &*statements
             && let Kind::CopyIn { columns, is_binary } = statement.kind
         {
-            self.copy = Some(CopyIn::begin(statement.clone()));
+            self.copy = Some(CopyIn::begin(statement.clone(), false));
             messages::copy_in(&mut out.buffer, columns, is_binary);
             return out.flush().await;
         }
@@ -469,7 +469,7 @@ impl Session {
             }
             Kind::CopyIn { .. } => {
                 count(&self.shared.figures.refused);
-                let message = "weir conveyor carries COPY FROM STDIN only as a statement by itself, in the simple protocol";
+                let message = "weir conveyor carries COPY FROM STDIN only as a statement by itself";
                 return Err(FrontError::new("0A000", message).into());
             }
             Kind::Definition
@@ -593,12 +593,18 @@ impl Session {
         let bound = portal.ok_or_else(|| no_portal(name))?;
         if is_own(&bound.0.kind) {
             self.run_part(out).await.map_err(Failed::Socket)?;
-            if !self.skips {
+            if let Kind::CopyIn { columns, is_binary } = bound.0.kind
+                && !self.skips
+            {
+                self.copy = Some(CopyIn::begin(bound.0.clone(), true));
+                messages::copy_in(&mut out.buffer, columns, is_binary);
+                out.flush().await.map_err(Failed::Socket)?;
+            } else if !self.skips {
                 self.control(&bound.0, out).await?;
             }
             return Ok(());
         }
-        if let Kind::Definition | Kind::Refused(_) | Kind::CopyIn { .. } = bound.0.kind {
+        if let Kind::Definition | Kind::Refused(_) = bound.0.kind {
             self.control(&bound.0, out).await?;
         }
         self.part.server(b'E', body, None);
@@ -783,6 +789,7 @@ fn is_own(kind: &Kind) -> bool {
             | Kind::Ignored(_)
             | Kind::Deallocate(_)
             | Kind::Discard
+            | Kind::CopyIn { .. }
     )
 }
 

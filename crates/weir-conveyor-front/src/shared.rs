@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use tokio::sync::watch;
 use weir_conveyor::epochs::ServerId;
+use weir_conveyor::routing::{MapVersion, Routing};
 use weir_conveyor_net::config::Server;
 use weir_conveyor_net::process::OpenTransaction;
 
@@ -53,6 +54,8 @@ pub(crate) struct Shared {
     pub names: Names,
     pub figures: Figures,
     pub registry: Registry,
+    /// Changes of the map that this agent was told to make, the newest last: the statement, and what has become of it.
+    pub moves: Mutex<Vec<(String, String)>>,
     /// Everything goes to the server beside the agent.
     pub bypasses: AtomicBool,
     /// Definitions are allowed.
@@ -76,14 +79,34 @@ impl Shared {
             names: Names::new(server, start),
             figures: Figures::default(),
             registry: Registry::default(),
+            moves: Mutex::default(),
             bypasses: AtomicBool::new(false),
             is_maintained: AtomicBool::new(false),
             ends: watch::Sender::new(false),
         }
     }
 
+    /// The application, with the map of slots as it is now.
     pub fn application(&self) -> Arc<dyn Application> {
-        self.application.read().unwrap_or_else(PoisonError::into_inner).clone()
+        let application = self.application.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(routing) = self.executor.routing() else { return application };
+        if routing.version <= application.templates().routing().version {
+            return application;
+        }
+        let application = application.routed(Routing::clone(&routing));
+        *self.application.write().unwrap_or_else(PoisonError::into_inner) = application.clone();
+        application
+    }
+
+    /// Returns whether the server beside the agent is no member.
+    pub fn has_left(&self) -> bool {
+        self.executor.routing().is_some_and(|routing| routing.absent.contains(self.server))
+    }
+
+    /// The map by which transactions are placed. None: they run whatever the map is.
+    pub fn map(&self, application: &dyn Application) -> Option<MapVersion> {
+        let is_placed = !self.passes_through() && !self.is_maintained.load(Ordering::SeqCst);
+        is_placed.then(|| application.templates().routing().version)
     }
 
     /// Transactions go to the server beside the agent as they are.

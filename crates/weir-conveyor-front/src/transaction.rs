@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use weir_conveyor::matching::{Column, Matching, Refusal, Statement as Matched, StatementAction};
@@ -28,6 +29,8 @@ pub(crate) struct Transaction {
     /// The statement that begins it, if its client has said one.
     begin: Option<String>,
     settings: Arc<Vec<String>>,
+    /// The application with the map by which it is placed.
+    application: Option<Arc<dyn Application>>,
     matching: Option<Matching>,
     /// Statements that count for it.
     texts: Vec<String>,
@@ -44,6 +47,10 @@ pub(crate) struct Transaction {
     /// Where it would have been placed.
     observed: Option<Placement>,
 }
+
+/// How long a transaction is placed again while its partition moves, and how soon.
+const PLACED_AGAIN_MAX: Duration = Duration::from_secs(10);
+const PLACED_AGAIN: Duration = Duration::from_millis(5);
 
 /// Requests that are kept to be asked again elsewhere.
 const ASKED_MAX: usize = 1_000;
@@ -66,6 +73,13 @@ pub(crate) enum Failed {
     Socket(std::io::Error),
 }
 
+/// The end of a request.
+enum Asked {
+    Answered(Answered),
+    /// It was placed under another map of slots than that of its server, and was not begun.
+    WrongMap(Arc<Request>),
+}
+
 impl From<FrontError> for Failed {
     fn from(error: FrontError) -> Failed {
         Failed::Error(error)
@@ -78,6 +92,7 @@ impl Transaction {
         Transaction {
             begin,
             settings,
+            application: None,
             matching: None,
             texts: Vec::new(),
             is_long: false,
@@ -107,6 +122,31 @@ impl Transaction {
         (mut request, statements): (Request, &[Bound]),
         sink: &mut impl Sink,
     ) -> Result<Answered, Failed> {
+        let given_up = Instant::now() + PLACED_AGAIN_MAX;
+        loop {
+            let asked = self.ask_once(shared, cancellable, (request, statements), sink).await?;
+            request = match asked {
+                Asked::Answered(answered) => return Ok(answered),
+                Asked::WrongMap(request) => Arc::unwrap_or_clone(request),
+            };
+            count(&shared.figures.restarts);
+            if !self.asked.is_empty() || self.is_bound || Instant::now() >= given_up {
+                return Err(moved().into());
+            }
+            // The agent here, or the one there, does not have the visit yet that has changed the map.
+            tokio::time::sleep(PLACED_AGAIN).await;
+            (self.application, self.matching, self.called) = (None, None, None);
+            (self.texts, self.is_long) = (Vec::new(), false);
+        }
+    }
+
+    async fn ask_once(
+        &mut self,
+        shared: &Shared,
+        cancellable: &Cancellable,
+        (mut request, statements): (Request, &[Bound]),
+        sink: &mut impl Sink,
+    ) -> Result<Asked, Failed> {
         let wanted = self.place(shared, statements)?;
         self.bring(shared, cancellable, wanted)?;
         let Some(open) = &mut self.open else { return Err(lost().into()) };
@@ -128,7 +168,11 @@ impl Transaction {
                     } else if !self.is_bound {
                         self.asked.push((request, answered.digest));
                     }
-                    return Ok(answered);
+                    return Ok(Asked::Answered(answered));
+                }
+                Some(SessionReply::Over(Ending::WrongMap)) => {
+                    self.open = None;
+                    return Ok(Asked::WrongMap(request));
                 }
                 Some(SessionReply::Over(ending)) => {
                     self.open = None;
@@ -164,7 +208,10 @@ impl Transaction {
         self.open = None;
         let (sender, replies) = mpsc::channel(REPLIES_MAX);
         let replayed = self.asked.clone();
-        let start = SessionStart { begin: self.begin.clone(), settings: self.settings.clone(), replayed };
+        let application = self.application.get_or_insert_with(|| shared.application());
+        let map = shared.map(&**application);
+        let start =
+            SessionStart { begin: self.begin.clone(), settings: self.settings.clone(), replayed, map };
         let handle = Arc::new(shared.executor.open(wanted, start, Replies::Session(sender)));
         *cancellable.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::downgrade(&handle);
         self.open = Some(Open { placement: wanted, handle, replies });
@@ -179,7 +226,12 @@ impl Transaction {
             }
             return Ok(Placement::Commutative);
         }
-        let application = shared.application();
+        if shared.has_left() {
+            let message = "the server of this agent is no member of the deployment";
+            let hint = "connect to another agent; ADD SERVER on the admin database makes it one";
+            return Err(FrontError::new("57P03", message).with_hint(hint));
+        }
+        let application = self.application.get_or_insert_with(|| shared.application()).clone();
         let mut matched = None;
         for (statement, givens) in statements {
             match self.place_one(shared, &*application, (statement, givens)) {
@@ -310,6 +362,11 @@ fn touched(texts: &[String], shared: &Shared, application: &dyn Application) -> 
     Some(touched)
 }
 
+fn moved() -> FrontError {
+    FrontError::new("40001", "the partition of the transaction is moving to another server")
+        .with_hint("it has changed nothing: try it again")
+}
+
 fn lost() -> FrontError {
     FrontError::new("57P01", "the agent ends")
 }
@@ -398,6 +455,7 @@ fn error_of(shared: &Shared, ending: Ending) -> FrontError {
             FrontError::new("08007", "the connection was lost: the transaction has committed or not")
                 .with_hint("look whether it has happened before it is tried again")
         }
+        Ending::WrongMap => moved(),
         Ending::Failed(error) => FrontError::new(&error.sqlstate, error.message),
     }
 }

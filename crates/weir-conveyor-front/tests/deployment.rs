@@ -14,7 +14,7 @@ use weir_harness::postgres::Server;
 
 const AGENT: &str = "WEIR_CONVEYOR_TEST_AGENT";
 
-pub const NAMES: [&str; 3] = ["a", "b", "c"];
+pub const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
 /// Stock is written by global operations, carts by local ones; every server has its own carts.
 pub const SCHEMA: &str = "
@@ -170,6 +170,16 @@ impl Deployment {
     /// `more`: further lines about clients, and further settings; it is given the folder of the deployment.
     pub fn start_for(
         count: usize,
+        application: (&str, &str),
+        how: (&str, u64),
+        more: impl FnOnce(&Path) -> [String; 2],
+    ) -> Deployment {
+        Deployment::start_spare((count, 0), application, how, more)
+    }
+
+    /// The same, and the last `spares` servers are no members.
+    pub fn start_spare(
+        (count, spares): (usize, usize),
         (schema, transactions): (&str, &str),
         (mode, operation_ms): (&str, u64),
         more: impl FnOnce(&Path) -> [String; 2],
@@ -207,6 +217,9 @@ impl Deployment {
                 "[[server]]\nname = \"{name}\"\nagent = \"127.0.0.1:{agent}\"\nlisten = \"127.0.0.1:{listen}\"\ndatabase = \"{}\"\n",
                 server.connection_string()
             ));
+            if place + spares >= count {
+                text.push_str("spare = true\n");
+            }
         }
         std::fs::write(folder.join("conveyor.toml"), text).unwrap();
         let file = folder.join("conveyor.toml");

@@ -15,14 +15,14 @@ use crate::deployment::Deployment;
 use crate::kills::wait_until_applied;
 use crate::shop;
 
-const CLIENTS: u64 = 6;
-const OPERATIONS: u64 = 40;
+pub const CLIENTS: u64 = 6;
+pub const OPERATIONS: u64 = 40;
 
 /// Ends the statements of global operations, so that no template of a local one covers them.
 const GLOBAL: &str = " RETURNING step";
 
 /// The statements of the shop as those of a template: $1 is the key, $2 the operation; steps, lines and stock are anything.
-fn transactions() -> String {
+pub fn transactions() -> String {
     let mut chance = Chance::from_seed(7);
     let mut texts = BTreeSet::new();
     for op in 1..200 {
@@ -69,15 +69,15 @@ fn ask(client: &mut Client, is_global: bool, statements: &[Sql]) -> Result<(), p
 
 /// Operations with their outcomes.
 #[derive(Default)]
-struct Seen {
-    answered: BTreeSet<u64>,
-    global: BTreeSet<u64>,
-    failed: u64,
+pub struct Seen {
+    pub answered: BTreeSet<u64>,
+    pub global: BTreeSet<u64>,
+    pub failed: u64,
     /// The complaints of servers and agents.
-    errors: BTreeSet<String>,
+    pub errors: BTreeSet<String>,
 }
 
-fn run_client(addresses: &[String], client: u64, seen: &Mutex<Seen>, done: &AtomicU64) {
+pub fn run_client(addresses: &[String], client: u64, seen: &Mutex<Seen>, done: &AtomicU64) {
     let mut chance = Chance::from_seed(1_000 + client);
     let mut connection: Option<Client> = None;
     for turn in 0..OPERATIONS {

@@ -98,12 +98,17 @@ fn settle(deployment: &Deployment) {
 
 /// All servers have applied every visit that any has closed now.
 pub fn wait_until_applied(deployment: &Deployment) {
+    wait_until_all_applied(deployment, &[0, 1, 2]);
+}
+
+/// The same for the servers at these places.
+pub fn wait_until_all_applied(deployment: &Deployment, places: &[usize]) {
     let read = |place: usize, column: &str| -> i64 {
         let text = format!("SELECT {column} FROM weir_conveyor.epoch, weir_conveyor.position");
         deployment.direct(place).query_one(&text, &[]).unwrap().get(0)
     };
-    let closed = (0..3).map(|place| read(place, "closed")).max().unwrap();
-    for place in 0..3 {
+    let closed = places.iter().map(|place| read(*place, "closed")).max().unwrap();
+    for place in places.iter().copied() {
         while read(place, "applied") < closed {
             std::thread::yield_now();
         }

@@ -12,6 +12,7 @@ mod histories;
 #[path = "../../weir/tests/installed/mod.rs"]
 mod installed;
 mod kills;
+mod moves;
 mod pass_through;
 #[path = "../../weir-conveyor-net/tests/shop.rs"]
 #[allow(dead_code, reason = "the tests of agents without a front use all of it")]

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use weir_conveyor::agent::Agent;
 use weir_conveyor::epochs::{Epoch, ServerId, VisitNumber};
 use weir_conveyor::message::{AgentMessage, Effects, Instruction, OperationId, Outcome, Placement, Report};
+use weir_conveyor::routing::MapVersion;
 use weir_conveyor::settings::Settings;
 use weir_conveyor::work::WorkId;
 
@@ -30,6 +31,8 @@ pub(crate) enum AgentEvent {
     Instruction(Instruction),
     Done(WorkId, SqlDone),
     Request(Placement, Job, Reply),
+    /// This server was added, and that one has everything that it needs.
+    Added(ServerId),
     /// Other bounds hold from now on.
     Settings(Box<Settings>),
     /// The agent ends at once, as if it were killed.
@@ -62,8 +65,14 @@ pub struct AgentView {
     pub forwarded: usize,
     /// All visits up to this one are applied. None: the database does not answer.
     pub applied: Option<VisitNumber>,
-    /// Operations that have ended here, by outcome: answered, starved, too long, unknown, not begun.
-    pub outcomes: [u64; 5],
+    /// The map of slots in the database.
+    pub map: MapVersion,
+    /// The server is no member: it was not added yet, or has left.
+    pub is_absent: bool,
+    /// Servers whose outboxes some member still needs.
+    pub needed: Vec<ServerId>,
+    /// Operations that have ended here, by outcome: answered, starved, too long, unknown, not begun, placed under another map.
+    pub outcomes: [u64; 6],
 }
 
 /// Where an agent leaves its view.
@@ -112,9 +121,12 @@ impl<C: Carrier> AgentLoop<C> {
                 }
                 Ok(AgentEvent::Done(id, done)) => self.agent.on_done(now_ms, id, done, &mut out),
                 Ok(AgentEvent::Request(placement, job, client)) => {
-                    let id = self.agent.on_request(now_ms, placement, job, &mut out);
+                    // Sessions look at the map on their own.
+                    let map = self.agent.database().map_or(0, |database| database.map);
+                    let id = self.agent.on_request(now_ms, (placement, map), job, &mut out);
                     clients.insert(id, client);
                 }
+                Ok(AgentEvent::Added(from)) => self.agent.on_added(now_ms, from, &mut out),
                 Ok(AgentEvent::Settings(settings)) => self.agent.set_settings(*settings),
                 Ok(AgentEvent::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
@@ -150,6 +162,9 @@ impl<C: Carrier> AgentLoop<C> {
         view.epoch = self.agent.epochs().epoch();
         view.ring = self.agent.epochs().ring().to_vec();
         view.applied = self.agent.database().map(|database| database.applied);
+        view.map = self.agent.database().map_or(view.map, |database| database.map);
+        view.is_absent = self.agent.is_absent();
+        view.needed = self.agent.epochs().servers();
         self.window.show(view);
     }
 
@@ -168,6 +183,7 @@ impl<C: Carrier> AgentLoop<C> {
                 Outcome::TooLong => 2,
                 Outcome::Unknown => 3,
                 Outcome::NotBegun(_) => 4,
+                Outcome::WrongMap => 5,
             };
             self.view.outcomes[place] += 1;
             if let Some(client) = clients.remove(&id) {

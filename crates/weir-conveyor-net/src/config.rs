@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use weir_conveyor::epochs::ServerId;
+use weir_conveyor::routing::ServerSet;
 use weir_conveyor::settings::Settings;
 use weir_net::handshake::Terms;
 
@@ -58,6 +59,9 @@ pub struct Server {
     pub listen: SocketAddr,
     /// A connection string, as libpq reads it. Agents of other servers use it, too.
     pub database: String,
+    /// It is no member until ADD SERVER says so.
+    #[serde(default)]
+    pub spare: bool,
 }
 
 /// Settings that differ from the defaults of [`Settings`].
@@ -136,6 +140,12 @@ impl Config {
         })
     }
 
+    /// The servers that are members from the start.
+    pub fn members(&self) -> Vec<ServerId> {
+        let numbered = (0..).zip(&self.server);
+        numbered.filter(|(_, server)| !server.spare).map(|(number, _)| number).collect()
+    }
+
     /// On which all agents of the deployment have to agree.
     ///
     /// # Errors
@@ -148,9 +158,11 @@ impl Config {
         Ok(Terms { versions, protocol, shards, placement: self.fingerprint(), secret })
     }
 
-    /// FNV-1a of the servers' names and addresses, in order.
+    /// FNV-1a of the servers' names and addresses, in order, and of which are members from the start: the first map of slots follows from that.
     fn fingerprint(&self) -> u64 {
-        let texts = self.server.iter().map(|server| format!("{} {}\n", server.name, server.agent));
+        let spare = |server: &Server| if server.spare { " spare" } else { "" };
+        let texts =
+            self.server.iter().map(|server| format!("{} {}{}\n", server.name, server.agent, spare(server)));
         texts
             .flat_map(String::into_bytes)
             .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
@@ -159,6 +171,12 @@ impl Config {
     fn check(&self) -> Result<(), String> {
         if self.server.is_empty() {
             return Err("no [[server]]: a deployment has at least one".into());
+        }
+        if self.members().is_empty() {
+            return Err("every [[server]] is `spare`: a deployment begins with at least one member".into());
+        }
+        if self.server.len() > usize::from(ServerSet::LIMIT) {
+            return Err(format!("{} servers: there may be {}", self.server.len(), ServerSet::LIMIT));
         }
         let names: BTreeSet<_> = self.server.iter().map(|server| &server.name).collect();
         if names.len() < self.server.len() {
@@ -255,6 +273,7 @@ database = "host=/run/b dbname=shop"
         let terms = |text: &str| Config::parse(text).unwrap().terms().unwrap();
         assert_eq!(terms(SERVERS), terms(&format!("{SERVERS}[settings]\nbatch_max = 7\n")));
         assert_ne!(terms(SERVERS), terms(&SERVERS.replace("7102", "7103")));
+        assert_ne!(terms(SERVERS), terms(&format!("{SERVERS}spare = true\n")));
         let config = Config::parse(SERVERS).unwrap();
         assert_eq!(config.number("b"), Ok(1));
         assert!(config.number("c").unwrap_err().contains("it may be a, b"));
@@ -271,6 +290,7 @@ database = "host=/run/b dbname=shop"
     fn what_is_wrong_is_said() {
         let cases = [
             ("application = \"shop\"\ndirectory = \"d\"\nserver = []\n".to_owned(), "no [[server]]"),
+            (SERVERS.replace("database =", "spare = true\ndatabase ="), "every [[server]] is `spare`"),
             (SERVERS.replace("127.0.0.1:7101", "10.0.0.1:7101"), "no `secret_file`"),
             (SERVERS.replace("\"b\"", "\"a\""), "the same name"),
             (SERVERS.replace("/run/b", "/run/a"), "the same database"),

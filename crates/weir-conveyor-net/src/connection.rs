@@ -8,7 +8,7 @@ use postgres::types::{ToSql, Type};
 use postgres::{
     CancelToken, Client, Error, IsolationLevel, NoTls, Row, SimpleQueryMessage, Statement, Transaction,
 };
-use weir_conveyor::epochs::{Epoch, StartNumber, VisitNumber};
+use weir_conveyor::epochs::{Epoch, ServerId, StartNumber, VisitNumber};
 use weir_conveyor::faults::NoFaults;
 use weir_conveyor::plan::{self, Capture, Isolation, Step, transactions};
 use weir_conveyor::schema::{self, Column, OutboxRow, RowChange, Sql, Table};
@@ -16,6 +16,7 @@ use weir_conveyor::token::Visit;
 use weir_conveyor::work::{DatabaseState, EpochRow, License, Work};
 
 use crate::operation::{Job, Rows, SqlDone, SqlError, SqlWork, StateUpdate};
+use crate::{base_copy, map_change};
 
 /// Tables that global operations may write, by the name in the outbox.
 pub type Tables = BTreeMap<String, Table>;
@@ -32,6 +33,8 @@ type Prepared = BTreeMap<String, Statement>;
 pub struct Connection {
     client: Client,
     tables: Arc<Tables>,
+    /// The server of which state updates are applied here.
+    server: ServerId,
     prepared: Prepared,
     /// The session has the settings for applying visits.
     applies: bool,
@@ -103,7 +106,22 @@ impl Connection {
         let mut client = Client::connect(config, NoTls)?;
         // The end of a visit makes everything before it durable, whatever the database's default is.
         client.batch_execute("SET synchronous_commit = on")?;
-        Ok(Connection { client, tables, prepared: Prepared::new(), applies: false, last_error: None })
+        let prepared = Prepared::new();
+        Ok(Connection { client, tables, server: 0, prepared, applies: false, last_error: None })
+    }
+
+    /// The connection of the agent of that server.
+    #[must_use]
+    pub fn of_server(self, server: ServerId) -> Connection {
+        Connection { server, ..self }
+    }
+
+    /// Takes everything of another server, whose connection string this is.
+    pub fn copy(&mut self, source: &str) -> SqlDone {
+        match base_copy::copy(&mut self.client, source, self.server) {
+            Ok(done) => done,
+            Err(error) => self.failed(&error),
+        }
     }
 
     /// A handle by which another thread cancels the statement that runs.
@@ -162,9 +180,13 @@ impl Connection {
         };
         self.set_session(transaction)?;
         let mut running = self.client.build_transaction().isolation_level(level).start()?;
+        if changes_map(transaction) {
+            running.batch_execute(schema::LOCK_MAP)?;
+        }
         let mut done = None;
+        let mut place = Place { server: self.server, tables: &self.tables, prepared: &mut self.prepared };
         for step in &transaction.steps {
-            done = run_step(&mut running, (&self.tables, &mut self.prepared), step)?.or(done);
+            done = run_step(&mut running, &mut place, step)?.or(done);
         }
         let done = match (done, work) {
             (Some(done), _) => done,
@@ -186,10 +208,26 @@ fn applies(transaction: &SqlTransaction) -> Option<bool> {
     })
 }
 
+/// Returns whether the transaction makes a change of the map, or applies one.
+fn changes_map(transaction: &SqlTransaction) -> bool {
+    transaction.steps.iter().any(|step| match step {
+        Step::Run(job, _) => matches!(job, Job::Map(_)),
+        Step::Apply(update) => update.rows.iter().any(|(_, row)| row.change == RowChange::Map),
+        _ => false,
+    })
+}
+
+/// The connection's own state, as steps use it.
+struct Place<'a> {
+    server: ServerId,
+    tables: &'a Tables,
+    prepared: &'a mut Prepared,
+}
+
 /// Runs one step. `Some`: the result of the transaction, if it commits.
 fn run_step(
     running: &mut Transaction<'_>,
-    (tables, prepared): (&Tables, &mut Prepared),
+    place: &mut Place<'_>,
     step: &Step<Job, StateUpdate>,
 ) -> Result<Option<SqlDone>, Ends> {
     match step {
@@ -199,7 +237,18 @@ fn run_step(
             return run_operation(running, operation, *capture).map(Some);
         }
         Step::Run(Job::Session(_), _) => unreachable!("a session runs over a connection of its own"),
-        Step::Apply(update) => apply(running, (tables, prepared), update)?,
+        Step::Run(Job::Map(job), Capture::Columns(visit)) => {
+            let changed = map_change::run(running, (place.server, place.tables), job, *visit)?;
+            return Ok(Some(SqlDone::Executed(changed)));
+        }
+        Step::Run(Job::Map(_), _) => unreachable!("the map changes by global operations"),
+        Step::CheckMap(map) => {
+            let version = *map as i64;
+            if running.query_typed(schema::IS_MAP, &[(&version, Type::INT8)])?.is_empty() {
+                return Err(Ends::With(SqlDone::WrongMap));
+            }
+        }
+        Step::Apply(update) => apply(running, place, update)?,
         Step::MovePosition { after, to } => {
             if execute(running, &schema::move_position(*after, *to))? == 0 {
                 return Err(Ends::With(SqlDone::State(read_state(running)?)));
@@ -217,7 +266,10 @@ fn run_step(
             return Ok(Some(SqlDone::Contents(Arc::new(visit))));
         }
         Step::DeleteOutbox { up_to } => drop(execute(running, &schema::delete_outbox(*up_to))?),
-        Step::ReadEpoch(_) | Step::CaptureApart(_) => unreachable!("only planted bugs have such steps"),
+        Step::CopyBase(_) => unreachable!("it takes two connections"),
+        Step::ReadEpoch(_) | Step::CaptureApart(_) | Step::CheckMapAtMost(_) | Step::CopyAnyBase(_) => {
+            unreachable!("only planted bugs have such steps")
+        }
     }
     Ok(None)
 }
@@ -231,13 +283,14 @@ fn execute(running: &mut Transaction<'_>, text: &str) -> Result<u64, Error> {
     Ok(running.simple_query(text)?.iter().filter_map(changed).sum())
 }
 
-fn read_state(running: &mut Transaction<'_>) -> Result<DatabaseState, Error> {
+pub(crate) fn read_state(running: &mut Transaction<'_>) -> Result<DatabaseState, Error> {
     let rows = running.query_typed(schema::READ_STATE, &[])?;
     let row = rows.first().expect("the protocol's tables have one row each");
     let number = |index: usize| row.get::<_, i64>(index) as u64;
     let epoch: Epoch = number(0);
-    let row = EpochRow { epoch, closed: number(1), closed_in: number(2) };
-    Ok(DatabaseState { row, applied: number(3) })
+    let epoch_row = EpochRow { epoch, closed: number(1), closed_in: number(2) };
+    let absent = row.get::<_, Vec<i16>>(5).into_iter().map(|server| server as ServerId).collect();
+    Ok(DatabaseState { row: epoch_row, applied: number(3), map: number(4), absent })
 }
 
 fn lock_epoch(running: &mut Transaction<'_>, license: License) -> Result<(), Ends> {
@@ -263,12 +316,23 @@ fn run_operation(
     Ok(SqlDone::Executed(Ok(results)))
 }
 
-fn apply(
-    running: &mut Transaction<'_>,
-    (tables, prepared): (&Tables, &mut Prepared),
-    update: &StateUpdate,
-) -> Result<(), Error> {
+fn apply(running: &mut Transaction<'_>, place: &mut Place<'_>, update: &StateUpdate) -> Result<(), Error> {
+    let Place { server, tables, prepared } = place;
+    // Rows that move are for one server, which the row before them names.
+    let mut is_here = false;
     for (relation, row) in &update.rows {
+        match row.change {
+            RowChange::Map => {
+                map_change::set_map(running, row)?;
+                continue;
+            }
+            RowChange::Clear => {
+                is_here = map_change::clear(running, (*server, tables), relation, row)?;
+                continue;
+            }
+            RowChange::Take | RowChange::Keep if !is_here => continue,
+            _ => {}
+        }
         let sql = tables.get(relation).and_then(|table| table.apply(row));
         let statements = sql.expect("all servers have the tables and columns that an outbox names");
         for sql in &statements {
@@ -296,11 +360,8 @@ fn read_outbox(running: &mut Transaction<'_>, visit: VisitNumber) -> Result<Vec<
     let mut updates: Vec<(String, StateUpdate)> = Vec::new();
     for row in running.query_typed(&schema::read_outbox(visit), &[])? {
         let (txn, relation): (String, String) = (row.get(0), row.get(1));
-        let change = match row.get::<_, i8>(2) as u8 {
-            b'I' => RowChange::Insert,
-            b'U' => RowChange::Update,
-            _ => RowChange::Delete,
-        };
+        let change = RowChange::of_letter(char::from(row.get::<_, i8>(2) as u8));
+        let change = change.expect("an outbox has the letters of this version");
         let row = OutboxRow { change, key: row.get(3), columns: row.get(4), values: row.get(5) };
         match updates.last_mut() {
             Some((last, update)) if *last == txn => update.rows.push((relation, row)),
@@ -348,6 +409,8 @@ fn sql_error(error: &Error) -> SqlError {
 fn failed(error: &Error) -> SqlDone {
     match error.code() {
         Some(code) if is_serialization_failure(code) => SqlDone::SerializationFailure,
+        // Others have the map of slots at the moment.
+        Some(code) if *code == SqlState::LOCK_NOT_AVAILABLE => SqlDone::SerializationFailure,
         Some(code) if *code == SqlState::QUERY_CANCELED => SqlDone::Cancelled,
         _ => SqlDone::Lost,
     }

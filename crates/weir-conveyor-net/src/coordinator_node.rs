@@ -4,20 +4,24 @@
 //! lead starts the machine with the committed records. A node that has been deposed and does not know it yet tells nothing new: its records are
 //! not committed. What it may still say, a fence or that the ring should be another one, is right whoever says it
 //! (docs/internals/conveyor.md, "Epochs and fences").
+//!
+//! Each node makes checkpoints of what is committed there, of its own accord: the state is small. Entries before one are forgotten, and who still
+//! needs them gets the leader's checkpoint.
 
 use std::collections::VecDeque;
 
-use weir_conveyor::coordinator::{Coordinator, Record};
+use weir_conveyor::coordinator::{Coordinator, CoordinatorState, Record};
 use weir_conveyor::epochs::{Epochs, ServerId};
 use weir_conveyor::faults::{CoordinatorFaults, NoFaults};
 use weir_conveyor::message::{Instruction, Instructions, Report};
+use weir_conveyor::routing::ServerSet;
 use weir_conveyor::settings::Settings;
 use weir_core::lsn::{HeldMessages, Lsn};
 use weir_raft::message::{Effects, Message};
 use weir_raft::{Event, Member, MemberRecord, Place};
 
-/// Index of the entry before the first one, as all members begin.
-const FOUNDED: u64 = 1;
+/// Committed entries behind a checkpoint before a node makes the next one.
+pub const CHECKPOINT_AFTER: u64 = 64;
 
 /// Records and messages of a step of a node.
 #[derive(Debug)]
@@ -32,10 +36,12 @@ pub struct NodeEffects {
 
 /// A node.
 pub struct CoordinatorNode<F: CoordinatorFaults = NoFaults> {
-    servers: Vec<ServerId>,
+    /// All servers, and those that are no members at first.
+    servers: (Vec<ServerId>, ServerSet),
     settings: Settings,
     faults: F,
     member: Member,
+    checkpoint_after: u64,
     /// Messages of Raft that wait for the log.
     held: HeldMessages<(Place, Message)>,
     leading: Option<Leading<F>>,
@@ -52,8 +58,26 @@ struct Leading<F: CoordinatorFaults> {
 }
 
 impl<F: CoordinatorFaults> CoordinatorNode<F> {
-    pub fn new(member: Member, servers: Vec<ServerId>, settings: Settings, faults: F) -> CoordinatorNode<F> {
-        CoordinatorNode { servers, settings, faults, member, held: HeldMessages::default(), leading: None }
+    /// `checkpoint_after`: committed entries behind a checkpoint before the next one.
+    pub fn new(
+        member: Member,
+        servers: (Vec<ServerId>, ServerSet),
+        settings: Settings,
+        checkpoint_after: u64,
+        faults: F,
+    ) -> CoordinatorNode<F> {
+        let held = HeldMessages::default();
+        CoordinatorNode { servers, settings, faults, member, checkpoint_after, held, leading: None }
+    }
+
+    /// The whole durable state of the node: these records may take the place of all that it has handed out.
+    pub fn whole(&self) -> Vec<MemberRecord> {
+        self.member.whole()
+    }
+
+    /// Index of the newest checkpoint.
+    pub fn checkpoint_index(&self) -> u64 {
+        self.member.checkpoint_index()
     }
 
     /// Other bounds hold from now on.
@@ -124,6 +148,9 @@ impl<F: CoordinatorFaults> CoordinatorNode<F> {
         self.settle(now_ms, of_step, &mut raft, &mut instructions);
         // With one node a record may be committed at once.
         self.follow(now_ms, &mut raft, &mut instructions);
+        if self.member.commit_index() >= self.member.checkpoint_index() + self.checkpoint_after {
+            self.make_checkpoint();
+        }
         let records = self.member.take_records();
         self.held.note(records.len());
         let held = &mut self.held;
@@ -139,8 +166,7 @@ impl<F: CoordinatorFaults> CoordinatorNode<F> {
                 Event::Leads { term, index } => self.start(now_ms, (term, index), raft, out),
                 Event::Committed(index) => self.on_committed(index, out),
                 Event::Ended => self.leading = None,
-                // Nobody forgets entries, so nobody needs a checkpoint.
-                Event::WantsCheckpoint => {}
+                Event::WantsCheckpoint => self.make_checkpoint(),
             }
         }
     }
@@ -152,13 +178,29 @@ impl<F: CoordinatorFaults> CoordinatorNode<F> {
         raft: &mut Effects,
         out: &mut Vec<(ServerId, Instruction)>,
     ) {
-        let entries = self.member.entries_behind(FOUNDED).unwrap_or_default();
-        let committed = entries.iter().filter(|entry| entry.index <= index && !entry.data.is_empty());
-        let records: Vec<Record> = committed.flat_map(|entry| decoded(&entry.data)).collect();
+        let records = self.records_up_to(index);
         let machine = Coordinator::new(now_ms, self.servers.clone(), self.settings, self.faults, &records);
         self.leading =
             Some(Leading { term, machine, held: HeldMessages::default(), proposed: VecDeque::new() });
         self.settle(now_ms, Instructions::default(), raft, out);
+    }
+
+    /// The records of the machine up to a committed entry: those of the checkpoint, and of the entries behind it.
+    fn records_up_to(&self, index: u64) -> Vec<Record> {
+        let entries = self.member.entries_behind(self.member.checkpoint_index());
+        let entries = entries.expect("entries behind the checkpoint are in memory");
+        let committed = entries.iter().take_while(|entry| entry.index <= index).map(|entry| &entry.data[..]);
+        let data = [self.member.checkpoint_data()].into_iter().chain(committed);
+        data.filter(|data| !data.is_empty()).flat_map(decoded).collect()
+    }
+
+    fn make_checkpoint(&mut self) {
+        let Some(head) = self.member.committed_head() else { return };
+        let mut state = CoordinatorState::of(&self.records_up_to(head.index));
+        if let Some(leading) = self.leading.as_ref().filter(|_| self.faults.checkpoints_uncommitted()) {
+            state.clone_from(leading.machine.state());
+        }
+        self.member.on_checkpoint(head, encoded(&[Record::Checkpoint(state)]));
     }
 
     /// Proposes the records of a step of the machine, and holds its messages.

@@ -4,12 +4,15 @@
 //! It decides nothing of the protocol: which transactions a piece of work is, and what they do, is in weir-conveyor's plans.
 
 pub mod agent_loop;
+mod base_copy;
 pub mod check;
 pub mod config;
 pub mod connection;
 mod connections;
 pub mod coordinator_node;
 mod locals;
+pub mod map_change;
+pub mod membership;
 pub mod node;
 pub mod operation;
 pub mod pass_through;

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use weir_conveyor::coordinator::{Coordinator, Record};
+use weir_conveyor::coordinator::{Coordinator, CoordinatorState, Record};
 use weir_conveyor::epochs::{ServerId, StartNumber};
 use weir_conveyor::faults::NoFaults;
 use weir_conveyor::message::{Instructions, Outcome, Placement, Report};
+use weir_conveyor::routing::ServerSet;
 use weir_conveyor::settings::Settings;
 
 use crate::agent_loop::{AgentEvent, AgentLoop, Carrier, SqlAgent, SqlMessage, TICK, Window, now_ms};
@@ -89,18 +90,25 @@ impl Cluster {
         let (settings, records, links) = (self.settings, self.records.clone(), self.links.clone());
         let began = self.began;
         self.coordinator = Some(std::thread::spawn(move || {
-            let machine = Coordinator::new(now_ms(began), servers, settings, NoFaults, &records);
+            let machine = Coordinator::new(
+                now_ms(began),
+                (servers, ServerSet::default()),
+                settings,
+                NoFaults,
+                &records,
+            );
             run_coordinator(machine, records, &events, &links, began)
         }));
     }
 
-    /// The coordinator ends; its records stay.
+    /// The coordinator ends; a checkpoint of its records stays.
     pub fn stop_coordinator(&mut self) {
         if let Some(sender) = self.links.coordinator.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let _ = sender.send(CoordinatorEvent::Stop);
         }
         if let Some(thread) = self.coordinator.take() {
-            self.records = thread.join().expect("the coordinator does not panic");
+            let records = thread.join().expect("the coordinator does not panic");
+            self.records = vec![Record::Checkpoint(CoordinatorState::of(&records))];
         }
     }
 

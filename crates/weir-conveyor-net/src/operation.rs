@@ -1,6 +1,7 @@
 //! Operations, answers and state updates over PostgreSQL, as an agent carries them.
 
 use serde::{Deserialize, Serialize};
+use weir_conveyor::routing::MapChange;
 use weir_conveyor::schema::{OutboxRow, Sql};
 use weir_conveyor::work::{Done, Work};
 
@@ -21,6 +22,27 @@ pub enum Job {
     /// A transaction whose statements come one by one from a session of the process that runs it. It is never forwarded: its session is relayed
     /// to the process instead (`relay.rs`).
     Session(SessionNumber),
+    /// A change of the map of slots, by the server that makes it.
+    Map(MapJob),
+}
+
+/// A change of the map, and the tables whose rows travel with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MapJob {
+    pub change: MapChange,
+    pub tables: Vec<PlacedTable>,
+}
+
+/// A table that commutative or local operations write: each server has its own rows there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlacedTable {
+    /// As in the outbox.
+    pub relation: String,
+    /// The column whose value routes the operations that touch a row. None: commutative operations insert its rows, and nobody reads them; they
+    /// travel when a server leaves.
+    pub column: Option<String>,
+    /// Only columns of integers route as the server computes it.
+    pub is_by_hand: bool,
 }
 
 /// A result set.

@@ -12,27 +12,29 @@ use std::time::Instant;
 use weir_conveyor::epochs::{ServerId, StartNumber};
 use weir_conveyor::faults::NoFaults;
 use weir_conveyor::message::{Placement, Report};
+use weir_conveyor::routing::{MapChange, Routing};
 use weir_conveyor::settings::Settings;
 use weir_net::frame::Fault;
 use weir_raft::{Member, MemberRecord, Place};
 use weir_server::serve::Durability;
-use weir_server::serve::log::{Log, Reading};
+use weir_server::serve::log::{Log, Parts, Reading};
 use weir_server::serve::writer::Writer;
 
 use crate::agent_loop::{
     AgentEvent, AgentLoop, AgentSender, AgentView, Carrier, Reply, SqlAgent, SqlMessage, TICK, Window, now_ms,
 };
-use crate::coordinator_node::{CoordinatorNode, NodeEffects, nodes_of};
+use crate::coordinator_node::{CHECKPOINT_AFTER, CoordinatorNode, NodeEffects, nodes_of};
 use crate::locals::Locals;
-use crate::operation::{Job, Operation};
+use crate::membership::Membership;
+use crate::operation::{Job, MapJob, Operation, PlacedTable};
 use crate::relay::{self, Here, Relayed, Relays, There};
 use crate::sessions::{Command, Replies, Request, SessionStart, Sessions};
 use crate::sockets::{Arrivals, Connection, Identity, Outboxes, Sockets};
 use crate::wire::Packet;
 use crate::workers::{Databases, Workers};
 
-/// Entries of Raft's log that stay in memory: all. An epoch takes some hundred bytes.
-const MEMORY_BYTES_MAX: usize = usize::MAX;
+/// Bytes of entries before a checkpoint that stay in memory, for nodes that are behind.
+const MEMORY_BYTES_MAX: usize = 64 << 10;
 
 /// A process.
 #[derive(Clone, Debug)]
@@ -45,6 +47,10 @@ pub struct ProcessSettings {
     /// Where the log of the coordinator's node is, if the agent has one.
     pub directory: PathBuf,
     pub durability: Durability,
+    /// Size of that log before a snapshot takes its place.
+    pub snapshot_after: u64,
+    /// The first map of slots.
+    pub first_map: Routing,
 }
 
 /// An event of the coordinator's node.
@@ -141,6 +147,7 @@ pub struct AgentProcess {
     locals: Locals,
     relays: Relays,
     window: Window,
+    membership: Membership,
     coordinator: Arc<Mutex<CoordinatorView>>,
     failure: Mutex<Receiver<String>>,
     threads: Vec<JoinHandle<()>>,
@@ -151,7 +158,8 @@ impl AgentProcess {
     /// # Errors
     /// In words: the log cannot be read, the address cannot be listened on, or the system has no threads.
     pub fn start(of: ProcessSettings) -> Result<AgentProcess, String> {
-        let ProcessSettings { identity, start, databases, settings, directory, durability } = of;
+        let ProcessSettings { identity, start, databases, settings, directory, durability, .. } = of;
+        let (snapshot_after, first_map) = (of.snapshot_after, of.first_map);
         let server = identity.server;
         let servers: Vec<ServerId> = databases.configs.keys().copied().collect();
         let nodes = nodes_of(servers.len());
@@ -167,7 +175,7 @@ impl AgentProcess {
             sessions: sessions.clone(),
         };
         let log = match has_node {
-            true => Some(open_log(&directory, server, durability)?),
+            true => Some(open_log(&directory, server, (durability, snapshot_after))?),
             false => None,
         };
         let sockets = Sockets::start(&identity, gate)
@@ -184,8 +192,15 @@ impl AgentProcess {
             let writer = Writer::start("coordinator-log".to_owned(), (log, true), tell)
                 .map_err(|error| format!("cannot write the coordinator's log: {error}"))?;
             let member = member_of(server, nodes, &records)?;
-            let machine = CoordinatorNode::new(member, servers.clone(), settings, NoFaults);
-            let node = NodeLoop { machine, writer, routes: routes.clone(), began, view: coordinator.clone() };
+            let machine = CoordinatorNode::new(
+                member,
+                (servers.clone(), first_map.absent),
+                settings,
+                CHECKPOINT_AFTER,
+                NoFaults,
+            );
+            let (routes, view) = (routes.clone(), coordinator.clone());
+            let node = NodeLoop { machine, writer, snapshots: 0, routes, began, view };
             threads.push(spawn("coordinator", move || node.run(&node_events, &failed))?);
         }
         let machine = SqlAgent::new(server, start, servers, settings, NoFaults);
@@ -198,6 +213,10 @@ impl AgentProcess {
         let window = Window::default();
         let looped = AgentLoop::new(machine, workers, routes, began, window.clone());
         threads.push(spawn("agent", move || looped.run(&events))?);
+        let membership = Membership::new(first_map);
+        let (watching, to, looked) = (membership.clone(), agent.clone(), window.clone());
+        let watch = move || watching.watch(server, &databases, &looked, &to);
+        threads.push(spawn("membership", watch)?);
         let relays = Relays::new(Arc::new(identity));
         let failure = Mutex::new(failure);
         let sockets = Some(sockets);
@@ -209,6 +228,7 @@ impl AgentProcess {
             locals,
             relays,
             window,
+            membership,
             coordinator,
             failure,
             threads,
@@ -256,6 +276,17 @@ impl AgentProcess {
         let _ = self.agent.send(AgentEvent::Request(placement, Job::Statements(operation), reply));
     }
 
+    /// The map of slots in the database, as last read.
+    pub fn routing(&self) -> Arc<Routing> {
+        self.membership.routing()
+    }
+
+    /// Has a server change the map in its next visit.
+    pub fn change_map(&self, by: ServerId, change: MapChange, tables: Vec<PlacedTable>, reply: Reply) {
+        let job = Job::Map(MapJob { change, tables });
+        let _ = self.agent.send(AgentEvent::Request(Placement::Global(by), job, reply));
+    }
+
     /// Opens a transaction of a session, here or at its server. It is called on a thread that carries sessions.
     pub fn open(&self, placement: Placement, start: SessionStart, replies: Replies) -> OpenTransaction {
         match placement.server() {
@@ -276,6 +307,7 @@ impl AgentProcess {
 impl Drop for AgentProcess {
     fn drop(&mut self) {
         self.sockets = None;
+        self.membership.stop();
         let _ = self.agent.send(AgentEvent::Stop);
         if let Some(node) = &self.node {
             let _ = node.send(NodeEvent::Stop);
@@ -335,13 +367,12 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
 fn open_log(
     directory: &std::path::Path,
     server: ServerId,
-    durability: Durability,
+    (durability, snapshot_after): (Durability, u64),
 ) -> Result<(Vec<MemberRecord>, Log), String> {
     let failed = |error| format!("the coordinator's log in {}: {error}", directory.display());
     let mut reading = Reading::begin(directory, server).map_err(failed)?;
     let records = reading.by_ref().collect();
-    // It is never replaced by a snapshot: it grows by some hundred bytes with each epoch.
-    let (log, torn) = reading.end(durability, u64::MAX).map_err(failed)?;
+    let (log, torn) = reading.end(durability, snapshot_after).map_err(failed)?;
     if torn > 0 {
         tracing::warn!(bytes = torn, log = %directory.display(), "cut off the end of the log, which was never durable");
     }
@@ -364,6 +395,8 @@ fn member_of(server: ServerId, nodes: u8, records: &[MemberRecord]) -> Result<Me
 struct NodeLoop {
     machine: CoordinatorNode,
     writer: Writer<MemberRecord>,
+    /// How many snapshots of the log have been begun.
+    snapshots: u64,
     routes: Routes,
     began: Instant,
     view: Arc<Mutex<CoordinatorView>>,
@@ -388,6 +421,9 @@ impl NodeLoop {
                 }
                 Ok(NodeEvent::Written) => match self.writer.written() {
                     Ok(written) => {
+                        if written.is_outgrown && written.snapshots == self.snapshots {
+                            self.begin_snapshot();
+                        }
                         let effects = self.machine.on_durable(now_ms, written.durable);
                         self.act(effects);
                     }
@@ -409,6 +445,17 @@ impl NodeLoop {
                 let view = CoordinatorView { leader, leads: self.machine.leads() };
                 *self.view.lock().unwrap_or_else(PoisonError::into_inner) = view;
             }
+        }
+    }
+
+    /// The whole state takes the place of the log so far. All records that the node has handed out are with the writer by now.
+    fn begin_snapshot(&mut self) {
+        self.snapshots += 1;
+        let (parts, taken) = Parts::new();
+        self.writer.begin_snapshot(taken);
+        let records = self.machine.whole().into_iter().map(Some);
+        for part in records.chain([None]) {
+            assert!(parts.put(part).is_ok(), "a snapshot of few parts is taken at once");
         }
     }
 

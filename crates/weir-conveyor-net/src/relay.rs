@@ -67,6 +67,7 @@ pub(crate) fn open_here(
             Outcome::TooLong => Ending::TooLong,
             Outcome::NotBegun(lacks) => Ending::NotBegun(lacks),
             Outcome::Unknown => Ending::Unknown,
+            Outcome::WrongMap => Ending::WrongMap,
         };
         port.replies.say_now(SessionReply::Over(ending));
     });

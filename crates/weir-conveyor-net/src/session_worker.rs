@@ -9,6 +9,7 @@ use bytes::BytesMut;
 use postgres_protocol::IsNull;
 use postgres_protocol::message::frontend;
 use tokio::sync::mpsc::error::TryRecvError;
+use weir_conveyor::routing::MapVersion;
 use weir_conveyor::schema;
 use weir_conveyor::work::License;
 
@@ -180,12 +181,14 @@ impl SessionRun<'_> {
         if let Err(error) = self.connection.adopt(&settings).await? {
             return Err(self.fail(&error).await);
         }
-        let begin = match (&self.port.start.begin, self.license) {
-            (None, None) => return Ok(()),
-            (Some(begin), _) => begin,
-            (None, Some(_)) => BEGIN,
+        let start = &self.port.start;
+        let begin = match (&start.begin, self.license) {
+            (None, None) => None,
+            (Some(begin), _) => Some(begin.as_str()),
+            (None, Some(_)) => Some(BEGIN),
         };
-        self.opening = Some(Opening::new(begin, self.license, &self.connection.prepared)?);
+        let opening = Opening::new(begin, (self.license, start.map), &self.connection.prepared)?;
+        self.opening = Some(opening).filter(|opening| opening.statements > 0);
         Ok(())
     }
 
@@ -201,7 +204,8 @@ impl SessionRun<'_> {
                 _ => {}
             }
         }
-        self.status = b'T';
+        // Statements that no BEGIN has preceded end with the request.
+        self.status = if opening.begins { b'T' } else { IDLE };
         Ok(())
     }
 
@@ -219,6 +223,10 @@ impl SessionRun<'_> {
         self.roll_back().await?;
         Ok(match error.field(b'C') {
             Some(schema::NOT_LICENSED) => Stop::NotLicensed,
+            Some(schema::WRONG_MAP) => {
+                self.port.replies.say(SessionReply::Over(Ending::WrongMap)).await;
+                Stop::Over(executed())
+            }
             _ if is_serialization_failure(error) => Stop::Retry,
             _ => self.fail(error).await,
         })
@@ -393,18 +401,30 @@ struct Opening {
     /// Names of what it prepares, in its order.
     prepared: Vec<String>,
     statements: usize,
+    /// One of them is a BEGIN.
+    begins: bool,
 }
 
 impl Opening {
     /// `known`: names of what is prepared.
-    fn new(begin: &str, license: Option<License>, known: &BTreeSet<String>) -> io::Result<Opening> {
-        let mut opening = Opening { messages: BytesMut::new(), prepared: Vec::new(), statements: 0 };
-        // Others are rare.
-        let name = if begin == BEGIN { "weir_conveyor_begin" } else { "" };
-        opening.add((name, begin), &[], known)?;
+    fn new(
+        begin: Option<&str>,
+        (license, map): (Option<License>, Option<MapVersion>),
+        known: &BTreeSet<String>,
+    ) -> io::Result<Opening> {
+        let (messages, begins) = (BytesMut::new(), begin.is_some());
+        let mut opening = Opening { messages, prepared: Vec::new(), statements: 0, begins };
+        if let Some(begin) = begin {
+            // Others are rare.
+            let name = if begin == BEGIN { "weir_conveyor_begin" } else { "" };
+            opening.add((name, begin), &[], known)?;
+        }
         if let Some(License { epoch, visit }) = license {
             let values = [epoch.to_string(), visit.to_string()];
             opening.add(("weir_conveyor_enter", schema::ENTER), &values, known)?;
+        }
+        if let Some(map) = map {
+            opening.add(("weir_conveyor_map", schema::CHECK_MAP), &[map.to_string()], known)?;
         }
         Ok(opening)
     }

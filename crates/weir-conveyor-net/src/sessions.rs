@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Sender, UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weir_conveyor::message::Lacks;
+use weir_conveyor::routing::MapVersion;
 
 use crate::operation::{SessionNumber, SqlError};
 use crate::raw::CancelKey;
@@ -55,6 +56,8 @@ pub struct SessionStart {
     pub settings: Arc<Vec<String>>,
     /// Requests that another transaction was asked, with the digests of their answers: they are asked again, and have to be answered alike.
     pub replayed: Vec<(Arc<Request>, u64)>,
+    /// The map of slots that says where it runs. None: it runs whatever the map is.
+    pub map: Option<MapVersion>,
 }
 
 /// A message of a session to its worker.
@@ -112,6 +115,8 @@ pub enum Ending {
     Failed(SqlError),
     /// It has waited for too long, and was not begun.
     NotBegun(Lacks),
+    /// It was placed under another map of slots than that of its server, and was not begun.
+    WrongMap,
 }
 
 /// Takes what a session hears. False: the session has gone.

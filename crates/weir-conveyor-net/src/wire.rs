@@ -12,7 +12,7 @@ use weir_net::frame::{self, Fault, Kind};
 use crate::agent_loop::SqlMessage;
 
 /// This build speaks these versions. From one to the next, variants are added at the end of an enum and fields at the end of a body.
-pub const VERSIONS: RangeInclusive<u16> = 2..=2;
+pub const VERSIONS: RangeInclusive<u16> = 3..=3;
 
 /// The protocol in a handshake of weir-net. Who connects as a shard is an agent, who connects as a coordinator relays a session.
 pub const PROTOCOL: &str = "conveyor";

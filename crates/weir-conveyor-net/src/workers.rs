@@ -154,7 +154,7 @@ impl Worker {
             let Ok(connection) = Connection::open(config, self.databases.tables.clone()) else {
                 return SqlDone::Lost;
             };
-            self.connections.insert(server, connection);
+            self.connections.insert(server, connection.of_server(server));
         }
         let Some(connection) = self.connections.get_mut(&server) else { return SqlDone::Lost };
         let cancels = self.cancels.clone();
@@ -162,7 +162,10 @@ impl Worker {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(id, Cancel::Statement(connection.cancel_token()));
-        let done = connection.run(work);
+        let done = match work {
+            Work::Copy { from } => connection.copy(&self.databases.config(*from)),
+            work => connection.run(work),
+        };
         cancels.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
         if done == SqlDone::Lost {
             self.connections.remove(&server);

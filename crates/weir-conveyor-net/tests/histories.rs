@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use postgres::{Client, NoTls};
 use weir_conveyor::epochs::ServerId;
 use weir_conveyor::message::{Outcome, Placement};
+use weir_conveyor::routing::Routing;
 use weir_conveyor::settings::Settings;
 use weir_conveyor_net::connection::{install, next_start};
 use weir_conveyor_net::node::{Cluster, Databases, Requests};
@@ -89,6 +90,9 @@ impl Processes {
             settings: settings(),
             directory: self.folder.join(server.to_string()),
             durability: Durability::Sync,
+            // A few epochs, so that snapshots take the place of the log all the time.
+            snapshot_after: 2 << 10,
+            first_map: Routing::first(&(0..SERVERS).collect::<Vec<_>>()),
         };
         let process = Arc::new(AgentProcess::start(of).unwrap());
         self.running.lock().unwrap().insert(server, process);
@@ -229,7 +233,11 @@ fn run(
                             seen.answered.insert(op);
                         }
                         Ok(Outcome::Answered(Err(error))) => panic!("{error:?}"),
-                        Ok(Outcome::Starved | Outcome::TooLong | Outcome::NotBegun(_)) => seen.failed += 1,
+                        Ok(
+                            Outcome::Starved | Outcome::TooLong | Outcome::NotBegun(_) | Outcome::WrongMap,
+                        ) => {
+                            seen.failed += 1;
+                        }
                         Ok(Outcome::Unknown) | Err(_) => seen.unknown += 1,
                     }
                     drop(seen);

@@ -6,6 +6,7 @@ mod chance;
 mod coordinator_nodes;
 mod histories;
 mod long_requests;
+mod moves;
 mod shop;
 mod soundness;
 mod transactions;

@@ -69,7 +69,7 @@ pub fn global(statements: &[&str], license: License) -> SqlWork {
     let statements =
         statements.iter().map(|text| Sql { text: (*text).into(), parameters: Vec::new() }).collect();
     let id = OperationId { agent: 0, start: 1, number: 1 };
-    Work::Execute { id, operation: Job::Statements(Operation { statements }), license: Some(license) }
+    Work::Execute { id, operation: Job::Statements(Operation { statements }), license: Some(license), map: 0 }
 }
 
 #[test]

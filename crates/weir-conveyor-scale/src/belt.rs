@@ -13,6 +13,7 @@ use weir_conveyor::faults::NoFaults;
 use weir_conveyor::message::{
     AgentMessage, Effects, Instruction, Instructions, OperationId, Outcome as Answer, Report,
 };
+use weir_conveyor::routing::ServerSet;
 use weir_conveyor::settings::Settings;
 use weir_conveyor::work::{Work, WorkId};
 
@@ -127,7 +128,13 @@ impl<'a> Belt<'a> {
         Belt {
             load,
             hosts: servers.iter().map(host).collect(),
-            coordinator: Coordinator::new(0, servers.clone(), settings, NoFaults, &[]),
+            coordinator: Coordinator::new(
+                0,
+                (servers.clone(), ServerSet::default()),
+                settings,
+                NoFaults,
+                &[],
+            ),
             clients: (0..load.clients).map(|_| ClientState { sent_ns: 0, request: None }).collect(),
             waiting: BTreeMap::new(),
             agenda: Agenda::default(),
@@ -210,7 +217,7 @@ impl<'a> Belt<'a> {
         };
         let mut id = None;
         self.step(usize::from(request.to), |agent, now_ms, out| {
-            id = Some(agent.on_request(now_ms, request.placement, job, out));
+            id = Some(agent.on_request(now_ms, (request.placement, 0), job, out));
         });
         if let Some(id) = id {
             self.waiting.insert(id, client);

@@ -47,12 +47,13 @@ pub fn service_us(work: &JobWork, steps: &Steps) -> (f64, f64) {
         Work::Load => (steps.read_us, 0.0),
         Work::Read { .. } => (steps.read_us, 0.0),
         Work::Truncate { .. } => (steps.truncate_us, 0.0),
+        Work::Copy { .. } => unreachable!("no server joins here"),
     }
 }
 
 impl Database {
     fn state(&self) -> DatabaseState {
-        DatabaseState { row: self.row, applied: self.applied }
+        DatabaseState { row: self.row, applied: self.applied, ..DatabaseState::default() }
     }
 
     /// Rows of the outbox of a visit.
@@ -95,6 +96,7 @@ impl Database {
                 self.row = self.row.fenced(*epoch, *visit);
                 Done::Row(self.row)
             }
+            Work::Copy { .. } => unreachable!("no server joins here"),
             Work::Truncate { up_to } => {
                 self.outbox = self.outbox.split_off(&(up_to + 1));
                 Done::Truncated

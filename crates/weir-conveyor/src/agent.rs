@@ -15,6 +15,7 @@ use std::sync::Arc;
 use crate::epochs::{Epoch, Epochs, ServerId, StartNumber, VisitNumber};
 use crate::faults::{AgentFaults, NoFaults};
 use crate::message::{AgentMessage, Effects, Instruction, OperationId, Report, Request};
+use crate::routing::MapVersion;
 use crate::settings::Settings;
 use crate::token::Visit;
 use crate::work::{DatabaseState, Done, EpochRow, License, Work, WorkId};
@@ -33,6 +34,7 @@ enum Pending {
     Read(ServerId, VisitNumber),
     Fence(ServerId, Epoch, VisitNumber),
     Truncate,
+    Copy,
 }
 
 /// An agent.
@@ -57,6 +59,10 @@ pub struct Agent<O, R, U, F: AgentFaults = NoFaults> {
     holds: bool,
     /// An operation waits in the queue of a server, and the token idles.
     is_wanted: bool,
+    /// Operations that were placed under an older map than this one do not wait.
+    swept: MapVersion,
+    /// A new epoch has begun: the map may have changed in a visit that was ended by a fence.
+    is_stale: bool,
     /// Whether the last token seen had found nothing to do.
     was_idle: bool,
     /// When the ring was told last that an operation waits here.
@@ -105,6 +111,8 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
             promised: None,
             holds: false,
             is_wanted: false,
+            swept: 0,
+            is_stale: false,
             was_idle: false,
             wanted_ms: 0,
             received: BTreeMap::new(),
@@ -227,7 +235,7 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
                 self.learn_row(server, row);
                 out.reports.push(Report::Fenced { server, epoch, visit, row });
             }
-            (Pending::Fence(..) | Pending::Truncate, _) => {}
+            (Pending::Fence(..) | Pending::Truncate, _) | (Pending::Copy, Done::Lost) => {}
             (_, Done::Lost) => self.database = None,
             (_, Done::State(state)) => self.learn_state(state),
             (Pending::Adopt, Done::Row(row)) => self.learn_row(self.server, row),
@@ -245,6 +253,11 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
             }
             return;
         }
+        if self.is_stale && !self.is_pending(Pending::Load) {
+            self.is_stale = false;
+            self.work(Pending::Load, Work::Load, out);
+        }
+        self.refuse_outdated(out);
         self.create_token();
         self.catch_up(now_ms, out);
         self.advance_visit(now_ms, out);
@@ -258,7 +271,7 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
             epoch,
             ended: self.ended,
             reached: self.reached(),
-            is_ready: self.database.is_some(),
+            database: self.database,
         });
         if let Some(visit) = self.promised {
             out.reports.push(Report::Unpassed { epoch, visit });
@@ -272,6 +285,7 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
             let first = start.first;
             self.learn_ended(first - 1);
         }
+        self.is_stale = true;
         self.drop_token();
     }
 
@@ -280,6 +294,23 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
         self.database.get_or_insert(state);
         self.learn_row(self.server, state.row);
         self.learn_applied(state.applied);
+        let Some(database) = &mut self.database else { return };
+        if state.map > database.map {
+            (database.map, database.absent) = (state.map, state.absent);
+        }
+    }
+
+    /// Returns whether this server is no member: it was not added yet, or has left.
+    pub fn is_absent(&self) -> bool {
+        self.database.is_some_and(|database| database.absent.contains(self.server))
+    }
+
+    /// This server was added: it takes everything from that one, unless it has done so. Whoever says it repeats it.
+    pub fn on_added(&mut self, now_ms: u64, from: ServerId, out: &mut Effects<O, R, U>) {
+        if self.is_absent() && from != self.server && !self.is_pending(Pending::Copy) {
+            self.work(Pending::Copy, Work::Copy { from }, out);
+        }
+        self.advance(now_ms, out);
     }
 
     fn learn_row(&mut self, server: ServerId, row: EpochRow) {

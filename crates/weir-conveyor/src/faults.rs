@@ -39,6 +39,14 @@ faults! {
     reads_epoch_without_lock,
     /// State updates are the statements of the operation, not the columns that these have changed.
     sends_statements,
+    /// A local operation does not look at the map of slots: its server executes it after the move of its rows.
+    serves_after_move,
+    /// An operation that was placed under a newer map is executed: its rows may not be there yet.
+    serves_before_applied,
+    /// The map is read in another transaction than that of the operation.
+    checks_map_apart,
+    /// The rows of a server that joins again are those of a moment at which it had not left: outboxes behind that may be deleted.
+    copies_any_base,
     /// The outbox is read in the snapshot in which its visit is closed.
     reads_as_it_closes,
 }
@@ -52,6 +60,12 @@ faults! {
     fences_once,
     /// An epoch is told before its record is durable.
     tells_before_record,
+    /// An epoch is forgotten although a server that is not in the ring still needs it.
+    forgets_absent,
+    /// An epoch is forgotten once all servers know its visits, although a restart begins at the position of the database.
+    forgets_reached,
+    /// A checkpoint has records that are not committed.
+    checkpoints_uncommitted,
 }
 
 #[cfg(test)]

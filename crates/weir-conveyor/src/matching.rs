@@ -108,6 +108,17 @@ impl Templates {
         Templates { templates, by_text, local_writes, routing }
     }
 
+    /// The map of slots by which they place.
+    pub fn routing(&self) -> &Routing {
+        &self.routing
+    }
+
+    /// The same templates with another map.
+    #[must_use]
+    pub fn routed(&self, routing: Routing) -> Templates {
+        Templates { routing, ..self.clone() }
+    }
+
     /// The place of a call, which names its transaction and all its arguments. None: nobody has such a transaction.
     pub fn call(&self, name: &str, arguments: &[RoutingValue], here: ServerId) -> Option<Placement> {
         let template = self.templates.iter().position(|each| each.name == name)?;

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use weir_core::lsn::{Lsn, Outgoing};
 
 use crate::epochs::{Epoch, Epochs, ServerId, StartNumber, VisitNumber};
+use crate::routing::MapVersion;
 use crate::token::{Token, Visit};
-use crate::work::{EpochRow, Work, WorkId};
+use crate::work::{DatabaseState, EpochRow, Work, WorkId};
 
 /// Name of an operation: the agent that took it from its client, the start of that agent, and a number that ascends with time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -41,6 +42,8 @@ impl Placement {
 pub struct Request<O> {
     pub id: OperationId,
     pub placement: Placement,
+    /// The map of slots that says so.
+    pub map: MapVersion,
     pub operation: O,
 }
 
@@ -66,6 +69,8 @@ pub enum Outcome<R> {
     Unknown,
     /// It has waited for longer than operations may, and has not been begun (57P03).
     NotBegun(Lacks),
+    /// It was placed under another map of slots than that of its server, and has changed nothing. It is to be placed again.
+    WrongMap,
 }
 
 /// A message of one agent to another.
@@ -109,10 +114,10 @@ pub enum Report {
         epoch: Epoch,
         /// A visit that is known to have ended, with all before it.
         ended: VisitNumber,
-        /// Everything up to this visit is in its database.
+        /// Everything up to this visit is in its database, or is empty, or is its own.
         reached: VisitNumber,
-        /// Its database answers.
-        is_ready: bool,
+        /// The state of its database. Its position is durable: a restart begins behind it. None: the database does not answer.
+        database: Option<DatabaseState>,
     },
     /// The sender has ended the visit before this one, and will never pass the token of that epoch on to it.
     Unpassed { epoch: Epoch, visit: VisitNumber },

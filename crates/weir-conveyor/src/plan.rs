@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
-use crate::epochs::{Epoch, VisitNumber};
+use crate::epochs::{Epoch, ServerId, VisitNumber};
 use crate::faults::PlanFaults;
+use crate::routing::MapVersion;
 use crate::token::Visit;
 use crate::work::{License, Work};
 
@@ -37,6 +38,10 @@ pub enum Step<O, U> {
     LockEpoch(License),
     /// The same without a lock. Only a planted bug does that.
     ReadEpoch(License),
+    /// Reads the map of slots. The transaction ends as `WrongMap` unless it is that one.
+    CheckMap(MapVersion),
+    /// The same, but an older map is taken, too. Only a planted bug does that.
+    CheckMapAtMost(MapVersion),
     /// Runs the statements of an operation.
     Run(O, Capture),
     /// Applies a state update: triggers are off, foreign keys too, a missing row is passed over.
@@ -53,6 +58,12 @@ pub enum Step<O, U> {
     ReadOutbox(VisitNumber),
     /// Deletes outboxes up to a visit.
     DeleteOutbox { up_to: VisitNumber },
+    /// Takes all rows, the position and the map of another server, as of one of its snapshots, in the place of those here. The transaction ends
+    /// with the state if this server is a member by its own map, and as `WrongMap` unless it is one by that of the other, which has to be newer: by
+    /// an older one it has not left yet.
+    CopyBase(ServerId),
+    /// The same, but the map of the other server may be older. Only a planted bug does that.
+    CopyAnyBase(ServerId),
     /// Writes what the operation has changed into the outbox by a transaction of its own, which commits at once. Only planted bugs do that.
     CaptureApart(VisitNumber),
 }
@@ -79,7 +90,7 @@ pub fn transactions<O: Clone, U: Clone>(
         Work::Load => vec![Transaction::serializable(vec![Step::ReadState])],
         Work::Adopt { epoch } => vec![Transaction::serializable(vec![Step::Adopt(*epoch)])],
         Work::Apply { after, visit } => apply(*after, visit, faults),
-        Work::Execute { operation, license, .. } => execute(operation, *license, faults),
+        Work::Execute { operation, license, map, .. } => execute(operation, *license, *map, faults),
         Work::End { license, after } => {
             let position = Step::MovePosition { after: *after, to: license.visit };
             closing(license.visit, vec![Step::Close(*license), position], faults)
@@ -89,6 +100,10 @@ pub fn transactions<O: Clone, U: Clone>(
         Work::Truncate { up_to } => {
             vec![Transaction::serializable(vec![Step::DeleteOutbox { up_to: *up_to }])]
         }
+        Work::Copy { from } => vec![Transaction::serializable(vec![match faults.copies_any_base() {
+            true => Step::CopyAnyBase(*from),
+            false => Step::CopyBase(*from),
+        }])],
     }
 }
 
@@ -131,14 +146,26 @@ fn apply<O, U: Clone>(
     parts.into_iter().map(|steps| Transaction { isolation, steps }).collect()
 }
 
-/// A global operation locks the epoch row before its first statement, and so commits before its visit is closed, or not at all.
+/// A global operation locks the epoch row before its first statement, and so commits before its visit is closed, or not at all. Each operation
+/// reads the map of slots, and so is before the move of its rows, or fails: SERIALIZABLE sees that it has read what the move writes, and writes what
+/// the move has read.
 fn execute<O: Clone, U>(
     operation: &O,
     license: Option<License>,
+    map: MapVersion,
     faults: &impl PlanFaults,
 ) -> Vec<Transaction<O, U>> {
+    let check = match faults.serves_before_applied() {
+        true => Step::CheckMapAtMost(map),
+        false => Step::CheckMap(map),
+    };
     let Some(license) = license else {
-        return vec![Transaction::serializable(vec![Step::Run(operation.clone(), Capture::Nothing)])];
+        let run = Step::Run(operation.clone(), Capture::Nothing);
+        return match (faults.serves_after_move(), faults.checks_map_apart()) {
+            (true, _) => vec![Transaction::serializable(vec![run])],
+            (false, true) => [check, run].map(|step| Transaction::serializable(vec![step])).into(),
+            (false, false) => vec![Transaction::serializable(vec![check, run])],
+        };
     };
     let lock = match faults.reads_epoch_without_lock() {
         true => Step::ReadEpoch(license),
@@ -150,7 +177,7 @@ fn execute<O: Clone, U>(
         (false, true) => Capture::Statements(license.visit),
         (false, false) => Capture::Columns(license.visit),
     };
-    let mut first = vec![lock, Step::Run(operation.clone(), capture)];
+    let mut first = vec![lock, check, Step::Run(operation.clone(), capture)];
     let outbox = Step::CaptureApart(license.visit);
     if faults.captures_before_commit() {
         first.push(outbox);
@@ -188,9 +215,11 @@ mod tests {
     fn a_global_operation_locks_the_epoch_row_first_and_fills_the_outbox_in_its_transaction() {
         let license = License { epoch: 1, visit: 7 };
         let id = OperationId { agent: 0, start: 1, number: 1 };
-        let steps = vec![Step::LockEpoch(license), Step::Run("order", Capture::Columns(7))];
+        let run = Step::Run("order", Capture::Columns(7));
+        let steps = vec![Step::LockEpoch(license), Step::CheckMap(2), run];
         let expected = Transaction { isolation: Isolation::Serializable, steps };
-        assert_eq!(planned(Work::Execute { id, operation: "order", license: Some(license) }), [expected]);
+        let work = Work::Execute { id, operation: "order", license: Some(license), map: 2 };
+        assert_eq!(planned(work), [expected]);
     }
 
     #[test]

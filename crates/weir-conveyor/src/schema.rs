@@ -35,6 +35,13 @@ CREATE TABLE IF NOT EXISTS weir_conveyor.outbox (
     columns text[] NOT NULL,
     \"values\" text[] NOT NULL);
 CREATE INDEX IF NOT EXISTS outbox_visit ON weir_conveyor.outbox (visit);
+CREATE TABLE IF NOT EXISTS weir_conveyor.map (
+    is_row boolean PRIMARY KEY DEFAULT true CHECK (is_row),
+    version bigint NOT NULL,
+    owners smallint[] NOT NULL,
+    absent smallint[] NOT NULL,
+    joining smallint[] NOT NULL);
+INSERT INTO weir_conveyor.map (version, owners, absent, joining) VALUES (0, '{}', '{}', '{}') ON CONFLICT DO NOTHING;
 INSERT INTO weir_conveyor.epoch (epoch, closed, closed_in) VALUES (0, 0, 0) ON CONFLICT DO NOTHING;
 INSERT INTO weir_conveyor.position (applied) VALUES (0) ON CONFLICT DO NOTHING;
 INSERT INTO weir_conveyor.agent (start) VALUES (0) ON CONFLICT DO NOTHING;
@@ -46,7 +53,50 @@ BEGIN
     END IF;
     PERFORM set_config('weir_conveyor.visit', $2::text, true);
 END $$;
+CREATE OR REPLACE FUNCTION weir_conveyor.wrong_map(bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the map of slots is that of version %', $1 USING ERRCODE = 'WC002';
+END $$;
+CREATE OR REPLACE FUNCTION weir_conveyor.slot_of(bigint) RETURNS smallint LANGUAGE sql IMMUTABLE AS
+    'SELECT coalesce(($1 % 240 + 240) % 240, 0)::smallint';
+CREATE OR REPLACE FUNCTION weir_conveyor.slot_of(text) RETURNS smallint LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    bytes bytea := convert_to($1, getdatabaseencoding());
+    high bigint := x'cbf29ce4'::bigint;
+    low bigint := x'84222325'::bigint;
+    product bigint;
+BEGIN
+    IF $1 IS NULL THEN RETURN 0; END IF;
+    FOR place IN 0 .. length(bytes) - 1 LOOP
+        low := low # get_byte(bytes, place);
+        product := low * 435;
+        high := (high * 435 + (product >> 32) + (low << 8)) & 4294967295;
+        low := product & 4294967295;
+    END LOOP;
+    RETURN (high % 240 * 16 + low % 240) % 240;
+END $$;
 ";
+
+/// Fails with [`WRONG_MAP`] if the map of slots is another one. $1: the version, as a bigint.
+pub const CHECK_MAP: &str =
+    "SELECT weir_conveyor.wrong_map(version) FROM weir_conveyor.map WHERE version <> $1";
+
+/// One row if the map of slots is that one. $1: the version, as a bigint.
+pub const IS_MAP: &str = "SELECT FROM weir_conveyor.map WHERE version = $1";
+
+/// SQLSTATE of [`CHECK_MAP`]. Whatever comes behind it in the transaction does nothing.
+pub const WRONG_MAP: &str = "WC002";
+
+/// `version`, `owners`, `absent`, `joining`. Before the first change, nothing but the version may be there.
+pub const READ_MAP: &str = "SELECT version, owners, absent, joining FROM weir_conveyor.map";
+
+/// Waits for all operations that are under way, and lets none begin until the transaction ends: each reads the map first. It comes before the
+/// snapshot, so that nothing changes behind it that the transaction reads.
+pub const LOCK_MAP: &str =
+    "SET LOCAL lock_timeout = '2s'; LOCK TABLE weir_conveyor.map IN ACCESS EXCLUSIVE MODE";
+
+/// The name in the outbox of the table with the map.
+pub const MAP: &str = "weir_conveyor.map";
 
 /// Locks the epoch row, and says in which visit the session executes an operation: epoch and visit are its parameters.
 pub const ENTER: &str = "SELECT weir_conveyor.enter($1, $2)";
@@ -57,9 +107,10 @@ pub const NOT_LICENSED: &str = "WC001";
 /// The next start of the agent: no other start has it.
 pub const NEXT_START: &str = "UPDATE weir_conveyor.agent SET start = start + 1 RETURNING start";
 
-/// `epoch`, `closed`, `closed_in`, `applied`.
-pub const READ_STATE: &str =
-    "SELECT e.epoch, e.closed, e.closed_in, p.applied FROM weir_conveyor.epoch e, weir_conveyor.position p";
+/// `epoch`, `closed`, `closed_in`, `applied`, the version of the map, `absent`.
+pub const READ_STATE: &str = "\
+SELECT e.epoch, e.closed, e.closed_in, p.applied, m.version, m.absent
+FROM weir_conveyor.epoch e, weir_conveyor.position p, weir_conveyor.map m";
 
 /// A column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +123,31 @@ pub struct Column {
     /// GENERATED ALWAYS AS IDENTITY.
     pub is_identity: bool,
 }
+
+impl Column {
+    /// Its values route as numbers.
+    pub fn is_integer(&self) -> bool {
+        matches!(self.type_name.as_str(), "smallint" | "integer" | "bigint")
+    }
+}
+
+/// How values are printed in the outbox, in a transaction that writes rows of tables into it.
+pub const PRINT_SETTINGS: &str = "\
+SET LOCAL datestyle = 'ISO'; SET LOCAL intervalstyle = 'postgres'; SET LOCAL extra_float_digits = 3; \
+SET LOCAL bytea_output = 'hex'";
+
+/// A row of the outbox of a visit that no table has: $1 to $5 are relation, change, and the texts of the arrays of key, columns and values.
+pub fn send_row(visit: VisitNumber) -> String {
+    format!(
+        "INSERT INTO weir_conveyor.outbox (visit, relation, change, key, columns, \"values\") \
+         SELECT {visit}, $1, $2::text::\"char\", $3::text::text[], $4::text::text[], $5::text::text[]"
+    )
+}
+
+/// Takes a map, unless the one that is there is newer. $1 to $4: its columns, as text.
+pub const SET_MAP: &str = "\
+UPDATE weir_conveyor.map SET version = $1::text::bigint, owners = $2::text::smallint[], absent = $3::text::smallint[],
+    joining = $4::text::smallint[] WHERE version <= $1::text::bigint";
 
 /// A table that global operations write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +165,35 @@ pub enum RowChange {
     Insert,
     Update,
     Delete,
+    /// The map of slots is that one now: its columns are those of [`READ_MAP`].
+    Map,
+    /// Rows of the table go to the server that is the only value. The key has the slots whose rows it has so far: they are deleted. Without slots,
+    /// its rows stay.
+    Clear,
+    /// A row for the server of the `Clear` before.
+    Take,
+    /// The same, if that server has no row with its key.
+    Keep,
+}
+
+impl RowChange {
+    /// The letter in the outbox.
+    pub fn letter(self) -> char {
+        match self {
+            RowChange::Insert => 'I',
+            RowChange::Update => 'U',
+            RowChange::Delete => 'D',
+            RowChange::Map => 'M',
+            RowChange::Clear => 'C',
+            RowChange::Take => 'T',
+            RowChange::Keep => 'K',
+        }
+    }
+
+    pub fn of_letter(letter: char) -> Option<RowChange> {
+        use RowChange::{Clear, Delete, Insert, Keep, Map, Take, Update};
+        [Insert, Update, Delete, Map, Clear, Take, Keep].into_iter().find(|change| change.letter() == letter)
+    }
 }
 
 /// A row of the outbox.
@@ -261,13 +366,54 @@ impl Table {
         let columns = columns?;
         Some(match row.change {
             // A column GENERATED ALWAYS AS IDENTITY is given by an INSERT only, so a row that is there makes room.
-            RowChange::Insert if self.has_identity_beside_key() => {
+            RowChange::Insert | RowChange::Take if self.has_identity_beside_key() => {
                 vec![self.delete(row), self.insert(row, &columns, "")]
             }
-            RowChange::Insert => vec![self.insert(row, &columns, &self.on_conflict(&columns))],
+            RowChange::Insert | RowChange::Take => {
+                vec![self.insert(row, &columns, &self.on_conflict(&columns))]
+            }
+            RowChange::Keep => vec![self.insert(row, &columns, " ON CONFLICT DO NOTHING")],
+            RowChange::Map | RowChange::Clear => return None,
             RowChange::Update => vec![self.update(row, &columns)],
             RowChange::Delete => vec![self.delete(row)],
         })
+    }
+
+    /// The slot of a row, whose column of that name routes operations. None: there is no such column.
+    pub fn slot_of(&self, column: &str) -> Option<String> {
+        let column = self.columns.iter().find(|each| each.name == column)?;
+        let ty = if column.is_integer() { "bigint" } else { "text" };
+        Some(format!("weir_conveyor.slot_of({}::{ty})", quoted(&column.name)))
+    }
+
+    /// Deletes the rows of some slots: $1 has them, as the text of an array.
+    pub fn clear(&self, column: &str) -> Option<String> {
+        let slot = self.slot_of(column)?;
+        Some(format!("DELETE FROM {} WHERE {slot} = ANY ($1::text::smallint[])", self.relation()))
+    }
+
+    /// Writes rows of the table into the outbox of a visit, as they are: those of some slots, or all. The settings that say how values are
+    /// printed have to be [`PRINT_SETTINGS`]. $1: the slots, as the text of an array.
+    pub fn send(&self, visit: VisitNumber, column: Option<&str>) -> Option<String> {
+        let texts = |columns: &mut dyn Iterator<Item = &Column>| {
+            columns.map(|column| format!("{}::text", quoted(&column.name))).collect::<Vec<_>>().join(", ")
+        };
+        let key = texts(&mut self.key.iter().map(|index| &self.columns[*index]));
+        let values = texts(&mut self.written());
+        let names: Vec<_> = self.written().map(|column| literal(&column.name)).collect();
+        let (names, relation) = (names.join(", "), self.relation());
+        let (change, condition) = match column {
+            Some(column) => {
+                (RowChange::Take, format!("{} = ANY ($1::text::smallint[])", self.slot_of(column)?))
+            }
+            None => (RowChange::Keep, "$1::text IS NOT NULL".to_owned()),
+        };
+        Some(format!(
+            "INSERT INTO weir_conveyor.outbox (visit, relation, change, key, columns, \"values\") \
+             SELECT {visit}, {}, '{}', ARRAY[{key}], ARRAY[{names}], ARRAY[{values}] FROM {relation} WHERE {condition}",
+            literal(&relation),
+            change.letter(),
+        ))
     }
 
     fn has_identity_beside_key(&self) -> bool {

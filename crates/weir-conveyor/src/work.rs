@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::epochs::{Epoch, ServerId, VisitNumber};
 use crate::message::OperationId;
+use crate::routing::{MapVersion, ServerSet};
 use crate::token::Visit;
 
 /// Name of a piece of work of one start of an agent.
@@ -72,8 +73,8 @@ pub enum Work<O, U> {
     Adopt { epoch: Epoch },
     /// Apply the updates of a visit, and move the position from `after` to it, in one transaction.
     Apply { after: VisitNumber, visit: Arc<Visit<U>> },
-    /// Execute an operation, and commit it. A global one has a license and fills the outbox.
-    Execute { id: OperationId, operation: O, license: Option<License> },
+    /// Execute an operation that was placed under that map, and commit it. A global one has a license and fills the outbox.
+    Execute { id: OperationId, operation: O, license: Option<License>, map: MapVersion },
     /// Close the own visit, and move the position from `after` to it.
     End { license: License, after: VisitNumber },
     /// Read the outbox of a visit that was closed.
@@ -82,20 +83,26 @@ pub enum Work<O, U> {
     Fence { server: ServerId, epoch: Epoch, visit: VisitNumber },
     /// Forget the outbox up to a visit that everybody has applied.
     Truncate { up_to: VisitNumber },
+    /// Take all rows, the position and the map of that server, as of one moment at which its map has this server as a member.
+    Copy { from: ServerId },
 }
 
 /// The durable state of a database, as far as the protocol goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatabaseState {
     pub row: EpochRow,
     /// All visits up to this one are applied, or are of this server.
     pub applied: VisitNumber,
+    /// The map of slots.
+    pub map: MapVersion,
+    /// Servers that are no members, as that map has them.
+    pub absent: ServerSet,
 }
 
 /// The end of a piece of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done<R, U> {
-    /// The state after `Load`, `Apply` or `End`. The last two may have changed nothing: then the state says why.
+    /// The state after `Load`, `Apply`, `End` or `Copy`. All but the first may have changed nothing: then the state says why.
     State(DatabaseState),
     /// The row after `Adopt` or `Fence`.
     Row(EpochRow),
@@ -103,6 +110,8 @@ pub enum Done<R, U> {
     Executed(R),
     /// The epoch row does not license the operation. It has changed nothing.
     NotLicensed,
+    /// The database has another map of slots than the one under which the operation was placed. It has changed nothing.
+    WrongMap,
     /// SQLSTATE 40001 or 40P01. The work has changed nothing.
     SerializationFailure,
     /// The operation was aborted, and has changed nothing.

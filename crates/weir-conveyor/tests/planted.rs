@@ -17,7 +17,7 @@ const HISTORY: [&str; 3] = ["serializable", "answers", "state"];
 /// Many operations at once on few rows; nothing fails.
 fn busy() -> Profile {
     Profile {
-        shape: Shape { servers: 3, stocks: 2, keys: 3, lines: 2, global: 400, commutative: 0 },
+        shape: Shape { servers: 3, spares: 0, stocks: 2, keys: 3, lines: 2, global: 400, commutative: 0 },
         clients: 16,
         operations: 60,
         step_ms: 4,
@@ -63,10 +63,43 @@ fn forgetful() -> Profile {
     Profile { coordinator_crash_ms: 60, disk_ms: 60, down_ms: 20, ..suspicious() }
 }
 
+/// Servers are away for long, and there are few visits with state updates.
+fn absent() -> Profile {
+    Profile {
+        clients: 4,
+        operations: 30,
+        down_ms: 600,
+        agent_crash_ms: 120,
+        database_crash_ms: 400,
+        ..hard()
+    }
+}
+
+/// Slots move all the time, and servers join and leave.
+fn moving() -> Profile {
+    let busy = busy();
+    Profile {
+        shape: Shape { servers: 5, spares: 2, keys: 6, ..busy.shape },
+        map_ms: 60,
+        late: 60,
+        slow: 40,
+        slow_ms: 100,
+        ..busy
+    }
+}
+
+/// The same while agents and databases crash.
+fn moving_hard() -> Profile {
+    let (moving, hard) = (moving(), hard());
+    Profile { shape: moving.shape, map_ms: 60, ..hard }
+}
+
 /// The worlds in which bugs are caught hold all invariants without bugs.
 #[test]
 fn without_a_bug_nothing_is_caught() {
-    for profile in [busy(), hard(), suspicious(), uninformed(), forgetful()] {
+    for profile in
+        [busy(), hard(), suspicious(), uninformed(), forgetful(), absent(), moving(), moving_hard()]
+    {
         crate::seeds::run(0..4, |_| profile);
     }
 }
@@ -117,6 +150,10 @@ bugs! {
     applies_read_committed: HISTORY, busy();
     moves_position_apart: ["applied"], hard();
     reads_epoch_without_lock: HISTORY, suspicious();
+    serves_after_move: HISTORY, moving();
+    serves_before_applied: HISTORY, moving();
+    checks_map_apart: HISTORY, moving();
+    copies_any_base: ["serializable", "answers", "state", "liveness"], moving_hard();
     sends_statements: HISTORY, busy();
     reads_as_it_closes: HISTORY, suspicious();
 }
@@ -126,4 +163,7 @@ bugs! {
     begins_without_fence: HISTORY, suspicious();
     fences_once: HISTORY, uninformed();
     tells_before_record: HISTORY, forgetful();
+    // An agent that needs an epoch that was forgotten never catches up.
+    forgets_absent: ["liveness"], absent();
+    forgets_reached: ["liveness"], absent();
 }

@@ -45,6 +45,9 @@ fn seeds_keep_all_invariants() {
     assert!(total.unlicensed > 0 && total.serialization_failures > 0 && total.unknown > 0, "{total:?}");
     assert!(total.not_begun > 0, "nobody waits for too long: {total:?}");
     assert!(total.truncations > 60, "nothing is truncated: {total:?}");
+    assert!(total.map_changes > 60 && total.moved_rows > 60 && total.placed_again > 60, "{total:?}");
+    assert!(total.joined > 5 && total.left > 5, "no server joins or leaves: {total:?}");
+    assert!(total.checkpoints > 60 && total.forgotten > 60, "the coordinator's log grows: {total:?}");
 }
 
 #[test]

@@ -308,6 +308,22 @@ impl<F: MemberFaults> Member<F> {
         self.raft.as_ref().map_or(0, |raft| raft.store().state.snapshot.index)
     }
 
+    /// Data of the newest checkpoint. Empty: there is none.
+    pub fn checkpoint_data(&self) -> &[u8] {
+        self.raft.as_ref().map_or(&[], |raft| &raft.store().state.snapshot.data)
+    }
+
+    /// The whole durable state. A driver may have these records in the place of all that it was given before.
+    pub fn whole(&self) -> Vec<MemberRecord> {
+        let founders = self.founders.clone().map(MemberRecord::Founders);
+        let state = self.raft.as_ref().map(|raft| {
+            let store = raft.store();
+            let state = store.with_snapshot(store.state.snapshot.clone());
+            MemberRecord::Log(Record::State(Box::new(state)))
+        });
+        [MemberRecord::Disk(self.disk)].into_iter().chain(founders).chain(state).collect()
+    }
+
     /// Until when the machine may answer, if this member leads and the machine has started.
     pub fn lease_until_ms(&self, now_ms: u64) -> Option<u64> {
         let leading = self.leading.as_ref().filter(|leading| leading.has_started)?;
@@ -382,6 +398,18 @@ impl<F: MemberFaults> Member<F> {
         let index = raft.raft.raft_log.last_index();
         let term = raft.raft.raft_log.term(index).ok()?;
         Some(CheckpointHead { index, term, configuration: self.configuration.clone() })
+    }
+
+    /// Where a checkpoint of everything that is committed here stands, whether this member leads or not. It is for a driver whose state the
+    /// committed entries lead to. None: there is nothing new, or there can be none now.
+    pub fn committed_head(&self) -> Option<CheckpointHead> {
+        let raft = self.raft.as_ref()?;
+        let is_joint = !self.configuration.voters_outgoing.is_empty();
+        if is_joint || self.applied_index <= raft.store().state.snapshot.index {
+            return None;
+        }
+        let term = raft.raft.raft_log.term(self.applied_index).ok()?;
+        Some(CheckpointHead { index: self.applied_index, term, configuration: self.configuration.clone() })
     }
 
     /// Whether the checkpoint's entry is committed.

@@ -54,7 +54,8 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
     /// Applies the next visit that has ended, or reads what is missing.
     pub(super) fn catch_up(&mut self, now_ms: u64, out: &mut Effects<O, R, U>) {
         let reached = self.reached();
-        if reached >= self.ended {
+        // Outboxes are not kept for a server that has left: if it comes back, it begins with a copy of everything.
+        if reached >= self.ended || self.is_absent() {
             return;
         }
         if let Some(visit) = self.received.get(&(reached + 1)).cloned() {

@@ -1,9 +1,12 @@
 //! Operations: where they run, when, and what becomes of them.
 
+use std::collections::VecDeque;
+
 use super::{Agent, Pending};
 use crate::epochs::ServerId;
 use crate::faults::AgentFaults;
 use crate::message::{AgentMessage, Effects, Lacks, OperationId, Outcome, Placement, Request};
+use crate::routing::MapVersion;
 use crate::work::{Done, License, Work, WorkId};
 
 /// An operation that runs.
@@ -18,17 +21,17 @@ pub(super) struct Running<O> {
 }
 
 impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
-    /// Takes an operation of a client. Its name comes back with its outcome.
+    /// Takes an operation of a client, and where it runs under which map of slots. Its name comes back with its outcome.
     pub fn on_request(
         &mut self,
         now_ms: u64,
-        placement: Placement,
+        (placement, map): (Placement, MapVersion),
         operation: O,
         out: &mut Effects<O, R, U>,
     ) -> OperationId {
         let id = OperationId { agent: self.server, start: self.start, number: self.next_operation };
         self.next_operation += 1;
-        let request = Request { id, placement, operation };
+        let request = Request { id, placement, map, operation };
         match placement.server() {
             Some(server) if server != self.server && !self.faults.executes_anywhere() => {
                 self.forward(now_ms, server, request, out);
@@ -39,8 +42,13 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
         id
     }
 
-    /// An operation that runs here waits for the token, or for a connection.
+    /// An operation that runs here waits for the token, or for a connection. One that was placed under an older map than that of the database is
+    /// to be placed again: no token may ever come here.
     pub(super) fn enqueue(&mut self, now_ms: u64, request: Request<O>, out: &mut Effects<O, R, U>) {
+        if self.is_outdated(&request) {
+            self.finish(request.id, Outcome::WrongMap, out);
+            return;
+        }
         self.since_ms.insert(request.id, now_ms);
         if matches!(request.placement, Placement::Global(_)) {
             self.queue.push_back(request);
@@ -50,6 +58,24 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
         } else {
             self.waiting.push_back(request);
         }
+    }
+
+    fn is_outdated(&self, request: &Request<O>) -> bool {
+        self.database.is_some_and(|database| request.map < database.map)
+    }
+
+    /// Refuses the global operations that wait under an older map than that of the database.
+    pub(super) fn refuse_outdated(&mut self, out: &mut Effects<O, R, U>) {
+        let map = self.database.map_or(0, |database| database.map);
+        if map == self.swept {
+            return;
+        }
+        self.swept = map;
+        let (outdated, waiting) =
+            std::mem::take(&mut self.queue).into_iter().partition(|request| self.is_outdated(request));
+        self.queue = waiting;
+        let outdated: VecDeque<Request<O>> = outdated;
+        outdated.into_iter().for_each(|request| self.finish(request.id, Outcome::WrongMap, out));
     }
 
     /// A token that idles is sent on, if an operation waits for it here.
@@ -87,7 +113,8 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
     ) {
         let id = request.id;
         let operation = request.operation.clone();
-        let work = self.work(Pending::Execute(id), Work::Execute { id, operation, license }, out);
+        let work =
+            self.work(Pending::Execute(id), Work::Execute { id, operation, license, map: request.map }, out);
         let running = Running { request, work, license, attempts, since_ms: now_ms, is_aborted: false };
         let before = self.running.insert(id, running);
         assert!(before.is_none() || self.faults.forgets_forwarded(), "an operation runs once at a time");
@@ -105,6 +132,7 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
             Done::SerializationFailure => self.try_again(running, out),
             // The visit is over. The operation waits for another one.
             Done::NotLicensed => self.queue.push_front(running.request),
+            Done::WrongMap => self.finish(id, Outcome::WrongMap, out),
             Done::Cancelled => self.finish(id, Outcome::TooLong, out),
             _ => {
                 self.database = None;

@@ -199,7 +199,8 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
         self.tell_ended(&contents, out);
         token.end_visit(self.server, contents, self.epochs.ring(), self.settings.carried_max);
         self.truncate(&token, out);
-        if self.holds {
+        // A server that has left in this visit applies nothing any more, so another ring begins.
+        if self.holds || self.is_absent() {
             self.promised = Some(token.visit);
         }
         if let Some(to) = self.epochs.holder(token.visit)
@@ -225,9 +226,11 @@ impl<O: Clone, R: Clone, U: Clone, F: AgentFaults> Agent<O, R, U, F> {
         }
     }
 
-    /// Deletes the outboxes that every server has applied, of the ring or not.
+    /// Deletes the outboxes that every member has applied, of the ring or not.
     fn truncate(&mut self, token: &Token<U>, out: &mut Effects<O, R, U>) {
-        let up_to = token.applied_by_all(self.servers.iter().copied());
+        let absent = self.database.map(|database| database.absent).unwrap_or_default();
+        let members = self.servers.iter().copied().filter(|server| !absent.contains(*server));
+        let up_to = token.applied_by_all(members);
         if up_to > self.truncated && !self.is_pending(Pending::Truncate) {
             self.truncated = up_to;
             self.work(Pending::Truncate, Work::Truncate { up_to }, out);

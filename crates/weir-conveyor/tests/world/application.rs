@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use weir_conveyor::epochs::ServerId;
 use weir_conveyor::message::Placement;
+use weir_conveyor::routing::{MapChange, MapVersion, Routing, RoutingValue, ServerSet, Slot};
 
 use crate::chance::Chance;
 
@@ -16,6 +17,20 @@ pub enum Row {
     Stock(u8),
     Cart { key: u8, line: u8 },
     Log(Number),
+}
+
+impl Row {
+    /// The slot whose owner alone has the row as it is. None: another rule holds.
+    pub fn slot(self) -> Option<Slot> {
+        match self {
+            Row::Cart { key, .. } => Some(slot(key)),
+            Row::Stock(_) | Row::Log(_) => None,
+        }
+    }
+}
+
+fn slot(key: u8) -> Slot {
+    RoutingValue::Integer(i64::from(key)).slot()
 }
 
 /// Number of an operation; 0: the initial state.
@@ -38,6 +53,8 @@ pub enum Statement {
     /// INSERT … ON CONFLICT DO UPDATE.
     Upsert(Row),
     Delete(Row),
+    /// Reads the row, which goes to another server as it is.
+    Take(Row),
 }
 
 impl Statement {
@@ -45,14 +62,16 @@ impl Statement {
         let (Statement::Select(row)
         | Statement::Update(row)
         | Statement::Upsert(row)
-        | Statement::Delete(row)) = self;
+        | Statement::Delete(row)
+        | Statement::Take(row)) = self;
         row
     }
 
     /// The value that the statement leaves in its row, given the one that it finds. None: it writes nothing.
     pub fn write(self, found: Option<u64>, read: &[u64]) -> Option<Option<u64>> {
         match (self, found) {
-            (Statement::Select(_), _) | (Statement::Update(_) | Statement::Delete(_), None) => None,
+            (Statement::Select(_) | Statement::Take(_), _)
+            | (Statement::Update(_) | Statement::Delete(_), None) => None,
             (Statement::Delete(_), Some(_)) => Some(None),
             (Statement::Update(_) | Statement::Upsert(_), found) => Some(Some(mixed(found, read))),
         }
@@ -79,8 +98,32 @@ fn mixed(found: Option<u64>, read: &[u64]) -> u64 {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
     pub number: Number,
+    /// The partitioning parameter.
+    pub key: u8,
     pub placement: Placement,
+    /// The map that says so.
+    pub map: MapVersion,
     pub statements: Vec<Statement>,
+    /// The map changes with it.
+    pub change: Option<MapChange>,
+}
+
+impl Operation {
+    /// The operation as it is placed under another map.
+    pub fn placed(self, map: &Routing) -> Operation {
+        let server = map.server(&RoutingValue::Integer(i64::from(self.key)));
+        let placement = match self.placement {
+            Placement::Commutative => Placement::Commutative,
+            Placement::Local(_) => Placement::Local(server),
+            Placement::Global(_) => Placement::Global(server),
+        };
+        Operation { placement, map: map.version, ..self }
+    }
+
+    /// The server to which the operation moves the row.
+    pub fn moves_to(&self, row: Row) -> Option<ServerId> {
+        self.change.as_ref()?.moves()?.get(&row.slot()?).copied()
+    }
 }
 
 /// What a statement has changed in a row: a state update is made of these.
@@ -96,6 +139,8 @@ pub struct Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Update {
     Columns(Vec<Change>),
+    /// The next map, and the rows that move, which take the place of what their new owners have.
+    Map(Box<Routing>, Vec<(ServerId, Change)>),
     /// Only a planted bug sends statements.
     Statements(Operation),
 }
@@ -104,6 +149,8 @@ pub enum Update {
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub servers: u16,
+    /// Number of servers that are no members at first: the last ones.
+    pub spares: u16,
     pub stocks: u8,
     pub keys: u8,
     pub lines: u8,
@@ -113,8 +160,27 @@ pub struct Shape {
 }
 
 impl Shape {
-    pub fn server(&self, key: u8) -> ServerId {
-        u16::from(key) % self.servers
+    /// The first map.
+    pub fn map(&self) -> Routing {
+        let members: Vec<ServerId> = (0..self.servers - self.spares).collect();
+        let absent: ServerSet = (self.servers - self.spares..self.servers).collect();
+        let mut map = Routing::even(&members);
+        map.absent = absent;
+        map
+    }
+
+    /// The operation of that server that changes the map.
+    pub fn change(&self, (number, by): (Number, ServerId), map: &Routing, change: MapChange) -> Operation {
+        let moves = |key: &u8| change.moves().is_some_and(|moves| moves.contains_key(&slot(*key)));
+        let lines = |key| (0..self.lines).map(move |line| Statement::Take(Row::Cart { key, line }));
+        let statements = (0..self.keys).filter(moves).flat_map(lines).collect();
+        let (placement, map) = (Placement::Global(by), map.version);
+        Operation { number, key: 0, placement, map, statements, change: Some(change) }
+    }
+
+    /// The slots of keys that a server has.
+    pub fn slots_of(&self, server: ServerId, map: &Routing) -> Vec<Slot> {
+        (0..self.keys).map(slot).filter(|slot| map.owner(*slot) == server).collect()
     }
 
     /// The first state of every server.
@@ -124,9 +190,9 @@ impl Shape {
             .collect()
     }
 
-    pub fn operation(&self, number: Number, chance: &mut Chance) -> Operation {
+    pub fn operation(&self, number: Number, map: &Routing, chance: &mut Chance) -> Operation {
         let key = chance.below(u64::from(self.keys)) as u8;
-        let server = self.server(key);
+        let server = map.owner(slot(key));
         let kind = chance.below(1000) as u32;
         let (placement, statements) = if kind < self.global {
             (Placement::Global(server), self.global(key, chance))
@@ -135,7 +201,7 @@ impl Shape {
         } else {
             (Placement::Local(server), self.local(key, chance))
         };
-        Operation { number, placement, statements }
+        Operation { number, key, placement, map: map.version, statements, change: None }
     }
 
     fn stock(&self, chance: &mut Chance) -> Row {

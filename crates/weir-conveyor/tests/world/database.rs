@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_conveyor::epochs::VisitNumber;
 use weir_conveyor::plan::Isolation;
+use weir_conveyor::routing::Routing;
 use weir_conveyor::work::{DatabaseState, EpochRow};
 
 use crate::world::application::{Cell, Row, Update};
@@ -18,6 +19,7 @@ pub enum Item {
     Row(Row),
     Epoch,
     Position,
+    Map,
     Outbox(VisitNumber, u64),
 }
 
@@ -26,7 +28,16 @@ pub enum Value {
     Cell(Cell),
     Epoch(EpochRow),
     Position(VisitNumber),
+    Map(Routing),
     Update(Update),
+}
+
+/// Everything that a server that joins takes from another one, as of one moment.
+#[derive(Clone, Debug)]
+pub struct Base {
+    pub rows: BTreeMap<Row, Cell>,
+    pub position: VisitNumber,
+    pub map: Routing,
 }
 
 /// Position of a commit in the order of commits; a snapshot sees all commits up to one.
@@ -92,9 +103,13 @@ pub struct Database {
 }
 
 impl Database {
-    pub fn new(rows: BTreeMap<Row, Cell>) -> Database {
+    pub fn new(rows: BTreeMap<Row, Cell>, map: Routing) -> Database {
         let rows = rows.into_iter().map(|(row, cell)| (Item::Row(row), Value::Cell(cell)));
-        let own = [(Item::Epoch, Value::Epoch(EpochRow::default())), (Item::Position, Value::Position(0))];
+        let own = [
+            (Item::Epoch, Value::Epoch(EpochRow::default())),
+            (Item::Position, Value::Position(0)),
+            (Item::Map, Value::Map(map)),
+        ];
         let versions = rows.chain(own).map(|(item, value)| (item, vec![(0, Some(value))])).collect();
         Database { versions, next_txn: 1, start: 1, is_up: true, ..Database::default() }
     }
@@ -182,12 +197,34 @@ impl Database {
     /// The state of the protocol as of the last commit.
     pub fn state(&self) -> DatabaseState {
         let (row, position) = (self.at(Item::Epoch, self.sequence), self.at(Item::Position, self.sequence));
+        let map = self.map();
         match (row, position) {
             (Some(Value::Epoch(row)), Some(Value::Position(applied))) => {
-                DatabaseState { row: *row, applied: *applied }
+                DatabaseState { row: *row, applied: *applied, map: map.version, absent: map.absent }
             }
             other => panic!("the own schema is {other:?}"),
         }
+    }
+
+    /// The map as of the last commit.
+    pub fn map(&self) -> &Routing {
+        match self.at(Item::Map, self.sequence) {
+            Some(Value::Map(map)) => map,
+            other => panic!("the map is {other:?}"),
+        }
+    }
+
+    /// All rows as of the last commit.
+    pub fn rows(&self) -> BTreeMap<Row, Cell> {
+        let row = |item: &Item| match (item, self.at(*item, self.sequence)) {
+            (Item::Row(row), Some(Value::Cell(cell))) => Some((*row, *cell)),
+            _ => None,
+        };
+        self.versions.keys().filter_map(row).collect()
+    }
+
+    pub fn base(&self) -> Base {
+        Base { rows: self.rows(), position: self.state().applied, map: self.map().clone() }
     }
 
     /// A row of the application as of the last commit.
@@ -301,7 +338,8 @@ mod tests {
 
     fn database() -> Database {
         let cell = Cell { value: Some(0), writer: 0 };
-        Database::new(BTreeMap::from([(Row::Stock(0), cell), (Row::Stock(1), cell)]))
+        let rows = BTreeMap::from([(Row::Stock(0), cell), (Row::Stock(1), cell)]);
+        Database::new(rows, Routing::even(&[0]))
     }
 
     #[test]

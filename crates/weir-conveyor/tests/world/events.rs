@@ -1,6 +1,6 @@
 //! Events of a world, and their effects.
 
-use weir_conveyor::coordinator::Coordinator;
+use weir_conveyor::coordinator::{Coordinator, CoordinatorState, Record};
 use weir_conveyor::epochs::{ServerId, StartNumber};
 use weir_conveyor::message::{Instruction, Outcome, Report};
 use weir_conveyor::work::WorkId;
@@ -46,6 +46,10 @@ pub enum Event {
     StartAgent(ServerId),
     StartDatabase(ServerId),
     StartCoordinator,
+    /// The map of slots changes.
+    ChangeMap,
+    /// Servers that were added are told so, and say when they have joined.
+    Join,
     Partition,
     Heal,
     /// All faults end.
@@ -74,6 +78,7 @@ impl World {
             self.schedule_crash(victim);
         }
         self.schedule_partition();
+        self.schedule_map_change();
         self.schedule(FAULTS_MS, Event::FaultsEnd);
     }
 
@@ -136,6 +141,8 @@ impl World {
                 self.schedule_partition();
             }
             Event::Crash(_) | Event::Partition => {}
+            Event::ChangeMap => self.change_map(),
+            Event::Join => self.join(),
             Event::StartAgent(server) => self.start_agent(server),
             Event::StartDatabase(server) => self.start_database(server),
             Event::StartCoordinator => self.start_coordinator(),
@@ -178,33 +185,45 @@ impl World {
 
     fn on_durable(&mut self, start: u64, up_to: Lsn) {
         let host = &mut self.coordinator;
-        if host.start != start || host.machine.is_none() {
+        // A disk writes in order.
+        if host.start != start || host.machine.is_none() || up_to <= host.held.durable() {
             return;
         }
-        host.durable = host.durable.max(host.base + up_to.0 as usize);
+        let durable = host.base.saturating_add_unsigned(up_to.0 as usize).max(0) as usize;
+        host.durable = host.durable.max(durable);
+        if self.chance.per_mille(300) {
+            // The file of a checkpoint takes the place of the earlier records at once.
+            let state = CoordinatorState::of(&host.records[..host.durable]);
+            host.records.splice(..host.durable, [Record::Checkpoint(state)]);
+            host.base -= host.durable as isize - 1;
+            host.durable = 1;
+            self.counts.checkpoints += 1;
+        }
         let leaving = host.held.on_durable(up_to).collect();
         self.send_instructions(leaving);
     }
 
     /// A client sends its next operation to any agent that lives.
     fn on_request(&mut self, index: usize) {
-        let client = self.clients[index];
+        let client = self.clients[index].clone();
         let server = self.chance.pick(&self.servers.clone());
-        let is_up = self.agents[&server].is_some();
-        if client.at.is_none() && client.left > 0 && is_up {
-            let number = self.next_number;
-            self.next_number += 1;
-            let operation = self.profile.shape.operation(number, &mut self.chance);
-            let now_ms = self.now_ms;
-            let mut id = None;
-            self.step_agent(server, |agent, out| {
-                id = Some(agent.on_request(now_ms, operation.placement, operation, out));
+        let has_work = client.left > 0 || client.operation.is_some();
+        if let Some(map) = self.map_of_agent(server)
+            && client.at.is_none()
+            && has_work
+        {
+            let operation = client.operation.map(|operation| operation.placed(&map));
+            let operation = operation.unwrap_or_else(|| {
+                self.clients[index].left -= 1;
+                self.next_number += 1;
+                self.profile.shape.operation(self.next_number - 1, &map, &mut self.chance)
             });
-            let client = &mut self.clients[index];
-            client.left -= 1;
-            client.at = id.map(|id| (server, id, number));
+            let number = operation.number;
+            self.clients[index].operation = Some(operation.clone());
+            let id = self.request(server, operation);
+            self.clients[index].at = id.map(|id| (server, id, number));
         }
-        if self.clients[index].left > 0 || self.clients[index].at.is_some() {
+        if self.clients[index].left > 0 || self.clients[index].operation.is_some() {
             self.schedule_request(index);
         }
     }
@@ -233,10 +252,16 @@ impl World {
         }
         host.records.truncate(host.durable);
         host.start += 1;
-        host.base = host.durable;
+        host.base = host.durable as isize;
         host.held = HeldMessages::default();
         let (settings, bugs) = (self.profile.settings, self.profile.coordinator_bugs);
-        let machine = Coordinator::new(self.now_ms, self.servers.clone(), settings, bugs, &host.records);
+        let machine = Coordinator::new(
+            self.now_ms,
+            (self.servers.clone(), self.profile.shape.map().absent),
+            settings,
+            bugs,
+            &host.records,
+        );
         host.machine = Some(machine);
         self.step_coordinator(|_, _| {});
     }
@@ -282,6 +307,7 @@ impl World {
         self.sessions.values_mut().filter(of_agent).for_each(|session| session.is_orphan = true);
         for client in &mut self.clients {
             if let Some((_, _, number)) = client.at.take_if(|(at, _, _)| *at == server) {
+                client.operation = None;
                 self.history.answered.push((number, Outcome::Unknown));
                 self.counts.unknown += 1;
             }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_conveyor::epochs::{ServerId, VisitNumber};
 use weir_conveyor::message::{Outcome, Placement};
+use weir_conveyor::routing::{MapChange, MapVersion};
 use weir_conveyor::work::{License, WorkId};
 
 use crate::world::application::{Answer, Number, Operation, Row, run_serially};
@@ -84,7 +85,9 @@ impl History {
             let answer = executed.get(number).map(|each| &each.answer);
             let is_right = match outcome {
                 Outcome::Answered(told) => answer == Some(told),
-                Outcome::Starved | Outcome::TooLong | Outcome::NotBegun(_) => answer.is_none(),
+                Outcome::Starved | Outcome::TooLong | Outcome::NotBegun(_) | Outcome::WrongMap => {
+                    answer.is_none()
+                }
                 Outcome::Unknown => true,
             };
             if !is_right {
@@ -95,13 +98,14 @@ impl History {
         Ok(())
     }
 
-    /// The order of the versions of each row. Stock is written by global operations, whose visits are ordered; all other rows have one server.
+    /// The order of the versions of each row. Stock is written by global operations, whose visits are ordered; a cart by the one server that has
+    /// it by the map of the operation, and a log entry once.
     fn versions(&self) -> BTreeMap<Row, Vec<Number>> {
         let mut versions: BTreeMap<Row, Vec<(u64, u64, Number)>> = BTreeMap::new();
         for each in &self.executed {
             let visit = each.license.map_or(u64::MAX, |license| license.visit);
             for row in each.writes.iter().copied().collect::<BTreeSet<_>>() {
-                let major = if matches!(row, Row::Stock(_)) { visit } else { u64::from(each.server) };
+                let major = if matches!(row, Row::Stock(_)) { visit } else { each.operation.map };
                 versions.entry(row).or_default().push((major, each.sequence, each.operation.number));
             }
         }
@@ -123,6 +127,19 @@ impl History {
         };
         for (row, order) in &versions {
             order.windows(2).for_each(|pair| add(pair[0], pair[1], format!("ww {row:?}")));
+        }
+        // Each operation reads the map, which changes have written.
+        let changes = self.executed.iter().filter(|each| each.operation.change.is_some());
+        let changes: BTreeMap<MapVersion, Number> =
+            changes.map(|each| (each.operation.map + 1, each.operation.number)).collect();
+        for each in &self.executed {
+            let Operation { number, map, .. } = each.operation;
+            if let Some(change) = changes.get(&map) {
+                add(*change, number, format!("wr map {map}"));
+            }
+            if let Some(change) = changes.get(&(map + 1)) {
+                add(number, *change, format!("rw map {map}"));
+            }
         }
         for each in &self.executed {
             let reader = each.operation.number;
@@ -215,15 +232,21 @@ pub struct Replayed {
 
 /// Executes operations serially, and compares all answers.
 pub fn replay(order: &[&Executed], mut state: BTreeMap<Row, u64>) -> Result<Replayed, Violation> {
-    let mut servers = BTreeMap::new();
+    let mut servers: BTreeMap<Row, ServerId> = BTreeMap::new();
     for each in order {
         let answer = run_serially(&each.operation, &mut state);
         if answer != each.answer {
             let text = format!("serially {answer:?}, but {each:?}");
             return violation("answers", text);
         }
+        // Log entries of a server that leaves go to another one.
+        if let Some(MapChange::Leave { heir, .. }) = &each.operation.change {
+            let is_log = |row: &Row| matches!(row, Row::Log(_));
+            let left = servers.iter_mut().filter(|(row, server)| is_log(row) && **server == each.server);
+            left.for_each(|(_, server)| *server = *heir);
+        }
         for row in &each.writes {
-            servers.insert(*row, each.server);
+            servers.insert(*row, each.operation.moves_to(*row).unwrap_or(each.server));
         }
     }
     Ok(Replayed { state, servers })

@@ -4,6 +4,7 @@ pub mod application;
 pub mod database;
 mod events;
 pub mod history;
+mod moves;
 mod network;
 pub mod profile;
 mod sessions;
@@ -16,6 +17,7 @@ use weir_conveyor::coordinator::{Coordinator, Record};
 use weir_conveyor::epochs::{ServerId, StartNumber, VisitNumber};
 use weir_conveyor::faults::{AgentBugs, CoordinatorBugs};
 use weir_conveyor::message::{AgentMessage, Effects, Instruction, Instructions, OperationId, Outcome};
+use weir_conveyor::routing::{MapVersion, Routing};
 use weir_conveyor::token::Visit;
 use weir_conveyor::work::{Done, Work};
 use weir_core::lsn::HeldMessages;
@@ -57,18 +59,20 @@ struct CoordinatorHost {
     records: Vec<Record>,
     /// How many of them are durable.
     durable: usize,
-    /// `durable` when the process started: its positions count from there.
-    base: usize,
+    /// Where the positions of this start count from. Checkpoints move it below zero.
+    base: isize,
     held: HeldMessages<(ServerId, Instruction)>,
     start: u64,
 }
 
 /// A client.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Client {
     left: u32,
     /// Where its operation is, and which one it is.
     at: Option<(ServerId, OperationId, Number)>,
+    /// That operation, or one that is to be placed again.
+    operation: Option<Operation>,
 }
 
 /// Result of a run of a world.
@@ -94,6 +98,15 @@ pub struct Counts {
     pub agent_crashes: u64,
     pub database_crashes: u64,
     pub truncations: u64,
+    /// Checkpoints that have taken the place of the coordinator's records, and epochs that it has forgotten.
+    pub checkpoints: u64,
+    pub forgotten: u64,
+    /// Changes of the map, rows that have moved, servers that have joined and left, operations that were placed again.
+    pub map_changes: u64,
+    pub moved_rows: u64,
+    pub joined: u64,
+    pub left: u64,
+    pub placed_again: u64,
 }
 
 impl Counts {
@@ -116,6 +129,13 @@ impl Counts {
         self.agent_crashes += other.agent_crashes;
         self.database_crashes += other.database_crashes;
         self.truncations += other.truncations;
+        self.checkpoints += other.checkpoints;
+        self.forgotten += other.forgotten;
+        self.map_changes += other.map_changes;
+        self.moved_rows += other.moved_rows;
+        self.joined += other.joined;
+        self.left += other.left;
+        self.placed_again += other.placed_again;
     }
 }
 
@@ -140,6 +160,8 @@ pub struct World {
     /// Parties that are cut off from all others.
     island: BTreeSet<Party>,
     history: History,
+    /// All maps that there have been.
+    maps: BTreeMap<MapVersion, Routing>,
     /// Contents that a planted bug reads too early.
     read_early: BTreeMap<(ServerId, VisitNumber), Arc<Visit<Update>>>,
     answered_ms: u64,
@@ -149,8 +171,9 @@ pub struct World {
 impl World {
     pub fn new(seed: u64, profile: Profile) -> World {
         let servers: Vec<ServerId> = (0..profile.shape.servers).collect();
-        let database = |server: &ServerId| (*server, Database::new(profile.shape.initial()));
-        let client = Client { left: profile.operations, at: None };
+        let database =
+            |server: &ServerId| (*server, Database::new(profile.shape.initial(), profile.shape.map()));
+        let client = Client { left: profile.operations, at: None, operation: None };
         let mut world = World {
             profile,
             chance: Chance::from_seed(seed),
@@ -176,6 +199,7 @@ impl World {
             next_number: 1,
             island: BTreeSet::new(),
             history: History::default(),
+            maps: BTreeMap::from([(0, profile.shape.map())]),
             read_early: BTreeMap::new(),
             answered_ms: 0,
             counts: Counts::default(),
@@ -206,7 +230,7 @@ impl World {
     }
 
     fn is_answered(&self) -> bool {
-        self.clients.iter().all(|client| client.left == 0 && client.at.is_none())
+        self.clients.iter().all(|client| client.left == 0 && client.operation.is_none())
     }
 
     fn describe(&self) -> String {
@@ -230,6 +254,9 @@ impl World {
         let initial = initial.into_iter().filter_map(|(row, cell)| Some((row, cell.value?))).collect();
         let Replayed { state, servers } = replay(&order, initial)?;
         for (server, database) in &self.databases {
+            if database.map().absent.contains(*server) {
+                continue;
+            }
             for row in state.keys().chain(servers.keys()) {
                 let is_here = matches!(row, Row::Stock(_)) || servers.get(row) == Some(server);
                 let (expected, found) = (state.get(row).copied(), database.last(*row));
@@ -250,7 +277,9 @@ impl World {
         self.counts.applies = self.history.applies() as u64;
         let ended = self.databases.values().map(|database| database.state().row.closed);
         self.counts.visits = ended.max().unwrap_or(0);
-        self.counts.epochs = self.coordinator.records.len() as u64;
+        let machine = self.coordinator.machine.as_ref();
+        self.counts.epochs = machine.map_or(0, |machine| machine.epochs().epoch());
+        self.counts.forgotten = machine.map_or(0, |machine| machine.epochs().oldest() - 1);
     }
 
     fn step_agent(&mut self, server: ServerId, step: impl FnOnce(&mut SimAgent, &mut Out)) {
@@ -322,7 +351,13 @@ impl World {
             |client: &&mut Client| client.at.is_some_and(|(at, other, _)| (at, other) == (server, id));
         let Some(client) = self.clients.iter_mut().find(of_client) else { return };
         let Some((_, _, number)) = client.at.take() else { return };
+        if outcome == Outcome::WrongMap {
+            self.counts.placed_again += 1;
+            return;
+        }
+        client.operation = None;
         match outcome {
+            Outcome::WrongMap => {}
             Outcome::Answered(_) => self.counts.answered += 1,
             Outcome::Starved => self.counts.starved += 1,
             Outcome::TooLong => self.counts.late += 1,

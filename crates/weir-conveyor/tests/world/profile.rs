@@ -29,6 +29,8 @@ pub struct Profile {
     pub holder_crash_ms: u64,
     pub coordinator_crash_ms: u64,
     pub partition_ms: u64,
+    /// Slots move, a server joins or leaves.
+    pub map_ms: u64,
     /// Longest time until what has crashed starts again.
     pub down_ms: u64,
     /// Longest time that the disk of the coordinator takes.
@@ -42,7 +44,15 @@ impl Profile {
     /// No faults at all.
     pub fn calm() -> Profile {
         Profile {
-            shape: Shape { servers: 3, stocks: 3, keys: 6, lines: 2, global: 400, commutative: 50 },
+            shape: Shape {
+                servers: 3,
+                spares: 0,
+                stocks: 3,
+                keys: 6,
+                lines: 2,
+                global: 400,
+                commutative: 50,
+            },
             settings: Settings {
                 batch_max: 8,
                 global_max: 4,
@@ -71,6 +81,7 @@ impl Profile {
             holder_crash_ms: 0,
             coordinator_crash_ms: 0,
             partition_ms: 0,
+            map_ms: 0,
             down_ms: 1,
             disk_ms: 2,
             bugs: AgentBugs::default(),
@@ -86,11 +97,13 @@ impl Profile {
         let [lost, doubled, late, slow] = [60, 100, 100, 30].map(|most| maybe(most) as u32);
         let mut every = |least: u64| Some(maybe(4 * least)).filter(|ms| *ms > 0).map_or(0, |ms| ms + least);
         let [agent_crash_ms, database_crash_ms, holder_crash_ms] = [150, 200, 200].map(&mut every);
-        let [coordinator_crash_ms, partition_ms] = [300, 250].map(&mut every);
+        let [coordinator_crash_ms, partition_ms, map_ms] = [300, 250, 100].map(&mut every);
+        let spares = if map_ms > 0 { chance.pick(&[0, 0, 1, 2]) } else { 0 };
         let calm = Profile::calm();
         Profile {
             shape: Shape {
-                servers: chance.pick(&[1, 2, 3, 3, 4, 5]),
+                servers: chance.pick(&[1, 2, 3, 3, 4, 5]) + spares,
+                spares,
                 stocks: chance.pick(&[1, 2, 3, 5]),
                 keys: chance.pick(&[3, 6, 10]),
                 lines: chance.pick(&[1, 2, 3]),
@@ -121,6 +134,7 @@ impl Profile {
             holder_crash_ms,
             coordinator_crash_ms,
             partition_ms,
+            map_ms,
             down_ms: chance.pick(&[20, 100, 400]),
             disk_ms: chance.pick(&[1, 3, 30]),
             ..calm

@@ -7,14 +7,18 @@ use std::sync::Arc;
 
 use weir_conveyor::epochs::{ServerId, StartNumber, VisitNumber};
 use weir_conveyor::plan::{Capture, Step, Transaction, transactions};
+use weir_conveyor::routing::{MapChange, Routing};
 use weir_conveyor::token::Visit;
 use weir_conveyor::work::{Done, EpochRow, Work, WorkId};
 
 use crate::world::application::{Answer, Cell, Change, Number, Operation, Row, Statement, Update, told};
-use crate::world::database::{Blocked, Database, Item, TxnId, Value};
+use crate::world::database::{Base, Blocked, Database, Item, TxnId, Value};
 use crate::world::events::Event;
 use crate::world::history::Executed;
 use crate::world::{SimDone, SimWork, World};
+
+/// No operation has a higher number.
+const LOGS_MAX: Number = 3_000;
 
 pub type SessionId = u64;
 type SimStep = Step<Operation, Update>;
@@ -37,6 +41,8 @@ pub struct Session {
     unit: usize,
     run: Run,
     contents: Option<Arc<Visit<Update>>>,
+    /// The rows of another server, as of this moment.
+    base: Option<Base>,
     pub is_orphan: bool,
     pub is_cancelled: bool,
 }
@@ -61,6 +67,10 @@ impl Run {
         let row = statement.row();
         let cell = database.cell(txn, row);
         let found = cell.and_then(|cell| cell.value);
+        if matches!(statement, Statement::Take(_)) {
+            let cell = Cell { value: found, writer: self.number };
+            self.changes.push(Change { row, cell, is_insert: true });
+        }
         if let Some(value) = statement.write(found, &self.read) {
             let cell = Cell { value, writer: self.number };
             database.write(txn, Item::Row(row), Some(Value::Cell(cell)))?;
@@ -107,6 +117,26 @@ impl Session {
                 if !epoch_row(database, txn).licenses(license) {
                     return Ok(Some(Done::NotLicensed));
                 }
+            }
+            Step::CheckMap(version) => {
+                if map_of(database, txn).version != version {
+                    return Ok(Some(Done::WrongMap));
+                }
+            }
+            Step::CheckMapAtMost(version) => {
+                if map_of(database, txn).version > version {
+                    return Ok(Some(Done::WrongMap));
+                }
+            }
+            Step::CopyBase(_) => {
+                let own = map_of(database, txn).version;
+                let is_known =
+                    |base: &Base, server| base.map.version > own && !base.map.absent.contains(server);
+                return self.copy(database, txn, is_known);
+            }
+            Step::CopyAnyBase(_) => {
+                let is_known = |base: &Base, server| !base.map.absent.contains(server);
+                return self.copy(database, txn, is_known);
             }
             Step::Run(operation, capture) => return self.run(database, txn, &operation, capture),
             Step::Apply(update) => return self.apply(database, txn, &update),
@@ -162,9 +192,63 @@ impl Session {
         }
         match capture {
             Capture::Nothing => {}
+            Capture::Columns(visit) if operation.change.is_some() => {
+                self.change_map(database, txn, (visit, operation))?;
+            }
             Capture::Columns(visit) => self.write_outbox(database, txn, visit, None)?,
             Capture::Statements(visit) => self.write_outbox(database, txn, visit, Some(operation))?,
         }
+        self.next_step();
+        Ok(None)
+    }
+
+    /// The map changes here, and everywhere with the visit, which has the rows that move.
+    fn change_map(
+        &self,
+        database: &mut Database,
+        txn: TxnId,
+        (visit, operation): (VisitNumber, &Operation),
+    ) -> Result<(), Blocked> {
+        let Some(change) = &operation.change else { return Ok(()) };
+        let next = map_of(database, txn).changed(self.server, change).expect("the map allows the change");
+        database.write(txn, Item::Map, Some(Value::Map(next.clone())))?;
+        let to = |change: &Change| (next.owner(change.row.slot().expect("a cart moves")), *change);
+        let mut rows: Vec<_> = self.run.changes.iter().map(to).collect();
+        if let MapChange::Leave { heir, .. } = change {
+            // The scan reads also what is not there.
+            let logs = (0..LOGS_MAX).map(Row::Log);
+            let found = logs.filter_map(|row| Some((row, database.cell(txn, row)?)));
+            rows.extend(found.map(|(row, cell)| (*heir, Change { row, cell, is_insert: true })));
+        }
+        let order = database.next_order();
+        let update = Update::Map(Box::new(next), rows);
+        database.write(txn, Item::Outbox(visit, order), Some(Value::Update(update)))
+    }
+
+    /// Takes everything of another server. `is_known`: that server knows that this one is a member.
+    fn copy(
+        &mut self,
+        database: &mut Database,
+        txn: TxnId,
+        is_known: impl Fn(&Base, ServerId) -> bool,
+    ) -> Result<Option<SimDone>, Blocked> {
+        if !map_of(database, txn).absent.contains(self.server) {
+            return Ok(Some(Done::State(database.state())));
+        }
+        let Some(Base { rows, position, mut map }) = self.base.take_if(|base| is_known(base, self.server))
+        else {
+            return Ok(Some(Done::WrongMap));
+        };
+        map.absent = map.absent.without(self.server);
+        let gone = database.rows().into_keys().filter(|row| !rows.contains_key(row));
+        for row in gone.collect::<Vec<_>>() {
+            database.write(txn, Item::Row(row), None)?;
+        }
+        for (row, cell) in rows {
+            database.write(txn, Item::Row(row), Some(Value::Cell(cell)))?;
+        }
+        database.write(txn, Item::Map, Some(Value::Map(map)))?;
+        database.write(txn, Item::Position, Some(Value::Position(position)))?;
         self.next_step();
         Ok(None)
     }
@@ -198,6 +282,18 @@ impl Session {
                 let change = changes.get(self.unit);
                 change.map(|change| apply_change(database, txn, change)).transpose()?.is_some()
             }
+            Update::Map(map, rows) => {
+                if self.unit == 0 {
+                    database.write(txn, Item::Map, Some(Value::Map(Routing::clone(map))))?;
+                }
+                let row = rows.get(self.unit);
+                if let Some((to, change)) = row
+                    && *to == self.server
+                {
+                    database.write(txn, Item::Row(change.row), Some(Value::Cell(change.cell)))?;
+                }
+                row.is_some()
+            }
             Update::Statements(operation) => {
                 if self.unit == 0 {
                     self.run = Run { number: operation.number, ..Run::default() };
@@ -221,6 +317,13 @@ fn apply_change(database: &mut Database, txn: TxnId, change: &Change) -> Result<
         database.write(txn, Item::Row(change.row), Some(Value::Cell(change.cell)))?;
     }
     Ok(())
+}
+
+fn map_of(database: &mut Database, txn: TxnId) -> Routing {
+    match database.read(txn, Item::Map) {
+        Some(Value::Map(map)) => map,
+        other => panic!("the map is {other:?}"),
+    }
 }
 
 fn epoch_row(database: &mut Database, txn: TxnId) -> EpochRow {
@@ -264,6 +367,7 @@ impl World {
             unit: 0,
             run: Run::default(),
             contents: None,
+            base: None,
             is_orphan: false,
             is_cancelled: false,
         };
@@ -328,6 +432,16 @@ impl World {
         if session.current().is_none() {
             return self.commit(session, txn);
         }
+        if let Some(Step::CopyBase(from) | Step::CopyAnyBase(from)) = session.current().cloned() {
+            let source = self.databases.get(&from).filter(|source| source.is_up);
+            session.base = source.map(Database::base);
+            if session.base.is_none() || self.is_cut_off(session.agent, from) {
+                return Progress::Ends(Done::Lost);
+            }
+        }
+        let Some(database) = self.databases.get_mut(&session.server) else {
+            return Progress::Ends(Done::Lost);
+        };
         match session.unit(database, txn) {
             Ok(None) => Progress::Goes,
             Ok(Some(done)) => Progress::Ends(done),
@@ -348,7 +462,7 @@ impl World {
             return Progress::Goes;
         }
         Progress::Ends(match &session.work {
-            Work::Load | Work::Apply { .. } | Work::End { .. } => Done::State(state),
+            Work::Load | Work::Apply { .. } | Work::End { .. } | Work::Copy { .. } => Done::State(state),
             Work::Adopt { .. } | Work::Fence { .. } => Done::Row(state.row),
             Work::Execute { .. } => Done::Executed(session.run.read.clone()),
             Work::Truncate { .. } => Done::Truncated,
@@ -368,6 +482,14 @@ impl World {
         for step in &transaction.steps {
             match (step, &session.work) {
                 (Step::Run(operation, _), Work::Execute { license, .. }) => {
+                    if let (Some(change), Some(map)) = (&operation.change, self.maps.get(&operation.map)) {
+                        let next = map.changed(session.server, change).expect("the map allows the change");
+                        self.counts.map_changes += 1;
+                        self.counts.moved_rows += session.run.changes.len() as u64;
+                        self.counts.left += u64::from(matches!(change, MapChange::Leave { .. }));
+                        self.counts.joined += u64::from(matches!(change, MapChange::Joined));
+                        self.maps.insert(next.version, next);
+                    }
                     let run = &session.run;
                     self.history.executed.push(Executed {
                         operation: operation.clone(),

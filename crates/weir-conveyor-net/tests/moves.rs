@@ -1,0 +1,193 @@
+//! Changes of the map of slots in real databases: rows travel with their slots, an operation under another map does nothing, and a server that
+//! joins takes everything.
+
+use std::collections::BTreeMap;
+
+use postgres::Client;
+use weir_conveyor::message::OperationId;
+use weir_conveyor::routing::{MapChange, Routing, RoutingValue, Slot};
+use weir_conveyor::work::{License, Work};
+use weir_conveyor_net::connection::Connection;
+use weir_conveyor_net::map_change::{map_of, set_first_map};
+use weir_conveyor_net::operation::{Job, MapJob, PlacedTable, SqlDone, SqlWork};
+
+use crate::transactions::{Pair, global};
+
+const TABLES: &str = r#"
+CREATE TABLE cart (key bigint, line int, made timestamptz NOT NULL DEFAULT now(), note text, twice bigint GENERATED ALWAYS AS (key * 2) STORED,
+    PRIMARY KEY (key, line));
+CREATE TABLE "Named ""things""" (name text PRIMARY KEY, v float8);
+CREATE TABLE log (id bigint PRIMARY KEY, what text);
+"#;
+
+const FIRST: License = License { epoch: 1, visit: 1 };
+
+fn tables() -> Vec<PlacedTable> {
+    let placed = |relation: &str, column: Option<&str>| PlacedTable {
+        relation: relation.to_owned(),
+        column: column.map(str::to_owned),
+        is_by_hand: false,
+    };
+    vec![
+        placed("\"public\".\"cart\"", Some("key")),
+        placed("\"public\".\"Named \"\"things\"\"\"", Some("name")),
+        placed("\"public\".\"log\"", None),
+    ]
+}
+
+fn change(change: MapChange, (license, map): (License, u64)) -> SqlWork {
+    let id = OperationId { agent: 0, start: 1, number: 1 };
+    let operation = Job::Map(MapJob { change, tables: tables() });
+    Work::Execute { id, operation, license: Some(license), map }
+}
+
+/// Two servers of a deployment, the second of which is to have these members beside it.
+fn pair(members: &[u16]) -> Pair {
+    let mut pair = Pair::new(TABLES);
+    for config in &pair.configs {
+        set_first_map(config, &Routing::first(members)).unwrap();
+    }
+    let [first, second] = pair.connections;
+    pair.connections = [first.of_server(0), second.of_server(1)];
+    for connection in &mut pair.connections {
+        connection.run(&Work::Adopt { epoch: 1 });
+    }
+    pair
+}
+
+fn rows(client: &mut Client, text: &str) -> Vec<String> {
+    client.query(text, &[]).unwrap().iter().map(|row| row.get(0)).collect()
+}
+
+fn carts(pair: &Pair, index: usize) -> Vec<String> {
+    rows(&mut pair.client(index), "SELECT c::text FROM cart c ORDER BY key, line")
+}
+
+fn apply(
+    connection: &mut Connection,
+    pair_outbox: std::sync::Arc<weir_conveyor::token::Visit<weir_conveyor_net::operation::StateUpdate>>,
+) {
+    let after = pair_outbox.number - 1;
+    let done = connection.run(&Work::Apply { after, visit: pair_outbox });
+    assert!(matches!(done, SqlDone::State(state) if state.applied == after + 1), "{done:?}");
+}
+
+#[test]
+fn postgresql_computes_the_slots_of_agents() {
+    let pair = Pair::new("");
+    let mut client = pair.client(0);
+    for number in [0, 1, 239, 240, -1, -240, -241, i64::MAX, i64::MIN] {
+        let slot: i16 =
+            client.query_one("SELECT weir_conveyor.slot_of($1::bigint)", &[&number]).unwrap().get(0);
+        assert_eq!(slot as Slot, RoutingValue::Integer(number).slot(), "{number}");
+    }
+    for text in
+        ["", "a", "Ada", "it's", "ünïcödé ✓", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", &"long ".repeat(999)]
+    {
+        let slot: i16 = client.query_one("SELECT weir_conveyor.slot_of($1::text)", &[&text]).unwrap().get(0);
+        assert_eq!(slot as Slot, RoutingValue::Text(text.to_owned()).slot(), "{text}");
+    }
+    let nulls: Vec<i16> = ["bigint", "text"]
+        .map(|ty| client.query_one(&format!("SELECT weir_conveyor.slot_of(NULL::{ty})"), &[]).unwrap().get(0))
+        .into();
+    assert_eq!(nulls, [0, 0]);
+}
+
+#[test]
+fn slots_move_with_their_rows() {
+    let mut pair = pair(&[0, 1]);
+    pair.client(0)
+        .batch_execute(
+            r#"INSERT INTO cart (key, line, note) VALUES (2, 1, 'moves'), (2, 2, NULL), (242, 1, 'it''s "odd" \ {}'), (4, 1, 'stays');
+               INSERT INTO "Named ""things""" VALUES ('a', 'NaN'), ('Ada', 0.1);
+               INSERT INTO log VALUES (1, 'stays')"#,
+        )
+        .unwrap();
+    // The new owner has had the slot before: what is gone since is to go there, too.
+    pair.client(1)
+        .batch_execute(
+            "INSERT INTO cart (key, line, note) VALUES (2, 9, 'old'), (2, 1, 'old'), (1, 1, 'its own')",
+        )
+        .unwrap();
+    let slot = RoutingValue::Text("a".into()).slot();
+    let moves = BTreeMap::from([(2, 1), (slot, 1)]);
+    let old = change(MapChange::Move(BTreeMap::from([(1, 0)])), (FIRST, 0));
+    let SqlDone::Executed(Err(error)) = pair.connections[0].run(&old) else { panic!("not its slot") };
+    assert!(error.message.contains("belongs to another server"), "{error:?}");
+    let done = pair.connections[0].run(&change(MapChange::Move(moves.clone()), (FIRST, 0)));
+    assert_eq!(done, SqlDone::Executed(Ok(Vec::new())));
+    // The same change again, and any operation that was placed before it, do nothing.
+    assert_eq!(pair.connections[0].run(&change(MapChange::Move(moves), (FIRST, 0))), SqlDone::WrongMap);
+    assert_eq!(pair.connections[0].run(&global(&["DELETE FROM cart"], FIRST)), SqlDone::WrongMap);
+    let visit = pair.outbox(1);
+    assert_eq!(visit.updates.len(), 1);
+    apply(&mut pair.connections[1], visit);
+    let here = carts(&pair, 0);
+    let mut expected: Vec<String> = here.iter().filter(|row| !row.contains("stays")).cloned().collect();
+    let there: Vec<String> = carts(&pair, 1);
+    let own = there.iter().find(|row| row.contains("its own")).unwrap().clone();
+    expected.insert(0, own);
+    assert_eq!(there, expected);
+    let named = rows(&mut pair.client(1), r#"SELECT n::text FROM "Named ""things""" n"#);
+    assert_eq!(named, ["(a,NaN)"]);
+    assert!(rows(&mut pair.client(1), "SELECT what FROM log").is_empty());
+    let maps = [0, 1].map(|index: usize| map_of(&pair.configs[index]).unwrap().unwrap());
+    assert_eq!(maps[0], maps[1]);
+    assert_eq!((maps[0].version, maps[0].owner(2), maps[0].owner(4), maps[0].owner(slot)), (1, 1, 0, 1));
+}
+
+#[test]
+fn a_server_that_leaves_gives_everything_away() {
+    let mut pair = pair(&[0, 1]);
+    pair.client(0)
+        .batch_execute("INSERT INTO cart VALUES (4, 1); INSERT INTO log VALUES (1, 'left'), (2, 'both')")
+        .unwrap();
+    pair.client(1).batch_execute("INSERT INTO log VALUES (2, 'kept'), (3, 'own')").unwrap();
+    let moves = Routing::even(&[0, 1]).spread(0, &[1]);
+    let leave = change(MapChange::Leave { moves, heir: 1 }, (FIRST, 0));
+    assert_eq!(pair.connections[0].run(&leave), SqlDone::Executed(Ok(Vec::new())));
+    let visit = pair.outbox(1);
+    apply(&mut pair.connections[1], visit);
+    assert_eq!(carts(&pair, 0), carts(&pair, 1));
+    assert_eq!(rows(&mut pair.client(1), "SELECT what FROM log ORDER BY id"), ["left", "kept", "own"]);
+    let SqlDone::State(state) = pair.connections[0].run(&Work::Load) else { panic!("no state") };
+    assert!(state.absent.contains(0) && !state.absent.contains(1));
+    // It comes back with a copy, once it was added: the map before that has it as a member, too.
+    let source = pair.configs[1].clone();
+    assert_eq!(pair.connections[0].copy(&source), SqlDone::WrongMap);
+    let second = License { epoch: 1, visit: 2 };
+    let add = change(MapChange::Add(0), (second, 1));
+    assert_eq!(pair.connections[1].run(&add), SqlDone::Executed(Ok(Vec::new())));
+    pair.client(1).batch_execute("UPDATE cart SET note = 'since'").unwrap();
+    let SqlDone::State(state) = pair.connections[0].copy(&source) else { panic!("not copied") };
+    assert_eq!((state.map, state.applied, state.absent.contains(0)), (2, 1, false));
+    assert_eq!(carts(&pair, 0), carts(&pair, 1));
+    assert_eq!(rows(&mut pair.client(0), "SELECT what FROM log ORDER BY id"), ["left", "kept", "own"]);
+    // A second copy finds that everything is there.
+    pair.client(0).batch_execute("UPDATE cart SET note = 'own'").unwrap();
+    assert!(matches!(pair.connections[0].copy(&source), SqlDone::State(_)));
+    assert!(carts(&pair, 0)[0].contains("own"));
+}
+
+#[test]
+fn a_move_waits_for_operations_and_none_begins_beside_it() {
+    let mut pair = pair(&[0, 1]);
+    let mut client = pair.client(0);
+    let mut running = client.transaction().unwrap();
+    // A local operation has read the map.
+    running
+        .query("SELECT weir_conveyor.wrong_map(version) FROM weir_conveyor.map WHERE version <> 0", &[])
+        .unwrap();
+    let moves = change(MapChange::Move(BTreeMap::from([(2, 1)])), (FIRST, 0));
+    let SqlDone::Executed(Err(error)) = pair.connections[0].run(&moves) else { panic!("it did not wait") };
+    assert_eq!(error.sqlstate, "55P03");
+    running.execute("INSERT INTO cart VALUES (2, 7)", &[]).unwrap();
+    running.commit().unwrap();
+    assert_eq!(pair.connections[0].run(&moves), SqlDone::Executed(Ok(Vec::new())));
+    let visit = pair.outbox(1);
+    apply(&mut pair.connections[1], visit);
+    assert_eq!(carts(&pair, 1), carts(&pair, 0));
+    let failed = client
+        .query("SELECT weir_conveyor.wrong_map(version) FROM weir_conveyor.map WHERE version <> 0", &[]);
+    assert_eq!(failed.unwrap_err().code().unwrap().code(), "WC002");
+}
