@@ -13,6 +13,7 @@ pub mod executor;
 pub mod figures;
 mod messages;
 mod parameters;
+mod rows;
 pub mod run;
 mod session;
 mod shared;
