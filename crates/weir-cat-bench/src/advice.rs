@@ -15,6 +15,9 @@ const ABORTS_MORE: f64 = 0.01;
 /// A median latency that has grown by this factor is waiting.
 const WAITS_MORE: f64 = 1.25;
 
+/// A spread load with more than this share of the contention is nothing to compare with.
+const SPREAD_MAX: f64 = 0.5;
+
 /// The quantity that grows with contention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -70,6 +73,12 @@ impl Observation {
             contended.p50_us / 1e3,
             spread.p50_us / 1e3
         );
+        if spread.contention_level > SPREAD_MAX * contended.contention_level && self.symptom.is_none() {
+            return format!(
+                "{target}: nothing can be said of {transaction}: at {level} the spread load has {:.2}, too; take more keys.",
+                spread.contention_level
+            );
+        }
         match self.symptom {
             Some(Symptom::Aborts) => {
                 format!("{target}: {transaction} is on the CAT wall: at {level} {aborts}, and {throughput}.")
@@ -195,6 +204,15 @@ mod tests {
         assert_eq!(symptom((400.0, 0.001, 510.0), spread), None);
         // All machines are slow alike.
         assert_eq!(symptom((400.0, 0.4, 600.0), (400.0, 0.4, 600.0)), None);
+    }
+
+    #[test]
+    fn a_spread_load_that_is_contended_says_nothing() {
+        let mut spread = summary("sqlite spread", true, 1_000.0, 0.0, 500.0);
+        spread.transactions.values_mut().for_each(|medians| medians.contention_level = 0.4);
+        let summary = vec![summary("sqlite", false, 990.0, 0.0, 510.0), spread];
+        let words = observe(&report(summary))[0].in_words();
+        assert!(words.contains("nothing can be said of write") && words.contains("more keys"), "{words}");
     }
 
     #[test]

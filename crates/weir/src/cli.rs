@@ -264,7 +264,12 @@ pub struct BenchArguments {
     /// an application whose directory has a script
     /// PROCEDURE.pgbench with --set pgbench=PROCEDURE: pgbench is the client; an application's calls at SERIALIZABLE, repeated after
     /// 40001, with --set isolation=serializable
-    #[arg(value_name = "WORKLOAD", default_value_if("trace", ArgPredicate::IsPresent, "trace"))]
+    #[arg(
+        value_name = "WORKLOAD",
+        required = false,
+        required_unless_present = "trace",
+        default_value_if("trace", ArgPredicate::IsPresent, "trace")
+    )]
     pub workload: String,
     #[command(flatten)]
     pub cluster: ClusterArguments,

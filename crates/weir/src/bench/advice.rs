@@ -31,6 +31,8 @@ struct Plan {
     guards: Vec<String>,
     confluent: bool,
     read_only: bool,
+    /// On several shards it runs under locks, statement by statement.
+    by_locks: bool,
     why: String,
 }
 
@@ -70,6 +72,7 @@ fn plan_of(document: &Value, procedure: &str) -> Option<Plan> {
         guards,
         confluent: one["confluent"] == true,
         read_only: one["read_only"] == true,
+        by_locks: one["runs"]["interactive"].is_string(),
         why: text("why"),
     })
 }
@@ -129,15 +132,19 @@ fn mechanism_in_words(plan: &Plan, here: bool) -> String {
             "it takes of an escrow, so concurrent ones wait only when the bound is near"
         }
         "merge" | "ramp" => "it draws numbers at its commit, and otherwise merges",
-        "ordered" => {
-            "its calls are put into one order before they run, so none aborts and none holds locks while it waits"
+        _ if plan.by_locks => {
+            "on several shards it runs under locks, statement by statement, so calls of the same rows wait: the wall is lower there, not gone"
         }
         _ => {
-            "it is ordered in two parts with locks in between: nothing aborts by deadlock, but calls of the same rows wait"
+            "its calls are put into one order before they run, so none aborts and none holds locks while it waits"
         }
     };
     let guards = if guards.is_empty() { String::new() } else { format!(" with {}", guards.join(", ")) };
-    let begin = if here { "Its plan there" } else { "Weir takes it off as the procedure" };
+    let begin = match (here, plan.by_locks || guarded("lock")) {
+        (true, _) => "Its plan there",
+        (false, false) => "Weir takes it off as the procedure",
+        (false, true) => "Weir has it as the procedure",
+    };
     format!(
         "{begin}: {procedure} is planned `{mechanism}`{guards}: {how}. The plan's reason: {}.",
         why.trim_end_matches('.')
@@ -148,13 +155,14 @@ fn mechanism_in_words(plan: &Plan, here: bool) -> String {
 mod tests {
     use super::*;
 
-    fn plan(mechanism: &str, guards: &[&str]) -> String {
+    fn plan(mechanism: &str, guards: &[&str], by_locks: bool) -> String {
         let plan = Plan {
             procedure: "p".to_owned(),
             mechanism: mechanism.to_owned(),
             guards: guards.iter().map(|guard| (*guard).to_owned()).collect(),
             confluent: guards.is_empty(),
             read_only: false,
+            by_locks,
             why: "increments commute.".to_owned(),
         };
         mechanism_in_words(&plan, false)
@@ -162,14 +170,15 @@ mod tests {
 
     #[test]
     fn each_mechanism_has_its_words() {
-        for (mechanism, guards, words) in [
-            ("merge", &[][..], "planned `merge`: its writes merge"),
-            ("ramp", &["escrow"], "with escrow: it takes of an escrow"),
-            ("ramp", &["claim", "escrow"], "with claim, escrow: it claims"),
-            ("ordered", &[], "one order before they run"),
-            ("general", &[], "two parts with locks"),
+        for (mechanism, guards, by_locks, words) in [
+            ("merge", &[][..], false, "planned `merge`: its writes merge"),
+            ("ramp", &["escrow"], false, "with escrow: it takes of an escrow"),
+            ("ramp", &["claim", "escrow"], false, "with claim, escrow: it claims"),
+            ("ordered", &[], false, "one order before they run"),
+            ("general", &[], false, "one order before they run"),
+            ("general", &[], true, "under locks, statement by statement"),
         ] {
-            let text = plan(mechanism, guards);
+            let text = plan(mechanism, guards, by_locks);
             assert!(text.contains(words) && text.ends_with("reason: increments commute."), "{text}");
         }
     }
@@ -180,13 +189,13 @@ mod tests {
             let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
             pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect::<Vec<_>>()
         };
-        for (name, set, kind, mechanism) in [
-            ("cat", "", "write", "merge"),
-            ("cat", "write=modify", "write", "ordered"),
-            ("ycsb", "", "write", "merge"),
-            ("ycsb-t", "kind=mrmw", "modify_two", "ordered"),
-            ("ycsb-t", "kind=crmw", "swap", "ordered"),
-            ("smallbank", "", "transact_savings", "ramp"),
+        for (name, set, kind, mechanism, by_locks) in [
+            ("cat", "", "write", "ramp", false),
+            ("cat", "write=modify", "write", "general", false),
+            ("ycsb", "", "write", "merge", false),
+            ("ycsb-t", "kind=mrmw", "modify_two", "general", false),
+            ("ycsb-t", "kind=crmw", "swap", "general", true),
+            ("smallbank", "", "transact_savings", "ramp", false),
         ] {
             let workload =
                 weir_cat_bench::workload::of(name, &settings(set)).unwrap_or_else(|wrong| panic!("{wrong}"));
@@ -200,7 +209,12 @@ mod tests {
             };
             let plan = plan_of(&loaded.plan(), &workload.procedure(kind).expect("it is called"))
                 .expect("it is planned");
-            assert_eq!(plan.mechanism, mechanism, "{name} {set}: {}", plan.why);
+            assert_eq!(
+                (plan.mechanism.as_str(), plan.by_locks),
+                (mechanism, by_locks),
+                "{name} {set}: {}",
+                plan.why
+            );
         }
     }
 }

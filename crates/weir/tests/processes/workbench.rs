@@ -84,3 +84,71 @@ fn weir_beside_all_others() {
     assert!(text.contains("<svg") && text.contains("weir bench smallbank"));
     std::fs::remove_file(&page).unwrap();
 }
+
+#[test]
+fn advice_names_the_mechanism_with_its_figures() {
+    let report = report(&[
+        "cat",
+        "--set",
+        "keys=200,zipf=1.2,length=8",
+        "--clients",
+        "6",
+        "--isolation",
+        "serializable",
+        "--target",
+        "postgres,weir:",
+        "--advise",
+    ]);
+    let advice = report["advice"].as_array().unwrap();
+    let of = |target: &str| advice.iter().find(|one| one["target"] == target).unwrap();
+    for target in ["postgres", "weir"] {
+        let one = of(target);
+        assert_eq!(
+            (&one["transaction"], &one["plan"]["procedure"]),
+            (&"write".into(), &"increment_8".into())
+        );
+        assert_eq!(one["plan"]["confluent"], true, "{one}");
+        assert!(
+            one["contended"]["contention_level"].as_f64() > one["spread"]["contention_level"].as_f64(),
+            "{one}"
+        );
+    }
+    // Increments never abort on Weir, and its aborts are what the advice compares.
+    assert_eq!(of("weir")["contended"]["aborted_share"], 0.0);
+    let text = of("postgres")["text"].as_str().unwrap();
+    if of("postgres")["on_wall"] == true {
+        assert!(text.contains("increment_8 is planned") && text.contains("Measured so on weir"), "{text}");
+    }
+}
+
+#[test]
+fn a_recorded_load_is_replayed_on_other_servers() {
+    let file = std::env::temp_dir().join(format!("weir-bench-trace-{}.jsonl", std::process::id()));
+    let path = file.to_str().unwrap();
+    report(&["ycsb", "--set", "keys=50", "--clients", "3", "--target", "weir:", "--record", path]);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let recorded = text.lines().filter(|line| !line.contains("\"setup\"")).count() as u64;
+    assert!(recorded > 0 && text.starts_with("{\"setup\":\"CREATE TABLE usertable"));
+    for speed in [&[][..], &["--speed", "4"]] {
+        let replay = [&["--trace", path, "--target", "weir:,postgres"], speed].concat();
+        let output = bench(&[&replay[..], &["--format", "json", "--repeat", "1", "--no-sync"]].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let replayed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        for run in replayed["runs"].as_array().unwrap() {
+            assert_eq!(
+                (run["committed"].as_u64(), &run["parameters"]["clients"]),
+                (Some(recorded), &3.into())
+            );
+        }
+    }
+    for (arguments, expected) in [
+        (&["--trace", path, "--set", "keys=5"][..], "--set is not for trace by SQL"),
+        (&["ycsb", "--trace", path], "instead of a workload"),
+        (&["--trace", "/no/such/file"], "/no/such/file"),
+    ] {
+        let output = bench(arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(expected), "{said}");
+    }
+    std::fs::remove_file(&file).unwrap();
+}
