@@ -221,3 +221,18 @@ fn compare_with_none(points: &mut [Point]) {
         point.of_base = base.filter(|base| *base > 0.0).map(|base| point.throughput / base);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_found_by_the_ids_of_today_and_of_before() {
+        for figure in Figure::ALL {
+            assert_eq!(Figure::by_id(figure.id()), Some(figure));
+        }
+        assert_eq!(Figure::by_id("ramp-figure-3-simulated"), Some(Figure::SimulatedSweeps));
+        assert_eq!(Figure::by_id("ramp-figure-4"), Some(Figure::Servers));
+        assert_eq!(Figure::by_id("ramp-fig1"), None);
+    }
+}

@@ -13,8 +13,7 @@ type Row = (&'static str, f64, u32, u64, fn(&Outcome) -> f64);
 
 const ROWS: [Row; 3] = [
     ("writes", 0.0, 16, 20_000, |outcome| outcome.write_rounds),
-    // One client at a time: no read meets a write.
-    ("reads that meet no write", 0.5, 1, 20_000, |outcome| outcome.read_rounds),
+    ("reads that meet no write", 1.0, 16, 20_000, |outcome| outcome.read_rounds),
     ("reads that meet a write", 0.5, 64, 64, |outcome| outcome.read_rounds),
 ];
 

@@ -63,7 +63,7 @@ impl NewOrder {
                 "Figure 4 of coordination-avoidance.txt: New-Order on eight servers by warehouses, simulated"
             }
             NewOrder::Distributed => {
-                "Figure 5 of coordination-avoidance.txt: New-Order on eight servers by remote lines, simulated"
+                "Figure 5 of coordination-avoidance.txt: New-Order on eight servers by distributed calls, simulated"
             }
             NewOrder::Servers => {
                 "Figure 6 of coordination-avoidance.txt: New-Order, simulated; 5 warehouses a server, 1% remote lines"
@@ -74,7 +74,7 @@ impl NewOrder {
     fn panel(self) -> &'static str {
         match self {
             NewOrder::Warehouses => "warehouses",
-            NewOrder::Distributed => "remote lines",
+            NewOrder::Distributed => "distributed calls",
             NewOrder::Servers => "servers",
         }
     }
@@ -88,7 +88,9 @@ impl NewOrder {
                 each.iter().map(|each| At { warehouses: *each, ..fixed(f64::from(SERVERS * each)) }).collect()
             }
             NewOrder::Distributed => {
-                let shares: &[f64] = if is_quick { &[0.0, 1.0] } else { &[0.0, 0.01, 0.05, 0.1, 0.5, 1.0] };
+                // A call has 5 to 15 lines: with a quarter of them remote nearly all calls are distributed.
+                let shares: &[f64] =
+                    if is_quick { &[0.0, 0.25] } else { &[0.0, 0.01, 0.025, 0.05, 0.1, 0.25] };
                 shares.iter().map(|share| At { remote_lines: *share, ..fixed(*share) }).collect()
             }
             NewOrder::Servers => {
@@ -152,6 +154,7 @@ impl NewOrder {
             100.0 * called.distributed,
             100.0 * load.busy
         ));
+        let x = if self == NewOrder::Distributed { called.distributed } else { x };
         // Of servers: of linear growth.
         let linear = if self == NewOrder::Servers { x } else { 1.0 };
         let first = first.unwrap_or(called.throughput);
@@ -198,17 +201,21 @@ impl NewOrder {
                     "several warehouses a server have more throughput than one",
                     "17K over 12K: 1.4 times",
                     format!("{best:.2} times"),
-                    // An id of a district is not what our servers wait for, so one warehouse keeps a core as busy as several.
-                    if best >= 1.4 { Verdict::Reproduced } else { Verdict::of(best >= 1.0) },
+                    // One warehouse keeps a core of ours as busy as several: it does not wait for the district's next number.
+                    Verdict::of(best >= 1.4),
                 )
             }
             NewOrder::Distributed => {
                 let least = points.iter().filter_map(|point| point.of_base).fold(f64::INFINITY, f64::min);
                 let verdict = if least > 0.8 { Verdict::Exceeded } else { Verdict::of(least >= 0.75) };
                 Claim::new(
-                    "distributed calls reduce throughput modestly, up to all lines remote",
+                    "distributed calls reduce throughput modestly",
                     "by at most 25%",
-                    format!("by at most {:.0}%", 100.0 * (1.0 - least)),
+                    format!(
+                        "by at most {:.0}%, with {:.0}% of the calls distributed",
+                        100.0 * (1.0 - least),
+                        100.0 * last.x
+                    ),
                     verdict,
                 )
             }
