@@ -52,7 +52,7 @@ has_postgres() {
 }
 
 has_mariadb() {
-    for name in mariadbd mariadb-install-db; do
+    for name in mariadbd mariadb-install-db my_print_defaults; do
         command -v "$name" >/dev/null 2>&1 || [ -x "/usr/sbin/$name" ] || return 1
     done
 }
@@ -78,7 +78,7 @@ any_exists /usr/include/stdio.h || need libc6-dev "the C library's headers"
 has_libclang || need libclang-dev "generates the bindings to PostgreSQL's grammar"
 if [ "$purpose" = test ]; then
     has_postgres || need postgresql "the server that the differential tests compare Weir with"
-    has_mariadb || need mariadb-server-core "a server whose aborts are measured beside Weir's"
+    has_mariadb || need "mariadb-server-core mariadb-client-core" "a server whose aborts are measured beside Weir's"
     command -v z3 >/dev/null 2>&1 || need z3 "the solver that proves what the analysis' rules leave open"
     has_chromium || need chromium-headless-shell "the browser in which the report is looked at"
     python3 -m pip --version >/dev/null 2>&1 || need python3-pip "installs the driver psycopg, which a test drives"

@@ -96,7 +96,7 @@ impl<'a> Laboratory<'a> {
     ) -> Laboratory<'a> {
         let has_mariadb = mariadb::is_installed();
         if !has_mariadb && targets.iter().any(|target| target.is_mariadb()) {
-            listener("MariaDB is not installed and left out (`apt-get install mariadb-server-core`)");
+            listener(&format!("MariaDB is not installed and left out (`{}`)", mariadb::INSTALL));
         }
         let targets = targets.iter().copied().filter(|target| has_mariadb || !target.is_mariadb()).collect();
         Laboratory { effort, targets, servers, seed, known: Vec::new(), listener }

@@ -9,7 +9,8 @@ use weir_cat::workload::Shape;
 use weir_cat_bench::experiments::{self, IDS};
 use weir_cat_bench::laboratory::{Effort, Laboratory};
 use weir_cat_bench::run::Times;
-use weir_cat_bench::servers::{LENGTHS, Servers};
+use weir_cat_bench::schema::LENGTHS;
+use weir_cat_bench::servers::Servers;
 use weir_cat_bench::table;
 use weir_cat_bench::target::Target;
 use weir_harness::figure::Figure;
@@ -115,7 +116,7 @@ impl Common {
         let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join("weir")));
         let beside = beside.filter(|program| program.exists());
         let weir = self.weir.clone().or(beside).unwrap_or_else(|| PathBuf::from("weir"));
-        Servers::new(&weir, self.shards, Shape::PAPER.keys)
+        Servers::new(&weir, self.shards)
     }
 
     fn targets(&self) -> &[Target] {

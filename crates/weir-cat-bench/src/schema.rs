@@ -23,27 +23,35 @@ impl Change {
         }
     }
 
-    /// The value after so many writes of a row that began with 0: what shows that no write was lost.
-    pub fn after(self, writes: u64) -> i64 {
+    /// The value after so many more writes: what shows that no write was lost.
+    pub fn applied(self, value: i64, writes: u64) -> i64 {
         match self {
-            Change::Increment => writes as i64,
-            Change::Modify => (0..writes).fold(0, |value, _| (value * 3 + 1) % MODULUS),
+            Change::Increment => value + writes as i64,
+            Change::Modify => (0..writes).fold(value, |value, _| (value * 3 + 1) % MODULUS),
         }
     }
 
-    fn procedure(self) -> &'static str {
+    /// As settings and procedures are called.
+    pub fn name(self) -> &'static str {
         match self {
             Change::Increment => "increment",
             Change::Modify => "modify",
         }
     }
+
+    pub fn by_name(name: &str) -> Option<Change> {
+        [Change::Increment, Change::Modify].into_iter().find(|change| change.name() == name)
+    }
 }
+
+/// Lengths of transactions that there are procedures for.
+pub const LENGTHS: [usize; 9] = [1, 2, 4, 6, 8, 10, 12, 14, 16];
 
 pub const TABLE: &str = "CREATE TABLE kv (k integer PRIMARY KEY, v bigint NOT NULL)";
 
 /// Name of the procedure that writes so many rows.
 pub fn writer(change: Change, length: usize) -> String {
-    format!("{}_{length}", change.procedure())
+    format!("{}_{length}", change.name())
 }
 
 /// Name of the function that reads so many rows.
@@ -87,10 +95,26 @@ pub fn procedures(change: Change, lengths: &[usize]) -> String {
     text
 }
 
-/// Fills an empty table.
-pub fn rows(keys: usize) -> String {
-    let values: Vec<String> = (0..keys).map(|key| format!("({key}, 0)")).collect();
-    format!("INSERT INTO kv VALUES {}", values.join(", "))
+/// The procedures of YCSB for transactions of these lengths.
+pub fn ycsb_procedures(lengths: &[usize]) -> String {
+    let mut text = String::new();
+    for length in lengths.iter().copied() {
+        let parameters = numbered(length, |at| format!("k{at} integer"), ", ");
+        let update = |at: usize| {
+            format!("  UPDATE usertable SET field0 = value, writes = writes + 1 WHERE ycsb_key = k{at};\n")
+        };
+        let updates = numbered(length, update, "");
+        let _ = writeln!(
+            text,
+            "CREATE PROCEDURE put_{length}(value text, {parameters}) LANGUAGE sql AS $$\n{updates}$$;"
+        );
+        let keys = numbered(length, |at| format!("k{at}"), ", ");
+        let _ = writeln!(
+            text,
+            "CREATE FUNCTION get_{length}({parameters}) RETURNS text LANGUAGE sql AS $$ SELECT max(field0) FROM usertable WHERE ycsb_key IN ({keys}) $$;"
+        );
+    }
+    text
 }
 
 #[cfg(test)]
@@ -114,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_value_counts_its_writes() {
-        assert_eq!(Change::Increment.after(7), 7);
-        assert_eq!([0, 1, 2, 3].map(|writes| Change::Modify.after(writes)), [0, 1, 4, 13]);
+        assert_eq!(Change::Increment.applied(0, 7), 7);
+        assert_eq!([0, 1, 2, 3].map(|writes| Change::Modify.applied(0, writes)), [0, 1, 4, 13]);
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::schema::Change;
+use crate::workload::Way;
 
 /// Isolation level of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,7 +15,7 @@ pub enum Level {
 }
 
 impl Level {
-    const ALL: [Level; 3] = [Level::Serializable, Level::RepeatableRead, Level::ReadCommitted];
+    pub const ALL: [Level; 3] = [Level::Serializable, Level::RepeatableRead, Level::ReadCommitted];
 
     pub fn sql(self) -> &'static str {
         match self {
@@ -24,8 +25,19 @@ impl Level {
         }
     }
 
-    fn name(self) -> String {
+    pub fn name(self) -> String {
         self.sql().to_ascii_lowercase().replace(' ', "-")
+    }
+}
+
+impl FromStr for Level {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Level, String> {
+        Level::ALL.into_iter().find(|level| level.name() == text).ok_or_else(|| {
+            let names: Vec<String> = Level::ALL.into_iter().map(Level::name).collect();
+            format!("`{text}` is no isolation level; the levels are: {}", names.join(", "))
+        })
     }
 }
 
@@ -69,6 +81,25 @@ impl Target {
     /// How its writers change a value.
     pub fn change(self) -> Change {
         if self == Target::WeirOrdered { Change::Modify } else { Change::Increment }
+    }
+
+    /// The way by which its transactions reach it.
+    pub fn way(self) -> Way {
+        match self {
+            Target::WeirConfluent | Target::WeirOrdered | Target::PostgresCall(_) => Way::Calls,
+            _ => Way::Statements,
+        }
+    }
+
+    /// None: that of its plan.
+    pub fn level(self) -> Option<Level> {
+        match self {
+            Target::WeirConfluent | Target::WeirOrdered => None,
+            Target::WeirInteractive(level)
+            | Target::PostgresInteractive(level)
+            | Target::PostgresCall(level)
+            | Target::MariaDbInteractive(level) => Some(level),
+        }
     }
 
     /// It takes what this project is for off the wall: no transaction of it aborts.

@@ -1,8 +1,9 @@
 //! The whole experiment at a tiny scale, over real PostgreSQL and MariaDB servers. Weir's own targets are tested in the crate `weir`.
 
+mod workbench;
+
 use std::path::Path;
 
-use weir_cat::workload::Shape;
 use weir_cat_bench::experiments::figure;
 use weir_cat_bench::laboratory::{Effort, Laboratory};
 use weir_cat_bench::servers::Servers;
@@ -19,7 +20,7 @@ const OTHERS: [Target; 3] = [
 fn figures_are_measured_over_real_servers() {
     let mut said = Vec::new();
     let mut listener = |what: &str| said.push(what.to_owned());
-    let servers = Servers::new(Path::new("weir"), 1, Shape::PAPER.keys);
+    let servers = Servers::new(Path::new("weir"), 1);
     let mut laboratory = Laboratory::new(Effort::tiny(), &OTHERS, servers, 1, &mut listener);
     for id in ["cat-fig3", "cat-fig5", "cat-fig6", "cat-fig7", "cat-fig8", "cat-wall"] {
         let figure = figure(&mut laboratory, id, 1).expect("it is measured");

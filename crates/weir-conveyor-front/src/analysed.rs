@@ -9,7 +9,7 @@ use weir_conveyor::epochs::ServerId;
 use weir_conveyor::matching::{Column, Templates};
 use weir_conveyor::routing::{GeneratedIds, Routing, RoutingValue};
 use weir_conveyor_net::operation::PlacedTable;
-use weir_conveyor_plan::{Bound, Plan, Sequence};
+use weir_conveyor_plan::{Bound, NamedRow, Plan, Sequence};
 
 use crate::application::{Application, Matchable};
 
@@ -52,6 +52,15 @@ impl Application for Analysed {
 
     fn call(&self, name: &str, arguments: &[Option<&str>]) -> Option<Vec<RoutingValue>> {
         self.plan.call(name, arguments)
+    }
+
+    fn rows_of_call(&self, name: &str, arguments: &[Option<&str>]) -> Vec<(String, String)> {
+        let Some(operation) = self.plan.operation(name) else { return Vec::new() };
+        let key = |row: &NamedRow| {
+            let values = row.key.iter().map(|place| arguments.get(*place).copied().flatten());
+            Some((row.table.clone(), values.collect::<Option<Vec<&str>>>()?.join(",")))
+        };
+        operation.rows.iter().filter_map(key).collect()
     }
 
     fn touched(&self, tables: &[String]) -> Option<BTreeSet<Column>> {

@@ -46,6 +46,11 @@ pub trait Application: Send + Sync {
     /// The values of a call, for [`Templates::call`]. None: there is no such transaction, or as for a statement.
     fn call(&self, name: &str, arguments: &[Option<&str>]) -> Option<Vec<RoutingValue>>;
 
+    /// Rows that a call names by whole primary keys: table, and key as it is shown.
+    fn rows_of_call(&self, _name: &str, _arguments: &[Option<&str>]) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
     /// Columns that a statement touches which reads these tables and does nothing else. None: not known.
     fn touched(&self, tables: &[String]) -> Option<BTreeSet<Column>>;
 

@@ -97,6 +97,7 @@ impl Front {
 
     /// Tells the metrics.
     pub fn watch(&self) -> FrontWatch {
+        self.shared.figures.contention.watch();
         FrontWatch(self.shared.clone())
     }
 }
@@ -107,6 +108,7 @@ pub struct FrontWatch(Arc<Shared>);
 impl Source for FrontWatch {
     fn tell(&self, page: &mut Page) {
         let Shared { figures, executor, .. } = &*self.0;
+        figures.contention.tell(page);
         page.gauge(
             "weir_conveyor_clients",
             "Clients that are connected.",

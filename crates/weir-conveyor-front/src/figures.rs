@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use weir_conveyor::epochs::ServerId;
 use weir_conveyor::message::Placement;
+use weir_pg::Contention;
 
 /// Texts of statements that nothing covers. More are counted, and not kept.
 const UNCOVERED_MAX: usize = 100;
@@ -28,6 +29,8 @@ pub struct Figures {
     pub contradictions: AtomicU64,
     /// Statements that were refused.
     pub refused: AtomicU64,
+    /// Contention of the transactions, whether they are carried or observed.
+    pub contention: Contention,
     observed: Mutex<Observed>,
 }
 

@@ -15,6 +15,7 @@ mod messages;
 mod moves;
 mod parameters;
 pub mod placement;
+mod rows;
 pub mod run;
 mod session;
 mod shared;

@@ -23,6 +23,7 @@ use weir_server::serve::Durability;
 use crate::application::{Application, templates_of};
 use crate::door::Front;
 use crate::executor::SharedExecutor;
+use crate::rows::Keys;
 use crate::shared::{FrontSettings, Mode};
 
 /// Connections of clients, unless the configuration says otherwise.
@@ -151,6 +152,7 @@ impl Running {
             }
         }
         let own_names = own_names(&server.database).map_err(of_server)?;
+        let keys = primary_keys(&server.database).map_err(of_server)?;
         let settings = config.settings.settings();
         let (executor, agent, start): (SharedExecutor, _, _) = match mode {
             Mode::Observes => {
@@ -177,6 +179,7 @@ impl Running {
                 executor,
                 parameters,
                 own_names,
+                keys,
                 database: database_of(&config),
                 password,
             },
@@ -249,6 +252,18 @@ fn own_names(database: &str) -> Result<Vec<String>, postgres::Error> {
     let mut names: Vec<String> = client.query(OWN_NAMES, &[])?.iter().map(|row| row.get(0)).collect();
     names.sort_unstable();
     Ok(names)
+}
+
+/// Columns of the primary keys, in their order. Tables of one name in two schemas count as one.
+const PRIMARY_KEYS: &str = "SELECT c.relname::text, array_agg(a.attname::text ORDER BY array_position(i.indkey::smallint[], a.attnum)) \
+     FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
+     JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) \
+     WHERE i.indisprimary AND n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema' GROUP BY c.oid, c.relname";
+
+fn primary_keys(database: &str) -> Result<Keys, postgres::Error> {
+    let mut client = postgres::Client::connect(database, NoTls)?;
+    let rows = client.query(PRIMARY_KEYS, &[])?;
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
 enum Wrong {

@@ -414,10 +414,17 @@ impl Session {
         let State::Open(transaction) = &mut self.state else {
             return Err(FrontError::new("XX000", "no transaction").into());
         };
-        let answered = transaction.ask(&self.shared, &self.cancellable, asked, sink).await?;
+        let answered = match transaction.ask(&self.shared, &self.cancellable, asked, sink).await {
+            Ok(answered) => answered,
+            Err(failed) => {
+                transaction.end_recording(&self.shared, true);
+                return Err(failed);
+            }
+        };
         self.is_failed = answered.status == Some(b'E');
         if answered.is_over() {
             transaction.end_observed(&self.shared);
+            transaction.end_recording(&self.shared, has_error(&answered.messages));
             self.state = State::Idle;
             self.portals.clear();
         }
@@ -496,6 +503,9 @@ impl Session {
         if let State::Open(transaction) = &mut self.state
             && transaction.is_open()
         {
+            if !is_commit {
+                transaction.give_up();
+            }
             let text = if is_commit { "COMMIT" } else { "ROLLBACK" };
             let messages = messages::of_client(b'Q', |out| messages::text(out, text));
             let until = Until::Ready;

@@ -13,6 +13,7 @@ use weir_conveyor_net::process::OpenTransaction;
 use crate::application::Application;
 use crate::executor::{Names, SharedExecutor};
 use crate::figures::Figures;
+use crate::rows::Keys;
 
 /// The way in which transactions are carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub struct FrontSettings {
     pub parameters: BTreeMap<String, String>,
     /// Names of the functions and relations of the database that are not the server's own, sorted.
     pub own_names: Vec<String>,
+    /// Columns of primary keys.
+    pub keys: Keys,
     /// The one database that clients name.
     pub database: String,
     pub password: Option<String>,
@@ -49,6 +52,7 @@ pub(crate) struct Shared {
     pub executor: SharedExecutor,
     pub parameters: BTreeMap<String, String>,
     own_names: Vec<String>,
+    pub keys: Keys,
     /// The one database that clients name.
     pub database: String,
     pub names: Names,
@@ -75,6 +79,7 @@ impl Shared {
             executor,
             parameters: settings.parameters,
             own_names: settings.own_names,
+            keys: settings.keys,
             database: settings.database,
             names: Names::new(server, start),
             figures: Figures::default(),

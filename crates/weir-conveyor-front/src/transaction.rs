@@ -9,12 +9,14 @@ use weir_conveyor::matching::{Column, Matching, Refusal, Statement as Matched, S
 use weir_conveyor::message::{Lacks, Placement};
 use weir_conveyor_net::process::OpenTransaction;
 use weir_conveyor_net::sessions::{Answered, Ending, Replies, Request, SessionReply, SessionStart, Until};
+use weir_pg::Recording;
 use weir_sql::normal::normalised;
 
 use crate::application::Application;
 use crate::figures::count;
 use crate::messages::FrontError;
 use crate::parameters::Given;
+use crate::rows;
 use crate::shared::{Cancellable, Mode, Shared};
 use crate::statement::{Argument, Kind, Statement, is_neutral, read_tables};
 
@@ -46,6 +48,15 @@ pub(crate) struct Transaction {
     is_bound: bool,
     /// Where it would have been placed.
     observed: Option<Placement>,
+    /// The place where it was begun last.
+    placed: Option<Placement>,
+    /// None: its contention is not recorded. A transaction is recorded from its first request on, once.
+    recording: Option<Box<Recording>>,
+    is_begun: bool,
+    /// The first routine that a recorded one calls.
+    call: Option<String>,
+    /// An answer has left it failed, or its client gives it up.
+    is_given_up: bool,
 }
 
 /// How long a transaction is placed again while its partition moves, and how soon.
@@ -101,7 +112,57 @@ impl Transaction {
             asked: Vec::new(),
             is_bound: false,
             observed: None,
+            placed: None,
+            recording: None,
+            is_begun: false,
+            call: None,
+            is_given_up: false,
         }
+    }
+
+    /// Its client rolls it back.
+    pub fn give_up(&mut self) {
+        self.is_given_up = true;
+    }
+
+    /// Notes the rows that its statements access, if it is recorded.
+    fn record(&mut self, shared: &Shared, statements: &[Bound]) {
+        let contention = &shared.figures.contention;
+        if !std::mem::replace(&mut self.is_begun, true) {
+            self.recording = contention.begin();
+        }
+        let Some(recording) = &mut self.recording else { return };
+        for (statement, givens) in statements {
+            let rows = match &statement.kind {
+                Kind::Call(name, arguments) => {
+                    self.call.get_or_insert_with(|| name.clone());
+                    let values = texts_of(arguments, givens).unwrap_or_default();
+                    shared.application().rows_of_call(name, &values)
+                }
+                _ => rows::named(&statement.matched, givens, &shared.keys).into_iter().collect(),
+            };
+            for (table, key) in rows {
+                contention.note_row(recording, &table, &key);
+            }
+        }
+    }
+
+    /// It is over: its contention counts.
+    pub fn end_recording(&mut self, shared: &Shared, has_failed: bool) {
+        let Some(mut recording) = self.recording.take() else { return };
+        let application = shared.application();
+        let mut names = Vec::new();
+        if let Some(matching) = &self.matching {
+            names.extend(matching.covering(application.templates()));
+        }
+        let name = match &self.call {
+            Some(call) => call.clone(),
+            None if names.is_empty() => "other".to_owned(),
+            None => names.join(", "),
+        };
+        let class = self.placed.or(self.observed).map_or("other", class_of);
+        shared.figures.contention.name(&mut recording, class, &name);
+        shared.figures.contention.end(*recording, has_failed || self.is_given_up);
     }
 
     /// Returns whether its client has said BEGIN.
@@ -122,6 +183,7 @@ impl Transaction {
         (mut request, statements): (Request, &[Bound]),
         sink: &mut impl Sink,
     ) -> Result<Answered, Failed> {
+        self.record(shared, statements);
         let given_up = Instant::now() + PLACED_AGAIN_MAX;
         loop {
             let asked = self.ask_once(shared, cancellable, (request, statements), sink).await?;
@@ -162,6 +224,7 @@ impl Transaction {
                     sink.part(&messages).await.map_err(Failed::Socket)?;
                 }
                 Some(SessionReply::Answered(answered)) => {
+                    self.is_given_up |= answered.status == Some(b'E');
                     self.is_bound |= !answered.is_whole || self.asked.len() >= ASKED_MAX;
                     if answered.is_over() {
                         self.open = None;
@@ -206,6 +269,7 @@ impl Transaction {
         }
         // The one that runs is given up before the next is begun.
         self.open = None;
+        self.placed = Some(wanted);
         let (sender, replies) = mpsc::channel(REPLIES_MAX);
         let replayed = self.asked.clone();
         let application = self.application.get_or_insert_with(|| shared.application());
@@ -342,13 +406,16 @@ impl Transaction {
             Some(matching) => matching.covering(application.templates()).into_iter().collect(),
             None => Vec::new(),
         };
-        let class = match self.observed {
-            Some(Placement::Commutative) => "commutative",
-            Some(Placement::Local(_)) => "local",
-            Some(Placement::Global(_)) => "global",
-            None => return,
-        };
-        shared.figures.observe(class, &names.join(", "));
+        let Some(observed) = self.observed else { return };
+        shared.figures.observe(class_of(observed), &names.join(", "));
+    }
+}
+
+fn class_of(placement: Placement) -> &'static str {
+    match placement {
+        Placement::Commutative => "commutative",
+        Placement::Local(_) => "local",
+        Placement::Global(_) => "global",
     }
 }
 

@@ -11,4 +11,4 @@ pub mod statements;
 pub mod value;
 
 pub use folder::{Error, read_application};
-pub use plan::{Bound, CapturedTable, Operation, Parameter, Plan, Sequence};
+pub use plan::{Bound, CapturedTable, NamedRow, Operation, Parameter, Plan, Sequence};

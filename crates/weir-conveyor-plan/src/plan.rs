@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use weir_analysis::effects::{Read, Term};
 use weir_analysis::partitioning::sets::{Entry, Touched};
 use weir_analysis::partitioning::{self, Clause, Key, Partitioning};
 use weir_analysis::{ProcedureEffects, Weights, effects};
@@ -41,6 +42,17 @@ pub struct Operation {
     pub is_read_only: bool,
     /// The application sends its statements one by one; otherwise it is a procedure or a function, which is called by its name.
     pub is_sent_as_statements: bool,
+    /// Rows that it names by whole primary keys that are its parameters; inserted ones are not among them.
+    pub rows: Vec<NamedRow>,
+}
+
+/// A row that a call accesses.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NamedRow {
+    /// Without its schema.
+    pub table: String,
+    /// The parameters that are the columns of its key.
+    pub key: Vec<usize>,
 }
 
 /// A table whose changes by global operations travel.
@@ -306,9 +318,32 @@ fn operations(analysed: &Analysed<'_>) -> Vec<Operation> {
             is_read_only: analysed.effects[index].is_read_only(),
             is_sent_as_statements: is_sent_as_statements(analysed.application, procedure),
             parameters: inputs.iter().map(parameter).collect(),
+            rows: rows(analysed, index, &inputs),
         }
     };
     analysed.application.procedures.iter().enumerate().map(operation).collect()
+}
+
+fn rows(analysed: &Analysed<'_>, index: usize, inputs: &[usize]) -> Vec<NamedRow> {
+    let (application, effects) = (analysed.application, &analysed.effects[index]);
+    let parameters = &application.procedures[index].parameters;
+    let place = |term| match effects.terms.get(term) {
+        Term::Parameter(variable) => inputs.iter().position(|input| parameters[*input].variable == *variable),
+        _ => None,
+    };
+    // The targets of an UPDATE and a DELETE are reads, too.
+    let row = |read: &Read| {
+        let table = application.catalog.table(read.table);
+        let columns = table.primary_key.as_ref()?.columns.iter();
+        let of_column = |column| {
+            let (_, term) = read.key.iter().find(|(known, _)| known == column)?;
+            place(*term)
+        };
+        let key = columns.map(of_column).collect::<Option<Vec<usize>>>()?;
+        Some(NamedRow { table: split(&table.name).1, key })
+    };
+    let own = effects.reads.iter().filter(|read| read.action.is_none());
+    own.filter_map(row).collect::<BTreeSet<NamedRow>>().into_iter().collect()
 }
 
 fn captured(analysed: &Analysed<'_>) -> Vec<CapturedTable> {

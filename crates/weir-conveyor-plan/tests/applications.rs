@@ -68,6 +68,20 @@ fn statements_of_nobody_touch_all_columns_of_their_tables() {
 }
 
 #[test]
+fn rows_of_calls_are_named_by_parameters() {
+    let plan = example("tpcw");
+    let rows = |name: &str| {
+        let rows = &plan.operation(name).unwrap().rows;
+        rows.iter().map(|row| (row.table.as_str(), row.key.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(rows("get_user_name"), [("customer", vec![0])]);
+    // Its rows are found by a key that is not the primary one, or by no key.
+    assert_eq!(rows("get_password"), []);
+    assert_eq!(rows("search_by_title"), []);
+    assert!(rows("admin_update").contains(&("item", vec![0])), "{:?}", rows("admin_update"));
+}
+
+#[test]
 fn calls_of_tpcw_are_placed() {
     let plan = example("tpcw");
     let templates = plan.templates(Routing::even(&[0, 1, 2]));

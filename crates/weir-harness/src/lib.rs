@@ -6,6 +6,7 @@
 pub mod figure;
 pub mod machine;
 pub mod mariadb;
+pub mod page;
 pub mod pgbench;
 pub mod plot;
 pub mod postgres;

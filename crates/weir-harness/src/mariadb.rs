@@ -1,7 +1,7 @@
 //! A private MariaDB server, to compare with.
 //!
 //! It has its own data folder under the system's temporary one, listens on a socket in there and nowhere else, and ends with the value that
-//! started it. As with the PostgreSQL servers of [`crate::postgres`], COMMIT does not wait for the disk.
+//! started it. As with the PostgreSQL servers of [`crate::postgres`], COMMIT does not wait for the disk unless that is asked for.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,15 @@ pub struct Server {
     folder: PathBuf,
 }
 
-/// Folders of the server's programs: mariadbd and mariadb-install-db.
+/// The server's programs: it, what makes its data folder, and what that one runs.
+const PROGRAMS: [&str; 3] = ["mariadbd", "mariadb-install-db", "my_print_defaults"];
+
+/// The setting with which COMMIT waits for the disk.
+pub const DURABLE: &str = "innodb-flush-log-at-trx-commit=1";
+
+/// The command that installs them on Debian.
+pub const INSTALL: &str = "apt-get install mariadb-server-core mariadb-client-core";
+
 const PROGRAM_FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
 
 const START_ATTEMPTS: u32 = 600;
@@ -32,7 +40,16 @@ impl Server {
     /// # Errors
     /// The programs are not installed, or one of them fails; the message says what it said.
     pub fn start() -> io::Result<Server> {
-        let (install, server) = (program("mariadb-install-db")?, program("mariadbd")?);
+        Server::start_with(&[])
+    }
+
+    /// As [`Server::start`], with settings such as [`DURABLE`] or `port=3307`; it listens on a port of the loopback interface only if they name one.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn start_with(settings: &[&str]) -> io::Result<Server> {
+        let [server, install, defaults] = PROGRAMS.map(program);
+        let (server, install, _) = (server?, install?, defaults?);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("weir-mariadb-{}-{number}", std::process::id()));
         std::fs::create_dir(&folder)?;
@@ -41,18 +58,26 @@ impl Server {
             .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"])
             .arg(format!("--datadir={}", data.display()))
             .args(user_argument()?)
+            // Servers that begin at the same time give their temporary tables the same names.
+            .env("TMPDIR", &folder)
             .stdin(Stdio::null())
             .output()?;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            // It complains on standard output, too.
+            let said = [output.stdout, output.stderr].concat();
+            let said = String::from_utf8_lossy(&said).into_owned();
             let _ = std::fs::remove_dir_all(&folder);
             return Err(io::Error::other(format!("mariadb-install-db failed:\n{said}")));
         }
         let log = std::fs::File::create(folder.join("log"))?;
+        let listens = settings.iter().any(|setting| setting.starts_with("port="));
+        let network = if listens { "--bind-address=127.0.0.1" } else { "--skip-networking" };
         let process = Command::new(server)
-            .args(["--no-defaults", "--skip-networking", "--innodb-flush-log-at-trx-commit=0"])
+            .args(["--no-defaults", "--innodb-flush-log-at-trx-commit=0", network])
+            .args(settings.iter().map(|setting| format!("--{setting}")))
             .arg(format!("--datadir={}", data.display()))
             .arg(format!("--socket={}", folder.join("socket").display()))
+            .arg(format!("--tmpdir={}", folder.display()))
             .arg(format!("--pid-file={}", folder.join("pid").display()))
             .args(user_argument()?)
             .stdin(Stdio::null())
@@ -94,13 +119,13 @@ impl Drop for Server {
 
 /// Whether the server's programs are installed.
 pub fn is_installed() -> bool {
-    program("mariadbd").is_ok() && program("mariadb-install-db").is_ok()
+    PROGRAMS.iter().all(|name| program(name).is_ok())
 }
 
 fn program(name: &str) -> io::Result<PathBuf> {
     let found = PROGRAM_FOLDERS.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists());
     found.ok_or_else(|| {
-        let what = format!("{name} is not installed: `apt-get install mariadb-server-core` installs MariaDB");
+        let what = format!("{name} is not installed: `{INSTALL}` installs MariaDB");
         io::Error::new(io::ErrorKind::NotFound, what)
     })
 }

@@ -57,7 +57,7 @@ use handlers::Connection;
 pub use isolation::is_isolated;
 use listening::{Arrival, accept};
 use watch::FrontEnd;
-pub use watch::Watch;
+pub use watch::{Contention, Recording, Watch};
 use watchdog::Watchdog;
 
 /// The way in which a server authenticates.

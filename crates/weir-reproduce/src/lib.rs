@@ -11,7 +11,6 @@ mod simulated;
 
 use std::path::Path;
 
-use weir_cat::workload::Shape;
 use weir_cat_bench::experiments;
 use weir_cat_bench::laboratory::{self, Laboratory};
 use weir_cat_bench::servers::Servers;
@@ -75,7 +74,7 @@ impl<'a> Reproducer<'a> {
         seed: u64,
         listener: &'a mut dyn FnMut(&str),
     ) -> Reproducer<'a> {
-        let servers = Servers::new(weir, shards, Shape::PAPER.keys);
+        let servers = Servers::new(weir, shards);
         let measured = match effort {
             Effort::Tiny => laboratory::Effort::tiny(),
             Effort::Quick => laboratory::Effort::quick(),

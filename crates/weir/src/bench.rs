@@ -3,6 +3,7 @@
 //! A ratio between two protocols is the median over the repetitions, and each repetition runs all of
 //! them one after the other: what slows the machine down for a while slows all of them.
 
+mod advice;
 mod beside;
 mod calls;
 mod jdbc;
@@ -12,6 +13,7 @@ mod rows;
 mod servers;
 mod side_by_side;
 mod transactions;
+mod workbench;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -135,6 +137,10 @@ struct Variant {
 }
 
 pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
+    if workbench::is_meant(arguments) {
+        return workbench::execute(arguments);
+    }
+    workbench::refuse_elsewhere(arguments)?;
     if side_by_side::is_meant(arguments) {
         return side_by_side::execute(arguments);
     }
@@ -213,8 +219,9 @@ impl Application {
         }
         Err(Failure::input(format!(
             "weir bench: error: `{name}` is neither a workload that Weir ships nor a directory\n\
-             hint: the workloads are: {}, ycsb, {}",
+             hint: the workloads are: {}, ycsb, {}, {}",
             input::SHIPPED.join(", "),
+            workbench::names(),
             side_by_side::names()
         )))
     }
@@ -291,24 +298,11 @@ fn places(arguments: &BenchArguments) -> Result<Vec<(String, String, Option<Clus
         };
         return Ok(names.into_iter().map(|name| (name.clone(), name, None)).collect());
     }
-    if let Some(target) = arguments.target.iter().find(|target| is_server(target)) {
-        return Err(Failure::input(format!(
-            "weir bench ycsb: error: it does not run on `{target}`\n\
-             hint: it runs on clusters, weir:FILE with a cluster file; on servers run: {}, or an application",
-            side_by_side::names()
-        )));
-    }
     let place = |target: &String| {
         let cluster = run::cluster_of("bench", target)?;
         Ok((target.clone(), cluster.variant.name().to_owned(), Some(cluster)))
     };
     arguments.target.iter().map(place).collect()
-}
-
-/// A target that is started for a measurement, not a cluster that runs.
-fn is_server(target: &str) -> bool {
-    let kind = target.split(':').next().unwrap_or(target);
-    target == "weir:" || target == "weir" || matches!(kind, "postgres" | "postgresql" | "baseline")
 }
 
 fn bench_run(variant: &Variant, round: u32, report: &RunReport) -> BenchRun {

@@ -10,7 +10,7 @@ use weir_types::datetime::civil_from_days;
 
 use crate::cli::CalibrateArguments;
 use crate::output::{Failure, print, print_remark, write_file};
-use crate::reproduce::shipped_calls;
+use crate::reproduce::new_order::shipped_calls;
 use crate::run;
 
 pub fn execute(arguments: &CalibrateArguments) -> Result<(), Failure> {
@@ -44,8 +44,11 @@ fn calls(quick: bool) -> Result<BTreeMap<String, f64>, Failure> {
     print_remark("weir: calls");
     let (items, customers, windows, calls) =
         if quick { (1_000, 30, 2, 500) } else { (50_000, 3_000, 7, 10_000) };
-    let settings = [("warehouses", 3 * SHARDS), ("items", items), ("customers_per_district", customers)];
-    let (loaded, workload, procedure) = shipped_calls(&settings)?;
+    let (loaded, workload, procedure) = shipped_calls(&[
+        ("warehouses", &(3 * SHARDS)),
+        ("items", &items),
+        ("customers_per_district", &customers),
+    ])?;
     let calls_of = Calls {
         application: &loaded.application,
         analysis: &loaded.analysis,

@@ -5,8 +5,10 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::ArgPredicate;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use weir_bench::scale::Network;
+use weir_cat_bench::target::Level;
 
 use crate::{sim, ways_out};
 
@@ -241,11 +243,17 @@ Examples:
   weir bench pgbench-select --target weir:,postgres --repeat 3 --seconds 2 --set scale=4
   weir bench copy --target weir:,baseline:./weir-1.0 --set rows=100000
   weir bench examples/tpcc --target weir:,postgres --count new_order --format json
+  weir bench cat --target weir:,postgres,mariadb --isolation serializable --sweep zipf=0,0.6,0.9,1.2 --html cat.html
+  weir bench ycsb --target weir:,postgres,sqlite: --rate 2000 --warmup 2
+  weir bench cat --target postgres,weir: --way statements --advise
+  weir bench ycsb --target weir: --record load.jsonl; weir bench --trace load.jsonl --target postgres,mariadb --speed 1
+  weir bench smallbank --target mysql://me:secret@db.example:3306/test --set hot=0.9 --sweep clients=1,4,16
 
 Servers are started for it, on free ports of the loopback interface and in folders of their own, and end with it. PostgreSQL 15 and
 pgbench must be there: apt-get install postgresql-15, or WEIR_POSTGRES_BIN names their folder.")]
 pub struct BenchArguments {
-    /// A workload that Weir ships (tpcc), ycsb, or a directory with a workload.toml; on servers also pgbench (its TPC-B), pgbench-select,
+    /// A workload that Weir ships (tpcc), ycsb, or a directory with a workload.toml. By SQL, on any target: cat (the experiment of the
+    /// CAT theorem), ycsb, ycsb-t (YCSB+T) and smallbank; a wrong --set says which settings they have. On servers also pgbench (its TPC-B), pgbench-select,
     /// pgbench-update, and pgbench with statements of its own: pgbench-index, -join-2, -join-4, -order, -transaction, -delete; with --set
     /// scale=16 and --set protocol=simple, extended or prepared; beside (what others notice of long statements) with --set other=select,
     /// update, connect or cancel, with --set memory=1GiB and --set rows=200000; ycsb-jdbc (reads of YCSB by a client in Java) with --set driver=FILE (of the JDBC
@@ -256,7 +264,12 @@ pub struct BenchArguments {
     /// an application whose directory has a script
     /// PROCEDURE.pgbench with --set pgbench=PROCEDURE: pgbench is the client; an application's calls at SERIALIZABLE, repeated after
     /// 40001, with --set isolation=serializable
-    #[arg(value_name = "WORKLOAD")]
+    #[arg(
+        value_name = "WORKLOAD",
+        required = false,
+        required_unless_present = "trace",
+        default_value_if("trace", ArgPredicate::IsPresent, "trace")
+    )]
     pub workload: String,
     #[command(flatten)]
     pub cluster: ClusterArguments,
@@ -266,7 +279,8 @@ pub struct BenchArguments {
     pub protocol: Vec<String>,
     /// What to compare instead, each in turn; ratios are of the first server to each other one. Servers that are started for it:
     /// weir: (this program), postgres, baseline:PROGRAM (an earlier Weir). For ycsb clusters that run: weir:FILE with its cluster
-    /// file, which says the protocol
+    /// file, which says the protocol. By SQL also mariadb and sqlite: (a file of its own), sqlite:FILE, and servers that run:
+    /// weir://USER@HOST:PORT/DATABASE, postgres://…, mysql://…, in which tables are made and dropped
     #[arg(long, value_name = "URL,URL,…", value_delimiter = ',', conflicts_with = "protocol")]
     pub target: Vec<String>,
     /// Of an application on servers: only the calls of this procedure count
@@ -280,10 +294,11 @@ pub struct BenchArguments {
         value_parser = clap::value_parser!(u16).range(1..=64)
     )]
     pub processes: Option<u16>,
-    /// Run once for each of these values of a setting
+    /// Run once for each of these values of a setting; by SQL also of clients and rate
     #[arg(long, value_name = "NAME=V1,V2,…", value_parser = name_and_values)]
     pub sweep: Option<(String, Vec<String>)>,
-    /// How often each of the runs is repeated, interleaved; a ratio is the median over the repetitions [default: 1; 10 on servers]
+    /// How often each of the runs is repeated, interleaved; a ratio is the median over the repetitions [default: 1; 10 on servers, 3 of
+    /// a workload by SQL]
     #[arg(
         long,
         value_name = "N",
@@ -321,21 +336,75 @@ pub struct BenchArguments {
     /// What steps take on another machine, as `weir calibrate` wrote it
     #[arg(long, value_name = "FILE", requires = "simulate")]
     pub prices: Option<PathBuf>,
+    /// Of a workload by SQL: start a server of Debian's packages as a further target (postgres, mariadb)
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub start: Vec<String>,
+    /// Of a workload by SQL: isolation level of the transactions, serializable, repeatable-read or read-committed [default: the
+    /// database's own; a call on Weir has that of its plan]
+    #[arg(long, value_name = "LEVEL")]
+    pub isolation: Option<Level>,
+    /// Of a workload by SQL: how a transaction reaches the database. MariaDB and SQLite run statements [default: calls]
+    #[arg(long, value_enum, value_name = "WAY")]
+    pub way: Option<BenchWay>,
+    /// Of a workload by SQL: how long each run goes on before it is measured [default: 1]
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
+    pub warmup: Option<f64>,
+    /// Of a workload by SQL: so many transactions a second of all clients together, whatever the database takes for them (open
+    /// loop); latencies are from when a transaction was due
+    #[arg(long, value_name = "N", value_parser = rate, allow_negative_numbers = true)]
+    pub rate: Option<f64>,
+    /// Of a workload by SQL: servers that are started do not have COMMIT wait for the disk
+    #[arg(long)]
+    pub no_sync: bool,
+    /// Replay a recorded load, one line of JSON for each transaction, instead of a workload; --clients are as many as it was recorded
+    /// of by default, and the run ends with it
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub trace: Option<PathBuf>,
+    /// Replay at the recorded times, so many times as fast (open loop), instead of as fast as the database allows
+    #[arg(long, value_name = "TIMES", requires = "trace", value_parser = rate, allow_negative_numbers = true)]
+    pub speed: Option<f64>,
+    /// Of a workload by SQL: write what the first run has committed as such a recorded load, with its tables and rows
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub record: Option<PathBuf>,
+    /// Of a workload by SQL: also measure it without hot keys, and say which transactions lose by contention (the CAT wall), and
+    /// by which of Weir's mechanisms they would not
+    #[arg(long)]
+    pub advise: bool,
+    /// Of a workload by SQL: also write a page with plots
+    #[arg(long, value_name = "FILE.html")]
+    pub html: Option<PathBuf>,
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum BenchWay {
+    /// BEGIN, a statement for each operation, COMMIT
+    Statements,
+    /// One call of a procedure
+    #[default]
+    Calls,
+}
+
+impl From<BenchWay> for weir_cat_bench::workload::Way {
+    fn from(way: BenchWay) -> weir_cat_bench::workload::Way {
+        match way {
+            BenchWay::Statements => weir_cat_bench::workload::Way::Statements,
+            BenchWay::Calls => weir_cat_bench::workload::Way::Calls,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  weir reproduce ramp-figure-3 --out figures
-  weir reproduce ramp-figure-4 new-order-figure-6 --quick
+  weir reproduce ramp-fig3 --out figures
+  weir reproduce ramp-fig4 confluence-fig6 --quick
   weir reproduce all --out figures --format json
 
-Figures: ramp-figure-3 (five sweeps), ramp-figure-3-simulated (the same on five simulated servers),
-ramp-figure-4 (servers, simulated, and what this machine holds), ramp-blocked-writes,
-new-order-figure-6 (TPC-C's New-Order on many servers, simulated); with a verdict for each claim: cat-fig1 … cat-fig8,
-cat-wall, confluence-fig3, confluence-table2, eris-fig6 …, elia-fig3-tpcw …, elia-table3; --list has all")]
+Figures, with a verdict for each claim: ramp-table1, ramp-fig2 … ramp-fig4, ramp-fig3-simulated, ramp-blocked-writes,
+confluence-table2, confluence-fig3 … confluence-fig6, eris-fig6 …, elia-table1, elia-fig3-tpcw …, elia-table3, cat-fig1 … cat-fig8,
+cat-wall; --list has all")]
 pub struct ReproduceArguments {
     /// Which figures, or `all`
     #[arg(value_name = "ID", required_unless_present = "list")]
@@ -343,7 +412,7 @@ pub struct ReproduceArguments {
     /// Print the ids, and measure nothing
     #[arg(long)]
     pub list: bool,
-    /// Of figures with verdicts: measure for moments, to see that it works; the numbers say nothing
+    /// Measure for moments, to see that it works; the numbers say nothing
     #[arg(long, conflicts_with = "quick")]
     pub tiny: bool,
     /// Measure few points on small databases: it takes seconds instead of most of an hour
@@ -352,7 +421,7 @@ pub struct ReproduceArguments {
     /// What steps take on another machine, as `weir calibrate` wrote it, for what is simulated
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
-    /// Write ID.jsonl (a line for each point) and ID.svg there, and of figures with verdicts a page, index.html
+    /// Write ID.jsonl (a line for each point) and ID.svg there, and a page, index.html
     #[arg(long, value_name = "DIRECTORY")]
     pub out: Option<PathBuf>,
     /// Seed of everything that chance decides
@@ -705,6 +774,17 @@ fn positive_seconds(text: &str) -> Result<f64, String> {
         Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
         _ => Err("a number of seconds above 0 and at most 86400 (a day)".to_owned()),
     }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds from 0 to 86400 (a day)".to_owned()),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    weir_cat_bench::workbench::rate_of(text).map_err(|wrong| wrong.hint)
 }
 
 fn name_and_value(text: &str) -> Result<(String, String), String> {

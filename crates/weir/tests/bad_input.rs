@@ -411,7 +411,7 @@ fn a_benchmark_that_cannot_be() {
 fn a_benchmark_of_servers_that_cannot_be() {
     let here = env!("CARGO_BIN_EXE_weir");
     let tpcc = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tpcc");
-    let cases: [(&[&str], &str, &[&str]); 18] = [
+    let cases: [(&[&str], &str, &[&str]); 16] = [
         (
             &["pgbench", "--target", "oracle"],
             "pgbench",
@@ -426,12 +426,6 @@ fn a_benchmark_of_servers_that_cannot_be() {
         ),
         (&["copy", "--target", "baseline:"], "copy", &["names no program"]),
         (&["copy", "--target", "weir:,weir"], "copy", &["named twice", "baseline:PROGRAM"]),
-        (
-            &["ycsb", "--target", "postgres"],
-            "ycsb",
-            &["does not run on `postgres`", "weir:FILE", "pgbench-delete, copy"],
-        ),
-        (&["ycsb", "--target", "weir:"], "ycsb", &["does not run on `weir:`"]),
         (&[tpcc, "--target", "postgres"], tpcc, &["PostgreSQL alone", "--target weir:,postgres"]),
         (&[tpcc, "--target", "weir:", "--count", "new_ordre"], tpcc, &["new_ordre", "new_order, payment"]),
         (
@@ -464,6 +458,40 @@ fn a_benchmark_of_servers_that_cannot_be() {
         let start = format!("weir bench {}: error: PostgreSQL 15 is not installed", arguments[1]);
         check_refusal(&output, &start, &["apt-get install postgresql-15", "WEIR_POSTGRES_BIN"]);
     }
+}
+
+#[test]
+fn a_benchmark_by_sql_that_cannot_be() {
+    let cases: [(&[&str], &[&str]); 17] = [
+        (&["ycsb", "--target", "oracle"], &["`oracle` is no target", "mysql://", "sqlite:FILE"]),
+        (&["ycsb", "--target", "weir:cluster.toml,postgres"], &["`weir:cluster.toml` is no target"]),
+        (&["cat", "--target", "weir:,weir"], &["named twice", "baseline:PROGRAM"]),
+        (&["cat", "--start", "postgres", "--target", "postgres"], &["named twice"]),
+        (&["smallbank", "--target", "mysql://"], &["names no server"]),
+        (&["cat", "--set", "zpif=1"], &["no setting `zpif`", "keys, zipf, length, writers, write"]),
+        (&["cat", "--set", "zipf=-1"], &["`zipf=-1` is wrong"]),
+        (&["cat", "--set", "length=3"], &["`length=3` is wrong", "16"]),
+        (&["cat", "--set", "keys=4"], &["8 operations over 4 keys"]),
+        (&["ycsb-t", "--set", "kind=rmw"], &["`kind=rmw` is wrong", "srw, mrmw or crmw"]),
+        (&["ycsb-t", "--set", "distributed=2"], &["`distributed=2` is wrong"]),
+        (&["smallbank", "--set", "customers=1"], &["`customers=1` is wrong", "from 2"]),
+        (&["cat", "--clients", "2000"], &["`clients=2000` is wrong"]),
+        (&["cat", "--sweep", "clients=1,0"], &["`clients=0` is wrong"]),
+        (&["cat", "--protocol", "none"], &["--protocol is not for cat by SQL"]),
+        (&["cat", "--transactions", "5"], &["--transactions is not for cat", "--seconds S"]),
+        (&["pgbench", "--rate", "5"], &["--rate is not for this workload", "smallbank"]),
+    ];
+    for (arguments, expected) in cases {
+        let start = format!("weir bench {}: error: ", arguments[0]);
+        check_arguments(&[&["bench"], arguments].concat(), &start, expected);
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["bench", "cat", "--isolation", "snapshot"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("serializable, repeatable-read, read-committed"), "{said}");
 }
 
 #[test]

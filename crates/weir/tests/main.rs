@@ -91,6 +91,7 @@ mod processes {
     mod under_locks;
     mod unique_indexes;
     mod wire_conversations;
+    mod workbench;
     mod writes_in_with;
     mod zones;
 }

@@ -4,12 +4,15 @@
 //! it stands beside ours.
 
 pub mod blocked;
+mod claims;
 mod servers;
 mod sweeps;
+mod trips;
 
 use std::path::Path;
 
 use serde::Serialize;
+use weir_harness::figure::Claim;
 
 use crate::plot::{Axis, Panel, Series};
 use crate::scale::Prices;
@@ -63,6 +66,9 @@ impl Setting<'_> {
 /// A figure and what it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
+    /// Table 1.
+    Trips,
+    Clients,
     Sweeps,
     SimulatedSweeps,
     Servers,
@@ -70,19 +76,48 @@ pub enum Figure {
 }
 
 impl Figure {
-    pub const ALL: [Figure; 4] = [Figure::Sweeps, Figure::SimulatedSweeps, Figure::Servers, Figure::Blocked];
+    pub const ALL: [Figure; 6] = [
+        Figure::Trips,
+        Figure::Clients,
+        Figure::Sweeps,
+        Figure::SimulatedSweeps,
+        Figure::Servers,
+        Figure::Blocked,
+    ];
 
     pub fn id(self) -> &'static str {
         match self {
-            Figure::Sweeps => "ramp-figure-3",
-            Figure::SimulatedSweeps => "ramp-figure-3-simulated",
-            Figure::Servers => "ramp-figure-4",
+            Figure::Trips => "ramp-table1",
+            Figure::Clients => "ramp-fig2",
+            Figure::Sweeps => "ramp-fig3",
+            Figure::SimulatedSweeps => "ramp-fig3-simulated",
+            Figure::Servers => "ramp-fig4",
             Figure::Blocked => "ramp-blocked-writes",
         }
     }
 
+    /// By its id, or the one that it had before.
+    pub fn by_id(id: &str) -> Option<Figure> {
+        let today = match id {
+            "ramp-figure-3" => "ramp-fig3",
+            "ramp-figure-3-simulated" => "ramp-fig3-simulated",
+            "ramp-figure-4" => "ramp-fig4",
+            id => id,
+        };
+        Figure::ALL.into_iter().find(|figure| figure.id() == today)
+    }
+
+    /// The paper's claims beside these points.
+    pub fn claims(self, points: &[Point]) -> Vec<Claim> {
+        claims::claims(self, points)
+    }
+
     pub fn title(self) -> &'static str {
         match self {
+            Figure::Trips => "Table 1 of ramp.txt: round trips of transactions of eight items",
+            Figure::Clients => {
+                "Figure 2 of ramp.txt: throughput and latency by the number of clients, real runs on one machine"
+            }
             Figure::Sweeps => "Figure 3 of ramp.txt: five sweeps of YCSB, real runs on one machine",
             Figure::SimulatedSweeps => "Figure 3 of ramp.txt: five sweeps of YCSB on five servers, simulated",
             Figure::Servers => "Figure 4 of ramp.txt: servers; uniform keys, 95% reads, 4 operations",
@@ -98,6 +133,8 @@ impl Figure {
     /// The error and its remedy.
     pub fn measure(self, mut setting: Setting<'_>) -> Result<Vec<Point>, (String, String)> {
         match self {
+            Figure::Trips => trips::measure(&mut setting),
+            Figure::Clients => sweeps::clients(&mut setting),
             Figure::Sweeps => sweeps::real(&mut setting),
             Figure::SimulatedSweeps => sweeps::simulated(&mut setting),
             Figure::Servers => servers::measure(&mut setting),
@@ -120,6 +157,15 @@ impl Figure {
                     panel(sweep.panel, sweep.axis(), throughput(), &|one| one.throughput)
                 };
                 SWEEPS.iter().map(of).collect()
+            }
+            Figure::Trips => trips::panels(points),
+            Figure::Clients => {
+                let (name, x) = (SWEEPS[0].panel, || SWEEPS[0].axis());
+                let latency = |point: &Point| point.latency_p50_us / 1e3;
+                vec![
+                    panel(name, x(), throughput(), &|one| one.throughput),
+                    panel(name, x(), Axis::log("median latency, ms"), &latency),
+                ]
             }
             Figure::Servers => servers::panels(points),
             Figure::Blocked => {
@@ -173,5 +219,20 @@ fn compare_with_none(points: &mut [Point]) {
     let base = points.iter().find(|point| point.series == "none").map(|point| point.throughput);
     for point in points {
         point.of_base = base.filter(|base| *base > 0.0).map(|base| point.throughput / base);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_found_by_the_ids_of_today_and_of_before() {
+        for figure in Figure::ALL {
+            assert_eq!(Figure::by_id(figure.id()), Some(figure));
+        }
+        assert_eq!(Figure::by_id("ramp-figure-3-simulated"), Some(Figure::SimulatedSweeps));
+        assert_eq!(Figure::by_id("ramp-figure-4"), Some(Figure::Servers));
+        assert_eq!(Figure::by_id("ramp-fig1"), None);
     }
 }

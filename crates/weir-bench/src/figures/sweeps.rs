@@ -95,12 +95,13 @@ fn published(panel: &str, x: f64, protocol: &str) -> Option<f64> {
 
 /// Each protocol at each place: the paper's default workload but for what is swept.
 fn each(
+    sweeps: &[Sweep],
     workload: &Ycsb,
     effort: Effort,
     mut measure: impl FnMut(&Sweep, f64, &Ycsb) -> Result<Vec<Point>, (String, String)>,
 ) -> Result<Vec<Point>, (String, String)> {
     let mut all = Vec::new();
-    for sweep in &SWEEPS {
+    for sweep in sweeps {
         for x in sweep.values(effort) {
             let mut workload = workload.clone();
             (sweep.set)(&mut workload, x);
@@ -115,12 +116,21 @@ fn each(
 
 /// On threads of this machine.
 pub fn real(setting: &mut Setting<'_>) -> Result<Vec<Point>, (String, String)> {
+    on_threads(&SWEEPS, setting)
+}
+
+/// The number of clients alone (Figure 2).
+pub fn clients(setting: &mut Setting<'_>) -> Result<Vec<Point>, (String, String)> {
+    on_threads(&SWEEPS[..1], setting)
+}
+
+fn on_threads(sweeps: &[Sweep], setting: &mut Setting<'_>) -> Result<Vec<Point>, (String, String)> {
     let (rounds, seconds, items) = match setting.effort {
         Effort::Quick => (1, 0.2, 20_000),
         Effort::Full => (2, 1.0, 1_000_000),
     };
     let workload = Ycsb { items, limit: Limit::Seconds(seconds), seed: setting.seed, ..Ycsb::default() };
-    each(&workload, setting.effort, |sweep, x, workload| {
+    each(sweeps, &workload, setting.effort, |sweep, x, workload| {
         let mut at_x: Vec<Point> = Vec::new();
         for (round, protocol) in (1..=rounds).flat_map(|round| Protocol::ALL.map(|one| (round, one))) {
             setting.tell(&format!("{} = {x}: {} ({round} of {rounds})", sweep.panel, protocol.name()));
@@ -143,7 +153,7 @@ pub fn simulated(setting: &mut Setting<'_>) -> Result<Vec<Point>, (String, Strin
     };
     let (prices, seed) = (setting.prices, setting.seed);
     let workload = Ycsb { items, clients: CLIENTS, seed, ..Ycsb::default() };
-    each(&workload, setting.effort, |sweep, x, workload| {
+    each(&SWEEPS, &workload, setting.effort, |sweep, x, workload| {
         let clients = workload.clients.div_ceil(SERVERS.into());
         // A longer or heavier run takes longer: each client should have been answered a few times.
         let weight = (f64::from(workload.length) / 4.0).max(f64::from(workload.value_bytes) / 1e3);

@@ -3,11 +3,12 @@
 //! Nothing is recorded until somebody may ask. From then on a transaction that is not in a recorded burst costs one atomic addition. Rows are those that statements name by their primary keys.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHasher};
 use weir_cat::live::{Attempt, Burst, Kind, Live, Report, Sampling, Table};
 use weir_client::{Prepared, Value};
 use weir_observe::Page;
@@ -31,7 +32,7 @@ const OTHER: &str = "other";
 const INTERACTIVE: (&str, &str) = ("interactive", "transaction");
 
 #[derive(Debug)]
-pub(crate) struct Contention {
+pub struct Contention {
     /// Somebody may ask for it.
     is_watched: AtomicBool,
     live: Live,
@@ -48,7 +49,7 @@ struct Names {
 
 /// A transaction that is recorded, while it runs.
 #[derive(Debug)]
-pub(crate) struct Recording {
+pub struct Recording {
     burst: Burst,
     begin_ns: u64,
     kind: Option<Kind>,
@@ -87,7 +88,13 @@ impl Contention {
     }
 
     /// A statement of a recorded transaction has run with these values.
-    pub fn note(&self, recording: &mut Recording, prepared: &Prepared, values: &[Value], is_alone: bool) {
+    pub(crate) fn note(
+        &self,
+        recording: &mut Recording,
+        prepared: &Prepared,
+        values: &[Value],
+        is_alone: bool,
+    ) {
         let mut names = self.names();
         let (mechanism, name) = match is_alone {
             true => (prepared.mechanism(), prepared.name()),
@@ -97,11 +104,28 @@ impl Contention {
         prepared.each_accessed_row(values, &mut |key| {
             let table = names.table(prepared.table_of(&key));
             let object = key.hash();
-            if !names.keeps_text((table, object), key.values) {
+            if !names.keeps_text((table, object), || text_of(key.values)) {
                 names.forget_texts(&self.live.hot_objects());
             }
             recording.accesses.push((table, object));
         });
+    }
+
+    /// A recorded transaction accesses the row of a table with that key, as it is shown.
+    pub fn note_row(&self, recording: &mut Recording, table: &str, key: &str) {
+        let mut names = self.names();
+        let mut hasher = FxHasher::default();
+        key.hash(&mut hasher);
+        let object = (names.table(table), hasher.finish());
+        if !names.keeps_text(object, || key.chars().take(TEXT_MAX).collect()) {
+            names.forget_texts(&self.live.hot_objects());
+        }
+        recording.accesses.push(object);
+    }
+
+    /// Names a recorded transaction.
+    pub fn name(&self, recording: &mut Recording, mechanism: &'static str, name: &str) {
+        recording.kind = Some(self.names().kind(mechanism, name));
     }
 
     /// A recorded transaction has ended. One that has named no row is not counted.
@@ -156,10 +180,10 @@ impl Names {
     }
 
     /// Returns whether there is room for the text of a key.
-    fn keeps_text(&mut self, object: (Table, u64), key: &[Value]) -> bool {
+    fn keeps_text(&mut self, object: (Table, u64), text: impl FnOnce() -> String) -> bool {
         let has_room = self.texts.len() < TEXTS_MAX;
         if has_room {
-            self.texts.entry(object).or_insert_with(|| text_of(key));
+            self.texts.entry(object).or_insert_with(text);
         }
         has_room || self.texts.contains_key(&object)
     }
@@ -247,13 +271,35 @@ mod tests {
     #[test]
     fn hot_keys_keep_their_texts() {
         let mut names = Names::default();
-        let keeps = |names: &mut Names, object| names.keeps_text((1, object), &[Value::Int(object as i64)]);
+        let keeps = |names: &mut Names, object: u64| names.keeps_text((1, object), || object.to_string());
         assert!((0..TEXTS_MAX as u64).all(|object| keeps(&mut names, object)));
         assert!(!keeps(&mut names, 1 << 40) && keeps(&mut names, 7));
         names.forget_texts(&BTreeSet::from([(1, 7), (1, 1 << 50)]));
         assert!(keeps(&mut names, 1 << 40));
         let left: BTreeSet<_> = names.texts.into_keys().collect();
         assert_eq!(left, BTreeSet::from([(1, 7), (1, 1 << 40)]));
+    }
+
+    #[test]
+    fn rows_of_others_are_told() {
+        let contention = Contention::new(Sampling { burst: 8, one_of: 1 });
+        contention.watch();
+        let begun: Vec<_> = (0..2).map(|_| contention.begin().expect("all are recorded")).collect();
+        for mut recording in begun {
+            contention.note_row(&mut recording, "cart", "7,1");
+            contention.name(&mut recording, "global", "checkout");
+            contention.end(*recording, true);
+        }
+        let mut page = Page::default();
+        contention.tell(&mut page);
+        let text = page.into_text();
+        for line in [
+            "weir_contention_level{mechanism=\"global\",name=\"checkout\"} 1\n",
+            "weir_recorded_abort_rate{mechanism=\"global\",name=\"checkout\"} 1\n",
+            "weir_hot_key_accesses{table=\"cart\",key=\"7,1\"} 2\n",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
     }
 
     #[test]
@@ -267,7 +313,7 @@ mod tests {
                 let mut names = contention.names();
                 recording.kind = Some(names.kind("ramp", "Pay"));
                 let table = names.table("account");
-                assert!(names.keeps_text((table, 5), &[Value::Int(42)]));
+                assert!(names.keeps_text((table, 5), || text_of(&[Value::Int(42)])));
                 recording.accesses.push((table, 5));
                 recording
             })

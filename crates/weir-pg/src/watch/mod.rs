@@ -20,7 +20,7 @@ use crate::statement::{Done, Failure, Statement};
 use crate::watchdog::Timeouts;
 
 pub(crate) use activity::{Activity, Phase};
-pub(crate) use contention::{Contention, Recording};
+pub use contention::{Contention, Recording};
 pub(crate) use kinds::Kinds;
 pub(crate) use statements::{StatementFigures, Statements};
 pub(crate) use views::Waits;

@@ -8,7 +8,7 @@ use weir_harness::figure::{Figure, Verdict};
 use weir_harness::machine::Machine;
 use weir_reproduce::{Effort, Reproducer, page};
 
-use super::table2;
+use super::{classes, table2};
 use crate::bench;
 use crate::cli::{Format, ReproduceArguments};
 use crate::output::{Failure, STRONG, print, print_remark, styled, write_file};
@@ -29,8 +29,12 @@ pub struct JudgedClaim {
     verdict: Verdict,
 }
 
-/// Measures figures and writes what was asked for; returns their claims.
-pub fn execute(arguments: &ReproduceArguments, ids: &[String]) -> Result<Vec<JudgedClaim>, Failure> {
+/// Measures further figures, and writes what was asked for of all; returns their claims.
+pub fn execute(
+    arguments: &ReproduceArguments,
+    measured: Vec<Figure>,
+    ids: &[String],
+) -> Result<Vec<JudgedClaim>, Failure> {
     let effort = Effort::of(arguments.tiny, arguments.quick);
     let machine = Machine::here();
     let program = bench::this_program()?;
@@ -38,14 +42,18 @@ pub fn execute(arguments: &ReproduceArguments, ids: &[String]) -> Result<Vec<Jud
     listener(&machine.to_string());
     let mut reproducer =
         Reproducer::new(effort, &Target::FIGURES, (&program, SHARDS), arguments.seed, &mut listener);
-    let (mut figures, mut claims) = (Vec::new(), Vec::new());
+    let mut figures = measured;
     for id in ids {
-        let figure = match id.as_str() {
+        figures.push(match id.as_str() {
             table2::ID => table2::figure()?,
+            classes::ID => classes::figure()?,
             id => reproducer.figure(id).map_err(|why| wrong(id, &why))?,
-        };
+        });
+    }
+    let mut claims = Vec::new();
+    for figure in &figures {
         if arguments.format == Format::Text {
-            print(&text(&figure));
+            print(&text(figure));
         }
         claims.extend(figure.claims.iter().map(|claim| JudgedClaim {
             id: figure.id.clone(),
@@ -56,7 +64,6 @@ pub fn execute(arguments: &ReproduceArguments, ids: &[String]) -> Result<Vec<Jud
             kind: figure.kind,
             verdict: claim.verdict,
         }));
-        figures.push(figure);
     }
     if let Some(folder) = &arguments.out {
         let ids = arguments.ids.join(" ");

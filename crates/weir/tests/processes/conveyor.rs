@@ -221,7 +221,8 @@ fn an_application_is_carried_as_it_is_analysed() {
     let log = world.folder.path().join("said-b");
     let second_agent = world.weir(&["--server", "b"]).stderr(std::fs::File::create(&log).unwrap()).spawn();
     let second_agent = Agent { process: second_agent.unwrap(), log };
-    let agent = Agent::start(&world, &["--server", "a"]);
+    let agent = Agent::start(&world, &["--server", "a", "--http", "127.0.0.1:0"]);
+    let http = agent.says("HTTP on ");
     let mut clients = [&agent, &second_agent].map(|agent| {
         let address = agent.says("takes clients on ");
         let (_, port) = address.rsplit_once(':').unwrap();
@@ -240,6 +241,16 @@ fn an_application_is_carried_as_it_is_analysed() {
             let found: Option<i32> = client.query_one("SELECT customer_of($1)", &[id]).unwrap().get(0);
             assert_eq!(found, Some(number as i32), "{ids:?}");
         }
+    }
+    // One client at a time: nobody is beside it.
+    let metrics = ask(&http, "/metrics");
+    for line in [
+        "weir_recorded_transactions_total{mechanism=\"local\",name=\"customer_of\"} 10\n",
+        "weir_contention_level{mechanism=\"local\",name=\"customer_of\"} 0\n",
+        "weir_recorded_abort_rate{mechanism=\"local\",name=\"customer_of\"} 0\n",
+        "weir_table_contention_level{table=\"orders\"} 0\n",
+    ] {
+        assert!(metrics.contains(line), "{line} is not in\n{metrics}");
     }
     clients[1].execute("CALL raise_all(50)", &[]).unwrap();
     for server in &mut servers {
