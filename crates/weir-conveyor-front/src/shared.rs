@@ -108,10 +108,12 @@ impl Shared {
         self.executor.routing().is_some_and(|routing| routing.absent.contains(self.server))
     }
 
-    /// The map by which transactions are placed. None: they run whatever the map is.
+    /// The map by which transactions are placed. None: they run whatever the map is. A deployment of one server has nobody to whom something could
+    /// move, so its statements pay for no check.
     pub fn map(&self, application: &dyn Application) -> Option<MapVersion> {
+        let can_move = self.servers.len() > 1;
         let is_placed = !self.passes_through() && !self.is_maintained.load(Ordering::SeqCst);
-        is_placed.then(|| application.templates().routing().version)
+        (can_move && is_placed).then(|| application.templates().routing().version)
     }
 
     /// Transactions go to the server beside the agent as they are.
