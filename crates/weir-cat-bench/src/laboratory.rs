@@ -102,6 +102,11 @@ impl<'a> Laboratory<'a> {
         Laboratory { effort, targets, servers, seed, known: Vec::new(), listener }
     }
 
+    /// Hears what is measured.
+    pub fn listener(&mut self) -> &mut dyn FnMut(&str) {
+        self.listener
+    }
+
     /// Measures the places of a sweep that are not known yet: each repetition goes through all of them and all targets, so that a machine that is
     /// busier for a while disturbs all alike.
     ///

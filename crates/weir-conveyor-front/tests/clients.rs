@@ -144,7 +144,10 @@ fn a_transaction_that_waits_for_too_long_is_not_begun() {
     assert_eq!(failed.code(), Some(&SqlState::CANNOT_CONNECT_NOW));
     assert!(said(&failed).contains("the token has not come for wait_ms"), "{failed:?}");
     holders[0].batch_execute("ROLLBACK").unwrap();
-    client.batch_execute("CALL restock(1, 1)").unwrap();
+    // On a busy machine the token may need longer than wait_ms even so.
+    while let Err(failed) = client.batch_execute("CALL restock(1, 1)") {
+        assert_eq!(failed.code(), Some(&SqlState::CANNOT_CONNECT_NOW), "{failed:?}");
+    }
     let n: i32 = deployment.direct(0).query_one("SELECT n FROM stock WHERE id = 1", &[]).unwrap().get(0);
     assert_eq!(n, 101, "what was not begun has changed nothing");
 }

@@ -28,7 +28,10 @@ pub(crate) fn copy(client: &mut Client, source: &str, server: ServerId) -> Resul
     let applied: i64 = from.query_one("SELECT applied FROM weir_conveyor.position", &[])?.get(0);
     let mut to = client.build_transaction().isolation_level(IsolationLevel::Serializable).start()?;
     to.batch_execute(schema::LOCK_MAP)?;
-    to.batch_execute("SET LOCAL session_replication_role = replica")?;
+    // It idles while the other server is read.
+    to.batch_execute(
+        "SET LOCAL session_replication_role = replica; SET LOCAL idle_in_transaction_session_timeout = '120s'",
+    )?;
     match read_map(&mut to)? {
         // It has everything already.
         Some(own) if !own.absent.contains(server) => return state(to),

@@ -29,6 +29,10 @@ const PREPARED_MAX: usize = 1_000;
 /// Prepared statements by their text: those that apply rows come again and again.
 type Prepared = BTreeMap<String, Statement>;
 
+/// Settings of connections for steps of the protocol. The end of a visit makes everything before it durable, whatever the database's default is. An
+/// agent that stands still inside of a step holds the epoch row, and nobody could fence its database: so the server ends the step.
+const STEP_SETTINGS: &str = "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = '5s'";
+
 /// A connection.
 pub struct Connection {
     client: Client,
@@ -104,8 +108,7 @@ impl Connection {
     /// The server's.
     pub fn open(config: &str, tables: Arc<Tables>) -> Result<Connection, Error> {
         let mut client = Client::connect(config, NoTls)?;
-        // The end of a visit makes everything before it durable, whatever the database's default is.
-        client.batch_execute("SET synchronous_commit = on")?;
+        client.batch_execute(STEP_SETTINGS)?;
         let prepared = Prepared::new();
         Ok(Connection { client, tables, server: 0, prepared, applies: false, last_error: None })
     }

@@ -6,6 +6,7 @@
 
 mod elia;
 mod eris;
+mod eris_measured;
 pub mod page;
 mod simulated;
 
@@ -62,7 +63,8 @@ pub struct Reproducer<'a> {
 /// All ids, by paper.
 pub fn ids() -> impl Iterator<Item = String> {
     let cat = experiments::IDS.iter().map(|id| (*id).to_owned());
-    cat.chain(eris::ids()).chain(elia::ids())
+    let measured = eris_measured::IDS.iter().map(|id| (*id).to_owned());
+    cat.chain(eris::ids()).chain(measured).chain(elia::ids())
 }
 
 impl<'a> Reproducer<'a> {
@@ -89,9 +91,10 @@ impl<'a> Reproducer<'a> {
         if experiments::IDS.contains(&id) {
             return experiments::figure(&mut self.laboratory, id, self.seed);
         }
-        let simulated =
-            eris::figure(id, self.effort, self.seed).or_else(|| elia::figure(id, self.effort, self.seed));
-        simulated.unwrap_or_else(|| {
+        let known = eris::figure(id, self.effort, self.seed)
+            .or_else(|| elia::figure(id, self.effort, self.seed))
+            .or_else(|| eris_measured::figure(id, self.effort, self.seed, self.laboratory.listener()));
+        known.unwrap_or_else(|| {
             let names: Vec<String> = ids().collect();
             Err(format!("there is no figure `{id}`; the figures are: {}", names.join(", ")))
         })
