@@ -412,7 +412,7 @@ mod tests {
             (r#"{"client": 1, "start_us": 1, "cal": "a"}"#, "unknown field `cal`"),
             (r#"{"setup": "SELECT 1"}"#, "no transaction in it"),
         ] {
-            let wrong = Trace::parse("load.jsonl", line, None).err().expect(what);
+            let Err(wrong) = Trace::parse("load.jsonl", line, None) else { panic!("{what}") };
             assert!(wrong.what.contains(what) && wrong.hint.contains("start_us"), "{wrong}");
         }
     }

@@ -121,7 +121,7 @@ fn servers_that_run_are_left_as_they_were() {
     }
     connection.execute("CREATE TABLE savings (mine integer)").expect("there is none");
     let points = points(&both).unwrap_or_else(|wrong| panic!("{wrong}"));
-    let refused = run(&both, &points, &mut |_| {}).err().expect("the table is somebody's");
+    let Err(refused) = run(&both, &points, &mut |_| {}) else { panic!("the table is somebody's") };
     assert!(refused.contains("CREATE TABLE savings") && refused.contains("name an empty one"), "{refused}");
     assert_eq!(count("SELECT count(*) FROM savings", &mut *connection), 0);
     let _ = std::fs::remove_file(&file);
