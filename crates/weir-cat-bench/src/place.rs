@@ -12,7 +12,8 @@ use crate::workload::{Definition, Workload, Wrong};
 
 /// The places that there are, for messages.
 pub const PLACES: &str = "the targets are: weir:, postgres, mariadb, sqlite:, baseline:PROGRAM (an earlier Weir), which are started for the \
-     measurement; sqlite:FILE; and servers that run: weir://USER@HOST:PORT/DATABASE, postgres://…, mysql://…";
+     measurement; sqlite:FILE; and servers that run: weir://USER@HOST:PORT/DATABASE, postgres://…, mysql://…; \
+     weir:cluster.toml, a cluster that runs, is one of ycsb alone";
 
 /// A target of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -38,7 +38,7 @@ fn what_is_wrong_is_said_with_a_remedy() {
     let serve = |file: &'static str, more: &[&'static str]| {
         [&["serve", "--cluster", file, "--node", "a"], more].concat()
     };
-    let cases: [(Vec<&str>, i32, &[&str]); 19] = [
+    let cases: [(Vec<&str>, i32, &[&str]); 18] = [
         (serve("none.toml", &[]), 2, &["none.toml: error:", "hint:"]),
         (serve("typo.toml", &[]), 2, &["typo.toml:3:1: error:", "hint:"]),
         (serve("gap.toml", &[]), 2, &["gap.toml:3:10: error:", "shard 1", "count from 0"]),
@@ -66,7 +66,6 @@ fn what_is_wrong_is_said_with_a_remedy() {
             &["is a cluster, on which tpcc does not run"],
         ),
         (vec!["run", ".", "--target", "weir:"], 2, &["names no cluster file", "weir:cluster.toml"]),
-        (vec!["bench", "ycsb", "--target", "weir:"], 2, &["does not run on `weir:`", "weir:FILE"]),
         (vec!["run", ".", "--target", "weir://host:7401"], 2, &["is an address", "weir:cluster.toml"]),
         (vec!["run", ".", "--target", "weir:of-b"], 2, &["is a directory", "weir:cluster.toml"]),
         (vec!["run", ".", "--target", "weir:none.toml"], 2, &["none.toml: error:", "hint:"]),
