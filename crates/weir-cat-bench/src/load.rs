@@ -189,7 +189,7 @@ fn clients(workload: &dyn Workload, using: &Use, load: Load) -> Result<Vec<Done>
     let statements = workload.statements(using.way);
     let client = |number: usize| -> Result<Done, String> {
         let ready = connect(&using.address, using.level, &statements);
-        // Whoever cannot go on comes to the barrier all the same: others wait there.
+        // A client that cannot go on comes to the barrier all the same: the others wait there.
         barrier.wait();
         let mut connection = ready.inspect_err(|_| is_over.store(true, Ordering::Relaxed))?;
         let mut plans = workload.plans(load.seed, number as u64);

@@ -394,7 +394,7 @@ impl SessionRun<'_> {
     }
 }
 
-/// What begins a transaction, in messages of the extended protocol without a Sync: if it fails, the server passes over everything behind it up to
+/// The statements that begin a transaction, in messages of the extended protocol without a Sync: if it fails, the server passes over everything behind it up to
 /// the next Sync, so no statement of the session runs outside of the transaction.
 struct Opening {
     messages: BytesMut,

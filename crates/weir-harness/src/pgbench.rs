@@ -1,4 +1,4 @@
-//! What pgbench prints and logs.
+//! Reads the summary that pgbench prints, and the latencies that it logs.
 
 use std::io;
 use std::path::Path;

@@ -174,7 +174,7 @@ fn send_on(
     mut submitted: Arc<Submitted>,
     out: &mut Vec<Outgoing<Party, SequencerMessage>>,
 ) {
-    // Nobody else has it before it is stamped.
+    // The transaction has one owner until it is stamped.
     let Some(packet) = Arc::get_mut(&mut submitted) else { return };
     match sequencer.stamp(&packet.head) {
         Stamped::Packet(stamp, client_floor) => {

@@ -1,4 +1,4 @@
-//! What of eris.txt runs for real here: Table 1, a sequencer, and Figure 12, TPC-C, over loopback.
+//! Table 1 (a sequencer) and Figure 12 (TPC-C) of eris.txt run for real, over loopback.
 
 use std::time::Duration;
 

@@ -38,7 +38,7 @@ impl Keys {
     /// # Errors
     /// The shape is impossible.
     pub fn cat(shape: Shape, change: Change) -> Result<Keys, String> {
-        // Whatever is wrong with a shape, its generator says.
+        // The generator says what is wrong with a shape.
         Client::new(shape, 0, 0)?;
         Ok(Keys { flavour: Flavour::Cat, shape, change, value_bytes: 0 })
     }

@@ -33,7 +33,7 @@ const INTERACTIVE: (&str, &str) = ("interactive", "transaction");
 
 #[derive(Debug)]
 pub struct Contention {
-    /// Somebody may ask for it.
+    /// The server has a page of figures, so bursts are recorded.
     is_watched: AtomicBool,
     live: Live,
     since: Instant,
@@ -72,7 +72,7 @@ impl Contention {
         }
     }
 
-    /// Somebody may ask for it from now on.
+    /// Bursts are recorded from now on: a page of figures shows them.
     pub fn watch(&self) {
         self.is_watched.store(true, Ordering::Relaxed);
     }
@@ -319,7 +319,7 @@ mod tests {
             })
             .collect();
         both.into_iter().for_each(|recording| contention.end(recording, false));
-        // What names no row is not counted.
+        // A statement that names no row is not counted.
         let empty = *contention.begin().expect("all are recorded");
         contention.end(empty, true);
         let mut page = Page::default();

@@ -23,7 +23,7 @@ fn figures_are_reproduced_and_their_page_is_whole() {
     // Of each RAMP variant writes and two kinds of reads; of two applications four classes and two counts.
     assert_eq!((of("ramp-table1"), of("elia-table1")), (9, 12), "{document}");
     assert_eq!(document["figures"][0]["points"].as_array().map(Vec::len), Some(9));
-    // Whatever the scale, no transaction of these two aborts.
+    // No transaction of these two aborts at any scale.
     for target in ["weir-confluent", "weir-ordered"] {
         let text = format!("{target}: aborts grow");
         let claim =
