@@ -25,6 +25,7 @@ use weir_bench::processes::{Processes, on_nodes};
 use weir_bench::scale::{self, Load, Network, Prices, Servers, World};
 use weir_bench::ycsb::{self as items, Ycsb};
 use weir_bench::{Spread, Workload};
+use weir_cat_bench::workbench::Range;
 use weir_client::ClusterFile;
 use weir_server::report::{Latency, RunReport};
 
@@ -114,14 +115,6 @@ struct Ratio {
     /// The same of the 99th percentile of latencies, between servers; more is slower.
     #[serde(skip_serializing_if = "Option::is_none")]
     p99: Option<Range>,
-}
-
-#[derive(Serialize)]
-struct Range {
-    /// The median.
-    value: f64,
-    min: f64,
-    max: f64,
 }
 
 /// One protocol, or one target, with one value of the swept setting.
@@ -560,13 +553,15 @@ fn ratio_lines(ratios: &[Ratio]) -> String {
             let (value, range) = (format!("{:.3}", p99.value), format!("({:.3} to {:.3})", p99.min, p99.max));
             format!(", p99 {} {}", styled(STRONG, &value), styled(FAINT, &range))
         });
-        text.push_str(&format!(
-            "{} / {}: {} {}{p99}\n",
-            ratio.of,
-            ratio.to,
-            styled(STRONG, &format!("{:.3}", ratio.value)),
-            styled(FAINT, &format!("({:.3} to {:.3} over {} pairs)", ratio.min, ratio.max, ratio.pairs))
-        ));
+        let range = Range { value: ratio.value, min: ratio.min, max: ratio.max };
+        text.push_str(&ratio_line((&ratio.of, &ratio.to), &range, ratio.pairs, &p99));
     }
     text
+}
+
+/// A ratio of the first to the second, with its range over the pairs, and more behind it.
+fn ratio_line((of, to): (&str, &str), ratio: &Range, pairs: usize, more: &str) -> String {
+    let value = styled(STRONG, &format!("{:.3}", ratio.value));
+    let range = styled(FAINT, &format!("({:.3} to {:.3} over {pairs} pairs)", ratio.min, ratio.max));
+    format!("{of} / {to}: {value} {range}{more}\n")
 }

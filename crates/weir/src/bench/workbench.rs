@@ -15,10 +15,10 @@ use weir_server::progress::Progress;
 
 use crate::bench::advice::{self, Advice};
 use crate::bench::servers::postgres_programs;
-use crate::bench::this_program;
+use crate::bench::{ratio_line, this_program};
 use crate::cli::{BenchArguments, Format};
 use crate::input;
-use crate::output::{FAINT, Failure, STRONG, print, print_json, print_remark, styled, write_file};
+use crate::output::{Failure, STRONG, print, print_json, print_remark, styled, write_file};
 use crate::progress::ProgressView;
 use crate::report::{duration, grouped};
 use crate::table::table;
@@ -281,14 +281,7 @@ fn text(report: &Report) -> String {
     let title = styled(STRONG, &report.workload);
     let mut text = format!("\n{title}\n\n{}\n", table(&header, &[1, 2, 3, 4, 5], rows));
     for ratio in &report.ratios {
-        let one = ratio.range;
-        text.push_str(&format!(
-            "{} / {}: {} {}\n",
-            ratio.of,
-            ratio.to,
-            styled(STRONG, &format!("{:.3}", one.value)),
-            styled(FAINT, &format!("({:.3} to {:.3} over {} pairs)", one.min, one.max, ratio.pairs))
-        ));
+        text.push_str(&ratio_line((&ratio.of, &ratio.to), &ratio.range, ratio.pairs, ""));
     }
     let unfinished: u64 = report.runs.iter().map(|run| run.outcome.unfinished).sum();
     let is_open = report.runs.iter().any(|run| run.parameters.get("loop").is_some_and(|kind| kind == "open"));
