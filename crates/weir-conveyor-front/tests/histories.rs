@@ -77,7 +77,7 @@ pub struct Seen {
     pub errors: BTreeSet<String>,
 }
 
-pub fn run_client(addresses: &[String], client: u64, seen: &Mutex<Seen>, done: &AtomicU64) {
+fn run_client(addresses: &[String], client: u64, seen: &Mutex<Seen>, done: &AtomicU64) {
     let mut chance = Chance::from_seed(1_000 + client);
     let mut connection: Option<Client> = None;
     for turn in 0..OPERATIONS {
@@ -107,11 +107,15 @@ pub fn run_client(addresses: &[String], client: u64, seen: &Mutex<Seen>, done: &
     }
 }
 
-fn run(mut fault: impl FnMut(&mut Deployment, u64)) -> Seen {
-    let mut deployment = Deployment::start_of(3, (shop::TABLES, &transactions()), ("placed", 20_000));
+/// Runs all clients over these agents. After every twenty operations something happens to the deployment.
+pub fn run_clients(
+    deployment: &mut Deployment,
+    agents: usize,
+    mut between: impl FnMut(&mut Deployment, u64),
+) -> Seen {
     let address = |port| format!("host=127.0.0.1 port={port} user=me dbname=shop");
     let addresses: Vec<String> =
-        deployment.agents.iter().map(|agent| address(agent.address.port())).collect();
+        deployment.agents[..agents].iter().map(|agent| address(agent.address.port())).collect();
     let (seen, done) = (Arc::new(Mutex::new(Seen::default())), Arc::new(AtomicU64::new(0)));
     let clients: Vec<_> = (0..CLIENTS)
         .map(|client| {
@@ -123,18 +127,27 @@ fn run(mut fault: impl FnMut(&mut Deployment, u64)) -> Seen {
         while done.load(Ordering::SeqCst) < turn * 20 {
             std::thread::yield_now();
         }
-        fault(&mut deployment, turn);
+        between(deployment, turn);
     }
     clients.into_iter().for_each(|client| client.join().unwrap());
-    for place in (0..3).chain(0..3) {
-        let restock = "UPDATE stock SET value = value WHERE id = 0";
-        while deployment.try_client(place).and_then(|mut client| client.execute(restock, &[])).is_err() {
+    Arc::into_inner(seen).unwrap().into_inner().unwrap()
+}
+
+pub const RESTOCK: &str = "UPDATE stock SET value = value WHERE id = 0";
+
+/// Two global operations at each of these agents: the visits before them are passed on.
+pub fn restock_twice(deployment: &Deployment, places: &[usize]) {
+    for place in places.iter().chain(places) {
+        while deployment.try_client(*place).and_then(|mut client| client.execute(RESTOCK, &[])).is_err() {
             std::thread::yield_now();
         }
     }
-    wait_until_applied(&deployment);
-    let seen = Arc::into_inner(seen).unwrap().into_inner().unwrap();
-    let configs: Vec<String> = deployment.servers.iter().map(|server| server.connection_string()).collect();
+}
+
+/// Checks the history on what the databases of these servers have, once all agents have ended.
+pub fn check(mut deployment: Deployment, places: &[usize], seen: Seen) -> Seen {
+    let configs: Vec<String> =
+        places.iter().map(|place| deployment.servers[*place].connection_string()).collect();
     deployment.agents.clear();
     let committed = shop::check(&configs, &seen.global, &seen.answered);
     println!(
@@ -146,6 +159,27 @@ fn run(mut fault: impl FnMut(&mut Deployment, u64)) -> Seen {
     seen
 }
 
+/// One server crashes or one agent is killed in two of three turns.
+pub fn kill_in_turn(deployment: &mut Deployment, turn: u64) {
+    let place = turn as usize % deployment.servers.len();
+    match turn % 3 {
+        1 => deployment.servers[place].crash().unwrap(),
+        2 => {
+            deployment.agents[place].kill();
+            deployment.restart(place);
+        }
+        _ => {}
+    }
+}
+
+fn run(fault: impl FnMut(&mut Deployment, u64)) -> Seen {
+    let mut deployment = Deployment::start_of(3, (shop::TABLES, &transactions()), ("placed", 20_000));
+    let seen = run_clients(&mut deployment, 3, fault);
+    restock_twice(&deployment, &[0, 1, 2]);
+    wait_until_applied(&deployment);
+    check(deployment, &[0, 1, 2], seen)
+}
+
 #[test]
 fn clients_of_any_agent_see_serializable_histories() {
     let seen = run(|_, _| ());
@@ -155,16 +189,6 @@ fn clients_of_any_agent_see_serializable_histories() {
 
 #[test]
 fn histories_stay_serializable_while_agents_and_servers_are_killed() {
-    let seen = run(|deployment, turn| {
-        let place = (turn % 3) as usize;
-        match turn % 3 {
-            1 => deployment.servers[place].crash().unwrap(),
-            2 => {
-                deployment.agents[place].kill();
-                deployment.restart(place);
-            }
-            _ => {}
-        }
-    });
+    let seen = run(kill_in_turn);
     assert!(seen.answered.len() > 50, "{} answered", seen.answered.len());
 }

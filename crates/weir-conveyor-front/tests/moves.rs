@@ -1,11 +1,10 @@
 //! Slots move, a server joins and another one leaves, while clients send statements of operations one by one: histories are serializable, and
 //! nothing is lost, also if agents and servers are killed.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-
 use crate::deployment::Deployment;
-use crate::histories::{CLIENTS, OPERATIONS, Seen, run_client, transactions};
+use crate::histories::{
+    CLIENTS, OPERATIONS, RESTOCK, Seen, check, kill_in_turn, restock_twice, run_clients, transactions,
+};
 use crate::kills::wait_until_all_applied;
 use crate::shop;
 
@@ -66,52 +65,20 @@ fn change(deployment: &Deployment, turn: u64) {
 
 fn run(mut fault: impl FnMut(&mut Deployment, u64)) -> Seen {
     let mut deployment = start();
-    let address = |port| format!("host=127.0.0.1 port={port} user=me dbname=shop");
-    let addresses: Vec<String> =
-        deployment.agents[..3].iter().map(|agent| address(agent.address.port())).collect();
-    let (seen, done) = (Arc::new(Mutex::new(Seen::default())), Arc::new(AtomicU64::new(0)));
-    let clients: Vec<_> = (0..CLIENTS)
-        .map(|client| {
-            let (addresses, seen, done) = (addresses.clone(), seen.clone(), done.clone());
-            std::thread::spawn(move || run_client(&addresses, client, &seen, &done))
-        })
-        .collect();
-    for turn in 0..CLIENTS * OPERATIONS / 20 {
-        while done.load(Ordering::SeqCst) < turn * 20 {
-            std::thread::yield_now();
-        }
-        fault(&mut deployment, turn);
-        change(&deployment, turn);
-    }
-    clients.into_iter().for_each(|client| client.join().unwrap());
+    let seen = run_clients(&mut deployment, 3, |deployment, turn| {
+        fault(deployment, turn);
+        change(deployment, turn);
+    });
     let members = [1, 2, 3];
-    for place in members.into_iter().chain(members) {
-        let restock = "UPDATE stock SET value = value WHERE id = 0";
-        while deployment.try_client(place).and_then(|mut client| client.execute(restock, &[])).is_err() {
-            std::thread::yield_now();
-        }
-    }
+    restock_twice(&deployment, &members);
     wait_until_all_applied(&deployment, &members);
     assert_eq!(server(&deployment, 1, "a").unwrap().0, 0);
     let slots: u32 = ["b", "c", "d"].iter().map(|name| server(&deployment, 1, name).unwrap().0).sum();
     assert_eq!(slots, 240);
     wait_for(&deployment, 1, "a", "no member");
-    let refused =
-        deployment.try_client(0).unwrap().execute("UPDATE stock SET value = value WHERE id = 0", &[]);
-    let refused = refused.unwrap_err();
+    let refused = deployment.try_client(0).unwrap().execute(RESTOCK, &[]).unwrap_err();
     assert_eq!(refused.code().unwrap().code(), "57P03", "{refused:?}");
-    let configs: Vec<String> =
-        members.iter().map(|place| deployment.servers[*place].connection_string()).collect();
-    let seen = Arc::into_inner(seen).unwrap().into_inner().unwrap();
-    deployment.agents.clear();
-    let committed = shop::check(&configs, &seen.global, &seen.answered);
-    println!(
-        "{} answered, {} failed, {committed} committed: {:#?}",
-        seen.answered.len(),
-        seen.failed,
-        seen.errors
-    );
-    seen
+    check(deployment, &members, seen)
 }
 
 #[test]
@@ -123,17 +90,7 @@ fn histories_stay_serializable_while_slots_move_and_servers_join_and_leave() {
 
 #[test]
 fn moves_lose_nothing_while_agents_and_servers_are_killed() {
-    let seen = run(|deployment, turn| {
-        let place = (turn % 4) as usize;
-        match turn % 3 {
-            1 => deployment.servers[place].crash().unwrap(),
-            2 => {
-                deployment.agents[place].kill();
-                deployment.restart(place);
-            }
-            _ => {}
-        }
-    });
+    let seen = run(kill_in_turn);
     assert!(seen.answered.len() > 50, "{} answered", seen.answered.len());
 }
 
