@@ -68,6 +68,14 @@ pub fn placeholders(length: usize) -> String {
     numbered(length, |at| format!("${at}"), ", ")
 }
 
+fn define_procedure(text: &mut String, name: &str, parameters: &str, statements: &str) {
+    let _ = writeln!(text, "CREATE PROCEDURE {name}({parameters}) LANGUAGE sql AS $$\n{statements}$$;");
+}
+
+fn define_function(text: &mut String, head: &str, query: &str) {
+    let _ = writeln!(text, "CREATE FUNCTION {head} LANGUAGE sql AS $$ {query} $$;");
+}
+
 /// The procedures for transactions of these lengths. Weir wants those declared serializable that do not commute.
 pub fn procedures(change: Change, lengths: &[usize]) -> String {
     let mut text = String::new();
@@ -75,11 +83,7 @@ pub fn procedures(change: Change, lengths: &[usize]) -> String {
         let parameters = numbered(length, |at| format!("k{at} integer"), ", ");
         let update = |at: usize| format!("  UPDATE kv SET v = {} WHERE k = k{at};\n", change.sql());
         let (writer, reader) = (writer(change, length), reader(length));
-        let _ = writeln!(
-            text,
-            "CREATE PROCEDURE {writer}({parameters}) LANGUAGE sql AS $$\n{}$$;",
-            numbered(length, update, "")
-        );
+        define_procedure(&mut text, &writer, &parameters, &numbered(length, update, ""));
         if change == Change::Modify {
             let _ = writeln!(
                 text,
@@ -87,10 +91,8 @@ pub fn procedures(change: Change, lengths: &[usize]) -> String {
             );
         }
         let keys = numbered(length, |at| format!("k{at}"), ", ");
-        let _ = writeln!(
-            text,
-            "CREATE FUNCTION {reader}({parameters}) RETURNS numeric LANGUAGE sql AS $$ SELECT sum(v) FROM kv WHERE k IN ({keys}) $$;"
-        );
+        let query = format!("SELECT sum(v) FROM kv WHERE k IN ({keys})");
+        define_function(&mut text, &format!("{reader}({parameters}) RETURNS numeric"), &query);
     }
     text
 }
@@ -103,16 +105,11 @@ pub fn ycsb_procedures(lengths: &[usize]) -> String {
         let update = |at: usize| {
             format!("  UPDATE usertable SET field0 = value, writes = writes + 1 WHERE ycsb_key = k{at};\n")
         };
-        let updates = numbered(length, update, "");
-        let _ = writeln!(
-            text,
-            "CREATE PROCEDURE put_{length}(value text, {parameters}) LANGUAGE sql AS $$\n{updates}$$;"
-        );
+        let (name, written) = (format!("put_{length}"), format!("value text, {parameters}"));
+        define_procedure(&mut text, &name, &written, &numbered(length, update, ""));
         let keys = numbered(length, |at| format!("k{at}"), ", ");
-        let _ = writeln!(
-            text,
-            "CREATE FUNCTION get_{length}({parameters}) RETURNS text LANGUAGE sql AS $$ SELECT max(field0) FROM usertable WHERE ycsb_key IN ({keys}) $$;"
-        );
+        let query = format!("SELECT max(field0) FROM usertable WHERE ycsb_key IN ({keys})");
+        define_function(&mut text, &format!("get_{length}({parameters}) RETURNS text"), &query);
     }
     text
 }

@@ -42,6 +42,30 @@ pub struct Wanted {
     pub starting: Starting,
 }
 
+impl Wanted {
+    /// One run of a second of the workload on these places, without anything else.
+    pub fn of(workload: &str, places: Vec<Place>, clients: usize) -> Wanted {
+        Wanted {
+            workload: workload.to_owned(),
+            settings: Vec::new(),
+            places,
+            clients,
+            sweep: None,
+            way: Way::Calls,
+            level: None,
+            rate: None,
+            times: Times { warm_up: Duration::ZERO, measured: Duration::from_secs(1) },
+            repeat: 1,
+            seed: 1,
+            beside_spread: false,
+            trace: None,
+            speed: None,
+            is_recorded: false,
+            starting: Starting { weir: "weir".into(), shards: 1, is_durable: false },
+        }
+    }
+}
+
 /// Clients are threads.
 pub const CLIENTS_MAX: usize = 1_000;
 
@@ -419,22 +443,10 @@ mod tests {
         let place = |text: &&str| Place::parse(text).unwrap_or_else(|wrong| panic!("{wrong}"));
         let values = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
         Wanted {
-            workload: "cat".to_owned(),
-            settings: Vec::new(),
-            places: places.iter().map(place).collect(),
-            clients: 2,
             sweep: sweep.map(|(name, given)| (name.to_owned(), values(given))),
-            way: Way::Calls,
             level: Some(Level::Serializable),
-            rate: None,
-            times: Times { warm_up: Duration::ZERO, measured: Duration::from_secs(1) },
             repeat: 3,
-            seed: 1,
-            beside_spread: false,
-            trace: None,
-            speed: None,
-            is_recorded: false,
-            starting: Starting { weir: "weir".into(), shards: 1, is_durable: false },
+            ..Wanted::of("cat", places.iter().map(place).collect(), 2)
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_cat_bench::connection::{Address, connect};
 use weir_cat_bench::load::Times;
-use weir_cat_bench::place::{Place, Starting};
+use weir_cat_bench::place::Place;
 use weir_cat_bench::target::Level;
 use weir_cat_bench::workbench::{Report, Wanted, points, run};
 use weir_cat_bench::workload::Way;
@@ -14,22 +14,10 @@ fn wanted(workload: &str, settings: &[(&str, &str)], places: &[&str], way: Way) 
     let place = |text: &&str| Place::parse(text).unwrap_or_else(|wrong| panic!("{wrong}"));
     let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     Wanted {
-        workload: workload.to_owned(),
         settings,
-        places: places.iter().map(place).collect(),
-        clients: 4,
-        sweep: None,
         way,
-        level: None,
-        rate: None,
         times: Times { warm_up: Duration::from_millis(10), measured: Duration::from_millis(150) },
-        repeat: 1,
-        seed: 1,
-        beside_spread: false,
-        trace: None,
-        speed: None,
-        is_recorded: false,
-        starting: Starting { weir: "weir".into(), shards: 1, is_durable: false },
+        ..Wanted::of(workload, places.iter().map(place).collect(), 4)
     }
 }
 
