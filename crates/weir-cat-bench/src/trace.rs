@@ -1,9 +1,11 @@
 //! Recorded loads: one line of JSON for each transaction, with its client, when it began, its statements and their values.
 //!
-//!     {"setup": "CREATE TABLE kv (k integer PRIMARY KEY, v bigint NOT NULL)"}
-//!     {"client": 0, "start_us": 120, "statement": "SELECT v FROM kv WHERE k = $1", "values": [5]}
-//!     {"client": 1, "start_us": 130.5, "call": "increment_1", "values": [7], "objects": [7]}
-//!     {"client": 0, "start_us": 900, "name": "move", "transaction": [{"statement": "…", "values": [1, "a", null]}, {"statement": "…"}]}
+//! ```json
+//! {"setup": "CREATE TABLE kv (k integer PRIMARY KEY, v bigint NOT NULL)"}
+//! {"client": 0, "start_us": 120, "statement": "SELECT v FROM kv WHERE k = $1", "values": [5]}
+//! {"client": 1, "start_us": 130.5, "call": "increment_1", "values": [7], "objects": [7]}
+//! {"client": 0, "start_us": 900, "name": "move", "transaction": [{"statement": "…", "values": [1, "a", null]}, {"statement": "…"}]}
+//! ```
 //!
 //! Lines with `setup` come first and are run before the load, where servers are started for it. `objects` are what the transaction accesses, as
 //! numbers: with them a replay has a Contention Level.

@@ -96,7 +96,8 @@ fn settle(deployment: &Deployment) {
     wait_until_applied(deployment);
 }
 
-/// All servers have applied every visit that any has closed now.
+/// All servers have applied every visit that any has closed now, and the one that may be open after it: an operation is answered
+/// while its visit is open.
 pub fn wait_until_applied(deployment: &Deployment) {
     wait_until_all_applied(deployment, &[0, 1, 2]);
 }
@@ -109,7 +110,7 @@ pub fn wait_until_all_applied(deployment: &Deployment, places: &[usize]) {
     };
     let closed = places.iter().map(|place| read(*place, "closed")).max().unwrap();
     for place in places.iter().copied() {
-        while read(place, "applied") < closed {
+        while read(place, "applied") <= closed {
             std::thread::yield_now();
         }
     }

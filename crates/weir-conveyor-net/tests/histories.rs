@@ -274,7 +274,8 @@ fn settle(world: &World) {
     }
 }
 
-/// Positions: once all servers have applied one visit more than any has closed now, they have all of that.
+/// The last visit that any server has closed, and the one that may be open after it, are applied everywhere. An operation is
+/// answered when it has committed, while its visit is open; a token with nothing to do leaves the visit open for a while.
 fn wait_until_applied(configs: &[String]) {
     let read = |config: &String, column: &str| -> i64 {
         let mut client = Client::connect(config, NoTls).unwrap();
@@ -282,7 +283,7 @@ fn wait_until_applied(configs: &[String]) {
         client.query_one(&text, &[]).unwrap().get(0)
     };
     let closed = configs.iter().map(|config| read(config, "closed")).max().unwrap();
-    while configs.iter().any(|config| read(config, "applied") < closed) {
+    while configs.iter().any(|config| read(config, "applied") <= closed) {
         std::thread::yield_now();
     }
 }
