@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use postgres::error::SqlState;
 use postgres::types::{ToSql, Type};
-use postgres::{
-    CancelToken, Client, Error, IsolationLevel, NoTls, Row, SimpleQueryMessage, Statement, Transaction,
-};
+use postgres::{CancelToken, Client, Error, IsolationLevel, NoTls, Row, Statement, Transaction};
 use weir_conveyor::epochs::{Epoch, ServerId, StartNumber, VisitNumber};
 use weir_conveyor::faults::NoFaults;
 use weir_conveyor::plan::{self, Capture, Isolation, Step, transactions};
@@ -26,8 +24,29 @@ type SqlTransaction = plan::Transaction<Job, StateUpdate>;
 /// Statements by their text that a connection keeps prepared, at most.
 const PREPARED_MAX: usize = 1_000;
 
-/// Prepared statements by their text: those that apply rows come again and again.
-type Prepared = BTreeMap<String, Statement>;
+/// Prepared statements by their text: those of the protocol and those that apply rows come again and again.
+#[derive(Default)]
+struct Prepared(BTreeMap<String, Statement>);
+
+impl Prepared {
+    /// The statement of that text. `types`: those of its parameters; the server infers the rest.
+    fn statement(
+        &mut self,
+        running: &mut Transaction<'_>,
+        text: &str,
+        types: &[Type],
+    ) -> Result<Statement, Error> {
+        if let Some(statement) = self.0.get(text) {
+            return Ok(statement.clone());
+        }
+        if self.0.len() >= PREPARED_MAX {
+            self.0.clear();
+        }
+        let statement = running.prepare_typed(text, types)?;
+        self.0.insert(text.to_owned(), statement.clone());
+        Ok(statement)
+    }
+}
 
 /// Settings of connections for steps of the protocol. The end of a visit makes everything before it durable, whatever the database's default is. An
 /// agent that stands still inside of a step holds the epoch row, and nobody could fence its database: so the server ends the step.
@@ -109,7 +128,7 @@ impl Connection {
     pub fn open(config: &str, tables: Arc<Tables>) -> Result<Connection, Error> {
         let mut client = Client::connect(config, NoTls)?;
         client.batch_execute(STEP_SETTINGS)?;
-        let prepared = Prepared::new();
+        let prepared = Prepared::default();
         Ok(Connection { client, tables, server: 0, prepared, applies: false, last_error: None })
     }
 
@@ -194,8 +213,8 @@ impl Connection {
         let done = match (done, work) {
             (Some(done), _) => done,
             (None, Work::Truncate { .. }) => SqlDone::Truncated,
-            (None, Work::Adopt { .. } | Work::Fence { .. }) => SqlDone::Row(read_state(&mut running)?.row),
-            (None, _) => SqlDone::State(read_state(&mut running)?),
+            (None, Work::Adopt { .. } | Work::Fence { .. }) => SqlDone::Row(place.state(&mut running)?.row),
+            (None, _) => SqlDone::State(place.state(&mut running)?),
         };
         running.commit()?;
         Ok(done)
@@ -227,6 +246,58 @@ struct Place<'a> {
     prepared: &'a mut Prepared,
 }
 
+impl Place<'_> {
+    /// Runs a statement of the protocol whose parameters are numbers. Returns how many rows it has changed.
+    fn execute(&mut self, running: &mut Transaction<'_>, text: &str, numbers: &[u64]) -> Result<u64, Error> {
+        let statement = self.prepared.statement(running, text, &[])?;
+        let numbers: Vec<i64> = numbers.iter().map(|number| *number as i64).collect();
+        let parameters: Vec<&(dyn ToSql + Sync)> =
+            numbers.iter().map(|number| number as &(dyn ToSql + Sync)).collect();
+        running.execute(&statement, &parameters)
+    }
+
+    fn state(&mut self, running: &mut Transaction<'_>) -> Result<DatabaseState, Error> {
+        let statement = self.prepared.statement(running, schema::READ_STATE, &[])?;
+        Ok(state_of(&running.query_one(&statement, &[])?))
+    }
+
+    fn enter(
+        &mut self,
+        running: &mut Transaction<'_>,
+        License { epoch, visit }: License,
+    ) -> Result<(), Ends> {
+        match self.execute(running, schema::ENTER, &[epoch, visit]) {
+            Err(error) if error.code().is_some_and(|code| code.code() == schema::NOT_LICENSED) => {
+                Err(Ends::With(SqlDone::NotLicensed))
+            }
+            done => Ok(done.map(drop)?),
+        }
+    }
+
+    /// State updates in the order of their last numbers. Transactions that write one row do so one after the other, and each has all its numbers
+    /// behind those of the one before: so that is the order of the row's versions.
+    fn outbox(
+        &mut self,
+        running: &mut Transaction<'_>,
+        visit: VisitNumber,
+    ) -> Result<Vec<StateUpdate>, Error> {
+        let statement = self.prepared.statement(running, schema::READ_OUTBOX, &[])?;
+        let mut updates: BTreeMap<String, (usize, StateUpdate)> = BTreeMap::new();
+        for (number, row) in running.query(&statement, &[&(visit as i64)])?.iter().enumerate() {
+            let change = RowChange::of_letter(char::from(row.get::<_, i8>(2) as u8));
+            let change = change.expect("an outbox has the letters of this version");
+            let outbox = OutboxRow { change, key: row.get(3), columns: row.get(4), values: row.get(5) };
+            let empty = || (number, StateUpdate { rows: Vec::new() });
+            let (last, update) = updates.entry(row.get(0)).or_insert_with(empty);
+            *last = number;
+            update.rows.push((row.get(1), outbox));
+        }
+        let mut updates: Vec<_> = updates.into_values().collect();
+        updates.sort_by_key(|(last, _)| *last);
+        Ok(updates.into_iter().map(|(_, update)| update).collect())
+    }
+}
+
 /// Runs one step. `Some`: the result of the transaction, if it commits.
 fn run_step(
     running: &mut Transaction<'_>,
@@ -234,8 +305,8 @@ fn run_step(
     step: &Step<Job, StateUpdate>,
 ) -> Result<Option<SqlDone>, Ends> {
     match step {
-        Step::ReadState => return Ok(Some(SqlDone::State(read_state(running)?))),
-        Step::LockEpoch(license) => lock_epoch(running, *license)?,
+        Step::ReadState => return Ok(Some(SqlDone::State(place.state(running)?))),
+        Step::LockEpoch(license) => place.enter(running, *license)?,
         Step::Run(Job::Statements(operation), capture) => {
             return run_operation(running, operation, *capture).map(Some);
         }
@@ -246,29 +317,28 @@ fn run_step(
         }
         Step::Run(Job::Map(_), _) => unreachable!("the map changes by global operations"),
         Step::CheckMap(map) => {
-            let version = *map as i64;
-            if running.query_typed(schema::IS_MAP, &[(&version, Type::INT8)])?.is_empty() {
+            if place.execute(running, schema::IS_MAP, &[*map])? == 0 {
                 return Err(Ends::With(SqlDone::WrongMap));
             }
         }
         Step::Apply(update) => apply(running, place, update)?,
         Step::MovePosition { after, to } => {
-            if execute(running, &schema::move_position(*after, *to))? == 0 {
-                return Err(Ends::With(SqlDone::State(read_state(running)?)));
+            if place.execute(running, schema::MOVE_POSITION, &[*after, *to])? == 0 {
+                return Err(Ends::With(SqlDone::State(place.state(running)?)));
             }
         }
-        Step::Adopt(epoch) => drop(execute(running, &schema::adopt(*epoch))?),
+        Step::Adopt(epoch) => drop(place.execute(running, schema::ADOPT, &[*epoch])?),
         Step::Close(license) => {
-            if execute(running, &schema::close(*license))? == 0 {
-                return Err(Ends::With(SqlDone::State(read_state(running)?)));
+            if place.execute(running, schema::CLOSE, &[license.epoch, license.visit])? == 0 {
+                return Err(Ends::With(SqlDone::State(place.state(running)?)));
             }
         }
-        Step::Fence(epoch, visit) => drop(execute(running, &schema::fence(*epoch, *visit))?),
+        Step::Fence(epoch, visit) => drop(place.execute(running, schema::FENCE, &[*epoch, *visit])?),
         Step::ReadOutbox(visit) => {
-            let visit = Visit { number: *visit, updates: read_outbox(running, *visit)? };
+            let visit = Visit { number: *visit, updates: place.outbox(running, *visit)? };
             return Ok(Some(SqlDone::Contents(Arc::new(visit))));
         }
-        Step::DeleteOutbox { up_to } => drop(execute(running, &schema::delete_outbox(*up_to))?),
+        Step::DeleteOutbox { up_to } => drop(place.execute(running, schema::DELETE_OUTBOX, &[*up_to])?),
         Step::CopyBase(_) => unreachable!("it takes two connections"),
         Step::ReadEpoch(_) | Step::CaptureApart(_) | Step::CheckMapAtMost(_) | Step::CopyAnyBase(_) => {
             unreachable!("only planted bugs have such steps")
@@ -277,30 +347,17 @@ fn run_step(
     Ok(None)
 }
 
-/// Runs a statement without parameters. Returns how many rows it has changed.
-fn execute(running: &mut Transaction<'_>, text: &str) -> Result<u64, Error> {
-    let changed = |message: &SimpleQueryMessage| match message {
-        SimpleQueryMessage::CommandComplete(rows) => Some(*rows),
-        _ => None,
-    };
-    Ok(running.simple_query(text)?.iter().filter_map(changed).sum())
+pub(crate) fn read_state(running: &mut Transaction<'_>) -> Result<DatabaseState, Error> {
+    Ok(state_of(&running.query_one(schema::READ_STATE, &[])?))
 }
 
-pub(crate) fn read_state(running: &mut Transaction<'_>) -> Result<DatabaseState, Error> {
-    let rows = running.query_typed(schema::READ_STATE, &[])?;
-    let row = rows.first().expect("the protocol's tables have one row each");
+/// A row of [`schema::READ_STATE`].
+fn state_of(row: &Row) -> DatabaseState {
     let number = |index: usize| row.get::<_, i64>(index) as u64;
     let epoch: Epoch = number(0);
     let epoch_row = EpochRow { epoch, closed: number(1), closed_in: number(2) };
     let absent = row.get::<_, Vec<i16>>(5).into_iter().map(|server| server as ServerId).collect();
-    Ok(DatabaseState { row: epoch_row, applied: number(3), map: number(4), absent })
-}
-
-fn lock_epoch(running: &mut Transaction<'_>, license: License) -> Result<(), Ends> {
-    match running.query_typed(&schema::lock_epoch(license), &[])?.is_empty() {
-        true => Err(Ends::With(SqlDone::NotLicensed)),
-        false => Ok(running.batch_execute(&schema::set_visit(license))?),
-    }
+    DatabaseState { row: epoch_row, applied: number(3), map: number(4), absent }
 }
 
 fn run_operation(
@@ -346,32 +403,10 @@ fn apply(running: &mut Transaction<'_>, place: &mut Place<'_>, update: &StateUpd
 }
 
 fn apply_row(running: &mut Transaction<'_>, prepared: &mut Prepared, sql: &Sql) -> Result<(), Error> {
-    if !prepared.contains_key(&sql.text) {
-        if prepared.len() >= PREPARED_MAX {
-            prepared.clear();
-        }
-        let types = vec![Type::TEXT; sql.parameters.len()];
-        prepared.insert(sql.text.clone(), running.prepare_typed(&sql.text, &types)?);
-    }
+    let statement = prepared.statement(running, &sql.text, &vec![Type::TEXT; sql.parameters.len()])?;
     let parameters: Vec<&(dyn ToSql + Sync)> =
         sql.parameters.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
-    running.execute(&prepared[&sql.text], &parameters).map(drop)
-}
-
-/// State updates in order; rows of one transaction come together.
-fn read_outbox(running: &mut Transaction<'_>, visit: VisitNumber) -> Result<Vec<StateUpdate>, Error> {
-    let mut updates: Vec<(String, StateUpdate)> = Vec::new();
-    for row in running.query_typed(&schema::read_outbox(visit), &[])? {
-        let (txn, relation): (String, String) = (row.get(0), row.get(1));
-        let change = RowChange::of_letter(char::from(row.get::<_, i8>(2) as u8));
-        let change = change.expect("an outbox has the letters of this version");
-        let row = OutboxRow { change, key: row.get(3), columns: row.get(4), values: row.get(5) };
-        match updates.last_mut() {
-            Some((last, update)) if *last == txn => update.rows.push((relation, row)),
-            _ => updates.push((txn, StateUpdate { rows: vec![(relation, row)] })),
-        }
-    }
-    Ok(updates.into_iter().map(|(_, update)| update).collect())
+    running.execute(&statement, &parameters).map(drop)
 }
 
 fn query(running: &mut Transaction<'_>, sql: &Sql) -> Result<Vec<Row>, Error> {

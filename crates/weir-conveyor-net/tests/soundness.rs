@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use postgres::Client;
-use weir_conveyor::schema::{lock_epoch, set_visit};
+use weir_conveyor::schema::ENTER;
 use weir_conveyor::token::Visit;
 use weir_conveyor::work::{License, Work};
 use weir_conveyor_net::operation::{SqlDone, StateUpdate};
@@ -30,8 +30,7 @@ fn session(pair: &Pair, server: usize) -> Client {
 fn visit_of_two(pair: &mut Pair) -> Arc<Visit<StateUpdate>> {
     pair.connections[0].run(&Work::Adopt { epoch: 1 });
     let mut first = session(pair, 0);
-    first.batch_execute(&lock_epoch(VISIT)).unwrap();
-    first.batch_execute(&set_visit(VISIT)).unwrap();
+    first.query(ENTER, &[&1_i64, &1_i64]).unwrap();
     first.batch_execute("UPDATE t SET v = (SELECT v FROM t WHERE id = 'y') + 1 WHERE id = 'x'").unwrap();
     let second = pair.connections[0].run(&global(&["UPDATE t SET v = 5 WHERE id = 'y'"], VISIT));
     assert!(matches!(second, SqlDone::Executed(Ok(_))), "{second:?}");
@@ -114,7 +113,7 @@ fn fenced_holder_commits(reads_serializable: bool) -> bool {
     pair.connections[0].run(&Work::Adopt { epoch: 1 });
     let mut holder = session(&pair, 0);
     holder.batch_execute("SELECT 1 FROM weir_conveyor.epoch WHERE epoch = 1 AND closed < 1").unwrap();
-    holder.batch_execute(&set_visit(VISIT)).unwrap();
+    holder.batch_execute("SET LOCAL weir_conveyor.visit = '1'").unwrap();
     holder.batch_execute("UPDATE t SET v = 7 WHERE id = 'x'").unwrap();
     let fenced = pair.connections[0].run(&Work::Fence { server: 0, epoch: 2, visit: 1 });
     assert!(matches!(fenced, SqlDone::Row(row) if row.is_closed_in(2, 1)), "{fenced:?}");
@@ -139,13 +138,12 @@ fn seen_by_fence(level: &str) -> Result<i64, String> {
     let mut pair = Pair::new(TABLES);
     pair.connections[0].run(&Work::Adopt { epoch: 1 });
     let mut holder = session(&pair, 0);
-    holder.batch_execute(&lock_epoch(VISIT)).unwrap();
-    holder.batch_execute(&set_visit(VISIT)).unwrap();
+    holder.query(ENTER, &[&1_i64, &1_i64]).unwrap();
     holder.batch_execute("UPDATE t SET v = 7 WHERE id = 'x'").unwrap();
     let mut fence = pair.client(0);
     fence.batch_execute(&format!("BEGIN ISOLATION LEVEL {level}")).unwrap();
     let raising = std::thread::spawn(move || {
-        fence.batch_execute(&weir_conveyor::schema::fence(2, 1))?;
+        fence.execute(weir_conveyor::schema::FENCE, &[&2_i64, &1_i64])?;
         let seen = fence.query_one(COUNT, &[])?.get(0);
         fence.batch_execute("COMMIT").map(|()| seen)
     });

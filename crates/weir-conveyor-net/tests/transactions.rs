@@ -114,6 +114,71 @@ fn what_is_captured_is_applied() {
     assert_eq!(rows, 1);
 }
 
+/// Of each type: a value, and one that differs from it, if only by its text.
+const CHANGES: [(&str, &str, &str); 21] = [
+    ("smallint", "1", "2"),
+    ("bigint", "-1", "9007199254740993"),
+    ("numeric", "1.0", "1.00"),
+    ("numeric(12,3)", "1", "1.001"),
+    ("real", "1e-3", "0.1"),
+    ("double precision", "0", "-0"),
+    ("float8[]", "{0.1}", "{0.30000000000000004}"),
+    ("boolean", "t", "f"),
+    ("text", "a", "A"),
+    ("text COLLATE no_case", "a", "A"),
+    ("varchar(3)", "a", "a "),
+    ("char(3)", "a", "b"),
+    ("date", "2026-02-03", "2026-03-02"),
+    ("timestamp", "2026-02-03 04:05:06.7", "infinity"),
+    ("timestamp(0) with time zone", "2026-02-03 04:05:06+07", "2026-03-29 01:59:59+02"),
+    ("timestamptz", "2026-02-03 04:05:06.789+07", "-infinity"),
+    ("daterange", "[2026-02-03,2026-03-02)", "[2026-02-03,2026-02-04)"),
+    ("interval", "1 mon", "30 days"),
+    ("bytea", r"\x00", r"\x5c00ff"),
+    ("jsonb", r#"{"a": 1.0}"#, r#"{"a": 1.00}"#),
+    ("uuid", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12"),
+];
+
+/// A session that prints everything in another way.
+const ODD_SETTINGS: &str = "\
+SET datestyle = 'SQL, DMY'; SET intervalstyle = 'sql_standard'; SET extra_float_digits = -10; \
+SET bytea_output = 'escape'; SET timezone = 'Asia/Tokyo'";
+
+/// Each type in a table of its own, since the function of a table fixes only the settings that its types need.
+#[test]
+fn values_travel_whatever_settings_a_session_prints_with() {
+    let mut tables =
+        "CREATE COLLATION no_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);"
+            .to_owned();
+    let (mut inserts, mut updates) = (Vec::new(), Vec::new());
+    for (number, (ty, first, second)) in CHANGES.iter().enumerate() {
+        tables += &format!("CREATE TABLE t{number} (id int PRIMARY KEY, v {ty});");
+        inserts.push(format!("INSERT INTO t{number} VALUES (1, '{first}')"));
+        updates.push(format!("UPDATE t{number} SET v = '{second}'"));
+    }
+    let mut pair = Pair::new(&tables);
+    pair.connections[0].run(&Work::Adopt { epoch: 1 });
+    let mut session = pair.client(0);
+    session.batch_execute(ODD_SETTINGS).unwrap();
+    for (visit, statements) in [(1_i64, inserts), (2, updates)] {
+        session.batch_execute("BEGIN ISOLATION LEVEL SERIALIZABLE").unwrap();
+        session.query(weir_conveyor::schema::ENTER, &[&1_i64, &visit]).unwrap();
+        statements.iter().for_each(|statement| session.batch_execute(statement).unwrap());
+        session.batch_execute("COMMIT").unwrap();
+        let visit = pair.outbox(visit as u64);
+        assert_eq!(visit.updates[0].rows.len(), CHANGES.len(), "{:?}", visit.updates);
+        let done = pair.connections[1].run(&Work::Apply { after: visit.number - 1, visit });
+        assert!(matches!(done, SqlDone::State(_)), "{done:?}");
+        for (number, (ty, ..)) in CHANGES.iter().enumerate() {
+            let value = |index: usize| -> String {
+                let text = format!("SELECT v::text FROM t{number}");
+                pair.client(index).query_one(&text, &[]).unwrap().get(0)
+            };
+            assert_eq!(value(0), value(1), "{ty}");
+        }
+    }
+}
+
 #[test]
 fn a_missing_row_is_passed_over_and_local_operations_are_not_captured() {
     let mut pair = Pair::new(TABLES);
@@ -177,9 +242,7 @@ fn a_fence_waits_for_a_session_that_has_locked_the_epoch_row() {
     pair.connections[0].run(&Work::Adopt { epoch: 1 });
     let mut session = pair.client(0);
     session.batch_execute("BEGIN ISOLATION LEVEL SERIALIZABLE").unwrap();
-    let license = License { epoch: 1, visit: 1 };
-    session.batch_execute(&weir_conveyor::schema::lock_epoch(license)).unwrap();
-    session.batch_execute(&weir_conveyor::schema::set_visit(license)).unwrap();
+    session.query(weir_conveyor::schema::ENTER, &[&1_i64, &1_i64]).unwrap();
     session.batch_execute("INSERT INTO parent VALUES (1)").unwrap();
     let [mut first, second] = pair.connections;
     let fence = std::thread::spawn(move || {

@@ -4,12 +4,12 @@
 //! operation sets `weir_conveyor.visit`; the triggers capture nothing where it is not set. Values travel as their text, as in logical
 //! replication, under settings that the functions fix.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use crate::epochs::{Epoch, VisitNumber};
-use crate::work::License;
+use crate::epochs::VisitNumber;
 
 /// Tables of the protocol. `IF NOT EXISTS`: each start of an agent runs it.
 pub const INSTALL: &str = "\
@@ -26,15 +26,15 @@ CREATE TABLE IF NOT EXISTS weir_conveyor.agent (
     is_row boolean PRIMARY KEY DEFAULT true CHECK (is_row),
     start bigint NOT NULL);
 CREATE TABLE IF NOT EXISTS weir_conveyor.outbox (
-    number bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+    number bigint GENERATED ALWAYS AS IDENTITY,
     visit bigint NOT NULL,
     txn xid8 NOT NULL DEFAULT pg_current_xact_id(),
     relation text NOT NULL,
     change \"char\" NOT NULL,
     key text[] NOT NULL,
     columns text[] NOT NULL,
-    \"values\" text[] NOT NULL);
-CREATE INDEX IF NOT EXISTS outbox_visit ON weir_conveyor.outbox (visit);
+    \"values\" text[] NOT NULL,
+    PRIMARY KEY (visit, number));
 CREATE TABLE IF NOT EXISTS weir_conveyor.map (
     is_row boolean PRIMARY KEY DEFAULT true CHECK (is_row),
     version bigint NOT NULL,
@@ -129,7 +129,55 @@ impl Column {
     pub fn is_integer(&self) -> bool {
         matches!(self.type_name.as_str(), "smallint" | "integer" | "bigint")
     }
+
+    /// The type without its modifiers.
+    fn base_type(&self) -> &str {
+        self.type_name.split_once('(').map_or(self.type_name.as_str(), |(base, _)| base).trim_end()
+    }
+
+    /// The settings that decide how its values are printed, as SET clauses of a function.
+    fn printed_by(&self) -> &'static [&'static str] {
+        match self.base_type() {
+            "smallint" | "integer" | "bigint" | "numeric" | "boolean" | "text" | "character varying"
+            | "character" | "uuid" | "json" | "jsonb" => &[],
+            "date" | "timestamp" | "timestamp with time zone" | "timestamp without time zone" => {
+                &PRINTED_BY[..1]
+            }
+            "interval" => &PRINTED_BY[1..2],
+            "real" | "double precision" => &PRINTED_BY[2..3],
+            "bytea" => &PRINTED_BY[3..],
+            _ => &PRINTED_BY,
+        }
+    }
+
+    /// Whether a change of it is seen. Values of most types may be equal and have other texts, as 1.0 and 1.00 have; texts may be equal by their
+    /// collation.
+    fn is_changed(&self) -> String {
+        let [new, old] = ["NEW", "OLD"].map(|row| format!("{row}.{}", quoted(&self.name)));
+        match self.base_type() {
+            "smallint"
+            | "integer"
+            | "bigint"
+            | "boolean"
+            | "uuid"
+            | "date"
+            | "timestamp"
+            | "timestamp with time zone"
+            | "timestamp without time zone" => {
+                format!("{new} IS DISTINCT FROM {old}")
+            }
+            _ => format!("{new}::text COLLATE \"C\" IS DISTINCT FROM {old}::text"),
+        }
+    }
 }
+
+/// The same as [`PRINT_SETTINGS`], as SET clauses of a function, in that order.
+const PRINTED_BY: [&str; 4] = [
+    "SET datestyle = 'ISO'",
+    "SET intervalstyle = 'postgres'",
+    "SET extra_float_digits = 3",
+    "SET bytea_output = 'hex'",
+];
 
 /// How values are printed in the outbox, in a transaction that writes rows of tables into it.
 pub const PRINT_SETTINGS: &str = "\
@@ -214,54 +262,28 @@ pub struct Sql {
     pub parameters: Vec<Option<String>>,
 }
 
-/// Says in which visit a session executes a global operation, until its transaction ends.
-pub fn set_visit(license: License) -> String {
-    format!("SELECT set_config('weir_conveyor.visit', '{}', true)", license.visit)
-}
+/// Raises the epoch. $1: the epoch.
+pub const ADOPT: &str = "UPDATE weir_conveyor.epoch SET epoch = $1 WHERE epoch < $1";
 
-/// Gives one row if the license holds, and locks it until the transaction ends.
-pub fn lock_epoch(License { epoch, visit }: License) -> String {
-    format!("SELECT 1 FROM weir_conveyor.epoch WHERE epoch = {epoch} AND closed < {visit} FOR SHARE")
-}
+/// Closes a visit: changes one row, or none if there is no license. $1 and $2: epoch and visit.
+pub const CLOSE: &str =
+    "UPDATE weir_conveyor.epoch SET closed = $2, closed_in = $1 WHERE epoch = $1 AND closed < $2";
 
-pub fn adopt(epoch: Epoch) -> String {
-    format!("UPDATE weir_conveyor.epoch SET epoch = {epoch} WHERE epoch < {epoch}")
-}
+/// Ends the licenses of earlier epochs, and of visits up to one. $1 and $2: epoch and visit.
+pub const FENCE: &str = "\
+UPDATE weir_conveyor.epoch SET epoch = $1, closed = greatest(closed, $2),
+    closed_in = CASE WHEN closed < $2 THEN $1 ELSE closed_in END
+WHERE epoch < $1 OR epoch = $1 AND closed < $2";
 
-/// Changes one row, or none if the license does not hold.
-pub fn close(License { epoch, visit }: License) -> String {
-    format!(
-        "UPDATE weir_conveyor.epoch SET closed = {visit}, closed_in = {epoch} \
-         WHERE epoch = {epoch} AND closed < {visit}"
-    )
-}
+/// Changes one row, or none if the position is another one. $1 and $2: the position before and after.
+pub const MOVE_POSITION: &str = "UPDATE weir_conveyor.position SET applied = $2 WHERE applied = $1";
 
-pub fn fence(epoch: Epoch, visit: VisitNumber) -> String {
-    format!(
-        "UPDATE weir_conveyor.epoch SET epoch = {epoch}, closed = greatest(closed, {visit}), \
-         closed_in = CASE WHEN closed < {visit} THEN {epoch} ELSE closed_in END \
-         WHERE epoch < {epoch} OR epoch = {epoch} AND closed < {visit}"
-    )
-}
+/// State updates of a visit, in the order of their numbers. $1: the visit.
+pub const READ_OUTBOX: &str = "\
+SELECT txn::text, relation, change, key, columns, \"values\" FROM weir_conveyor.outbox WHERE visit = $1 ORDER BY number";
 
-/// Changes one row, or none if the position is another one.
-pub fn move_position(after: VisitNumber, to: VisitNumber) -> String {
-    format!("UPDATE weir_conveyor.position SET applied = {to} WHERE applied = {after}")
-}
-
-/// State updates of a visit, the rows of each transaction together. Transactions that write one row do so one after the other, and each has
-/// all its numbers behind those of the one before: so their order by the last number is that of the row's versions.
-pub fn read_outbox(visit: VisitNumber) -> String {
-    format!(
-        "SELECT txn::text, relation, change, key, columns, \"values\" FROM \
-         (SELECT *, max(number) OVER (PARTITION BY txn) AS last FROM weir_conveyor.outbox WHERE visit = {visit}) o \
-         ORDER BY last, number"
-    )
-}
-
-pub fn delete_outbox(up_to: VisitNumber) -> String {
-    format!("DELETE FROM weir_conveyor.outbox WHERE visit <= {up_to}")
-}
+/// $1: the last visit whose rows are deleted.
+pub const DELETE_OUTBOX: &str = "DELETE FROM weir_conveyor.outbox WHERE visit <= $1";
 
 /// Settings of a session that applies visits: neither the application's triggers fire, nor foreign keys, nor ours. They are the session's and not
 /// the transaction's, since PostgreSQL forgets the plans of all prepared statements whenever they change.
@@ -313,7 +335,7 @@ impl Table {
         };
         let mut compared = String::new();
         for column in self.written() {
-            let (new, old) = (text_of("NEW", &column.name), text_of("OLD", &column.name));
+            let (new, is_changed) = (text_of("NEW", &column.name), column.is_changed());
             let name = literal(&column.name);
             // The other servers could not set it.
             let noted = match column.is_identity {
@@ -324,20 +346,19 @@ impl Table {
                 ),
                 false => format!("names := names || {name}::text; texts := texts || {new};"),
             };
-            let _ = write!(
-                compared,
-                "      IF {new} IS DISTINCT FROM {old} THEN\n        {noted}\n      END IF;\n"
-            );
+            let _ = write!(compared, "      IF {is_changed} THEN\n        {noted}\n      END IF;\n");
         }
         let names: Vec<_> = self.written().map(|column| literal(&column.name)).collect();
         let texts: Vec<_> = self.written().map(|column| text_of("NEW", &column.name)).collect();
         let (names, texts) = (names.join(", "), texts.join(", "));
         let (new_key, old_key, relation_text) = (key("NEW"), key("OLD"), literal(&relation));
+        // Each clause costs each row its time.
+        let settings: BTreeSet<_> = self.written().flat_map(Column::printed_by).copied().collect();
+        let settings = settings.into_iter().collect::<Vec<_>>().join(" ");
         let is_global = "current_setting('weir_conveyor.visit', true) <> ''";
         format!(
             "CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER\n\
-             SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' SET intervalstyle = 'postgres'\n\
-             SET extra_float_digits = 3 SET bytea_output = 'hex' AS $capture$\n\
+             SET search_path = pg_catalog, pg_temp {settings} AS $capture$\n\
              DECLARE\n  names text[] := '{{}}';\n  texts text[] := '{{}}';\n  key text[];\nBEGIN\n\
              \x20 IF TG_OP = 'DELETE' THEN\n    key := {old_key};\n\
              \x20 ELSIF TG_OP = 'INSERT' THEN\n    key := {new_key};\n    names := ARRAY[{names}];\n\
