@@ -49,8 +49,10 @@ impl Prepared {
 }
 
 /// Settings of connections for steps of the protocol. The end of a visit makes everything before it durable, whatever the database's default is. An
-/// agent that stands still inside of a step holds the epoch row, and nobody could fence its database: so the server ends the step.
-const STEP_SETTINGS: &str = "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = '5s'";
+/// agent that stands still inside of a step holds the epoch row, and nobody could fence its database: so the server ends the step. Steps are short,
+/// and compiling one takes longer than running it.
+const STEP_SETTINGS: &str =
+    "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = '5s'; SET jit = off";
 
 /// A connection.
 pub struct Connection {

@@ -179,6 +179,38 @@ fn values_travel_whatever_settings_a_session_prints_with() {
     }
 }
 
+/// PostgreSQL compiles what it expects to be costly, which takes longer than any step does.
+#[test]
+fn statements_of_the_protocol_are_expected_to_be_cheap() {
+    use weir_conveyor::schema;
+    let pair = Pair::new(TABLES);
+    let mut client = pair.client(0);
+    let statements = [
+        (schema::READ_STATE, 0),
+        (schema::READ_MAP, 0),
+        (schema::NEXT_START, 0),
+        (schema::ADOPT, 1),
+        (schema::CHECK_MAP, 1),
+        (schema::IS_MAP, 1),
+        (schema::READ_OUTBOX, 1),
+        (schema::DELETE_OUTBOX, 1),
+        (schema::CLOSE, 2),
+        (schema::FENCE, 2),
+        (schema::ENTER, 2),
+        (schema::MOVE_POSITION, 2),
+    ];
+    client.batch_execute("SET plan_cache_mode = force_generic_plan").unwrap();
+    for (text, parameters) in statements {
+        client.batch_execute(&format!("PREPARE step AS {text}")).unwrap();
+        let values = ["", "(1)", "(1, 1)"][parameters];
+        let plan: String = client.query(&format!("EXPLAIN EXECUTE step{values}"), &[]).unwrap()[0].get(0);
+        let cost = plan.split_once("..").and_then(|(_, rest)| rest.split_once(' '));
+        let cost: f64 = cost.and_then(|(cost, _)| cost.parse().ok()).unwrap();
+        assert!(cost < 1_000.0, "{text}: {plan}");
+        client.batch_execute("DEALLOCATE step").unwrap();
+    }
+}
+
 #[test]
 fn a_missing_row_is_passed_over_and_local_operations_are_not_captured() {
     let mut pair = Pair::new(TABLES);
