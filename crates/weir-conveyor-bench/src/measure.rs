@@ -6,16 +6,17 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use postgres::types::{ToSql, Type};
 use postgres::{Client, IsolationLevel};
 use weir_bench::postgres::Server;
 use weir_bench::{Call, CallGenerator, Spread};
 use weir_conveyor::matching::Class;
 use weir_conveyor::message::OperationId;
+use weir_conveyor::schema::Sql;
 use weir_conveyor::token::Visit;
 use weir_conveyor::work::{Done, License, Work};
 use weir_conveyor_net::connection::{Connection, install};
-use weir_conveyor_net::operation::Job;
-use weir_conveyor_net::operation::{SqlWork, StateUpdate};
+use weir_conveyor_net::operation::{Job, Operation, SqlWork, StateUpdate};
 use weir_conveyor_scale::costs::{self, Home, Steps};
 
 use crate::application::Bench;
@@ -130,6 +131,11 @@ impl Measured {
             let work = &works[turn % works.len()];
             match connection.run(work) {
                 Done::Lost => Err(connection.last_error().unwrap_or("the connection is lost").to_owned()),
+                // What fails costs something else.
+                Done::Executed(Err(error)) => Err(error.message),
+                Done::WrongMap | Done::NotLicensed | Done::SerializationFailure | Done::Cancelled => {
+                    Err("an operation has not run".to_owned())
+                }
                 _ => Ok(()),
             }
         });
@@ -148,12 +154,16 @@ pub fn operations(
     effort: Effort,
 ) -> Result<Vec<costs::Operation>, String> {
     let calls = drawn(bench, effort.calls + WARM_UP)?;
-    let mut plain = Measured::start(bench, "fsync=off")?;
+    let plain = Measured::start(bench, "fsync=off")?;
+    let mut client = connect(&plain.server.connection_string())?;
     let mut alone = Vec::new();
     for calls in &calls {
-        alone.push(plain.works(&executes(bench, calls, None))?);
+        let operations: Vec<_> = calls.iter().map(|call| operation(bench, call)).collect();
+        alone.push(plain.mean(operations.len() * 10 / 11, |turn| {
+            transaction(&mut client, &operations[turn % operations.len()].statements)
+        })?);
     }
-    drop(plain);
+    drop((client, plain));
     let mut captured = Measured::start(bench, "fsync=off")?;
     let tables = install(&captured.server.connection_string()).map_err(said)?;
     captured.connection =
@@ -164,7 +174,7 @@ pub fn operations(
         let mut rows = 0.0;
         if matches!(operation.class, Class::Global | Class::LocalGlobal) {
             let before = outbox_rows(&captured)?;
-            let mean = captured.works(&executes(bench, &calls[procedure], Some(LICENSE)))?;
+            let mean = captured.works(&executes(bench, &calls[procedure], LICENSE))?;
             global_us = mean.processor_us;
             rows = (outbox_rows(&captured)? - before) as f64 / mean.turns as f64;
         }
@@ -230,17 +240,22 @@ fn drawn(bench: &Bench, each: usize) -> Result<Vec<Vec<Call>>, String> {
     }
 }
 
-fn executes(bench: &Bench, calls: &[Call], license: Option<License>) -> Vec<SqlWork> {
-    let execute = |call: &Call| {
-        let arguments = calls::arguments(&bench.application, call);
-        let mut operation = calls::operation(bench, call, &arguments);
-        // The pause of the micro-benchmark is not the server's work.
-        operation.statements.retain(|sql| !sql.text.starts_with("SELECT pg_sleep"));
-        let operation = Job::Statements(operation);
-        let id = OperationId { agent: 0, start: 1, number: 1 };
-        Work::Execute { id, operation, license, map: 0 }
-    };
-    calls.iter().map(execute).collect()
+fn operation(bench: &Bench, call: &Call) -> Operation {
+    let arguments = calls::arguments(&bench.application, call);
+    let mut operation = calls::operation(bench, call, &arguments);
+    // The pause of the micro-benchmark is not the server's work.
+    operation.statements.retain(|sql| !sql.text.starts_with("SELECT pg_sleep"));
+    operation
+}
+
+fn execute(operation: Operation, license: Option<License>) -> SqlWork {
+    let id = OperationId { agent: 0, start: 1, number: 1 };
+    Work::Execute { id, operation: Job::Statements(operation), license, map: 0 }
+}
+
+/// Global operations.
+fn executes(bench: &Bench, calls: &[Call], license: License) -> Vec<SqlWork> {
+    calls.iter().map(|call| execute(operation(bench, call), Some(license))).collect()
 }
 
 /// Costs of the steps of the protocols, on the tables of an application: medians of several rounds.
@@ -262,6 +277,7 @@ pub fn steps(bench: &Bench, effort: Effort) -> Result<Steps, String> {
         apply_us: median(|steps| steps.apply_us),
         apply_row_us: median(|steps| steps.apply_row_us),
         truncate_us: median(|steps| steps.truncate_us),
+        check_us: median(|steps| steps.check_us),
         flush_us: median(|steps| steps.flush_us),
     })
 }
@@ -292,6 +308,10 @@ fn steps_once(bench: &Bench, effort: Effort) -> Result<Steps, String> {
         .map(|after| Work::End { license: License { epoch: 0, visit: after + 1 }, after })
         .collect();
     let end = measured.works(&ends)?;
+    // What the check of the map adds to a transaction.
+    let checked = measured.works(&vec![execute(Operation { statements: Vec::new() }, None); effort.steps])?;
+    let mut client = connect(&config)?;
+    let empty = measured.mean(effort.steps, |_| transaction(&mut client, &[]))?;
     let truncates: Vec<SqlWork> = (0..times).map(|up_to| Work::Truncate { up_to }).collect();
     let truncate = measured.works(&truncates)?;
     let per_row =
@@ -304,6 +324,7 @@ fn steps_once(bench: &Bench, effort: Effort) -> Result<Steps, String> {
         apply_us: rounded((apply_one.processor_us - one_rows * apply_row_us).max(0.0)),
         apply_row_us: rounded(apply_row_us),
         truncate_us: rounded(truncate.processor_us),
+        check_us: rounded((checked.processor_us - empty.processor_us).max(0.0)),
         flush_us: rounded(flush_us),
         ..participants
     })
@@ -333,9 +354,7 @@ fn updates(
         let call = generator.next_call().map_err(|error| error.to_string())?;
         if is_global(&call) {
             let license = License { epoch: 0, visit };
-            executes(bench, &[call], Some(license))
-                .iter()
-                .for_each(|work| drop(measured.connection.run(work)));
+            executes(bench, &[call], license).iter().for_each(|work| drop(measured.connection.run(work)));
             let Done::Contents(contents) = measured.connection.run(&Work::Read { server: 0, visit }) else {
                 return Err("an outbox cannot be read".into());
             };
@@ -348,12 +367,20 @@ fn updates(
     }
 }
 
-/// A transaction with one statement.
-fn transaction(client: &mut Client, text: &str) -> Result<(), String> {
+/// A transaction, as any client runs it.
+fn transaction(client: &mut Client, statements: &[Sql]) -> Result<(), String> {
     let builder = client.build_transaction().isolation_level(IsolationLevel::Serializable);
     let mut running = builder.start().map_err(said)?;
-    running.query_typed(text, &[]).map_err(said)?;
+    for sql in statements {
+        let parameters: Vec<(&(dyn ToSql + Sync), Type)> =
+            sql.parameters.iter().map(|value| (value as &(dyn ToSql + Sync), Type::TEXT)).collect();
+        running.query_typed(&sql.text, &parameters).map_err(said)?;
+    }
     running.commit().map_err(said)
+}
+
+fn statement(text: &str) -> [Sql; 1] {
+    [Sql { text: text.to_owned(), parameters: Vec::new() }]
 }
 
 const PROBE: &str = "CREATE TABLE probe (id int PRIMARY KEY, n int NOT NULL); INSERT INTO probe SELECT n, 0 FROM generate_series(0, 9) n;";
@@ -365,7 +392,7 @@ fn participants(bench: &Bench, effort: Effort) -> Result<(Steps, f64), String> {
     let measured = Measured::start(bench, "fsync=off")?;
     let mut client = connect(&measured.server.connection_string())?;
     client.batch_execute(PROBE).map_err(said)?;
-    let mut mean = |text: &str| measured.mean(effort.steps, |_| transaction(&mut client, text));
+    let mut mean = |text: &str| measured.mean(effort.steps, |_| transaction(&mut client, &statement(text)));
     let (read, write) = (mean(READ)?, mean(WRITE)?);
     let begin = "BEGIN ISOLATION LEVEL SERIALIZABLE";
     let mut simple = |texts: &[&str]| {
@@ -397,5 +424,5 @@ fn commit_us(bench: &Bench, effort: Effort) -> Result<f64, String> {
     let measured = Measured::start(bench, "fsync=on")?;
     let mut client = connect(&measured.server.connection_string())?;
     client.batch_execute(PROBE).map_err(said)?;
-    Ok(measured.mean(effort.steps, |_| transaction(&mut client, WRITE))?.elapsed_us)
+    Ok(measured.mean(effort.steps, |_| transaction(&mut client, &statement(WRITE)))?.elapsed_us)
 }

@@ -9,6 +9,7 @@ use postgres::{CancelToken, Client, Error, IsolationLevel, NoTls, Row, Statement
 use weir_conveyor::epochs::{Epoch, ServerId, StartNumber, VisitNumber};
 use weir_conveyor::faults::NoFaults;
 use weir_conveyor::plan::{self, Capture, Isolation, Step, transactions};
+use weir_conveyor::routing::MapVersion;
 use weir_conveyor::schema::{self, Column, OutboxRow, RowChange, Sql, Table};
 use weir_conveyor::token::Visit;
 use weir_conveyor::work::{DatabaseState, EpochRow, License, Work};
@@ -209,7 +210,12 @@ impl Connection {
         }
         let mut done = None;
         let mut place = Place { server: self.server, tables: &self.tables, prepared: &mut self.prepared };
-        for step in &transaction.steps {
+        let mut steps = transaction.steps.as_slice();
+        if let [Step::LockEpoch(license), Step::CheckMap(map), rest @ ..] = steps {
+            place.enter(&mut running, *license, *map)?;
+            steps = rest;
+        }
+        for step in steps {
             done = run_step(&mut running, &mut place, step)?.or(done);
         }
         let done = match (done, work) {
@@ -263,17 +269,19 @@ impl Place<'_> {
         Ok(state_of(&running.query_one(&statement, &[])?))
     }
 
+    /// Locks the epoch row and checks the map, in one exchange.
     fn enter(
         &mut self,
         running: &mut Transaction<'_>,
         License { epoch, visit }: License,
+        map: MapVersion,
     ) -> Result<(), Ends> {
-        match self.execute(running, schema::ENTER, &[epoch, visit]) {
-            Err(error) if error.code().is_some_and(|code| code.code() == schema::NOT_LICENSED) => {
-                Err(Ends::With(SqlDone::NotLicensed))
-            }
-            done => Ok(done.map(drop)?),
-        }
+        let Err(error) = self.execute(running, schema::ENTER, &[epoch, visit, map]) else { return Ok(()) };
+        Err(match error.code().map(SqlState::code) {
+            Some(schema::NOT_LICENSED) => Ends::With(SqlDone::NotLicensed),
+            Some(schema::WRONG_MAP) => Ends::With(SqlDone::WrongMap),
+            _ => Ends::Failed(error),
+        })
     }
 
     /// State updates in the order of their last numbers. Transactions that write one row do so one after the other, and each has all its numbers
@@ -308,7 +316,7 @@ fn run_step(
 ) -> Result<Option<SqlDone>, Ends> {
     match step {
         Step::ReadState => return Ok(Some(SqlDone::State(place.state(running)?))),
-        Step::LockEpoch(license) => place.enter(running, *license)?,
+        Step::LockEpoch(_) => unreachable!("the check of the map comes behind it"),
         Step::Run(Job::Statements(operation), capture) => {
             return run_operation(running, operation, *capture).map(Some);
         }

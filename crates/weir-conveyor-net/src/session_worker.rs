@@ -419,12 +419,13 @@ impl Opening {
             let name = if begin == BEGIN { "weir_conveyor_begin" } else { "" };
             opening.add((name, begin), &[], known)?;
         }
-        if let Some(License { epoch, visit }) = license {
-            let values = [epoch.to_string(), visit.to_string()];
-            opening.add(("weir_conveyor_enter", schema::ENTER), &values, known)?;
-        }
-        if let Some(map) = map {
-            opening.add(("weir_conveyor_map", schema::CHECK_MAP), &[map.to_string()], known)?;
+        match (license, map) {
+            (Some(License { epoch, visit }), map) => {
+                let values = [Some(epoch), Some(visit), map];
+                opening.add(("weir_conveyor_enter", schema::ENTER), &values, known)?;
+            }
+            (None, Some(_)) => opening.add(("weir_conveyor_map", schema::CHECK_MAP), &[map], known)?,
+            (None, None) => {}
         }
         Ok(opening)
     }
@@ -432,15 +433,16 @@ impl Opening {
     fn add(
         &mut self,
         (name, text): (&str, &str),
-        values: &[String],
+        values: &[Option<u64>],
         known: &BTreeSet<String>,
     ) -> io::Result<()> {
         if !known.contains(name) {
             frontend::parse(name, text, [], &mut self.messages)?;
             self.prepared.push(name.to_owned());
         }
-        let write = |value: &String, out: &mut BytesMut| {
-            out.extend_from_slice(value.as_bytes());
+        let write = |value: &Option<u64>, out: &mut BytesMut| {
+            let Some(value) = value else { return Ok(IsNull::Yes) };
+            out.extend_from_slice(value.to_string().as_bytes());
             Ok(IsNull::No)
         };
         let bound = frontend::bind("", name, [], values, write, [], &mut self.messages);

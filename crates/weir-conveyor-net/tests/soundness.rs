@@ -30,7 +30,7 @@ fn session(pair: &Pair, server: usize) -> Client {
 fn visit_of_two(pair: &mut Pair) -> Arc<Visit<StateUpdate>> {
     pair.connections[0].run(&Work::Adopt { epoch: 1 });
     let mut first = session(pair, 0);
-    first.query(ENTER, &[&1_i64, &1_i64]).unwrap();
+    first.query(ENTER, &[&1_i64, &1_i64, &0_i64]).unwrap();
     first.batch_execute("UPDATE t SET v = (SELECT v FROM t WHERE id = 'y') + 1 WHERE id = 'x'").unwrap();
     let second = pair.connections[0].run(&global(&["UPDATE t SET v = 5 WHERE id = 'y'"], VISIT));
     assert!(matches!(second, SqlDone::Executed(Ok(_))), "{second:?}");
@@ -138,7 +138,7 @@ fn seen_by_fence(level: &str) -> Result<i64, String> {
     let mut pair = Pair::new(TABLES);
     pair.connections[0].run(&Work::Adopt { epoch: 1 });
     let mut holder = session(&pair, 0);
-    holder.query(ENTER, &[&1_i64, &1_i64]).unwrap();
+    holder.query(ENTER, &[&1_i64, &1_i64, &0_i64]).unwrap();
     holder.batch_execute("UPDATE t SET v = 7 WHERE id = 'x'").unwrap();
     let mut fence = pair.client(0);
     fence.batch_execute(&format!("BEGIN ISOLATION LEVEL {level}")).unwrap();

@@ -162,7 +162,7 @@ fn values_travel_whatever_settings_a_session_prints_with() {
     session.batch_execute(ODD_SETTINGS).unwrap();
     for (visit, statements) in [(1_i64, inserts), (2, updates)] {
         session.batch_execute("BEGIN ISOLATION LEVEL SERIALIZABLE").unwrap();
-        session.query(weir_conveyor::schema::ENTER, &[&1_i64, &visit]).unwrap();
+        session.query(weir_conveyor::schema::ENTER, &[&1_i64, &visit, &0_i64]).unwrap();
         statements.iter().for_each(|statement| session.batch_execute(statement).unwrap());
         session.batch_execute("COMMIT").unwrap();
         let visit = pair.outbox(visit as u64);
@@ -196,13 +196,13 @@ fn statements_of_the_protocol_are_expected_to_be_cheap() {
         (schema::DELETE_OUTBOX, 1),
         (schema::CLOSE, 2),
         (schema::FENCE, 2),
-        (schema::ENTER, 2),
+        (schema::ENTER, 3),
         (schema::MOVE_POSITION, 2),
     ];
     client.batch_execute("SET plan_cache_mode = force_generic_plan").unwrap();
     for (text, parameters) in statements {
         client.batch_execute(&format!("PREPARE step AS {text}")).unwrap();
-        let values = ["", "(1)", "(1, 1)"][parameters];
+        let values = ["", "(1)", "(1, 1)", "(1, 1, 1)"][parameters];
         let plan: String = client.query(&format!("EXPLAIN EXECUTE step{values}"), &[]).unwrap()[0].get(0);
         let cost = plan.split_once("..").and_then(|(_, rest)| rest.split_once(' '));
         let cost: f64 = cost.and_then(|(cost, _)| cost.parse().ok()).unwrap();
@@ -274,7 +274,7 @@ fn a_fence_waits_for_a_session_that_has_locked_the_epoch_row() {
     pair.connections[0].run(&Work::Adopt { epoch: 1 });
     let mut session = pair.client(0);
     session.batch_execute("BEGIN ISOLATION LEVEL SERIALIZABLE").unwrap();
-    session.query(weir_conveyor::schema::ENTER, &[&1_i64, &1_i64]).unwrap();
+    session.query(weir_conveyor::schema::ENTER, &[&1_i64, &1_i64, &0_i64]).unwrap();
     session.batch_execute("INSERT INTO parent VALUES (1)").unwrap();
     let [mut first, second] = pair.connections;
     let fence = std::thread::spawn(move || {

@@ -80,6 +80,9 @@ pub struct Steps {
     pub apply_row_us: f64,
     /// Deleting outboxes.
     pub truncate_us: f64,
+    /// What the check of the map adds to a transaction that is not global.
+    #[serde(default)]
+    pub check_us: f64,
     /// Time in which a commit waits for the disk.
     pub flush_us: f64,
 }
@@ -144,6 +147,7 @@ impl Steps {
             apply_us: self.apply_us * by,
             apply_row_us: self.apply_row_us * by,
             truncate_us: self.truncate_us * by,
+            check_us: self.check_us * by,
             flush_us: self.flush_us * by,
         }
     }

@@ -396,6 +396,7 @@ pub fn steps_for_tests() -> Steps {
         apply_us: 150.0,
         apply_row_us: 40.0,
         truncate_us: 80.0,
+        check_us: 0.0,
         flush_us: 500.0,
     }
 }

@@ -209,7 +209,7 @@ impl Load {
         let operation = &self.operations[request.operation];
         match request.class {
             RunClass::Global if operation.global_us > 0.0 => operation.global_us,
-            _ => operation.cpu_us,
+            _ => operation.cpu_us + self.steps.check_us,
         }
     }
 }

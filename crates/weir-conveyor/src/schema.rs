@@ -45,17 +45,24 @@ INSERT INTO weir_conveyor.map (version, owners, absent, joining) VALUES (0, '{}'
 INSERT INTO weir_conveyor.epoch (epoch, closed, closed_in) VALUES (0, 0, 0) ON CONFLICT DO NOTHING;
 INSERT INTO weir_conveyor.position (applied) VALUES (0) ON CONFLICT DO NOTHING;
 INSERT INTO weir_conveyor.agent (start) VALUES (0) ON CONFLICT DO NOTHING;
-CREATE OR REPLACE FUNCTION weir_conveyor.enter(bigint, bigint) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM 1 FROM weir_conveyor.epoch e WHERE e.epoch = $1 AND e.closed < $2 FOR SHARE;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'visit % of epoch % is closed', $2, $1 USING ERRCODE = 'WC001';
-    END IF;
-    PERFORM set_config('weir_conveyor.visit', $2::text, true);
-END $$;
 CREATE OR REPLACE FUNCTION weir_conveyor.wrong_map(bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'the map of slots is that of version %', $1 USING ERRCODE = 'WC002';
+END $$;
+CREATE OR REPLACE FUNCTION weir_conveyor.enter(bigint, bigint, bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    map_version bigint;
+    visit text;
+BEGIN
+    SELECT m.version INTO map_version FROM weir_conveyor.epoch e, weir_conveyor.map m
+    WHERE e.epoch = $1 AND e.closed < $2 FOR SHARE OF e;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'visit % of epoch % is closed', $2, $1 USING ERRCODE = 'WC001';
+    END IF;
+    IF map_version <> $3 THEN
+        PERFORM weir_conveyor.wrong_map(map_version);
+    END IF;
+    visit := set_config('weir_conveyor.visit', $2::text, true);
 END $$;
 CREATE OR REPLACE FUNCTION weir_conveyor.slot_of(bigint) RETURNS smallint LANGUAGE sql IMMUTABLE AS
     'SELECT coalesce(($1 % 240 + 240) % 240, 0)::smallint';
@@ -84,7 +91,7 @@ pub const CHECK_MAP: &str =
 /// One row if the map of slots is that one. $1: the version, as a bigint.
 pub const IS_MAP: &str = "SELECT FROM weir_conveyor.map WHERE version = $1";
 
-/// SQLSTATE of [`CHECK_MAP`]. Whatever comes behind it in the transaction does nothing.
+/// SQLSTATE of [`CHECK_MAP`] and [`ENTER`]. Whatever comes behind it in the transaction does nothing.
 pub const WRONG_MAP: &str = "WC002";
 
 /// `version`, `owners`, `absent`, `joining`. Before the first change, nothing but the version may be there.
@@ -98,8 +105,9 @@ pub const LOCK_MAP: &str =
 /// The name in the outbox of the table with the map.
 pub const MAP: &str = "weir_conveyor.map";
 
-/// Locks the epoch row, and says in which visit the session executes an operation: epoch and visit are its parameters.
-pub const ENTER: &str = "SELECT weir_conveyor.enter($1, $2)";
+/// Locks the epoch row, fails with [`WRONG_MAP`] if the map of slots is another one, and says in which visit the session executes an operation. $1 to
+/// $3: epoch, visit and the version of the map, as bigints; without a version nothing is checked.
+pub const ENTER: &str = "SELECT weir_conveyor.enter($1, $2, $3)";
 
 /// SQLSTATE of [`ENTER`] if there is no license. Whatever comes behind it in the transaction does nothing, its COMMIT too.
 pub const NOT_LICENSED: &str = "WC001";
