@@ -119,9 +119,10 @@ fn notes(config: &str) -> BTreeMap<u64, Vec<Note>> {
     notes
 }
 
-fn stock(config: &str) -> Vec<String> {
+/// Rows of a table, as texts in order.
+fn rows(config: &str, table: &str) -> Vec<String> {
     let mut client = Client::connect(config, NoTls).unwrap();
-    let rows = client.query("SELECT s::text FROM stock s ORDER BY id", &[]).unwrap();
+    let rows = client.query(&format!("SELECT t::text FROM {table} t ORDER BY 1"), &[]).unwrap();
     rows.iter().map(|row| row.get(0)).collect()
 }
 
@@ -142,8 +143,18 @@ pub fn check(configs: &[String], global: &BTreeSet<u64>, answered: &BTreeSet<u64
     }
     let lost: Vec<_> = answered.iter().filter(|op| !all.contains_key(op)).collect();
     assert!(lost.is_empty(), "answered, and gone: {lost:?}");
-    let states: BTreeSet<_> = configs.iter().map(|config| stock(config)).collect();
+    let states: BTreeSet<_> = configs.iter().map(|config| rows(config, "stock")).collect();
     assert_eq!(states.len(), 1, "servers differ: {states:?}");
+    // For whoever reads why it failed: where operations have run, and carts are.
+    println!(
+        "operations by server: {:?}",
+        by_server.iter().map(|notes| notes.keys().collect::<Vec<_>>()).collect::<Vec<_>>()
+    );
+    println!("carts by server: {:?}", configs.iter().map(|config| rows(config, "cart")).collect::<Vec<_>>());
+    println!(
+        "maps: {:?}",
+        configs.iter().map(|config| rows(config, "weir_conveyor.map")).collect::<Vec<_>>()
+    );
     assert_acyclic(&all);
     all.len()
 }
