@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use postgres::types::{ToSql, Type};
 use postgres::{Client, IsolationLevel};
 use weir_bench::postgres::Server;
 use weir_bench::{Call, CallGenerator, Spread};
@@ -15,7 +14,7 @@ use weir_conveyor::message::OperationId;
 use weir_conveyor::schema::Sql;
 use weir_conveyor::token::Visit;
 use weir_conveyor::work::{Done, License, Work};
-use weir_conveyor_net::connection::{Connection, install};
+use weir_conveyor_net::connection::{Connection, install, query};
 use weir_conveyor_net::operation::{Job, Operation, SqlWork, StateUpdate};
 use weir_conveyor_scale::costs::{self, Home, Steps};
 
@@ -308,7 +307,7 @@ fn steps_once(bench: &Bench, effort: Effort) -> Result<Steps, String> {
         .map(|after| Work::End { license: License { epoch: 0, visit: after + 1 }, after })
         .collect();
     let end = measured.works(&ends)?;
-    // What the check of the map adds to a transaction.
+    // An empty transaction, with the check of the map and without it.
     let checked = measured.works(&vec![execute(Operation { statements: Vec::new() }, None); effort.steps])?;
     let mut client = connect(&config)?;
     let empty = measured.mean(effort.steps, |_| transaction(&mut client, &[]))?;
@@ -372,9 +371,7 @@ fn transaction(client: &mut Client, statements: &[Sql]) -> Result<(), String> {
     let builder = client.build_transaction().isolation_level(IsolationLevel::Serializable);
     let mut running = builder.start().map_err(said)?;
     for sql in statements {
-        let parameters: Vec<(&(dyn ToSql + Sync), Type)> =
-            sql.parameters.iter().map(|value| (value as &(dyn ToSql + Sync), Type::TEXT)).collect();
-        running.query_typed(&sql.text, &parameters).map_err(said)?;
+        query(&mut running, sql).map_err(said)?;
     }
     running.commit().map_err(said)
 }

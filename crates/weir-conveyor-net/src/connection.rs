@@ -419,7 +419,11 @@ fn apply_row(running: &mut Transaction<'_>, prepared: &mut Prepared, sql: &Sql) 
     running.execute(&statement, &parameters).map(drop)
 }
 
-fn query(running: &mut Transaction<'_>, sql: &Sql) -> Result<Vec<Row>, Error> {
+/// Runs a statement of an operation, whose parameters are texts.
+///
+/// # Errors
+/// The server's.
+pub fn query(running: &mut Transaction<'_>, sql: &Sql) -> Result<Vec<Row>, Error> {
     let parameters: Vec<(&(dyn ToSql + Sync), Type)> =
         sql.parameters.iter().map(|value| (value as &(dyn ToSql + Sync), Type::TEXT)).collect();
     running.query_typed(&sql.text, &parameters)

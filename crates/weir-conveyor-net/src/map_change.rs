@@ -123,7 +123,7 @@ pub(crate) fn run(
             table.relation
         )));
     }
-    running.batch_execute(schema::PRINT_SETTINGS)?;
+    running.batch_execute(&schema::print_settings())?;
     let columns = columns_of(&next);
     write_map(running, &columns)?;
     let names = ["version", "owners", "absent", "joining"].map(|name| Some(name.to_owned()));

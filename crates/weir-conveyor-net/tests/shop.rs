@@ -146,15 +146,10 @@ pub fn check(configs: &[String], global: &BTreeSet<u64>, answered: &BTreeSet<u64
     let states: BTreeSet<_> = configs.iter().map(|config| rows(config, "stock")).collect();
     assert_eq!(states.len(), 1, "servers differ: {states:?}");
     // For whoever reads why it failed: where operations have run, and carts are.
-    println!(
-        "operations by server: {:?}",
-        by_server.iter().map(|notes| notes.keys().collect::<Vec<_>>()).collect::<Vec<_>>()
-    );
-    println!("carts by server: {:?}", configs.iter().map(|config| rows(config, "cart")).collect::<Vec<_>>());
-    println!(
-        "maps: {:?}",
-        configs.iter().map(|config| rows(config, "weir_conveyor.map")).collect::<Vec<_>>()
-    );
+    for (config, notes) in configs.iter().zip(&by_server) {
+        println!("operations {:?}", notes.keys());
+        println!("carts {:?}\nmap {:?}", rows(config, "cart"), rows(config, "weir_conveyor.map"));
+    }
     assert_acyclic(&all);
     all.len()
 }

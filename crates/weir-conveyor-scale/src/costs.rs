@@ -80,7 +80,7 @@ pub struct Steps {
     pub apply_row_us: f64,
     /// Deleting outboxes.
     pub truncate_us: f64,
-    /// What the check of the map adds to a transaction that is not global.
+    /// A transaction that is not global checks the map of slots: the processor time of that check.
     #[serde(default)]
     pub check_us: f64,
     /// Time in which a commit waits for the disk.

@@ -140,9 +140,10 @@ impl Column {
         matches!(self.type_name.as_str(), "smallint" | "integer" | "bigint")
     }
 
-    /// The type without its modifiers.
+    /// The type without its modifiers, and without a time zone.
     fn base_type(&self) -> &str {
-        self.type_name.split_once('(').map_or(self.type_name.as_str(), |(base, _)| base).trim_end()
+        let base = self.type_name.split_once('(').map_or(self.type_name.as_str(), |(base, _)| base);
+        base.split_once(" with").map_or(base, |(base, _)| base)
     }
 
     /// The settings that decide how its values are printed, as SET clauses of a function.
@@ -150,9 +151,7 @@ impl Column {
         match self.base_type() {
             "smallint" | "integer" | "bigint" | "numeric" | "boolean" | "text" | "character varying"
             | "character" | "uuid" | "json" | "jsonb" => &[],
-            "date" | "timestamp" | "timestamp with time zone" | "timestamp without time zone" => {
-                &PRINTED_BY[..1]
-            }
+            "date" | "timestamp" => &PRINTED_BY[..1],
             "interval" => &PRINTED_BY[1..2],
             "real" | "double precision" => &PRINTED_BY[2..3],
             "bytea" => &PRINTED_BY[3..],
@@ -181,7 +180,7 @@ impl Column {
     }
 }
 
-/// The same as [`PRINT_SETTINGS`], as SET clauses of a function, in that order.
+/// Settings by which values have the same text at every server, as SET clauses of a function: of dates, intervals, floats and bytea.
 const PRINTED_BY: [&str; 4] = [
     "SET datestyle = 'ISO'",
     "SET intervalstyle = 'postgres'",
@@ -190,9 +189,9 @@ const PRINTED_BY: [&str; 4] = [
 ];
 
 /// How values are printed in the outbox, in a transaction that writes rows of tables into it.
-pub const PRINT_SETTINGS: &str = "\
-SET LOCAL datestyle = 'ISO'; SET LOCAL intervalstyle = 'postgres'; SET LOCAL extra_float_digits = 3; \
-SET LOCAL bytea_output = 'hex'";
+pub fn print_settings() -> String {
+    PRINTED_BY.map(|clause| clause.replacen("SET", "SET LOCAL", 1)).join("; ")
+}
 
 /// A row of the outbox of a visit that no table has: $1 to $5 are relation, change, and the texts of the arrays of key, columns and values.
 pub fn send_row(visit: VisitNumber) -> String {
@@ -424,7 +423,7 @@ impl Table {
     }
 
     /// Writes rows of the table into the outbox of a visit, as they are: those of some slots, or all. The settings that say how values are
-    /// printed have to be [`PRINT_SETTINGS`]. $1: the slots, as the text of an array.
+    /// printed have to be [`print_settings`]. $1: the slots, as the text of an array.
     pub fn send(&self, visit: VisitNumber, column: Option<&str>) -> Option<String> {
         let texts = |columns: &mut dyn Iterator<Item = &Column>| {
             columns.map(|column| format!("{}::text", quoted(&column.name))).collect::<Vec<_>>().join(", ")
