@@ -276,7 +276,12 @@ impl Place<'_> {
         License { epoch, visit }: License,
         map: MapVersion,
     ) -> Result<(), Ends> {
-        let Err(error) = self.execute(running, schema::ENTER, &[epoch, visit, map]) else { return Ok(()) };
+        self.check(running, schema::ENTER, &[epoch, visit, map])
+    }
+
+    /// Runs a statement that fails if the operation may not run.
+    fn check(&mut self, running: &mut Transaction<'_>, text: &str, numbers: &[u64]) -> Result<(), Ends> {
+        let Err(error) = self.execute(running, text, numbers) else { return Ok(()) };
         Err(match error.code().map(SqlState::code) {
             Some(schema::NOT_LICENSED) => Ends::With(SqlDone::NotLicensed),
             Some(schema::WRONG_MAP) => Ends::With(SqlDone::WrongMap),
@@ -326,11 +331,7 @@ fn run_step(
             return Ok(Some(SqlDone::Executed(changed)));
         }
         Step::Run(Job::Map(_), _) => unreachable!("the map changes by global operations"),
-        Step::CheckMap(map) => {
-            if place.execute(running, schema::IS_MAP, &[*map])? == 0 {
-                return Err(Ends::With(SqlDone::WrongMap));
-            }
-        }
+        Step::CheckMap(map) => place.check(running, schema::CHECK_MAP, &[*map])?,
         Step::Apply(update) => apply(running, place, update)?,
         Step::MovePosition { after, to } => {
             if place.execute(running, schema::MOVE_POSITION, &[*after, *to])? == 0 {

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use postgres::Client;
+use postgres::types::ToSql;
+use postgres::{Client, Error, IsolationLevel, Transaction};
 use weir_conveyor::message::OperationId;
-use weir_conveyor::routing::{MapChange, Routing, RoutingValue, Slot};
+use weir_conveyor::routing::{MapChange, MapVersion, Routing, RoutingValue, Slot};
+use weir_conveyor::schema;
 use weir_conveyor::work::{License, Work};
 use weir_conveyor_net::connection::Connection;
 use weir_conveyor_net::map_change::{map_of, set_first_map};
@@ -174,10 +176,7 @@ fn a_move_waits_for_operations_and_none_begins_beside_it() {
     let mut pair = pair(&[0, 1]);
     let mut client = pair.client(0);
     let mut running = client.transaction().unwrap();
-    // A local operation has read the map.
-    running
-        .query("SELECT weir_conveyor.wrong_map(version) FROM weir_conveyor.map WHERE version <> 0", &[])
-        .unwrap();
+    check_map(&mut running, 0).unwrap();
     let moves = change(MapChange::Move(BTreeMap::from([(2, 1)])), (FIRST, 0));
     let SqlDone::Executed(Err(error)) = pair.connections[0].run(&moves) else { panic!("it did not wait") };
     assert_eq!(error.sqlstate, "55P03");
@@ -187,7 +186,112 @@ fn a_move_waits_for_operations_and_none_begins_beside_it() {
     let visit = pair.outbox(1);
     apply(&mut pair.connections[1], visit);
     assert_eq!(carts(&pair, 1), carts(&pair, 0));
-    let failed = client
-        .query("SELECT weir_conveyor.wrong_map(version) FROM weir_conveyor.map WHERE version <> 0", &[]);
-    assert_eq!(failed.unwrap_err().code().unwrap().code(), "WC002");
+    let refused = check_map(&mut client.transaction().unwrap(), 0).unwrap_err();
+    assert_eq!(code(&refused), schema::WRONG_MAP);
+}
+
+/// PostgreSQL does not see the conflicts of a SERIALIZABLE transaction that has its number before its snapshot.
+#[test]
+fn the_lock_of_a_move_gives_its_transaction_no_number() {
+    let pair = pair(&[0, 1]);
+    let mut client = pair.client(0);
+    let mut running = client.transaction().unwrap();
+    running.batch_execute(schema::LOCK_MAP).unwrap();
+    let is_none: bool =
+        running.query_one("SELECT pg_current_xact_id_if_assigned() IS NULL", &[]).unwrap().get(0);
+    assert!(is_none);
+}
+
+/// What a local operation does first.
+fn check_map(running: &mut Transaction<'_>, map: MapVersion) -> Result<(), Error> {
+    running.execute(schema::CHECK_MAP, &[&(map as i64)]).map(drop)
+}
+
+/// What a global operation does first.
+fn enter(
+    running: &mut Transaction<'_>,
+    License { epoch, visit }: License,
+    map: MapVersion,
+) -> Result<(), Error> {
+    let numbers = [epoch, visit, map].map(|number| number as i64);
+    let parameters = numbers.each_ref().map(|number| number as &(dyn ToSql + Sync));
+    running.execute(schema::ENTER, &parameters).map(drop)
+}
+
+fn code(error: &Error) -> &str {
+    error.code().map_or("", |code| code.code())
+}
+
+/// Waits until so many sessions wait for locks.
+fn wait_for_waiting(client: &mut Client, count: i64) {
+    let text = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    while client.query_one(text, &[]).unwrap().get::<_, i64>(0) != count {
+        std::thread::yield_now();
+    }
+}
+
+/// An operation whose snapshot is older than the move, and which goes on behind it.
+fn operation(
+    client: &mut Client,
+    license: Option<License>,
+    map: MapVersion,
+    statement: &str,
+) -> Result<(), Error> {
+    let mut running = client.build_transaction().isolation_level(IsolationLevel::Serializable).start()?;
+    match license {
+        Some(license) => enter(&mut running, license, map)?,
+        None => check_map(&mut running, map)?,
+    }
+    running.batch_execute(statement)?;
+    running.commit()
+}
+
+/// A move is stopped at each place where it can wait. Local and global operations begin beside it and wait for it, with snapshots from before its
+/// commit: each comes before the move, which then sends what it has written, or does nothing.
+#[test]
+fn operations_that_have_waited_for_a_move_lose_nothing() {
+    let mut pair = pair(&[0, 1]);
+    let stops = [
+        "UPDATE weir_conveyor.epoch SET epoch = epoch",
+        "LOCK TABLE weir_conveyor.outbox IN SHARE MODE",
+        "LOCK TABLE cart IN ACCESS EXCLUSIVE MODE",
+    ];
+    let writes = [
+        "UPDATE cart SET note = 'late' WHERE key = $key",
+        "INSERT INTO cart VALUES ($key, 9)",
+        "DELETE FROM cart WHERE key = $key",
+    ];
+    let mut turn = 0;
+    for (stop, write) in stops.iter().flat_map(|stop| writes.iter().map(move |write| (stop, write))) {
+        for is_global in [false, true] {
+            // Slots with even numbers are those of the first server.
+            let (map, slot, license) = (turn, 2 * turn as Slot, License { epoch: 1, visit: turn + 1 });
+            turn += 1;
+            let [mut stopping, mut watching, mut client] = [(); 3].map(|()| pair.client(0));
+            watching.execute("INSERT INTO cart VALUES ($1, 1)", &[&i64::from(slot)]).unwrap();
+            let mut stopped = stopping.transaction().unwrap();
+            stopped.batch_execute(stop).unwrap();
+            let of_global = is_global.then_some(license);
+            let statement = write.replace("$key", &slot.to_string());
+            let moves = change(MapChange::Move(BTreeMap::from([(slot, 1)])), (license, map));
+            let connection = &mut pair.connections[0];
+            let (moved, operated) = std::thread::scope(|scope| {
+                let moving = scope.spawn(|| connection.run(&moves));
+                wait_for_waiting(&mut watching, 1);
+                let operating = scope.spawn(|| operation(&mut client, of_global, map, &statement));
+                wait_for_waiting(&mut watching, 2);
+                stopped.rollback().unwrap();
+                (moving.join().unwrap(), operating.join().unwrap())
+            });
+            assert_eq!(moved, SqlDone::Executed(Ok(Vec::new())), "{stop}, {statement}");
+            if let Err(error) = operated {
+                assert!(["40001", schema::WRONG_MAP].contains(&code(&error)), "{error:?}");
+            }
+            let visit = pair.outbox(license.visit);
+            apply(&mut pair.connections[1], visit);
+            let carts = format!("SELECT c::text FROM cart c WHERE key = {slot} ORDER BY line");
+            let [here, there] = [0, 1].map(|index| rows(&mut pair.client(index), &carts));
+            assert_eq!(here, there, "{stop}, {statement}, global: {is_global}");
+        }
+    }
 }

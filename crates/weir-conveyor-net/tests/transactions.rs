@@ -191,7 +191,6 @@ fn statements_of_the_protocol_are_expected_to_be_cheap() {
         (schema::NEXT_START, 0),
         (schema::ADOPT, 1),
         (schema::CHECK_MAP, 1),
-        (schema::IS_MAP, 1),
         (schema::READ_OUTBOX, 1),
         (schema::DELETE_OUTBOX, 1),
         (schema::CLOSE, 2),

@@ -51,17 +51,13 @@ BEGIN
 END $$;
 CREATE OR REPLACE FUNCTION weir_conveyor.enter(bigint, bigint, bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    map_version bigint;
     visit text;
 BEGIN
-    SELECT m.version INTO map_version FROM weir_conveyor.epoch e, weir_conveyor.map m
-    WHERE e.epoch = $1 AND e.closed < $2 FOR SHARE OF e;
+    PERFORM FROM weir_conveyor.epoch WHERE epoch = $1 AND closed < $2 FOR SHARE;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'visit % of epoch % is closed', $2, $1 USING ERRCODE = 'WC001';
     END IF;
-    IF map_version <> $3 THEN
-        PERFORM weir_conveyor.wrong_map(map_version);
-    END IF;
+    PERFORM weir_conveyor.wrong_map(version) FROM weir_conveyor.map WHERE version <> $3 FOR SHARE;
     visit := set_config('weir_conveyor.visit', $2::text, true);
 END $$;
 CREATE OR REPLACE FUNCTION weir_conveyor.slot_of(bigint) RETURNS smallint LANGUAGE sql IMMUTABLE AS
@@ -84,12 +80,10 @@ BEGIN
 END $$;
 ";
 
-/// Fails with [`WRONG_MAP`] if the map of slots is another one. $1: the version, as a bigint.
+/// Fails with [`WRONG_MAP`] if the map of slots is another one. Else it locks no row, but the table in ROW SHARE mode, for which [`LOCK_MAP`] waits. $1:
+/// the version, as a bigint.
 pub const CHECK_MAP: &str =
-    "SELECT weir_conveyor.wrong_map(version) FROM weir_conveyor.map WHERE version <> $1";
-
-/// One row if the map of slots is that one. $1: the version, as a bigint.
-pub const IS_MAP: &str = "SELECT FROM weir_conveyor.map WHERE version = $1";
+    "SELECT weir_conveyor.wrong_map(version) FROM weir_conveyor.map WHERE version <> $1 FOR SHARE";
 
 /// SQLSTATE of [`CHECK_MAP`] and [`ENTER`]. Whatever comes behind it in the transaction does nothing.
 pub const WRONG_MAP: &str = "WC002";
@@ -97,10 +91,13 @@ pub const WRONG_MAP: &str = "WC002";
 /// `version`, `owners`, `absent`, `joining`. Before the first change, nothing but the version may be there.
 pub const READ_MAP: &str = "SELECT version, owners, absent, joining FROM weir_conveyor.map";
 
-/// Waits for all operations that are under way, and lets none begin until the transaction ends: each reads the map first. It comes before the
+/// Waits for all operations that are under way, and lets none begin until the transaction ends: each checks the map first. It comes before the
 /// snapshot, so that nothing changes behind it that the transaction reads.
-pub const LOCK_MAP: &str =
-    "SET LOCAL lock_timeout = '2s'; LOCK TABLE weir_conveyor.map IN ACCESS EXCLUSIVE MODE";
+///
+/// EXCLUSIVE is the strongest mode that gives the transaction no number. PostgreSQL does not see the conflicts of a SERIALIZABLE transaction that
+/// has its number before its snapshot (docs/internals/conveyor.md, "Moving slots"), and an operation that has waited here with an older snapshot would
+/// commit beside the move.
+pub const LOCK_MAP: &str = "SET LOCAL lock_timeout = '2s'; LOCK TABLE weir_conveyor.map IN EXCLUSIVE MODE";
 
 /// The name in the outbox of the table with the map.
 pub const MAP: &str = "weir_conveyor.map";
