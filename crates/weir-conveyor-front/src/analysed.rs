@@ -12,6 +12,7 @@ use weir_conveyor_net::operation::PlacedTable;
 use weir_conveyor_plan::{Bound, NamedRow, Plan, Sequence};
 
 use crate::application::{Application, Matchable};
+use crate::placement;
 
 /// An analysed application over the servers of a deployment.
 #[derive(Clone)]
@@ -20,7 +21,8 @@ pub struct Analysed {
     /// The first map. Sequences follow it: slots of an application that draws ids do not move, but for those of a server that leaves.
     routing: Routing,
     templates: Templates,
-    placed: Option<Vec<PlacedTable>>,
+    /// Tables whose rows travel. An error says of which nobody knows it.
+    placed: Result<Vec<PlacedTable>, String>,
 }
 
 impl Analysed {
@@ -30,13 +32,18 @@ impl Analysed {
         let plan = Plan::of_folder(folder).map_err(|error| error.to_string())?;
         let routing = Routing::even(servers);
         let templates = plan.templates(routing.clone());
-        Ok(Analysed { plan: Arc::new(plan), routing, templates, placed: None })
+        let placed = placement::inferred(&plan.local);
+        Ok(Analysed { plan: Arc::new(plan), routing, templates, placed })
     }
 
-    /// The application with tables whose rows travel with their slots.
-    #[must_use]
-    pub fn placed_by(self, placed: Option<Vec<PlacedTable>>) -> Analysed {
-        Analysed { placed, ..self }
+    /// The application with the tables whose rows travel as its folder names them. None: as the analysis finds them.
+    ///
+    /// # Errors
+    /// The analysis knows better: in words.
+    pub fn placed_by(self, named: Option<Vec<PlacedTable>>) -> Result<Analysed, String> {
+        let Some(named) = named else { return Ok(self) };
+        placement::check(&named, &self.plan.local)?;
+        Ok(Analysed { placed: Ok(named), ..self })
     }
 }
 
@@ -89,8 +96,8 @@ impl Application for Analysed {
         Arc::new(Analysed { templates: self.templates.routed(routing), ..self.clone() })
     }
 
-    fn placed(&self) -> Option<&[PlacedTable]> {
-        self.placed.as_deref()
+    fn placed(&self) -> Result<&[PlacedTable], &str> {
+        self.placed.as_deref().map_err(String::as_str)
     }
 
     fn draws_ids(&self) -> bool {

@@ -66,8 +66,11 @@ pub trait Application: Send + Sync {
     /// The same application with another map of slots.
     fn routed(&self, routing: Routing) -> Arc<dyn Application>;
 
-    /// Tables whose rows travel with their slots. None: nobody has said which.
-    fn placed(&self) -> Option<&[PlacedTable]>;
+    /// Tables whose rows travel with their slots.
+    ///
+    /// # Errors
+    /// Nothing says which, or not of all: in words, why.
+    fn placed(&self) -> Result<&[PlacedTable], &str>;
 
     /// Returns whether operations draw ids that route back to their server.
     fn draws_ids(&self) -> bool;
@@ -81,7 +84,7 @@ pub trait Application: Send + Sync {
 pub fn templates_of(folder: &Path, servers: &[ServerId]) -> Result<Arc<dyn Application>, String> {
     let file = folder.join(FILE);
     if !file.exists() {
-        return Ok(Arc::new(Analysed::of_folder(folder, servers)?.placed_by(placement_of(folder, false)?)));
+        return Ok(Arc::new(Analysed::of_folder(folder, servers)?.placed_by(placement_of(folder, false)?)?));
     }
     let text = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     let described = Described::parse(&text).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -223,8 +226,8 @@ impl Application for ByHand {
         Arc::new(ByHand { templates: self.templates.routed(routing), ..self.clone() })
     }
 
-    fn placed(&self) -> Option<&[PlacedTable]> {
-        self.placed.as_deref()
+    fn placed(&self) -> Result<&[PlacedTable], &str> {
+        self.placed.as_deref().ok_or("nobody has said which rows belong to which slot")
     }
 
     fn draws_ids(&self) -> bool {

@@ -174,12 +174,11 @@ fn leave(shared: &Shared, map: &Routing, server: ServerId) -> Result<MapChange, 
 }
 
 fn check_placed(shared: &Shared) -> Result<(), FrontError> {
-    if shared.application().placed().is_some() {
-        return Ok(());
-    }
-    let message = "nobody has said which rows belong to which slot";
     let hint = "Name the tables that commutative and local transactions write, each with the column that routes it, in placement.toml in the folder of the application, and restart the agents.";
-    Err(FrontError::new("55000", message).with_hint(hint))
+    match shared.application().placed() {
+        Ok(_) => Ok(()),
+        Err(why) => Err(FrontError::new("55000", why).with_hint(hint)),
+    }
 }
 
 fn number(shared: &Shared, name: &str) -> Result<ServerId, FrontError> {

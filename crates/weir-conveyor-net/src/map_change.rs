@@ -116,7 +116,8 @@ pub(crate) fn run(
         Ok(next) => next,
         Err(refusal) => return Ok(refused(said(refusal))),
     };
-    if let Some(table) = job.tables.iter().find(|table| !is_movable(tables, table)) {
+    let mut sent = job.tables.iter().filter(|table| is_sent(table, &job.change));
+    if let Some(table) = sent.find(|table| !is_movable(tables, table)) {
         return Ok(refused(&format!(
             "rows of {} cannot move: it has no primary key, or no such column as its placement names, or, where transactions are described by \
              hand, one that is no integer",
@@ -131,6 +132,15 @@ pub(crate) fn run(
     send_row(running, visit, schema::MAP, &row, &names)?;
     send_rows(running, tables, job, visit)?;
     Ok(Ok(Vec::new()))
+}
+
+/// Returns whether rows of the table travel with the change: those without a slot have a reason to if their server leaves.
+fn is_sent(placed: &PlacedTable, change: &MapChange) -> bool {
+    match change {
+        MapChange::Leave { .. } => true,
+        MapChange::Move(_) => placed.column.is_some(),
+        MapChange::Add(_) | MapChange::Joined => false,
+    }
 }
 
 fn is_movable(tables: &Tables, placed: &PlacedTable) -> bool {

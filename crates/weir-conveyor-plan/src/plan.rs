@@ -15,6 +15,7 @@ use weir_sql::catalog::TableId;
 use weir_sql::{Application, Span};
 
 use crate::folder::{Error, read_application};
+use crate::local_rows::{self, LocalTable};
 use crate::refusals;
 use crate::statements::{Form, Place};
 use crate::value::Kind;
@@ -86,6 +87,8 @@ pub struct Plan {
     pub operations: Vec<Operation>,
     /// Tables that global operations write, sorted.
     pub captured: Vec<CapturedTable>,
+    /// Tables that commutative and local operations write, in the order of the schema.
+    pub local: Vec<LocalTable>,
     pub sequences: Vec<Sequence>,
     statements: Vec<Vec<StatementTemplate>>,
     local_writes: BTreeSet<Column>,
@@ -192,6 +195,7 @@ impl Plan {
         Ok(Plan {
             operations: operations(&analysed),
             captured: captured(&analysed),
+            local: local_rows::tables(&analysed),
             sequences: sequences(&analysed),
             statements,
             local_writes: analysed
@@ -284,7 +288,7 @@ fn quoted(name: &str) -> String {
 }
 
 /// Schema and name of what the catalog calls `name` or `schema.name`.
-fn split(name: &str) -> (String, String) {
+pub(crate) fn split(name: &str) -> (String, String) {
     let (schema, name) = name.split_once('.').unwrap_or(("public", name));
     (schema.to_owned(), name.to_owned())
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use weir_conveyor::matching::{Class, Matching, Refusal, Statement, StatementAction};
 use weir_conveyor::message::Placement;
 use weir_conveyor::routing::{Routing, RoutingValue};
-use weir_conveyor_plan::Plan;
+use weir_conveyor_plan::{LocalRows, Plan};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -49,6 +49,19 @@ fn tpcw() {
     for table in ["orders", "order_line", "cc_xacts", "item", "customer"] {
         assert!(captured(&plan).contains(&table), "{table}: {:?}", plan.captured);
     }
+}
+
+#[test]
+fn rows_belong_to_the_slot_of_the_column_that_routes_their_writers() {
+    let slot = |column: &str| LocalRows::Slot(column.to_owned());
+    let of = |plan: &Plan| {
+        let rows = plan.local.iter().map(|table| (table.name.clone(), table.rows.clone()));
+        rows.collect::<Vec<_>>()
+    };
+    let tpcw = [("customer", "c_id"), ("shopping_cart", "sc_id"), ("shopping_cart_line", "scl_sc_id")];
+    assert_eq!(of(&example("tpcw")), tpcw.map(|(table, column)| (table.to_owned(), slot(column))));
+    let rubis = [("users", "id"), ("bids", "user_id"), ("comments", "to_user_id"), ("buy_now", "buyer_id")];
+    assert_eq!(of(&example("rubis")), rubis.map(|(table, column)| (table.to_owned(), slot(column))));
 }
 
 /// What nobody has analysed may read what is the same at every server.

@@ -53,6 +53,18 @@ impl RaftConfiguration {
         RaftConfiguration { voters: voters.into_iter().collect(), ..RaftConfiguration::default() }
     }
 
+    /// The member votes, and needs no votes of members that it replaces: in a joint configuration, it has been a voter before.
+    pub fn is_joined(&self, id: u64) -> bool {
+        let was = self.voters_outgoing.is_empty() || self.voters_outgoing.contains(&id);
+        self.voters.contains(&id) && was
+    }
+
+    /// The number of members that are not joined yet.
+    pub fn joining(&self) -> usize {
+        let voters = self.voters.iter().filter(|id| !self.is_joined(**id));
+        self.learners.len() + voters.count()
+    }
+
     /// All ids, some of them twice.
     pub fn ids(&self) -> impl Iterator<Item = u64> {
         let all = [&self.voters, &self.learners, &self.voters_outgoing, &self.learners_next];
@@ -86,4 +98,21 @@ pub struct RaftMessage {
     pub snapshot: Option<RaftSnapshot>,
     pub reject: bool,
     pub reject_hint: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_disk_has_joined_once_the_members_before_are_not_needed() {
+        // 31 is filled, and takes the place of 3.
+        let of_voters = RaftConfiguration::of_voters;
+        let filled = RaftConfiguration { learners: vec![31], ..of_voters([1, 2, 3]) };
+        let joint = RaftConfiguration { voters_outgoing: vec![1, 2, 3], ..of_voters([1, 2, 31]) };
+        let joined = of_voters([1, 2, 31]);
+        let of = |configuration: &RaftConfiguration| (configuration.is_joined(31), configuration.joining());
+        assert_eq!([filled, joint.clone(), joined].each_ref().map(of), [(false, 1), (false, 1), (true, 0)]);
+        assert!(joint.is_joined(1) && !joint.is_joined(3));
+    }
 }

@@ -143,6 +143,17 @@ impl Partitioning {
         self.columns.get(table.0 as usize).copied().flatten()
     }
 
+    /// The columns of an access's rows that are equal to a key of its call, whichever alternative of its condition holds.
+    pub fn routed_columns(
+        &self,
+        app: &Application,
+        effects: &ProcedureEffects,
+        procedure: usize,
+        entry: &Entry,
+    ) -> Vec<(ColumnIndex, Key)> {
+        satisfiable::routed_columns(app, &self.sets, procedure, effects, entry)
+    }
+
     /// No call at another server can take part in the conflict, whatever the modes of both.
     pub fn is_local(&self, conflict: &Conflict) -> bool {
         let keys = |procedure: usize| self.transactions[procedure].home_keys();

@@ -188,7 +188,11 @@ fn tell_group(page: &mut Page, labels: &[(&'static str, &str)], group: &GroupSta
         ("weir_group_leads", "Whether this node leads the shard's replica group.", leads),
         ("weir_group_term", "Raft's term of the group: it grows with each election.", group.term as f64),
         ("weir_group_voters", "Members that vote.", group.voters as f64),
-        ("weir_group_learners", "Members with a new disk that are being filled.", group.learners as f64),
+        (
+            "weir_group_learners",
+            "Members with a new disk that do not replace the lost one yet.",
+            group.learners as f64,
+        ),
         ("weir_group_last_index", "Index of the last entry of the group's log here.", group.last as f64),
         ("weir_group_committed_index", "Up to where that log is committed.", group.committed as f64),
     ] {

@@ -637,7 +637,7 @@ impl MemberLoop {
             self.wake_machine();
         }
         let configuration = self.member.configuration();
-        let votes = configuration.voters.contains(&self.member.id());
+        let votes = configuration.is_joined(self.member.id());
         if self.member.is_founded() && std::mem::replace(&mut self.is_new, !votes) == votes {
             match votes {
                 true => info!(shard = self.settings.shard, "this member's new disk votes in its group"),
@@ -654,7 +654,7 @@ impl MemberLoop {
             committed: self.member.commit_index(),
             last: self.member.last_index(),
             voters: configuration.voters.len(),
-            learners: configuration.learners.len(),
+            learners: configuration.joining(),
         });
         if self.leading.is_some()
             && now_ms >= self.announced_ms + ANNOUNCED_MS

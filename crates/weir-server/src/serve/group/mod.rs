@@ -120,7 +120,7 @@ pub(super) struct GroupState {
     pub term: u64,
     pub committed: u64,
     pub last: u64,
-    /// Members that vote, and that are being filled.
+    /// Members that vote, and those with a new disk that do not replace the lost one yet.
     pub voters: usize,
     pub learners: usize,
 }
