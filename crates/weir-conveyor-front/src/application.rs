@@ -72,8 +72,8 @@ pub trait Application: Send + Sync {
     /// Nothing says which, or not of all: in words, why.
     fn placed(&self) -> Result<&[PlacedTable], &str>;
 
-    /// Returns whether operations draw ids that route back to their server.
-    fn draws_ids(&self) -> bool;
+    /// Sequences of which operations draw ids that route back to their server, by their names in statements.
+    fn drawn(&self) -> Vec<String>;
 }
 
 /// The application of a folder, as it is described there by hand, or else as the analysis sees it. `servers`: those of the deployment, in their
@@ -230,8 +230,8 @@ impl Application for ByHand {
         self.placed.as_deref().ok_or("nobody has said which rows belong to which slot")
     }
 
-    fn draws_ids(&self) -> bool {
-        false
+    fn drawn(&self) -> Vec<String> {
+        Vec::new()
     }
 }
 

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_conveyor::epochs::ServerId;
 use weir_conveyor::message::Placement;
-use weir_conveyor::routing::{MapChange, Routing};
+use weir_conveyor::routing::Routing;
 use weir_conveyor_net::agent_loop::{AgentView, Reply};
-use weir_conveyor_net::operation::PlacedTable;
+use weir_conveyor_net::operation::MapJob;
 use weir_conveyor_net::pass_through::PassThrough;
 use weir_conveyor_net::process::{AgentProcess, CoordinatorView, OpenTransaction};
 use weir_conveyor_net::sessions::{Replies, SessionStart};
@@ -26,7 +26,7 @@ pub trait Executor: Send + Sync {
     fn routing(&self) -> Option<Arc<Routing>>;
 
     /// Has a server change the map. Returns whether there is an agent that asks it.
-    fn change_map(&self, by: ServerId, change: MapChange, tables: Vec<PlacedTable>, reply: Reply) -> bool;
+    fn change_map(&self, by: ServerId, job: MapJob, reply: Reply) -> bool;
 }
 
 impl Executor for AgentProcess {
@@ -46,8 +46,8 @@ impl Executor for AgentProcess {
         Some(AgentProcess::routing(self))
     }
 
-    fn change_map(&self, by: ServerId, change: MapChange, tables: Vec<PlacedTable>, reply: Reply) -> bool {
-        AgentProcess::change_map(self, by, change, tables, reply);
+    fn change_map(&self, by: ServerId, job: MapJob, reply: Reply) -> bool {
+        AgentProcess::change_map(self, by, job, reply);
         true
     }
 }
@@ -69,7 +69,7 @@ impl Executor for PassThrough {
         None
     }
 
-    fn change_map(&self, _: ServerId, _: MapChange, _: Vec<PlacedTable>, _: Reply) -> bool {
+    fn change_map(&self, _: ServerId, _: MapJob, _: Reply) -> bool {
         false
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use weir_conveyor::epochs::ServerId;
 use weir_conveyor::message::Outcome;
 use weir_conveyor::routing::{MapChange, Routing, Slot};
-use weir_conveyor_net::operation::{Answer, PlacedTable};
+use weir_conveyor_net::operation::{Answer, MapJob, PlacedTable};
 
 use crate::messages::FrontError;
 use crate::shared::Shared;
@@ -106,10 +106,11 @@ pub(crate) async fn change(shared: &Shared, words: &[&str]) -> Result<&'static s
 
 async fn submit(shared: &Shared, by: ServerId, change: MapChange) -> Outcome<Answer> {
     let application = shared.application();
-    let tables: Vec<PlacedTable> = application.placed().map(<[PlacedTable]>::to_vec).unwrap_or_default();
+    let tables = application.placed().map(<[PlacedTable]>::to_vec).unwrap_or_default();
+    let job = MapJob { change, tables, sequences: application.drawn() };
     let (sender, outcome) = tokio::sync::oneshot::channel();
     let reply = Box::new(move |outcome| drop(sender.send(outcome)));
-    if !shared.executor.change_map(by, change, tables, reply) {
+    if !shared.executor.change_map(by, job, reply) {
         return Outcome::Unknown;
     }
     outcome.await.unwrap_or(Outcome::Unknown)
@@ -138,11 +139,6 @@ fn read(shared: &Shared, words: &[&str]) -> Result<(&'static str, Change), Front
         }
         ["move", "slots", count, "from", _, "to", _] => {
             check_placed(shared)?;
-            if shared.application().draws_ids() {
-                let message = "operations draw ids from sequences, and these ids route back to their server: single slots cannot move";
-                let hint = "REMOVE SERVER moves all slots of a server.";
-                return Err(FrontError::new("0A000", message).with_hint(hint));
-            }
             let (by, to) = (number(shared, words[4])?, number(shared, words[6])?);
             let slots: Vec<Slot> = map.slots_of(by).collect();
             let count = count.parse::<usize>().ok().filter(|count| (1..=slots.len()).contains(count));

@@ -5,13 +5,14 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use postgres::NoTls;
+use postgres::error::SqlState;
 use weir_conveyor::epochs::ServerId;
 use weir_conveyor::routing::Routing;
 use weir_conveyor::settings::Settings;
 use weir_conveyor_net::check::{Finding, check};
 use weir_conveyor_net::config::{Config, Server, first_line};
 use weir_conveyor_net::connection::{install, next_start};
-use weir_conveyor_net::map_change::set_first_map;
+use weir_conveyor_net::map_change::{map_of, set_first_map};
 use weir_conveyor_net::pass_through::PassThrough;
 use weir_conveyor_net::process::{AgentProcess, ProcessSettings};
 use weir_conveyor_net::raw::RawConnection;
@@ -62,8 +63,7 @@ pub fn complaints(config: &Config, application: &dyn Application) -> Vec<String>
     let mut complaints = Vec::new();
     for (number, server) in config.server.iter().enumerate() {
         let checked = check(&server.database, |table| application.is_written(table)).and_then(|findings| {
-            let sequences = application.sequences(number as ServerId, &server.database)?;
-            Ok((findings, sequences))
+            Ok((findings, wrong_sequences(application, number as ServerId, &server.database)?))
         });
         match checked {
             Ok((findings, sequences)) => {
@@ -78,6 +78,22 @@ pub fn complaints(config: &Config, application: &dyn Application) -> Vec<String>
         }
     }
     complaints
+}
+
+/// Statements for the sequences of a server, by the map of slots that its database has, if it has one.
+fn wrong_sequences(
+    application: &dyn Application,
+    server: ServerId,
+    database: &str,
+) -> Result<Vec<String>, postgres::Error> {
+    match map_of(database) {
+        Ok(Some(map)) => application.routed(map).sequences(server, database),
+        Ok(None) => application.sequences(server, database),
+        Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
+            application.sequences(server, database)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Ids that a server generates must route back to it: two servers would give the same ones.
@@ -146,7 +162,7 @@ impl Running {
             RawConnection::parameters_of(&server.database).map_err(|error| unreachable(error.to_string()))?;
         let of_server = |error: postgres::Error| unreachable(said(&error));
         if mode != Mode::Observes {
-            let wrong = application.sequences(number, &server.database).map_err(of_server)?;
+            let wrong = wrong_sequences(&*application, number, &server.database).map_err(of_server)?;
             if let Some(complaint) = sequence_complaint(server, &wrong) {
                 return Err(complaint);
             }

@@ -108,6 +108,13 @@ impl Shared {
         self.executor.routing().is_some_and(|routing| routing.absent.contains(self.server))
     }
 
+    /// The server of operations that any server may run: the one beside the agent, unless they draw ids and none would route back to it.
+    pub fn server_for_any(&self, application: &dyn Application) -> ServerId {
+        let map = application.templates().routing();
+        let is_right = self.passes_through() || map.slots_of(self.server).next().is_some();
+        if is_right || application.drawn().is_empty() { self.server } else { map.owner(0) }
+    }
+
     /// The map by which transactions are placed. None: they run whatever the map is. A deployment of one server has nobody to whom something could
     /// move, so its statements pay for no check.
     pub fn map(&self, application: &dyn Application) -> Option<MapVersion> {

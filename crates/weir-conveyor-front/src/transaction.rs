@@ -274,11 +274,15 @@ impl Transaction {
         let replayed = self.asked.clone();
         let application = self.application.get_or_insert_with(|| shared.application());
         let map = shared.map(&**application);
+        let placement = match (wanted, shared.server_for_any(&**application)) {
+            (Placement::Commutative, server) if server != shared.server => Placement::Local(server),
+            _ => wanted,
+        };
         let start =
             SessionStart { begin: self.begin.clone(), settings: self.settings.clone(), replayed, map };
-        let handle = Arc::new(shared.executor.open(wanted, start, Replies::Session(sender)));
+        let handle = Arc::new(shared.executor.open(placement, start, Replies::Session(sender)));
         *cancellable.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::downgrade(&handle);
-        self.open = Some(Open { placement: wanted, handle, replies });
+        self.open = Some(Open { placement, handle, replies });
         Ok(())
     }
 
@@ -326,8 +330,8 @@ impl Transaction {
         match &statement.kind {
             Kind::Call(name, arguments) => {
                 let values = texts_of(arguments, givens)?;
-                let values = application.call(name, &values);
-                match values.and_then(|values| application.templates().call(name, &values, shared.server)) {
+                let (values, server) = (application.call(name, &values), shared.server_for_any(application));
+                match values.and_then(|values| application.templates().call(name, &values, server)) {
                     Some(placement) => {
                         self.called = Some(match self.called {
                             Some(called) => together(called, placement)?,
@@ -357,7 +361,7 @@ impl Transaction {
         let is_first = self.matching.is_none();
         let mut matching = match self.matching.take() {
             Some(matching) => matching,
-            None => Matching::new(templates, shared.server),
+            None => Matching::new(templates, shared.server_for_any(application)),
         };
         let before = matching.clone();
         let matched = Matched { text: &text, arguments: &arguments, touches: None };

@@ -152,6 +152,9 @@ fn free_ports(count: usize) -> Vec<u16> {
     listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }
 
+/// Parts what each server is told from the schema of the application.
+pub const AT_EACH_SERVER: &str = "-- at each server";
+
 impl Deployment {
     pub fn start(count: usize) -> Deployment {
         Deployment::start_with(count, "placed", 20_000)
@@ -177,7 +180,8 @@ impl Deployment {
         Deployment::start_spare((count, 0), application, how, more)
     }
 
-    /// The same, and the last `spares` servers are no members.
+    /// The same, and the last `spares` servers are no members. What comes behind [`AT_EACH_SERVER`] in the schema is not the application's, and has
+    /// `$server` for the number of the server.
     pub fn start_spare(
         (count, spares): (usize, usize),
         (schema, transactions): (&str, &str),
@@ -185,11 +189,13 @@ impl Deployment {
         more: impl FnOnce(&Path) -> [String; 2],
     ) -> Deployment {
         let servers: Vec<_> = (0..count).map(|_| Server::start().unwrap()).collect();
-        for server in &servers {
+        let (schema, at_each) = schema.split_once(AT_EACH_SERVER).unwrap_or((schema, ""));
+        for (number, server) in servers.iter().enumerate() {
             let mut client = Client::connect(&server.connection_string(), NoTls).unwrap();
             let data: String = client.query_one("SHOW data_directory", &[]).unwrap().get(0);
             assert_eq!(data, server.data().display().to_string(), "a stranger's server");
             client.batch_execute(schema).unwrap();
+            client.batch_execute(&at_each.replace("$server", &number.to_string())).unwrap();
         }
         let number = servers[0].process_id();
         let folder = std::env::temp_dir().join(format!("weir-conveyor-front-{number}"));

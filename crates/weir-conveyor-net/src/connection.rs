@@ -397,6 +397,10 @@ fn apply(running: &mut Transaction<'_>, place: &mut Place<'_>, update: &StateUpd
                 map_change::set_map(running, row)?;
                 continue;
             }
+            RowChange::Sequence => {
+                map_change::follow(running, *server, (relation, row))?;
+                continue;
+            }
             RowChange::Clear => {
                 is_here = map_change::clear(running, (*server, tables), relation, row)?;
                 continue;

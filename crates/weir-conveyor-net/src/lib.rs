@@ -19,6 +19,7 @@ pub mod pass_through;
 pub mod process;
 pub mod raw;
 mod relay;
+pub mod sequences;
 mod session_worker;
 pub mod sessions;
 pub mod sockets;

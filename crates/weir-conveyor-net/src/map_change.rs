@@ -13,6 +13,7 @@ use weir_conveyor::schema::{self, OutboxRow, RowChange};
 
 use crate::connection::Tables;
 use crate::operation::{Answer, MapJob, PlacedTable, SqlError};
+use crate::sequences;
 
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
@@ -65,6 +66,33 @@ pub(crate) fn replace_map(running: &mut Transaction<'_>, map: &Routing) -> Resul
 /// Takes the map of a state update.
 pub(crate) fn set_map(running: &mut Transaction<'_>, row: &OutboxRow) -> Result<(), Error> {
     write_map(running, &row.values)
+}
+
+/// Makes a sequence follow the map that the transaction has taken.
+pub(crate) fn follow(
+    running: &mut Transaction<'_>,
+    server: ServerId,
+    (sequence, row): (&str, &OutboxRow),
+) -> Result<(), Error> {
+    let last = row.values.first().and_then(|value| value.as_deref()?.parse().ok());
+    let last = last.expect("an outbox has the last id of a sequence");
+    match read_map(running)? {
+        Some(map) => reroute(running, (server, &map), (sequence, last)),
+        None => Ok(()),
+    }
+}
+
+/// A server without slots gives no ids.
+fn reroute(
+    running: &mut Transaction<'_>,
+    (server, map): (ServerId, &Routing),
+    (sequence, last): (&str, i64),
+) -> Result<(), Error> {
+    let Some(ids) = map.generated_ids(server) else { return Ok(()) };
+    match sequences::rerouted(running, sequence, ids, last)? {
+        Some(statement) => running.batch_execute(&statement),
+        None => Ok(()),
+    }
 }
 
 /// Makes room for rows that move. Returns whether they are for this server.
@@ -130,6 +158,7 @@ pub(crate) fn run(
     let names = ["version", "owners", "absent", "joining"].map(|name| Some(name.to_owned()));
     let row = OutboxRow { change: RowChange::Map, key: Vec::new(), columns: Vec::new(), values: columns };
     send_row(running, visit, schema::MAP, &row, &names)?;
+    send_sequences(running, (server, &next), job, visit)?;
     send_rows(running, tables, job, visit)?;
     Ok(Ok(Vec::new()))
 }
@@ -148,6 +177,23 @@ fn is_movable(tables: &Tables, placed: &PlacedTable) -> bool {
     let Some(name) = &placed.column else { return true };
     let column = table.columns.iter().find(|column| column.name == *name);
     column.is_some_and(|column| column.is_integer() || !placed.is_by_hand)
+}
+
+/// Writes the last id of each sequence, and makes those here follow the map.
+fn send_sequences(
+    running: &mut Transaction<'_>,
+    place: (ServerId, &Routing),
+    job: &MapJob,
+    visit: VisitNumber,
+) -> Result<(), Error> {
+    for sequence in job.sequences.iter().filter(|_| job.change.moves().is_some()) {
+        let Some(last) = sequences::last_id(running, sequence)? else { continue };
+        let values = vec![Some(last.to_string())];
+        let row = OutboxRow { change: RowChange::Sequence, key: Vec::new(), columns: Vec::new(), values };
+        send_row(running, visit, sequence, &row, &[Some("last".to_owned())])?;
+        reroute(running, place, (sequence, last))?;
+    }
+    Ok(())
 }
 
 /// Writes the rows of each table, by their new owner.

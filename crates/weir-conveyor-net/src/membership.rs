@@ -67,7 +67,8 @@ impl Membership {
                     let _ = agent.send(AgentEvent::Added(from));
                 }
             } else if self.routing().joining.contains(server) && view.ring.contains(&server) {
-                let job = Job::Map(MapJob { change: MapChange::Joined, tables: Vec::new() });
+                let change = MapChange::Joined;
+                let job = Job::Map(MapJob { change, tables: Vec::new(), sequences: Vec::new() });
                 let reply = Box::new(|outcome| tracing::info!(?outcome, "the server joins"));
                 let _ = agent.send(AgentEvent::Request(Placement::Global(server), job, reply));
             }

@@ -26,11 +26,13 @@ pub enum Job {
     Map(MapJob),
 }
 
-/// A change of the map, and the tables whose rows travel with it.
+/// A change of the map, and what travels with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MapJob {
     pub change: MapChange,
     pub tables: Vec<PlacedTable>,
+    /// Sequences whose ids route back to their server, by their names in statements.
+    pub sequences: Vec<String>,
 }
 
 /// A table that commutative or local operations write: each server has its own rows there.

@@ -12,7 +12,7 @@ use std::time::Instant;
 use weir_conveyor::epochs::{ServerId, StartNumber};
 use weir_conveyor::faults::NoFaults;
 use weir_conveyor::message::{Placement, Report};
-use weir_conveyor::routing::{MapChange, Routing};
+use weir_conveyor::routing::Routing;
 use weir_conveyor::settings::Settings;
 use weir_net::frame::Fault;
 use weir_raft::{Member, MemberRecord, Place};
@@ -26,7 +26,7 @@ use crate::agent_loop::{
 use crate::coordinator_node::{CHECKPOINT_AFTER, CoordinatorNode, NodeEffects, nodes_of};
 use crate::locals::Locals;
 use crate::membership::Membership;
-use crate::operation::{Job, MapJob, Operation, PlacedTable};
+use crate::operation::{Job, MapJob, Operation};
 use crate::relay::{self, Here, Relayed, Relays, There};
 use crate::sessions::{Command, Replies, Request, SessionStart, Sessions};
 use crate::sockets::{Arrivals, Connection, Identity, Outboxes, Sockets};
@@ -282,9 +282,8 @@ impl AgentProcess {
     }
 
     /// Has a server change the map in its next visit.
-    pub fn change_map(&self, by: ServerId, change: MapChange, tables: Vec<PlacedTable>, reply: Reply) {
-        let job = Job::Map(MapJob { change, tables });
-        let _ = self.agent.send(AgentEvent::Request(Placement::Global(by), job, reply));
+    pub fn change_map(&self, by: ServerId, job: MapJob, reply: Reply) {
+        let _ = self.agent.send(AgentEvent::Request(Placement::Global(by), Job::Map(job), reply));
     }
 
     /// Opens a transaction of a session, here or at its server. It is called on a thread that carries sessions.

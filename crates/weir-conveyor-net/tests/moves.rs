@@ -1,7 +1,7 @@
 //! Changes of the map of slots in real databases: rows travel with their slots, an operation under another map does nothing, and a server that
 //! joins takes everything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use postgres::types::ToSql;
 use postgres::{Client, Error, IsolationLevel, Transaction};
@@ -12,6 +12,7 @@ use weir_conveyor::work::{License, Work};
 use weir_conveyor_net::connection::Connection;
 use weir_conveyor_net::map_change::{map_of, set_first_map};
 use weir_conveyor_net::operation::{Job, MapJob, PlacedTable, SqlDone, SqlWork};
+use weir_conveyor_net::sequences::rerouted;
 
 use crate::transactions::{Pair, global};
 
@@ -20,6 +21,7 @@ CREATE TABLE cart (key bigint, line int, made timestamptz NOT NULL DEFAULT now()
     PRIMARY KEY (key, line));
 CREATE TABLE "Named ""things""" (name text PRIMARY KEY, v float8);
 CREATE TABLE log (id bigint PRIMARY KEY, what text);
+CREATE SEQUENCE ids MAXVALUE 1000;
 "#;
 
 const FIRST: License = License { epoch: 1, visit: 1 };
@@ -39,7 +41,8 @@ fn tables() -> Vec<PlacedTable> {
 
 fn change(change: MapChange, (license, map): (License, u64)) -> SqlWork {
     let id = OperationId { agent: 0, start: 1, number: 1 };
-    let operation = Job::Map(MapJob { change, tables: tables() });
+    let operation =
+        Job::Map(MapJob { change, tables: tables(), sequences: vec!["\"public\".\"ids\"".to_owned()] });
     Work::Execute { id, operation, license: Some(license), map }
 }
 
@@ -136,6 +139,61 @@ fn slots_move_with_their_rows() {
     let maps = [0, 1].map(|index: usize| map_of(&pair.configs[index]).unwrap().unwrap());
     assert_eq!(maps[0], maps[1]);
     assert_eq!((maps[0].version, maps[0].owner(2), maps[0].owner(4), maps[0].owner(slot)), (1, 1, 0, 1));
+}
+
+/// Ids that the sequence gives there next.
+fn draw(pair: &Pair, index: usize, count: i32) -> Vec<i64> {
+    let text = "SELECT nextval('ids') FROM generate_series(1, $1)";
+    pair.client(index).query(text, &[&count]).unwrap().iter().map(|row| row.get(0)).collect()
+}
+
+#[test]
+fn sequences_give_ids_of_the_slots_that_their_server_has() {
+    let mut pair = pair(&[0, 1]);
+    let first = Routing::even(&[0, 1]);
+    for (index, server) in [0, 1].into_iter().enumerate() {
+        let ids = first.generated_ids(server).unwrap();
+        let statement = rerouted(&mut pair.client(index), "public.ids", ids, 0).unwrap();
+        pair.client(index).batch_execute(&statement.unwrap()).unwrap();
+        assert_eq!(rerouted(&mut pair.client(index), "public.ids", ids, 0).unwrap(), None);
+    }
+    let mut given = draw(&pair, 0, 20);
+    given.extend(draw(&pair, 1, 3));
+    let moves = change(MapChange::Move((0..60).map(|slot| (2 * slot, 1)).collect()), (FIRST, 0));
+    assert_eq!(pair.connections[0].run(&moves), SqlDone::Executed(Ok(Vec::new())));
+    let visit = pair.outbox(1);
+    apply(&mut pair.connections[1], visit);
+    let map = map_of(&pair.configs[0]).unwrap().unwrap();
+    for (index, server) in [0, 1].into_iter().enumerate() {
+        let drawn = draw(&pair, index, 3);
+        assert!(
+            drawn.iter().all(|id| map.server(&RoutingValue::Integer(*id)) == server),
+            "{server}: {drawn:?}"
+        );
+        given.extend(drawn);
+    }
+    let moves = map.spread(0, &[1]);
+    let leave = change(MapChange::Leave { moves, heir: 1 }, (License { epoch: 1, visit: 2 }, 1));
+    assert_eq!(pair.connections[0].run(&leave), SqlDone::Executed(Ok(Vec::new())));
+    let visit = pair.outbox(2);
+    apply(&mut pair.connections[1], visit);
+    given.extend(draw(&pair, 1, 5));
+    let different: BTreeSet<_> = given.iter().collect();
+    assert_eq!(different.len(), given.len(), "an id was given twice: {given:?}");
+}
+
+#[test]
+fn a_sequence_without_ids_of_its_server_gives_none() {
+    let pair = pair(&[0, 1]);
+    let mut client = pair.client(0);
+    let ids = Routing::even(&[0, 1]).generated_ids(0).unwrap();
+    let statement = rerouted(&mut client, "public.ids", ids, 999).unwrap().unwrap();
+    assert_eq!(statement, "ALTER SEQUENCE public.ids INCREMENT BY 2 RESTART WITH 1000");
+    let statement = rerouted(&mut client, "public.ids", ids, 1000).unwrap().unwrap();
+    client.batch_execute(&statement).unwrap();
+    let error = client.query("SELECT nextval('ids')", &[]).unwrap_err();
+    assert_eq!(code(&error), "2200H");
+    assert_eq!(rerouted(&mut client, "public.nothing", ids, 0).unwrap(), None);
 }
 
 #[test]

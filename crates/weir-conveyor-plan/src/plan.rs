@@ -275,11 +275,13 @@ impl Plan {
 impl Sequence {
     /// The statement that makes its ids route to the server of `ids`. `above`: it has given no id above that.
     pub fn routed(&self, ids: GeneratedIds, above: i64) -> String {
-        let (increment, remainder) = (i64::from(ids.increment), i64::from(ids.start));
-        let least = self.start.max(above.saturating_add(1));
-        let first = least + (remainder - least).rem_euclid(increment);
-        let name = format!("{}.{}", quoted(&self.schema), quoted(&self.name));
-        format!("ALTER SEQUENCE {name} INCREMENT BY {increment} RESTART WITH {first}")
+        let first = ids.first_above(above.max(self.start.saturating_sub(1)));
+        format!("ALTER SEQUENCE {} INCREMENT BY {} RESTART WITH {first}", self.relation(), ids.increment)
+    }
+
+    /// Its name as it stands in a statement.
+    pub fn relation(&self) -> String {
+        format!("{}.{}", quoted(&self.schema), quoted(&self.name))
     }
 }
 

@@ -46,6 +46,14 @@ pub struct GeneratedIds {
     pub increment: u16,
 }
 
+impl GeneratedIds {
+    /// The first of them above a number; the largest number if there is none.
+    pub fn first_above(self, above: i64) -> i64 {
+        let (least, increment) = (above.saturating_add(1), i64::from(self.increment));
+        least.saturating_add((i64::from(self.start) - least).rem_euclid(increment))
+    }
+}
+
 /// Slot of a value: below [`SLOTS`].
 pub type Slot = u16;
 /// Number of a map of slots. The first one is 0.

@@ -221,6 +221,8 @@ pub enum RowChange {
     Delete,
     /// The map of slots is that one now: its columns are those of [`READ_MAP`].
     Map,
+    /// The sequence has given no id above the only value: no server gives one up to it from here on, and none of a slot that is not its own.
+    Sequence,
     /// Rows of the table go to the server that is the only value. The key has the slots whose rows it has so far: they are deleted. Without slots,
     /// its rows stay.
     Clear,
@@ -238,6 +240,7 @@ impl RowChange {
             RowChange::Update => 'U',
             RowChange::Delete => 'D',
             RowChange::Map => 'M',
+            RowChange::Sequence => 'S',
             RowChange::Clear => 'C',
             RowChange::Take => 'T',
             RowChange::Keep => 'K',
@@ -245,8 +248,10 @@ impl RowChange {
     }
 
     pub fn of_letter(letter: char) -> Option<RowChange> {
-        use RowChange::{Clear, Delete, Insert, Keep, Map, Take, Update};
-        [Insert, Update, Delete, Map, Clear, Take, Keep].into_iter().find(|change| change.letter() == letter)
+        use RowChange::{Clear, Delete, Insert, Keep, Map, Sequence, Take, Update};
+        [Insert, Update, Delete, Map, Sequence, Clear, Take, Keep]
+            .into_iter()
+            .find(|change| change.letter() == letter)
     }
 }
 
@@ -400,7 +405,7 @@ impl Table {
                 vec![self.insert(row, &columns, &self.on_conflict(&columns))]
             }
             RowChange::Keep => vec![self.insert(row, &columns, " ON CONFLICT DO NOTHING")],
-            RowChange::Map | RowChange::Clear => return None,
+            RowChange::Map | RowChange::Sequence | RowChange::Clear => return None,
             RowChange::Update => vec![self.update(row, &columns)],
             RowChange::Delete => vec![self.delete(row)],
         })
