@@ -131,7 +131,7 @@ fn shop(address: &str, is_over: &AtomicBool) -> BTreeMap<i64, i64> {
             carts.insert(rows[0].get::<_, i64>(0), 7);
         }
         for (id, n) in &mut carts {
-            if let Ok(1) = open.execute("UPDATE cart SET n = n + 1 WHERE id = $1", &[&*id]) {
+            if let Ok(1) = open.execute("UPDATE cart SET n = n + 1 WHERE id = $1", &[id]) {
                 *n += 1;
             }
         }
