@@ -336,9 +336,9 @@ impl Connection for Recorder<'_> {
         self.inner.begin(is_writer)
     }
 
-    fn run(&mut self, statement: usize, values: &[Value]) -> Result<Option<i64>, Refused> {
+    fn query(&mut self, statement: usize, values: &[Value]) -> Result<Vec<Vec<Option<i64>>>, Refused> {
         self.steps.push((statement, values.to_vec()));
-        self.inner.run(statement, values)
+        self.inner.query(statement, values)
     }
 
     fn commit(&mut self) -> Result<(), Refused> {
@@ -426,8 +426,8 @@ mod tests {
         fn begin(&mut self, _: bool) -> Result<(), Refused> {
             Ok(())
         }
-        fn run(&mut self, _: usize, _: &[Value]) -> Result<Option<i64>, Refused> {
-            Ok(Some(7))
+        fn query(&mut self, _: usize, _: &[Value]) -> Result<Vec<Vec<Option<i64>>>, Refused> {
+            Ok(vec![vec![Some(7)]])
         }
         fn commit(&mut self) -> Result<(), Refused> {
             Ok(())

@@ -61,6 +61,14 @@ fn nothing_is_lost_on_real_servers_by_statements() {
 }
 
 #[test]
+fn tpcc_stays_consistent_on_real_servers() {
+    let settings = [("warehouses", "2"), ("items", "100"), ("customers", "20"), ("remote", "0.2")];
+    let mut wanted = wanted("tpcc", &settings, &["postgres", "mariadb", "sqlite:"], Way::Statements);
+    wanted.level = Some(Level::Serializable);
+    assert_eq!(measured(&wanted).runs.len(), 3);
+}
+
+#[test]
 fn nothing_is_lost_by_calls() {
     for (workload, settings) in WORKLOADS.iter().zip(HOT) {
         let mut wanted = wanted(workload, settings, &["postgres"], Way::Calls);

@@ -253,7 +253,7 @@ Servers are started for it, on free ports of the loopback interface and in folde
 pgbench must be there: apt-get install postgresql-15, or WEIR_POSTGRES_BIN names their folder.")]
 pub struct BenchArguments {
     /// A workload that Weir ships (tpcc), ycsb, or a directory with a workload.toml. By SQL, on any target: cat (the experiment of the
-    /// CAT theorem), ycsb, ycsb-t (YCSB+T) and smallbank; a wrong --set says which settings they have. On servers also pgbench (its TPC-B), pgbench-select,
+    /// CAT theorem), ycsb, ycsb-t (YCSB+T), smallbank, and tpcc with --way statements or on MariaDB or SQLite; a wrong --set says which settings they have. On servers also pgbench (its TPC-B), pgbench-select,
     /// pgbench-update, and pgbench with statements of its own: pgbench-index, -join-2, -join-4, -order, -transaction, -delete; with --set
     /// scale=16 and --set protocol=simple, extended or prepared; beside (what others notice of long statements) with --set other=select,
     /// update, connect or cancel, with --set memory=1GiB and --set rows=200000; ycsb-jdbc (reads of YCSB by a client in Java) with --set driver=FILE (of the JDBC

@@ -73,11 +73,20 @@ pub trait Connection {
     /// The database's.
     fn begin(&mut self, is_writer: bool) -> Result<(), Refused>;
 
+    /// Runs a statement; returns its rows, whose columns are empty where they are no whole numbers.
+    ///
+    /// # Errors
+    /// The database's.
+    fn query(&mut self, statement: usize, values: &[Value]) -> Result<Vec<Vec<Option<i64>>>, Refused>;
+
     /// Runs a statement; returns the first column of its first row, if that is a whole number.
     ///
     /// # Errors
     /// The database's.
-    fn run(&mut self, statement: usize, values: &[Value]) -> Result<Option<i64>, Refused>;
+    fn run(&mut self, statement: usize, values: &[Value]) -> Result<Option<i64>, Refused> {
+        let rows = self.query(statement, values)?;
+        Ok(rows.first().and_then(|row| row.first().copied().flatten()))
+    }
 
     /// # Errors
     /// The database's.

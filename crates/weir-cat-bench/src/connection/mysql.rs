@@ -92,13 +92,12 @@ impl Connection for Session {
         Ok(())
     }
 
-    fn run(&mut self, statement: usize, values: &[Value]) -> Result<Option<i64>, Refused> {
+    fn query(&mut self, statement: usize, values: &[Value]) -> Result<Vec<Vec<Option<i64>>>, Refused> {
         let (statement, order) = &self.statements[statement];
         let values: Vec<mysql::Value> = order.iter().map(|number| value(&values[*number])).collect();
         let values = if values.is_empty() { Params::Empty } else { Params::Positional(values) };
-        let row: Option<Row> =
-            self.connection.exec_first(statement, values).map_err(|error| refused(&error))?;
-        Ok(row.and_then(|row| whole(&row, 0)))
+        let rows: Vec<Row> = self.connection.exec(statement, values).map_err(|error| refused(&error))?;
+        Ok(rows.iter().map(|row| (0..row.len()).map(|column| whole(row, column)).collect()).collect())
     }
 
     fn commit(&mut self) -> Result<(), Refused> {

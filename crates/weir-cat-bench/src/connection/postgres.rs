@@ -105,11 +105,11 @@ impl Connection for Session {
         Ok(())
     }
 
-    fn run(&mut self, statement: usize, values: &[Value]) -> Result<Option<i64>, Refused> {
+    fn query(&mut self, statement: usize, values: &[Value]) -> Result<Vec<Vec<Option<i64>>>, Refused> {
         let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(|value| value as _).collect();
         let rows =
             self.client.query(&self.statements[statement], &values).map_err(|error| refused(&error))?;
-        Ok(rows.first().and_then(|row| whole(row, 0)))
+        Ok(rows.iter().map(|row| (0..row.len()).map(|column| whole(row, column)).collect()).collect())
     }
 
     fn commit(&mut self) -> Result<(), Refused> {

@@ -71,21 +71,19 @@ impl Connection for Session {
         self.file.execute_batch(begin).map_err(|error| refused(&error))
     }
 
-    fn run(&mut self, statement: usize, values: &[Value]) -> Result<Option<i64>, Refused> {
+    fn query(&mut self, statement: usize, values: &[Value]) -> Result<Vec<Vec<Option<i64>>>, Refused> {
         let (text, order) = &self.statements[statement];
-        let run = || -> rusqlite::Result<Option<i64>> {
+        let run = || -> rusqlite::Result<Vec<Vec<Option<i64>>>> {
             let mut statement = self.file.prepare_cached(text)?;
-            let mut rows =
-                statement.query(rusqlite::params_from_iter(order.iter().map(|number| &values[*number])))?;
-            let mut first = None;
-            let mut is_first = true;
+            let columns = statement.column_count();
+            let given = rusqlite::params_from_iter(order.iter().map(|number| &values[*number]));
+            let (mut rows, mut all) = (statement.query(given)?, Vec::new());
             // A statement is carried out as its rows are fetched.
             while let Some(row) = rows.next()? {
-                if std::mem::take(&mut is_first) {
-                    first = row.get_ref(0)?.as_i64().ok();
-                }
+                let whole = |column| row.get_ref(column).map(|value| value.as_i64().ok());
+                all.push((0..columns).map(whole).collect::<rusqlite::Result<_>>()?);
             }
-            Ok(first)
+            Ok(all)
         };
         run().map_err(|error| refused(&error))
     }

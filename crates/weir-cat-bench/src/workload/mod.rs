@@ -3,6 +3,7 @@
 mod keys;
 mod settings;
 mod smallbank;
+mod tpcc;
 mod ycsb_t;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use crate::schema::Change;
 pub use keys::{Flavour, Keys};
 pub use settings::{Settings, Wrong};
 pub use smallbank::SmallBank;
+pub use tpcc::Tpcc;
 pub use ycsb_t::YcsbT;
 
 /// The way in which a transaction reaches the database.
@@ -127,7 +129,7 @@ pub trait Workload: Send + Sync {
 }
 
 /// Names of the workloads.
-pub const NAMES: [&str; 4] = ["cat", "ycsb", "ycsb-t", "smallbank"];
+pub const NAMES: [&str; 5] = ["cat", "ycsb", "ycsb-t", "smallbank", "tpcc"];
 
 /// A workload by its name, with settings that differ from its own.
 ///
@@ -140,6 +142,7 @@ pub fn of(name: &str, settings: &[(String, String)]) -> Result<Box<dyn Workload>
         "ycsb" => Keys::of(Flavour::Ycsb, settings).map(|one| Box::new(one) as _),
         "ycsb-t" => YcsbT::of(settings).map(|one| Box::new(one) as _),
         "smallbank" => SmallBank::of(settings).map(|one| Box::new(one) as _),
+        "tpcc" => Tpcc::of(settings).map(|one| Box::new(one) as _),
         _ => Err(Wrong::new(
             format!("`{name}` is no workload"),
             format!("the workloads are: {}", NAMES.join(", ")),
@@ -251,7 +254,7 @@ mod tests {
             }
         }
         let wrong = of("tpch", &[]).err().expect("there is none");
-        assert!(wrong.to_string().contains("cat, ycsb, ycsb-t, smallbank"), "{wrong}");
+        assert!(wrong.to_string().contains("cat, ycsb, ycsb-t, smallbank, tpcc"), "{wrong}");
         let settings = [("zpif".to_owned(), "1".to_owned())];
         let wrong = of("ycsb-t", &settings).err().expect("no setting");
         assert!(wrong.hint.contains("distributed") && wrong.what.contains("zpif"), "{wrong}");

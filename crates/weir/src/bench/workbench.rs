@@ -16,7 +16,7 @@ use weir_server::progress::Progress;
 use crate::bench::advice::{self, Advice};
 use crate::bench::servers::postgres_programs;
 use crate::bench::{ratio_line, this_program};
-use crate::cli::{BenchArguments, Format};
+use crate::cli::{BenchArguments, BenchWay, Format};
 use crate::input;
 use crate::output::{Failure, STRONG, print, print_json, print_remark, styled, write_file};
 use crate::progress::ProgressView;
@@ -25,6 +25,8 @@ use crate::table::table;
 
 /// YCSB also runs over items, without SQL.
 const YCSB: &str = "ycsb";
+/// TPC-C's procedures are an application's; here it is statement by statement.
+const TPCC: &str = "tpcc";
 
 /// Seconds of a run and of its warm-up, if they are not given.
 const SECONDS: f64 = 5.0;
@@ -35,17 +37,29 @@ const REPLAY_SECONDS: f64 = 86_400.0;
 
 /// Names of its workloads that no other way of measuring has.
 pub fn names() -> String {
-    NAMES.into_iter().filter(|name| *name != YCSB).collect::<Vec<_>>().join(", ")
+    NAMES.into_iter().filter(|name| ![YCSB, TPCC].contains(name)).collect::<Vec<_>>().join(", ")
 }
 
-/// A workload by SQL: by its name, or YCSB on servers.
+/// A workload by SQL: by its name, or YCSB on servers, or TPC-C where procedures are not meant or not to be had.
 pub fn is_meant(arguments: &BenchArguments) -> bool {
     let name = arguments.workload.as_str();
     let is_cluster =
         |target: &String| target.starts_with("weir:") && !target.starts_with("weir://") && target != "weir:";
     let on_servers = !arguments.start.is_empty()
         || (!arguments.target.is_empty() && !arguments.target.iter().all(is_cluster));
-    arguments.trace.is_some() || (NAMES.contains(&name) && (name != YCSB || on_servers))
+    let by_statements = || {
+        let has_procedures = |target: &String| {
+            target == "postgres" || (target.starts_with("weir:") && !target.starts_with("weir://"))
+        };
+        let places = arguments.target.iter().chain(&arguments.start);
+        arguments.way == Some(BenchWay::Statements) || !places.into_iter().all(has_procedures)
+    };
+    let is_by_sql = match name {
+        YCSB => on_servers,
+        TPCC => by_statements(),
+        _ => NAMES.contains(&name),
+    };
+    arguments.trace.is_some() || is_by_sql
 }
 
 /// Options of this way of measuring that another one was given.
