@@ -4,9 +4,8 @@
 //! children, so that the writers in the background count, too.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use postgres::{Client, IsolationLevel};
 use weir_bench::postgres::Server;
 use weir_bench::{Call, CallGenerator, Spread};
 use weir_conveyor::matching::Class;
@@ -14,7 +13,8 @@ use weir_conveyor::message::OperationId;
 use weir_conveyor::schema::Sql;
 use weir_conveyor::token::Visit;
 use weir_conveyor::work::{Done, License, Work};
-use weir_conveyor_net::connection::{Connection, install, query};
+use weir_conveyor_net::alone::Alone;
+use weir_conveyor_net::connection::{Connection, install};
 use weir_conveyor_net::operation::{Job, Operation, SqlWork, StateUpdate};
 use weir_conveyor_scale::costs::{self, Home, Steps};
 
@@ -88,6 +88,9 @@ struct Mean {
     turns: usize,
 }
 
+/// Until a process that has answered waits for the next request.
+const SETTLED: Duration = Duration::from_micros(100);
+
 fn settings(fsync: &'static str) -> [&'static str; 3] {
     [fsync, "autovacuum=off", "max_prepared_transactions=10"]
 }
@@ -154,26 +157,27 @@ pub fn operations(
 ) -> Result<Vec<costs::Operation>, String> {
     let calls = drawn(bench, effort.calls + WARM_UP)?;
     let plain = Measured::start(bench, "fsync=off")?;
-    let mut client = connect(&plain.server.connection_string())?;
+    let mut session = session_of(&plain)?;
     let mut alone = Vec::new();
     for calls in &calls {
         let operations: Vec<_> = calls.iter().map(|call| operation(bench, call)).collect();
-        alone.push(plain.mean(operations.len() * 10 / 11, |turn| {
-            transaction(&mut client, &operations[turn % operations.len()].statements)
-        })?);
+        let name = &bench.plan.operations[alone.len()].name;
+        alone.push(mean_of(&plain, &mut session, (name, &operations), None)?);
     }
-    drop((client, plain));
+    drop((session, plain));
     let mut captured = Measured::start(bench, "fsync=off")?;
     let tables = install(&captured.server.connection_string()).map_err(said)?;
     captured.connection =
         Connection::open(&captured.server.connection_string(), Arc::new(tables)).map_err(said)?;
+    let mut session = session_of(&captured)?;
     let mut operations = Vec::new();
     for (procedure, operation) in bench.plan.operations.iter().enumerate() {
         let mut global_us = 0.0;
         let mut rows = 0.0;
         if matches!(operation.class, Class::Global | Class::LocalGlobal) {
             let before = outbox_rows(&captured)?;
-            let mean = captured.works(&executes(bench, &calls[procedure], LICENSE))?;
+            let works: Vec<_> = calls[procedure].iter().map(|call| self::operation(bench, call)).collect();
+            let mean = mean_of(&captured, &mut session, (&operation.name, &works), Some(LICENSE))?;
             global_us = mean.processor_us;
             rows = (outbox_rows(&captured)? - before) as f64 / mean.turns as f64;
         }
@@ -197,6 +201,61 @@ pub fn operations(
         });
     }
     Ok(operations)
+}
+
+fn session_of(measured: &Measured) -> Result<Alone, String> {
+    Alone::new(&measured.server.connection_string()).map_err(|error| error.to_string())
+}
+
+/// Runs the statements of an operation as an agent does: the transaction of each goes to the server at once. Returns whether the application or a
+/// constraint has refused it.
+fn is_refused(session: &mut Alone, operation: &Operation, license: Option<License>) -> Result<bool, String> {
+    for sql in &operation.statements {
+        match session.run(sql, license, license.map(|_| 0)) {
+            Ok(()) => {}
+            Err(error) if is_by_rule(&error.sqlstate) => return Ok(true),
+            Err(error) => return Err(format!("{}: {} {}", sql.text, error.sqlstate, error.message)),
+        }
+    }
+    Ok(false)
+}
+
+/// Classes that PostgreSQL does not use are the application's own, 23 is that of constraints.
+fn is_by_rule(sqlstate: &str) -> bool {
+    let is_own = sqlstate.starts_with(|first: char| ('I'..='Z').contains(&first));
+    sqlstate == "P0001" || sqlstate.starts_with("23") || is_own && !["P0", "XX"].contains(&&sqlstate[..2])
+}
+
+/// Measures operations over a session: those that are not refused, since a refused one costs something else.
+fn mean_of(
+    measured: &Measured,
+    session: &mut Alone,
+    (name, operations): (&str, &[Operation]),
+    license: Option<License>,
+) -> Result<Mean, String> {
+    let (mut costs, mut accepted) = (Vec::new(), 0);
+    let server = measured.server.process_id();
+    let warm_up = WARM_UP.min(operations.len() / 3);
+    let begin = Instant::now();
+    for (turn, operation) in operations.iter().enumerate() {
+        if turn > warm_up && begin.elapsed().as_secs_f64() > SECONDS_MAX {
+            break;
+        }
+        let before = processor_ns(server)?;
+        let is_refused = is_refused(session, operation, license)?;
+        // The time of a process is known once it waits again.
+        std::thread::sleep(SETTLED);
+        accepted += usize::from(!is_refused);
+        if !is_refused && turn >= warm_up {
+            costs.push(processor_ns(server)?.saturating_sub(before) as f64 / 1e3);
+        }
+    }
+    if costs.is_empty() {
+        return Err(format!("{name}: all calls are refused"));
+    }
+    let parts = costs.chunks(costs.len().div_ceil(CHUNKS));
+    let means = parts.map(|part| part.iter().sum::<f64>() / part.len() as f64).collect();
+    Ok(Mean { processor_us: median(means), elapsed_us: 0.0, turns: accepted })
 }
 
 const LICENSE: License = License { epoch: 0, visit: 1 };
@@ -247,14 +306,14 @@ fn operation(bench: &Bench, call: &Call) -> Operation {
     operation
 }
 
-fn execute(operation: Operation, license: Option<License>) -> SqlWork {
-    let id = OperationId { agent: 0, start: 1, number: 1 };
-    Work::Execute { id, operation: Job::Statements(operation), license, map: 0 }
-}
-
 /// Global operations.
 fn executes(bench: &Bench, calls: &[Call], license: License) -> Vec<SqlWork> {
-    calls.iter().map(|call| execute(operation(bench, call), Some(license))).collect()
+    let id = OperationId { agent: 0, start: 1, number: 1 };
+    let work = |call: &Call| {
+        let operation = Job::Statements(operation(bench, call));
+        Work::Execute { id, operation, license: Some(license), map: 0 }
+    };
+    calls.iter().map(work).collect()
 }
 
 /// Costs of the steps of the protocols, on the tables of an application: medians of several rounds.
@@ -307,10 +366,13 @@ fn steps_once(bench: &Bench, effort: Effort) -> Result<Steps, String> {
         .map(|after| Work::End { license: License { epoch: 0, visit: after + 1 }, after })
         .collect();
     let end = measured.works(&ends)?;
-    // An empty transaction, with the check of the map and without it.
-    let checked = measured.works(&vec![execute(Operation { statements: Vec::new() }, None); effort.steps])?;
-    let mut client = connect(&config)?;
-    let empty = measured.mean(effort.steps, |_| transaction(&mut client, &[]))?;
+    // The same transaction, with the check of the map and without it.
+    let mut session = session_of(&measured)?;
+    let [nothing] = statement("SELECT 1");
+    let mut check = |map| {
+        measured.mean(effort.steps, |_| session.run(&nothing, None, map).map_err(|error| error.message))
+    };
+    let (checked, unchecked) = (check(Some(0))?, check(None)?);
     let truncates: Vec<SqlWork> = (0..times).map(|up_to| Work::Truncate { up_to }).collect();
     let truncate = measured.works(&truncates)?;
     let per_row =
@@ -323,7 +385,7 @@ fn steps_once(bench: &Bench, effort: Effort) -> Result<Steps, String> {
         apply_us: rounded((apply_one.processor_us - one_rows * apply_row_us).max(0.0)),
         apply_row_us: rounded(apply_row_us),
         truncate_us: rounded(truncate.processor_us),
-        check_us: rounded((checked.processor_us - empty.processor_us).max(0.0)),
+        check_us: rounded((checked.processor_us - unchecked.processor_us).max(0.0)),
         flush_us: rounded(flush_us),
         ..participants
     })
@@ -366,16 +428,6 @@ fn updates(
     }
 }
 
-/// A transaction, as any client runs it.
-fn transaction(client: &mut Client, statements: &[Sql]) -> Result<(), String> {
-    let builder = client.build_transaction().isolation_level(IsolationLevel::Serializable);
-    let mut running = builder.start().map_err(said)?;
-    for sql in statements {
-        query(&mut running, sql).map_err(said)?;
-    }
-    running.commit().map_err(said)
-}
-
 fn statement(text: &str) -> [Sql; 1] {
     [Sql { text: text.to_owned(), parameters: Vec::new() }]
 }
@@ -389,17 +441,22 @@ fn participants(bench: &Bench, effort: Effort) -> Result<(Steps, f64), String> {
     let measured = Measured::start(bench, "fsync=off")?;
     let mut client = connect(&measured.server.connection_string())?;
     client.batch_execute(PROBE).map_err(said)?;
-    let mut mean = |text: &str| measured.mean(effort.steps, |_| transaction(&mut client, &statement(text)));
+    let mut session = session_of(&measured)?;
+    let mut mean = |text: &str| {
+        let [sql] = statement(text);
+        measured.mean(effort.steps, |_| session.run(&sql, None, None).map_err(|error| error.message))
+    };
     let (read, write) = (mean(READ)?, mean(WRITE)?);
     let begin = "BEGIN ISOLATION LEVEL SERIALIZABLE";
+    let begin_and_write = &*format!("{begin}; {WRITE}");
     let mut simple = |texts: &[&str]| {
         measured.mean(effort.steps, |_| {
             texts.iter().try_for_each(|text| client.batch_execute(text)).map_err(said)
         })
     };
-    let committed = simple(&[begin, WRITE, "COMMIT"])?;
-    let prepared = simple(&[begin, WRITE, "PREPARE TRANSACTION 'probe'", "COMMIT PREPARED 'probe'"])?;
-    // Of the two phases together what COMMIT does not cost; half for each.
+    let committed = simple(&[&*format!("{begin_and_write}; COMMIT")])?;
+    let prepared = simple(&[begin_and_write, "PREPARE TRANSACTION 'probe'", "COMMIT PREPARED 'probe'"])?;
+    // Of the two phases together what COMMIT in the first exchange does not cost; half for each.
     let phases_us = rounded((prepared.processor_us - committed.processor_us).max(0.0) / 2.0);
     // A client that sends and waits: what the coordinator of a distributed transaction is to the other servers.
     let before = processor_of("self")?;
@@ -421,5 +478,8 @@ fn commit_us(bench: &Bench, effort: Effort) -> Result<f64, String> {
     let measured = Measured::start(bench, "fsync=on")?;
     let mut client = connect(&measured.server.connection_string())?;
     client.batch_execute(PROBE).map_err(said)?;
-    Ok(measured.mean(effort.steps, |_| transaction(&mut client, &statement(WRITE)))?.elapsed_us)
+    let mut session = session_of(&measured)?;
+    let [sql] = statement(WRITE);
+    let run = |_| session.run(&sql, None, None).map_err(|error| error.message);
+    Ok(measured.mean(effort.steps, run)?.elapsed_us)
 }

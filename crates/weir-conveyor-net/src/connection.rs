@@ -14,8 +14,9 @@ use weir_conveyor::schema::{self, Column, OutboxRow, RowChange, Sql, Table};
 use weir_conveyor::token::Visit;
 use weir_conveyor::work::{DatabaseState, EpochRow, License, Work};
 
+use crate::batch::{Batches, Statement as BatchStatement};
 use crate::operation::{Job, Rows, SqlDone, SqlError, SqlWork, StateUpdate};
-use crate::{base_copy, map_change};
+use crate::{base_copy, batch_plan, map_change};
 
 /// Tables that global operations may write, by the name in the outbox.
 pub type Tables = BTreeMap<String, Table>;
@@ -54,6 +55,10 @@ impl Prepared {
 /// and compiling one takes longer than running it.
 const STEP_SETTINGS: &str =
     "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = '5s'; SET jit = off";
+/// The same for batches, which apply visits, and write no other tables of the application. A batch that closes a visit fits into one packet; the
+/// connection of an agent whose machine is gone ends all the same.
+const BATCH_SETTINGS: &str = "SET jit = off; SET session_replication_role = replica; \
+    SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 2";
 
 /// A connection.
 pub struct Connection {
@@ -64,6 +69,10 @@ pub struct Connection {
     prepared: Prepared,
     /// The session has the settings for applying visits.
     applies: bool,
+    /// The connection string.
+    config: String,
+    /// For transactions that go in one exchange.
+    batches: Option<Batches>,
     /// Why work was lost last.
     last_error: Option<String>,
 }
@@ -72,6 +81,8 @@ pub struct Connection {
 enum Ends {
     /// With a result.
     With(SqlDone),
+    /// The database is in another state than the step expects.
+    Unchanged,
     Failed(Error),
 }
 
@@ -132,7 +143,9 @@ impl Connection {
         let mut client = Client::connect(config, NoTls)?;
         client.batch_execute(STEP_SETTINGS)?;
         let prepared = Prepared::default();
-        Ok(Connection { client, tables, server: 0, prepared, applies: false, last_error: None })
+        let config = config.to_owned();
+        let (applies, batches, last_error) = (false, None, None);
+        Ok(Connection { client, tables, server: 0, prepared, applies, config, batches, last_error })
     }
 
     /// The connection of the agent of that server.
@@ -165,9 +178,20 @@ impl Connection {
     }
 
     fn failed(&mut self, error: &Error) -> SqlDone {
-        let done = failed(error);
+        let said = || format!("{error}: {:?}", error.as_db_error());
+        match error.code() {
+            Some(code) => self.failed_with(code, said),
+            None => {
+                self.last_error = Some(said());
+                SqlDone::Lost
+            }
+        }
+    }
+
+    fn failed_with(&mut self, code: &SqlState, said: impl FnOnce() -> String) -> SqlDone {
+        let done = failed(code);
         if done == SqlDone::Lost {
-            self.last_error = Some(format!("{error}: {:?}", error.as_db_error()));
+            self.last_error = Some(said());
         }
         done
     }
@@ -176,9 +200,14 @@ impl Connection {
     pub fn run(&mut self, work: &SqlWork) -> SqlDone {
         let mut done = SqlDone::Lost;
         for transaction in transactions(work, &NoFaults) {
-            match self.transaction(work, &transaction) {
+            let ended = match batch_plan::statements(work, &transaction, &self.tables) {
+                Some(statements) => self.batch(work, &statements),
+                None => self.transaction(work, &transaction),
+            };
+            match ended {
                 Ok(result) => done = result,
                 Err(Ends::With(result)) => return result,
+                Err(Ends::Unchanged) => return self.run(&Work::Load),
                 // A deferred constraint fails at COMMIT.
                 Err(Ends::Failed(error)) if is_execute(work) && is_of_operation(&error) => {
                     return SqlDone::Executed(Err(sql_error(&error)));
@@ -187,6 +216,26 @@ impl Connection {
             }
         }
         done
+    }
+
+    /// Runs the statements of a transaction in one exchange.
+    fn batch(&mut self, work: &SqlWork, statements: &[BatchStatement]) -> Result<SqlDone, Ends> {
+        let ran = match self.batches.take().map_or_else(|| Batches::open(&self.config, BATCH_SETTINGS), Ok) {
+            Ok(mut batches) => batches.run(statements).inspect(|_| self.batches = Some(batches)),
+            Err(error) => Err(error),
+        };
+        match ran {
+            Ok(Ok(results)) => Ok(batch_plan::done(work, results.last().map_or(&[], Vec::as_slice))),
+            Ok(Err(error)) if error.field(b'C') == Some(schema::UNCHANGED) => Err(Ends::Unchanged),
+            Ok(Err(error)) => {
+                let [code, said] = [b'C', b'M'].map(|field| error.field(field).unwrap_or_default());
+                Err(Ends::With(self.failed_with(&SqlState::from_code(code), || format!("{code}: {said}"))))
+            }
+            Err(error) => {
+                self.last_error = Some(error.to_string());
+                Err(Ends::With(SqlDone::Lost))
+            }
+        }
     }
 
     fn set_session(&mut self, transaction: &SqlTransaction) -> Result<(), Error> {
@@ -279,37 +328,60 @@ impl Place<'_> {
         self.check(running, schema::ENTER, &[epoch, visit, map])
     }
 
-    /// Runs a statement that fails if the operation may not run.
+    /// Runs a statement that fails if the transaction may not go on.
     fn check(&mut self, running: &mut Transaction<'_>, text: &str, numbers: &[u64]) -> Result<(), Ends> {
         let Err(error) = self.execute(running, text, numbers) else { return Ok(()) };
         Err(match error.code().map(SqlState::code) {
             Some(schema::NOT_LICENSED) => Ends::With(SqlDone::NotLicensed),
             Some(schema::WRONG_MAP) => Ends::With(SqlDone::WrongMap),
+            Some(schema::UNCHANGED) => Ends::Unchanged,
             _ => Ends::Failed(error),
         })
     }
 
-    /// State updates in the order of their last numbers. Transactions that write one row do so one after the other, and each has all its numbers
-    /// behind those of the one before: so that is the order of the row's versions.
     fn outbox(
         &mut self,
         running: &mut Transaction<'_>,
         visit: VisitNumber,
     ) -> Result<Vec<StateUpdate>, Error> {
         let statement = self.prepared.statement(running, schema::READ_OUTBOX, &[])?;
-        let mut updates: BTreeMap<String, (usize, StateUpdate)> = BTreeMap::new();
-        for (number, row) in running.query(&statement, &[&(visit as i64)])?.iter().enumerate() {
-            let change = RowChange::of_letter(char::from(row.get::<_, i8>(2) as u8));
-            let change = change.expect("an outbox has the letters of this version");
-            let outbox = OutboxRow { change, key: row.get(3), columns: row.get(4), values: row.get(5) };
-            let empty = || (number, StateUpdate { rows: Vec::new() });
-            let (last, update) = updates.entry(row.get(0)).or_insert_with(empty);
-            *last = number;
-            update.rows.push((row.get(1), outbox));
+        let mut rows = OutboxRows::default();
+        for row in running.query(&statement, &[&(visit as i64)])? {
+            rows.add(row.get(0), row.get(1), (row.get(2), row.get(3), row.get(4), row.get(5)));
         }
-        let mut updates: Vec<_> = updates.into_values().collect();
+        Ok(rows.updates())
+    }
+}
+
+/// Letter, key, columns and values of a row of an outbox.
+type OutboxColumns = (i8, Vec<Option<String>>, Vec<String>, Vec<Option<String>>);
+
+/// Rows of an outbox, by the transaction that has written them.
+#[derive(Default)]
+pub(crate) struct OutboxRows {
+    count: usize,
+    updates: BTreeMap<String, (usize, StateUpdate)>,
+}
+
+impl OutboxRows {
+    /// Adds the next row.
+    pub fn add(&mut self, transaction: String, relation: String, columns: OutboxColumns) {
+        let (letter, key, columns, values) = columns;
+        let change = RowChange::of_letter(char::from(letter as u8));
+        let change = change.expect("an outbox has the letters of this version");
+        let empty = || (0, StateUpdate { rows: Vec::new() });
+        let (last, update) = self.updates.entry(transaction).or_insert_with(empty);
+        *last = self.count;
+        self.count += 1;
+        update.rows.push((relation, OutboxRow { change, key, columns, values }));
+    }
+
+    /// State updates in the order of their last numbers. Transactions that write one row do so one after the other, and each has all its numbers
+    /// behind those of the one before: so that is the order of the row's versions.
+    pub fn updates(self) -> Vec<StateUpdate> {
+        let mut updates: Vec<_> = self.updates.into_values().collect();
         updates.sort_by_key(|(last, _)| *last);
-        Ok(updates.into_iter().map(|(_, update)| update).collect())
+        updates.into_iter().map(|(_, update)| update).collect()
     }
 }
 
@@ -334,15 +406,11 @@ fn run_step(
         Step::CheckMap(map) => place.check(running, schema::CHECK_MAP, &[*map])?,
         Step::Apply(update) => apply(running, place, update)?,
         Step::MovePosition { after, to } => {
-            if place.execute(running, schema::MOVE_POSITION, &[*after, *to])? == 0 {
-                return Err(Ends::With(SqlDone::State(place.state(running)?)));
-            }
+            place.check(running, schema::MOVE_POSITION, &[*after, *to])?;
         }
         Step::Adopt(epoch) => drop(place.execute(running, schema::ADOPT, &[*epoch])?),
         Step::Close(license) => {
-            if place.execute(running, schema::CLOSE, &[license.epoch, license.visit])? == 0 {
-                return Err(Ends::With(SqlDone::State(place.state(running)?)));
-            }
+            place.check(running, schema::CLOSE, &[license.epoch, license.visit])?;
         }
         Step::Fence(epoch, visit) => drop(place.execute(running, schema::FENCE, &[*epoch, *visit])?),
         Step::ReadOutbox(visit) => {
@@ -463,12 +531,14 @@ fn sql_error(error: &Error) -> SqlError {
     SqlError { sqlstate, message }
 }
 
-fn failed(error: &Error) -> SqlDone {
-    match error.code() {
-        Some(code) if is_serialization_failure(code) => SqlDone::SerializationFailure,
-        // Others have the map of slots at the moment.
-        Some(code) if *code == SqlState::LOCK_NOT_AVAILABLE => SqlDone::SerializationFailure,
-        Some(code) if *code == SqlState::QUERY_CANCELED => SqlDone::Cancelled,
-        _ => SqlDone::Lost,
+fn failed(code: &SqlState) -> SqlDone {
+    // Others have the map of slots at the moment.
+    let has_waited = *code == SqlState::LOCK_NOT_AVAILABLE;
+    if is_serialization_failure(code) || has_waited {
+        SqlDone::SerializationFailure
+    } else if *code == SqlState::QUERY_CANCELED {
+        SqlDone::Cancelled
+    } else {
+        SqlDone::Lost
     }
 }

@@ -4,7 +4,10 @@
 //! It decides nothing of the protocol: which transactions a piece of work is, and what they do, is in weir-conveyor's plans.
 
 pub mod agent_loop;
+pub mod alone;
 mod base_copy;
+mod batch;
+mod batch_plan;
 pub mod check;
 pub mod config;
 pub mod connection;

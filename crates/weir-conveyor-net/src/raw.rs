@@ -199,6 +199,15 @@ impl Message {
     }
 }
 
+/// Cuts whole messages apart.
+pub(crate) fn messages_of(mut bytes: Bytes) -> impl Iterator<Item = Message> {
+    std::iter::from_fn(move || {
+        let header = bytes.first_chunk::<5>()?;
+        let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
+        (bytes.len() > length).then(|| Message(bytes.split_to(length + 1)))
+    })
+}
+
 /// The end of statements whose results do not matter.
 pub struct Ran {
     pub error: Option<Message>,

@@ -49,6 +49,20 @@ CREATE OR REPLACE FUNCTION weir_conveyor.wrong_map(bigint) RETURNS void LANGUAGE
 BEGIN
     RAISE EXCEPTION 'the map of slots is that of version %', $1 USING ERRCODE = 'WC002';
 END $$;
+CREATE OR REPLACE FUNCTION weir_conveyor.close(bigint, bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE weir_conveyor.epoch SET closed = $2, closed_in = $1 WHERE epoch = $1 AND closed < $2;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'visit % is closed, or epoch % has passed', $2, $1 USING ERRCODE = 'WC003';
+    END IF;
+END $$;
+CREATE OR REPLACE FUNCTION weir_conveyor.move_position(bigint, bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE weir_conveyor.position SET applied = $2 WHERE applied = $1;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the position is not %', $1 USING ERRCODE = 'WC003';
+    END IF;
+END $$;
 CREATE OR REPLACE FUNCTION weir_conveyor.enter(bigint, bigint, bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     visit text;
@@ -276,9 +290,11 @@ pub struct Sql {
 /// Raises the epoch. $1: the epoch.
 pub const ADOPT: &str = "UPDATE weir_conveyor.epoch SET epoch = $1 WHERE epoch < $1";
 
-/// Closes a visit: changes one row, or none if there is no license. $1 and $2: epoch and visit.
-pub const CLOSE: &str =
-    "UPDATE weir_conveyor.epoch SET closed = $2, closed_in = $1 WHERE epoch = $1 AND closed < $2";
+/// Closes a visit, or fails with [`UNCHANGED`] if there is no license. $1 and $2: epoch and visit, as bigints.
+pub const CLOSE: &str = "SELECT weir_conveyor.close($1, $2)";
+
+/// SQLSTATE of [`CLOSE`] and [`MOVE_POSITION`]: the database is in another state, and stays as it is.
+pub const UNCHANGED: &str = "WC003";
 
 /// Ends the licenses of earlier epochs, and of visits up to one. $1 and $2: epoch and visit.
 pub const FENCE: &str = "\
@@ -286,8 +302,8 @@ UPDATE weir_conveyor.epoch SET epoch = $1, closed = greatest(closed, $2),
     closed_in = CASE WHEN closed < $2 THEN $1 ELSE closed_in END
 WHERE epoch < $1 OR epoch = $1 AND closed < $2";
 
-/// Changes one row, or none if the position is another one. $1 and $2: the position before and after.
-pub const MOVE_POSITION: &str = "UPDATE weir_conveyor.position SET applied = $2 WHERE applied = $1";
+/// Moves the position, or fails with [`UNCHANGED`] if it is another one. $1 and $2: the position before and after, as bigints.
+pub const MOVE_POSITION: &str = "SELECT weir_conveyor.move_position($1, $2)";
 
 /// State updates of a visit, in the order of their numbers. $1: the visit.
 pub const READ_OUTBOX: &str = "\

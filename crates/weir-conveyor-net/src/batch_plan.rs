@@ -1,0 +1,93 @@
+//! The steps of a plan as the statements of one batch, and the results of the batch as those of the work.
+
+use std::sync::Arc;
+
+use postgres::types::Type;
+use weir_conveyor::epochs::{ServerId, VisitNumber};
+use weir_conveyor::plan::{self, Isolation, Step};
+use weir_conveyor::schema::{self, OutboxRow, RowChange, Sql};
+use weir_conveyor::token::Visit;
+use weir_conveyor::work::{DatabaseState, EpochRow, Work};
+
+use crate::batch::{BatchRow, Statement};
+use crate::connection::{OutboxRows, Tables};
+use crate::operation::{Job, SqlDone, SqlWork, StateUpdate};
+
+/// The statements of a transaction. None: they depend on each other's results, or rows move with the map of slots.
+pub(crate) fn statements(
+    work: &SqlWork,
+    transaction: &plan::Transaction<Job, StateUpdate>,
+    tables: &Tables,
+) -> Option<Vec<Statement>> {
+    if transaction.isolation != Isolation::Serializable {
+        return None;
+    }
+    let mut all = Vec::new();
+    for step in &transaction.steps {
+        match step {
+            Step::ReadState => {}
+            Step::Apply(update) => {
+                for (relation, row) in &update.rows {
+                    all.extend(of_row(tables, relation, row)?);
+                }
+            }
+            Step::MovePosition { after, to } => {
+                all.push(Statement::of_numbers(schema::MOVE_POSITION, [*after, *to]));
+            }
+            Step::Close(license) => {
+                all.push(Statement::of_numbers(schema::CLOSE, [license.epoch, license.visit]));
+            }
+            Step::ReadOutbox(visit) => all.push(Statement::of_numbers(schema::READ_OUTBOX, [*visit])),
+            Step::DeleteOutbox { up_to } => {
+                all.push(Statement::of_numbers(schema::DELETE_OUTBOX, [*up_to]));
+            }
+            _ => return None,
+        }
+    }
+    if !matches!(work, Work::Read { .. } | Work::Truncate { .. }) {
+        all.push(Statement::of_numbers(schema::READ_STATE, []));
+    }
+    Some(all)
+}
+
+fn of_row(tables: &Tables, relation: &str, row: &OutboxRow) -> Option<Vec<Statement>> {
+    if !matches!(row.change, RowChange::Insert | RowChange::Update | RowChange::Delete) {
+        return None;
+    }
+    let sql = tables.get(relation).and_then(|table| table.apply(row));
+    let sql = sql.expect("all servers have the tables and columns that an outbox names");
+    let statement = |Sql { text, parameters }| Statement { text, parameters };
+    Some(sql.into_iter().map(statement).collect())
+}
+
+/// What the work ends with, by the rows of its last statement.
+pub(crate) fn done(work: &SqlWork, rows: &[BatchRow]) -> SqlDone {
+    match work {
+        Work::Truncate { .. } => SqlDone::Truncated,
+        Work::Read { visit, .. } => SqlDone::Contents(Arc::new(visit_of(*visit, rows))),
+        _ => SqlDone::State(state_of(rows.first().expect("the state is one row"))),
+    }
+}
+
+fn visit_of(number: VisitNumber, rows: &[BatchRow]) -> Visit<StateUpdate> {
+    let mut outbox = OutboxRows::default();
+    for row in rows {
+        let letter: i8 = row.get(2, &Type::CHAR);
+        let array = |column| row.get(column, &Type::TEXT_ARRAY);
+        let columns = row.get(4, &Type::TEXT_ARRAY);
+        let [transaction, relation] = [0, 1].map(|column| row.get(column, &Type::TEXT));
+        outbox.add(transaction, relation, (letter, array(3), columns, array(5)));
+    }
+    Visit { number, updates: outbox.updates() }
+}
+
+fn state_of(row: &BatchRow) -> DatabaseState {
+    let number = |column| row.get::<i64>(column, &Type::INT8) as u64;
+    let absent: Vec<i16> = row.get(5, &Type::INT2_ARRAY);
+    DatabaseState {
+        row: EpochRow { epoch: number(0), closed: number(1), closed_in: number(2) },
+        applied: number(3),
+        map: number(4),
+        absent: absent.into_iter().map(|server| server as ServerId).collect(),
+    }
+}
