@@ -459,9 +459,11 @@ fn participants(bench: &Bench, effort: Effort) -> Result<(Steps, f64), String> {
     // Of the two phases together what COMMIT in the first exchange does not cost; half for each.
     let phases_us = rounded((prepared.processor_us - committed.processor_us).max(0.0) / 2.0);
     // A client that sends and waits: what the coordinator of a distributed transaction is to the other servers.
+    let [read_one] = statement(READ);
     let before = processor_of("self")?;
-    let exchanges = simple(&[begin, READ, "COMMIT"])?.turns * 3;
-    let exchange_us = processor_of("self")?.saturating_sub(before) as f64 / 1e3 / exchanges as f64;
+    let exchanges =
+        measured.mean(effort.steps, |_| session.run(&read_one, None, None).map_err(|error| error.message))?;
+    let exchange_us = processor_of("self")?.saturating_sub(before) as f64 / 1e3 / exchanges.turns as f64;
     let steps = Steps {
         exchange_us: rounded(exchange_us),
         read_participant_us: rounded(read.processor_us),
