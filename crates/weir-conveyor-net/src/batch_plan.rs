@@ -1,5 +1,6 @@
 //! The steps of a plan as the statements of one batch, and the results of the batch as those of the work.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use postgres::types::Type;
@@ -10,7 +11,7 @@ use weir_conveyor::token::Visit;
 use weir_conveyor::work::{DatabaseState, EpochRow, Work};
 
 use crate::batch::{BatchRow, Statement};
-use crate::connection::{OutboxRows, Tables};
+use crate::connection::Tables;
 use crate::operation::{Job, SqlDone, SqlWork, StateUpdate};
 
 /// The statements of a transaction. None: they depend on each other's results, or rows move with the map of slots.
@@ -33,6 +34,10 @@ pub(crate) fn statements(
             }
             Step::MovePosition { after, to } => {
                 all.push(Statement::of_numbers(schema::MOVE_POSITION, [*after, *to]));
+            }
+            Step::Adopt(epoch) => all.push(Statement::of_numbers(schema::ADOPT, [*epoch])),
+            Step::Fence(epoch, visit) => {
+                all.push(Statement::of_numbers(schema::FENCE, [*epoch, *visit]));
             }
             Step::Close(license) => {
                 all.push(Statement::of_numbers(schema::CLOSE, [license.epoch, license.visit]));
@@ -65,7 +70,40 @@ pub(crate) fn done(work: &SqlWork, rows: &[BatchRow]) -> SqlDone {
     match work {
         Work::Truncate { .. } => SqlDone::Truncated,
         Work::Read { visit, .. } => SqlDone::Contents(Arc::new(visit_of(*visit, rows))),
-        _ => SqlDone::State(state_of(rows.first().expect("the state is one row"))),
+        Work::Adopt { .. } | Work::Fence { .. } => SqlDone::Row(state(rows).row),
+        _ => SqlDone::State(state(rows)),
+    }
+}
+
+/// Letter, key, columns and values of a row of an outbox.
+type OutboxColumns = (i8, Vec<Option<String>>, Vec<String>, Vec<Option<String>>);
+
+/// Rows of an outbox, by the transaction that has written them.
+#[derive(Default)]
+struct OutboxRows {
+    count: usize,
+    updates: BTreeMap<String, (usize, StateUpdate)>,
+}
+
+impl OutboxRows {
+    /// Adds the next row.
+    fn add(&mut self, transaction: String, relation: String, columns: OutboxColumns) {
+        let (letter, key, columns, values) = columns;
+        let change = RowChange::of_letter(char::from(letter as u8));
+        let change = change.expect("an outbox has the letters of this version");
+        let empty = || (0, StateUpdate { rows: Vec::new() });
+        let (last, update) = self.updates.entry(transaction).or_insert_with(empty);
+        *last = self.count;
+        self.count += 1;
+        update.rows.push((relation, OutboxRow { change, key, columns, values }));
+    }
+
+    /// State updates in the order of their last numbers. Transactions that write one row do so one after the other, and each has all its numbers
+    /// behind those of the one before: so that is the order of the row's versions.
+    fn updates(self) -> Vec<StateUpdate> {
+        let mut updates: Vec<_> = self.updates.into_values().collect();
+        updates.sort_by_key(|(last, _)| *last);
+        updates.into_iter().map(|(_, update)| update).collect()
     }
 }
 
@@ -81,7 +119,8 @@ fn visit_of(number: VisitNumber, rows: &[BatchRow]) -> Visit<StateUpdate> {
     Visit { number, updates: outbox.updates() }
 }
 
-fn state_of(row: &BatchRow) -> DatabaseState {
+fn state(rows: &[BatchRow]) -> DatabaseState {
+    let row = rows.first().expect("the state is one row");
     let number = |column| row.get::<i64>(column, &Type::INT8) as u64;
     let absent: Vec<i16> = row.get(5, &Type::INT2_ARRAY);
     DatabaseState {

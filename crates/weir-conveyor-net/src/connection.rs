@@ -6,12 +6,11 @@ use std::sync::Arc;
 use postgres::error::SqlState;
 use postgres::types::{ToSql, Type};
 use postgres::{CancelToken, Client, Error, IsolationLevel, NoTls, Row, Statement, Transaction};
-use weir_conveyor::epochs::{Epoch, ServerId, StartNumber, VisitNumber};
+use weir_conveyor::epochs::{Epoch, ServerId, StartNumber};
 use weir_conveyor::faults::NoFaults;
 use weir_conveyor::plan::{self, Capture, Isolation, Step, transactions};
 use weir_conveyor::routing::MapVersion;
-use weir_conveyor::schema::{self, Column, OutboxRow, RowChange, Sql, Table};
-use weir_conveyor::token::Visit;
+use weir_conveyor::schema::{self, Column, RowChange, Sql, Table};
 use weir_conveyor::work::{DatabaseState, EpochRow, License, Work};
 
 use crate::batch::{Batches, Statement as BatchStatement};
@@ -202,7 +201,7 @@ impl Connection {
         for transaction in transactions(work, &NoFaults) {
             let ended = match batch_plan::statements(work, &transaction, &self.tables) {
                 Some(statements) => self.batch(work, &statements),
-                None => self.transaction(work, &transaction),
+                None => self.transaction(&transaction),
             };
             match ended {
                 Ok(result) => done = result,
@@ -247,7 +246,8 @@ impl Connection {
         Ok(())
     }
 
-    fn transaction(&mut self, work: &SqlWork, transaction: &SqlTransaction) -> Result<SqlDone, Ends> {
+    /// Runs the steps of a transaction one by one: those of an operation, and visits with which rows move.
+    fn transaction(&mut self, transaction: &SqlTransaction) -> Result<SqlDone, Ends> {
         let level = match transaction.isolation {
             Isolation::Serializable => IsolationLevel::Serializable,
             Isolation::ReadCommitted => IsolationLevel::ReadCommitted,
@@ -267,11 +267,9 @@ impl Connection {
         for step in steps {
             done = run_step(&mut running, &mut place, step)?.or(done);
         }
-        let done = match (done, work) {
-            (Some(done), _) => done,
-            (None, Work::Truncate { .. }) => SqlDone::Truncated,
-            (None, Work::Adopt { .. } | Work::Fence { .. }) => SqlDone::Row(place.state(&mut running)?.row),
-            (None, _) => SqlDone::State(place.state(&mut running)?),
+        let done = match done {
+            Some(done) => done,
+            None => SqlDone::State(place.state(&mut running)?),
         };
         running.commit()?;
         Ok(done)
@@ -338,51 +336,6 @@ impl Place<'_> {
             _ => Ends::Failed(error),
         })
     }
-
-    fn outbox(
-        &mut self,
-        running: &mut Transaction<'_>,
-        visit: VisitNumber,
-    ) -> Result<Vec<StateUpdate>, Error> {
-        let statement = self.prepared.statement(running, schema::READ_OUTBOX, &[])?;
-        let mut rows = OutboxRows::default();
-        for row in running.query(&statement, &[&(visit as i64)])? {
-            rows.add(row.get(0), row.get(1), (row.get(2), row.get(3), row.get(4), row.get(5)));
-        }
-        Ok(rows.updates())
-    }
-}
-
-/// Letter, key, columns and values of a row of an outbox.
-type OutboxColumns = (i8, Vec<Option<String>>, Vec<String>, Vec<Option<String>>);
-
-/// Rows of an outbox, by the transaction that has written them.
-#[derive(Default)]
-pub(crate) struct OutboxRows {
-    count: usize,
-    updates: BTreeMap<String, (usize, StateUpdate)>,
-}
-
-impl OutboxRows {
-    /// Adds the next row.
-    pub fn add(&mut self, transaction: String, relation: String, columns: OutboxColumns) {
-        let (letter, key, columns, values) = columns;
-        let change = RowChange::of_letter(char::from(letter as u8));
-        let change = change.expect("an outbox has the letters of this version");
-        let empty = || (0, StateUpdate { rows: Vec::new() });
-        let (last, update) = self.updates.entry(transaction).or_insert_with(empty);
-        *last = self.count;
-        self.count += 1;
-        update.rows.push((relation, OutboxRow { change, key, columns, values }));
-    }
-
-    /// State updates in the order of their last numbers. Transactions that write one row do so one after the other, and each has all its numbers
-    /// behind those of the one before: so that is the order of the row's versions.
-    pub fn updates(self) -> Vec<StateUpdate> {
-        let mut updates: Vec<_> = self.updates.into_values().collect();
-        updates.sort_by_key(|(last, _)| *last);
-        updates.into_iter().map(|(_, update)| update).collect()
-    }
 }
 
 /// Runs one step. `Some`: the result of the transaction, if it commits.
@@ -392,7 +345,6 @@ fn run_step(
     step: &Step<Job, StateUpdate>,
 ) -> Result<Option<SqlDone>, Ends> {
     match step {
-        Step::ReadState => return Ok(Some(SqlDone::State(place.state(running)?))),
         Step::LockEpoch(_) => unreachable!("the check of the map comes behind it"),
         Step::Run(Job::Statements(operation), capture) => {
             return run_operation(running, operation, *capture).map(Some);
@@ -408,16 +360,12 @@ fn run_step(
         Step::MovePosition { after, to } => {
             place.check(running, schema::MOVE_POSITION, &[*after, *to])?;
         }
-        Step::Adopt(epoch) => drop(place.execute(running, schema::ADOPT, &[*epoch])?),
-        Step::Close(license) => {
-            place.check(running, schema::CLOSE, &[license.epoch, license.visit])?;
-        }
-        Step::Fence(epoch, visit) => drop(place.execute(running, schema::FENCE, &[*epoch, *visit])?),
-        Step::ReadOutbox(visit) => {
-            let visit = Visit { number: *visit, updates: place.outbox(running, *visit)? };
-            return Ok(Some(SqlDone::Contents(Arc::new(visit))));
-        }
-        Step::DeleteOutbox { up_to } => drop(place.execute(running, schema::DELETE_OUTBOX, &[*up_to])?),
+        Step::ReadState
+        | Step::Adopt(_)
+        | Step::Close(_)
+        | Step::Fence(..)
+        | Step::ReadOutbox(_)
+        | Step::DeleteOutbox { .. } => unreachable!("it goes in a batch"),
         Step::CopyBase(_) => unreachable!("it takes two connections"),
         Step::ReadEpoch(_) | Step::CaptureApart(_) | Step::CheckMapAtMost(_) | Step::CopyAnyBase(_) => {
             unreachable!("only planted bugs have such steps")
