@@ -36,8 +36,8 @@ pub struct Datagrams {
     pub calls: Calls,
 }
 
-/// Nobody asks at which address and with which class a datagram has come. The kernel would write both behind each datagram, which takes it a
-/// twentieth of its time for a sequencer. A socket that keeps them works as well.
+/// Nobody asks at which address and with which class a datagram has come. The kernel would write both behind each datagram: without, a sequencer
+/// stamps 2% more packets. A socket that keeps them works as well.
 #[cfg(target_os = "linux")]
 fn forgo_ancillary_data(socket: &UdpSocket) {
     use nix::sys::socket::{setsockopt, sockopt};
