@@ -87,6 +87,11 @@ impl Batches {
         Ok(Batches { runtime, connection, names: BTreeMap::new() })
     }
 
+    /// Returns whether the connection can be used, as far as can be seen without asking.
+    pub fn is_open(&self) -> bool {
+        self.connection.is_open()
+    }
+
     /// Runs statements as one SERIALIZABLE transaction.
     ///
     /// # Errors

@@ -219,7 +219,8 @@ impl Connection {
 
     /// Runs the statements of a transaction in one exchange.
     fn batch(&mut self, work: &SqlWork, statements: &[BatchStatement]) -> Result<SqlDone, Ends> {
-        let ran = match self.batches.take().map_or_else(|| Batches::open(&self.config, BATCH_SETTINGS), Ok) {
+        let open = self.batches.take().filter(Batches::is_open);
+        let ran = match open.map_or_else(|| Batches::open(&self.config, BATCH_SETTINGS), Ok) {
             Ok(mut batches) => batches.run(statements).inspect(|_| self.batches = Some(batches)),
             Err(error) => Err(error),
         };
