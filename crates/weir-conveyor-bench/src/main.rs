@@ -16,6 +16,7 @@ use weir_conveyor_bench::target::{Deployment, Target};
 use weir_conveyor_front::Mode;
 use weir_conveyor_front::run::Running;
 use weir_conveyor_net::config::Config;
+use weir_conveyor_scale::sites::Reading;
 
 #[derive(Parser)]
 #[command(about = "Conveyor Belt and its comparators over real PostgreSQL servers")]
@@ -82,12 +83,21 @@ struct Wanted {
     /// Settings of the workload: ordering=true, items=10000
     #[arg(long, value_parser = setting)]
     set: Vec<(String, String)>,
+    /// Servers and clients at the sites of Table 2, whose numbers are round trips or one way
+    #[arg(long, value_enum)]
+    wan: Option<Wan>,
     /// One line of JSON for each run
     #[arg(long)]
     json: bool,
     /// A second for each target
     #[arg(long)]
     quick: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Wan {
+    RoundTrip,
+    OneWay,
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {
@@ -154,7 +164,11 @@ fn run_all(wanted: &Wanted) -> Result<(), String> {
     };
     let mut lines = Vec::new();
     for target in &wanted.target {
-        let deployment = Deployment::start(&bench, *target)?;
+        let deployment = match wanted.wan {
+            None => Deployment::start(&bench, *target)?,
+            Some(Wan::RoundTrip) => Deployment::start_over_sites(&bench, *target, Reading::RoundTrip)?,
+            Some(Wan::OneWay) => Deployment::start_over_sites(&bench, *target, Reading::OneWay)?,
+        };
         let figures = run::run(&bench, &deployment, settings)?;
         let line = Line::new(&wanted.workload, &target.to_string(), &settings, &figures);
         if wanted.json {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_bench::Call;
 use weir_bench::postgres::Server;
@@ -14,9 +15,10 @@ use weir_conveyor::routing::Routing;
 use weir_conveyor::settings::Settings;
 use weir_conveyor::work::Work;
 use weir_conveyor_net::connection::{Connection, Tables, install, next_start};
-use weir_conveyor_net::node::{Cluster, Databases, Requests};
+use weir_conveyor_net::node::{Cluster, Databases, OneWay, Requests};
 use weir_conveyor_net::operation::Answer;
 use weir_conveyor_scale::load::RunClass;
+use weir_conveyor_scale::sites::{Network, Reading, SITES};
 
 use crate::application::Bench;
 use crate::two_phase::{self, TwoPhase};
@@ -87,9 +89,27 @@ fn settings() -> Settings {
     Settings { global_max: 8, local_max: 8, idle_ms: 5, ..Settings::default() }
 }
 
+/// Over sites a rotation takes longer, and so does everything that waits for one.
+fn settings_over_sites() -> Settings {
+    Settings { resend_ms: 1_500, silence_ms: 6_000, token_ms: 12_000, operation_ms: 20_000, ..settings() }
+}
+
+/// The delays of Table 2 between sites. A server's number is that of its site.
+pub fn one_way(reading: Reading) -> OneWay {
+    fn delay(reading: Reading, from: ServerId, to: ServerId) -> Duration {
+        Duration::from_nanos(Network::Wan(reading).one_way_ns(usize::from(from), usize::from(to)))
+    }
+    match reading {
+        Reading::RoundTrip => |from, to| delay(Reading::RoundTrip, from, to),
+        Reading::OneWay => |from, to| delay(Reading::OneWay, from, to),
+    }
+}
+
 /// Servers that run, with agents where the target has them.
 pub struct Deployment {
     target: Target,
+    /// The time of a message between sites. None: it takes none.
+    one_way: Option<OneWay>,
     // Before the servers, so that it ends first.
     cluster: Option<Cluster>,
     templates: Arc<Templates>,
@@ -104,11 +124,33 @@ impl Deployment {
         Deployment::start_with(bench, target, settings())
     }
 
+    /// The same with servers and clients at sites: messages between agents, and between a client and an agent, take their time.
+    ///
+    /// # Errors
+    /// PostgreSQL's, or there are not so many sites, or the target has no agents whose messages could wait.
+    pub fn start_over_sites(bench: &Bench, target: Target, reading: Reading) -> Result<Deployment, String> {
+        if let Target::TwoPhase(_) = target {
+            return Err("the exchanges of two-phase commit are not delayed: leave --wan away".to_owned());
+        }
+        if usize::from(target.servers()) > SITES {
+            return Err(format!("{target}: there are {SITES} sites"));
+        }
+        Deployment::start_at(bench, target, (settings_over_sites(), Some(one_way(reading))))
+    }
+
     /// The same with other settings of the agents.
     ///
     /// # Errors
     /// PostgreSQL's.
     pub fn start_with(bench: &Bench, target: Target, settings: Settings) -> Result<Deployment, String> {
+        Deployment::start_at(bench, target, (settings, None))
+    }
+
+    fn start_at(
+        bench: &Bench,
+        target: Target,
+        (settings, one_way): (Settings, Option<OneWay>),
+    ) -> Result<Deployment, String> {
         let ids: Vec<ServerId> = (0..target.servers()).collect();
         let routing = Routing::even(&ids);
         let settings_of = match target {
@@ -135,12 +177,15 @@ impl Deployment {
                 configs: ids.iter().copied().zip(configs.clone()).collect(),
                 tables: Arc::new(tables),
             };
-            let started = cluster.insert(Cluster::new(databases, settings));
+            let started = cluster.insert(match one_way {
+                Some(one_way) => Cluster::with_delays(databases, settings, one_way),
+                None => Cluster::new(databases, settings),
+            });
             for (server, config) in ids.iter().zip(&configs) {
                 started.start_agent(*server, next_start(config).map_err(servers::said)?);
             }
         }
-        Ok(Deployment { target, cluster, templates, configs, servers })
+        Ok(Deployment { target, one_way, cluster, templates, configs, servers })
     }
 
     pub fn configs(&self) -> &[String] {
@@ -170,7 +215,12 @@ impl Deployment {
     /// # Errors
     /// The server's.
     pub fn session(&self, client: u64) -> Result<Session, String> {
-        let here = (client % u64::from(self.target.servers())) as ServerId;
+        // Over sites, clients of one server are at all of them, too.
+        let sites = match (self.target, self.one_way) {
+            (Target::Postgres, Some(_)) => SITES as u64,
+            (target, _) => u64::from(target.servers()),
+        };
+        let here = (client % sites) as ServerId;
         let way = match &self.cluster {
             None if self.target != Target::Postgres => {
                 Way::Phases(Box::new(TwoPhase::open(client, &self.configs)?))
@@ -181,7 +231,13 @@ impl Deployment {
             }
             Some(cluster) => Way::Agents(cluster.requests()),
         };
-        Ok(Session { target: self.target, templates: self.templates.clone(), here, way })
+        Ok(Session {
+            target: self.target,
+            one_way: self.one_way,
+            templates: self.templates.clone(),
+            here,
+            way,
+        })
     }
 }
 
@@ -194,6 +250,7 @@ enum Way {
 /// A session of a client.
 pub struct Session {
     target: Target,
+    one_way: Option<OneWay>,
     templates: Arc<Templates>,
     here: ServerId,
     way: Way,
@@ -246,6 +303,15 @@ impl Session {
         let arguments = calls::arguments(&bench.application, call);
         let placement = self.placement(bench, call, &arguments)?;
         let operation = calls::operation(bench, call, &arguments);
+        // Clients are at sites as the servers are; the one server of `postgres` is at the first.
+        let to = match self.target {
+            Target::Postgres => 0,
+            _ => placement.server().unwrap_or(self.here),
+        };
+        let way = |from: ServerId, to: ServerId| {
+            let _ = self.one_way.map(|one_way| std::thread::sleep(one_way(from, to)));
+        };
+        way(self.here, to);
         let end = match &mut self.way {
             Way::Direct(connection) => direct(connection, operation),
             Way::Phases(phases) => {
@@ -258,7 +324,6 @@ impl Session {
             }
             Way::Agents(requests) => {
                 // Clients know where their operations belong (§4, "Redirections").
-                let to = placement.server().unwrap_or(self.here);
                 match requests.request(to, placement, operation).recv() {
                     Ok(Outcome::Answered(answer)) => of_answer(answer),
                     Ok(Outcome::Starved | Outcome::TooLong | Outcome::NotBegun(_) | Outcome::WrongMap) => {
@@ -268,6 +333,7 @@ impl Session {
                 }
             }
         };
+        way(to, self.here);
         Ok((placement, end))
     }
 }

@@ -13,6 +13,7 @@ pub mod config;
 pub mod connection;
 mod connections;
 pub mod coordinator_node;
+mod delays;
 mod locals;
 pub mod map_change;
 pub mod membership;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weir_conveyor::coordinator::{Coordinator, CoordinatorState, Record};
 use weir_conveyor::epochs::{ServerId, StartNumber};
@@ -15,6 +15,7 @@ use weir_conveyor::routing::ServerSet;
 use weir_conveyor::settings::Settings;
 
 use crate::agent_loop::{AgentEvent, AgentLoop, Carrier, SqlAgent, SqlMessage, TICK, Window, now_ms};
+use crate::delays::Delays;
 use crate::locals::Locals;
 use crate::operation::{Answer, Job, Operation};
 use crate::sessions::Sessions;
@@ -22,9 +23,21 @@ use crate::workers::Workers;
 
 pub use crate::workers::Databases;
 
+/// The server at which the coordinator is.
+const COORDINATOR: ServerId = 0;
+
 enum CoordinatorEvent {
     Report(ServerId, Report),
     Stop,
+}
+
+/// The time that a message takes from one server to another. The coordinator is at the first one.
+pub type OneWay = fn(ServerId, ServerId) -> Duration;
+
+/// A message between parties.
+enum Message {
+    ToAgent(ServerId, AgentEvent),
+    ToCoordinator(ServerId, Report),
 }
 
 /// The channels of all parties. A message to a party that is not there is lost.
@@ -32,9 +45,33 @@ enum CoordinatorEvent {
 struct Links {
     agents: Arc<Mutex<BTreeMap<ServerId, Sender<AgentEvent>>>>,
     coordinator: Arc<Mutex<Option<Sender<CoordinatorEvent>>>>,
+    /// None: messages take no time.
+    delays: Option<(OneWay, Delays<Message>)>,
 }
 
 impl Links {
+    /// Links whose messages take so long.
+    fn delayed(one_way: OneWay) -> Links {
+        let links = Links::default();
+        let to = links.clone();
+        let delays = Delays::start(move |message| to.deliver(message));
+        Links { delays: Some((one_way, delays)), ..links }
+    }
+
+    fn carry(&self, (from, to): (ServerId, ServerId), message: Message) {
+        match &self.delays {
+            Some((one_way, delays)) => delays.send(one_way(from, to), message),
+            None => self.deliver(message),
+        }
+    }
+
+    fn deliver(&self, message: Message) {
+        match message {
+            Message::ToAgent(to, event) => self.send(to, event),
+            Message::ToCoordinator(from, report) => self.tell_coordinator(from, report),
+        }
+    }
+
     fn send(&self, to: ServerId, event: AgentEvent) {
         let agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = agents.get(&to).map(|agent| agent.send(event));
@@ -48,11 +85,12 @@ impl Links {
 
 impl Carrier for Links {
     fn message(&self, from: ServerId, to: ServerId, message: SqlMessage) {
-        self.send(to, AgentEvent::Message(from, Box::new(message)));
+        let event = AgentEvent::Message(from, Box::new(message));
+        self.carry((from, to), Message::ToAgent(to, event));
     }
 
     fn report(&self, from: ServerId, report: Report) {
-        self.tell_coordinator(from, report);
+        self.carry((from, COORDINATOR), Message::ToCoordinator(from, report));
     }
 }
 
@@ -70,10 +108,19 @@ pub struct Cluster {
 impl Cluster {
     /// A cluster without agents. The coordinator runs.
     pub fn new(databases: Databases, settings: Settings) -> Cluster {
+        Cluster::over(databases, settings, Links::default())
+    }
+
+    /// The same, and messages between servers take so long.
+    pub fn with_delays(databases: Databases, settings: Settings, one_way: OneWay) -> Cluster {
+        Cluster::over(databases, settings, Links::delayed(one_way))
+    }
+
+    fn over(databases: Databases, settings: Settings, links: Links) -> Cluster {
         let mut cluster = Cluster {
             databases,
             settings,
-            links: Links::default(),
+            links,
             agents: BTreeMap::new(),
             coordinator: None,
             records: Vec::new(),
@@ -207,7 +254,8 @@ fn run_coordinator(
         // Within one process the records are as durable as the thread that joins this one.
         records.extend(machine.take_records());
         for each in out.messages {
-            links.send(each.to, AgentEvent::Instruction(each.message));
+            let event = AgentEvent::Instruction(each.message);
+            links.carry((COORDINATOR, each.to), Message::ToAgent(each.to, event));
         }
     }
 }
