@@ -5,7 +5,6 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
-use postgres_protocol::IsNull;
 use postgres_protocol::message::frontend;
 use tokio::runtime::{Builder, Runtime};
 use weir_conveyor::routing::MapVersion;
@@ -14,7 +13,7 @@ use weir_conveyor::work::License;
 
 use crate::connections::Connections;
 use crate::operation::{SqlDone, SqlError};
-use crate::raw::messages_of;
+use crate::raw::{execute, messages_of};
 use crate::session_worker;
 use crate::sessions::{Command, Ending, Replies, Request, SessionPort, SessionReply, SessionStart, Until};
 
@@ -85,14 +84,7 @@ impl Alone {
         let name = self.names.entry(sql.text.clone()).or_insert(next).clone();
         let (mut parse, mut messages) = (BytesMut::new(), BytesMut::new());
         frontend::parse(&name, &sql.text, [], &mut parse)?;
-        let value = |value: &Option<String>, out: &mut BytesMut| {
-            let Some(value) = value else { return Ok(IsNull::Yes) };
-            out.extend_from_slice(value.as_bytes());
-            Ok(IsNull::No)
-        };
-        let bound = frontend::bind("", &name, [], &sql.parameters, value, [], &mut messages);
-        bound.map_err(|_| io::Error::other("a statement that is too long"))?;
-        frontend::execute("", 0, &mut messages)?;
+        execute(&name, &sql.parameters, &[], &mut messages)?;
         frontend::sync(&mut messages);
         Ok(Request {
             messages: messages.to_vec(),

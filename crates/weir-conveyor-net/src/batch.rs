@@ -6,31 +6,16 @@ use std::io;
 
 use bytes::BytesMut;
 use postgres::types::{FromSql, Type};
-use postgres_protocol::IsNull;
 use postgres_protocol::message::frontend;
 use tokio::runtime::{Builder, Runtime};
+use weir_conveyor::schema::Sql;
 
-use crate::raw::{Message, RawConnection};
+use crate::raw::{Message, RawConnection, SYNC, execute};
 
 /// Statements by their text that a connection keeps prepared, at most.
 const PREPARED_MAX: usize = 1_000;
 /// Values of results come in binary.
 const BINARY: i16 = 1;
-/// A Sync message.
-const SYNC: [u8; 5] = [b'S', 0, 0, 0, 4];
-
-/// A statement with its parameters as texts.
-pub(crate) struct Statement {
-    pub text: String,
-    pub parameters: Vec<Option<String>>,
-}
-
-impl Statement {
-    /// One whose parameters are numbers.
-    pub fn of_numbers<const N: usize>(text: &str, numbers: [u64; N]) -> Statement {
-        Statement { text: text.to_owned(), parameters: numbers.map(|number| Some(number.to_string())).into() }
-    }
-}
 
 /// A row of a result: a DataRow message.
 pub(crate) struct BatchRow(Message);
@@ -96,7 +81,7 @@ impl Batches {
     ///
     /// # Errors
     /// The connection is lost.
-    pub fn run(&mut self, statements: &[Statement]) -> io::Result<Results> {
+    pub fn run(&mut self, statements: &[Sql]) -> io::Result<Results> {
         let Batches { runtime, connection, names } = self;
         runtime.block_on(async {
             if names.len() + statements.len() > PREPARED_MAX {
@@ -112,7 +97,7 @@ impl Batches {
                     names.insert(statement.text.clone(), name);
                     new.push(&statement.text);
                 }
-                write(&names[&statement.text], statement, &mut messages)?;
+                execute(&names[&statement.text], &statement.parameters, &[BINARY], &mut messages)?;
             }
             messages.extend_from_slice(&SYNC);
             connection.write(&messages).await?;
@@ -125,17 +110,6 @@ impl Batches {
             results
         })
     }
-}
-
-fn write(name: &str, statement: &Statement, messages: &mut BytesMut) -> io::Result<()> {
-    let value = |value: &Option<String>, out: &mut BytesMut| {
-        let Some(value) = value else { return Ok(IsNull::Yes) };
-        out.extend_from_slice(value.as_bytes());
-        Ok(IsNull::No)
-    };
-    let bound = frontend::bind("", name, [], &statement.parameters, value, [BINARY], messages);
-    bound.map_err(|_| io::Error::other("a statement that is too long"))?;
-    frontend::execute("", 0, messages)
 }
 
 /// Hears the results up to ReadyForQuery. `parsed`: counts the statements that were prepared.

@@ -10,7 +10,7 @@ use weir_conveyor::schema::{self, OutboxRow, RowChange, Sql};
 use weir_conveyor::token::Visit;
 use weir_conveyor::work::{DatabaseState, EpochRow, Work};
 
-use crate::batch::{BatchRow, Statement};
+use crate::batch::BatchRow;
 use crate::connection::Tables;
 use crate::operation::{Job, SqlDone, SqlWork, StateUpdate};
 
@@ -19,7 +19,7 @@ pub(crate) fn statements(
     work: &SqlWork,
     transaction: &plan::Transaction<Job, StateUpdate>,
     tables: &Tables,
-) -> Option<Vec<Statement>> {
+) -> Option<Vec<Sql>> {
     if transaction.isolation != Isolation::Serializable {
         return None;
     }
@@ -33,39 +33,42 @@ pub(crate) fn statements(
                 }
             }
             Step::MovePosition { after, to } => {
-                all.push(Statement::of_numbers(schema::MOVE_POSITION, [*after, *to]));
+                all.push(of_numbers(schema::MOVE_POSITION, [*after, *to]));
             }
-            Step::Adopt(epoch) => all.push(Statement::of_numbers(schema::ADOPT, [*epoch])),
+            Step::Adopt(epoch) => all.push(of_numbers(schema::ADOPT, [*epoch])),
             Step::Fence(epoch, visit) => {
-                all.push(Statement::of_numbers(schema::FENCE, [*epoch, *visit]));
+                all.push(of_numbers(schema::FENCE, [*epoch, *visit]));
             }
             Step::Close(license) => {
-                all.push(Statement::of_numbers(schema::CLOSE, [license.epoch, license.visit]));
+                all.push(of_numbers(schema::CLOSE, [license.epoch, license.visit]));
             }
-            Step::ReadOutbox(visit) => all.push(Statement::of_numbers(schema::READ_OUTBOX, [*visit])),
+            Step::ReadOutbox(visit) => all.push(of_numbers(schema::READ_OUTBOX, [*visit])),
             Step::DeleteOutbox { up_to } => {
-                all.push(Statement::of_numbers(schema::DELETE_OUTBOX, [*up_to]));
+                all.push(of_numbers(schema::DELETE_OUTBOX, [*up_to]));
             }
             _ => return None,
         }
     }
     if !matches!(work, Work::Read { .. } | Work::Truncate { .. }) {
-        all.push(Statement::of_numbers(schema::READ_STATE, []));
+        all.push(of_numbers(schema::READ_STATE, []));
     }
     Some(all)
 }
 
-fn of_row(tables: &Tables, relation: &str, row: &OutboxRow) -> Option<Vec<Statement>> {
+/// A statement of the protocol, whose parameters are numbers.
+fn of_numbers<const N: usize>(text: &str, numbers: [u64; N]) -> Sql {
+    Sql { text: text.to_owned(), parameters: numbers.map(|number| Some(number.to_string())).into() }
+}
+
+fn of_row(tables: &Tables, relation: &str, row: &OutboxRow) -> Option<Vec<Sql>> {
     if !matches!(row.change, RowChange::Insert | RowChange::Update | RowChange::Delete) {
         return None;
     }
     let sql = tables.get(relation).and_then(|table| table.apply(row));
-    let sql = sql.expect("all servers have the tables and columns that an outbox names");
-    let statement = |Sql { text, parameters }| Statement { text, parameters };
-    Some(sql.into_iter().map(statement).collect())
+    Some(sql.expect("all servers have the tables and columns that an outbox names"))
 }
 
-/// What the work ends with, by the rows of its last statement.
+/// The result of the work, by the rows of its last statement.
 pub(crate) fn done(work: &SqlWork, rows: &[BatchRow]) -> SqlDone {
     match work {
         Work::Truncate { .. } => SqlDone::Truncated,

@@ -9,11 +9,10 @@ use postgres::{CancelToken, Client, Error, IsolationLevel, NoTls, Row, Statement
 use weir_conveyor::epochs::{Epoch, ServerId, StartNumber};
 use weir_conveyor::faults::NoFaults;
 use weir_conveyor::plan::{self, Capture, Isolation, Step, transactions};
-use weir_conveyor::routing::MapVersion;
 use weir_conveyor::schema::{self, Column, RowChange, Sql, Table};
 use weir_conveyor::work::{DatabaseState, EpochRow, License, Work};
 
-use crate::batch::{Batches, Statement as BatchStatement};
+use crate::batch::Batches;
 use crate::operation::{Job, Rows, SqlDone, SqlError, SqlWork, StateUpdate};
 use crate::{base_copy, batch_plan, map_change};
 
@@ -218,7 +217,7 @@ impl Connection {
     }
 
     /// Runs the statements of a transaction in one exchange.
-    fn batch(&mut self, work: &SqlWork, statements: &[BatchStatement]) -> Result<SqlDone, Ends> {
+    fn batch(&mut self, work: &SqlWork, statements: &[Sql]) -> Result<SqlDone, Ends> {
         let open = self.batches.take().filter(Batches::is_open);
         let ran = match open.map_or_else(|| Batches::open(&self.config, BATCH_SETTINGS), Ok) {
             Ok(mut batches) => batches.run(statements).inspect(|_| self.batches = Some(batches)),
@@ -262,7 +261,8 @@ impl Connection {
         let mut place = Place { server: self.server, tables: &self.tables, prepared: &mut self.prepared };
         let mut steps = transaction.steps.as_slice();
         if let [Step::LockEpoch(license), Step::CheckMap(map), rest @ ..] = steps {
-            place.enter(&mut running, *license, *map)?;
+            let License { epoch, visit } = *license;
+            place.check(&mut running, schema::ENTER, &[epoch, visit, *map])?;
             steps = rest;
         }
         for step in steps {
@@ -315,16 +315,6 @@ impl Place<'_> {
     fn state(&mut self, running: &mut Transaction<'_>) -> Result<DatabaseState, Error> {
         let statement = self.prepared.statement(running, schema::READ_STATE, &[])?;
         Ok(state_of(&running.query_one(&statement, &[])?))
-    }
-
-    /// Locks the epoch row and checks the map, in one exchange.
-    fn enter(
-        &mut self,
-        running: &mut Transaction<'_>,
-        License { epoch, visit }: License,
-        map: MapVersion,
-    ) -> Result<(), Ends> {
-        self.check(running, schema::ENTER, &[epoch, visit, map])
     }
 
     /// Runs a statement that fails if the transaction may not go on.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use postgres::config::Host;
+use postgres_protocol::IsNull;
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{self, ChannelBinding, ScramSha256};
 use postgres_protocol::message::frontend;
@@ -199,11 +200,35 @@ impl Message {
     }
 }
 
+/// A Sync message.
+pub(crate) const SYNC: [u8; 5] = [b'S', 0, 0, 0, 4];
+
+/// Adds the messages that execute a prepared statement with these values, as texts; results are in the formats.
+pub(crate) fn execute(
+    name: &str,
+    values: &[Option<String>],
+    formats: &[i16],
+    messages: &mut BytesMut,
+) -> io::Result<()> {
+    let write = |value: &Option<String>, out: &mut BytesMut| {
+        let Some(value) = value else { return Ok(IsNull::Yes) };
+        out.extend_from_slice(value.as_bytes());
+        Ok(IsNull::No)
+    };
+    let bound = frontend::bind("", name, [], values, write, formats.iter().copied(), messages);
+    bound.map_err(|_| other("a statement that is too long"))?;
+    frontend::execute("", 0, messages)
+}
+
+/// The length of a message without its first byte.
+fn length_of(header: &[u8; 5]) -> usize {
+    u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize
+}
+
 /// Cuts whole messages apart.
 pub(crate) fn messages_of(mut bytes: Bytes) -> impl Iterator<Item = Message> {
     std::iter::from_fn(move || {
-        let header = bytes.first_chunk::<5>()?;
-        let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
+        let length = length_of(bytes.first_chunk()?);
         (bytes.len() > length).then(|| Message(bytes.split_to(length + 1)))
     })
 }
@@ -400,7 +425,7 @@ impl RawConnection {
     pub async fn message(&mut self) -> io::Result<Message> {
         loop {
             if let Some(header) = self.received.first_chunk::<5>() {
-                let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
+                let length = length_of(header);
                 if !(4..=MESSAGE_BYTES_MAX).contains(&length) {
                     return Err(other("a message of the server with an impossible length"));
                 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use postgres_protocol::IsNull;
 use postgres_protocol::message::frontend;
 use tokio::sync::mpsc::error::TryRecvError;
 use weir_conveyor::routing::MapVersion;
@@ -15,7 +14,7 @@ use weir_conveyor::work::License;
 
 use crate::connections::Connections;
 use crate::operation::{SqlDone, SqlError};
-use crate::raw::{Message, Ran, RawConnection};
+use crate::raw::{Message, Ran, RawConnection, SYNC, execute};
 use crate::sessions::{Answered, Command, Ending, Request, SessionPort, SessionReply, Until};
 
 /// Bytes of an answer that are kept back, so that the request can be run again. A longer answer leaves in parts.
@@ -105,8 +104,6 @@ struct SessionRun<'a> {
 
 /// The statement that begins most transactions.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL SERIALIZABLE";
-/// A Sync message.
-const SYNC: [u8; 5] = [b'S', 0, 0, 0, 4];
 /// A Query message.
 const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
 /// The status of a connection without a transaction.
@@ -440,14 +437,8 @@ impl Opening {
             frontend::parse(name, text, [], &mut self.messages)?;
             self.prepared.push(name.to_owned());
         }
-        let write = |value: &Option<u64>, out: &mut BytesMut| {
-            let Some(value) = value else { return Ok(IsNull::Yes) };
-            out.extend_from_slice(value.to_string().as_bytes());
-            Ok(IsNull::No)
-        };
-        let bound = frontend::bind("", name, [], values, write, [], &mut self.messages);
-        bound.map_err(|_| io::Error::other("a statement that is too long"))?;
-        frontend::execute("", 0, &mut self.messages)?;
+        let values: Vec<_> = values.iter().map(|value| value.map(|number| number.to_string())).collect();
+        execute(name, &values, &[], &mut self.messages)?;
         self.statements += 1;
         Ok(())
     }

@@ -260,12 +260,12 @@ fn the_lock_of_a_move_gives_its_transaction_no_number() {
     assert!(is_none);
 }
 
-/// What a local operation does first.
+/// A local operation checks the map first.
 fn check_map(running: &mut Transaction<'_>, map: MapVersion) -> Result<(), Error> {
     running.execute(schema::CHECK_MAP, &[&(map as i64)]).map(drop)
 }
 
-/// What a global operation does first.
+/// A global operation locks the epoch row and checks the map first.
 fn enter(
     running: &mut Transaction<'_>,
     License { epoch, visit }: License,

@@ -48,6 +48,16 @@ pub enum Value {
     Text(String),
 }
 
+impl Value {
+    /// The number; 0 for anything else.
+    pub fn number(&self) -> i64 {
+        match self {
+            Value::Integer(number) => *number,
+            Value::Null | Value::Text(_) => 0,
+        }
+    }
+}
+
 /// Why a statement or a COMMIT was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {

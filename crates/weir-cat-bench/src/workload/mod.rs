@@ -9,6 +9,7 @@ mod ycsb_t;
 use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
+use weir_cat::chance::Chance;
 
 use crate::connection::{Connection, Refused, Value};
 use crate::schema::Change;
@@ -148,6 +149,22 @@ pub fn of(name: &str, settings: &[(String, String)]) -> Result<Box<dyn Workload>
             format!("the workloads are: {}", NAMES.join(", ")),
         )),
     }
+}
+
+/// Draws a kind of transaction by the shares of all.
+fn draw_kind(chance: &mut Chance, mix: &[u64]) -> usize {
+    let mut at = chance.below(mix.iter().sum());
+    let place = mix.iter().position(|share| {
+        let is_here = at < *share;
+        at = at.saturating_sub(*share);
+        is_here
+    });
+    place.unwrap_or_default()
+}
+
+/// The chance of a client with that number.
+fn chance_of(seed: u64, number: u64) -> Chance {
+    Chance::from_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number))
 }
 
 /// Runs statements between BEGIN and COMMIT.

@@ -6,7 +6,8 @@ use serde_json::{Value as Json, json};
 use weir_cat::chance::Chance;
 
 use super::{
-    Acknowledged, Definition, Planned, Plans, Settings, State, Way, Workload, Wrong, inserts, within,
+    Acknowledged, Definition, Planned, Plans, Settings, State, Way, Workload, Wrong, chance_of, draw_kind,
+    inserts, within,
 };
 use crate::connection::{Connection, Refused, Value};
 
@@ -153,21 +154,11 @@ impl SmallBankPlans {
         let other = self.chance.below(self.workload.customers as u64 - 1) as i64;
         if other < customer { other } else { other + 1 }
     }
-
-    fn kind(&mut self) -> usize {
-        let mut at = self.chance.below(MIX.iter().sum());
-        let place = MIX.iter().position(|share| {
-            let is_here = at < *share;
-            at = at.saturating_sub(*share);
-            is_here
-        });
-        place.unwrap_or_default()
-    }
 }
 
 impl Plans for SmallBankPlans {
     fn plan(&mut self) -> Option<Planned> {
-        let kind = self.kind();
+        let kind = draw_kind(&mut self.chance, &MIX);
         let customer = self.customer();
         let savings = |customer: i64| 2 * customer as u64;
         let checking = |customer: i64| 2 * customer as u64 + 1;
@@ -207,16 +198,9 @@ impl Plans for SmallBankPlans {
     }
 }
 
-fn number(value: &Value) -> i64 {
-    match value {
-        Value::Integer(number) => *number,
-        Value::Null | Value::Text(_) => 0,
-    }
-}
-
 /// The operations of a transaction; returns what it has added to all accounts together.
 fn operations(connection: &mut dyn Connection, planned: &Planned) -> Result<i64, Refused> {
-    let values: Vec<i64> = planned.values.iter().map(number).collect();
+    let values: Vec<i64> = planned.values.iter().map(Value::number).collect();
     let customer = values[0];
     let mut look = |statement: usize, customer: i64| {
         let found = connection.run(statement, &[Value::Integer(customer)])?;
@@ -313,7 +297,7 @@ impl Workload for SmallBank {
     }
 
     fn plans(&self, seed: u64, number: u64) -> Box<dyn Plans> {
-        let chance = Chance::from_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number));
+        let chance = chance_of(seed, number);
         Box::new(SmallBankPlans { workload: *self, chance })
     }
 
@@ -323,7 +307,7 @@ impl Workload for SmallBank {
         }
         let returned = connection.run(planned.kind, &planned.values)?;
         Ok(match planned.kind {
-            DEPOSIT_CHECKING | TRANSACT_SAVINGS => number(&planned.values[1]),
+            DEPOSIT_CHECKING | TRANSACT_SAVINGS => planned.values[1].number(),
             WRITE_CHECK => -returned
                 .ok_or_else(|| Refused::Failed("write_check has not said what it charged".to_owned()))?,
             _ => 0,
@@ -376,7 +360,7 @@ mod tests {
         let bank = SmallBank { customers: 1_000, hot_customers: 10, hot: 0.5 };
         let mut plans = bank.plans(1, 1);
         let planned: Vec<Planned> = (0..4_000).filter_map(|_| plans.plan()).collect();
-        let hot = planned.iter().filter(|planned| number(&planned.values[0]) < 10).count() as f64 / 4_000.0;
+        let hot = planned.iter().filter(|planned| planned.values[0].number() < 10).count() as f64 / 4_000.0;
         assert!((hot - 0.505).abs() < 0.03, "{hot}");
         for one in &planned {
             assert_eq!(CALLS[one.kind].matches('$').count(), one.values.len());

@@ -6,7 +6,9 @@ use serde_json::{Value as Json, json};
 use weir_cat::chance::Chance;
 use weir_cat::zipf::Zipf;
 
-use super::{Acknowledged, Definition, Planned, Plans, Settings, State, Way, Workload, Wrong, within};
+use super::{
+    Acknowledged, Definition, Planned, Plans, Settings, State, Way, Workload, Wrong, chance_of, within,
+};
 use super::{check_counts, check_values, inserts};
 use crate::connection::{Connection, Refused, Value};
 use crate::schema::Change;
@@ -213,7 +215,7 @@ impl Workload for YcsbT {
 
     fn plans(&self, seed: u64, number: u64) -> Box<dyn Plans> {
         let zipf = Zipf::new(self.keys, self.exponent).expect("the settings were checked");
-        let chance = Chance::from_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number));
+        let chance = chance_of(seed, number);
         Box::new(YcsbTPlans { workload: *self, zipf, chance })
     }
 

@@ -9,7 +9,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value as Json, json};
 use weir_cat::chance::Chance;
 
-use super::{Acknowledged, Definition, Planned, Plans, Settings, State, Way, Workload, Wrong, within};
+use super::{
+    Acknowledged, Definition, Planned, Plans, Settings, State, Way, Workload, Wrong, chance_of, draw_kind,
+    within,
+};
 use crate::connection::{Connection, Refused, Value};
 
 /// Districts of a warehouse.
@@ -92,16 +95,6 @@ impl TpccPlans {
         (either + CONSTANT) % (most - least + 1) + least
     }
 
-    fn kind(&mut self) -> usize {
-        let mut at = self.chance.below(MIX.iter().sum());
-        let place = MIX.iter().position(|share| {
-            let is_here = at < *share;
-            at = at.saturating_sub(*share);
-            is_here
-        });
-        place.unwrap_or_default()
-    }
-
     /// Whether by last name, and the number of the customer or of the name: 60 of a hundred by name.
     fn customer(&mut self) -> (u64, u64) {
         match self.chance.below(100) < 60 {
@@ -171,7 +164,7 @@ impl TpccPlans {
 
 impl Plans for TpccPlans {
     fn plan(&mut self) -> Option<Planned> {
-        let (kind, warehouse) = (self.kind(), self.warehouse);
+        let (kind, warehouse) = (draw_kind(&mut self.chance, &MIX), self.warehouse);
         let district = self.between(1, DISTRICTS);
         let (values, accesses) = match kind {
             NEW_ORDER => self.new_order(district),
@@ -234,7 +227,7 @@ impl Workload for Tpcc {
     }
 
     fn plans(&self, seed: u64, number: u64) -> Box<dyn Plans> {
-        let chance = Chance::from_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number));
+        let chance = chance_of(seed, number);
         Box::new(TpccPlans { workload: *self, chance, warehouse: number % self.warehouses + 1 })
     }
 

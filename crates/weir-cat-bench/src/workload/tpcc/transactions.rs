@@ -86,11 +86,7 @@ fn seconds() -> i64 {
 
 /// Runs a transaction; returns the cents that were paid.
 pub fn run(connection: &mut dyn Connection, planned: &Planned) -> Result<i64, Refused> {
-    let number = |value: &Value| match value {
-        Value::Integer(number) => *number,
-        Value::Null | Value::Text(_) => 0,
-    };
-    let values: Vec<i64> = planned.values.iter().map(number).collect();
+    let values: Vec<i64> = planned.values.iter().map(Value::number).collect();
     let mut running = Running(connection);
     match (planned.kind, values.as_slice()) {
         (NEW_ORDER, [warehouse, district, customer, lines @ ..]) => {
