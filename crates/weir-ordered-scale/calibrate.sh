@@ -6,7 +6,7 @@ set -eu
 bench=$1
 repeat=${2:-3}
 seconds=${3:-2}
-note=$(printf '%s, %s cores, load %s at the begin; commit %s; weir-ordered-bench --shards 3 --replicas 3 --clients 256 --no-answers --seconds %s, %s times each' \
+note=$(printf '%s, %s cores, load %s at the begin; commit %s; weir-ordered-bench --shards 3 --replicas 3 --clients 256 --unpacked --no-answers --seconds %s, %s times each' \
     "$(date -u +%Y-%m-%d)" "$(nproc)" "$(cut -d' ' -f1 /proc/loadavg)" "$(git rev-parse --short HEAD)" "$seconds" "$repeat")
 printf '{"note":"%s"}\n' "$note"
 # Cost of an entry of a log that a message carries: see docs/internals/ordered-baselines.md.
@@ -16,7 +16,7 @@ for round in $(seq "$repeat"); do
         for load in "srw 0" "mrmw 20" "mrmw 100" "crmw 20"; do
             set -- $load
             "$bench" --protocol "$protocol" --workload "$1" --distributed "$2" --shards 3 --replicas 3 --clients 256 \
-                --no-answers --seconds "$seconds" --seed "$round" ||
+                --unpacked --no-answers --seconds "$seconds" --seed "$round" ||
                 printf 'calibrate: %s %s %s failed\n' "$protocol" "$1" "$2" >&2
         done
     done

@@ -123,7 +123,7 @@ impl<P: Protocol> Starting<'_, P> {
         let address = if party == Party::FailureCoordinator { Party::CoordinatorNode(0) } else { party };
         let mut transport = Transport::bind(self.members.clone(), address, loses)?;
         if self.settings.is_unpacked {
-            transport.unpack();
+            transport.unpack_clients();
         }
         self.clients.iter().for_each(|(client, address)| transport.learn(*client, *address));
         Ok(transport)

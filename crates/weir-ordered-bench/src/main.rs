@@ -53,7 +53,7 @@ struct Arguments {
     /// Share of the datagrams that each party loses, in percent
     #[arg(long, default_value_t = 0.0)]
     loss: f64,
-    /// Send each message in a datagram of its own, as parties on machines of their own do
+    /// Send each message of a client, and to a client, in a datagram of its own, as if each client had a machine
     #[arg(long)]
     unpacked: bool,
     #[arg(long, default_value_t = 5.0)]

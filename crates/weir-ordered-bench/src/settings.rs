@@ -58,7 +58,7 @@ pub struct Settings {
     pub front_ends: usize,
     /// Share of the datagrams that every party loses on receipt.
     pub loss: f64,
-    /// Whether each message has a datagram of its own, as if all clients and shards were on machines of their own.
+    /// Whether each message of a client, or to one, has a datagram of its own, as if each client had a machine.
     pub is_unpacked: bool,
     pub seed: u64,
     pub until: Until,

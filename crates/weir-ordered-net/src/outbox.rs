@@ -31,8 +31,6 @@ pub struct Outbox {
     buffers: Vec<Segments>,
     /// Places of the buffers that are not empty.
     used: Vec<usize>,
-    /// Whether each message has a datagram of its own, as if each were of another party.
-    is_unpacked: bool,
     /// Datagrams of one message each, in `unpacked_bytes`.
     unpacked: Vec<(SocketAddr, Range<usize>)>,
     unpacked_bytes: Vec<u8>,
@@ -45,22 +43,14 @@ impl Outbox {
             places: FxHashMap::default(),
             buffers: Vec::new(),
             used: Vec::new(),
-            is_unpacked: false,
             unpacked: Vec::new(),
             unpacked_bytes: Vec::new(),
         }
     }
 
-    /// From here on each message has a datagram of its own.
-    pub fn unpack(&mut self) {
-        self.is_unpacked = true;
-    }
-
-    /// Adds a message that fits into a datagram. Returns whether the destination should have its datagrams before more is added.
+    /// Adds a message that fits into a datagram, which it shares with others. Returns whether the destination should have its datagrams before
+    /// more is added.
     pub fn push(&mut self, to: SocketAddr, message: &[u8]) -> bool {
-        if self.is_unpacked {
-            return self.push_unpacked(to, message);
-        }
         let place = *self.places.entry(to).or_insert(self.buffers.len());
         if place == self.buffers.len() {
             self.buffers.push(Segments { to, bytes: Vec::new(), last: 0 });
@@ -80,7 +70,8 @@ impl Outbox {
         bytes.len() > (SEGMENTS_MAX - 1) * DATAGRAM_BYTES
     }
 
-    fn push_unpacked(&mut self, to: SocketAddr, message: &[u8]) -> bool {
+    /// Adds a message that has a datagram of its own. Returns whether all of these should be sent before more is added.
+    pub fn push_unpacked(&mut self, to: SocketAddr, message: &[u8]) -> bool {
         let begin = self.unpacked_bytes.len();
         self.datagram.begin(&mut self.unpacked_bytes);
         Datagram::push(message, &mut self.unpacked_bytes);

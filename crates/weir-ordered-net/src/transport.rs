@@ -95,6 +95,8 @@ pub struct Transport {
     streams: Streams,
     clients: FxHashMap<CoordinatorId, SocketAddr>,
     loss: Option<Loss>,
+    /// See [`Transport::unpack_clients`].
+    is_client_unpacked: bool,
     /// A message in bytes.
     encoded: Vec<u8>,
     counts: Counts,
@@ -138,15 +140,16 @@ impl Transport {
             streams,
             clients: FxHashMap::default(),
             loss,
+            is_client_unpacked: false,
             encoded: Vec::new(),
             counts: Counts::default(),
         })
     }
 
-    /// Sends each message in a datagram of its own from here on. For measurements: parties of one process share datagrams that parties
-    /// on machines of their own could not.
-    pub fn unpack(&mut self) {
-        self.outbox.unpack();
+    /// Sends each message to a client, or of a client, in a datagram of its own from here on. For measurements: the clients of a front end share
+    /// datagrams, which clients on machines of their own could not. Servers go on to share those that they send to each other.
+    pub fn unpack_clients(&mut self) {
+        self.is_client_unpacked = true;
     }
 
     pub fn members(&self) -> &Arc<Members> {
@@ -303,7 +306,12 @@ impl Transport {
         let client = if let Party::Client(id) = to { self.clients.get(&id).copied() } else { None };
         match (datagrams, address.or(client)) {
             (Some(datagrams), Some(address)) => {
-                if self.outbox.push(address, &self.encoded) {
+                let is_of_client = matches!(to, Party::Client(_)) || matches!(self.own, Party::Client(_));
+                let is_full = match self.is_client_unpacked && is_of_client {
+                    true => self.outbox.push_unpacked(address, &self.encoded),
+                    false => self.outbox.push(address, &self.encoded),
+                };
+                if is_full {
                     datagrams.send(&mut self.outbox);
                 }
             }

@@ -94,6 +94,32 @@ fn small_messages_share_datagrams_and_calls() {
 }
 
 #[test]
+fn clients_may_have_datagrams_of_their_own_and_servers_share_theirs() {
+    let mut members = small_members(Network::Udp);
+    members.cluster.replicas = 3;
+    members.replicas =
+        free_ports(3).into_iter().map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
+    let members = Arc::new(members);
+    let mut replica = Transport::bind(members.clone(), REPLICA, None).unwrap();
+    let mut client = Transport::bind(members, CLIENT, None).unwrap();
+    replica.unpack_clients();
+    client.unpack_clients();
+    let mut received = Vec::new();
+    let asks = (0..10).map(|registration| (REPLICA, Message::SequencerRequest { registration }));
+    client.send(asks);
+    client.flush();
+    receive(&mut replica, &mut client, &mut received, 10);
+    assert_eq!(client.counts().calls.sent, 10, "those of a client");
+    replica.send((1..=10).map(|index| (CLIENT, reply(index, 5))));
+    replica.flush();
+    assert_eq!(replica.counts().calls.sent, 10, "those to a client");
+    let follower = Party::Replica(ReplicaId { shard: 0, number: 1 });
+    replica.send((1..=10).map(|index| (follower, reply(index, 5))));
+    replica.flush();
+    assert_eq!(replica.counts().calls.sent, 11, "those of a server to a server");
+}
+
+#[test]
 fn large_messages_go_over_streams() {
     let mut sizes = vec![10; 6];
     sizes.extend([5 << 20, 1 << 20, 1_500, 10]);

@@ -20,6 +20,12 @@ pub(crate) fn shared<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 #[derive(Clone)]
 pub struct Few<T, const N: usize>(Place<T, N>);
 
+impl<T: Copy + Default, const N: usize> Default for Few<T, N> {
+    fn default() -> Self {
+        Few(Place::Inline(0, [T::default(); N]))
+    }
+}
+
 #[derive(Clone)]
 enum Place<T, const N: usize> {
     /// So many of the elements, and defaults behind them.

@@ -4,13 +4,16 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
+use crate::few::Few;
+
 /// Number of an item of a shard. It may be a hash, or the beginning of a key: transactions on different items with one number wait for each
 /// other, and no more. Numbers in the order of keys make intervals of keys intervals of numbers, which keeps phantoms out (soundness S18).
 pub type Item = u64;
 
 /// What a transaction does with items.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
+    #[default]
     Read,
     Write,
 }
@@ -28,7 +31,7 @@ pub enum Footprint {
 
 /// Intervals of items by their first and last ones: ascending, none meets another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spans(Box<[(Item, Item)]>);
+pub struct Spans(Few<(Item, Item), 1>);
 
 impl Footprint {
     /// Of an operation that touches nothing here.
@@ -38,14 +41,13 @@ impl Footprint {
 
     /// Of these intervals, in any order.
     pub fn of(spans: impl IntoIterator<Item = (RangeInclusive<Item>, Access)>) -> Footprint {
-        let (mut reads, mut writes) = (Vec::new(), Vec::new());
-        for (span, access) in spans {
-            let of_access = if access == Access::Read { &mut reads } else { &mut writes };
-            if !span.is_empty() {
-                of_access.push((*span.start(), *span.end()));
-            }
-        }
-        Footprint::Items { reads: Spans::of(reads), writes: Spans::of(writes) }
+        let spans = spans.into_iter().filter(|(span, _)| !span.is_empty());
+        let spans: Few<_, 4> = spans.map(|(span, access)| (*span.start(), *span.end(), access)).collect();
+        let of = |wanted| {
+            let spans = spans.iter().filter(move |(.., access)| *access == wanted);
+            Spans::of(spans.map(|(first, last, _)| (*first, *last)).collect())
+        };
+        Footprint::Items { reads: of(Access::Read), writes: of(Access::Write) }
     }
 
     /// Returns whether the order of two operations may matter.
@@ -72,7 +74,14 @@ impl Footprint {
 }
 
 impl Spans {
-    fn of(mut spans: Vec<(Item, Item)>) -> Spans {
+    fn of(spans: Few<(Item, Item), 1>) -> Spans {
+        let given = Spans(spans);
+        if given.is_sorted() { given } else { given.joined() }
+    }
+
+    /// The same items in intervals that are as they must be.
+    fn joined(&self) -> Spans {
+        let mut spans = self.0.to_vec();
         spans.sort_unstable();
         let mut joined: Vec<(Item, Item)> = Vec::with_capacity(spans.len());
         for (first, last) in spans {

@@ -97,12 +97,11 @@ impl<A: Application> Execution<A> {
             return self.keep_only(transaction, faults);
         }
         let footprint = self.footprint(transaction);
-        let claim = Claim { transaction: transaction.clone(), footprint };
-        if self.locks.must_wait(&claim, Index::MAX, faults) {
+        if self.locks.must_wait((transaction, &footprint), Index::MAX, faults) {
             self.note_progress(transaction, Progress::Waiting);
-            let undo = self.locks.queue(self.executed, claim);
+            let undo = self.locks.queue(self.executed, Claim { transaction: transaction.clone(), footprint });
             self.undo.push((self.executed, Undo::Locks(undo)));
-        } else if self.run(claim, faults) {
+        } else if self.run(transaction, footprint, faults) {
             self.resume(faults);
         }
         self.keep_only(transaction, faults);
@@ -184,27 +183,30 @@ impl<A: Application> Execution<A> {
     }
 
     /// Does what the transaction does in its turn. Returns whether locks were let go.
-    fn run(&mut self, claim: Claim<A::Operation>, faults: impl Faults) -> bool {
-        let transaction = claim.transaction.clone();
+    fn run(
+        &mut self,
+        transaction: &Arc<Transaction<A::Operation>>,
+        footprint: Footprint,
+        faults: impl Faults,
+    ) -> bool {
         match transaction.part {
-            Part::Independent => self.answer(&transaction),
+            Part::Independent => self.answer(transaction),
             Part::Preliminary => {
-                self.answer(&transaction);
-                let is_early = faults.lets_go_early();
-                let claim = if is_early { Claim { footprint: Footprint::nothing(), ..claim } } else { claim };
-                let undo = self.locks.take(claim);
+                self.answer(transaction);
+                let footprint = if faults.lets_go_early() { Footprint::nothing() } else { footprint };
+                let undo = self.locks.take(Claim { transaction: transaction.clone(), footprint });
                 self.undo.push((self.executed, Undo::Locks(undo)));
             }
             Part::Conclusory { commits, .. } => {
-                let is_held = self.let_go(&transaction);
+                let is_held = self.let_go(transaction);
                 if commits && (is_held || faults.commits_aborted()) {
-                    self.answer(&transaction);
+                    self.answer(transaction);
                 } else {
-                    self.note_outcome(&transaction, Outcome::Aborted);
+                    self.note_outcome(transaction, Outcome::Aborted);
                 }
                 return is_held;
             }
-            Part::ReplicaAbort => return self.let_go(&transaction) || self.withdraw(&transaction),
+            Part::ReplicaAbort => return self.let_go(transaction) || self.withdraw(transaction),
         }
         false
     }
@@ -217,7 +219,7 @@ impl<A: Application> Execution<A> {
             let undo = locks::Undo::Resumed(index, claim.clone());
             self.undo.push((self.executed, Undo::Locks(undo)));
             self.late.push((self.executed, claim.transaction.id));
-            self.run(claim, faults);
+            self.run(&claim.transaction, claim.footprint, faults);
         }
     }
 

@@ -64,7 +64,10 @@ impl LockIndex {
             return None;
         }
         let has = |spans: &Spans, is_hit: fn(&Counts) -> bool| {
-            spans.iter().any(|(first, last)| self.items.range(first..=last).any(|(_, counts)| is_hit(counts)))
+            spans.iter().any(|(first, last)| match first == last {
+                true => self.items.get(&first).is_some_and(is_hit),
+                false => self.items.range(first..=last).any(|(_, counts)| is_hit(counts)),
+            })
         };
         Some(has(writes, |_| true) || has(reads, |counts| counts.writes > 0))
     }

@@ -93,20 +93,25 @@ impl<O> Locks<O> {
     }
 
     /// Returns whether a transaction must wait behind what holds locks and what waits before that index.
-    pub fn must_wait(&self, claim: &Claim<O>, before: Index, faults: impl Faults) -> bool {
+    pub fn must_wait(
+        &self,
+        (transaction, footprint): (&Transaction<O>, &Footprint),
+        before: Index,
+        faults: impl Faults,
+    ) -> bool {
         let mut ahead = self.waiting.range(..before).map(|(_, ahead)| ahead);
-        match claim.transaction.part {
+        match transaction.part {
             Part::Independent | Part::Preliminary => {
-                let meets = |other: &Claim<O>| claim.footprint.conflicts_with(&other.footprint);
-                let passes = faults.passes_locks() && claim.transaction.part == Part::Independent;
+                let meets = |other: &Claim<O>| footprint.conflicts_with(&other.footprint);
+                let passes = faults.passes_locks() && transaction.part == Part::Independent;
                 let meets_held = || {
-                    let said = self.index.conflicts_with(&claim.footprint);
+                    let said = self.index.conflicts_with(footprint);
                     said.unwrap_or_else(|| self.held.values().any(meets))
                 };
                 !passes && meets_held() || !faults.passes_waiting() && ahead.any(meets)
             }
             Part::Conclusory { .. } => {
-                let general = claim.transaction.general();
+                let general = transaction.general();
                 let is_preliminary = |ahead: &Claim<O>| ahead.transaction.part == Part::Preliminary;
                 ahead.any(|ahead| is_preliminary(ahead) && ahead.transaction.general() == general)
             }
@@ -118,7 +123,7 @@ impl<O> Locks<O> {
     pub fn first_free(&self, faults: impl Faults) -> Option<Index> {
         self.waiting
             .iter()
-            .find(|(index, claim)| !self.must_wait(claim, **index, faults))
+            .find(|(index, claim)| !self.must_wait((&claim.transaction, &claim.footprint), **index, faults))
             .map(|(index, _)| *index)
     }
 
