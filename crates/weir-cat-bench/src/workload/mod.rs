@@ -102,6 +102,11 @@ pub trait Workload: Send + Sync {
     /// The procedure that a kind of transaction is, where it is called; None: it is a statement.
     fn procedure(&self, kind: &str) -> Option<String>;
 
+    /// Its transactions are procedures, too; those of others are statement by statement everywhere.
+    fn has_calls(&self) -> bool {
+        true
+    }
+
     fn definition(&self) -> Definition;
 
     /// Statements that fill empty tables.

@@ -127,6 +127,8 @@ pub struct Rubis {
     items: u64,
     /// Auctions that have ended.
     old_items: u64,
+    /// Pieces of an item at most; a long run sells all of them.
+    pieces: u64,
     mix: Mix,
 }
 
@@ -138,6 +140,7 @@ impl Rubis {
             users: settings.count("users", 2_000, 1_000_000)? as u64,
             items: settings.count("items", 1_000, 1_000_000)? as u64,
             old_items: settings.count("old_items", 2_000, 1_000_000)? as u64,
+            pieces: settings.count("pieces", 20, 1_000_000)? as u64,
             mix: settings.take("mix", Mix::Bidding, "bidding or browsing", |_| true)?,
         };
         settings.end()?;
@@ -262,7 +265,7 @@ impl RubisPlans {
             }
             REGISTER_ITEM => {
                 let (seller, category) = (self.user(), self.between(1, CATEGORIES));
-                let (price, quantity) = (self.between(100, 10_000), self.between(1, 20));
+                let (price, quantity) = (self.between(100, 10_000), self.between(1, self.workload.pieces));
                 let accesses = vec![Object::User.at(seller), Object::Category.at(category)];
                 (vec![seller, category, price, quantity, self.between(1, 7)], accesses)
             }
@@ -318,6 +321,7 @@ impl Workload for Rubis {
             ("users", json!(self.users)),
             ("items", json!(self.items)),
             ("old_items", json!(self.old_items)),
+            ("pieces", json!(self.pieces)),
             ("mix", json!(self.mix.name())),
         ]
     }
@@ -330,6 +334,10 @@ impl Workload for Rubis {
         None
     }
 
+    fn has_calls(&self) -> bool {
+        false
+    }
+
     fn definition(&self) -> Definition {
         Definition { tables: tables::definition(), indexes: tables::indexes(), ..Definition::default() }
     }
@@ -338,7 +346,6 @@ impl Workload for Rubis {
         tables::rows(self)
     }
 
-    /// Its transactions have no calls.
     fn statements(&self, _: Way) -> Vec<String> {
         transactions::STATEMENTS.iter().map(|text| (*text).to_owned()).collect()
     }
@@ -371,7 +378,7 @@ mod tests {
     #[test]
     fn shares_are_those_of_the_mixes() {
         for (mix, writers) in [(Mix::Bidding, 0.15), (Mix::Browsing, 0.0)] {
-            let rubis = Rubis { users: 50, items: 20, old_items: 30, mix };
+            let rubis = Rubis { users: 50, items: 20, old_items: 30, pieces: 20, mix };
             let (mut plans, mut counts) = (rubis.plans(1, 4), [0; 22]);
             for _ in 0..20_000 {
                 let planned = plans.plan().unwrap();

@@ -98,7 +98,7 @@ pub fn rows(of: &Rubis) -> Vec<String> {
 impl Auctions {
     /// An auction that ends within a week after the first day, with bids that go up, and a purchase.
     fn running(&mut self, chance: &mut Chance, of: &Rubis, id: u64) {
-        let (price, quantity) = (between(chance, 100, 10_000), between(chance, 1, 20));
+        let (price, quantity) = (between(chance, 100, 10_000), between(chance, 1, of.pieces));
         let (seller, dates) =
             (between(chance, 1, of.users), (NOW - 7 * DAY, NOW + DAY * between(chance, 1, 8)));
         let bids = (BIDS_EACH, price + 100 * BIDS_EACH);

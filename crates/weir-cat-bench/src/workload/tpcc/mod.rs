@@ -210,6 +210,10 @@ impl Workload for Tpcc {
         None
     }
 
+    fn has_calls(&self) -> bool {
+        false
+    }
+
     fn definition(&self) -> Definition {
         Definition { tables: tables::definition(), ..Definition::default() }
     }
@@ -218,7 +222,6 @@ impl Workload for Tpcc {
         tables::rows(self)
     }
 
-    /// Its transactions have no calls.
     fn statements(&self, _: Way) -> Vec<String> {
         transactions::STATEMENTS.iter().map(|text| (*text).to_owned()).collect()
     }

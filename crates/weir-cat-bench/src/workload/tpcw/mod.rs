@@ -304,6 +304,10 @@ impl Workload for Tpcw {
         None
     }
 
+    fn has_calls(&self) -> bool {
+        false
+    }
+
     fn definition(&self) -> Definition {
         Definition { tables: tables::definition(), indexes: tables::indexes(), ..Definition::default() }
     }
@@ -312,7 +316,6 @@ impl Workload for Tpcw {
         tables::rows(self)
     }
 
-    /// Its transactions have no calls.
     fn statements(&self, _: Way) -> Vec<String> {
         transactions::STATEMENTS.iter().map(|text| (*text).to_owned()).collect()
     }
