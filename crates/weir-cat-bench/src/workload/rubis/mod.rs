@@ -5,7 +5,7 @@
 //!   `nb_of_bids` and `max_bid` are those of its bids, and a rating is the sum of the comments, and both are checked.
 //! * Numbers of new rows are drawn by the client from a sequence of this program, outside of the transaction: no two rows have the same, and what
 //!   is undone leaves a gap, as with a database's own sequence.
-//! * Whoever bids on an item or buys it holds its row first. More pieces than are left are refused.
+//! * A bid and a purchase hold the row of their item first. More pieces than are left are refused.
 //! * Time goes on by a second with each transaction of a client, and begins again after a day: the population's auctions end later.
 
 mod check;

@@ -90,7 +90,7 @@ pub fn run(connection: &mut dyn Connection, planned: &Planned) -> Result<i64, Re
 }
 
 impl Running<'_> {
-    /// What a visitor sees, and the forms.
+    /// Runs the pages of a visitor, and the forms.
     fn read(&mut self, kind: usize, values: &[i64]) -> Result<(), Refused> {
         use Statement::{
             Authenticate, Bids, ByCategory, ByRegion, Categories, Item, ItemForm, Nickname, OldItem, Regions,
@@ -133,7 +133,7 @@ impl Running<'_> {
         .map(drop)
     }
 
-    /// Parts of the page about me.
+    /// Runs a part of the page about me.
     fn about_me(&mut self, kind: usize, user: &[i64]) -> Result<(), Refused> {
         use Statement::{
             MyBids, MyBoughtItems, MyBoughtOldItems, MyItems, MyOldBids, MyOldItems, MyWonItems,

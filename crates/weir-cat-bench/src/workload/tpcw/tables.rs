@@ -17,7 +17,6 @@ pub const SESSION: i64 = 7_200;
 const PARCEL: i64 = 300;
 const COPY: i64 = 100;
 
-/// Orders and items of cards that are taken.
 const CARDS: [&str; 5] = ["VISA", "MASTERCARD", "DISCOVER", "AMEX", "DINERS"];
 const SHIPPED_BY: [&str; 6] = ["AIR", "UPS", "FEDEX", "SHIP", "COURIER", "MAIL"];
 
